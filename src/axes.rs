@@ -1,0 +1,110 @@
+//! The axes of a stored dataset: any of t, c, z, y and x, each at most once, in the order they are stored.
+
+use std::fmt;
+
+/// One axis of a stored dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AxisName {
+    /// Time points.
+    T,
+    /// Channels, or colour components.
+    C,
+    /// Sections.
+    Z,
+    /// Rows of a section.
+    Y,
+    /// Columns of a section.
+    X,
+}
+
+impl AxisName {
+    /// Every axis.
+    pub const ALL: [AxisName; 5] = [AxisName::T, AxisName::C, AxisName::Z, AxisName::Y, AxisName::X];
+
+    /// The letter, lower case.
+    pub fn letter(self) -> char {
+        match self {
+            AxisName::T => 't',
+            AxisName::C => 'c',
+            AxisName::Z => 'z',
+            AxisName::Y => 'y',
+            AxisName::X => 'x',
+        }
+    }
+
+    /// The axis of a lower-case letter.
+    pub fn from_letter(letter: char) -> Option<Self> {
+        Self::ALL.into_iter().find(|axis| axis.letter() == letter)
+    }
+}
+
+impl fmt::Display for AxisName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.letter())
+    }
+}
+
+/// The axes of a dataset, slowest first; 2 to 5 of them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Axes(Vec<AxisName>);
+
+/// Why a text names no axes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} does not name axes: two to five different letters of t, c, z, y and x are expected, such as \"zyx\""
+)]
+pub struct NotAxes {
+    /// The text as given.
+    pub text: String,
+}
+
+impl Axes {
+    /// The axes that the letters name, slowest first.
+    pub fn new(text: &str) -> Result<Self, NotAxes> {
+        let wrong = || NotAxes { text: text.to_owned() };
+        let axes: Vec<AxisName> =
+            text.chars().map(AxisName::from_letter).collect::<Option<_>>().ok_or_else(wrong)?;
+        let distinct = axes.iter().enumerate().all(|(i, axis)| !axes[..i].contains(axis));
+        if distinct && (2..=5).contains(&axes.len()) { Ok(Axes(axes)) } else { Err(wrong()) }
+    }
+
+    /// How many there are: the rank of the dataset.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Where the axis stands, 0 for the slowest.
+    pub fn position(&self, axis: AxisName) -> Option<usize> {
+        self.0.iter().position(|a| *a == axis)
+    }
+
+    /// The axes in order, slowest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = AxisName> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The fastest axis.
+    pub fn last(&self) -> Option<AxisName> {
+        self.0.last().copied()
+    }
+}
+
+impl fmt::Display for Axes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().try_for_each(|axis| write!(f, "{axis}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_are_checked() {
+        let axes = Axes::new("xyzct").unwrap();
+        assert_eq!((axes.rank(), axes.position(AxisName::Z), axes.to_string()), (5, Some(2), "xyzct".into()));
+        for wrong in ["", "x", "zyxx", "zyw", "ZYX", "tczyxt"] {
+            assert!(Axes::new(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! A cache counted in bytes with the single-flight inside it: a key is absent, in flight, or ready.
+//!
+//! Whoever asks first for an absent key leads: it gets a [`Flight`] and must bring the value. Whoever asks
+//! meanwhile waits. When the flight ends, the value is in the cache and every waiter has it, in one step under one
+//! lock, so there is no gap in which a second flight could start. The flight belongs to the job that makes the
+//! value, never to a client: clients may leave. A flight that is dropped (a panic, an abandoned job) frees the
+//! key and wakes its waiters with [`Lost`]. Errors reach the waiters and are never kept.
+//!
+//! It serves both encoded tiles (awaited) and decoded chunks (waited for on render threads). What weighs how
+//! much is the caller's word; least recently used goes first.
+
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lru::LruCache;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::oneshot;
+
+/// The flight ended without a value: its job was abandoned or panicked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the work was given up before it ended; asking again starts it anew")]
+pub struct Lost;
+
+/// The cache; clones share it.
+pub struct Cache<K: Hash + Eq, V, E> {
+    shared: Arc<Shared<K, V, E>>,
+}
+
+impl<K: Hash + Eq, V, E> Clone for Cache<K, V, E> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+struct Shared<K: Hash + Eq, V, E> {
+    state: Mutex<State<K, V, E>>,
+    budget: usize,
+    held: Gauge,
+}
+
+struct State<K: Hash + Eq, V, E> {
+    slots: LruCache<K, Slot<V, E>>,
+    bytes: usize,
+}
+
+enum Slot<V, E> {
+    Flying(Vec<oneshot::Sender<Result<V, E>>>),
+    Ready { value: V, weight: usize },
+}
+
+/// What a lookup found.
+pub enum Lookup<K: Hash + Eq + Clone, V: Clone, E: Clone> {
+    /// The value.
+    Ready(V),
+    /// Somebody is making it.
+    Wait(Waiter<V, E>),
+    /// Nobody is: the caller must make it, or have it made.
+    Lead(Flight<K, V, E>),
+}
+
+/// A place among those who wait for a flight.
+pub struct Waiter<V, E>(oneshot::Receiver<Result<V, E>>);
+
+impl<V, E: From<Lost>> Waiter<V, E> {
+    /// Waits without holding a thread.
+    pub async fn wait(self) -> Result<V, E> {
+        self.0.await.unwrap_or_else(|_| Err(Lost.into()))
+    }
+
+    /// Waits on a render thread; never called on an async one.
+    pub fn wait_blocking(self) -> Result<V, E> {
+        self.0.blocking_recv().unwrap_or_else(|_| Err(Lost.into()))
+    }
+}
+
+/// The duty to bring the value of a key; dropping it gives the key up.
+pub struct Flight<K: Hash + Eq + Clone, V: Clone, E: Clone> {
+    cache: Cache<K, V, E>,
+    key: K,
+    landed: bool,
+}
+
+impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
+    /// A cache of at most `budget` bytes, which keeps `held` at what it holds.
+    pub fn new(budget: usize, held: Gauge) -> Self {
+        let state = State { slots: LruCache::unbounded(), bytes: 0 };
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), budget, held }) }
+    }
+
+    /// Finds the value, a flight to wait for, or the duty to lead one.
+    pub fn lookup(&self, key: &K) -> Lookup<K, V, E> {
+        let mut state = self.lock();
+        match state.slots.get_mut(key) {
+            Some(Slot::Ready { value, .. }) => Lookup::Ready(value.clone()),
+            Some(Slot::Flying(waiters)) => {
+                let (sender, receiver) = oneshot::channel();
+                waiters.push(sender);
+                Lookup::Wait(Waiter(receiver))
+            }
+            None => {
+                state.slots.put(key.clone(), Slot::Flying(Vec::new()));
+                Lookup::Lead(Flight { cache: self.clone(), key: key.clone(), landed: false })
+            }
+        }
+    }
+
+    /// The value, where it is ready; starts nothing.
+    pub fn peek(&self, key: &K) -> Option<V> {
+        match self.lock().slots.get(key) {
+            Some(Slot::Ready { value, .. }) => Some(value.clone()),
+            _ => None,
+        }
+    }
+
+    /// A poisoned lock is taken as it is: nothing panics while it is held half-changed.
+    fn lock(&self) -> MutexGuard<'_, State<K, V, E>> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
+    /// Joins the leader's own client to those who wait.
+    pub fn join(&self) -> Waiter<V, E> {
+        let (sender, receiver) = oneshot::channel();
+        if let Some(Slot::Flying(waiters)) = self.cache.lock().slots.get_mut(&self.key) {
+            waiters.push(sender);
+        }
+        Waiter(receiver)
+    }
+
+    /// Whether anybody still waits; if not, the key is given up at once and the flight is over.
+    ///
+    /// Asked and settled under the lock: nobody can join in between.
+    pub fn still_wanted(mut self) -> Option<Self> {
+        let wanted = {
+            let mut state = self.cache.lock();
+            let wanted = match state.slots.get_mut(&self.key) {
+                Some(Slot::Flying(waiters)) => {
+                    waiters.retain(|waiter| !waiter.is_closed());
+                    !waiters.is_empty()
+                }
+                _ => false,
+            };
+            if !wanted {
+                state.slots.pop(&self.key);
+                self.landed = true;
+            }
+            wanted
+        };
+        wanted.then_some(self)
+    }
+
+    /// Ends the flight: a value is kept under its weight in bytes, and every waiter is told.
+    pub fn land(mut self, result: Result<(V, usize), E>) {
+        let waiters = {
+            let mut state = self.cache.lock();
+            let waiters = state.end_flight(&self.key);
+            if let Ok((value, weight)) = &result {
+                state.keep(self.key.clone(), value.clone(), *weight, self.cache.shared.budget);
+                self.cache.shared.held.set(state.bytes as i64);
+            }
+            waiters
+        };
+        self.landed = true;
+        let answer = result.map(|(value, _)| value);
+        for waiter in waiters {
+            // A waiter that has left is no error: the value is kept for the next one.
+            let _ = waiter.send(answer.clone());
+        }
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Drop for Flight<K, V, E> {
+    fn drop(&mut self) {
+        if !self.landed {
+            self.cache.lock().end_flight(&self.key);
+        }
+    }
+}
+
+impl<K: Hash + Eq, V, E> State<K, V, E> {
+    fn end_flight(&mut self, key: &K) -> Vec<oneshot::Sender<Result<V, E>>> {
+        match self.slots.pop(key) {
+            Some(Slot::Flying(waiters)) => waiters,
+            _ => Vec::new(),
+        }
+    }
+
+    fn keep(&mut self, key: K, value: V, weight: usize, budget: usize) {
+        if weight > budget {
+            return;
+        }
+        self.bytes += weight;
+        self.slots.put(key, Slot::Ready { value, weight });
+        self.evict(budget);
+    }
+
+    fn evict(&mut self, budget: usize) {
+        let mut flying = Vec::new();
+        while self.bytes > budget {
+            match self.slots.pop_lru() {
+                Some((_, Slot::Ready { weight, .. })) => self.bytes -= weight,
+                Some(flight) => flying.push(flight),
+                None => break,
+            }
+        }
+        for (key, flight) in flying {
+            self.slots.put(key, flight);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Clone, PartialEq)]
+    struct Failed(&'static str);
+
+    impl From<Lost> for Failed {
+        fn from(_: Lost) -> Self {
+            Failed("lost")
+        }
+    }
+
+    type TestCache = Cache<u32, String, Failed>;
+
+    fn cache(budget: usize) -> TestCache {
+        Cache::new(budget, Gauge::default())
+    }
+
+    fn lead(cache: &TestCache, key: u32) -> Flight<u32, String, Failed> {
+        match cache.lookup(&key) {
+            Lookup::Lead(flight) => flight,
+            _ => panic!("somebody else leads {key}"),
+        }
+    }
+
+    fn wait(cache: &TestCache, key: u32) -> Waiter<String, Failed> {
+        match cache.lookup(&key) {
+            Lookup::Wait(waiter) => waiter,
+            _ => panic!("nobody leads {key}"),
+        }
+    }
+
+    fn fill(cache: &TestCache, key: u32, weight: usize) {
+        lead(cache, key).land(Ok((key.to_string(), weight)));
+    }
+
+    #[test]
+    fn one_leads_and_the_others_wait_for_the_same_value() {
+        let cache = cache(100);
+        let flight = lead(&cache, 1);
+        let waiters: Vec<_> = (0..5).map(|_| wait(&cache, 1)).collect();
+        flight.land(Ok(("one".into(), 3)));
+        for waiter in waiters {
+            assert_eq!(waiter.wait_blocking(), Ok("one".into()));
+        }
+        assert!(matches!(cache.lookup(&1), Lookup::Ready(value) if value == "one"));
+    }
+
+    #[test]
+    fn an_error_reaches_the_waiters_and_is_not_kept() {
+        let cache = cache(100);
+        let flight = lead(&cache, 1);
+        let waiter = wait(&cache, 1);
+        flight.land(Err(Failed("broken")));
+        assert_eq!(waiter.wait_blocking(), Err(Failed("broken")));
+        fill(&cache, 1, 1);
+        assert_eq!(cache.peek(&1), Some("1".into()));
+    }
+
+    #[test]
+    fn a_dropped_flight_wakes_its_waiters_and_frees_the_key() {
+        let cache = cache(100);
+        let flight = lead(&cache, 1);
+        let waiter = wait(&cache, 1);
+        drop(flight);
+        assert_eq!(waiter.wait_blocking(), Err(Failed("lost")));
+        fill(&cache, 1, 1);
+    }
+
+    #[test]
+    fn a_flight_nobody_waits_for_is_given_up() {
+        let cache = cache(100);
+        let flight = lead(&cache, 1);
+        let waiter = flight.join();
+        let flight = flight.still_wanted().expect("its client waits");
+        drop(waiter);
+        assert!(flight.still_wanted().is_none());
+        fill(&cache, 1, 1);
+    }
+
+    #[test]
+    fn the_budget_is_in_bytes_and_the_least_recently_used_goes_first() {
+        let cache = cache(10);
+        for key in [1, 2, 3] {
+            fill(&cache, key, 3);
+        }
+        assert!(cache.peek(&1).is_some());
+        fill(&cache, 4, 3);
+        assert_eq!([1, 2, 3, 4].map(|key| cache.peek(&key).is_some()), [true, false, true, true]);
+        assert_eq!(cache.shared.held.get(), 9);
+        fill(&cache, 5, 11);
+        assert_eq!(cache.peek(&5), None);
+        assert_eq!(cache.shared.held.get(), 9);
+    }
+
+    #[test]
+    fn eviction_leaves_flights_alone() {
+        let cache = cache(3);
+        let flight = lead(&cache, 1);
+        for key in [2, 3, 4] {
+            fill(&cache, key, 3);
+        }
+        let waiter = wait(&cache, 1);
+        flight.land(Ok(("one".into(), 3)));
+        assert_eq!(waiter.wait_blocking(), Ok("one".into()));
+    }
+}

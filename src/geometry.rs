@@ -1,0 +1,288 @@
+//! All coordinate arithmetic: planes, levels, sizes and regions, and how a tile address becomes voxels.
+//!
+//! The permutations that tell xy, xz and yz apart live here and nowhere else: other modules speak of the row
+//! axis, the column axis and the slice axis of a [`Plane`]. Nothing here reads data or knows a dataset.
+//!
+//! Extents and positions are `u64` voxels. Three of them are an [`Xyz`], named by axis, so that no order has
+//! to be remembered; memory order, where it matters, is always z, y, x with x fastest.
+
+mod levels;
+mod patch;
+
+pub use levels::{Level, LevelView, Scaling};
+pub use patch::{Orthogonal, Patch, RowRun, TileAddress, patch};
+
+use std::fmt;
+use std::ops::{Index, IndexMut};
+
+/// The width and height of every tile, in pixels.
+pub const TILE: usize = 512;
+
+/// One of the three spatial axes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Axis {
+    /// The axis of columns in xy tiles.
+    X,
+    /// The axis of rows in xy tiles.
+    Y,
+    /// The axis along which xy tiles are stacked.
+    Z,
+}
+
+/// Something for each of the three spatial axes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Xyz<T> {
+    /// Along x.
+    pub x: T,
+    /// Along y.
+    pub y: T,
+    /// Along z.
+    pub z: T,
+}
+
+impl<T> Xyz<T> {
+    /// The three values, in the order of the name.
+    pub fn new(x: T, y: T, z: T) -> Self {
+        Self { x, y, z }
+    }
+
+    /// Applies `f` along every axis.
+    pub fn map<U>(self, f: impl Fn(T) -> U) -> Xyz<U> {
+        Xyz::new(f(self.x), f(self.y), f(self.z))
+    }
+
+    /// Joins two triples axis by axis.
+    pub fn zip<U, V>(self, other: Xyz<U>, f: impl Fn(T, U) -> V) -> Xyz<V> {
+        Xyz::new(f(self.x, other.x), f(self.y, other.y), f(self.z, other.z))
+    }
+}
+
+impl<T: Copy> Xyz<T> {
+    /// The same value along every axis.
+    pub fn all(value: T) -> Self {
+        Self::new(value, value, value)
+    }
+}
+
+impl Xyz<u64> {
+    /// The number of voxels in a box of this size; saturates.
+    pub fn volume(self) -> u64 {
+        self.x.saturating_mul(self.y).saturating_mul(self.z)
+    }
+}
+
+impl<T> Index<Axis> for Xyz<T> {
+    type Output = T;
+    fn index(&self, axis: Axis) -> &T {
+        match axis {
+            Axis::X => &self.x,
+            Axis::Y => &self.y,
+            Axis::Z => &self.z,
+        }
+    }
+}
+
+impl<T> IndexMut<Axis> for Xyz<T> {
+    fn index_mut(&mut self, axis: Axis) -> &mut T {
+        match axis {
+            Axis::X => &mut self.x,
+            Axis::Y => &mut self.y,
+            Axis::Z => &mut self.z,
+        }
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Xyz<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} × {} × {}", self.x, self.y, self.z)
+    }
+}
+
+/// The orientation of a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Plane {
+    /// Rows along y, columns along x, slices along z.
+    Xy,
+    /// Rows along z, columns along x, slices along y.
+    Xz,
+    /// Rows along z, columns along y, slices along x.
+    Yz,
+}
+
+impl Plane {
+    /// Every plane, in the order of the interface.
+    pub const ALL: [Plane; 3] = [Plane::Xy, Plane::Xz, Plane::Yz];
+
+    /// The name in URLs: `xy`, `xz` or `yz`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Plane::Xy => "xy",
+            Plane::Xz => "xz",
+            Plane::Yz => "yz",
+        }
+    }
+
+    /// The plane of that name; upper case is another name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|plane| plane.name() == name)
+    }
+
+    /// The axis along which rows advance.
+    pub fn row_axis(self) -> Axis {
+        match self {
+            Plane::Xy => Axis::Y,
+            Plane::Xz | Plane::Yz => Axis::Z,
+        }
+    }
+
+    /// The axis along which columns advance.
+    pub fn column_axis(self) -> Axis {
+        match self {
+            Plane::Xy | Plane::Xz => Axis::X,
+            Plane::Yz => Axis::Y,
+        }
+    }
+
+    /// The axis that the plane does not contain.
+    pub fn slice_axis(self) -> Axis {
+        match self {
+            Plane::Xy => Axis::Z,
+            Plane::Xz => Axis::Y,
+            Plane::Yz => Axis::X,
+        }
+    }
+
+    /// A triple from what is known of the plane's own axes.
+    pub fn place<T: Copy>(self, slice: T, row: T, column: T) -> Xyz<T> {
+        let mut xyz = Xyz::all(slice);
+        xyz[self.row_axis()] = row;
+        xyz[self.column_axis()] = column;
+        xyz
+    }
+}
+
+impl fmt::Display for Plane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A box of voxels within one volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Region {
+    /// The first voxel.
+    pub start: Xyz<u64>,
+    /// The number of voxels along each axis.
+    pub size: Xyz<u64>,
+}
+
+impl Region {
+    /// A whole volume of this size.
+    pub fn whole(size: Xyz<u64>) -> Self {
+        Self { start: Xyz::all(0), size }
+    }
+
+    /// The first position behind the region, along each axis.
+    pub fn end(&self) -> Xyz<u64> {
+        self.start.zip(self.size, u64::saturating_add)
+    }
+
+    /// The number of voxels; saturates.
+    pub fn voxels(&self) -> u64 {
+        self.size.volume()
+    }
+
+    /// The voxels that both regions hold, where there are any.
+    pub fn intersection(&self, other: &Region) -> Option<Region> {
+        let start = self.start.zip(other.start, u64::max);
+        let size = self.end().zip(other.end(), u64::min).zip(start, u64::saturating_sub);
+        (size.volume() > 0).then_some(Region { start, size })
+    }
+
+    /// Cuts the region at multiples of `grain` into boxes of at most about `most` voxels, z slowest.
+    ///
+    /// Boxes are as long as can be along x, then y, then z, because that is how most files store them. A grain
+    /// that is by itself larger than `most` is cut within.
+    pub fn blocks(&self, grain: Xyz<u64>, most: u64) -> Vec<Region> {
+        let step = self.block_size(grain.map(|g| g.max(1)), most.max(1));
+        let mut blocks = Vec::new();
+        for (z, depth) in cuts(self.start.z, self.size.z, step.z) {
+            for (y, height) in cuts(self.start.y, self.size.y, step.y) {
+                for (x, width) in cuts(self.start.x, self.size.x, step.x) {
+                    blocks.push(Region { start: Xyz::new(x, y, z), size: Xyz::new(width, height, depth) });
+                }
+            }
+        }
+        blocks
+    }
+
+    /// The distance between cuts: the grain, made smaller or a multiple of itself to use the budget well.
+    fn block_size(&self, grain: Xyz<u64>, most: u64) -> Xyz<u64> {
+        let mut step = grain;
+        let voxels = |step: Xyz<u64>| step.zip(self.size, u64::min).volume().max(1);
+        for axis in [Axis::Z, Axis::Y, Axis::X] {
+            if voxels(step) > most {
+                let others = voxels(step) / step[axis].min(self.size[axis]).max(1);
+                step[axis] = (most / others.max(1)).max(1);
+            }
+        }
+        for axis in [Axis::X, Axis::Y, Axis::Z] {
+            let needed = self.size[axis].div_ceil(step[axis]) + 1;
+            step[axis] = step[axis].saturating_mul((most / voxels(step)).clamp(1, needed));
+        }
+        step
+    }
+}
+
+/// Cuts `[start, start + length)` at multiples of `step`: (first position, length) of each piece.
+fn cuts(start: u64, length: u64, step: u64) -> impl Iterator<Item = (u64, u64)> {
+    let end = start.saturating_add(length);
+    let mut next = start;
+    std::iter::from_fn(move || {
+        (next < end).then(|| {
+            let first = next;
+            next = ((first / step).saturating_add(1)).saturating_mul(step).min(end);
+            (first, next - first)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_axis_is_used_once_in_every_plane() {
+        for plane in Plane::ALL {
+            assert_eq!(plane.place(1, 2, 3)[plane.slice_axis()], 1);
+            assert_eq!(plane.place(1, 2, 3)[plane.row_axis()], 2);
+            assert_eq!(plane.place(1, 2, 3)[plane.column_axis()], 3);
+            assert_eq!(Plane::from_name(plane.name()), Some(plane));
+        }
+        assert_eq!(Plane::from_name("XY"), None);
+    }
+
+    #[test]
+    fn blocks_cover_a_region_once_and_stay_within_the_budget() {
+        let region = Region { start: Xyz::new(3, 70, 5), size: Xyz::new(200, 90, 33) };
+        for (grain, most) in [(64, 300_000), (64, 1_000), (1, 50), (1000, 77)] {
+            let blocks = region.blocks(Xyz::all(grain), most);
+            assert_eq!(blocks.iter().map(Region::voxels).sum::<u64>(), region.voxels());
+            assert!(blocks.iter().all(|b| b.voxels() <= most && b.intersection(&region) == Some(*b)));
+        }
+    }
+
+    #[test]
+    fn blocks_are_cut_at_the_grain() {
+        let region = Region { start: Xyz::new(60, 0, 0), size: Xyz::new(100, 1, 1) };
+        let starts: Vec<u64> = region.blocks(Xyz::all(64), 64).iter().map(|b| b.start.x).collect();
+        assert_eq!(starts, [60, 64, 128]);
+    }
+
+    #[test]
+    fn regions_that_do_not_meet_have_no_intersection() {
+        let a = Region::whole(Xyz::all(4));
+        let b = Region { start: Xyz::new(4, 0, 0), size: Xyz::all(2) };
+        assert_eq!(a.intersection(&b), None);
+    }
+}

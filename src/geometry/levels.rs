@@ -1,0 +1,137 @@
+//! Levels: how a stored pyramid and the levels made from it give every level its size and factors.
+
+use super::{Axis, TILE, Xyz};
+
+/// A level's number: 0 is full resolution, each further one halves x and y.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Level(u8);
+
+impl Level {
+    /// Full resolution.
+    pub const FULL: Level = Level(0);
+    /// The last level whose factor can be counted; no real volume reaches it.
+    const LAST: u64 = 62;
+
+    /// The level of that number, where any volume could have it.
+    pub fn new(number: u64) -> Option<Self> {
+        (number <= Self::LAST).then_some(Level(number as u8))
+    }
+
+    /// The level whose x and y factor is `factor`, where that is a power of two.
+    pub fn from_factor(factor: u64) -> Option<Self> {
+        factor.is_power_of_two().then(|| Self::new(u64::from(factor.trailing_zeros()))).flatten()
+    }
+
+    /// The number in URLs.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
+    /// By how much x and y are reduced: 2 to the power of the number.
+    pub fn factor(self) -> u64 {
+        1 << self.0
+    }
+}
+
+/// What halving a level does to z.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Scaling {
+    /// z keeps its extent: sections stay sections.
+    #[default]
+    Zslices,
+    /// z is halved like x and y.
+    Isotropic,
+}
+
+/// How one level is had from a stored one: as it is, or as the mean (or pick) over boxes of its voxels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LevelView {
+    /// The level this is.
+    pub level: Level,
+    /// Which stored level to read; an index into the stored levels as given.
+    pub stored: usize,
+    /// The extent of that stored level.
+    pub stored_size: Xyz<u64>,
+    /// The voxels of the stored level that one voxel of this level stands for; 1 × 1 × 1 where it is stored.
+    pub boxed: Xyz<u64>,
+    /// The extent of this level.
+    pub size: Xyz<u64>,
+    /// By how much this level is reduced against level 0.
+    pub factor: Xyz<u64>,
+}
+
+impl LevelView {
+    /// Chooses how to have `level` from the stored levels, given as (level, z factor, size), level 0 among them.
+    ///
+    /// The stored level itself, else one step from the nearest finer stored one. `None` beyond the last level.
+    /// Levels go on for as long as halving level 0 still leaves a voxel to halve: a volume 300 wide has levels
+    /// 0 to 9. Where the width is a power of two this admits one level more than it takes to come down to a
+    /// single voxel, as the reference implementation does.
+    pub fn choose(level: Level, stored: &[(Level, u64, Xyz<u64>)], scaling: Scaling) -> Option<Self> {
+        let full = stored.iter().find(|(l, ..)| *l == Level::FULL)?.2;
+        if level != Level::FULL && level.factor() / 2 > full.x.max(full.y) {
+            return None;
+        }
+        let nearest = stored.iter().enumerate().filter(|(_, (l, ..))| *l <= level);
+        let (index, &(base, z_factor, stored_size)) = nearest.max_by_key(|(_, (l, ..))| *l)?;
+        let step = level.factor() / base.factor();
+        let z_step = if scaling == Scaling::Isotropic { step } else { 1 };
+        let boxed = Xyz::new(step, step, z_step);
+        Some(Self {
+            level,
+            stored: index,
+            stored_size,
+            boxed,
+            size: stored_size.zip(boxed, u64::div_ceil),
+            factor: Xyz::new(level.factor(), level.factor(), z_factor.saturating_mul(z_step)),
+        })
+    }
+
+    /// Whether the level lies in the file, rather than being made on the fly.
+    pub fn is_stored(&self) -> bool {
+        self.boxed == Xyz::all(1)
+    }
+
+    /// Whether this level fits one tile in the xy plane, so that viewers need no coarser one.
+    pub fn fits_one_tile(&self) -> bool {
+        self.size[Axis::X].max(self.size[Axis::Y]) <= TILE as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(level: u64, stored: &[(u64, u64, Xyz<u64>)], scaling: Scaling) -> Option<LevelView> {
+        let stored: Vec<_> = stored.iter().map(|&(l, z, s)| (Level::new(l).unwrap(), z, s)).collect();
+        LevelView::choose(Level::new(level).unwrap(), &stored, scaling)
+    }
+
+    #[test]
+    fn made_levels_round_their_sizes_up_and_keep_z_unless_isotropic() {
+        let full = [(0, 1, Xyz::new(1000, 900, 7))];
+        let flat = view(3, &full, Scaling::Zslices).unwrap();
+        assert_eq!((flat.size, flat.factor), (Xyz::new(125, 113, 7), Xyz::new(8, 8, 1)));
+        let cube = view(3, &full, Scaling::Isotropic).unwrap();
+        assert_eq!((cube.size, cube.factor), (Xyz::new(125, 113, 1), Xyz::all(8)));
+    }
+
+    #[test]
+    fn a_gap_in_a_pyramid_is_filled_from_the_nearest_finer_stored_level() {
+        let stored = [(0, 1, Xyz::new(333, 211, 13)), (2, 2, Xyz::new(83, 52, 6))];
+        let made = view(1, &stored, Scaling::Zslices).unwrap();
+        assert_eq!((made.stored, made.boxed), (0, Xyz::new(2, 2, 1)));
+        let own = view(2, &stored, Scaling::Zslices).unwrap();
+        assert_eq!((own.stored, own.size, own.factor.z, own.is_stored()), (1, Xyz::new(83, 52, 6), 2, true));
+        let beyond = view(4, &stored, Scaling::Isotropic).unwrap();
+        assert_eq!((beyond.boxed, beyond.factor), (Xyz::all(4), Xyz::new(16, 16, 8)));
+    }
+
+    #[test]
+    fn levels_end_when_nothing_is_left_to_halve() {
+        let stored = [(0, 1, Xyz::new(520, 300, 4))];
+        assert_eq!(view(10, &stored, Scaling::Zslices).unwrap().size, Xyz::new(1, 1, 4));
+        assert_eq!(view(11, &stored, Scaling::Zslices), None);
+        assert_eq!(Level::new(63), None);
+    }
+}

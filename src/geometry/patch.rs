@@ -1,0 +1,253 @@
+//! The part of a tile that lies within a level: which voxels it shows and where.
+
+use std::ops::Range;
+
+use super::{Level, LevelView, Plane, Region, TILE, Xyz};
+
+/// Which tile of a channel: numbers as a URL gives them, relative to the plane, not yet known to lie inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TileAddress {
+    /// The orientation.
+    pub plane: Plane,
+    /// The level whose voxels are the tile's pixels.
+    pub level: Level,
+    /// The position along the axis that the plane does not contain, in voxels of the level.
+    pub slice: u64,
+    /// The tile's row: 512 pixels each, counted from the volume's first voxel.
+    pub row: u64,
+    /// The tile's column, likewise.
+    pub column: u64,
+}
+
+/// How xz and yz tiles treat voxels that are not cubes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Orthogonal {
+    /// One voxel of z is one row.
+    Stored,
+    /// Rows are drawn so that pixels are square, by these voxel sizes (any unit; only ratios matter).
+    Isotropic(Xyz<f64>),
+}
+
+/// A run of neighbouring rows of a level, and where they stand among the rows a tile needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowRun {
+    /// Positions along the row axis, in voxels of the level.
+    pub rows: Range<u64>,
+    /// The index of the run's first row among the patch's distinct rows.
+    pub first: usize,
+}
+
+/// What of a level one tile shows: never empty, always within the level.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patch {
+    plane: Plane,
+    slice: u64,
+    columns: Range<u64>,
+    runs: Vec<RowRun>,
+    /// For each tile row from the top, the distinct row that it shows.
+    shown: Vec<usize>,
+}
+
+/// The patch that `address` shows of the level `view`; `None` where the tile lies wholly outside.
+///
+/// `offset` is the dataset's, in voxels of level 0; it shifts slice numbers only.
+pub fn patch(
+    address: &TileAddress,
+    view: &LevelView,
+    offset: Xyz<i64>,
+    orthogonal: Orthogonal,
+) -> Option<Patch> {
+    let plane = address.plane;
+    let slice = shifted(address.slice, offset[plane.slice_axis()], view.factor[plane.slice_axis()])?;
+    let columns = within(address.column, view.size[plane.column_axis()])?;
+    if slice >= view.size[plane.slice_axis()] {
+        return None;
+    }
+    let rows = match orthogonal {
+        Orthogonal::Isotropic(voxel) if plane != Plane::Xy => stretched(address, view, voxel),
+        _ => within(address.row, view.size[plane.row_axis()])?.collect(),
+    };
+    if rows.is_empty() {
+        return None;
+    }
+    let (runs, shown) = runs_of(&rows);
+    Some(Patch { plane, slice, columns, runs, shown })
+}
+
+/// The slice of the level that a URL's slice number means; `None` below the first.
+fn shifted(number: u64, offset: i64, factor: u64) -> Option<u64> {
+    let shift = i128::from(offset).div_euclid(i128::from(factor));
+    u64::try_from(i128::from(number) - shift).ok()
+}
+
+/// The positions of the `index`-th tile along an axis of that extent.
+fn within(index: u64, extent: u64) -> Option<Range<u64>> {
+    let start = index.checked_mul(TILE as u64).filter(|start| *start < extent)?;
+    Some(start..extent.min(start + TILE as u64))
+}
+
+/// The z of each row of a tile drawn with square pixels, up to the last that exists.
+///
+/// Row i of the z-tile t shows z = floor(((512 t + i) · c) / d), in 64-bit floating point in this very order.
+fn stretched(address: &TileAddress, view: &LevelView, voxel: Xyz<f64>) -> Vec<u64> {
+    let c = voxel[address.plane.column_axis()] * view.level.factor() as f64;
+    let d = voxel.z * view.factor.z as f64;
+    let first = address.row.saturating_mul(TILE as u64);
+    let rows = (0..TILE as u64).map(|i| ((first.saturating_add(i) as f64 * c) / d).floor());
+    rows.take_while(|z| *z < view.size.z as f64).map(|z| z as u64).collect()
+}
+
+/// Splits rising rows into runs of neighbours, and says for each which distinct row it is.
+fn runs_of(rows: &[u64]) -> (Vec<RowRun>, Vec<usize>) {
+    let mut runs: Vec<RowRun> = Vec::new();
+    let mut shown = Vec::with_capacity(rows.len());
+    let mut distinct = 0;
+    for &row in rows {
+        match runs.last_mut() {
+            Some(run) if row + 1 == run.rows.end => {}
+            Some(run) if row == run.rows.end => {
+                run.rows.end += 1;
+                distinct += 1;
+            }
+            _ => {
+                runs.push(RowRun { rows: row..row + 1, first: distinct });
+                distinct += 1;
+            }
+        }
+        shown.push(distinct - 1);
+    }
+    (runs, shown)
+}
+
+impl Patch {
+    /// The plane the patch lies in.
+    pub fn plane(&self) -> Plane {
+        self.plane
+    }
+
+    /// How many columns it has, at most 512.
+    pub fn width(&self) -> usize {
+        (self.columns.end - self.columns.start) as usize
+    }
+
+    /// How many rows of the level it needs, each counted once; at most 512.
+    pub fn height(&self) -> usize {
+        self.runs.iter().map(|run| (run.rows.end - run.rows.start) as usize).sum()
+    }
+
+    /// The runs of neighbouring rows it needs, in order.
+    pub fn runs(&self) -> &[RowRun] {
+        &self.runs
+    }
+
+    /// For each row of the tile from the top, the distinct row it shows; tile rows beyond are black.
+    pub fn shown(&self) -> &[usize] {
+        &self.shown
+    }
+
+    /// The voxels of the level in one of its runs.
+    pub fn region(&self, run: &RowRun) -> Region {
+        Region {
+            start: self.plane.place(self.slice, run.rows.start, self.columns.start),
+            size: self.plane.place(1, run.rows.end - run.rows.start, self.columns.end - self.columns.start),
+        }
+    }
+}
+
+impl LevelView {
+    /// The stored voxels that a region of this level is made from, cut at the edge of the stored level.
+    pub fn stored_region(&self, region: &Region) -> Region {
+        let start = region.start.zip(self.boxed, u64::saturating_mul);
+        let end = region.end().zip(self.boxed, u64::saturating_mul).zip(self.stored_size, u64::min);
+        Region { start, size: end.zip(start, u64::saturating_sub) }
+    }
+
+    /// The most stored voxels that making one tile of this level reads in that plane.
+    pub fn voxels_per_tile(&self, plane: Plane) -> u64 {
+        let tile = plane.place(1, TILE as u64, TILE as u64).zip(self.size, u64::min);
+        tile.zip(self.boxed, u64::saturating_mul).zip(self.stored_size, u64::min).volume()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::Scaling;
+
+    fn view(size: Xyz<u64>, level: u64) -> LevelView {
+        let stored = [(Level::FULL, 1, size)];
+        LevelView::choose(Level::new(level).unwrap(), &stored, Scaling::Zslices).unwrap()
+    }
+
+    fn address(plane: Plane, slice: u64, row: u64, column: u64) -> TileAddress {
+        TileAddress { plane, level: Level::FULL, slice, row, column }
+    }
+
+    const NO_OFFSET: Xyz<i64> = Xyz { x: 0, y: 0, z: 0 };
+
+    #[test]
+    fn a_tile_at_the_edge_is_cut() {
+        let level = view(Xyz::new(700, 600, 9), 0);
+        let got = patch(&address(Plane::Xy, 3, 1, 1), &level, NO_OFFSET, Orthogonal::Stored).unwrap();
+        let want = Region { start: Xyz::new(512, 512, 3), size: Xyz::new(188, 88, 1) };
+        assert_eq!(got.region(&got.runs()[0]), want);
+        assert_eq!((got.width(), got.height(), got.shown().len()), (188, 88, 88));
+    }
+
+    #[test]
+    fn absurd_numbers_are_outside() {
+        let level = view(Xyz::new(700, 600, 9), 0);
+        for (slice, row, column) in
+            [(u64::MAX, 0, 0), (0, u64::MAX, 0), (0, 0, u64::MAX), (9, 0, 0), (0, 2, 0)]
+        {
+            for orthogonal in [Orthogonal::Stored, Orthogonal::Isotropic(Xyz::new(1.0, 1.0, 4.0))] {
+                assert_eq!(
+                    patch(&address(Plane::Xy, slice, row, column), &level, NO_OFFSET, orthogonal),
+                    None
+                );
+            }
+        }
+        let far = address(Plane::Xz, 0, u64::MAX, 0);
+        assert_eq!(patch(&far, &level, NO_OFFSET, Orthogonal::Isotropic(Xyz::all(1.0))), None);
+    }
+
+    #[test]
+    fn an_offset_shifts_slices_by_whole_voxels_of_the_level() {
+        let level = view(Xyz::new(100, 100, 10), 1);
+        let offset = Xyz::new(0, 7, 3);
+        let at = |plane, slice| {
+            patch(&address(plane, slice, 0, 0), &level, offset, Orthogonal::Stored).map(|p| p.slice)
+        };
+        assert_eq!(at(Plane::Xy, 2), None);
+        assert_eq!(at(Plane::Xy, 3), Some(0));
+        assert_eq!(at(Plane::Xz, 4), Some(1));
+    }
+
+    #[test]
+    fn thick_sections_are_drawn_several_rows_high() {
+        let level = view(Xyz::new(64, 64, 3), 0);
+        let voxel = Orthogonal::Isotropic(Xyz::new(10.0, 10.0, 25.0));
+        let got = patch(&address(Plane::Xz, 0, 0, 0), &level, NO_OFFSET, voxel).unwrap();
+        assert_eq!(got.shown(), [0, 0, 0, 1, 1, 2, 2, 2]);
+        assert_eq!(got.runs(), [RowRun { rows: 0..3, first: 0 }]);
+    }
+
+    #[test]
+    fn flat_voxels_are_skipped_in_runs() {
+        let level = view(Xyz::new(64, 64, 40), 0);
+        let voxel = Orthogonal::Isotropic(Xyz::new(5.0, 5.0, 2.0));
+        let got = patch(&address(Plane::Yz, 0, 0, 0), &level, NO_OFFSET, voxel).unwrap();
+        assert_eq!(got.height(), got.shown().len());
+        let starts: Vec<u64> = got.runs().iter().map(|run| run.rows.start).take(4).collect();
+        assert_eq!(starts, [0, 2, 5, 7]);
+    }
+
+    #[test]
+    fn making_a_level_counts_what_it_reads() {
+        let level = view(Xyz::new(100_000, 100_000, 50), 4);
+        assert_eq!(level.voxels_per_tile(Plane::Xy), 1 << 26);
+        assert_eq!(level.voxels_per_tile(Plane::Xz), 512 * 16 * 16 * 50);
+        let edge = Region { start: Xyz::new(6249, 6249, 0), size: Xyz::new(1, 1, 1) };
+        assert_eq!(level.stored_region(&edge).size, Xyz::new(16, 16, 1));
+    }
+}

@@ -1,0 +1,78 @@
+//! Counters of what the server did, in the text form that Prometheus reads.
+//!
+//! Whoever does a thing holds a handle and counts it; nothing is looked up by name on the way.
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// The counters; clones share their values.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics {
+    /// Tiles rendered, whatever became of them.
+    pub renders: Counter,
+    /// Renders that ended in an error.
+    pub render_errors: Counter,
+    /// Tiles answered from the cache of encoded tiles.
+    pub tile_hits: Counter,
+    /// Requests that waited for a render that another one had started.
+    pub tile_waits: Counter,
+    /// Tiles answered with the shared black image.
+    pub black_tiles: Counter,
+    /// Answers 304, given without a tile.
+    pub not_modified: Counter,
+    /// Renders refused because the queue was full.
+    pub rejected: Counter,
+    /// Renders given up before they began because nobody waited for them any more.
+    pub abandoned: Counter,
+    /// Bytes of encoded tiles held.
+    pub tile_bytes: Gauge,
+    /// Chunks found decoded.
+    pub chunk_hits: Counter,
+    /// Chunks read and decoded.
+    pub chunk_reads: Counter,
+    /// Bytes of decoded chunks held.
+    pub chunk_bytes: Gauge,
+}
+
+impl Metrics {
+    /// Every value in Prometheus' text format.
+    pub fn text(&self) -> Result<String, std::fmt::Error> {
+        let mut registry = Registry::with_prefix("voltile");
+        let counters: [(&str, &str, &Counter); 10] = [
+            ("renders", "Tiles rendered", &self.renders),
+            ("render_errors", "Renders that ended in an error", &self.render_errors),
+            ("tile_cache_hits", "Tiles answered from the cache", &self.tile_hits),
+            ("tile_cache_waits", "Requests that joined a render under way", &self.tile_waits),
+            ("black_tiles", "Tiles answered with the shared black image", &self.black_tiles),
+            ("not_modified", "Answers 304", &self.not_modified),
+            ("renders_rejected", "Renders refused because the queue was full", &self.rejected),
+            ("renders_abandoned", "Renders nobody waited for any more", &self.abandoned),
+            ("chunk_cache_hits", "Chunks found decoded", &self.chunk_hits),
+            ("chunk_reads", "Chunks read and decoded", &self.chunk_reads),
+        ];
+        for (name, help, counter) in counters {
+            registry.register(name, help, counter.clone());
+        }
+        registry.register("tile_cache_bytes", "Bytes of encoded tiles held", self.tile_bytes.clone());
+        registry.register("chunk_cache_bytes", "Bytes of decoded chunks held", self.chunk_bytes.clone());
+        let mut text = String::new();
+        encode(&mut text, &registry)?;
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_names_each_counter_with_its_value() {
+        let metrics = Metrics::default();
+        metrics.renders.inc_by(3);
+        let text = metrics.text().unwrap();
+        assert!(text.contains("voltile_renders_total 3"), "{text}");
+        assert!(text.contains("voltile_chunk_cache_bytes 0"), "{text}");
+    }
+}

@@ -1,0 +1,65 @@
+//! Names of tokens, channels and mounts: what may stand in a URL's path.
+
+use std::fmt;
+
+/// A name of letters, digits, `_`, `-` and `.`, never empty.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(String);
+
+/// Why a text is no name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a name: names have one or more letters, digits, '_', '-' or '.'")]
+pub struct NotAName {
+    /// The text as given.
+    pub text: String,
+}
+
+impl Name {
+    /// The name of exactly that text.
+    pub fn new(text: &str) -> Result<Self, NotAName> {
+        let good = !text.is_empty() && text.bytes().all(is_name_byte);
+        if good { Ok(Name(text.to_owned())) } else { Err(NotAName { text: text.to_owned() }) }
+    }
+
+    /// The name nearest to any text: what may not stand in a name becomes `_`.
+    pub fn nearest(text: &str) -> Self {
+        let name: String =
+            text.chars().map(|c| if c.is_ascii() && is_name_byte(c as u8) { c } else { '_' }).collect();
+        Name(if name.is_empty() { "_".to_owned() } else { name })
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        assert_eq!(Name::new("kasthuri11.v2-a_b").unwrap().as_str(), "kasthuri11.v2-a_b");
+        for wrong in ["", "a b", "a/b", "a:b", "ä", "a%20"] {
+            assert!(Name::new(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn any_text_has_a_nearest_name() {
+        assert_eq!(Name::nearest("my volume (1).v2").as_str(), "my_volume__1_.v2");
+        assert_eq!(Name::nearest("größe").as_str(), "gr__e");
+        assert_eq!(Name::nearest("").as_str(), "_");
+    }
+}

@@ -1,0 +1,192 @@
+//! A well-formed tile request, not yet known to exist: where all three URL forms end.
+//!
+//! Parsing knows the grammar of paths and nothing of datasets. Whatever is wrong is [`Malformed`], which is a 404
+//! to a client. Repeated slashes are merged; segments are percent-decoded one by one, after the path is split.
+
+use percent_encoding::percent_decode_str;
+
+use crate::color::Colour;
+use crate::geometry::{Level, Plane, TileAddress};
+use crate::name::{Name, NotAName};
+
+/// The literal second segment of every tile path.
+const TILECACHE: &str = "tilecache";
+/// The literal that begins composites; no token may be called so.
+pub const MCFC: &str = "mcfc";
+/// The literal that begins the tiled-viewer form; no token may be called so.
+pub const VIKING: &str = "viking";
+/// The most channels that one composite may have: there are as many colours.
+const MOST_CHANNELS: usize = Colour::BY_POSITION.len();
+
+/// A tile asked for by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TileRequest {
+    /// The dataset's name.
+    pub token: Name,
+    /// What to show of it.
+    pub channels: ChannelChoice,
+    /// The time point, where the path has one.
+    pub time: Option<u64>,
+    /// Which tile.
+    pub address: TileAddress,
+}
+
+/// The channels a tile shows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ChannelChoice {
+    /// One channel as it is.
+    One(Name),
+    /// One to six channels, each in a colour, added up.
+    Composite(Vec<(Name, Colour)>),
+}
+
+/// Why a path asks for no tile.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
+pub enum Malformed {
+    #[error(
+        "a tile path is /SERVICE/tilecache/TOKEN/CHANNEL/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png, or begins with mcfc or viking after tilecache; this one has {segments} segments after it"
+    )]
+    Shape { segments: usize },
+    #[error("{segment:?} is not UTF-8 once percent-decoded")]
+    Encoding { segment: String },
+    #[error("{plane:?} is not a plane: xy, xz or yz are expected")]
+    Plane { plane: String },
+    #[error("the {what} {text:?} is not a number of ASCII digits that fits 64 bits")]
+    Number { what: &'static str, text: String },
+    #[error("level {level} cannot exist: no volume has more than 63 levels")]
+    Level { level: u64 },
+    #[error("the file name {file:?} is not {expected}")]
+    File { file: String, expected: &'static str },
+    #[error("the third segment of a viking path is {found:?}; \"volume\" is expected")]
+    Volume { found: String },
+    #[error(transparent)]
+    Name(#[from] NotAName),
+    #[error("{count} channels are too many: a composite has at most six")]
+    TooManyChannels { count: usize },
+    #[error(
+        "{item:?} is not a channel with a colour: NAME, NAME: or NAME:COLOUR is expected, COLOUR being one of C, M, Y, R, G, B"
+    )]
+    ChannelItem { item: String },
+}
+
+/// A path split at its slashes: the mount's name, and what follows `tilecache`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TilePath {
+    /// The first segment.
+    pub tile_service: String,
+    segments: Vec<String>,
+}
+
+impl TilePath {
+    /// Splits the path of a URL; `None` where it lies below no `/{tile_service}/tilecache`.
+    pub fn split(path: &str) -> Option<Result<Self, Malformed>> {
+        let mut raw = path.split('/').filter(|segment| !segment.is_empty());
+        let tile_service = raw.next()?.to_owned();
+        if raw.next()? != TILECACHE {
+            return None;
+        }
+        let segments = raw.map(decoded).collect::<Result<Vec<_>, _>>();
+        Some(segments.map(|segments| Self { tile_service, segments }))
+    }
+
+    /// Reads the tile request in what follows `tilecache`.
+    pub fn request(&self) -> Result<TileRequest, Malformed> {
+        let segments: Vec<&str> = self.segments.iter().map(String::as_str).collect();
+        match segments.as_slice() {
+            [MCFC, rest @ ..] => planar(rest, |list| Ok(ChannelChoice::Composite(composite(list)?))),
+            [VIKING, rest @ ..] => viking(rest),
+            rest => planar(rest, |name| Ok(ChannelChoice::One(Name::new(name)?))),
+        }
+    }
+}
+
+fn decoded(segment: &str) -> Result<String, Malformed> {
+    match percent_decode_str(segment).decode_utf8() {
+        Ok(text) => Ok(text.into_owned()),
+        Err(_) => Err(Malformed::Encoding { segment: segment.to_owned() }),
+    }
+}
+
+/// `TOKEN/CHANNELS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png`, the form that simple and mcfc paths share.
+fn planar(
+    segments: &[&str],
+    channels: impl Fn(&str) -> Result<ChannelChoice, Malformed>,
+) -> Result<TileRequest, Malformed> {
+    let (token, choice, plane, time, slice, file) = match *segments {
+        [token, choice, plane, slice, file] => (token, choice, plane, None, slice, file),
+        [token, choice, plane, time, slice, file] => (token, choice, plane, Some(time), slice, file),
+        _ => return Err(Malformed::Shape { segments: segments.len() }),
+    };
+    let [row, column, level] = file_numbers(file, ["", "", ""], "ROW_COLUMN_LEVEL.png")?;
+    let address = TileAddress {
+        plane: Plane::from_name(plane).ok_or_else(|| Malformed::Plane { plane: plane.to_owned() })?,
+        level: level_of(level)?,
+        slice: number("slice", slice)?,
+        row,
+        column,
+    };
+    let time = time.map(|text| number("time", text)).transpose()?;
+    Ok(TileRequest { token: Name::new(token)?, channels: channels(choice)?, time, address })
+}
+
+/// `TOKEN/volume/CHANNEL/LEVEL/XCOLUMN_YROW_ZSLICE.png`: the xy plane at the first time point.
+fn viking(segments: &[&str]) -> Result<TileRequest, Malformed> {
+    let [token, volume, channel, level, file] = *segments else {
+        return Err(Malformed::Shape { segments: segments.len() });
+    };
+    if volume != "volume" {
+        return Err(Malformed::Volume { found: volume.to_owned() });
+    }
+    let [column, row, slice] = file_numbers(file, ["X", "Y", "Z"], "XCOLUMN_YROW_ZSLICE.png")?;
+    let level = level_of(number("level", level)?)?;
+    let address = TileAddress { plane: Plane::Xy, level, slice, row, column };
+    let channels = ChannelChoice::One(Name::new(channel)?);
+    Ok(TileRequest { token: Name::new(token)?, channels, time: None, address })
+}
+
+/// The channels of a composite with their colours: an item without one gets that of its position.
+fn composite(list: &str) -> Result<Vec<(Name, Colour)>, Malformed> {
+    let count = list.split(',').count();
+    if count > MOST_CHANNELS {
+        return Err(Malformed::TooManyChannels { count });
+    }
+    list.split(',').zip(Colour::BY_POSITION).map(|(item, colour)| composite_item(item, colour)).collect()
+}
+
+fn composite_item(item: &str, by_position: Colour) -> Result<(Name, Colour), Malformed> {
+    let wrong = || Malformed::ChannelItem { item: item.to_owned() };
+    let (name, colour) = item.split_once(':').unwrap_or((item, ""));
+    let colour = if colour.is_empty() { by_position } else { Colour::from_text(colour).ok_or_else(wrong)? };
+    Ok((Name::new(name).map_err(|_| wrong())?, colour))
+}
+
+/// The three numbers of a file name, each after its prefix, joined by underscores, before `.png`.
+fn file_numbers(file: &str, prefixes: [&str; 3], expected: &'static str) -> Result<[u64; 3], Malformed> {
+    let wrong = || Malformed::File { file: file.to_owned(), expected };
+    let stem = file.strip_suffix(".png").ok_or_else(wrong)?;
+    let parts: Vec<&str> = stem.split('_').collect();
+    let parts: [&str; 3] = parts.try_into().map_err(|_| wrong())?;
+    let mut numbers = [0; 3];
+    for ((part, prefix), value) in parts.into_iter().zip(prefixes).zip(&mut numbers) {
+        *value = digits(part.strip_prefix(prefix).ok_or_else(wrong)?).ok_or_else(wrong)?;
+    }
+    Ok(numbers)
+}
+
+fn level_of(level: u64) -> Result<Level, Malformed> {
+    Level::new(level).ok_or(Malformed::Level { level })
+}
+
+fn number(what: &'static str, text: &str) -> Result<u64, Malformed> {
+    digits(text).ok_or_else(|| Malformed::Number { what, text: text.to_owned() })
+}
+
+/// A number of ASCII digits alone; leading zeros are allowed, signs and overflow are not.
+fn digits(text: &str) -> Option<u64> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests;

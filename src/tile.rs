@@ -1,0 +1,91 @@
+//! What the cache holds and what identifies it: encoded tiles and their keys.
+//!
+//! A [`TileKey`] is a digest of a value that holds everything that decides a tile's pixels, taken through its
+//! `Hash`. Whoever adds a field to such a value has it in the key, by the type. The key is also the ETag.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use bytes::Bytes;
+
+/// Identifies one rendering of one tile: equal keys mean equal bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TileKey([u8; 16]);
+
+impl TileKey {
+    /// The key of a rendering, given everything that decides its pixels and their encoding.
+    pub fn of(rendering: &impl Hash) -> Self {
+        let mut digest = Digest(blake3::Hasher::new());
+        rendering.hash(&mut digest);
+        let mut key = [0; 16];
+        digest.0.finalize_xof().fill(&mut key);
+        TileKey(key)
+    }
+
+    /// The strong entity tag, quotes included.
+    pub fn etag(&self) -> String {
+        format!("\"{self}\"")
+    }
+}
+
+impl fmt::Display for TileKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for TileKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TileKey({self})")
+    }
+}
+
+/// Feeds what `Hash` gives into a digest wide enough that two renderings never meet.
+struct Digest(blake3::Hasher);
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Unused: the digest is longer than this can return.
+    fn finish(&self) -> u64 {
+        0
+    }
+}
+
+/// An encoded tile, ready to send; cloning shares the bytes.
+#[derive(Debug, Clone)]
+pub struct Tile {
+    /// The PNG.
+    pub png: Bytes,
+    /// What the tile is a rendering of.
+    pub key: TileKey,
+}
+
+impl Tile {
+    /// How many bytes the tile takes from a cache budget, its bookkeeping included.
+    pub fn weight(&self) -> usize {
+        const BOOKKEEPING: usize = 256;
+        self.png.len() + BOOKKEEPING
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_tell_renderings_apart_and_stay_the_same() {
+        assert_eq!(TileKey::of(&("a", 1)), TileKey::of(&("a", 1)));
+        assert_ne!(TileKey::of(&("a", 1)), TileKey::of(&("a", 2)));
+        assert_ne!(TileKey::of(&("ab", "c")), TileKey::of(&("a", "bc")));
+    }
+
+    #[test]
+    fn an_etag_is_a_quoted_token() {
+        let etag = TileKey::of(&7).etag();
+        assert_eq!(etag.len(), 34);
+        assert!(etag.starts_with('"') && etag.ends_with('"'));
+    }
+}

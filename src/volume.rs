@@ -1,0 +1,108 @@
+//! Volumes: something from which boxes of voxels can be read, over time.
+//!
+//! The renderer knows the [`Volume`] trait alone. Where voxels come from (an HDF5 dataset, a series of them, memory)
+//! is decided when a catalogue is opened. Every box is handed over densely in z, y, x order with x fastest,
+//! whatever the order in the file; a box that is one voxel thick along the slice axis is therefore already the
+//! slice, row by row, in all three planes.
+
+pub mod hdf5;
+mod memory;
+mod samples;
+mod scatter;
+mod series;
+
+use std::fmt;
+
+pub use memory::MemoryVolume;
+pub use samples::{Samples, Voxel, VoxelType};
+pub(crate) use samples::with_samples;
+pub use series::Series;
+
+use crate::cache::Lost;
+use crate::geometry::{Region, Xyz};
+
+/// What is known of a volume before anything is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VolumeShape {
+    /// The type of its voxels.
+    pub voxel: VoxelType,
+    /// Its extent in voxels.
+    pub size: Xyz<u64>,
+    /// The number of time points, at least 1.
+    pub times: u64,
+    /// The box in which it is stored: reading along its borders wastes least.
+    pub grain: Xyz<u64>,
+}
+
+/// One scalar value for each (time, z, y, x).
+pub trait Volume: Send + Sync + fmt::Debug {
+    /// Type, extents and storage.
+    fn shape(&self) -> VolumeShape;
+
+    /// Whether there is anything at this time point; a volume may have gaps, which are shown as outside.
+    fn has(&self, time: u64) -> bool {
+        time < self.shape().times
+    }
+
+    /// Reads a box within the volume into `into`, densely in z, y, x order.
+    ///
+    /// `into` is given the right type and length here; its memory is reused.
+    fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError>;
+}
+
+/// Why voxels could not be read. The text is for the log: it names files. [`ReadError::public`] does not.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ReadError {
+    /// Bytes that should be in the file are not.
+    #[error("{place}: the file ends at byte {length}, but data up to byte {needed} is wanted; it was truncated or is still being copied")]
+    Truncated {
+        /// File and dataset.
+        place: String,
+        /// The file's length.
+        length: u64,
+        /// Where the wanted data ends.
+        needed: u64,
+    },
+    /// Stored bytes make no sense.
+    #[error("{place}: {problem}")]
+    Damaged {
+        /// File and dataset, and where in it.
+        place: String,
+        /// What was found.
+        problem: String,
+    },
+    /// The data is compressed with something that cannot be decoded here.
+    #[error("{place}: stored with the filter {filter}, which this build cannot decode")]
+    MissingFilter {
+        /// File and dataset.
+        place: String,
+        /// Name and number of the filter.
+        filter: String,
+    },
+    /// The operating system failed to read.
+    #[error("{place}: {problem}")]
+    System {
+        /// File and dataset.
+        place: String,
+        /// The system's words.
+        problem: String,
+    },
+    /// Another thread was to bring the data and did not.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+impl ReadError {
+    /// What a client may know.
+    pub fn public(&self) -> String {
+        match self {
+            ReadError::Truncated { .. } => "the file ends before the data of this tile".to_owned(),
+            ReadError::Damaged { .. } => "the stored data of this tile is damaged".to_owned(),
+            ReadError::MissingFilter { filter, .. } => {
+                format!("the data is stored with the filter {filter}, which this server cannot decode")
+            }
+            ReadError::System { .. } => "the data of this tile could not be read".to_owned(),
+            ReadError::Lost(lost) => lost.to_string(),
+        }
+    }
+}

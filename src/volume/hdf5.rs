@@ -1,0 +1,311 @@
+//! Volumes in HDF5 files: the only place that names the `hdf5` crate.
+//!
+//! The library opens files, follows hard links, tells types and layouts, and lists where chunks lie. Chunks are then
+//! read and decoded by our own threads, outside the library's one lock, where their filters are ones we decode;
+//! everything else is read through the library, slower but right. Decoded chunks are kept in a cache that all volumes
+//! share. Contiguous, compact, virtual and external data is always read through the library.
+//!
+//! The library hands out zeros behind a file's end: whatever is read through it is checked against the length first.
+
+mod attributes;
+mod chunks;
+mod dataset;
+mod file;
+mod filters;
+mod library;
+mod links;
+mod listing;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use attributes::Attributes;
+pub use chunks::ChunkStore;
+pub use dataset::{Storage, StoredDataset};
+pub use file::{FileIdentity, Files, StoredFile};
+pub use library::FilterSpec;
+pub use links::LinkPolicy;
+
+use super::scatter::{Lattice, copy_box, fill_box};
+use super::{ReadError, Samples, Volume, VolumeShape, VoxelType};
+use crate::axes::{Axes, AxisName};
+use crate::geometry::{Axis, Region, Xyz};
+
+/// Why a file or a dataset could not be opened. The text names files: it is for operators.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum OpenError {
+    /// The file itself.
+    #[error("{}: {problem}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Something in it.
+    #[error("{} in {}: {problem}", object, path.display())]
+    Object {
+        /// The file.
+        path: PathBuf,
+        /// The path within it.
+        object: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The file names another one that it may not.
+    #[error("{} refers to {name:?}, which is not below its own folder; if you trust the file, set allow_external = true on the dataset", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// The other file, as it is named.
+        name: String,
+    },
+}
+
+impl OpenError {
+    fn object(file: &StoredFile, object: &str, problem: String) -> Self {
+        OpenError::Object { path: file.path.clone(), object: object.to_owned(), problem }
+    }
+}
+
+/// What opening datasets takes: the open files, the chunk cache, and what links are allowed.
+#[derive(Debug, Clone)]
+pub struct Opener {
+    /// Every file that is open.
+    pub files: Arc<Files>,
+    /// Decoded chunks of all volumes.
+    pub chunks: ChunkStore,
+    /// Where links may lead.
+    pub policy: LinkPolicy,
+}
+
+impl Opener {
+    /// Opens the dataset that `path` leads to in `file`.
+    pub fn dataset(&self, file: &Arc<StoredFile>, path: &str) -> Result<StoredDataset, OpenError> {
+        let follower = links::Follower { files: &self.files, policy: self.policy };
+        let found = follower.dataset(file, path)?;
+        StoredDataset::new(found.file, found.dataset, path)
+    }
+
+    /// Whether `path` leads to a dataset in `file`.
+    pub fn has(&self, file: &Arc<StoredFile>, path: &str) -> bool {
+        links::Follower { files: &self.files, policy: self.policy }.exists(file, path)
+    }
+
+    /// The paths of all datasets in `file` that hard links lead to, each once, shallow ones first.
+    pub fn list(&self, file: &Arc<StoredFile>) -> Result<Vec<String>, OpenError> {
+        listing::datasets(file)
+    }
+
+    /// The attributes of the object at `path` in `file`, where there is one.
+    pub fn attributes(&self, file: &Arc<StoredFile>, path: &str) -> Option<Attributes> {
+        Attributes::of(file, path)
+    }
+
+    /// A dataset as a volume.
+    pub fn volume(&self, dataset: Arc<StoredDataset>, view: &View) -> Result<Hdf5Volume, OpenError> {
+        Hdf5Volume::new(dataset, view, self.chunks.clone())
+    }
+}
+
+/// How a dataset is to be seen as a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct View {
+    /// The meaning of its axes.
+    pub axes: Axes,
+    /// Axes that are held still, and where.
+    pub fixed: Vec<(AxisName, u64)>,
+    /// Take the bits of 16-bit signed voxels as unsigned ones.
+    pub unsigned: bool,
+    /// The extent in which there is data, where the dataset is padded beyond it.
+    pub size: Option<Xyz<u64>>,
+}
+
+/// What a stored axis is to a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Space(Axis),
+    Time,
+    Fixed(u64),
+}
+
+/// One dataset, seen as a volume of scalar voxels over time.
+#[derive(Debug)]
+pub struct Hdf5Volume {
+    dataset: Arc<StoredDataset>,
+    roles: Vec<Role>,
+    shape: VolumeShape,
+    chunks: ChunkStore,
+}
+
+impl Hdf5Volume {
+    fn new(dataset: Arc<StoredDataset>, view: &View, chunks: ChunkStore) -> Result<Self, OpenError> {
+        let wrong = |problem: String| OpenError::object(&dataset.file, &dataset.path, problem);
+        if view.axes.rank() != dataset.shape.len() {
+            let (axes, shape) = (&view.axes, &dataset.shape);
+            return Err(wrong(format!("its shape {shape:?} has another rank than the axes \"{axes}\"")));
+        }
+        let roles: Vec<Role> = view.axes.iter().map(|axis| role(axis, &view.fixed)).collect();
+        for ((axis, role), extent) in view.axes.iter().zip(&roles).zip(&dataset.shape) {
+            if let Role::Fixed(index) = role
+                && index >= extent
+            {
+                return Err(wrong(format!("the axis {axis} has {extent} positions; there is no {index}")));
+            }
+        }
+        let shape = volume_shape(&dataset, &roles, view);
+        if shape.size.volume() == 0 || shape.times == 0 {
+            return Err(wrong(format!("its shape {:?} holds no voxels", dataset.shape)));
+        }
+        Ok(Self { dataset, roles, shape, chunks })
+    }
+
+    /// The dataset it reads.
+    pub fn dataset(&self) -> &Arc<StoredDataset> {
+        &self.dataset
+    }
+
+    /// The box of the dataset, in stored order, that a region at a time is: (start, count).
+    fn stored_box(&self, time: u64, region: &Region) -> (Vec<u64>, Vec<u64>) {
+        let along = |role: &Role| match *role {
+            Role::Space(axis) => (region.start[axis], region.size[axis]),
+            Role::Time => (time, 1),
+            Role::Fixed(index) => (index, 1),
+        };
+        self.roles.iter().map(along).unzip()
+    }
+
+    /// Where a box at `start` of a dense buffer with stored-order `dims` lies: as a lattice along x, y and z.
+    fn lattice(&self, dims: &[u64], start: &[u64]) -> Lattice {
+        let mut lattice = Lattice { start: 0, step: Xyz::all(0) };
+        let mut stride = 1;
+        for ((role, extent), at) in self.roles.iter().zip(dims).zip(start).rev() {
+            lattice.start += *at as usize * stride;
+            if let Role::Space(axis) = role {
+                lattice.step[*axis] = stride;
+            }
+            stride *= *extent as usize;
+        }
+        lattice
+    }
+
+    /// The region's box in x, y and z, from one in stored order; axes that are not stored are 1 long.
+    fn spatial(&self, stored: &[u64], missing: u64) -> Xyz<u64> {
+        let mut xyz = Xyz::all(missing);
+        for (role, value) in self.roles.iter().zip(stored) {
+            if let Role::Space(axis) = role {
+                xyz[*axis] = *value;
+            }
+        }
+        xyz
+    }
+
+    fn read_chunked(&self, start: &[u64], count: &[u64], region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+        for coordinates in self.dataset.chunks_of(start, count) {
+            let chunk = self.chunks.get(&self.dataset, &coordinates, self.shape.voxel)?;
+            let origin = self.dataset.chunk_origin(&coordinates);
+            let (low, size) = overlap(start, count, &origin, &chunk.dims);
+            let within: Vec<u64> = low.iter().zip(&origin).map(|(at, origin)| at - origin).collect();
+            let from = self.lattice(&chunk.dims, &within);
+            let at = self.spatial(&low, 0).zip(region.start, u64::saturating_sub);
+            let target = Lattice::dense(region.size, at);
+            let size = self.spatial(&size, 1);
+            let fits = if chunk.constant {
+                fill_box(&chunk.samples, into, target, size)
+            } else {
+                copy_box(&chunk.samples, from, into, target, size)
+            };
+            if !fits {
+                return Err(self.dataset.damaged("a chunk came out as another type than its dataset"));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_through_library(&self, start: &[u64], count: &[u64], region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+        if self.is_stored_in_order() {
+            return self.dataset.read_box(start, count, into);
+        }
+        let mut stored = Samples::default();
+        stored.reset(self.shape.voxel, into.len());
+        self.dataset.read_box(start, count, &mut stored)?;
+        let from = self.lattice(count, &vec![0; count.len()]);
+        let target = Lattice::dense(region.size, Xyz::all(0));
+        if copy_box(&stored, from, into, target, region.size) {
+            Ok(())
+        } else {
+            Err(self.dataset.damaged("its voxels came out as another type"))
+        }
+    }
+
+    /// Whether z, y and x follow each other in the file as they do in memory.
+    fn is_stored_in_order(&self) -> bool {
+        let spatial = self.roles.iter().filter_map(|role| match role {
+            Role::Space(Axis::Z) => Some(0),
+            Role::Space(Axis::Y) => Some(1),
+            Role::Space(Axis::X) => Some(2),
+            _ => None,
+        });
+        spatial.is_sorted()
+    }
+}
+
+impl Volume for Hdf5Volume {
+    fn shape(&self) -> VolumeShape {
+        self.shape
+    }
+
+    fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+        into.reset(self.shape.voxel, region.voxels() as usize);
+        let (start, count) = self.stored_box(time, region);
+        if self.chunks.serves(&self.dataset) {
+            self.read_chunked(&start, &count, region, into)
+        } else {
+            self.read_through_library(&start, &count, region, into)
+        }
+    }
+}
+
+fn role(axis: AxisName, fixed: &[(AxisName, u64)]) -> Role {
+    if let Some((_, index)) = fixed.iter().find(|(name, _)| *name == axis) {
+        return Role::Fixed(*index);
+    }
+    match axis {
+        AxisName::T => Role::Time,
+        // A channel axis that nobody chose from shows its first channel.
+        AxisName::C => Role::Fixed(0),
+        AxisName::Z => Role::Space(Axis::Z),
+        AxisName::Y => Role::Space(Axis::Y),
+        AxisName::X => Role::Space(Axis::X),
+    }
+}
+
+fn volume_shape(dataset: &StoredDataset, roles: &[Role], view: &View) -> VolumeShape {
+    let (mut size, mut grain, mut times) = (Xyz::all(1), Xyz::all(1), 1);
+    for ((role, extent), natural) in roles.iter().zip(&dataset.shape).zip(dataset.grain()) {
+        match *role {
+            Role::Space(axis) => (size[axis], grain[axis]) = (*extent, natural),
+            Role::Time => times = *extent,
+            Role::Fixed(_) => {}
+        }
+    }
+    if let Some(cut) = view.size {
+        size = size.zip(cut, u64::min);
+    }
+    let stored = dataset.stored.voxel;
+    let voxel = if view.unsigned && stored == VoxelType::I16 { VoxelType::U16 } else { stored };
+    VolumeShape { voxel, size, times, grain }
+}
+
+/// The part of a box that a chunk holds: (start, count), both in stored order.
+fn overlap(start: &[u64], count: &[u64], origin: &[u64], dims: &[u64]) -> (Vec<u64>, Vec<u64>) {
+    let mut low = Vec::with_capacity(start.len());
+    let mut size = Vec::with_capacity(start.len());
+    for i in 0..start.len() {
+        let first = start[i].max(origin[i]);
+        let end = (start[i] + count[i]).min(origin[i] + dims[i]);
+        low.push(first);
+        size.push(end.saturating_sub(first));
+    }
+    (low, size)
+}

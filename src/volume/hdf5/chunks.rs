@@ -1,0 +1,238 @@
+//! Where chunks lie, and chunks once decoded, shared by all volumes under one budget of bytes.
+//!
+//! The index of a dataset is taken from the library once, when its first chunk is wanted: 24 bytes a chunk. After
+//! that a chunk costs one positional read and its decoding, on the thread that wants it. Threads that want the same
+//! chunk wait for the one that decodes it. A chunk that was never written is kept as its one value.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::dataset::{Storage, StoredDataset};
+use super::filters;
+use crate::cache::{Cache, Lookup};
+use crate::metrics::Metrics;
+use crate::volume::{ReadError, Samples, VoxelType};
+
+/// A decoded chunk, dense in stored order.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    /// Its extents; fewer than the dataset's chunks have where it was cut at the edge.
+    pub dims: Vec<u64>,
+    /// All its voxels, or the one that all of them equal.
+    pub samples: Samples,
+    /// Whether `samples` is that one.
+    pub constant: bool,
+}
+
+impl Chunk {
+    fn weight(&self) -> usize {
+        const BOOKKEEPING: usize = 256;
+        self.samples.bytes().len() + BOOKKEEPING
+    }
+}
+
+/// The positions of a dataset's stored chunks, filled when first needed.
+#[derive(Debug, Default)]
+pub(super) struct ChunkIndex {
+    entries: OnceLock<Vec<Entry>>,
+    filling: Mutex<()>,
+}
+
+/// Where one chunk is stored.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// The chunk's number, counted in stored order over the grid.
+    number: u64,
+    address: u64,
+    length: u32,
+    mask: u32,
+}
+
+/// A chunk in the cache: the dataset's id and the chunk's number.
+type ChunkKey = (u64, u64);
+
+/// The cache of decoded chunks; clones share it.
+#[derive(Clone)]
+pub struct ChunkStore {
+    cache: Cache<ChunkKey, Arc<Chunk>, ReadError>,
+    largest: usize,
+    metrics: Metrics,
+}
+
+impl std::fmt::Debug for ChunkStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChunkStore").field("largest", &self.largest).finish_non_exhaustive()
+    }
+}
+
+impl ChunkStore {
+    /// A cache of at most `budget` bytes of decoded chunks.
+    pub fn new(budget: usize, metrics: Metrics) -> Self {
+        // A chunk that would push out most others is read through the library, box by box.
+        let largest = budget / 4;
+        Self { cache: Cache::new(budget, metrics.chunk_bytes.clone()), largest, metrics }
+    }
+
+    /// Whether this dataset is read by whole chunks.
+    pub(super) fn serves(&self, dataset: &StoredDataset) -> bool {
+        matches!(dataset.storage, Storage::Chunked { .. })
+            && dataset.chunk_voxels().saturating_mul(8) <= self.largest as u64
+    }
+
+    /// The chunk at these coordinates of the chunk grid, from the cache or decoded now.
+    pub(super) fn get(
+        &self,
+        dataset: &StoredDataset,
+        coordinates: &[u64],
+        voxel: VoxelType,
+    ) -> Result<Arc<Chunk>, ReadError> {
+        let number = dataset.chunk_number(coordinates);
+        match self.cache.lookup(&(dataset.id, number)) {
+            Lookup::Ready(chunk) => {
+                self.metrics.chunk_hits.inc();
+                Ok(chunk)
+            }
+            Lookup::Wait(waiter) => waiter.wait_blocking(),
+            Lookup::Lead(flight) => {
+                self.metrics.chunk_reads.inc();
+                let chunk = dataset.decode_chunk(coordinates, number, voxel).map(Arc::new);
+                flight.land(chunk.as_ref().map(|c| (Arc::clone(c), c.weight())).map_err(Clone::clone));
+                chunk
+            }
+        }
+    }
+}
+
+impl ChunkIndex {
+    fn entry(&self, dataset: &StoredDataset, number: u64) -> Result<Option<Entry>, ReadError> {
+        let entries = self.entries(dataset)?;
+        Ok(entries.binary_search_by_key(&number, |entry| entry.number).ok().map(|at| entries[at]))
+    }
+
+    fn entries(&self, dataset: &StoredDataset) -> Result<&[Entry], ReadError> {
+        if let Some(entries) = self.entries.get() {
+            return Ok(entries);
+        }
+        let _filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.entries.get().is_none() {
+            let entries = dataset.read_index()?;
+            return Ok(self.entries.get_or_init(|| entries));
+        }
+        Ok(self.entries.get().map_or(&[], Vec::as_slice))
+    }
+}
+
+impl StoredDataset {
+    fn chunk_shape(&self) -> &[u64] {
+        match &self.storage {
+            Storage::Chunked { chunk } => chunk,
+            _ => &self.shape,
+        }
+    }
+
+    fn chunk_voxels(&self) -> u64 {
+        self.chunk_shape().iter().fold(1, |product, n| product.saturating_mul(*n))
+    }
+
+    /// The chunk's number: its place when the grid is counted in stored order.
+    fn chunk_number(&self, coordinates: &[u64]) -> u64 {
+        let grid = self.shape.iter().zip(self.chunk_shape()).map(|(extent, chunk)| extent.div_ceil(*chunk));
+        grid.zip(coordinates).fold(0, |number, (count, at)| number * count + at)
+    }
+
+    /// The dataset's position of the first voxel of a chunk.
+    pub(super) fn chunk_origin(&self, coordinates: &[u64]) -> Vec<u64> {
+        coordinates.iter().zip(self.chunk_shape()).map(|(at, chunk)| at * chunk).collect()
+    }
+
+    /// The grid coordinates of all chunks that a box (not empty) touches.
+    pub(super) fn chunks_of(&self, start: &[u64], count: &[u64]) -> Vec<Vec<u64>> {
+        let mut all = vec![Vec::with_capacity(start.len())];
+        for ((first, n), chunk) in start.iter().zip(count).zip(self.chunk_shape()) {
+            let range = first / chunk..=(first + n - 1) / chunk;
+            all = all
+                .iter()
+                .flat_map(|head| range.clone().map(move |at| [head.as_slice(), &[at]].concat()))
+                .collect();
+        }
+        all
+    }
+
+    /// Asks the library where all chunks are.
+    fn read_index(&self) -> Result<Vec<Entry>, ReadError> {
+        let mut entries = Vec::new();
+        let visited = self.handle().chunks_visit(|info| {
+            let coordinates: Vec<u64> = info.offset.iter().zip(self.chunk_shape()).map(|(at, n)| at / n).collect();
+            let (number, address) = (self.chunk_number(&coordinates), info.addr);
+            // No stored chunk is longer than 4 GiB; one that says so is left to fail when it is read.
+            let length = u32::try_from(info.size).unwrap_or(u32::MAX);
+            entries.push(Entry { number, address, length, mask: info.filter_mask });
+            0
+        });
+        visited.map_err(|e| self.damaged(&format!("the list of its chunks cannot be read: {e}")))?;
+        entries.sort_unstable_by_key(|entry| entry.number);
+        Ok(entries)
+    }
+
+    fn decode_chunk(&self, coordinates: &[u64], number: u64, voxel: VoxelType) -> Result<Chunk, ReadError> {
+        let Some(entry) = self.index.entry(self, number)? else { return self.missing_chunk(coordinates, voxel) };
+        if self.stored.plain && filters::decodes_all(&self.filters) {
+            return self.decode_directly(coordinates, entry, voxel);
+        }
+        self.file.ensure_reaches(entry.address.saturating_add(u64::from(entry.length)), &self.place())?;
+        self.decode_through_library(coordinates, voxel)
+    }
+
+    fn decode_directly(&self, coordinates: &[u64], entry: Entry, voxel: VoxelType) -> Result<Chunk, ReadError> {
+        let raw = self.file.read_at(entry.address, entry.length as usize, &self.place())?;
+        let size = self.chunk_voxels() as usize * self.stored_bytes();
+        let pipeline = if self.is_unfiltered_edge(coordinates) { &[] } else { self.filters.as_slice() };
+        let bytes = filters::decode(raw, pipeline, entry.mask, size)
+            .map_err(|e| self.damaged(&format!("chunk {coordinates:?}: {e}")))?;
+        let samples = Samples::from_stored(voxel, bytes, self.stored.big_endian);
+        Ok(Chunk { dims: self.chunk_shape().to_vec(), samples, constant: false })
+    }
+
+    fn decode_through_library(&self, coordinates: &[u64], voxel: VoxelType) -> Result<Chunk, ReadError> {
+        let start = self.chunk_origin(coordinates);
+        let room = self.shape.iter().zip(&start).map(|(extent, at)| extent - at);
+        let dims: Vec<u64> = room.zip(self.chunk_shape()).map(|(room, chunk)| room.min(*chunk)).collect();
+        let samples = self.read_dense(&start, &dims, voxel)?;
+        Ok(Chunk { dims, samples, constant: false })
+    }
+
+    /// A chunk that was never written: the library knows the value that stands for it.
+    fn missing_chunk(&self, coordinates: &[u64], voxel: VoxelType) -> Result<Chunk, ReadError> {
+        let one = vec![1; self.shape.len()];
+        let samples = self.read_dense(&self.chunk_origin(coordinates), &one, voxel)?;
+        Ok(Chunk { dims: self.chunk_shape().to_vec(), samples, constant: true })
+    }
+
+    fn read_dense(&self, start: &[u64], dims: &[u64], voxel: VoxelType) -> Result<Samples, ReadError> {
+        let mut samples = Samples::default();
+        samples.reset(voxel, dims.iter().product::<u64>() as usize);
+        self.read_box(start, dims, &mut samples)?;
+        Ok(samples)
+    }
+
+    /// The size of an element in the file, of the plain types that are decoded directly.
+    fn stored_bytes(&self) -> usize {
+        if self.stored.voxel == VoxelType::F16 { 2 } else { self.stored.voxel.samples().voxel_bytes() }
+    }
+
+    fn is_unfiltered_edge(&self, coordinates: &[u64]) -> bool {
+        self.edges_are_plain
+            && self.chunk_origin(coordinates).iter().zip(self.chunk_shape()).zip(&self.shape).any(
+                |((origin, chunk), extent)| origin + chunk > *extent,
+            )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_as_small_as_promised() {
+        assert_eq!(std::mem::size_of::<Entry>(), 24);
+    }
+}

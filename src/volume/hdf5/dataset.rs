@@ -1,0 +1,156 @@
+//! One opened dataset: its type, shape and storage, and reading boxes of it through the library.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hdf5::Dataset;
+use hdf5::plist::dataset_create::Layout;
+
+use super::chunks::ChunkIndex;
+use super::file::StoredFile;
+use super::library::{self, FilterSpec, StoredType};
+use super::{OpenError, filters};
+use crate::volume::{ReadError, Samples};
+
+/// How a dataset's data lies in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Storage {
+    /// In chunks of this shape, in stored order.
+    Chunked {
+        /// The shape of a chunk.
+        chunk: Vec<u64>,
+    },
+    /// In one piece, from this byte on; nowhere where nothing was ever written.
+    Contiguous {
+        /// The position in the file.
+        address: Option<u64>,
+    },
+    /// Within the dataset's header.
+    Compact,
+    /// In raw files beside the file.
+    External,
+    /// In other datasets.
+    Virtual,
+}
+
+/// An opened dataset of 2 to 5 axes whose elements are numbers.
+#[derive(Debug)]
+pub struct StoredDataset {
+    /// The file that holds it, at the end of all links.
+    pub file: Arc<StoredFile>,
+    /// The path it was asked for by.
+    pub path: String,
+    /// The extents, slowest first.
+    pub shape: Vec<u64>,
+    /// The element type.
+    pub stored: StoredType,
+    /// Where the data is.
+    pub storage: Storage,
+    /// The filters its chunks went through, in order.
+    pub filters: Vec<FilterSpec>,
+    /// Tells its chunks from those of other datasets in the cache.
+    pub(super) id: u64,
+    pub(super) edges_are_plain: bool,
+    pub(super) index: ChunkIndex,
+    handle: Dataset,
+}
+
+impl StoredDataset {
+    pub(super) fn new(file: Arc<StoredFile>, handle: Dataset, path: &str) -> Result<Self, OpenError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let wrong = |problem: String| OpenError::object(&file, path, problem);
+        let library = |e: hdf5::Error| wrong(e.to_string());
+        let shape: Vec<u64> = handle.get_shape().map_err(library)?.into_iter().map(|n| n as u64).collect();
+        if !(2..=5).contains(&shape.len()) {
+            return Err(wrong(format!("its shape is {shape:?}; a volume has 2 to 5 axes")));
+        }
+        let bytes = shape.iter().try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
+        if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
+            return Err(wrong(format!("its shape {shape:?} is absurd; the file may be damaged")));
+        }
+        let stored = library::stored_type(&handle)
+            .map_err(library)?
+            .ok_or_else(|| wrong("its elements are no numbers of at most 64 bits".to_owned()))?;
+        let storage = storage(&handle).map_err(library)?;
+        let chunked = matches!(storage, Storage::Chunked { .. });
+        let filters = library::filters(&handle).map_err(library)?;
+        let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let (path, index) = (path.to_owned(), ChunkIndex::default());
+        Ok(Self { file, path, shape, stored, storage, filters, id, edges_are_plain, index, handle })
+    }
+
+    /// The names of filters that cannot be decoded here: whatever they hold answers with an error.
+    pub fn missing_filters(&self) -> Vec<String> {
+        let missing = self.filters.iter().filter(|filter| !filter.available && !filters::decodes(filter.id));
+        missing.map(filters::describe).collect()
+    }
+
+    /// The file and the dataset, for messages.
+    pub fn place(&self) -> String {
+        format!("{} in {}", self.path, self.file.path.display())
+    }
+
+    pub(super) fn damaged(&self, problem: &str) -> ReadError {
+        ReadError::Damaged { place: self.place(), problem: problem.to_owned() }
+    }
+
+    /// The box it is best read in, in stored order: a chunk, or a line of contiguous data.
+    pub(super) fn grain(&self) -> Vec<u64> {
+        match &self.storage {
+            Storage::Chunked { chunk } => chunk.clone(),
+            _ => {
+                let mut line = vec![1; self.shape.len()];
+                if let (Some(last), Some(extent)) = (line.last_mut(), self.shape.last()) {
+                    *last = *extent;
+                }
+                line
+            }
+        }
+    }
+
+    /// Reads a box densely in stored order; the samples must have been made ready for it.
+    pub(super) fn read_box(&self, start: &[u64], count: &[u64], into: &mut Samples) -> Result<(), ReadError> {
+        self.ensure_filters()?;
+        self.ensure_in_file(start, count)?;
+        library::read_box(&self.handle, self.stored.voxel, start, count, into.bytes_mut())
+            .map_err(|e| self.damaged(&format!("the library cannot read it: {e}")))
+    }
+
+    pub(super) fn handle(&self) -> &Dataset {
+        &self.handle
+    }
+
+    fn ensure_filters(&self) -> Result<(), ReadError> {
+        match self.filters.iter().find(|filter| !filter.available) {
+            Some(filter) => {
+                Err(ReadError::MissingFilter { place: self.place(), filter: filters::describe(filter) })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Contiguous data must reach as far into the file as the last voxel wanted.
+    fn ensure_in_file(&self, start: &[u64], count: &[u64]) -> Result<(), ReadError> {
+        let Storage::Contiguous { address: Some(address) } = self.storage else { return Ok(()) };
+        let last = self.shape.iter().zip(start.iter().zip(count)).fold(0u64, |index, (extent, (at, n))| {
+            index.saturating_mul(*extent).saturating_add(at + n.saturating_sub(1))
+        });
+        let element = self.handle.dtype().map_or(1, |dtype| dtype.size()) as u64;
+        let end = last.saturating_add(1).saturating_mul(element).saturating_add(address);
+        self.file.ensure_reaches(end, &self.place())
+    }
+}
+
+fn storage(handle: &Dataset) -> hdf5::Result<Storage> {
+    Ok(match handle.layout() {
+        Layout::Compact => Storage::Compact,
+        Layout::Virtual => Storage::Virtual,
+        Layout::Chunked => {
+            let chunk = handle.chunk().ok_or("its chunks have no shape")?;
+            Storage::Chunked { chunk: chunk.into_iter().map(|n| (n as u64).max(1)).collect() }
+        }
+        Layout::Contiguous if !library::raw_files(handle)?.is_empty() => Storage::External,
+        Layout::Contiguous => Storage::Contiguous { address: handle.offset() },
+    })
+}

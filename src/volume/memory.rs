@@ -1,0 +1,44 @@
+//! A volume in memory: the twin of the stored ones, for tests and benchmarks.
+
+use super::scatter::{Lattice, copy_box};
+use super::{ReadError, Samples, Volume, VolumeShape, VoxelType};
+use crate::geometry::{Region, Xyz};
+
+/// One time point of voxels, dense in z, y, x order.
+#[derive(Debug, Clone)]
+pub struct MemoryVolume {
+    shape: VolumeShape,
+    samples: Samples,
+}
+
+impl MemoryVolume {
+    /// A volume of `size` voxels whose value at each position `f` gives.
+    pub fn of<T: super::Voxel>(voxel: VoxelType, size: Xyz<u64>, f: impl Fn(Xyz<u64>) -> T) -> Self {
+        let mut voxels = Vec::with_capacity(size.volume() as usize);
+        for z in 0..size.z {
+            for y in 0..size.y {
+                voxels.extend((0..size.x).map(|x| f(Xyz::new(x, y, z))));
+            }
+        }
+        let shape = VolumeShape { voxel, size, times: 1, grain: Xyz::all(64) };
+        Self { shape, samples: T::samples(voxels) }
+    }
+}
+
+impl Volume for MemoryVolume {
+    fn shape(&self) -> VolumeShape {
+        self.shape
+    }
+
+    fn read(&self, _time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+        into.reset(self.shape.voxel, region.voxels() as usize);
+        let from = Lattice::dense(self.shape.size, region.start);
+        let at = Lattice::dense(region.size, Xyz::all(0));
+        if copy_box(&self.samples, from, into, at, region.size) {
+            Ok(())
+        } else {
+            let problem = format!("the voxels are not {}", self.shape.voxel.name());
+            Err(ReadError::Damaged { place: "memory".to_owned(), problem })
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Voxels by the buffer: every numeric type in one enum, matched on here and nowhere else.
+//!
+//! Code that works on voxels is written once over [`Voxel`] and reached through `with_samples!`.
+
+use bytemuck::Pod;
+
+use crate::paint::Window;
+
+/// The type of a stored voxel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum VoxelType {
+    Bool,
+    U8,
+    I8,
+    U16,
+    I16,
+    U32,
+    I32,
+    U64,
+    I64,
+    F16,
+    F32,
+    F64,
+}
+
+impl VoxelType {
+    /// The usual name, as numpy writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            VoxelType::Bool => "bool",
+            VoxelType::U8 => "uint8",
+            VoxelType::I8 => "int8",
+            VoxelType::U16 => "uint16",
+            VoxelType::I16 => "int16",
+            VoxelType::U32 => "uint32",
+            VoxelType::I32 => "int32",
+            VoxelType::U64 => "uint64",
+            VoxelType::I64 => "int64",
+            VoxelType::F16 => "float16",
+            VoxelType::F32 => "float32",
+            VoxelType::F64 => "float64",
+        }
+    }
+
+    /// Whether voxels are whole numbers.
+    pub fn is_integer(self) -> bool {
+        !matches!(self, VoxelType::F16 | VoxelType::F32 | VoxelType::F64)
+    }
+
+    /// The whole range of an integer type; [0, 1] for floats and booleans.
+    pub fn full_window(self) -> Window {
+        let (lo, hi) = match self {
+            VoxelType::Bool => (0, 1),
+            VoxelType::U8 => (0, i128::from(u8::MAX)),
+            VoxelType::I8 => (i128::from(i8::MIN), i128::from(i8::MAX)),
+            VoxelType::U16 => (0, i128::from(u16::MAX)),
+            VoxelType::I16 => (i128::from(i16::MIN), i128::from(i16::MAX)),
+            VoxelType::U32 => (0, i128::from(u32::MAX)),
+            VoxelType::I32 => (i128::from(i32::MIN), i128::from(i32::MAX)),
+            VoxelType::U64 => (0, i128::from(u64::MAX)),
+            VoxelType::I64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
+            VoxelType::F16 | VoxelType::F32 | VoxelType::F64 => return Window::Real { lo: 0.0, hi: 1.0 },
+        };
+        Window::Whole { lo, hi }
+    }
+
+    /// Empty samples of the type that holds such voxels in memory: booleans as bytes, half floats as floats.
+    pub fn samples(self) -> Samples {
+        match self {
+            VoxelType::Bool | VoxelType::U8 => Samples::U8(Vec::new()),
+            VoxelType::I8 => Samples::I8(Vec::new()),
+            VoxelType::U16 => Samples::U16(Vec::new()),
+            VoxelType::I16 => Samples::I16(Vec::new()),
+            VoxelType::U32 => Samples::U32(Vec::new()),
+            VoxelType::I32 => Samples::I32(Vec::new()),
+            VoxelType::U64 => Samples::U64(Vec::new()),
+            VoxelType::I64 => Samples::I64(Vec::new()),
+            VoxelType::F16 | VoxelType::F32 => Samples::F32(Vec::new()),
+            VoxelType::F64 => Samples::F64(Vec::new()),
+        }
+    }
+}
+
+/// A voxel in memory: what slicing, averaging and painting need to know of a number.
+pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
+    /// Wide enough for the sum of any box.
+    type Sum: Copy + Default + std::ops::AddAssign;
+    /// What a mean is kept as: the same type for integers, 64 bits for floats.
+    type Mean: Voxel;
+    /// Whether it is a floating point number.
+    const IS_FLOAT: bool;
+
+    /// The value as a sum of one.
+    fn widen(self) -> Self::Sum;
+    /// The mean of `count` voxels: rounded half up for integers, as it is for floats.
+    fn mean(sum: Self::Sum, count: u64) -> Self::Mean;
+    /// The value as a float, rounded where 53 bits do not hold it.
+    fn to_f64(self) -> f64;
+    /// The exact value of an integer; a float's whole part.
+    fn to_whole(self) -> i128;
+    /// The value as a label id: signed ones are sign-extended.
+    fn to_label(self) -> u64;
+    /// The buffer as samples.
+    fn samples(voxels: Vec<Self>) -> Samples;
+    /// The voxels of samples of this type.
+    fn slice(samples: &Samples) -> Option<&[Self]>;
+    /// The voxels of samples of this type, to be changed.
+    fn slice_mut(samples: &mut Samples) -> Option<&mut [Self]>;
+}
+
+/// How a type of voxels and its variant of samples become each other.
+macro_rules! buffer_of {
+    ($type:ty, $variant:ident) => {
+        fn samples(voxels: Vec<$type>) -> Samples {
+            Samples::$variant(voxels)
+        }
+        fn slice(samples: &Samples) -> Option<&[$type]> {
+            if let Samples::$variant(voxels) = samples { Some(voxels) } else { None }
+        }
+        fn slice_mut(samples: &mut Samples) -> Option<&mut [$type]> {
+            if let Samples::$variant(voxels) = samples { Some(voxels) } else { None }
+        }
+    };
+}
+
+macro_rules! integer_voxel {
+    ($($type:ty, $sum:ty, $variant:ident;)*) => { $(
+        impl Voxel for $type {
+            type Sum = $sum;
+            type Mean = $type;
+            const IS_FLOAT: bool = false;
+
+            fn widen(self) -> $sum {
+                <$sum>::from(self)
+            }
+            fn mean(sum: $sum, count: u64) -> $type {
+                let count = <$sum>::try_from(count).unwrap_or(<$sum>::MAX);
+                (2 * sum + count).div_euclid(2 * count) as $type
+            }
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+            fn to_whole(self) -> i128 {
+                i128::from(self)
+            }
+            fn to_label(self) -> u64 {
+                self as u64
+            }
+            buffer_of!($type, $variant);
+        }
+    )* };
+}
+
+macro_rules! float_voxel {
+    ($($type:ty, $variant:ident;)*) => { $(
+        impl Voxel for $type {
+            type Sum = f64;
+            type Mean = f64;
+            const IS_FLOAT: bool = true;
+
+            fn widen(self) -> f64 {
+                f64::from(self)
+            }
+            fn mean(sum: f64, count: u64) -> f64 {
+                sum / count as f64
+            }
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
+            fn to_whole(self) -> i128 {
+                self as i128
+            }
+            fn to_label(self) -> u64 {
+                (self as i64).cast_unsigned()
+            }
+            buffer_of!($type, $variant);
+        }
+    )* };
+}
+
+// 2^26 voxels of 32 bits sum within 64; 64-bit voxels need more.
+integer_voxel! {
+    u8, i64, U8;
+    i8, i64, I8;
+    u16, i64, U16;
+    i16, i64, I16;
+    u32, i64, U32;
+    i32, i64, I32;
+    u64, i128, U64;
+    i64, i128, I64;
+}
+float_voxel! {
+    f32, F32;
+    f64, F64;
+}
+
+/// A buffer of voxels of one type.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Samples {
+    U8(Vec<u8>),
+    I8(Vec<i8>),
+    U16(Vec<u16>),
+    I16(Vec<i16>),
+    U32(Vec<u32>),
+    I32(Vec<i32>),
+    U64(Vec<u64>),
+    I64(Vec<i64>),
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+}
+
+/// Runs an expression on the vector within samples, whatever its type.
+macro_rules! with_samples {
+    ($samples:expr, $voxels:ident => $body:expr) => {
+        match $samples {
+            $crate::volume::Samples::U8($voxels) => $body,
+            $crate::volume::Samples::I8($voxels) => $body,
+            $crate::volume::Samples::U16($voxels) => $body,
+            $crate::volume::Samples::I16($voxels) => $body,
+            $crate::volume::Samples::U32($voxels) => $body,
+            $crate::volume::Samples::I32($voxels) => $body,
+            $crate::volume::Samples::U64($voxels) => $body,
+            $crate::volume::Samples::I64($voxels) => $body,
+            $crate::volume::Samples::F32($voxels) => $body,
+            $crate::volume::Samples::F64($voxels) => $body,
+        }
+    };
+}
+pub(crate) use with_samples;
+
+impl Samples {
+    /// How many voxels there are.
+    pub fn len(&self) -> usize {
+        with_samples!(self, voxels => voxels.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes this a buffer of `len` voxels for volumes of that type, reusing its memory where the type agrees.
+    ///
+    /// What the voxels hold is left open, except that new ones are 0: whoever resets fills them all.
+    pub fn reset(&mut self, voxel: VoxelType, len: usize) {
+        let fresh = voxel.samples();
+        if std::mem::discriminant(self) != std::mem::discriminant(&fresh) {
+            *self = fresh;
+        }
+        with_samples!(self, voxels => voxels.resize(len, Default::default()));
+    }
+
+    /// The voxels' memory, in the machine's byte order.
+    pub fn bytes(&self) -> &[u8] {
+        with_samples!(self, voxels => bytemuck::cast_slice(voxels))
+    }
+
+    /// The voxels' memory, to be filled.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        with_samples!(self, voxels => bytemuck::cast_slice_mut(voxels))
+    }
+
+    /// Voxels of that type from the bytes of a file, whose elements are plain but for their byte order.
+    ///
+    /// Half floats become floats; a byte or two that make no whole voxel are left out.
+    pub fn from_stored(voxel: VoxelType, mut bytes: Vec<u8>, big_endian: bool) -> Samples {
+        if matches!(voxel, VoxelType::Bool | VoxelType::U8) {
+            return Samples::U8(bytes);
+        }
+        let width = if voxel == VoxelType::F16 { 2 } else { voxel.samples().voxel_bytes() };
+        if big_endian != cfg!(target_endian = "big") {
+            bytes.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+        }
+        if voxel == VoxelType::F16 {
+            let halves = bytes.chunks_exact(2).map(|pair| half::f16::from_ne_bytes([pair[0], pair[1]]));
+            return Samples::F32(halves.map(half::f16::to_f32).collect());
+        }
+        let mut samples = Samples::default();
+        samples.reset(voxel, bytes.len() / width);
+        let whole = samples.bytes().len();
+        samples.bytes_mut().copy_from_slice(&bytes[..whole]);
+        samples
+    }
+
+    /// The size of one voxel in bytes.
+    pub fn voxel_bytes(&self) -> usize {
+        fn size_of<T>(_: &[T]) -> usize {
+            std::mem::size_of::<T>()
+        }
+        with_samples!(self, voxels => size_of(voxels))
+    }
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Samples::U8(Vec::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_round_half_up_also_below_zero() {
+        assert_eq!(u8::mean(1 + 2, 2), 2);
+        assert_eq!(i16::mean(-1 - 2, 2), -1);
+        assert_eq!(i16::mean(-3 - 4, 2), -3);
+        assert_eq!(u64::mean(2 * i128::from(u64::MAX), 2), u64::MAX);
+        assert_eq!(f32::mean(3.0, 2), 1.5);
+    }
+
+    #[test]
+    fn stored_bytes_are_read_in_either_order() {
+        let big = Samples::from_stored(VoxelType::I16, vec![0xff, 0xfe, 0x01, 0x02], true);
+        assert_eq!(big, Samples::I16(vec![-2, 0x0102]));
+        let little = Samples::from_stored(VoxelType::F16, vec![0x00, 0x3c, 0x00, 0xc0], false);
+        assert_eq!(little, Samples::F32(vec![1.0, -2.0]));
+    }
+
+    #[test]
+    fn a_reset_gives_the_right_type_and_length() {
+        let mut samples = Samples::default();
+        samples.reset(VoxelType::F16, 3);
+        assert_eq!(samples, Samples::F32(vec![0.0; 3]));
+        samples.reset(VoxelType::Bool, 2);
+        assert_eq!((samples.len(), samples.voxel_bytes(), samples.bytes().len()), (2, 1, 2));
+    }
+}

@@ -1,0 +1,102 @@
+//! Copies boxes of voxels between buffers whose axes lie in different orders.
+//!
+//! A stored chunk has up to five axes in any order; a region asked for has three, z, y, x. What both share is
+//! copied by strides; where x is the fastest axis of both, whole rows go at once.
+
+use super::samples::{Samples, Voxel};
+use crate::geometry::Xyz;
+
+/// Where a box of voxels lies in a buffer: the index of its first voxel and the step along each axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lattice {
+    /// The index of the first voxel.
+    pub start: usize,
+    /// The distance in voxels between neighbours along each axis.
+    pub step: Xyz<usize>,
+}
+
+impl Lattice {
+    /// Where a box starts in a dense z, y, x buffer of `size` voxels.
+    pub fn dense(size: Xyz<u64>, start: Xyz<u64>) -> Self {
+        let step = Xyz::new(1, size.x as usize, (size.x * size.y) as usize);
+        let offsets = start.zip(step, |at, step| at as usize * step);
+        Self { start: offsets.x + offsets.y + offsets.z, step }
+    }
+}
+
+/// Copies a box of `size` voxels. Both buffers hold voxels of one type; where they do not, nothing is copied
+/// and `false` is returned.
+pub(super) fn copy_box(
+    from: &Samples,
+    from_at: Lattice,
+    into: &mut Samples,
+    into_at: Lattice,
+    size: Xyz<u64>,
+) -> bool {
+    let size = size.map(|n| n as usize);
+    macro_rules! pairs {
+        ($($variant:ident)*) => {
+            match (from, into) {
+                $((Samples::$variant(from), Samples::$variant(into)) => {
+                    copy(from, from_at, into, into_at, size);
+                    true
+                })*
+                _ => false,
+            }
+        };
+    }
+    pairs!(U8 I8 U16 I16 U32 I32 U64 I64 F32 F64)
+}
+
+/// Sets a box of `size` voxels to the first voxel of `value`; `false` where there is none of the same type.
+pub(super) fn fill_box(value: &Samples, into: &mut Samples, into_at: Lattice, size: Xyz<u64>) -> bool {
+    let still = Lattice { start: 0, step: Xyz::all(0) };
+    !value.is_empty() && copy_box(value, still, into, into_at, size)
+}
+
+fn copy<T: Voxel>(from: &[T], from_at: Lattice, into: &mut [T], into_at: Lattice, size: Xyz<usize>) {
+    for z in 0..size.z {
+        for y in 0..size.y {
+            let source = from_at.start + z * from_at.step.z + y * from_at.step.y;
+            let target = into_at.start + z * into_at.step.z + y * into_at.step.y;
+            copy_row(&from[source..], from_at.step.x, &mut into[target..], into_at.step.x, size.x);
+        }
+    }
+}
+
+fn copy_row<T: Voxel>(from: &[T], from_step: usize, into: &mut [T], into_step: usize, count: usize) {
+    match (from_step, into_step) {
+        (1, 1) => into[..count].copy_from_slice(&from[..count]),
+        (0, 1) => into[..count].fill(from[0]),
+        _ => {
+            for i in 0..count {
+                into[i * into_step] = from[i * from_step];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transposed_chunk_lands_in_order() {
+        // Stored as x, z, y: 2 × 1 × 3, so that y is fastest.
+        let stored = Samples::U16(vec![0, 10, 20, 1, 11, 21]);
+        let from = Lattice { start: 0, step: Xyz::new(3, 1, 3) };
+        let mut into = Samples::U16(vec![99; 8]);
+        let at = Lattice::dense(Xyz::new(2, 4, 1), Xyz::new(0, 1, 0));
+        assert!(copy_box(&stored, from, &mut into, at, Xyz::new(2, 3, 1)));
+        assert_eq!(into, Samples::U16(vec![99, 99, 0, 1, 10, 11, 20, 21]));
+    }
+
+    #[test]
+    fn a_box_is_filled_with_one_value() {
+        let mut into = Samples::I8(vec![0; 4]);
+        let at = Lattice::dense(Xyz::new(2, 2, 1), Xyz::new(1, 0, 0));
+        assert!(fill_box(&Samples::I8(vec![-7]), &mut into, at, Xyz::new(1, 2, 1)));
+        assert_eq!(into, Samples::I8(vec![0, -7, 0, -7]));
+        assert!(!fill_box(&Samples::U8(vec![1]), &mut into, at, Xyz::new(1, 2, 1)));
+    }
+}

@@ -1,0 +1,73 @@
+//! A volume over time whose time points are datasets of their own, opened when they are first read.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lru::LruCache;
+
+use super::{ReadError, Samples, Volume, VolumeShape};
+use crate::geometry::Region;
+
+/// How many time points are kept open at once.
+const KEPT_OPEN: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+/// Opens the volume of one time point; every one must have the shape of the first.
+type OpenTime = Box<dyn Fn(u64) -> Result<Arc<dyn Volume>, ReadError> + Send + Sync>;
+
+/// Volumes of one shape, one for each time point; some may be missing.
+pub struct Series {
+    shape: VolumeShape,
+    present: Vec<bool>,
+    open: OpenTime,
+    kept: Mutex<LruCache<u64, Arc<dyn Volume>>>,
+}
+
+impl fmt::Debug for Series {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Series").field("shape", &self.shape).field("present", &self.present).finish_non_exhaustive()
+    }
+}
+
+impl Series {
+    /// A series of time points of that shape: `present` says which exist, `open` brings the volume of one.
+    pub fn new(shape: VolumeShape, present: Vec<bool>, open: OpenTime) -> Self {
+        let shape = VolumeShape { times: present.len() as u64, ..shape };
+        Self { shape, present, open, kept: Mutex::new(LruCache::new(KEPT_OPEN)) }
+    }
+
+    fn volume(&self, time: u64) -> Result<Arc<dyn Volume>, ReadError> {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(volume) = kept().get(&time) {
+            return Ok(Arc::clone(volume));
+        }
+        let volume = (self.open)(time)?;
+        let (found, wanted) = (volume.shape(), self.shape);
+        if (found.size, found.voxel) != (wanted.size, wanted.voxel) {
+            let problem = format!(
+                "time point {time} is {} of {}, others are {} of {}",
+                found.size,
+                found.voxel.name(),
+                wanted.size,
+                wanted.voxel.name()
+            );
+            return Err(ReadError::Damaged { place: "a series".to_owned(), problem });
+        }
+        kept().put(time, Arc::clone(&volume));
+        Ok(volume)
+    }
+}
+
+impl Volume for Series {
+    fn shape(&self) -> VolumeShape {
+        self.shape
+    }
+
+    fn has(&self, time: u64) -> bool {
+        usize::try_from(time).ok().and_then(|time| self.present.get(time)).copied().unwrap_or(false)
+    }
+
+    fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+        self.volume(time)?.read(0, region, into)
+    }
+}
