@@ -68,6 +68,12 @@ impl Axes {
         if distinct && (2..=5).contains(&axes.len()) { Ok(Axes(axes)) } else { Err(wrong()) }
     }
 
+    /// Axes that are known to be different and two to five.
+    pub(crate) fn from_known<const N: usize>(axes: [AxisName; N]) -> Self {
+        const { assert!(N >= 2 && N <= 5) };
+        Axes(axes.to_vec())
+    }
+
     /// How many there are: the rank of the dataset.
     pub fn rank(&self) -> usize {
         self.0.len()

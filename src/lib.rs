@@ -1,13 +1,20 @@
 //! voltile
 pub mod axes;
 pub mod cache;
+pub mod catalog;
+pub mod cli;
 pub mod color;
+pub mod config;
+pub mod demo;
 pub mod geometry;
+pub mod http;
+pub mod layout;
 pub mod metrics;
 pub mod name;
 pub mod paint;
 pub mod plan;
 pub mod render;
 pub mod request;
+pub mod service;
 pub mod tile;
 pub mod volume;

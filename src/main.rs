@@ -1,1 +1,5 @@
-fn main() {}
+//! The `voltile` program; everything is in the library.
+
+fn main() -> std::process::ExitCode {
+    voltile::cli::run()
+}

@@ -11,8 +11,8 @@ mod slice;
 mod window;
 
 use crate::geometry::TILE;
-use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
 use crate::paint::PngProfile;
+use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
 use crate::volume::{ReadError, Samples};
 
 pub use encode::EncodeError;
@@ -61,12 +61,16 @@ fn draw(picture: &Picture, scratch: &mut Scratch) -> Result<(), ReadError> {
         Picture::Grey(layer) => shade(layer, scratch, composite::grey)?,
         Picture::Composite(layers) => {
             for (layer, colour) in layers {
-                shade(layer, scratch, |shades, patch, pixels| composite::add(shades, patch, *colour, pixels))?;
+                shade(layer, scratch, |shades, patch, pixels| {
+                    composite::add(shades, patch, *colour, pixels)
+                })?;
             }
         }
         Picture::Rgb(layers) => {
             for (component, layer) in layers.iter().enumerate() {
-                shade(layer, scratch, |shades, patch, pixels| composite::component(shades, patch, component, pixels))?;
+                shade(layer, scratch, |shades, patch, pixels| {
+                    composite::component(shades, patch, component, pixels)
+                })?;
             }
         }
         Picture::Labels(source) => labels(source, scratch)?,

@@ -14,8 +14,8 @@ mod series;
 use std::fmt;
 
 pub use memory::MemoryVolume;
-pub use samples::{Samples, Voxel, VoxelType};
 pub(crate) use samples::with_samples;
+pub use samples::{Samples, Voxel, VoxelType};
 pub use series::Series;
 
 use crate::cache::Lost;
@@ -54,7 +54,9 @@ pub trait Volume: Send + Sync + fmt::Debug {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {
     /// Bytes that should be in the file are not.
-    #[error("{place}: the file ends at byte {length}, but data up to byte {needed} is wanted; it was truncated or is still being copied")]
+    #[error(
+        "{place}: the file ends at byte {length}, but data up to byte {needed} is wanted; it was truncated or is still being copied"
+    )]
     Truncated {
         /// File and dataset.
         place: String,

@@ -98,7 +98,9 @@ fn least_sum(row: &[u8], above: &[u8], pixel: usize, out: &mut Vec<u8>) {
         .iter()
         .zip(1u8..)
         .map(|(guess, tag)| (tag, (0..row.len()).map(|i| row[i].wrapping_sub(guess(i))).collect::<Vec<u8>>()))
-        .min_by_key(|(_, bytes)| bytes.iter().map(|b| u64::from(b.cast_signed().unsigned_abs())).sum::<u64>());
+        .min_by_key(|(_, bytes)| {
+            bytes.iter().map(|b| u64::from(b.cast_signed().unsigned_abs())).sum::<u64>()
+        });
     if let Some((tag, bytes)) = best {
         out.push(tag);
         out.extend(bytes);
@@ -185,8 +187,8 @@ mod tests {
     #[test]
     fn small_is_never_larger_than_fast() {
         for pixels in pictures(PixelKind::Grey) {
-            let [fast, small] =
-                [PngProfile::Fast, PngProfile::Small].map(|p| encode(&pixels, PixelKind::Grey, p).unwrap().len());
+            let [fast, small] = [PngProfile::Fast, PngProfile::Small]
+                .map(|p| encode(&pixels, PixelKind::Grey, p).unwrap().len());
             assert!(small <= fast, "{small} > {fast}");
         }
     }

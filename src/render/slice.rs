@@ -12,7 +12,12 @@ use crate::volume::{ReadError, Samples, with_samples};
 const BLOCK_VOXELS: u64 = 1 << 20;
 
 /// Fills `field` with the patch's intensities: `height` × `width`, means over boxes where the level is made.
-pub(super) fn means(source: &Source, patch: &Patch, block: &mut Samples, field: &mut Samples) -> Result<(), ReadError> {
+pub(super) fn means(
+    source: &Source,
+    patch: &Patch,
+    block: &mut Samples,
+    field: &mut Samples,
+) -> Result<(), ReadError> {
     if source.view.is_stored() {
         return stored(source, patch, block, field);
     }
@@ -30,7 +35,12 @@ pub(super) fn means(source: &Source, patch: &Patch, block: &mut Samples, field: 
 }
 
 /// Fills `field` with the patch's label ids: those of the first voxel of each box where the level is made.
-pub(super) fn picks(source: &Source, patch: &Patch, block: &mut Samples, field: &mut Samples) -> Result<(), ReadError> {
+pub(super) fn picks(
+    source: &Source,
+    patch: &Patch,
+    block: &mut Samples,
+    field: &mut Samples,
+) -> Result<(), ReadError> {
     if source.view.is_stored() {
         return stored(source, patch, block, field);
     }

@@ -58,7 +58,11 @@ fn every_plane_and_level_is_the_mean_of_its_boxes() {
                         let voxels = boxed(plane.place(1, row, column), &view);
                         let sum: u64 = voxels.iter().map(|at| u64::from(value(*at))).sum();
                         let want = (2 * sum + voxels.len() as u64) / (2 * voxels.len() as u64);
-                        assert_eq!(u64::from(got[row as usize * TILE + column as usize]), want, "{plane} {level}");
+                        assert_eq!(
+                            u64::from(got[row as usize * TILE + column as usize]),
+                            want,
+                            "{plane} {level}"
+                        );
                     }
                 }
             }
@@ -77,7 +81,11 @@ fn labels_are_picked_and_never_blended() {
                 for column in 0..size[plane.column_axis()] {
                     let first = plane.place(1, row, column).zip(view.boxed, |a, b| a * b);
                     let at = 3 * (row as usize * TILE + column as usize);
-                    assert_eq!(got[at..at + 3], label_colour(u64::from(value(first)) << 40), "{plane} {level}");
+                    assert_eq!(
+                        got[at..at + 3],
+                        label_colour(u64::from(value(first)) << 40),
+                        "{plane} {level}"
+                    );
                 }
             }
         }
@@ -102,7 +110,8 @@ fn colours_add_up_and_stop_at_white() {
 
 #[test]
 fn a_layer_outside_leaves_the_others_as_they_are() {
-    let inside = Layer { source: source(VoxelType::U8, Plane::Xy, 3, 0, Scaling::Zslices), window: Window::AsStored };
+    let inside =
+        Layer { source: source(VoxelType::U8, Plane::Xy, 3, 0, Scaling::Zslices), window: Window::AsStored };
     let mut outside = inside.clone();
     outside.source.patch = None;
     let alone = Picture::Composite(vec![(inside.clone(), Colour::Red)]);

@@ -53,7 +53,9 @@ fn whole<T: Voxel>(voxels: &[T], lo: i128, hi: i128, shades: &mut Vec<u8>) {
 /// number, which is further than the division rounds (2^-46 below 256): the floor is exact.
 fn whole_exact<T: Voxel>(voxels: &[T], lo: f64, hi: f64, shades: &mut Vec<u8>) {
     let range = hi - lo;
-    shades.extend(voxels.iter().map(|v| (((v.to_f64() - lo) * 510.0 + range) / (2.0 * range)).clamp(0.0, 255.0) as u8));
+    shades.extend(
+        voxels.iter().map(|v| (((v.to_f64() - lo) * 510.0 + range) / (2.0 * range)).clamp(0.0, 255.0) as u8),
+    );
 }
 
 /// The rule in 64-bit floating point; what is not a number becomes 0, by the cast.
@@ -86,7 +88,9 @@ mod tests {
     #[test]
     fn whole_windows_are_exact_for_every_16_bit_value() {
         let all: Vec<i16> = (i16::MIN..=i16::MAX).collect();
-        for (lo, hi) in [(0, 255), (-1000, 20_000), (20_000, -20_000), (-32_768, 32_767), (3, 4), (0, 1 << 39)] {
+        for (lo, hi) in
+            [(0, 255), (-1000, 20_000), (20_000, -20_000), (-32_768, 32_767), (3, 4), (0, 1 << 39)]
+        {
             let want: Vec<u8> = all.iter().map(|v| rule(i128::from(*v), lo, hi)).collect();
             assert_eq!(windowed(&all, Window::Whole { lo, hi }), want, "[{lo}, {hi}]");
         }

@@ -16,16 +16,17 @@ mod library;
 mod links;
 mod listing;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use attributes::Attributes;
 pub use chunks::ChunkStore;
-pub use dataset::{Storage, StoredDataset};
+pub use dataset::{Storage, StorageDescription, StoredDataset};
 pub use file::{FileIdentity, Files, StoredFile};
 pub use library::FilterSpec;
 pub use links::LinkPolicy;
 
+use self::links::{Follower, Found, Node};
 use super::scatter::{Lattice, copy_box, fill_box};
 use super::{ReadError, Samples, Volume, VolumeShape, VoxelType};
 use crate::axes::{Axes, AxisName};
@@ -68,7 +69,7 @@ impl OpenError {
     }
 }
 
-/// What opening datasets takes: the open files, the chunk cache, and what links are allowed.
+/// What opening files takes: those that are open, the chunk cache, and what links are allowed.
 #[derive(Debug, Clone)]
 pub struct Opener {
     /// Every file that is open.
@@ -80,31 +81,62 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Opens the dataset that `path` leads to in `file`.
-    pub fn dataset(&self, file: &Arc<StoredFile>, path: &str) -> Result<StoredDataset, OpenError> {
-        let follower = links::Follower { files: &self.files, policy: self.policy };
-        let found = follower.dataset(file, path)?;
-        StoredDataset::new(found.file, found.dataset, path)
+    /// Opens a file.
+    pub fn open(&self, path: &Path) -> Result<OpenFile, OpenError> {
+        Ok(OpenFile { file: self.files.open(path)?, opener: self.clone() })
+    }
+}
+
+/// A file, and all that following its paths takes.
+#[derive(Debug, Clone)]
+pub struct OpenFile {
+    file: Arc<StoredFile>,
+    opener: Opener,
+}
+
+impl OpenFile {
+    /// Where the file lies.
+    pub fn path(&self) -> &Path {
+        &self.file.path
     }
 
-    /// Whether `path` leads to a dataset in `file`.
-    pub fn has(&self, file: &Arc<StoredFile>, path: &str) -> bool {
-        links::Follower { files: &self.files, policy: self.policy }.exists(file, path)
+    /// The dataset that `path` leads to.
+    pub fn dataset(&self, path: &str) -> Result<StoredDataset, OpenError> {
+        let found = self.follower().dataset(&self.file, path)?;
+        StoredDataset::new(found.file, found.object, path)
     }
 
-    /// The paths of all datasets in `file` that hard links lead to, each once, shallow ones first.
-    pub fn list(&self, file: &Arc<StoredFile>) -> Result<Vec<String>, OpenError> {
-        listing::datasets(file)
+    /// Whether `path` leads to a group or a dataset.
+    pub fn has(&self, path: &str) -> bool {
+        self.follower().follow(&self.file, path).is_ok()
     }
 
-    /// The attributes of the object at `path` in `file`, where there is one.
-    pub fn attributes(&self, file: &Arc<StoredFile>, path: &str) -> Option<Attributes> {
-        Attributes::of(file, path)
+    /// The paths of all datasets that hard links lead to, each once, shallow ones first.
+    pub fn datasets(&self) -> Result<Vec<String>, OpenError> {
+        listing::datasets(&self.file)
+    }
+
+    /// The names in the group at `path`, sorted; none where there is no group.
+    pub fn names_in(&self, path: &str) -> Vec<String> {
+        match self.follower().follow(&self.file, path) {
+            Ok(Found { object: Node::Group(group), .. }) => listing::names(&group),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The attributes of the object at `path`, where there is one.
+    pub fn attributes(&self, path: &str) -> Option<Attributes> {
+        let found = self.follower().follow(&self.file, path).ok()?;
+        Some(Attributes::of(found.object))
     }
 
     /// A dataset as a volume.
-    pub fn volume(&self, dataset: Arc<StoredDataset>, view: &View) -> Result<Hdf5Volume, OpenError> {
-        Hdf5Volume::new(dataset, view, self.chunks.clone())
+    pub fn volume(&self, path: &str, view: &View) -> Result<Hdf5Volume, OpenError> {
+        Hdf5Volume::new(Arc::new(self.dataset(path)?), view, self.opener.chunks.clone())
+    }
+
+    fn follower(&self) -> Follower<'_> {
+        Follower { files: &self.opener.files, policy: self.opener.policy }
     }
 }
 
@@ -200,7 +232,13 @@ impl Hdf5Volume {
         xyz
     }
 
-    fn read_chunked(&self, start: &[u64], count: &[u64], region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+    fn read_chunked(
+        &self,
+        start: &[u64],
+        count: &[u64],
+        region: &Region,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
         for coordinates in self.dataset.chunks_of(start, count) {
             let chunk = self.chunks.get(&self.dataset, &coordinates, self.shape.voxel)?;
             let origin = self.dataset.chunk_origin(&coordinates);
@@ -222,7 +260,13 @@ impl Hdf5Volume {
         Ok(())
     }
 
-    fn read_through_library(&self, start: &[u64], count: &[u64], region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+    fn read_through_library(
+        &self,
+        start: &[u64],
+        count: &[u64],
+        region: &Region,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
         if self.is_stored_in_order() {
             return self.dataset.read_box(start, count, into);
         }

@@ -25,7 +25,10 @@ pub struct Series {
 
 impl fmt::Debug for Series {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Series").field("shape", &self.shape).field("present", &self.present).finish_non_exhaustive()
+        f.debug_struct("Series")
+            .field("shape", &self.shape)
+            .field("present", &self.present)
+            .finish_non_exhaustive()
     }
 }
 

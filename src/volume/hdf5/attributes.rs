@@ -1,11 +1,9 @@
 //! Attributes as text and numbers, however they were written.
 
-use std::sync::Arc;
-
 use hdf5::types::{FixedAscii, FloatSize, TypeDescriptor, VarLenAscii, VarLenUnicode};
 use hdf5::{Attribute, Location};
 
-use super::file::StoredFile;
+use super::links::Node;
 
 /// Attributes longer than this are none that a layout knows.
 const MOST_VALUES: usize = 1 << 16;
@@ -15,26 +13,28 @@ const MOST_VALUES: usize = 1 << 16;
 pub struct Attributes(Location);
 
 impl Attributes {
-    pub(super) fn of(file: &Arc<StoredFile>, path: &str) -> Option<Self> {
-        let root = file.handle.group("/").ok()?;
-        if path == "/" {
-            return Some(Self((*root).clone()));
+    pub(super) fn of(node: Node) -> Self {
+        match node {
+            Node::Group(group) => Self((*group).clone()),
+            Node::Dataset(dataset) => Self((**dataset).clone()),
         }
-        let object = root.dataset(path).map(|dataset| (**dataset).clone());
-        object.or_else(|_| root.group(path).map(|group| (*group).clone())).ok().map(Self)
     }
 
     /// The attribute as text: a string of any kind, or an array of single characters joined.
     pub fn text(&self, name: &str) -> Option<String> {
         let attribute = self.attribute(name)?;
         match attribute.dtype().ok()?.to_descriptor().ok()? {
-            TypeDescriptor::VarLenUnicode => {
-                attribute.read_raw::<VarLenUnicode>().ok().map(|parts| parts.iter().map(|p| p.as_str()).collect())
+            TypeDescriptor::VarLenUnicode => attribute
+                .read_raw::<VarLenUnicode>()
+                .ok()
+                .map(|parts| parts.iter().map(|p| p.as_str()).collect()),
+            TypeDescriptor::VarLenAscii => attribute
+                .read_raw::<VarLenAscii>()
+                .ok()
+                .map(|parts| parts.iter().map(|p| p.as_str()).collect()),
+            TypeDescriptor::FixedAscii(length) | TypeDescriptor::FixedUnicode(length) => {
+                fixed(&attribute, length)
             }
-            TypeDescriptor::VarLenAscii => {
-                attribute.read_raw::<VarLenAscii>().ok().map(|parts| parts.iter().map(|p| p.as_str()).collect())
-            }
-            TypeDescriptor::FixedAscii(length) | TypeDescriptor::FixedUnicode(length) => fixed(&attribute, length),
             _ => None,
         }
     }

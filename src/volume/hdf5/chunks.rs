@@ -157,11 +157,19 @@ impl StoredDataset {
         all
     }
 
+    /// Whether chunks are decoded here, outside the library's lock.
+    pub(super) fn is_decoded_directly(&self) -> bool {
+        matches!(self.storage, Storage::Chunked { .. })
+            && self.stored.plain
+            && filters::decodes_all(&self.filters)
+    }
+
     /// Asks the library where all chunks are.
     fn read_index(&self) -> Result<Vec<Entry>, ReadError> {
         let mut entries = Vec::new();
         let visited = self.handle().chunks_visit(|info| {
-            let coordinates: Vec<u64> = info.offset.iter().zip(self.chunk_shape()).map(|(at, n)| at / n).collect();
+            let coordinates: Vec<u64> =
+                info.offset.iter().zip(self.chunk_shape()).map(|(at, n)| at / n).collect();
             let (number, address) = (self.chunk_number(&coordinates), info.addr);
             // No stored chunk is longer than 4 GiB; one that says so is left to fail when it is read.
             let length = u32::try_from(info.size).unwrap_or(u32::MAX);
@@ -174,15 +182,22 @@ impl StoredDataset {
     }
 
     fn decode_chunk(&self, coordinates: &[u64], number: u64, voxel: VoxelType) -> Result<Chunk, ReadError> {
-        let Some(entry) = self.index.entry(self, number)? else { return self.missing_chunk(coordinates, voxel) };
-        if self.stored.plain && filters::decodes_all(&self.filters) {
+        let Some(entry) = self.index.entry(self, number)? else {
+            return self.missing_chunk(coordinates, voxel);
+        };
+        if self.is_decoded_directly() {
             return self.decode_directly(coordinates, entry, voxel);
         }
         self.file.ensure_reaches(entry.address.saturating_add(u64::from(entry.length)), &self.place())?;
         self.decode_through_library(coordinates, voxel)
     }
 
-    fn decode_directly(&self, coordinates: &[u64], entry: Entry, voxel: VoxelType) -> Result<Chunk, ReadError> {
+    fn decode_directly(
+        &self,
+        coordinates: &[u64],
+        entry: Entry,
+        voxel: VoxelType,
+    ) -> Result<Chunk, ReadError> {
         let raw = self.file.read_at(entry.address, entry.length as usize, &self.place())?;
         let size = self.chunk_voxels() as usize * self.stored_bytes();
         let pipeline = if self.is_unfiltered_edge(coordinates) { &[] } else { self.filters.as_slice() };
@@ -221,9 +236,12 @@ impl StoredDataset {
 
     fn is_unfiltered_edge(&self, coordinates: &[u64]) -> bool {
         self.edges_are_plain
-            && self.chunk_origin(coordinates).iter().zip(self.chunk_shape()).zip(&self.shape).any(
-                |((origin, chunk), extent)| origin + chunk > *extent,
-            )
+            && self
+                .chunk_origin(coordinates)
+                .iter()
+                .zip(self.chunk_shape())
+                .zip(&self.shape)
+                .any(|((origin, chunk), extent)| origin + chunk > *extent)
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdf5::Dataset;
 use hdf5::plist::dataset_create::Layout;
+use hdf5::types::VarLenAscii;
+use serde::Serialize;
 
 use super::chunks::ChunkIndex;
 use super::file::StoredFile;
@@ -31,6 +33,23 @@ pub enum Storage {
     External,
     /// In other datasets.
     Virtual,
+}
+
+/// How a dataset is stored, in words and numbers for people.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StorageDescription {
+    /// `chunked`, `contiguous`, `compact`, `external` or `virtual`.
+    pub layout: &'static str,
+    /// The extents as stored, slowest first.
+    pub shape: Vec<u64>,
+    /// The shape of a chunk, in the same order.
+    pub chunk: Option<Vec<u64>>,
+    /// The filters, in the order in which they were applied.
+    pub filters: Vec<String>,
+    /// Those of them that cannot be decoded here.
+    pub missing_filters: Vec<String>,
+    /// Whether chunks are decoded by render threads side by side, rather than one at a time by the library.
+    pub decoded_in_parallel: bool,
 }
 
 /// An opened dataset of 2 to 5 axes whose elements are numbers.
@@ -86,6 +105,25 @@ impl StoredDataset {
         missing.map(filters::describe).collect()
     }
 
+    /// How it is stored, for people.
+    pub fn describe(&self) -> StorageDescription {
+        let (layout, chunk) = match &self.storage {
+            Storage::Chunked { chunk } => ("chunked", Some(chunk.clone())),
+            Storage::Contiguous { .. } => ("contiguous", None),
+            Storage::Compact => ("compact", None),
+            Storage::External => ("external", None),
+            Storage::Virtual => ("virtual", None),
+        };
+        StorageDescription {
+            layout,
+            shape: self.shape.clone(),
+            chunk,
+            filters: self.filters.iter().map(filters::describe).collect(),
+            missing_filters: self.missing_filters(),
+            decoded_in_parallel: self.is_decoded_directly(),
+        }
+    }
+
     /// The file and the dataset, for messages.
     pub fn place(&self) -> String {
         format!("{} in {}", self.path, self.file.path.display())
@@ -115,6 +153,23 @@ impl StoredDataset {
         self.ensure_in_file(start, count)?;
         library::read_box(&self.handle, self.stored.voxel, start, count, into.bytes_mut())
             .map_err(|e| self.damaged(&format!("the library cannot read it: {e}")))
+    }
+
+    /// All elements as floats: for the small tables that layouts keep beside volumes.
+    pub fn numbers(&self) -> Result<Vec<f64>, OpenError> {
+        const MOST: u64 = 1 << 16;
+        let wrong = |problem: String| OpenError::object(&self.file, &self.path, problem);
+        if self.shape.iter().product::<u64>() > MOST {
+            return Err(wrong(format!("its shape {:?} is too large for a table", self.shape)));
+        }
+        self.handle.read_raw::<f64>().map_err(|e| wrong(e.to_string()))
+    }
+
+    /// The one-letter labels of all dimensions, joined; `None` where any has another one or none.
+    pub fn dimension_labels(&self) -> Option<String> {
+        let labels = self.handle.attr("DIMENSION_LABELS").ok()?.read_raw::<VarLenAscii>().ok()?;
+        let single = labels.len() == self.shape.len() && labels.iter().all(|label| label.len() == 1);
+        single.then(|| labels.iter().map(VarLenAscii::as_str).collect())
     }
 
     pub(super) fn handle(&self) -> &Dataset {

@@ -50,7 +50,12 @@ pub(super) fn describe(filter: &FilterSpec) -> String {
 /// Undoes the filters of one stored chunk that comes to `size` bytes.
 ///
 /// A set bit in `mask` says that the filter of that position was left out for this chunk.
-pub(super) fn decode(stored: Vec<u8>, filters: &[FilterSpec], mask: u32, size: usize) -> Result<Vec<u8>, String> {
+pub(super) fn decode(
+    stored: Vec<u8>,
+    filters: &[FilterSpec],
+    mask: u32,
+    size: usize,
+) -> Result<Vec<u8>, String> {
     let used: Vec<&FilterSpec> = filters
         .iter()
         .enumerate()
@@ -104,7 +109,8 @@ fn unshuffle(bytes: &[u8], element: usize) -> Vec<u8> {
 /// Old versions of the library wrote the two halves with their bytes swapped; it accepts both, and so do we.
 fn verified(mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     let length = bytes.len().checked_sub(CHECKSUM_BYTES).ok_or("a chunk is too short for its checksum")?;
-    let stored: [u8; CHECKSUM_BYTES] = bytes[length..].try_into().map_err(|_| "a chunk's checksum is short")?;
+    let stored: [u8; CHECKSUM_BYTES] =
+        bytes[length..].try_into().map_err(|_| "a chunk's checksum is short")?;
     bytes.truncate(length);
     let [a, b, c, d] = stored;
     let sum = fletcher32(&bytes);

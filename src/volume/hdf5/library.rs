@@ -95,7 +95,9 @@ pub(super) fn link(group: &Group, name: &str) -> Result<Link> {
         unsafe { hdf5::h5check(H5Lget_info2(group.id(), c.as_ptr(), &mut info, p::H5P_DEFAULT))? };
         match info.type_ {
             H5L_type_t::H5L_TYPE_HARD => Ok(Link::Hard),
-            H5L_type_t::H5L_TYPE_SOFT => link_value(group, &c, info).map(|value| Link::Soft(until_zero(&value))),
+            H5L_type_t::H5L_TYPE_SOFT => {
+                link_value(group, &c, info).map(|value| Link::Soft(until_zero(&value)))
+            }
             H5L_type_t::H5L_TYPE_EXTERNAL => external(&link_value(group, &c, info)?),
             _ => Err(format!("the link {name:?} is of a kind that this program does not know").into()),
         }
@@ -110,7 +112,9 @@ fn link_value(group: &Group, name: &CStr, mut info: H5L_info2_t) -> Result<Vec<u
     }
     let mut value = vec![0u8; size + 1];
     // SAFETY: the buffer holds `size` bytes and a closing zero.
-    unsafe { hdf5::h5check(H5Lget_val(group.id(), name.as_ptr(), value.as_mut_ptr().cast(), size, p::H5P_DEFAULT))? };
+    unsafe {
+        hdf5::h5check(H5Lget_val(group.id(), name.as_ptr(), value.as_mut_ptr().cast(), size, p::H5P_DEFAULT))?
+    };
     Ok(value)
 }
 
@@ -227,7 +231,14 @@ fn raw_file(creation: &Creation, index: u32) -> Result<String> {
     // SAFETY: the library copies at most the length it is told, and may leave out the closing zero.
     unsafe {
         let length = name.len();
-        hdf5::h5check(p::H5Pget_external(creation.0.0, index, length, name.as_mut_ptr(), &mut offset, &mut size))?;
+        hdf5::h5check(p::H5Pget_external(
+            creation.0.0,
+            index,
+            length,
+            name.as_mut_ptr(),
+            &mut offset,
+            &mut size,
+        ))?;
     }
     if name.last() != Some(&0) {
         return Err("the name of a raw file is too long".into());
@@ -244,7 +255,9 @@ pub(super) fn virtual_sources(dataset: &Dataset) -> Result<Vec<(String, String)>
         unsafe { hdf5::h5check(p::H5Pget_virtual_count(creation.0.0, &mut count))? };
         let name = |index, get: VirtualName| virtual_name(&creation, index, get);
         (0..count)
-            .map(|index| Ok((name(index, p::H5Pget_virtual_filename)?, name(index, p::H5Pget_virtual_dsetname)?)))
+            .map(|index| {
+                Ok((name(index, p::H5Pget_virtual_filename)?, name(index, p::H5Pget_virtual_dsetname)?))
+            })
             .collect()
     })
 }
@@ -290,7 +303,9 @@ pub(super) fn stored_type(dataset: &Dataset) -> Result<Option<StoredType>> {
                 let base = Id::new(unsafe { t::H5Tget_super(own.0) })?;
                 let bool_like = is_bool(&own);
                 Ok(integer_type(&base).map(|stored| match stored.voxel {
-                    VoxelType::I8 | VoxelType::U8 if bool_like => StoredType { voxel: VoxelType::Bool, ..stored },
+                    VoxelType::I8 | VoxelType::U8 if bool_like => {
+                        StoredType { voxel: VoxelType::Bool, ..stored }
+                    }
                     _ => stored,
                 }))
             }
@@ -333,7 +348,14 @@ fn float_type(own: &Id) -> Option<StoredType> {
     let (mut sign, mut exponent, mut exponent_bits, mut mantissa, mut mantissa_bits) = (0, 0, 0, 0, 0);
     // SAFETY: plain calls on an open floating point type.
     let (fields, bias) = unsafe {
-        t::H5Tget_fields(own.0, &mut sign, &mut exponent, &mut exponent_bits, &mut mantissa, &mut mantissa_bits);
+        t::H5Tget_fields(
+            own.0,
+            &mut sign,
+            &mut exponent,
+            &mut exponent_bits,
+            &mut mantissa,
+            &mut mantissa_bits,
+        );
         ((sign, exponent, exponent_bits, mantissa, mantissa_bits), t::H5Tget_ebias(own.0))
     };
     let (voxel, ieee) = match size {

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hdf5::plist::dataset_create::Layout;
-use hdf5::{Dataset, Group};
+use hdf5::{Dataset, Group, LocationType};
 
+use super::OpenError;
 use super::file::{Files, StoredFile};
 use super::library::{self, Link};
-use super::OpenError;
 
 /// How many soft and external links may follow each other, and how deep virtual datasets may nest.
 const MOST_LINKS: usize = 32;
@@ -30,11 +30,18 @@ pub enum LinkPolicy {
     Anywhere,
 }
 
-/// A dataset that a path led to, and the file that holds it.
+/// What a path led to, and the file that holds it.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct Found<T> {
     pub file: Arc<StoredFile>,
-    pub dataset: Dataset,
+    pub object: T,
+}
+
+/// An object of a file.
+#[derive(Debug)]
+pub(super) enum Node {
+    Group(Group),
+    Dataset(Dataset),
 }
 
 /// Follows paths under one policy.
@@ -45,18 +52,24 @@ pub(super) struct Follower<'a> {
 
 impl Follower<'_> {
     /// The dataset at `path`, once everything that reading it would open has been found allowed.
-    pub fn dataset(&self, file: &Arc<StoredFile>, path: &str) -> Result<Found, OpenError> {
-        let found = self.follow(file, path)?;
+    pub fn dataset(&self, file: &Arc<StoredFile>, path: &str) -> Result<Found<Dataset>, OpenError> {
+        let found = self.unaudited_dataset(file, path)?;
         self.audit(&found, 0)?;
         Ok(found)
     }
 
-    /// Whether the path leads to something, without opening it as a dataset.
-    pub fn exists(&self, file: &Arc<StoredFile>, path: &str) -> bool {
-        self.follow(file, path).is_ok()
+    fn unaudited_dataset(&self, file: &Arc<StoredFile>, path: &str) -> Result<Found<Dataset>, OpenError> {
+        let Found { file, object } = self.follow(file, path)?;
+        match object {
+            Node::Dataset(object) => Ok(Found { file, object }),
+            Node::Group(_) => {
+                Err(OpenError::object(&file, path, "it is a group; a dataset is expected".to_owned()))
+            }
+        }
     }
 
-    fn follow(&self, file: &Arc<StoredFile>, path: &str) -> Result<Found, OpenError> {
+    /// The group or dataset at `path`. A dataset had this way must not be read.
+    pub fn follow(&self, file: &Arc<StoredFile>, path: &str) -> Result<Found<Node>, OpenError> {
         let mut file = Arc::clone(file);
         let mut group = root(&file)?;
         let mut ahead: VecDeque<String> = components(path).collect();
@@ -65,10 +78,10 @@ impl Follower<'_> {
             let wrong = |problem: String| OpenError::object(&file, path, problem);
             match library::link(&group, &name).map_err(|e| wrong(e.to_string()))? {
                 Link::Missing => return Err(wrong(format!("there is no {name:?} in {}", group.name()))),
-                Link::Hard if ahead.is_empty() => {
+                Link::Hard if ahead.is_empty() && is_dataset(&group, &name) => {
                     let dataset = library::open_dataset(&group, &name)
                         .map_err(|e| wrong(format!("it cannot be opened as a dataset ({e})")))?;
-                    return Ok(Found { file, dataset });
+                    return Ok(Found { file, object: Node::Dataset(dataset) });
                 }
                 Link::Hard => {
                     group = group
@@ -93,10 +106,15 @@ impl Follower<'_> {
                 return Err(OpenError::object(&file, path, "its links lead in a circle".to_owned()));
             }
         }
-        Err(OpenError::object(&file, path, "it is a group; a dataset is expected".to_owned()))
+        Ok(Found { file, object: Node::Group(group) })
     }
 
-    fn external_file(&self, from: &Arc<StoredFile>, path: &str, name: &str) -> Result<Arc<StoredFile>, OpenError> {
+    fn external_file(
+        &self,
+        from: &Arc<StoredFile>,
+        path: &str,
+        name: &str,
+    ) -> Result<Arc<StoredFile>, OpenError> {
         let candidates = places(from, name);
         let target = candidates.iter().find(|candidate| candidate.exists()).ok_or_else(|| {
             OpenError::object(from, path, format!("it links to the file {name:?}, which does not exist"))
@@ -106,29 +124,35 @@ impl Follower<'_> {
     }
 
     /// Checks every file that reading the dataset would open, and theirs in turn.
-    fn audit(&self, found: &Found, depth: usize) -> Result<(), OpenError> {
+    fn audit(&self, found: &Found<Dataset>, depth: usize) -> Result<(), OpenError> {
         if self.policy == LinkPolicy::Anywhere {
             return Ok(());
         }
-        let name = found.dataset.name();
+        let name = found.object.name();
         let wrong = |problem: String| OpenError::object(&found.file, &name, problem);
         if depth > MOST_LINKS {
             return Err(wrong("virtual datasets refer to each other without end".to_owned()));
         }
-        for raw in library::raw_files(&found.dataset).map_err(|e| wrong(e.to_string()))? {
+        for raw in library::raw_files(&found.object).map_err(|e| wrong(e.to_string()))? {
             self.allow(&found.file, &raw, &found.file.folder().join(&raw))?;
         }
-        if found.dataset.layout() != Layout::Virtual {
+        if found.object.layout() != Layout::Virtual {
             return Ok(());
         }
-        for (file, dataset) in library::virtual_sources(&found.dataset).map_err(|e| wrong(e.to_string()))? {
+        for (file, dataset) in library::virtual_sources(&found.object).map_err(|e| wrong(e.to_string()))? {
             self.audit_source(found, &file, &dataset, depth)?;
         }
         Ok(())
     }
 
     /// Checks one mapping of a virtual dataset; names with `%b` stand for numbered files or datasets.
-    fn audit_source(&self, found: &Found, file: &str, dataset: &str, depth: usize) -> Result<(), OpenError> {
+    fn audit_source(
+        &self,
+        found: &Found<Dataset>,
+        file: &str,
+        dataset: &str,
+        depth: usize,
+    ) -> Result<(), OpenError> {
         let numbered = file.contains('%') || dataset.contains('%');
         for number in 0..if numbered { MOST_NUMBERED_PARTS } else { 1 } {
             let (file, dataset) = (numbered_name(file, number), numbered_name(dataset, number));
@@ -140,7 +164,13 @@ impl Follower<'_> {
     }
 
     /// Checks one part; `false` where it does not exist, which is no fault: it reads as the fill value.
-    fn audit_part(&self, found: &Found, file: &str, dataset: &str, depth: usize) -> Result<bool, OpenError> {
+    fn audit_part(
+        &self,
+        found: &Found<Dataset>,
+        file: &str,
+        dataset: &str,
+        depth: usize,
+    ) -> Result<bool, OpenError> {
         let source = if file == "." {
             Arc::clone(&found.file)
         } else {
@@ -154,7 +184,7 @@ impl Follower<'_> {
             let Some(first) = candidates.first() else { return Ok(false) };
             self.files.open(first)?
         };
-        match self.follow(&source, dataset) {
+        match self.unaudited_dataset(&source, dataset) {
             Ok(part) => self.audit(&part, depth + 1).map(|()| true),
             Err(refused @ OpenError::Refused { .. }) => Err(refused),
             Err(_) => Ok(false),
@@ -181,6 +211,10 @@ fn root(file: &StoredFile) -> Result<Group, OpenError> {
     file.handle.group("/").map_err(|e| OpenError::object(file, "/", e.to_string()))
 }
 
+fn is_dataset(group: &Group, name: &str) -> bool {
+    group.loc_type_by_name(name).is_ok_and(|kind| kind == LocationType::Dataset)
+}
+
 fn components(path: &str) -> impl DoubleEndedIterator<Item = String> + '_ {
     path.split('/').filter(|part| !part.is_empty() && *part != ".").map(str::to_owned)
 }
@@ -194,7 +228,11 @@ fn prepend(ahead: &mut VecDeque<String>, target: &str) {
 /// Where the library would look for a file that another one names: as it is, then beside that one.
 fn places(from: &StoredFile, name: &str) -> Vec<PathBuf> {
     let beside = from.folder().join(last_component(name));
-    if Path::new(name).is_absolute() { vec![PathBuf::from(name), beside] } else { vec![from.folder().join(name)] }
+    if Path::new(name).is_absolute() {
+        vec![PathBuf::from(name), beside]
+    } else {
+        vec![from.folder().join(name)]
+    }
 }
 
 /// The last component of an absolute name; a relative name as it is.

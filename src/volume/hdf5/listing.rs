@@ -48,12 +48,23 @@ pub(super) fn datasets(file: &Arc<StoredFile>) -> Result<Vec<String>, OpenError>
 
 /// What the hard links of a group lead to, by name.
 fn members(group: &Group) -> Vec<(String, LocationToken, LocationType)> {
+    let about =
+        |name: String| group.loc_info_by_name(&name).ok().map(|info| (name, info.token, info.loc_type));
+    links(group, |kind| kind == LinkType::Hard).into_iter().filter_map(about).collect()
+}
+
+/// The names of all links of a group, wherever they lead, sorted.
+pub(super) fn names(group: &Group) -> Vec<String> {
+    links(group, |_| true)
+}
+
+fn links(group: &Group, wanted: impl Fn(LinkType) -> bool) -> Vec<String> {
     let mut names = Vec::new();
     let listed = group.iter_visit(IndexType::Name, IterationOrder::Increasing, |name, info| {
         if names.len() >= MOST_OBJECTS {
-            return Err("too many links".into());
+            return Err("it has too many links".into());
         }
-        if info.link_type == LinkType::Hard {
+        if wanted(info.link_type) {
             names.push(name.to_owned());
         }
         Ok(())
@@ -61,6 +72,5 @@ fn members(group: &Group) -> Vec<(String, LocationToken, LocationType)> {
     if let Err(e) = listed {
         tracing::warn!(group = group.name(), "only some of the group is listed: {e}");
     }
-    let about = |name: String| group.loc_info_by_name(&name).ok().map(|info| (name, info.token, info.loc_type));
-    names.into_iter().filter_map(about).collect()
+    names
 }

@@ -1,0 +1,145 @@
+"""What is asked: random addresses of one dataset, and the URLs that must all show the same tile.
+
+Leaves the right answer to the oracle and the asking to `compare`. Most addresses lie inside the volume; some lie beyond
+its edges (black), beyond its last level or its last time (404). The one odd thing: levels that would make the oracle
+read more than MOST_VOXELS are lowered, which keeps a run short and stays far below voltile's own limit.
+"""
+
+import random
+import re
+from dataclasses import dataclass, replace
+
+import oracle
+
+TILE = 512
+MOST_VOXELS = 3_000_000
+FAR = (10**12, 2**63 - 1)  # well-formed, and enough to make careless arithmetic wrap
+
+
+@dataclass(frozen=True)
+class Address:
+    """One tile of one channel; `time` is None where the URL leaves it out."""
+
+    token: str
+    channel: str
+    plane: str
+    time: int | None
+    slice: int
+    row: int
+    column: int
+    level: int
+
+    def simple(self) -> str:
+        return f"/{self.token}/{self.channel}/{self._tail()}"
+
+    def mcfc(self, channels: str) -> str:
+        """`channels` as in the URL: name, name: or name:COLOUR, joined by commas."""
+        return f"/mcfc/{self.token}/{channels}/{self._tail()}"
+
+    def viking(self) -> str | None:
+        """Viking's form has the xy plane only, and no time: the first is shown."""
+        if self.plane != "xy" or self.time:
+            return None
+        return f"/viking/{self.token}/volume/{self.channel}/{self.level}/X{self.column}_Y{self.row}_Z{self.slice}.png"
+
+    def _tail(self) -> str:
+        time = "" if self.time is None else f"{self.time}/"
+        return f"{self.plane}/{time}{self.slice}/{self.row}_{self.column}_{self.level}.png"
+
+
+def last_level(channel: oracle.Channel) -> int:
+    """The last level that exists: 2^(r-1) still fits in the longer side of level 0."""
+    _, y, x = channel.size(channel.levels[0], 0)
+    return max(y, x).bit_length()
+
+
+def exists(dataset: oracle.Dataset, level: int) -> bool:
+    return level <= max(last_level(c) for c in dataset.channels.values())
+
+
+def choose(dataset: oracle.Dataset, rng: random.Random) -> Address:
+    """An address of any channel. Where channels differ in size, levels that only some of them have are not asked."""
+    channel = rng.choice(list(dataset.channels.values()))
+    plane, time = rng.choice(oracle.PLANES), choose_time(channel.n_times(channel.levels[0]), rng)
+    blank = Address(dataset.token, channel.name, plane, time, 0, 0, 0, 0)
+    if rng.random() < 0.03:
+        beyond = 1 + max(last_level(c) for c in dataset.channels.values())
+        return replace(blank, level=rng.choice([beyond, beyond + 1, 64, 10**9]))
+    last = min(last_level(c) for c in dataset.channels.values())
+    level = rng.randint(0, last) if rng.random() < 0.15 else min(last, int(rng.expovariate(0.7)))
+    while level and cost(channel, plane, level) > MOST_VOXELS:
+        level -= 1
+    depth, rows, columns, shift = extents(dataset, channel, plane, level)
+    at = choose_slice(depth, shift, rng)
+    return replace(
+        blank,
+        level=level,
+        slice=at,
+        row=choose_index(-(-rows // TILE), rng),
+        column=choose_index(-(-columns // TILE), rng),
+    )
+
+
+def choose_time(times: int, rng: random.Random) -> int | None:
+    if rng.random() < 0.04:
+        return times  # one too far
+    return rng.choice([None, rng.randrange(times), rng.randrange(times)])
+
+
+def choose_index(count: int, rng: random.Random) -> int:
+    """Mostly inside 0..count, more often at its ends than elsewhere; sometimes beyond."""
+    kind = rng.random()
+    if kind < 0.06:
+        return rng.choice([count, count + rng.randrange(9), *FAR])
+    return rng.choice([0, count - 1]) if kind < 0.2 else rng.randrange(count)
+
+
+def choose_slice(depth: int, shift: int, rng: random.Random) -> int:
+    if shift and rng.random() < 0.1:
+        return rng.randrange(shift)  # before the offset: outside
+    return min(shift + choose_index(depth, rng), FAR[-1])
+
+
+def extents(dataset: oracle.Dataset, channel: oracle.Channel, plane: str, level: int) -> tuple[int, int, int, int]:
+    """Slices, rows and columns of the plane as drawn at the level, and what the offset adds to slice numbers."""
+    z, y, x = channel.level_size(level)
+    zf, f, _ = channel.scale(level)
+    ox, oy, oz = dataset.j.get("offset", (0, 0, 0))
+    depth, rows, columns, shift = {"xy": (z, y, x, oz // zf), "xz": (y, z, x, oy // f), "yz": (x, z, y, ox // f)}[plane]
+    voxel = dataset.j.get("voxel_size")
+    if plane != "xy" and voxel and dataset.j.get("orthogonal") != "stored":
+        across = voxel[0 if plane == "xz" else 1] * f
+        rows = max(1, int(rows * voxel[2] * zf / across))
+    return depth, rows, columns, shift
+
+
+def cost(channel: oracle.Channel, plane: str, level: int) -> int:
+    """Stored voxels that one tile reads, at most."""
+    stored, box = channel.source(level)
+    size = channel.size(stored, 0)
+    z, y, x = (min(n, TILE * b) for n, b in zip(size, box))
+    thin = [min(n, b) for n, b in zip(size, box)]
+    return {"xy": thin[0] * y * x, "xz": size[0] * thin[1] * x, "yz": size[0] * y * thin[2]}[plane] if z else 0
+
+
+def composite(dataset: oracle.Dataset, rng: random.Random) -> str:
+    """Two to six channels of the dataset for an mcfc URL; now and then one that cannot be composited."""
+    names = list(dataset.channels)
+    images = [c.name for c in dataset.channels.values() if not c.label and not c.j.get("rgb")]
+    if images and rng.random() < 0.9:
+        names = images
+    return ",".join(coloured(rng.choice(names), rng) for _ in range(rng.randint(2, 6)))
+
+
+def coloured(name: str, rng: random.Random) -> str:
+    return name + rng.choice(["", ":", *(f":{c}" for c in oracle.ORDER)])
+
+
+def dress(url: str, rng: random.Random) -> str:
+    """The same address as some clients write it: leading zeros, doubled slashes, a query."""
+    head, _, name = url.rpartition("/")
+    if rng.random() < 0.15:
+        name = re.sub(r"\d+", lambda n: "0" * rng.randrange(4) + n[0], name)
+    if rng.random() < 0.1:
+        head = head.replace("/", "//")
+    return f"{head}/{name}" + ("?nocache=1" if rng.random() < 0.1 else "")

@@ -1,0 +1,178 @@
+"""What the answers must be: asks voltile, judges status, headers, PNG and pixels.
+
+Leaves what is asked to `addresses`. The one odd thing: an expected answer is either an array of pixels or, where the
+oracle refuses, its status; both kinds are judged here and nowhere else.
+"""
+
+import http.client
+import json
+import random
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import oracle
+
+from . import addresses
+
+PREFIX = "/ndtilecache/tilecache"
+np.seterr(all="ignore")  # some volumes hold NaN and infinities
+COLOUR_TYPE = {2: 0, 3: 2}  # PNG's numbers for grey and RGB, by the dimensions of the expected pixels
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What one URL must answer: pixels within a tolerance, or a status."""
+
+    url: str
+    answer: np.ndarray | int
+    tolerance: int = 0
+
+
+@dataclass
+class Outcome:
+    """One address (or case): how many URLs were asked for it, and what was wrong with which."""
+
+    token: str
+    asked: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+class Client:
+    """One kept-alive connection."""
+
+    def __init__(self, address: str):
+        self.connection = http.client.HTTPConnection(address, timeout=60)
+
+    def get(self, url: str) -> tuple[int, http.client.HTTPMessage, bytes]:
+        try:
+            return self._once(url)
+        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            self.connection.close()  # the server may end idle connections at any time
+            return self._once(url)
+
+    def _once(self, url: str) -> tuple[int, http.client.HTTPMessage, bytes]:
+        self.connection.request("GET", PREFIX + url)
+        answer = self.connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+
+
+class Checker:
+    """Compares one server with the oracle. Descriptions: token -> description; their files are relative to `folder`."""
+
+    def __init__(self, address: str, folder: Path, descriptions: dict[str, dict], seed: int):
+        self.client, self.folder, self.descriptions, self.seed = Client(address), folder, descriptions, seed
+
+    @lru_cache(maxsize=None)
+    def dataset(self, token: str) -> oracle.Dataset:
+        """The oracle's dataset; it remembers the planes of one address, because several URLs show them."""
+        out = oracle.Dataset(self.descriptions[token], str(self.folder))
+        out.gray = lru_cache(maxsize=None)(out.gray)
+        return out
+
+    def case(self, token: str, case: dict) -> Outcome:
+        return self._judge(token, [Expected(case["url"], np.load(self.folder / case["npy"]), case.get("tol", 0))])
+
+    def random_address(self, token: str, number: int) -> Outcome:
+        """The random address with this number, in all its forms; no other number or token influences it."""
+        rng = random.Random(f"{self.seed} {token} {number}")
+        dataset = self.dataset(token)
+        out = self._judge(token, forms(dataset, addresses.choose(dataset, rng), rng))
+        dataset.gray.cache_clear()
+        return out
+
+    def _judge(self, token: str, all_expected: Iterable[Expected]) -> Outcome:
+        out = Outcome(token)
+        for expected in all_expected:
+            out.asked += 1
+            try:
+                wrong = faults(*self.client.get(expected.url), expected)
+            except Exception as error:  # no connection, no PNG, no JSON: whatever the answer did to us is its fault
+                self.client.connection.close()
+                wrong = [f"{type(error).__name__}: {error}"]
+            if wrong:
+                out.faults.append("\n".join([PREFIX + expected.url, *("    " + w for w in wrong)]))
+        return out
+
+
+def forms(dataset: oracle.Dataset, address: addresses.Address, rng: random.Random) -> Iterator[Expected]:
+    """The address through each URL form that can name it, with what it must show."""
+    channel = dataset.channels[address.channel]
+    there = addresses.exists(dataset, address.level)
+    tolerance = tolerance_of(channel, address.level) if there else 0
+    simple = answer_of(dataset, address.simple()) if there else 404
+    yield Expected(addresses.dress(address.simple(), rng), simple, tolerance)
+    if viking := address.viking():
+        yield Expected(addresses.dress(viking, rng), simple, tolerance)
+    colour = rng.choice(oracle.ORDER)
+    url = address.mcfc(f"{channel.name}:{colour}")
+    yield Expected(addresses.dress(url, rng), in_colour(simple, colour), tolerance)
+    several = address.mcfc(addresses.composite(dataset, rng))
+    most = tolerance * several.count(",") + tolerance
+    yield Expected(addresses.dress(several, rng), answer_of(dataset, several) if there else 404, most)
+
+
+def answer_of(dataset: oracle.Dataset, url: str) -> np.ndarray | int:
+    try:
+        return dataset.tile(url)
+    except oracle.TileError as error:
+        return error.status
+
+
+def tolerance_of(channel: oracle.Channel, level: int) -> int:
+    """Floats of a level that is made may be one off: the order of the sums is free."""
+    return int(channel.dtype().kind == "f" and channel.source(level)[1] != (1, 1, 1))
+
+
+def in_colour(simple: np.ndarray | int, colour: str) -> np.ndarray | int:
+    """The grey tile in the components of the colour; labels and RGB cannot be composited."""
+    if isinstance(simple, int) or simple.ndim != 2:
+        return 404
+    return np.stack([simple * np.uint8(weight) for weight in oracle.WEIGHT[colour]], -1)
+
+
+def faults(status: int, headers: http.client.HTTPMessage, body: bytes, expected: Expected) -> list[str]:
+    """Everything that is wrong with an answer."""
+    wanted = expected.answer if isinstance(expected.answer, int) else 200
+    if status != wanted:
+        return [f"status {status}, expected {wanted}: {body[:200]!r}"]
+    out = []
+    if headers["Content-Length"] != str(len(body)):
+        out.append(f"Content-Length {headers['Content-Length']}, the body has {len(body)} bytes")
+    for name in ("Transfer-Encoding", "Content-Encoding"):
+        if headers[name]:
+            out.append(f"{name}: {headers[name]}, expected none")
+    judge = problem_faults if isinstance(expected.answer, int) else tile_faults
+    return out + judge(headers, body, expected)
+
+
+def problem_faults(headers: http.client.HTTPMessage, body: bytes, expected: Expected) -> list[str]:
+    if headers.get_content_type() != "application/problem+json":
+        return [f"Content-Type {headers['Content-Type']}, expected application/problem+json"]
+    problem = json.loads(body)
+    if problem.get("status", expected.answer) != expected.answer or not problem.get("detail"):
+        return [f"a problem without its status or its detail: {body[:200]!r}"]
+    return []
+
+
+def tile_faults(headers: http.client.HTTPMessage, body: bytes, expected: Expected) -> list[str]:
+    out = []
+    if headers["Content-Type"] != "application/png":
+        out.append(f"Content-Type {headers['Content-Type']}, expected application/png")
+    if not re.fullmatch(r'"[^"]+"', headers["ETag"] or ""):
+        out.append(f"ETag {headers['ETag']}, expected a strong one")
+    depth, kind = body[24:25], body[25:26]  # of the IHDR chunk, which comes first
+    if (depth, kind) != (bytes([8]), bytes([COLOUR_TYPE[expected.answer.ndim]])):
+        wanted = COLOUR_TYPE[expected.answer.ndim]
+        out.append(f"PNG of bit depth {depth.hex()}, colour type {kind.hex()}; expected 08, {wanted:02}")
+    return out + pixel_faults(oracle.decode_png(body), expected)
+
+
+def pixel_faults(pixels: np.ndarray, expected: Expected) -> list[str]:
+    if np.array_equal(pixels, expected.answer):  # nearly always, and much cheaper than to measure the difference
+        return []
+    difference = oracle.diff(pixels, expected.answer, expected.tolerance)
+    return [difference] if difference else []

@@ -1,0 +1,155 @@
+"""The order of things: volumes, configuration, server, comparing in several processes, report.
+
+Leaves each of these to its module. The one odd thing: a random address depends on the seed, its token and its number
+only, so a failure is repeated by the seed and `--only`, however the work was shared out.
+"""
+
+import argparse
+import multiprocessing
+import re
+import shlex
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import volumes
+from .compare import Checker, Outcome
+from .server import Refused, Server
+
+BATCH = 7  # addresses of one dataset that one process takes at a time
+TRIED = 10  # random addresses with which an excepted dataset is tried
+SHOWN = 5  # failures told in full
+
+checker: Checker  # of this process; the processes of the pool set it first
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What stays the same for the whole run."""
+
+    args: argparse.Namespace
+    folder: Path
+    descriptions: dict[str, dict]
+    cases: dict[str, list[dict]]
+    excepted: dict[str, str]
+
+    def wanted(self) -> list[str]:
+        """Tokens that --only finds, excepted ones among them."""
+        return [t for t in self.descriptions if re.search(self.args.only, t)]
+
+
+def main(args: argparse.Namespace, folder: Path, excepted: dict[str, str]) -> int:
+    start = time.monotonic()
+    print(f"seed {args.seed}", flush=True)
+    volumes.make(args.shared, folder)
+    descriptions = {**volumes.made(folder), **volumes.genuine(args.shared, args.seed)}
+    setup = Setup(args, folder, descriptions, volumes.cases(folder), excepted)
+    if not setup.wanted():
+        print(f"no dataset's token has {args.only!r} in it", file=sys.stderr)
+        return 2
+    served = [t for t in setup.wanted() if t not in excepted]
+    each = -(-args.addresses // max(1, len(descriptions.keys() - excepted.keys())))
+    outcomes, wrong = check(setup, served, each) if served else ([], [])
+    tell_datasets(served, outcomes)
+    failed = [o for o in outcomes if o.faults]
+    tell_failures(setup, failed, wrong)
+    skipped = tell_excepted(setup)
+    print(f"{sum(o.asked for o in outcomes)} tiles asked in {time.monotonic() - start:.0f} s, seed {args.seed}")
+    print(f"{len(outcomes) - len(failed)} passed, {len(failed) + len(wrong)} failed, {skipped} skipped")
+    return 1 if failed or wrong else 0
+
+
+def check(
+    setup: Setup, tokens: list[str], each: int, config_name: str = "oracle-check.toml"
+) -> tuple[list[Outcome], list[str]]:
+    """Serves the datasets, compares their cases and `each` random addresses of each: outcomes, and what else failed."""
+    config = setup.folder / config_name
+    volumes.write_config(setup.folder, [setup.descriptions[t] for t in tokens], config)
+    try:
+        server = Server(setup.args.voltile, config)
+    except Refused as why:
+        return [], [str(why)]
+    try:
+        outcomes = compare(setup, server.address, tokens, each)
+    finally:
+        wrong = server.stop()
+    return outcomes, wrong
+
+
+def compare(setup: Setup, address: str, tokens: list[str], each: int) -> list[Outcome]:
+    tasks = [(token, setup.cases.get(token, []), range(0)) for token in tokens]
+    tasks += [(token, [], range(i, min(each, i + BATCH))) for i in range(0, each, BATCH) for token in tokens]
+    known = (address, setup.folder, setup.descriptions, setup.args.seed)
+    with ProcessPoolExecutor(setup.args.jobs, multiprocessing.get_context("fork"), prepare, known) as pool:
+        return [outcome for batch in pool.map(work, tasks) for outcome in batch]
+
+
+def prepare(*known) -> None:
+    global checker
+    checker = Checker(*known)
+
+
+def work(task: tuple[str, list[dict], range]) -> list[Outcome]:
+    token, cases, numbers = task
+    return [checker.case(token, c) for c in cases] + [checker.random_address(token, n) for n in numbers]
+
+
+def tell_datasets(served: list[str], outcomes: list[Outcome]) -> None:
+    for token in served:
+        of_token = [o for o in outcomes if o.token == token]
+        bad = sum(bool(o.faults) for o in of_token)
+        verdict = f"FAILED {bad}" if bad else "ok" if of_token else "not compared"
+        print(f"{token:62} {len(of_token):4} addresses {sum(o.asked for o in of_token):5} tiles  {verdict}")
+
+
+def tell_failures(setup: Setup, failed: list[Outcome], wrong: list[str]) -> None:
+    """The first failures in full, and the command that repeats them."""
+    for text in [*wrong, *("\n".join(o.faults) for o in one_of_each_first(failed)[:SHOWN])]:
+        print(f"\nFAILED {text}")
+    if len(failed) > SHOWN:
+        print(f"\n... and {len(failed) - SHOWN} more")
+    if failed or wrong:
+        print(f"\nseed {setup.args.seed}; configuration and log: {setup.folder}/oracle-check.toml, .log")
+        print(f"to repeat:\n    {again(setup, failed)}\n")
+
+
+def one_of_each_first(failed: list[Outcome]) -> list[Outcome]:
+    """The first failure of every dataset, then the second of every dataset, and so on."""
+    seen: Counter[str] = Counter()
+    ranked = []
+    for outcome in failed:
+        ranked.append((seen[outcome.token], outcome))
+        seen[outcome.token] += 1
+    return [outcome for _, outcome in sorted(ranked, key=lambda r: r[0])]
+
+
+def again(setup: Setup, failed: list[Outcome]) -> str:
+    args = setup.args
+    tokens = list(dict.fromkeys(o.token for o in failed))
+    only = f"^({'|'.join(map(re.escape, tokens))})$" if 0 < len(tokens) <= SHOWN else args.only
+    command = [sys.argv[0], "--seed", str(args.seed), "--addresses", str(args.addresses)]
+    command += ["--shared", str(args.shared), "--voltile", str(args.voltile)]
+    return shlex.join(command + (["--only", only] if only else []))
+
+
+def tell_excepted(setup: Setup) -> int:
+    """Names the datasets left out, with the reason, and their number; tries them where that was asked for."""
+    for token in sorted(setup.excepted.keys() - setup.descriptions.keys()):
+        print(f"{token} is excepted, but there is no such dataset")
+    skipped = [t for t in setup.wanted() if t in setup.excepted]
+    for token in skipped:
+        tried = f"; {attempt(setup, token)}" if setup.args.try_excepted else ""
+        print(f"{token:62} skipped: {setup.excepted[token]}{tried}", flush=True)
+    return len(skipped)
+
+
+def attempt(setup: Setup, token: str) -> str:
+    """Serves one excepted dataset by itself."""
+    outcomes, wrong = check(setup, [token], TRIED, "oracle-check-tried.toml")
+    bad = sum(bool(o.faults) for o in outcomes)
+    if wrong:
+        return "still fails: " + wrong[0].splitlines()[0]
+    return f"still fails: {bad} of {len(outcomes)} addresses" if bad else "PASSES NOW: take it out of the table"

@@ -1,0 +1,136 @@
+"""What is served: the oracle's odd volumes, made once, and the genuine files of the shared folder.
+
+Leaves to the oracle's make_volumes.py what the odd volumes are, and to its to_config.py how a description becomes
+configuration. The one odd thing: the genuine files get their axes, windows, offsets and voxel sizes at random from the
+seed, so each run serves them differently; everything is spelled out, so that voltile has nothing to guess.
+"""
+
+import hashlib
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import hdf5plugin  # noqa: F401  (registers the filters)
+import numpy as np
+import to_config
+
+GENUINE = ("em/**/*.h5", "ilastik/*.h5", "plantseg/*.h5", "mri/*.mnc")
+# Where the rank does not say it: the axes as stored, by the end of the token.
+AXES = {
+    "2d3c.data": "yxc",
+    "2d_Probabilities.exported_data": "yxc",
+    "smallVideo.data": "tyxc",
+    "train_3Dc_3D.raw": "czyx",
+    "minc2_4d.minc-2.0.image.0.image": "tzyx",
+}
+AXES_BY_RANK = {2: "yx", 3: "zyx", 4: "zyxc", 5: "tzyxc"}
+
+
+def make(shared: Path, folder: Path) -> None:
+    """Makes the odd volumes in `folder`, unless the same generator has made them there already."""
+    sources = [shared / "oracle" / name for name in ("make_volumes.py", "requirements.txt")]
+    wanted = hashlib.sha256(b"".join(p.read_bytes() for p in sources) + str(shared.resolve()).encode()).hexdigest()
+    stamp = folder / "generator.sha256"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    print(f"making the oracle's volumes in {folder}", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([sys.executable, "-B", str(sources[0]), "--out", str(folder)], check=True, stdout=subprocess.DEVNULL)
+    stamp.write_text(wanted)
+
+
+def made(folder: Path) -> dict[str, dict]:
+    """Token -> description of each odd volume."""
+    names = sorted(p for p in folder.glob("*.json") if p.name != "cases.json")
+    return {d["token"]: d for d in (json.loads(p.read_text()) for p in names)}
+
+
+def cases(folder: Path) -> dict[str, list[dict]]:
+    """Token -> its cases of cases.json: url, npy (relative to the folder), tol."""
+    out: dict[str, list[dict]] = {}
+    for case in json.loads((folder / "cases.json").read_text()):
+        out.setdefault(case["desc"].removesuffix(".json"), []).append(case)
+    return out
+
+
+def genuine(shared: Path, seed: int) -> dict[str, dict]:
+    """Token -> description of each dataset of rank 2 to 5 in the genuine files that have no layout of their own."""
+    data = (shared / "data").resolve()
+    out = {}
+    for path in sorted(p for pattern in GENUINE for p in data.glob(pattern)):
+        with h5py.File(path, "r") as file:
+            found: list[str] = []
+            file.visititems(lambda name, item: found.append(name) if is_volume(item) else None)
+            for name in found:
+                token = token_of(path.relative_to(data), name)
+                out[token] = describe(token, path, file[name], random.Random(f"{seed} {token}"))
+    return out
+
+
+def is_volume(item: h5py.HLObject) -> bool:
+    return isinstance(item, h5py.Dataset) and 2 <= item.ndim <= 5 and item.dtype.kind in "iuf" and item.size > 0
+
+
+def token_of(path: Path, name: str) -> str:
+    return re.sub(r"[^\w.-]", "_", ".".join(["data", *path.with_suffix("").parts, *name.split("/")]), flags=re.ASCII)
+
+
+def describe(token: str, path: Path, item: h5py.Dataset, rng: random.Random) -> dict:
+    """One dataset of a genuine file, as the oracle describes datasets, with what is free chosen at random."""
+    axes = stored = next((v for k, v in AXES.items() if token.endswith(k)), AXES_BY_RANK[item.ndim])
+    if rng.random() < 0.4:
+        axes = "".join(rng.sample(stored, len(stored)))
+    out = {
+        "token": token,
+        "file": str(path),
+        "isotropic": rng.random() < 0.4,
+        "channels": channels(item, axes, axes == stored, rng),
+    }
+    if rng.random() < 0.6:
+        x = rng.choice([1.0, 4.6, 6.0])
+        out["voxel_size"] = [x, rng.choice([x, 8.0]), rng.choice([x, x / 3, 9.0, 30.0, 50.0])]
+        if rng.random() < 0.2:
+            out["orthogonal"] = "stored"
+    if rng.random() < 0.4:
+        out["offset"] = [rng.randrange(300) for _ in "xyz"]
+    return out
+
+
+def channels(item: h5py.Dataset, axes: str, as_stored: bool, rng: random.Random) -> list[dict]:
+    """Up to three image channels, the first once more as labels where it holds integers, and RGB where it may be."""
+    common = {"dataset": item.name, "axes": axes}
+    extent = item.shape[axes.index("c")] if "c" in axes else 1
+    out = []
+    for i in sorted(rng.sample(range(extent), min(extent, 3))):
+        index = {"index": {"c": i}} if "c" in axes else {}
+        out.append({"name": f"c{i}", **common, **index, **window(item, rng)})
+    if item.dtype.kind in "iu":
+        kept = {k: v for k, v in out[0].items() if k != "window"}
+        out.append({**kept, "name": "as-labels", "label": True})
+    if item.dtype == np.uint8 and as_stored and axes.endswith("c") and extent in (3, 4):
+        out.append({"name": "as.rgb", **common, "rgb": True})
+    return out
+
+
+def window(item: h5py.Dataset, rng: random.Random) -> dict:
+    """A window somewhere in the range of the values: none, upright, inverted or empty, sometimes at half numbers."""
+    if rng.random() < 0.3:
+        return {}
+    values = item[item.shape[0] // 2].astype(np.float64)
+    lo, hi = (float(np.nanmin(values)), float(np.nanmax(values))) if np.isfinite(values).all() else (0.0, 1.0)
+    pair = sorted(lo + (hi - lo) * rng.uniform(*part) for part in ((-0.1, 0.4), (0.6, 1.1)))
+    if item.dtype.kind in "iu":
+        half = 0.5 if rng.random() < 0.2 else 0
+        pair = [round(v) + half for v in pair]
+    kind = rng.random()
+    return {"window": pair[::-1] if kind < 0.15 else [pair[0]] * 2 if kind < 0.2 else pair}
+
+
+def write_config(folder: Path, descriptions: list[dict], path: Path) -> None:
+    """One voltile configuration that serves the descriptions; their file names are relative to `folder`."""
+    path.write_text("\n\n".join(to_config.dataset(str(folder), d) for d in descriptions) + "\n")

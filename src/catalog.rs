@@ -1,0 +1,69 @@
+//! The catalogue: which tokens there are, their datasets and channels, and what a request for a tile of them means.
+//!
+//! It is opened once, from settings, and never changes: files are opened, layouts recognised, levels and windows
+//! decided then. Every fault is collected with the key of the setting that it belongs to. A request is resolved
+//! without reading any data; what reading takes is in the plan that a [`Resolved`] request makes.
+
+mod channel;
+mod describe;
+mod open;
+mod resolve;
+mod survey;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::geometry::{Scaling, Xyz};
+use crate::name::Name;
+use crate::paint::PngProfile;
+
+pub use channel::{Channel, StoredLevel};
+pub use describe::{ChannelDescription, DatasetDescription, LevelDescription};
+pub use open::Opened;
+pub use resolve::{NotFound, Resolved};
+
+/// Every dataset that is served.
+#[derive(Debug)]
+pub struct Catalog {
+    datasets: BTreeMap<Name, Dataset>,
+    max_voxels_per_tile: u64,
+    profile: PngProfile,
+}
+
+/// What one token names.
+#[derive(Debug)]
+pub struct Dataset {
+    /// The token.
+    pub token: Name,
+    /// What halving a level does to z.
+    pub scaling: Scaling,
+    /// The position of the first voxel, in voxels of level 0; it shifts slice numbers.
+    pub offset: Xyz<i64>,
+    /// The size of a voxel, as configured; it goes before what channels know.
+    pub voxel_size: Option<Xyz<f64>>,
+    /// Whether xz and yz tiles are drawn with square pixels where voxel sizes are known.
+    pub square_pixels: bool,
+    /// Whether tiles wholly outside are not found, rather than black.
+    pub not_found_outside: bool,
+    /// The layouts of its files, as far as they were recognised.
+    pub layouts: Vec<String>,
+    /// The channels by name.
+    pub channels: BTreeMap<Name, Arc<Channel>>,
+}
+
+impl Catalog {
+    /// Every dataset, by token.
+    pub fn datasets(&self) -> impl Iterator<Item = &Dataset> {
+        self.datasets.values()
+    }
+
+    /// The dataset of a token.
+    pub fn dataset(&self, token: &Name) -> Option<&Dataset> {
+        self.datasets.get(token)
+    }
+
+    /// How tiles are encoded.
+    pub fn profile(&self) -> PngProfile {
+        self.profile
+    }
+}

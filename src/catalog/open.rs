@@ -1,0 +1,355 @@
+//! Opening a catalogue: settings and files become datasets and channels, and every fault is collected.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+
+use super::channel::{Channel, ChannelIdentity, ChannelWindow, LevelIdentity, StoredLevel};
+use super::{Catalog, Dataset};
+use crate::axes::AxisName;
+use crate::config::{ChannelSettings, DatasetSettings, Fault, Settings};
+use crate::geometry::Level;
+use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
+use crate::metrics::Metrics;
+use crate::name::Name;
+use crate::paint::{Kind, Window, WindowRule};
+use crate::volume::hdf5::{
+    ChunkStore, FileIdentity, Files, LinkPolicy, OpenError, OpenFile, Opener, StorageDescription, View,
+};
+use crate::volume::{ReadError, Series, Volume, VolumeShape, VoxelType};
+
+/// A catalogue, and what was found wrong on the way.
+#[derive(Debug)]
+pub struct Opened {
+    /// What could be opened.
+    pub catalog: Catalog,
+    /// What could not, by the key of the setting.
+    pub faults: Vec<Fault>,
+    /// What will not work as people may expect, though it is no fault.
+    pub warnings: Vec<String>,
+}
+
+impl Catalog {
+    /// Opens everything that the settings name.
+    pub fn open(settings: &Settings, metrics: &Metrics) -> Opened {
+        let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone());
+        let mut opening = Opening { files: Arc::default(), chunks, faults: Vec::new(), warnings: Vec::new() };
+        let datasets = settings
+            .datasets
+            .iter()
+            .map(|(token, dataset)| (token.clone(), opening.dataset(token, dataset)))
+            .collect();
+        let (max_voxels_per_tile, profile) = (settings.render.max_voxels_per_tile, settings.render.png);
+        let catalog = Catalog { datasets, max_voxels_per_tile, profile };
+        Opened { catalog, faults: opening.faults, warnings: opening.warnings }
+    }
+}
+
+/// The catalogue in the making.
+struct Opening {
+    files: Arc<Files>,
+    chunks: ChunkStore,
+    faults: Vec<Fault>,
+    warnings: Vec<String>,
+}
+
+impl Opening {
+    fn dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Dataset {
+        let key = format!("datasets.{token}");
+        let policy = if settings.allow_external { LinkPolicy::Anywhere } else { LinkPolicy::BelowTheFile };
+        let opener = Opener { files: Arc::clone(&self.files), chunks: self.chunks.clone(), policy };
+        let file = settings.file.as_deref().and_then(|path| self.file(&opener, path, &format!("{key}.file")));
+        let (mut channels, mut layouts) = (BTreeMap::new(), Vec::new());
+        if let Some(file) = &file
+            && is_discovered(settings)
+        {
+            self.discovered(&key, file, settings, &mut channels, &mut layouts);
+        }
+        for (name, given) in settings.channels.iter().filter(|(_, given)| is_spelled_out(given)) {
+            let key = format!("{key}.channels.{name}");
+            let own = given.file.as_deref().and_then(|path| self.file(&opener, path, &format!("{key}.file")));
+            let file = if given.file.is_some() { own } else { file.clone() };
+            let channel = file.and_then(|file| self.spelled_out(&key, name, given, &file));
+            channels.extend(channel.map(|channel| (name.clone(), Arc::new(channel))));
+        }
+        Dataset {
+            token: token.clone(),
+            scaling: settings.scaling,
+            offset: settings.offset.unwrap_or_default(),
+            voxel_size: settings.voxel_size,
+            square_pixels: settings.square_pixels,
+            not_found_outside: settings.not_found_outside,
+            layouts,
+            channels,
+        }
+    }
+
+    fn file(&mut self, opener: &Opener, path: &Path, key: &str) -> Option<OpenFile> {
+        opener.open(path).map_err(|e| self.fault(key, e.to_string())).ok()
+    }
+
+    fn fault(&mut self, key: &str, problem: String) {
+        self.faults.push(Fault { key: key.to_owned(), problem });
+    }
+
+    /// Finds the file's channels and adjusts those that the settings name.
+    fn discovered(
+        &mut self,
+        key: &str,
+        file: &OpenFile,
+        settings: &DatasetSettings,
+        channels: &mut BTreeMap<Name, Arc<Channel>>,
+        layouts: &mut Vec<String>,
+    ) {
+        let discovery = match layout::discover(file) {
+            Ok(discovery) => discovery,
+            Err(e) => return self.fault(&format!("{key}.file"), e.to_string()),
+        };
+        layouts.push(discovery.layout.to_owned());
+        let names: Vec<String> = discovery.channels.iter().map(|channel| channel.name.to_string()).collect();
+        for name in settings.channels.iter().filter(|(_, given)| !is_spelled_out(given)).map(|(name, _)| name)
+        {
+            if !names.contains(&name.to_string()) {
+                let found = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                let problem = format!(
+                    "there is no such channel in {}; found there: {found}. Give its path, or one of these names",
+                    file.path().display()
+                );
+                self.fault(&format!("{key}.channels.{name}"), problem);
+            }
+        }
+        if names.is_empty() && settings.channels.is_empty() {
+            let problem = format!("{} holds no dataset that looks like a volume", file.path().display());
+            self.fault(&format!("{key}.file"), problem);
+        }
+        for mut found in discovery.channels {
+            let none = ChannelSettings::default();
+            let given = settings.channels.get(&found.name).unwrap_or(&none);
+            found.kind = given.kind.unwrap_or(found.kind);
+            let name = found.name.clone();
+            match self.channel(file, found, given) {
+                Ok(channel) => {
+                    channels.insert(name, Arc::new(channel));
+                }
+                Err(problem) if settings.channels.contains_key(&name) => {
+                    self.fault(&format!("{key}.channels.{name}"), problem);
+                }
+                // What nobody asked for by name may stay away.
+                Err(problem) => self.warnings.push(format!("{key}.channels.{name} is left out: {problem}")),
+            }
+        }
+    }
+
+    /// A channel whose path is configured.
+    fn spelled_out(
+        &mut self,
+        key: &str,
+        name: &Name,
+        given: &ChannelSettings,
+        file: &OpenFile,
+    ) -> Option<Channel> {
+        let levels: Vec<_> = given.levels.iter().map(|level| (level.path.clone(), level.factor)).collect();
+        let fixed = given.index.iter().map(|(axis, index)| (*axis, *index)).collect();
+        let path = given.path.as_deref().or(levels.first().map(|(path, _)| path.as_str()))?.to_owned();
+        let known = Given { axes: given.axes.clone(), fixed, kind: given.kind, levels };
+        let channel = layout::channel_at(file, &path, name.clone(), &known)
+            .map_err(|e| e.to_string())
+            .and_then(|found| self.channel(file, found, given));
+        channel.map_err(|problem| self.fault(key, problem)).ok()
+    }
+
+    fn channel(
+        &mut self,
+        file: &OpenFile,
+        found: FoundChannel,
+        given: &ChannelSettings,
+    ) -> Result<Channel, String> {
+        let (mut levels, mut identities): (Vec<StoredLevel>, Vec<LevelIdentity>) = (Vec::new(), Vec::new());
+        let mut full = None;
+        for level in &found.levels {
+            let open = open_level(file, level, found.kind).map_err(|e| e.to_string())?;
+            let size = open.shape.size;
+            let factor = level.factor.unwrap_or_else(|| full.unwrap_or(size).zip(size, nearest_ratio));
+            full = full.or(Some(size));
+            let number = Level::from_factor(factor.x).filter(|_| factor.x == factor.y);
+            let path = level.paths.first().unwrap_or_default().to_owned();
+            match number {
+                Some(number) if !levels.iter().any(|l| l.level == number) => {
+                    self.warn_of_filters(&found.name, &open.storage.missing_filters);
+                    let z_factor = factor.z.max(1);
+                    let (paths, view) = (level.paths.clone(), level.view.clone());
+                    identities.push(LevelIdentity { level: number, z_factor, file: open.identity, paths, view });
+                    let (storage, volumes) = (open.storage, open.volumes);
+                    levels.push(StoredLevel { level: number, z_factor, size, path, storage, volumes });
+                }
+                _ => self.warnings.push(format!(
+                    "the stored level {path} of the channel {} is not used: it is reduced by {factor} (x × y × z), \
+                     and only one level for each power of two, alike in x and y, can be",
+                    found.name
+                )),
+            }
+        }
+        levels.sort_by_key(|level| level.level);
+        identities.sort_by_key(|identity| identity.level);
+        let first = levels.first().filter(|level| level.level == Level::FULL);
+        let shape = first.and_then(|level| level.volumes.first()).map(|volume| volume.shape());
+        let shape = shape.ok_or("it has no level at full resolution")?;
+        if found.kind == Kind::Labels && !shape.voxel.is_integer() {
+            return Err(format!("labels are whole numbers; its voxels are {}", shape.voxel.name()));
+        }
+        let is_series = found.levels.iter().any(|level| {
+            let by_axis = level.view.axes.position(AxisName::T).is_some();
+            let held = level.view.fixed.iter().any(|(axis, _)| *axis == AxisName::T);
+            matches!(&level.paths, Paths::Times(paths) if paths.len() > 1) || (by_axis && !held)
+        });
+        Ok(Channel {
+            window: window(given.window, &found, shape.voxel),
+            name: found.name,
+            label: found.label,
+            kind: found.kind,
+            voxel: shape.voxel,
+            times: shape.times,
+            is_series,
+            voxel_size: found.voxel_size,
+            levels,
+            identity: ChannelIdentity { kind: found.kind, levels: identities },
+        })
+    }
+
+    fn warn_of_filters(&mut self, channel: &Name, missing: &[String]) {
+        for filter in missing {
+            self.warnings.push(format!(
+                "the channel {channel} is stored with the filter {filter}, which this build cannot decode: \
+                 its tiles will be errors"
+            ));
+        }
+    }
+}
+
+/// Whether the file's own channels are wanted: nothing is configured, or something that only adjusts them.
+fn is_discovered(settings: &DatasetSettings) -> bool {
+    settings.channels.values().all(is_spelled_out) == settings.channels.is_empty()
+}
+
+fn is_spelled_out(given: &ChannelSettings) -> bool {
+    given.path.is_some() || !given.levels.is_empty()
+}
+
+/// The volumes of a stored level, and what they are.
+struct OpenLevel {
+    shape: VolumeShape,
+    volumes: Vec<Arc<dyn Volume>>,
+    identity: FileIdentity,
+    storage: StorageDescription,
+}
+
+fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLevel, OpenError> {
+    let path = level.paths.first().unwrap_or("/");
+    let dataset = file.dataset(path)?;
+    let wrong = |problem: String| OpenError::Object {
+        path: dataset.file.path.clone(),
+        object: path.to_owned(),
+        problem,
+    };
+    let views = if kind == Kind::Rgb {
+        components(&dataset.shape, &level.view).map_err(wrong)?
+    } else {
+        vec![level.view.clone()]
+    };
+    let volumes =
+        views.iter().map(|view| open_volume(file, &level.paths, view)).collect::<Result<Vec<_>, _>>()?;
+    let shape =
+        volumes.first().map(|volume| volume.shape()).ok_or_else(|| wrong("it has no voxels".to_owned()))?;
+    Ok(OpenLevel { shape, volumes, identity: dataset.file.identity.clone(), storage: dataset.describe() })
+}
+
+/// The views of red, green and blue.
+fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
+    let extent = view.axes.position(AxisName::C).and_then(|position| shape.get(position));
+    match extent {
+        Some(3 | 4) => Ok((0..3)
+            .map(|component| {
+                let mut view = view.clone();
+                view.fixed.retain(|(axis, _)| *axis != AxisName::C);
+                view.fixed.push((AxisName::C, component));
+                view
+            })
+            .collect()),
+        _ => Err(format!(
+            "kind = \"rgb\" needs an axis c of 3 or 4; its axes are \"{}\" and its shape is {shape:?}",
+            view.axes
+        )),
+    }
+}
+
+fn open_volume(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Volume>, OpenError> {
+    match paths {
+        Paths::One(path) => Ok(Arc::new(file.volume(path, view)?)),
+        Paths::Times(times) => {
+            let shape = file.volume(paths.first().unwrap_or("/"), view)?.shape();
+            let present = times.iter().map(Option::is_some).collect();
+            let (file, view, times) = (file.clone(), view.clone(), times.clone());
+            let open = move |time: u64| {
+                let path =
+                    usize::try_from(time).ok().and_then(|time| times.get(time)?.as_deref()).unwrap_or("/");
+                let volume = file.volume(path, &view).map_err(|e| unreadable(path, &e))?;
+                Ok(Arc::new(volume) as Arc<dyn Volume>)
+            };
+            Ok(Arc::new(Series::new(shape, present, Box::new(open))))
+        }
+    }
+}
+
+fn unreadable(path: &str, error: &OpenError) -> ReadError {
+    ReadError::Damaged { place: path.to_owned(), problem: error.to_string() }
+}
+
+/// The factor that a size tells, whichever way it was rounded.
+fn nearest_ratio(full: u64, size: u64) -> u64 {
+    ((2 * full + size) / (2 * size.max(1))).max(1)
+}
+
+/// The window by the rule: configured, else the file's own, else measured; bytes and booleans need none.
+fn window(given: Option<WindowRule>, found: &FoundChannel, voxel: VoxelType) -> ChannelWindow {
+    let measured = || ChannelWindow::Measured(OnceCell::new());
+    match given {
+        Some(WindowRule::Fixed(window)) => ChannelWindow::Known(window),
+        Some(WindowRule::Full) => ChannelWindow::Known(voxel.full_window()),
+        Some(WindowRule::Auto) => measured(),
+        None if found.kind == Kind::Labels || voxel == VoxelType::U8 => {
+            ChannelWindow::Known(Window::AsStored)
+        }
+        None if found.kind == Kind::Rgb || voxel == VoxelType::Bool => {
+            ChannelWindow::Known(voxel.full_window())
+        }
+        None => found.range.map_or_else(measured, ChannelWindow::Known),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::Xyz;
+
+    #[test]
+    fn factors_are_told_from_sizes_however_they_were_rounded() {
+        let ratio = |full: Xyz<u64>, size: Xyz<u64>| full.zip(size, nearest_ratio);
+        assert_eq!(ratio(Xyz::new(1021, 1013, 7), Xyz::new(510, 507, 7)), Xyz::new(2, 2, 1));
+        assert_eq!(ratio(Xyz::new(1000, 900, 30), Xyz::new(125, 113, 15)), Xyz::new(8, 8, 2));
+    }
+
+    #[test]
+    fn a_files_own_channels_are_wanted_unless_all_are_spelled_out() {
+        let path = ChannelSettings { path: Some("/raw".to_owned()), ..ChannelSettings::default() };
+        let only_kind = ChannelSettings::default();
+        let settings = |channels: &[(&str, &ChannelSettings)]| DatasetSettings {
+            channels: channels.iter().map(|(n, c)| (Name::new(n).unwrap(), (*c).clone())).collect(),
+            ..DatasetSettings::default()
+        };
+        assert!(is_discovered(&settings(&[])));
+        assert!(!is_discovered(&settings(&[("a", &path)])));
+        assert!(is_discovered(&settings(&[("a", &path), ("b", &only_kind)])));
+    }
+}

@@ -1,0 +1,249 @@
+//! From a request's names and numbers to what it means: channels, levels, patches, and the key of the rendering.
+
+use std::sync::Arc;
+
+use super::channel::ChannelIdentity;
+use super::{Catalog, Channel, Dataset};
+use crate::color::Colour;
+use crate::geometry::{Level, LevelView, Orthogonal, Patch, Plane, Scaling, TileAddress, Xyz, patch};
+use crate::name::Name;
+use crate::paint::{Kind, PngProfile, Window};
+use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
+use crate::request::{ChannelChoice, TileRequest};
+use crate::tile::TileKey;
+
+/// Raised whenever the rules of drawing change, so that tiles drawn by older ones are not taken for new.
+const RULES: u32 = 1;
+
+/// Why a well-formed request names nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
+pub enum NotFound {
+    #[error("there is no dataset {token}; {known}")]
+    Token { token: Name, known: String },
+    #[error("the dataset {token} has no channel {channel}; {known}")]
+    Channel { token: Name, channel: Name, known: String },
+    #[error("the channel {channel} has {times} time points, numbered from 0; there is no {time}")]
+    Time { channel: Name, time: u64, times: u64 },
+    #[error("the channel {channel} has the levels 0 to {last}; there is no {level}")]
+    Level { channel: Name, level: u8, last: u8 },
+    #[error(
+        "level {level} of the channel {channel} is not stored, and making one {plane} tile of it would read {voxels} voxels, more than the {limit} that are allowed; store its levels with `voltile pyramid FILE`, or raise render.max_voxels_per_tile"
+    )]
+    TooCostly { channel: Name, level: u8, plane: Plane, voxels: u64, limit: u64 },
+    #[error("the channel {channel} holds {kind}, which cannot be composited; ask for it alone")]
+    NotComposable { channel: Name, kind: &'static str },
+    #[error("the tile lies outside of the dataset {token}")]
+    Outside { token: Name },
+}
+
+/// A request whose names are known.
+#[derive(Debug)]
+pub struct Resolved<'a> {
+    dataset: &'a Dataset,
+    profile: PngProfile,
+    layers: Vec<ResolvedLayer<'a>>,
+    time: u64,
+    address: TileAddress,
+}
+
+#[derive(Debug)]
+struct ResolvedLayer<'a> {
+    channel: &'a Arc<Channel>,
+    colour: Option<Colour>,
+    view: LevelView,
+    orthogonal: Orthogonal,
+    patch: Option<Patch>,
+}
+
+/// Everything that decides a tile's bytes.
+#[derive(Hash)]
+struct Rendering<'a> {
+    rules: u32,
+    profile: PngProfile,
+    scaling: Scaling,
+    offset: Xyz<i64>,
+    time: u64,
+    address: TileAddress,
+    layers: Vec<LayerRendering<'a>>,
+}
+
+#[derive(Hash)]
+struct LayerRendering<'a> {
+    channel: &'a ChannelIdentity,
+    colour: Option<Colour>,
+    window: Option<Window>,
+    /// The bits of the voxel size, where it decides rows.
+    voxel_size: Option<Xyz<u64>>,
+}
+
+impl Catalog {
+    /// Finds what a request names. Nothing is read.
+    pub fn resolve(&self, request: &TileRequest) -> Result<Resolved<'_>, NotFound> {
+        let token = &request.token;
+        let dataset = self.datasets.get(token).ok_or_else(|| NotFound::Token {
+            token: token.clone(),
+            known: known("datasets", self.datasets.keys()),
+        })?;
+        let time = request.time.unwrap_or(0);
+        let one = |name: &Name, colour| self.layer(dataset, name, colour, time, &request.address);
+        let layers = match &request.channels {
+            ChannelChoice::One(name) => vec![one(name, None)?],
+            ChannelChoice::Composite(channels) => {
+                channels.iter().map(|(name, colour)| one(name, Some(*colour))).collect::<Result<_, _>>()?
+            }
+        };
+        let resolved = Resolved { dataset, profile: self.profile, layers, time, address: request.address };
+        if dataset.not_found_outside && resolved.is_black() {
+            return Err(NotFound::Outside { token: token.clone() });
+        }
+        Ok(resolved)
+    }
+
+    fn layer<'a>(
+        &self,
+        dataset: &'a Dataset,
+        name: &Name,
+        colour: Option<Colour>,
+        time: u64,
+        address: &TileAddress,
+    ) -> Result<ResolvedLayer<'a>, NotFound> {
+        let channel = dataset.channels.get(name).ok_or_else(|| NotFound::Channel {
+            token: dataset.token.clone(),
+            channel: name.clone(),
+            known: known("channels", dataset.channels.keys()),
+        })?;
+        if time >= channel.times {
+            return Err(NotFound::Time { channel: name.clone(), time, times: channel.times });
+        }
+        if colour.is_some() && channel.kind != Kind::Image {
+            return Err(NotFound::NotComposable { channel: name.clone(), kind: channel.kind.name() });
+        }
+        let view = self.view(dataset, channel, address)?;
+        let orthogonal = dataset.orthogonal(channel);
+        let there = channel.levels[view.stored].volumes.first().is_some_and(|volume| volume.has(time));
+        let patch = there.then(|| patch(address, &view, dataset.offset, orthogonal)).flatten();
+        Ok(ResolvedLayer { channel, colour, view, orthogonal, patch })
+    }
+
+    fn view(
+        &self,
+        dataset: &Dataset,
+        channel: &Channel,
+        address: &TileAddress,
+    ) -> Result<LevelView, NotFound> {
+        let (level, plane, limit) = (address.level.number(), address.plane, self.max_voxels_per_tile);
+        let view = channel.view(address.level, dataset.scaling).ok_or_else(|| NotFound::Level {
+            channel: channel.name.clone(),
+            level,
+            last: dataset.last_level(channel).number(),
+        })?;
+        let voxels = view.voxels_per_tile(plane);
+        if !view.is_stored() && voxels > limit {
+            return Err(NotFound::TooCostly { channel: channel.name.clone(), level, plane, voxels, limit });
+        }
+        Ok(view)
+    }
+}
+
+impl Dataset {
+    /// How xz and yz tiles of a channel treat voxels that are not cubes.
+    pub(super) fn orthogonal(&self, channel: &Channel) -> Orthogonal {
+        match self.voxel_size.or(channel.voxel_size) {
+            Some(voxel) if self.square_pixels => Orthogonal::Isotropic(voxel),
+            _ => Orthogonal::Stored,
+        }
+    }
+
+    /// The coarsest level that a channel has.
+    pub(super) fn last_level(&self, channel: &Channel) -> Level {
+        let all = (0..).map_while(Level::new);
+        all.take_while(|level| channel.view(*level, self.scaling).is_some()).last().unwrap_or(Level::FULL)
+    }
+}
+
+impl Resolved<'_> {
+    /// The channels whose windows must be measured before the rendering has a key.
+    pub fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
+        let needed =
+            |layer: &&ResolvedLayer| layer.channel.kind != Kind::Labels && layer.channel.window().is_none();
+        self.layers.iter().filter(needed).map(|layer| layer.channel)
+    }
+
+    /// Whether nothing of any volume is in the tile.
+    pub fn is_black(&self) -> bool {
+        self.layers.iter().all(|layer| layer.patch.is_none())
+    }
+
+    /// What the tile's pixels are.
+    pub fn pixels(&self) -> PixelKind {
+        match self.layers.as_slice() {
+            [layer] if layer.colour.is_none() && layer.channel.kind == Kind::Image => PixelKind::Grey,
+            _ => PixelKind::Rgb,
+        }
+    }
+
+    /// The key of the rendering: everything that decides its bytes.
+    pub fn key(&self) -> TileKey {
+        let layers = self.layers.iter().map(|layer| LayerRendering {
+            channel: &layer.channel.identity,
+            colour: layer.colour,
+            window: layer.channel.window(),
+            voxel_size: match layer.orthogonal {
+                Orthogonal::Isotropic(voxel) => Some(voxel.map(f64::to_bits)),
+                Orthogonal::Stored => None,
+            },
+        });
+        TileKey::of(&Rendering {
+            rules: RULES,
+            profile: self.profile,
+            scaling: self.dataset.scaling,
+            offset: self.dataset.offset,
+            time: self.time,
+            address: self.address,
+            layers: layers.collect(),
+        })
+    }
+
+    /// What to read and how to paint it.
+    pub fn plan(&self) -> Plan {
+        let picture = match self.layers.as_slice() {
+            [only] if only.colour.is_none() => self.picture(only),
+            layers => Picture::Composite(
+                layers.iter().filter_map(|l| Some((self.shaded(l, 0), l.colour?))).collect(),
+            ),
+        };
+        Plan { picture, profile: self.profile }
+    }
+
+    fn picture(&self, layer: &ResolvedLayer) -> Picture {
+        match layer.channel.kind {
+            Kind::Image => Picture::Grey(self.shaded(layer, 0)),
+            Kind::Labels => Picture::Labels(self.source(layer, 0)),
+            Kind::Rgb => Picture::Rgb([0, 1, 2].map(|component| self.shaded(layer, component))),
+        }
+    }
+
+    fn shaded(&self, layer: &ResolvedLayer, component: usize) -> Layer {
+        let window = layer.channel.window().unwrap_or(layer.channel.voxel.full_window());
+        Layer { source: self.source(layer, component), window }
+    }
+
+    fn source(&self, layer: &ResolvedLayer, component: usize) -> Source {
+        let volumes = &layer.channel.levels[layer.view.stored].volumes;
+        let volume = Arc::clone(&volumes[component.min(volumes.len() - 1)]);
+        Source { volume, time: self.time, view: layer.view, patch: layer.patch.clone() }
+    }
+}
+
+/// The first few names there are, for a person who mistyped one.
+fn known<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> String {
+    const MOST: usize = 10;
+    let count = names.len();
+    let shown: Vec<&str> = names.take(MOST).map(Name::as_str).collect();
+    match count {
+        0 => format!("there are no {what}"),
+        _ if count > MOST => format!("there are {count} {what}, among them {}", shown.join(", ")),
+        _ => format!("the {what} are {}", shown.join(", ")),
+    }
+}

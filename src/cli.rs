@@ -1,0 +1,163 @@
+//! The command line: what a person types, turned into the work of the other rooms.
+//!
+//! Each command is a file of its own. Exit status: 0 done, 1 the work failed, 2 the command or its configuration is
+//! wrong. Standard output has results, standard error everything else.
+
+mod check;
+mod inspect;
+mod render;
+mod serve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::catalog::{Catalog, Opened};
+use crate::config::{self, Fault, Layers, Settings};
+use crate::metrics::Metrics;
+
+/// What went wrong at the outermost layer, by whose fault it was.
+#[derive(Debug)]
+enum Failure {
+    /// The work failed.
+    Work(anyhow::Error),
+    /// The command or its configuration is wrong.
+    Usage(String),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure::Work(error.into())
+    }
+}
+
+/// Tiles straight from raw HDF5 volumes.
+#[derive(Debug, Parser)]
+#[command(name = "voltile", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve files, or what a configuration names, over HTTP.
+    Serve(serve::Arguments),
+    /// Say what is inside a file, and the configuration that would serve it.
+    Inspect(inspect::Arguments),
+    /// Make one tile without HTTP.
+    Render(render::Arguments),
+    /// Read a configuration, open every file, and list every fault.
+    Check(check::Arguments),
+    /// About the configuration file.
+    Config(ConfigArguments),
+}
+
+#[derive(Debug, Args)]
+struct ConfigArguments {
+    #[command(subcommand)]
+    what: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Print an annotated example with every key.
+    Example,
+}
+
+/// Where settings come from; shared by all commands that need datasets.
+#[derive(Debug, Args)]
+struct Sources {
+    /// HDF5 files to serve as they are: the token is the file's stem, the channels are discovered.
+    #[arg(value_name = "FILE.h5")]
+    files: Vec<PathBuf>,
+    /// The configuration file; ./voltile.toml is read if it is there and no FILE is given.
+    #[arg(long, value_name = "FILE.toml")]
+    config: Option<PathBuf>,
+    /// Set one key, such as render.threads=4; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl Sources {
+    fn layers(&self) -> Layers {
+        let (config, files, set) = (self.config.clone(), self.files.clone(), self.set.clone());
+        Layers { config, files, set, ..Layers::of_process() }.or_default_file()
+    }
+}
+
+/// Runs what the process was called with.
+pub fn run() -> ExitCode {
+    start_log();
+    let outcome = match Cli::parse().command {
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Render(arguments) => render::run(arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Config(ConfigArguments { what: ConfigCommand::Example }) => {
+            print!("{}", config::example());
+            Ok(())
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Work(error)) => {
+            eprintln!("voltile: {error:#}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Usage(text)) => {
+            eprintln!("voltile: {text}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Logs go to standard error; `VOLTILE_LOG` chooses how much, in tracing's own form.
+fn start_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("VOLTILE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,voltile=info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}
+
+/// What settings and files came to.
+struct Loaded {
+    settings: Settings,
+    catalog: Catalog,
+    faults: Vec<Fault>,
+}
+
+/// Reads the settings and opens what they name; warnings are logged, faults collected.
+fn load(layers: &Layers, metrics: &Metrics) -> Loaded {
+    let config::Loaded { settings, mut faults, warnings } = config::load(layers);
+    let Opened { catalog, faults: of_files, warnings: more } = Catalog::open(&settings, metrics);
+    for warning in warnings.iter().map(ToString::to_string).chain(more) {
+        tracing::warn!("{warning}");
+    }
+    faults.extend(of_files);
+    faults.sort();
+    Loaded { settings, catalog, faults }
+}
+
+/// All faults in one text, a line each.
+fn listed(faults: &[Fault]) -> String {
+    let count = faults.len();
+    let lines: Vec<String> = faults.iter().map(|fault| format!("  {fault}")).collect();
+    format!("{count} {} wrong:\n{}", if count == 1 { "thing is" } else { "things are" }, lines.join("\n"))
+}
+
+/// Settings and catalogue without a fault, with something to serve.
+fn load_sound(layers: &Layers, metrics: &Metrics) -> Result<(Settings, Catalog), Failure> {
+    let loaded = load(layers, metrics);
+    if !loaded.faults.is_empty() {
+        return Err(Failure::Usage(listed(&loaded.faults)));
+    }
+    if loaded.catalog.datasets().next().is_none() {
+        return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
+    }
+    Ok((loaded.settings, loaded.catalog))
+}
+
+const NOTHING_TO_SERVE: &str = "there is nothing to serve. Name a file:\n  \
+    voltile serve my.h5\nor a configuration (see `voltile config example`):\n  \
+    voltile serve --config voltile.toml\nor look at the demo volume:\n  voltile serve --demo";

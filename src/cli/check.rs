@@ -1,0 +1,27 @@
+//! `voltile check`: reads a configuration, opens every file, and lists every fault at once.
+
+use clap::Args;
+
+use super::{Failure, NOTHING_TO_SERVE, Sources, listed, load};
+use crate::metrics::Metrics;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    sources: Sources,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let layers = arguments.sources.layers();
+    let loaded = load(&layers, &Metrics::default());
+    if !loaded.faults.is_empty() {
+        return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
+    }
+    let datasets = loaded.catalog.datasets().count();
+    if datasets == 0 {
+        return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
+    }
+    let channels: usize = loaded.catalog.datasets().map(|dataset| dataset.channels.len()).sum();
+    println!("all is well: {datasets} datasets with {channels} channels");
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! `voltile render`: one tile without HTTP, by the same path as in a URL.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::{Failure, Sources, load_sound};
+use crate::metrics::Metrics;
+use crate::request::TilePath;
+use crate::service::{RenderPool, TileService};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The tile's path, as in a URL: /ndtilecache/tilecache/TOKEN/CHANNEL/xy/0/0_0_0.png
+    #[arg(value_name = "TILE_PATH")]
+    path: String,
+    /// Where to write the PNG.
+    #[arg(short, long, value_name = "TILE.png")]
+    output: PathBuf,
+    #[command(flatten)]
+    sources: Sources,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let metrics = Metrics::default();
+    let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics)?;
+    let mounts = &settings.server.mounts;
+    let path = TilePath::split(path_of(&arguments.path))
+        .transpose()?
+        .filter(|path| mounts.iter().any(|mount| mount.tile_service.as_str() == path.tile_service))
+        .with_context(|| {
+            let mount = mounts.first().map_or("", |mount| mount.tile_service.as_str());
+            format!(
+                "{:?} is not the path of a tile: it should begin with /{mount}/tilecache/",
+                arguments.path
+            )
+        })?;
+    let request = path.request()?;
+    let pool = RenderPool::new(settings.render.threads, settings.render.queue)?;
+    let service = TileService::new(catalog, settings.cache.tiles, pool, metrics)?;
+    let tile = actix_web::rt::System::new().block_on(async {
+        let identified = service.identify(&request).await?;
+        service.fetch(identified).await
+    })?;
+    let output = &arguments.output;
+    std::fs::write(output, &tile.png).with_context(|| format!("{} cannot be written", output.display()))?;
+    Ok(())
+}
+
+/// The path of a whole URL, or what was given.
+fn path_of(text: &str) -> &str {
+    let behind_host = text.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..]));
+    behind_host.unwrap_or(text).split(['?', '#']).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::path_of;
+
+    #[test]
+    fn a_url_is_taken_for_its_path() {
+        assert_eq!(path_of("http://host:1/a/b.png?x=1"), "/a/b.png");
+        assert_eq!(path_of("/a/b.png"), "/a/b.png");
+    }
+}

@@ -1,0 +1,113 @@
+//! `voltile serve`: opens everything, listens, says where, and drains when it is told to stop.
+
+use std::io::Write;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use actix_web::rt::System;
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Failure, Sources, load_sound};
+use crate::catalog::Catalog;
+use crate::config::Settings;
+use crate::demo;
+use crate::geometry::Plane;
+use crate::http::{self, Site};
+use crate::metrics::Metrics;
+use crate::service::{RenderPool, TileService};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    sources: Sources,
+    /// Where to listen, such as 127.0.0.1:8080; port 0 takes any that is free.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    bind: Option<String>,
+    /// Serve the demo volume, which is made at first use.
+    #[arg(long)]
+    demo: bool,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let mut layers = arguments.sources.layers();
+    layers.bind = arguments.bind;
+    if arguments.demo {
+        layers.files.push(demo_volume()?);
+        layers.config = arguments.sources.config;
+    }
+    let metrics = Metrics::default();
+    let (settings, catalog) = load_sound(&layers, &metrics)?;
+    let addresses = addresses(&settings)?;
+    let pool = RenderPool::new(settings.render.threads, settings.render.queue)?;
+    let service = Arc::new(TileService::new(catalog, settings.cache.tiles, pool, metrics)?);
+    System::new().block_on(listen(&service, &settings, &addresses))
+}
+
+fn demo_volume() -> Result<PathBuf, Failure> {
+    let path = demo::default_path()?;
+    tracing::info!("the demo volume is {}", path.display());
+    demo::ensure(&path)?;
+    Ok(path)
+}
+
+fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>, Failure> {
+    let bind = settings.server.bind.as_str();
+    let found: Vec<SocketAddr> = bind
+        .to_socket_addrs()
+        .map_err(|e| {
+            Failure::Usage(format!("server.bind: {bind:?} is not an address that can be found: {e}"))
+        })?
+        .collect();
+    // One name may stand for several addresses; a port that the system chooses can only be one's.
+    Ok(if found.iter().any(|address| address.port() == 0) {
+        found.into_iter().take(1).collect()
+    } else {
+        found
+    })
+}
+
+async fn listen(service: &Arc<TileService>, settings: &Settings, bind: &[SocketAddr]) -> Result<(), Failure> {
+    let site = Site::new(Arc::clone(service), &settings.server);
+    let (server, addresses) = http::start(site, &settings.server, bind)
+        .map_err(|e| anyhow::anyhow!("{} cannot be listened on: {e}", settings.server.bind.as_str()))?;
+    announce(service.catalog(), settings, &addresses)?;
+    let handle = server.handle();
+    actix_web::rt::spawn(async move {
+        if let Err(error) = told_to_stop().await {
+            tracing::error!("signals cannot be waited for: {error}");
+            return;
+        }
+        tracing::info!("stopping: requests in flight are answered first");
+        handle.stop(true).await;
+    });
+    Ok(server.await?)
+}
+
+async fn told_to_stop() -> std::io::Result<()> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+/// Says on standard output where the server is, where its page is, and one tile of every dataset.
+fn announce(catalog: &Catalog, settings: &Settings, addresses: &[SocketAddr]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for address in addresses {
+        writeln!(out, "voltile listening on http://{address}")?;
+    }
+    let Some(address) = addresses.first() else { return Ok(()) };
+    writeln!(out, "page http://{address}/")?;
+    let service = settings.server.mounts.first().map_or("", |mount| mount.tile_service.as_str());
+    for dataset in catalog.datasets() {
+        if let Some(channel) = dataset.channels.values().next() {
+            let path = dataset.sample_path(channel, Plane::Xy);
+            writeln!(out, "tile http://{address}/{service}/tilecache/{path}")?;
+        }
+    }
+    out.flush()
+}

@@ -1,0 +1,87 @@
+//! The address to listen on: its form is checked here; resolving and binding it is left to who listens.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+/// An address to listen on: `HOST:PORT`, the host a name, an IPv4 address, or an IPv6 address in brackets.
+///
+/// Names are resolved by who binds; `as_str` is what `ToSocketAddrs` takes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct BindAddress(String);
+
+/// Why a text is no address to listen on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is no address with a port: HOST:PORT is expected, such as \"127.0.0.1:8080\", \"localhost:0\" (any free port) or \"[::]:80\" (every interface)"
+)]
+pub struct NotAnAddress {
+    /// The text as given.
+    pub text: String,
+}
+
+impl BindAddress {
+    /// Checks the text's form; whether the host exists shows when it is bound.
+    pub fn new(text: &str) -> Result<Self, NotAnAddress> {
+        let good = text.parse::<SocketAddr>().is_ok() || is_named_address(text);
+        if good { Ok(Self(text.to_owned())) } else { Err(NotAnAddress { text: text.to_owned() }) }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for BindAddress {
+    fn default() -> Self {
+        Self("127.0.0.1:8080".to_owned())
+    }
+}
+
+impl fmt::Display for BindAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A host name with a port. The last label of a name is never all digits: 300.1.1.1 is a wrong address, no name.
+fn is_named_address(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let label = |label: &str| {
+        !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    };
+    let last = host.rsplit('.').next().unwrap_or(host);
+    let number = port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    number && host.split('.').all(label) && !last.bytes().all(|b| b.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_checked() {
+        for right in
+            ["127.0.0.1:8080", "0.0.0.0:0", "[::1]:80", "localhost:8080", "my-host.example.org:65535"]
+        {
+            assert_eq!(BindAddress::new(right).unwrap().as_str(), right);
+        }
+        for wrong in [
+            "",
+            "8080",
+            ":8080",
+            "localhost",
+            "127.0.0.1",
+            "300.1.1.1:80",
+            "::1:80",
+            "a:65536",
+            "a:+1",
+            "a:",
+            "a b:1",
+            "http://a:1",
+        ] {
+            assert!(BindAddress::new(wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!(BindAddress::new(BindAddress::default().as_str()), Ok(BindAddress::default()));
+    }
+}

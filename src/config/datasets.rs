@@ -1,0 +1,170 @@
+//! Reads what is said of datasets, channels and levels. Whether the files hold it is the catalogue's to find out.
+//!
+//! The odd one: a path that stands in the configuration file is relative to that file, one in a flag or a variable
+//! to the working directory, as every path in a shell is.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use config::{Value, ValueKind};
+
+use super::keys;
+use super::reader::{Entry, Notes, Section, at};
+use super::settings::{ChannelSettings, DatasetSettings, LevelSettings};
+use super::toml_file::is_in_file;
+use super::values::{self, Parsed};
+use crate::axes::AxisName;
+use crate::geometry::{Scaling, Xyz};
+use crate::name::Name;
+use crate::paint::Kind;
+
+/// Reads every dataset.
+///
+/// `base` is the directory of the configuration file, `files` are the data files that the command line gave to
+/// tokens.
+pub(super) fn read(
+    root: &mut Section<'_, '_>,
+    base: &Path,
+    files: &BTreeMap<Name, PathBuf>,
+) -> BTreeMap<Name, DatasetSettings> {
+    let mut datasets = BTreeMap::new();
+    for entry in root.named("datasets", values::token) {
+        let given = entry.name.as_ref().and_then(|token| files.get(token)).cloned();
+        let start = given.map_or_else(DatasetSettings::default, DatasetSettings::of_file);
+        let mut section = Section::open(entry.path, Some(entry.value), keys::DATASET, root.notes());
+        let dataset = dataset(&mut section, base, start);
+        datasets.extend(entry.name.map(|token| (token, dataset)));
+    }
+    datasets
+}
+
+fn dataset(section: &mut Section<'_, '_>, base: &Path, mut dataset: DatasetSettings) -> DatasetSettings {
+    let scalings = [("zslices", Scaling::Zslices), ("isotropic", Scaling::Isotropic)];
+    section.set("file", file_below(base), &mut dataset.file);
+    section.set("scaling", values::choice(&scalings), &mut dataset.scaling);
+    section.set("voxel_size", values::triple(values::length), &mut dataset.voxel_size);
+    section.set("offset", values::triple(values::whole(i64::MIN, i64::MAX)), &mut dataset.offset);
+    let squares = [("isotropic", true), ("stored", false)];
+    section.set("orthogonal", values::choice(&squares), &mut dataset.square_pixels);
+    let outside = [("black", false), ("not_found", true)];
+    section.set("out_of_bounds", values::choice(&outside), &mut dataset.not_found_outside);
+    section.set("allow_external", values::flag, &mut dataset.allow_external);
+    let homeless = channels(section, base, &mut dataset.channels);
+    if dataset.file.is_none() && !section.has("file") {
+        check_homes(section, &homeless);
+    }
+    dataset
+}
+
+/// Reads the channels; answers those that name no file of their own, as far as their names could be read.
+fn channels(
+    section: &mut Section<'_, '_>,
+    base: &Path,
+    channels: &mut BTreeMap<Name, ChannelSettings>,
+) -> Vec<Name> {
+    let mut homeless = Vec::new();
+    for entry in section.named("channels", values::name) {
+        let mut section = Section::open(entry.path, Some(entry.value), keys::CHANNEL, section.notes());
+        let channel = channel(&mut section, base);
+        homeless.extend(entry.name.clone().filter(|_| !section.has("file")));
+        channels.extend(entry.name.map(|name| (name, channel)));
+    }
+    homeless
+}
+
+/// A dataset without a file is one whose every channel names its own.
+fn check_homes(section: &mut Section<'_, '_>, homeless: &[Name]) {
+    let names = homeless.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
+    if !section.has("channels") {
+        section
+            .missing("file", "a dataset needs the file that it is in, such as file = \"data/kasthuri11.h5\"");
+    } else if !homeless.is_empty() {
+        section.missing(
+            "file",
+            format!("a file is needed here, or one in each channel; {names} would have none"),
+        );
+    }
+}
+
+fn channel(section: &mut Section<'_, '_>, base: &Path) -> ChannelSettings {
+    let kinds = [Kind::Image, Kind::Labels, Kind::Rgb].map(|kind| (kind.name(), kind));
+    let mut channel = ChannelSettings::default();
+    section.set("path", values::path, &mut channel.path);
+    section.set("file", file_below(base), &mut channel.file);
+    channel.levels = levels(section);
+    section.set("axes", values::axes, &mut channel.axes);
+    section.set("index", index, &mut channel.index);
+    section.set("window", values::window, &mut channel.window);
+    section.set("kind", values::choice(&kinds), &mut channel.kind);
+    if section.has("file") && !section.has("path") && !section.has("levels") {
+        section.missing("path", "a channel with a file of its own needs the path of the HDF5 dataset in it");
+    }
+    warn_of_idle_indices(section, &channel);
+    channel
+}
+
+/// A file, from the directory that the value's place implies.
+fn file_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> {
+    move |value| {
+        let path = PathBuf::from(values::path(value)?);
+        Ok(if is_in_file(value) { base.join(path) } else { path })
+    }
+}
+
+fn levels(section: &mut Section<'_, '_>) -> Vec<LevelSettings> {
+    let Some(entries) = section.list("levels") else { return Vec::new() };
+    if entries.is_empty() {
+        section
+            .fault("levels", "at least one level is expected; leave the key out where there is no pyramid");
+    }
+    entries.into_iter().filter_map(|entry| level(entry, section.notes())).collect()
+}
+
+/// A level is a path, or a table with a path and perhaps a factor.
+fn level(entry: Entry<'_, usize>, notes: &mut Notes) -> Option<LevelSettings> {
+    let Entry { name: position, path: key, value } = entry;
+    if !matches!(value.kind, ValueKind::Table(_)) {
+        let path = values::path(value).map_err(|problem| notes.fault(key, at(&problem, value))).ok()?;
+        return Some(LevelSettings { path, factor: None });
+    }
+    let mut section = Section::open(key, Some(value), keys::LEVEL, notes);
+    let mut path = None;
+    let mut factor = None;
+    section.set("path", values::path, &mut path);
+    section.set("factor", values::triple(values::whole(1, u64::MAX)), &mut factor);
+    if !section.has("path") {
+        section.missing("path", "a level needs the path of its HDF5 dataset, such as \"/volumes/raw_4\"");
+    }
+    if position == 0 && factor.is_some_and(|factor| factor != Xyz::all(1)) {
+        section.fault(
+            "factor",
+            "the first level is what the others are measured against: [1, 1, 1] is expected",
+        );
+    }
+    Some(LevelSettings { path: path?, factor })
+}
+
+/// `{ c = 1 }`: positions by axis.
+fn index(value: &Value) -> Parsed<BTreeMap<AxisName, u64>> {
+    let ValueKind::Table(table) = &value.kind else {
+        return Err(values::expected("a table such as { c = 1 }", value));
+    };
+    let position = |(letter, value): (&String, &Value)| {
+        let axis = fixable(letter)
+            .ok_or_else(|| format!("{letter:?} is none of t, c and z, the axes that can be fixed"))?;
+        let position = values::whole(0, u64::MAX)(value).map_err(|problem| format!("{letter}: {problem}"))?;
+        Ok((axis, position))
+    };
+    table.iter().map(position).collect()
+}
+
+fn fixable(letter: &str) -> Option<AxisName> {
+    [AxisName::T, AxisName::C, AxisName::Z].into_iter().find(|axis| axis.to_string() == letter)
+}
+
+fn warn_of_idle_indices(section: &mut Section<'_, '_>, channel: &ChannelSettings) {
+    let Some(axes) = &channel.axes else { return };
+    for axis in channel.index.keys().filter(|axis| axes.position(**axis).is_none()) {
+        section.warning("index", format!("{axis} has no effect: the axes \"{axes}\" do not have it"));
+    }
+}

@@ -1,0 +1,51 @@
+//! The annotated example, written from the table of keys, so that it tells of every key and of no other.
+
+use super::keys::{Key, ROOT, Shape};
+
+const HEAD: &str = "\
+# Everything that voltile can be told. Lines that begin with # and a space explain; lines that begin with # alone
+# are keys that may be left out, with an example; the others stand at their defaults, but for the dataset.
+#
+# The environment wins over this file: VOLTILE_SERVER__BIND, two underscores between levels, values as in TOML or plain
+# text. Flags win over the environment: --set KEY=VALUE, --bind. Relative paths in this file are relative to its
+# directory, those in flags and variables to the working directory.
+";
+
+/// A complete configuration file with every key explained. It can be loaded as it is, and with every key switched on.
+pub fn example() -> String {
+    let mut text = HEAD.to_owned();
+    ROOT.iter().for_each(|key| write_table(&mut text, key, "", true));
+    text
+}
+
+/// A table's header, its values, and the tables below it. What is not `live` is commented out.
+fn write_table(text: &mut String, key: &Key, parent: &str, live: bool) {
+    let path = if parent.is_empty() { key.name.to_owned() } else { format!("{parent}.{}", key.name) };
+    let (header, path, live) = match key.shape {
+        Shape::List(_) => (format!("[[{path}]]"), path, live),
+        Shape::Named(name, _) => {
+            (format!("[{path}.{name}]"), format!("{path}.{name}"), live && parent.is_empty())
+        }
+        _ => (format!("[{path}]"), path, live),
+    };
+    text.push_str(&format!("\n# {}\n{}{header}\n", key.doc, mark(live)));
+    key.below().iter().for_each(|key| write_value(text, key, live));
+    key.below().iter().filter(|key| is_table(key)).for_each(|key| write_table(text, key, &path, live));
+}
+
+fn write_value(text: &mut String, key: &Key, live: bool) {
+    let (value, live) = match key.shape {
+        Shape::Default(value) | Shape::Needed(value) => (value, live),
+        Shape::Optional(value) | Shape::Inline(value, _) => (value, false),
+        Shape::Table(_) | Shape::List(_) | Shape::Named(..) => return,
+    };
+    text.push_str(&format!("# {}\n{}{} = {value}\n", key.doc, mark(live), key.name));
+}
+
+fn is_table(key: &Key) -> bool {
+    matches!(key.shape, Shape::Table(_) | Shape::List(_) | Shape::Named(..))
+}
+
+fn mark(live: bool) -> &'static str {
+    if live { "" } else { "#" }
+}

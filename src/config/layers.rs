@@ -1,0 +1,226 @@
+//! The layers over one another: data files named on the command line, the file, the environment, the flags.
+//!
+//! The `config` crate merges them. Its keys are path expressions, in which dots split and brackets index; a token
+//! such as `FlyEM.v1` must survive. So every layer is one tree below a single plain key, and the crate merges
+//! what lies below it key by key, as it stands. The file is the only one read; what it means is told elsewhere.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use config::{Config, ConfigError, Map, Source, Value, ValueKind};
+
+use super::keys::{self, Key, Shape};
+use super::reader::Notes;
+use super::toml_file::{self, Document};
+use super::{Layers, values};
+use crate::name::Name;
+
+/// The single key that every layer lies below while they are merged.
+const TOP: &str = "voltile";
+/// What begins the environment variables that are read.
+const PREFIX: &str = "VOLTILE_";
+/// What stands between the levels of a key in an environment variable.
+const BETWEEN: &str = "__";
+
+/// All layers as one.
+pub(super) struct Merged {
+    /// A table.
+    pub tree: Value,
+    /// The data files named on the command line, under the tokens they got.
+    pub files: BTreeMap<Name, PathBuf>,
+}
+
+/// One layer: a tree below [`TOP`].
+#[derive(Debug, Clone)]
+struct Layer(Value);
+
+impl Source for Layer {
+    fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn collect(&self) -> Result<Map<String, Value>, ConfigError> {
+        Ok(Map::from([(TOP.to_owned(), self.0.clone())]))
+    }
+}
+
+/// Reads and merges the layers. What cannot be read at all is a fault, and the rest is merged without it.
+pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Merged {
+    let document = layers.config.as_deref().map(|path| read_file(path, notes));
+    let file = document.map_or_else(|| table([]), |document| document.tree);
+    let files = tokens(&layers.files, &file);
+    let named = files.keys().map(|token| nest(&["datasets", token.as_str()], table([])));
+    let below: Vec<Value> = named.chain([file]).collect();
+    let known = merged(below.clone(), notes);
+    let above = environment(&layers.env, &known, notes).into_iter().chain(flags(layers, notes));
+    Merged { tree: merged(below.into_iter().chain(above), notes), files }
+}
+
+fn merged(layers: impl IntoIterator<Item = Value>, notes: &mut Notes) -> Value {
+    let builder = layers.into_iter().fold(Config::builder(), |builder, tree| builder.add_source(Layer(tree)));
+    let root = builder.build().map(|config| config.cache.kind);
+    match root {
+        Ok(ValueKind::Table(mut table)) => table.remove(TOP).unwrap_or_default(),
+        Ok(_) => Value::default(),
+        Err(error) => {
+            notes.fault("configuration", error.to_string());
+            Value::default()
+        }
+    }
+}
+
+fn table<const N: usize>(entries: [(String, Value); N]) -> Value {
+    Value::new(None, ValueKind::Table(Map::from(entries)))
+}
+
+/// The value below a path of keys.
+fn nest<K: ToString>(path: &[K], value: Value) -> Value {
+    path.iter().rev().fold(value, |value, key| table([(key.to_string(), value)]))
+}
+
+/// What lies below a key; nothing where there is no table or no such key.
+fn below<'v>(tree: Option<&'v Value>, key: &str) -> Option<&'v Value> {
+    match &tree?.kind {
+        ValueKind::Table(table) => table.get(key),
+        _ => None,
+    }
+}
+
+fn read_file(path: &Path, notes: &mut Notes) -> Document {
+    let name = path.display().to_string();
+    let document = match std::fs::read_to_string(path) {
+        Ok(text) => toml_file::document(&text),
+        Err(error) => Document { tree: table([]), mistakes: vec![format!("cannot be read: {error}")] },
+    };
+    notes.incomplete = !document.mistakes.is_empty();
+    for mistake in &document.mistakes {
+        notes.fault(&name, mistake);
+    }
+    document
+}
+
+/// The tokens of data files that are served without configuration; those of the configuration are taken.
+fn tokens(files: &[PathBuf], file: &Value) -> BTreeMap<Name, PathBuf> {
+    let configured = below(Some(file), "datasets");
+    let mut tokens = BTreeMap::new();
+    for path in files {
+        let taken = |name: &Name| tokens.contains_key(name) || below(configured, name.as_str()).is_some();
+        tokens.insert(token_of(path, taken), path.clone());
+    }
+    tokens
+}
+
+/// The file's stem, made a name that may be a token, followed by `_2`, `_3`, … where `taken` says it is another's.
+fn token_of(file: &Path, taken: impl Fn(&Name) -> bool) -> Name {
+    let stem = file.file_stem().map(OsStr::to_string_lossy).unwrap_or_default();
+    let nearest = Name::nearest(&stem);
+    let base =
+        if values::token(nearest.as_str()).is_ok() { nearest } else { Name::nearest(&format!("{nearest}_")) };
+    let others = (2_u64..).map(|number| Name::nearest(&format!("{base}_{number}")));
+    std::iter::once(base.clone()).chain(others).find(|name| !taken(name)).unwrap_or(base)
+}
+
+/// `--set` in the order given, then `--bind`.
+fn flags(layers: &Layers, notes: &mut Notes) -> Vec<Value> {
+    let mut trees: Vec<Value> = layers.set.iter().filter_map(|text| set_flag(text, notes)).collect();
+    let bind = layers.bind.iter();
+    trees.extend(
+        bind.map(|text| nest(&["server", "bind"], Value::new(Some(&"--bind".to_owned()), text.as_str()))),
+    );
+    trees
+}
+
+fn set_flag(text: &str, notes: &mut Notes) -> Option<Value> {
+    let parts = text.split_once('=').and_then(|(key, value)| Some((toml_file::dotted_key(key)?, value)));
+    let Some((path, value)) = parts else {
+        let problem =
+            "is not KEY=VALUE; right would be render.threads=4, or 'datasets.\"FlyEM.v1\".scaling=isotropic'";
+        notes.fault(format!("--set {text}"), problem);
+        return None;
+    };
+    Some(nest(&path, toml_file::value_or_text(value, "--set")))
+}
+
+/// The variables that have two underscores between levels, each as a tree. Empty ones count as not set.
+fn environment(variables: &[(String, String)], known: &Value, notes: &mut Notes) -> Vec<Value> {
+    let mut ours: Vec<_> = variables
+        .iter()
+        .filter_map(|(name, value)| Some((name, name.strip_prefix(PREFIX)?, value)))
+        .collect();
+    ours.sort();
+    let mut trees = Vec::new();
+    for (name, rest, value) in ours.into_iter().filter(|(.., value)| !value.is_empty()) {
+        if rest.contains(BETWEEN) {
+            trees.push(nest(&variable_path(rest, known), toml_file::value_or_text(value, name)));
+        } else if let Some(meant) = single_underscore(rest) {
+            notes.warning(
+                name,
+                format!("has no effect: two underscores stand between levels; {meant} would set it"),
+            );
+        }
+    }
+    trees
+}
+
+/// The path of keys that a variable's name means. Keys are lower case. A name of the user's choice is the one
+/// already known that differs only in case; else as written, or lower case where all of it is upper case.
+fn variable_path(rest: &str, known: &Value) -> Vec<String> {
+    let mut place = Place::Keys(keys::ROOT);
+    let mut tree = Some(known);
+    let mut path = Vec::new();
+    for segment in rest.split(BETWEEN) {
+        let key = match place {
+            Place::Names(_) => known_name(segment, tree),
+            Place::Keys(_) => segment.to_ascii_lowercase(),
+        };
+        tree = below(tree, &key);
+        place = place.below(&key);
+        path.push(key);
+    }
+    path
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Keys(&'static [Key]),
+    Names(&'static [Key]),
+}
+
+impl Place {
+    fn below(self, key: &str) -> Self {
+        match self {
+            Place::Names(keys) => Place::Keys(keys),
+            Place::Keys(keys) => match keys::find(keys, key) {
+                Some(Key { shape: Shape::Named(_, keys), .. }) => Place::Names(keys),
+                found => Place::Keys(found.map_or(&[], Key::below)),
+            },
+        }
+    }
+}
+
+fn known_name(segment: &str, tree: Option<&Value>) -> String {
+    let Some(ValueKind::Table(table)) = tree.map(|tree| &tree.kind) else { return as_written(segment) };
+    let alike = || table.keys().filter(|name| name.eq_ignore_ascii_case(segment)).min().cloned();
+    if table.contains_key(segment) {
+        segment.to_owned()
+    } else {
+        alike().unwrap_or_else(|| as_written(segment))
+    }
+}
+
+fn as_written(segment: &str) -> String {
+    let lower = segment.bytes().any(|byte| byte.is_ascii_lowercase());
+    if lower { segment.to_owned() } else { segment.to_ascii_lowercase() }
+}
+
+/// The variable that was meant by one with a single underscore between section and key.
+fn single_underscore(rest: &str) -> Option<String> {
+    let (section, key) = keys::ROOT.iter().find_map(|section| {
+        let key = rest.strip_prefix(&section.name.to_ascii_uppercase())?.strip_prefix('_')?;
+        Some((section, keys::find(section.below(), &key.to_ascii_lowercase())?))
+    })?;
+    let plain = matches!(section.shape, Shape::Table(_));
+    let meant = format!("{PREFIX}{}{BETWEEN}{}", section.name, key.name).to_ascii_uppercase();
+    plain.then_some(meant)
+}

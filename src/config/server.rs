@@ -1,0 +1,68 @@
+//! Reads the sections that are not about data: `[server]`, `[cache]` and `[render]`.
+
+use std::collections::BTreeSet;
+
+use super::keys;
+use super::reader::{Entry, Notes, Section, at};
+use super::settings::{CacheBudgets, ContentType, Mount, Render, Server, Settings};
+use super::values;
+use crate::paint::PngProfile;
+
+/// Reads the three sections into the settings.
+pub(super) fn read(root: &mut Section<'_, '_>, settings: &mut Settings) {
+    server(root.section("server", keys::SERVER), &mut settings.server);
+    cache(root.section("cache", keys::CACHE), &mut settings.cache);
+    render(root.section("render", keys::RENDER), &mut settings.render);
+}
+
+fn server(mut section: Section<'_, '_>, server: &mut Server) {
+    section.set("bind", values::bind, &mut server.bind);
+    section.set("workers", values::threads, &mut server.workers);
+    section.set("cache_control", values::header, &mut server.cache_control);
+    section.set("cors_origins", values::list(values::origin), &mut server.cors_origins);
+    section.set("shutdown_timeout", values::duration, &mut server.shutdown_timeout);
+    let Some(entries) = section.list("mounts") else { return };
+    if entries.is_empty() {
+        section.fault("mounts", "at least one mount is expected; leave the key out for the default one");
+    } else {
+        server.mounts = mounts(entries, section.notes());
+    }
+}
+
+fn mounts(entries: Vec<Entry<'_, usize>>, notes: &mut Notes) -> Vec<Mount> {
+    let mut seen = BTreeSet::new();
+    let mut mounts = Vec::new();
+    for entry in entries {
+        let mount = mount(Section::open(entry.path.clone(), Some(entry.value), keys::MOUNT, notes));
+        if !seen.insert(mount.tile_service.clone()) {
+            let problem = format!(
+                "there is a mount {} before; each needs a tile_service of its own",
+                mount.tile_service
+            );
+            notes.fault(entry.path, at(&problem, entry.value));
+        }
+        mounts.push(mount);
+    }
+    mounts
+}
+
+fn mount(mut section: Section<'_, '_>) -> Mount {
+    let types = [ContentType::ApplicationPng, ContentType::ImagePng].map(|kind| (kind.name(), kind));
+    let mut mount = Mount::default();
+    section.set("tile_service", values::name_value, &mut mount.tile_service);
+    section.set("content_type", values::choice(&types), &mut mount.content_type);
+    mount
+}
+
+fn cache(mut section: Section<'_, '_>, cache: &mut CacheBudgets) {
+    section.set("tiles", values::size, &mut cache.tiles);
+    section.set("chunks", values::size, &mut cache.chunks);
+}
+
+fn render(mut section: Section<'_, '_>, render: &mut Render) {
+    let profiles = [("fast", PngProfile::Fast), ("small", PngProfile::Small)];
+    section.set("threads", values::threads, &mut render.threads);
+    section.set("queue", values::whole(0, usize::MAX), &mut render.queue);
+    section.set("max_voxels_per_tile", values::whole(1, u64::MAX), &mut render.max_voxels_per_tile);
+    section.set("png", values::choice(&profiles), &mut render.png);
+}

@@ -1,0 +1,289 @@
+//! What single values mean: numbers, sizes, durations, names, windows, each from a value of the tree.
+//!
+//! Every function says in its error what would be right and what was found. None is lenient where TOML has types:
+//! a number in quotes is a text.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use config::{Value, ValueKind};
+
+use super::address::BindAddress;
+use crate::axes::{Axes, AxisName};
+use crate::geometry::Xyz;
+use crate::name::Name;
+use crate::paint::{Window, WindowRule};
+use crate::request::{MCFC, VIKING};
+
+/// What was meant, or what is wrong.
+pub(super) type Parsed<T> = Result<T, String>;
+
+/// The most threads that anybody may ask for.
+const MOST_THREADS: usize = 1024;
+/// The longest time that a server may take to stop.
+const LONGEST_STOP: Duration = Duration::from_secs(24 * 3600);
+/// Up to here every whole number is a floating point number.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// The problem with a value of another kind than expected.
+pub(super) fn expected(right: &str, found: &Value) -> String {
+    format!("{right} is expected, not {}", described(found))
+}
+
+fn described(value: &Value) -> String {
+    match &value.kind {
+        ValueKind::String(text) if text.chars().count() > 60 => "a longer text".to_owned(),
+        ValueKind::String(text) => format!("the text {text:?}"),
+        ValueKind::Boolean(flag) => flag.to_string(),
+        ValueKind::Float(number) => format!("the number {number:?}"),
+        ValueKind::Table(_) => "a table".to_owned(),
+        ValueKind::Array(items) => format!("a list of {}", items.len()),
+        ValueKind::Nil => "a date or a time".to_owned(),
+        ValueKind::I64(_) | ValueKind::I128(_) | ValueKind::U64(_) | ValueKind::U128(_) => {
+            format!("the whole number {value}")
+        }
+    }
+}
+
+fn text_of(value: &Value) -> Option<&str> {
+    match &value.kind {
+        ValueKind::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn whole_of(value: &Value) -> Option<i128> {
+    match value.kind {
+        ValueKind::I64(number) => Some(number.into()),
+        ValueKind::U64(number) => Some(number.into()),
+        ValueKind::I128(number) => Some(number),
+        ValueKind::U128(number) => number.try_into().ok(),
+        _ => None,
+    }
+}
+
+fn items_of(value: &Value) -> Option<&[Value]> {
+    match &value.kind {
+        ValueKind::Array(items) => Some(items),
+        _ => None,
+    }
+}
+
+/// A text that is not empty and has no NUL in it, such as a path in a file system or in an HDF5 file.
+pub(super) fn path(value: &Value) -> Parsed<String> {
+    let wrong = || expected("a path in quotes", value);
+    text_of(value)
+        .filter(|text| !text.is_empty() && !text.contains('\0'))
+        .map(str::to_owned)
+        .ok_or_else(wrong)
+}
+
+/// `true` or `false`.
+pub(super) fn flag(value: &Value) -> Parsed<bool> {
+    match value.kind {
+        ValueKind::Boolean(flag) => Ok(flag),
+        _ => Err(expected("true or false", value)),
+    }
+}
+
+/// One of a few words.
+pub(super) fn choice<T: Copy>(words: &[(&str, T)]) -> impl Fn(&Value) -> Parsed<T> {
+    move |value| {
+        let found = words.iter().find(|(word, _)| text_of(value) == Some(word));
+        let all = || words.iter().map(|(word, _)| format!("{word:?}")).collect::<Vec<_>>().join(" or ");
+        found.map(|(_, meaning)| *meaning).ok_or_else(|| expected(&all(), value))
+    }
+}
+
+/// A whole number within limits, both included.
+pub(super) fn whole<T>(least: T, most: T) -> impl Fn(&Value) -> Parsed<T>
+where
+    T: TryFrom<i128> + PartialOrd + fmt::Display,
+{
+    move |value| {
+        let number = whole_of(value).and_then(|number| T::try_from(number).ok());
+        let within = number.filter(|number| (&least..=&most).contains(&number));
+        within.ok_or_else(|| expected(&format!("a whole number from {least} to {most}"), value))
+    }
+}
+
+/// A number of threads.
+pub(super) fn threads(value: &Value) -> Parsed<NonZeroUsize> {
+    let number = whole(1, MOST_THREADS)(value)?;
+    NonZeroUsize::new(number).ok_or_else(|| expected("a number of threads above 0", value))
+}
+
+/// The length of an edge: a finite number above 0.
+pub(super) fn length(value: &Value) -> Parsed<f64> {
+    let number = match value.kind {
+        ValueKind::Float(number) => Some(number),
+        _ => whole_of(value).map(|number| number as f64),
+    };
+    let right = number.filter(|number| number.is_finite() && *number > 0.0);
+    right.ok_or_else(|| expected("a finite number above 0", value))
+}
+
+/// Three values, in the order x, y, z.
+pub(super) fn triple<T>(item: impl Fn(&Value) -> Parsed<T>) -> impl Fn(&Value) -> Parsed<Xyz<T>> {
+    move |value| {
+        let Some([x, y, z]) = items_of(value) else {
+            return Err(expected("a list of three numbers [x, y, z]", value));
+        };
+        let along = |axis: &str, value| item(value).map_err(|problem| format!("{axis}: {problem}"));
+        Ok(Xyz::new(along("x", x)?, along("y", y)?, along("z", z)?))
+    }
+}
+
+/// Any number of values.
+pub(super) fn list<T>(item: impl Fn(&Value) -> Parsed<T>) -> impl Fn(&Value) -> Parsed<Vec<T>> {
+    move |value| {
+        let items = items_of(value).ok_or_else(|| expected("a list", value))?;
+        let numbered = |(i, value)| item(value).map_err(|problem| format!("item {}: {problem}", i + 1));
+        items.iter().enumerate().map(numbered).collect()
+    }
+}
+
+/// A number of bytes: plain, or with `KiB`, `MiB`, `GiB` behind it.
+pub(super) fn size(value: &Value) -> Parsed<usize> {
+    let bytes = match text_of(value) {
+        Some(text) => text.trim().parse::<bytesize::ByteSize>().ok().map(|size| i128::from(size.as_u64())),
+        None => whole_of(value),
+    };
+    // No allocation can be larger than this, and the parser saturates beyond it.
+    let fits =
+        bytes.filter(|bytes| *bytes <= isize::MAX as i128).and_then(|bytes| usize::try_from(bytes).ok());
+    fits.ok_or_else(|| expected("a size such as \"512 MiB\", \"1 GiB\" or a number of bytes", value))
+}
+
+/// A time with its unit, at most a day.
+pub(super) fn duration(value: &Value) -> Parsed<Duration> {
+    let parsed = text_of(value).and_then(|text| humantime::parse_duration(text).ok());
+    let right = parsed.filter(|duration| *duration <= LONGEST_STOP);
+    right.ok_or_else(|| {
+        expected(
+            "a time with its unit in quotes, such as \"500ms\", \"10s\" or \"2m\", at most a day,",
+            value,
+        )
+    })
+}
+
+/// An address to listen on.
+pub(super) fn bind(value: &Value) -> Parsed<BindAddress> {
+    let text = text_of(value).ok_or_else(|| expected("an address such as \"127.0.0.1:8080\"", value))?;
+    BindAddress::new(text).map_err(|error| error.to_string())
+}
+
+/// The value of an HTTP header.
+pub(super) fn header(value: &Value) -> Parsed<String> {
+    let legal = |text: &&str| {
+        !text.trim().is_empty()
+            && *text == text.trim()
+            && text.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
+    };
+    let wrong = || {
+        expected(
+            "a header's value of visible ASCII, such as \"no-cache\" or \"public, max-age=3600\",",
+            value,
+        )
+    };
+    text_of(value).filter(legal).map(str::to_owned).ok_or_else(wrong)
+}
+
+/// An origin as browsers send it, or `*`.
+pub(super) fn origin(value: &Value) -> Parsed<String> {
+    let legal = |text: &&str| {
+        let host = text.split_once("://").map(|(_, host)| host);
+        let clean =
+            host.is_some_and(|h| !h.is_empty() && h.bytes().all(|b| b.is_ascii_graphic() && b != b'/'));
+        *text == "*" || (clean && text.bytes().all(|b| !b.is_ascii_uppercase()))
+    };
+    let wrong = || {
+        expected("\"*\" or an origin such as \"https://example.org\", lower case and without a path,", value)
+    };
+    text_of(value).filter(legal).map(str::to_owned).ok_or_else(wrong)
+}
+
+/// A name that can be a segment of a URL.
+pub(super) fn name(text: &str) -> Parsed<Name> {
+    match text {
+        "." | ".." => Err(format!("{text:?} can be no name: in a URL it means a directory")),
+        _ => Name::new(text).map_err(|error| error.to_string()),
+    }
+}
+
+/// The name of a dataset.
+pub(super) fn token(text: &str) -> Parsed<Name> {
+    match text {
+        MCFC => Err(format!(
+            "no token may be called {text:?}: it begins the paths of composites; \"{text}_\" would do"
+        )),
+        VIKING => Err(format!(
+            "no token may be called {text:?}: it begins the paths of Viking's own form; \"{text}_\" would do"
+        )),
+        _ => name(text),
+    }
+}
+
+/// A name as a value.
+pub(super) fn name_value(value: &Value) -> Parsed<Name> {
+    name(text_of(value).ok_or_else(|| expected("a name in quotes", value))?)
+}
+
+/// The axes of a volume, y and x among them.
+pub(super) fn axes(value: &Value) -> Parsed<Axes> {
+    let text = text_of(value).ok_or_else(|| expected("a text such as \"zyx\"", value))?;
+    let axes = Axes::new(text).map_err(|error| error.to_string())?;
+    let plane = [AxisName::Y, AxisName::X].iter().all(|axis| axes.position(*axis).is_some());
+    if plane {
+        Ok(axes)
+    } else {
+        Err(format!("{text:?} lacks y or x, without which there is nothing to show"))
+    }
+}
+
+/// How to find a window: two limits, `"auto"` or `"full"`.
+pub(super) fn window(value: &Value) -> Parsed<WindowRule> {
+    match (text_of(value), items_of(value)) {
+        (Some("auto"), _) => Ok(WindowRule::Auto),
+        (Some("full"), _) => Ok(WindowRule::Full),
+        (_, Some([lo, hi])) => Ok(WindowRule::Fixed(limits(limit(lo)?, limit(hi)?))),
+        _ => Err(expected("two limits such as [10, 240], \"auto\" or \"full\"", value)),
+    }
+}
+
+/// One end of a window.
+#[derive(Clone, Copy)]
+enum Limit {
+    Whole(i128),
+    Real(f64),
+}
+
+impl Limit {
+    fn real(self) -> f64 {
+        match self {
+            Limit::Whole(number) => number as f64,
+            Limit::Real(number) => number,
+        }
+    }
+}
+
+/// Whole only if both are: a window is computed either in whole numbers or in floating point.
+fn limits(lo: Limit, hi: Limit) -> Window {
+    match (lo, hi) {
+        (Limit::Whole(lo), Limit::Whole(hi)) => Window::Whole { lo, hi },
+        _ => Window::Real { lo: lo.real(), hi: hi.real() },
+    }
+}
+
+fn limit(value: &Value) -> Parsed<Limit> {
+    let stored = i128::from(i64::MIN)..=i128::from(u64::MAX);
+    match (whole_of(value), &value.kind) {
+        (Some(number), _) if stored.contains(&number) => Ok(Limit::Whole(number)),
+        (_, ValueKind::Float(number)) if number.fract() == 0.0 && number.abs() <= EXACT => {
+            Ok(Limit::Whole(*number as i128))
+        }
+        (_, ValueKind::Float(number)) if number.is_finite() => Ok(Limit::Real(*number)),
+        _ => Err(expected("a limit that is a finite number, whole ones from -2^63 to 2^64-1,", value)),
+    }
+}

@@ -1,0 +1,114 @@
+//! The HTTP side: paths in, tiles out, and the headers that viewers rely on.
+//!
+//! One handler answers everything, because the grammar of tile paths is [`crate::request`]'s and not the router's:
+//! slashes merge, numbers have bounds, and what is malformed is a 404 with a reason. Nothing here blocks: what takes
+//! time is awaited from the service.
+
+mod cors;
+mod page;
+mod problem;
+mod tiles;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use actix_web::dev::Server;
+use actix_web::http::{Method, header};
+use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
+
+use crate::config;
+use crate::request::TilePath;
+use crate::service::TileService;
+use cors::Cors;
+
+/// The methods that are answered on every path.
+const ALLOWED: &str = "GET, HEAD, OPTIONS";
+
+/// What every request is answered from.
+pub struct Site {
+    service: Arc<TileService>,
+    mounts: Vec<config::Mount>,
+    cache_control: String,
+    cors: Cors,
+}
+
+impl Site {
+    /// A site over a service, with the mounts and headers of the settings.
+    pub fn new(service: Arc<TileService>, settings: &config::Server) -> Self {
+        let cors = Cors::new(&settings.cors_origins);
+        let (mounts, cache_control) = (settings.mounts.clone(), settings.cache_control.clone());
+        Self { service, mounts, cache_control, cors }
+    }
+
+    fn mount(&self, path: &TilePath) -> Option<&config::Mount> {
+        self.mounts.iter().find(|mount| mount.tile_service.as_str() == path.tile_service)
+    }
+}
+
+/// Binds the addresses and starts to serve; returns the server, to be awaited, and where it really listens.
+pub fn start(
+    site: Site,
+    settings: &config::Server,
+    bind: &[SocketAddr],
+) -> std::io::Result<(Server, Vec<SocketAddr>)> {
+    let site = web::Data::new(site);
+    let server = HttpServer::new(move || App::new().app_data(site.clone()).default_service(web::to(answer)))
+        .workers(settings.workers.get())
+        .shutdown_timeout(settings.shutdown_timeout.as_secs().max(1))
+        // Signals are the command line's: Ctrl-C must drain as SIGTERM does.
+        .disable_signals()
+        .bind(bind)?;
+    let addresses = server.addrs();
+    Ok((server.run(), addresses))
+}
+
+async fn answer(site: web::Data<Site>, request: HttpRequest) -> HttpResponse {
+    let mut response = match *request.method() {
+        Method::OPTIONS => cors::preflight(&request),
+        Method::GET | Method::HEAD => found(&site, &request).await,
+        _ => problem::method_not_allowed(),
+    };
+    site.cors.add(&request, response.headers_mut());
+    response
+}
+
+async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
+    // The raw path: what a router decodes is not what the grammar splits.
+    let path = request.uri().path();
+    match path {
+        "/" => page::index(site.service.catalog(), &site.mounts),
+        "/datasets.json" => HttpResponse::Ok().json(site.service.catalog().describe()),
+        "/metrics" => metrics(site),
+        "/healthz" => HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n"),
+        _ => match TilePath::split(path) {
+            Some(Ok(path)) => match site.mount(&path) {
+                Some(mount) => tiles::answer(site, mount, &path, request).await,
+                None => problem::not_found(&unknown_mount(site, &path.tile_service)),
+            },
+            Some(Err(malformed)) => problem::not_found(&malformed.to_string()),
+            None => problem::not_found(&nothing_here(site)),
+        },
+    }
+}
+
+fn unknown_mount(site: &Site, name: &str) -> String {
+    let mounts: Vec<&str> = site.mounts.iter().map(|mount| mount.tile_service.as_str()).collect();
+    format!("there is no tile service {name:?}; there is {}", mounts.join(", "))
+}
+
+fn nothing_here(site: &Site) -> String {
+    let mounts = site.mounts.iter().map(|mount| format!("/{}/tilecache/", mount.tile_service));
+    format!("there is nothing at this path; tiles are below {}", mounts.collect::<Vec<_>>().join(" and "))
+}
+
+fn metrics(site: &Site) -> HttpResponse {
+    match site.service.metrics().text() {
+        Ok(text) => HttpResponse::Ok()
+            .insert_header((
+                header::CONTENT_TYPE,
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            ))
+            .body(text),
+        Err(_) => problem::failed("the counters could not be written"),
+    }
+}
