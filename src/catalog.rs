@@ -17,7 +17,7 @@ use crate::geometry::{Scaling, Xyz};
 use crate::name::Name;
 use crate::paint::PngProfile;
 
-pub use channel::{Channel, StoredLevel};
+pub use channel::{Channel, SpelledOut, StoredLevel};
 pub use describe::{ChannelDescription, DatasetDescription, LevelDescription};
 pub use open::Opened;
 pub use resolve::{NotFound, Resolved};

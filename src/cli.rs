@@ -93,7 +93,7 @@ pub fn run() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
-        Command::Render(arguments) => render::run(arguments),
+        Command::Render(arguments) => render::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Config(ConfigArguments { what: ConfigCommand::Example }) => {
             print!("{}", config::example());

@@ -26,7 +26,7 @@ pub enum Picture {
     /// Label ids, each in its own colour.
     Labels(Source),
     /// Red, green and blue, each read from a volume of its own.
-    Rgb([Layer; 3]),
+    Rgb(Box<[Layer; 3]>),
 }
 
 /// Intensities and the window that makes them 8 bits.

@@ -62,14 +62,14 @@ fn draw(picture: &Picture, scratch: &mut Scratch) -> Result<(), ReadError> {
         Picture::Composite(layers) => {
             for (layer, colour) in layers {
                 shade(layer, scratch, |shades, patch, pixels| {
-                    composite::add(shades, patch, *colour, pixels)
+                    composite::add(shades, patch, *colour, pixels);
                 })?;
             }
         }
         Picture::Rgb(layers) => {
             for (component, layer) in layers.iter().enumerate() {
                 shade(layer, scratch, |shades, patch, pixels| {
-                    composite::component(shades, patch, component, pixels)
+                    composite::component(shades, patch, component, pixels);
                 })?;
             }
         }

@@ -215,7 +215,7 @@ impl TileService {
             match &window {
                 Ok(window) => tracing::info!(channel = %channel.name, "the window was measured: {window}"),
                 Err(error) => {
-                    tracing::error!(channel = %channel.name, "no window could be measured: {error}")
+                    tracing::error!(channel = %channel.name, "no window could be measured: {error}");
                 }
             }
             // Nobody may be waiting any more; the next one measures again.

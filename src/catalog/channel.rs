@@ -75,6 +75,15 @@ pub(super) enum ChannelWindow {
     Measured(OnceCell<Window>),
 }
 
+/// What a configuration would say to name a channel's stored levels one by one.
+#[derive(Debug)]
+pub struct SpelledOut<'a> {
+    /// The path and the factor (x, y, z) of each level, finest first.
+    pub levels: Vec<(&'a str, Xyz<u64>)>,
+    /// The axes and what is held still.
+    pub view: &'a View,
+}
+
 impl Channel {
     /// The stored levels, finest first.
     pub fn levels(&self) -> &[StoredLevel] {
@@ -102,10 +111,10 @@ impl Channel {
         survey::window(self)
     }
 
-    /// The settings that would name the stored levels one by one: (path, factor), axes and axes held still.
+    /// The settings that would name the stored levels one by one.
     ///
     /// `None` where time points are datasets of their own, which only their layout can find.
-    pub fn spelled_out(&self) -> Option<(Vec<(&str, Xyz<u64>)>, &View)> {
+    pub fn spelled_out(&self) -> Option<SpelledOut<'_>> {
         let view = self.identity.levels.first().map(|level| &level.view)?;
         let level = |level: &'_ LevelIdentity| match &level.paths {
             Paths::One(_) => Some(Xyz::new(level.level.factor(), level.level.factor(), level.z_factor)),
@@ -113,7 +122,7 @@ impl Channel {
         };
         let factors = self.identity.levels.iter().map(level).collect::<Option<Vec<_>>>()?;
         let paths = self.levels.iter().map(|level| level.path.as_str());
-        Some((paths.zip(factors).collect(), view))
+        Some(SpelledOut { levels: paths.zip(factors).collect(), view })
     }
 
     /// How a level of it is had; `None` where there is no such level.

@@ -165,8 +165,9 @@ impl Dataset {
 impl Resolved<'_> {
     /// The channels whose windows must be measured before the rendering has a key.
     pub fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        let needed =
-            |layer: &&ResolvedLayer| layer.channel.kind != Kind::Labels && layer.channel.window().is_none();
+        let needed = |layer: &&ResolvedLayer<'_>| {
+            layer.channel.kind != Kind::Labels && layer.channel.window().is_none()
+        };
         self.layers.iter().filter(needed).map(|layer| layer.channel)
     }
 
@@ -216,20 +217,20 @@ impl Resolved<'_> {
         Plan { picture, profile: self.profile }
     }
 
-    fn picture(&self, layer: &ResolvedLayer) -> Picture {
+    fn picture(&self, layer: &ResolvedLayer<'_>) -> Picture {
         match layer.channel.kind {
             Kind::Image => Picture::Grey(self.shaded(layer, 0)),
             Kind::Labels => Picture::Labels(self.source(layer, 0)),
-            Kind::Rgb => Picture::Rgb([0, 1, 2].map(|component| self.shaded(layer, component))),
+            Kind::Rgb => Picture::Rgb(Box::new([0, 1, 2].map(|component| self.shaded(layer, component)))),
         }
     }
 
-    fn shaded(&self, layer: &ResolvedLayer, component: usize) -> Layer {
+    fn shaded(&self, layer: &ResolvedLayer<'_>, component: usize) -> Layer {
         let window = layer.channel.window().unwrap_or(layer.channel.voxel.full_window());
         Layer { source: self.source(layer, component), window }
     }
 
-    fn source(&self, layer: &ResolvedLayer, component: usize) -> Source {
+    fn source(&self, layer: &ResolvedLayer<'_>, component: usize) -> Source {
         let volumes = &layer.channel.levels[layer.view.stored].volumes;
         let volume = Arc::clone(&volumes[component.min(volumes.len() - 1)]);
         Source { volume, time: self.time, view: layer.view, patch: layer.patch.clone() }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Failure, Loaded, listed, load};
-use crate::catalog::{Catalog, Channel, ChannelDescription, Dataset, DatasetDescription};
+use crate::catalog::{Catalog, Channel, ChannelDescription, Dataset, DatasetDescription, SpelledOut};
 use crate::config::Layers;
 use crate::metrics::Metrics;
 use crate::paint::Kind;
@@ -126,7 +126,7 @@ fn configuration(dataset: &Dataset, file: &std::path::Path) -> String {
 
 fn channel_keys(channel: &Channel) -> String {
     let mut out = String::new();
-    if let Some((levels, view)) = channel.spelled_out() {
+    if let Some(SpelledOut { levels, view }) = channel.spelled_out() {
         if let [(path, _)] = levels.as_slice() {
             let _ = writeln!(out, "path = {}", quoted(path));
         } else {

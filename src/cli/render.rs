@@ -22,7 +22,7 @@ pub(super) struct Arguments {
     sources: Sources,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let metrics = Metrics::default();
     let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics)?;
     let mounts = &settings.server.mounts;

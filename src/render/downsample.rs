@@ -107,7 +107,7 @@ pub(super) fn pick<T: Voxel>(
     let (width, boxed) = (patch.width(), view.boxed);
     for (index, (row, line, y)) in lines(voxels, region, run, view, patch).enumerate() {
         let z = region.start.z + index as u64 / region.size.y;
-        if z % boxed.z != 0 || y % boxed.y != 0 {
+        if !z.is_multiple_of(boxed.z) || !y.is_multiple_of(boxed.y) {
             continue;
         }
         let skip = (boxed.x - region.start.x % boxed.x) % boxed.x;

@@ -10,7 +10,7 @@ use super::{ReadError, Samples, Volume, VolumeShape};
 use crate::geometry::Region;
 
 /// How many time points are kept open at once.
-const KEPT_OPEN: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+const KEPT_OPEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
 /// Opens the volume of one time point; every one must have the shape of the first.
 type OpenTime = Box<dyn Fn(u64) -> Result<Arc<dyn Volume>, ReadError> + Send + Sync>;

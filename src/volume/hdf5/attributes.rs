@@ -27,11 +27,11 @@ impl Attributes {
             TypeDescriptor::VarLenUnicode => attribute
                 .read_raw::<VarLenUnicode>()
                 .ok()
-                .map(|parts| parts.iter().map(|p| p.as_str()).collect()),
+                .map(|parts| parts.iter().map(VarLenUnicode::as_str).collect()),
             TypeDescriptor::VarLenAscii => attribute
                 .read_raw::<VarLenAscii>()
                 .ok()
-                .map(|parts| parts.iter().map(|p| p.as_str()).collect()),
+                .map(|parts| parts.iter().map(VarLenAscii::as_str).collect()),
             TypeDescriptor::FixedAscii(length) | TypeDescriptor::FixedUnicode(length) => {
                 fixed(&attribute, length)
             }

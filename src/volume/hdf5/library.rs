@@ -92,6 +92,7 @@ pub(super) fn link(group: &Group, name: &str) -> Result<Link> {
         if exists == 0 {
             return Ok(Link::Missing);
         }
+        // SAFETY: as above.
         unsafe { hdf5::h5check(H5Lget_info2(group.id(), c.as_ptr(), &mut info, p::H5P_DEFAULT))? };
         match info.type_ {
             H5L_type_t::H5L_TYPE_HARD => Ok(Link::Hard),
@@ -300,6 +301,7 @@ pub(super) fn stored_type(dataset: &Dataset) -> Result<Option<StoredType>> {
             t::H5T_class_t::H5T_INTEGER | t::H5T_class_t::H5T_BITFIELD => Ok(integer_type(&own)),
             t::H5T_class_t::H5T_FLOAT => Ok(float_type(&own)),
             t::H5T_class_t::H5T_ENUM => {
+                // SAFETY: as above.
                 let base = Id::new(unsafe { t::H5Tget_super(own.0) })?;
                 let bool_like = is_bool(&own);
                 Ok(integer_type(&base).map(|stored| match stored.voxel {
