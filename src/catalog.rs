@@ -6,6 +6,7 @@
 
 mod channel;
 mod describe;
+mod levels;
 mod open;
 mod resolve;
 mod survey;

@@ -8,6 +8,7 @@ mod inspect;
 mod render;
 mod serve;
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -117,7 +118,9 @@ pub fn run() -> ExitCode {
 fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("VOLTILE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,voltile=info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let colours = std::io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    log.with_ansi(colours).with_target(false).init();
 }
 
 /// What settings and files came to.

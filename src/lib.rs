@@ -1,4 +1,73 @@
-//! voltile
+//! voltile serves tiles straight from raw HDF5 volumes: every slice, in three planes, as 512×512 PNGs.
+//!
+//! This page is the map of the house. The program `voltile` is a thin front to this library.
+//!
+//! # The rooms
+//!
+//! A module names only modules in rows below its own.
+//!
+//! ```text
+//! 8  cli       serve · inspect · render · check · config: what a person types; the only room that knows `anyhow`
+//! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page
+//! 6  service   TileService: identify, then fetch; the seam between the async side and the render threads
+//! 5  catalog   Token → Dataset → Channel; opened once from settings; a request becomes a key and a plan
+//! 4  render    slice → downsample → window → composite → encode: pure steps over buffers
+//! 4  layout    what the makers of a file meant: plain, BigDataViewer, Imaris
+//! 3  plan      what to read and how to paint it: the renderer's only input
+//! 2  request   a well-formed request, not yet known to exist: all three URL forms end here
+//! 2  volume    trait Volume; hdf5 (the only place that names the crate): links, chunks, filters; an in-memory twin
+//! 1  cache     absent | in flight | ready in one structure; least recently used by bytes
+//! 1  config    as typed → as meant: settings, or every fault at once          1  tile   TileKey, Tile
+//! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
+//! 0  color · paint · name · axes · metrics        demo: a volume to look at, made at first use
+//! ```
+//!
+//! (`config` refuses tokens that the URL grammar keeps for itself, whose names it takes from `request`.)
+//!
+//! # One request
+//!
+//! `GET /ndtilecache/tilecache/kasthuri11/image/xy/5/1_2_0.png`
+//!
+//! 1. [`http`] hands the raw path to [`request::TilePath`], which splits it and reads a [`request::TileRequest`]:
+//!    names, numbers and a [`geometry::TileAddress`]. What is malformed is a 404 with a reason.
+//! 2. [`service::TileService::identify`] has the [`catalog`] resolve it. Unknown names are 404s. Each channel's level is
+//!    had from a stored one ([`geometry::LevelView`]), and the part of the tile that lies inside is its
+//!    [`geometry::Patch`]. A tile without any is one of two shared black images.
+//! 3. The [`tile::TileKey`] is a digest of everything that decides the bytes; it is the ETag. A client that names it
+//!    gets 304, and nothing was read.
+//! 4. [`service::TileService::fetch`] asks the [`cache`]: *ready*, *wait*, or *lead*. A leader has its [`plan::Plan`]
+//!    sent to the pool, where [`render::render`] asks each volume for boxes of voxels.
+//! 5. An HDF5 volume takes chunks from the chunk store: decoded before, being decoded by another thread, or read at
+//!    their position in the file and decoded now. What we do not decode goes through the library.
+//! 6. Voxels are averaged where the level is not stored, windowed, coloured, encoded. The flight lands: the tile is in
+//!    the cache and all who waited have it.
+//!
+//! # What is deliberately absent
+//!
+//! - **No lock is held while data is read or decoded**, except the HDF5 library's own for what only it can do.
+//! - **No async thread ever reads a file.** All reading happens on the pool; the queue before it is bounded.
+//! - **No number from a URL is used as an index** before a [`geometry::Patch`] has put it within a level.
+//! - **The renderer knows no names, settings or caches**, and `config` opens no files.
+//! - **A voxel's type is matched on in one place**, `volume::samples`; everything else is generic over
+//!   [`volume::Voxel`].
+//! - **A link out of a file is never followed by the library**: we follow paths step by step, and ask each time whether
+//!   the target lies below the file's own folder.
+//! - **Errors are not cached**, and a flight that panics frees its key.
+//!
+//! # Memory
+//!
+//! The two cache budgets (`cache.tiles`, `cache.chunks`), and for each render thread at most about 20 MiB: a block of
+//! 2^20 voxels (8 MiB at most), sums or voxels of one patch (4 MiB), pixels and the encoder's buffers (3 MiB), and one
+//! chunk as it is stored and as it is decoded. Chunks larger than a quarter of the chunk budget are read box by box
+//! through the library, which holds one such chunk meanwhile. A chunk index takes 24 bytes a chunk.
+//!
+//! # Races, and why they are none
+//!
+//! A key's state changes under one lock: a flight ends, its value is kept and its waiters are told in one step. A job
+//! that begins asks under the same lock whether anybody still waits, so that nobody can join a flight that has been
+//! given up. Waiting for a chunk on a render thread cannot deadlock: whoever leads a chunk's flight only reads and
+//! decodes, and never waits for another flight.
+
 pub mod axes;
 pub mod cache;
 pub mod catalog;

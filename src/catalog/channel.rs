@@ -31,41 +31,41 @@ pub struct Channel {
     pub voxel_size: Option<Xyz<f64>>,
     pub(super) levels: Vec<StoredLevel>,
     pub(super) window: ChannelWindow,
-    pub(super) identity: ChannelIdentity,
 }
 
 /// A level that lies in a file.
 #[derive(Debug)]
 pub struct StoredLevel {
-    /// Which level it is.
-    pub level: Level,
-    /// By how much z is reduced against level 0.
-    pub z_factor: u64,
     /// Its extent.
     pub size: Xyz<u64>,
-    /// The path of its dataset, of the first time point if there are several.
-    pub path: String,
-    /// How that dataset is stored.
+    /// How its dataset, the first of several, is stored.
     pub storage: StorageDescription,
-    /// One volume, or one for each of red, green and blue.
+    pub(super) identity: LevelIdentity,
+    /// One volume, or one for each of red, green and blue; never none.
     pub(super) volumes: Vec<Arc<dyn Volume>>,
-}
-
-/// Everything about a channel that decides its pixels.
-#[derive(Debug, Clone, Hash)]
-pub(super) struct ChannelIdentity {
-    pub kind: Kind,
-    pub levels: Vec<LevelIdentity>,
 }
 
 /// Everything about a stored level that decides its voxels.
 #[derive(Debug, Clone, Hash)]
 pub(super) struct LevelIdentity {
     pub level: Level,
+    /// By how much z is reduced against level 0.
     pub z_factor: u64,
     pub file: FileIdentity,
     pub paths: Paths,
     pub view: View,
+}
+
+impl StoredLevel {
+    /// Which level it is.
+    pub fn level(&self) -> Level {
+        self.identity.level
+    }
+
+    /// The path of its dataset, of the first time point if there are several.
+    pub fn path(&self) -> &str {
+        self.identity.paths.first().unwrap_or_default()
+    }
 }
 
 /// A window that is known, or one that is found out from the data when it is first needed.
@@ -115,19 +115,18 @@ impl Channel {
     ///
     /// `None` where time points are datasets of their own, which only their layout can find.
     pub fn spelled_out(&self) -> Option<SpelledOut<'_>> {
-        let view = self.identity.levels.first().map(|level| &level.view)?;
-        let level = |level: &'_ LevelIdentity| match &level.paths {
-            Paths::One(_) => Some(Xyz::new(level.level.factor(), level.level.factor(), level.z_factor)),
-            Paths::Times(_) => None,
+        let view = &self.levels.first()?.identity.view;
+        let named = |level: &'_ StoredLevel| matches!(level.identity.paths, Paths::One(_));
+        let factor = |level: &StoredLevel| {
+            Xyz::new(level.level().factor(), level.level().factor(), level.identity.z_factor)
         };
-        let factors = self.identity.levels.iter().map(level).collect::<Option<Vec<_>>>()?;
-        let paths = self.levels.iter().map(|level| level.path.as_str());
-        Some(SpelledOut { levels: paths.zip(factors).collect(), view })
+        let levels = self.levels.iter().map(|level| (level.path(), factor(level))).collect();
+        self.levels.iter().all(named).then_some(SpelledOut { levels, view })
     }
 
     /// How a level of it is had; `None` where there is no such level.
     pub fn view(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
-        let stored: Vec<_> = self.levels.iter().map(|l| (l.level, l.z_factor, l.size)).collect();
+        let stored: Vec<_> = self.levels.iter().map(|l| (l.level(), l.identity.z_factor, l.size)).collect();
         LevelView::choose(level, &stored, scaling)
     }
 

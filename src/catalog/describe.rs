@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Catalog, Channel, Dataset, StoredLevel};
 use crate::geometry::{Level, LevelView, Plane, Scaling, TILE, Xyz};
+use crate::paint::{Kind, Window};
 use crate::volume::hdf5::StorageDescription;
 
 /// A dataset, described.
@@ -105,7 +106,7 @@ impl Catalog {
             label: channel.label.clone(),
             kind: channel.kind.name(),
             dtype: channel.voxel.name(),
-            window: channel.window().map(|window| window.limits().into()),
+            window: shown_window(channel),
             times: channel.is_series.then_some(channel.times),
             voxel_size: dataset.voxel_size.or(channel.voxel_size).map(triple),
             levels: self.describe_levels(dataset, channel),
@@ -122,7 +123,7 @@ impl Catalog {
                 level: view.level.number(),
                 size: triple(view.size),
                 factor: triple(view.factor),
-                path: view.is_stored().then(|| stored.path.clone()),
+                path: view.is_stored().then(|| stored.path().to_owned()),
                 storage: view.is_stored().then(|| stored.storage.clone()),
                 voxels_read: Plane::ALL.map(|plane| stored.voxels_read(&view, plane)),
                 planes: Plane::ALL.into_iter().filter(offered).map(Plane::name).collect(),
@@ -143,6 +144,13 @@ impl Dataset {
         let time = if channel.is_series { "0/" } else { "" };
         format!("{}/{}/{plane}/{time}{middle}/0_0_0.png", self.token, channel.name)
     }
+}
+
+/// The window in force, where values go through one.
+fn shown_window(channel: &Channel) -> Option<[f64; 2]> {
+    let window =
+        channel.window().filter(|window| *window != Window::AsStored && channel.kind != Kind::Labels);
+    window.map(|window| window.limits().into())
 }
 
 fn triple<T>(xyz: Xyz<T>) -> [T; 3] {

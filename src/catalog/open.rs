@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use super::channel::{Channel, ChannelIdentity, ChannelWindow, LevelIdentity, StoredLevel};
+use super::channel::{Channel, ChannelWindow};
+use super::levels::Levels;
 use super::{Catalog, Dataset};
 use crate::axes::AxisName;
 use crate::config::{ChannelSettings, DatasetSettings, Fault, Settings};
@@ -15,10 +16,8 @@ use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::paint::{Kind, Window, WindowRule};
-use crate::volume::hdf5::{
-    ChunkStore, FileIdentity, Files, LinkPolicy, OpenError, OpenFile, Opener, StorageDescription, View,
-};
-use crate::volume::{ReadError, Series, Volume, VolumeShape, VoxelType};
+use crate::volume::VoxelType;
+use crate::volume::hdf5::{ChunkStore, Files, LinkPolicy, OpenFile, Opener};
 
 /// A catalogue, and what was found wrong on the way.
 #[derive(Debug)]
@@ -166,65 +165,25 @@ impl Opening {
         found: FoundChannel,
         given: &ChannelSettings,
     ) -> Result<Channel, String> {
-        let (mut levels, mut identities): (Vec<StoredLevel>, Vec<LevelIdentity>) = (Vec::new(), Vec::new());
-        let mut full = None;
-        for level in &found.levels {
-            let open = open_level(file, level, found.kind).map_err(|e| e.to_string())?;
-            let size = open.shape.size;
-            let factor = level.factor.unwrap_or_else(|| full.unwrap_or(size).zip(size, nearest_ratio));
-            full = full.or(Some(size));
-            let number = Level::from_factor(factor.x).filter(|_| factor.x == factor.y);
-            let path = level.paths.first().unwrap_or_default().to_owned();
-            match number {
-                Some(number) if !levels.iter().any(|l| l.level == number) => {
-                    self.warn_of_filters(&found.name, &open.storage.missing_filters);
-                    let z_factor = factor.z.max(1);
-                    let (paths, view) = (level.paths.clone(), level.view.clone());
-                    identities.push(LevelIdentity { level: number, z_factor, file: open.identity, paths, view });
-                    let (storage, volumes) = (open.storage, open.volumes);
-                    levels.push(StoredLevel { level: number, z_factor, size, path, storage, volumes });
-                }
-                _ => self.warnings.push(format!(
-                    "the stored level {path} of the channel {} is not used: it is reduced by {factor} (x × y × z), \
-                     and only one level for each power of two, alike in x and y, can be",
-                    found.name
-                )),
-            }
-        }
-        levels.sort_by_key(|level| level.level);
-        identities.sort_by_key(|identity| identity.level);
-        let first = levels.first().filter(|level| level.level == Level::FULL);
+        let Levels { stored: levels, remarks } = Levels::open(file, &found)?;
+        self.warnings.extend(remarks);
+        let first = levels.first().filter(|level| level.level() == Level::FULL);
         let shape = first.and_then(|level| level.volumes.first()).map(|volume| volume.shape());
         let shape = shape.ok_or("it has no level at full resolution")?;
         if found.kind == Kind::Labels && !shape.voxel.is_integer() {
             return Err(format!("labels are whole numbers; its voxels are {}", shape.voxel.name()));
         }
-        let is_series = found.levels.iter().any(|level| {
-            let by_axis = level.view.axes.position(AxisName::T).is_some();
-            let held = level.view.fixed.iter().any(|(axis, _)| *axis == AxisName::T);
-            matches!(&level.paths, Paths::Times(paths) if paths.len() > 1) || (by_axis && !held)
-        });
         Ok(Channel {
             window: window(given.window, &found, shape.voxel),
+            is_series: found.levels.iter().any(is_series),
             name: found.name,
             label: found.label,
             kind: found.kind,
             voxel: shape.voxel,
             times: shape.times,
-            is_series,
             voxel_size: found.voxel_size,
             levels,
-            identity: ChannelIdentity { kind: found.kind, levels: identities },
         })
-    }
-
-    fn warn_of_filters(&mut self, channel: &Name, missing: &[String]) {
-        for filter in missing {
-            self.warnings.push(format!(
-                "the channel {channel} is stored with the filter {filter}, which this build cannot decode: \
-                 its tiles will be errors"
-            ));
-        }
     }
 }
 
@@ -237,78 +196,11 @@ fn is_spelled_out(given: &ChannelSettings) -> bool {
     given.path.is_some() || !given.levels.is_empty()
 }
 
-/// The volumes of a stored level, and what they are.
-struct OpenLevel {
-    shape: VolumeShape,
-    volumes: Vec<Arc<dyn Volume>>,
-    identity: FileIdentity,
-    storage: StorageDescription,
-}
-
-fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLevel, OpenError> {
-    let path = level.paths.first().unwrap_or("/");
-    let dataset = file.dataset(path)?;
-    let wrong = |problem: String| OpenError::Object {
-        path: dataset.file.path.clone(),
-        object: path.to_owned(),
-        problem,
-    };
-    let views = if kind == Kind::Rgb {
-        components(&dataset.shape, &level.view).map_err(wrong)?
-    } else {
-        vec![level.view.clone()]
-    };
-    let volumes =
-        views.iter().map(|view| open_volume(file, &level.paths, view)).collect::<Result<Vec<_>, _>>()?;
-    let shape =
-        volumes.first().map(|volume| volume.shape()).ok_or_else(|| wrong("it has no voxels".to_owned()))?;
-    Ok(OpenLevel { shape, volumes, identity: dataset.file.identity.clone(), storage: dataset.describe() })
-}
-
-/// The views of red, green and blue.
-fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
-    let extent = view.axes.position(AxisName::C).and_then(|position| shape.get(position));
-    match extent {
-        Some(3 | 4) => Ok((0..3)
-            .map(|component| {
-                let mut view = view.clone();
-                view.fixed.retain(|(axis, _)| *axis != AxisName::C);
-                view.fixed.push((AxisName::C, component));
-                view
-            })
-            .collect()),
-        _ => Err(format!(
-            "kind = \"rgb\" needs an axis c of 3 or 4; its axes are \"{}\" and its shape is {shape:?}",
-            view.axes
-        )),
-    }
-}
-
-fn open_volume(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Volume>, OpenError> {
-    match paths {
-        Paths::One(path) => Ok(Arc::new(file.volume(path, view)?)),
-        Paths::Times(times) => {
-            let shape = file.volume(paths.first().unwrap_or("/"), view)?.shape();
-            let present = times.iter().map(Option::is_some).collect();
-            let (file, view, times) = (file.clone(), view.clone(), times.clone());
-            let open = move |time: u64| {
-                let path =
-                    usize::try_from(time).ok().and_then(|time| times.get(time)?.as_deref()).unwrap_or("/");
-                let volume = file.volume(path, &view).map_err(|e| unreadable(path, &e))?;
-                Ok(Arc::new(volume) as Arc<dyn Volume>)
-            };
-            Ok(Arc::new(Series::new(shape, present, Box::new(open))))
-        }
-    }
-}
-
-fn unreadable(path: &str, error: &OpenError) -> ReadError {
-    ReadError::Damaged { place: path.to_owned(), problem: error.to_string() }
-}
-
-/// The factor that a size tells, whichever way it was rounded.
-fn nearest_ratio(full: u64, size: u64) -> u64 {
-    ((2 * full + size) / (2 * size.max(1))).max(1)
+/// Whether a level has time points of its own, by an axis or by datasets.
+fn is_series(level: &FoundLevel) -> bool {
+    let by_axis = level.view.axes.position(AxisName::T).is_some();
+    let held = level.view.fixed.iter().any(|(axis, _)| *axis == AxisName::T);
+    matches!(&level.paths, Paths::Times(paths) if paths.len() > 1) || (by_axis && !held)
 }
 
 /// The window by the rule: configured, else the file's own, else measured; bytes and booleans need none.
@@ -331,14 +223,6 @@ fn window(given: Option<WindowRule>, found: &FoundChannel, voxel: VoxelType) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::Xyz;
-
-    #[test]
-    fn factors_are_told_from_sizes_however_they_were_rounded() {
-        let ratio = |full: Xyz<u64>, size: Xyz<u64>| full.zip(size, nearest_ratio);
-        assert_eq!(ratio(Xyz::new(1021, 1013, 7), Xyz::new(510, 507, 7)), Xyz::new(2, 2, 1));
-        assert_eq!(ratio(Xyz::new(1000, 900, 30), Xyz::new(125, 113, 15)), Xyz::new(8, 8, 2));
-    }
 
     #[test]
     fn a_files_own_channels_are_wanted_unless_all_are_spelled_out() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::channel::ChannelIdentity;
+use super::channel::LevelIdentity;
 use super::{Catalog, Channel, Dataset};
 use crate::color::Colour;
 use crate::geometry::{Level, LevelView, Orthogonal, Patch, Plane, Scaling, TileAddress, Xyz, patch};
@@ -70,7 +70,8 @@ struct Rendering<'a> {
 
 #[derive(Hash)]
 struct LayerRendering<'a> {
-    channel: &'a ChannelIdentity,
+    kind: Kind,
+    levels: Vec<&'a LevelIdentity>,
     colour: Option<Colour>,
     window: Option<Window>,
     /// The bits of the voxel size, where it decides rows.
@@ -187,7 +188,8 @@ impl Resolved<'_> {
     /// The key of the rendering: everything that decides its bytes.
     pub fn key(&self) -> TileKey {
         let layers = self.layers.iter().map(|layer| LayerRendering {
-            channel: &layer.channel.identity,
+            kind: layer.channel.kind,
+            levels: layer.channel.levels().iter().map(|level| &level.identity).collect(),
             colour: layer.colour,
             window: layer.channel.window(),
             voxel_size: match layer.orthogonal {

@@ -111,13 +111,13 @@ fn thousands(number: u64) -> String {
 
 /// The configuration that serves the same, every guess spelled out so that it can be changed.
 fn configuration(dataset: &Dataset, file: &std::path::Path) -> String {
-    let token = quoted(dataset.token.as_str());
+    let token = key(dataset.token.as_str());
     let mut out = format!("[datasets.{token}]\nfile = {}\n", quoted(&file.display().to_string()));
     for channel in dataset.channels.values() {
         let _ = write!(
             out,
             "\n[datasets.{token}.channels.{}]\n{}",
-            quoted(channel.name.as_str()),
+            key(channel.name.as_str()),
             channel_keys(channel)
         );
     }
@@ -146,6 +146,12 @@ fn channel_keys(channel: &Channel) -> String {
         out.push_str("window = \"auto\"\n");
     }
     out
+}
+
+/// A TOML key: bare where it can be.
+fn key(name: &str) -> String {
+    let bare = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    if bare { name.to_owned() } else { quoted(name) }
 }
 
 /// A TOML string: its escapes are JSON's, as far as paths and names go.
