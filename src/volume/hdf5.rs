@@ -26,6 +26,10 @@ pub use file::{FileIdentity, Files, StoredFile};
 pub use library::FilterSpec;
 pub use links::LinkPolicy;
 
+use rayon::prelude::*;
+
+use self::chunks::Chunk;
+use self::dataset::{Part, StoredBox};
 use self::links::{Follower, Found, Node};
 use super::scatter::{Lattice, copy_box, fill_box};
 use super::{ReadError, Samples, Volume, VolumeShape, VoxelType};
@@ -197,14 +201,15 @@ impl Hdf5Volume {
         &self.dataset
     }
 
-    /// The box of the dataset, in stored order, that a region at a time is: (start, count).
-    fn stored_box(&self, time: u64, region: &Region) -> (Vec<u64>, Vec<u64>) {
+    /// The box of the dataset that a region at a time is.
+    fn stored_box(&self, time: u64, region: &Region) -> StoredBox {
         let along = |role: &Role| match *role {
             Role::Space(axis) => (region.start[axis], region.size[axis]),
             Role::Time => (time, 1),
             Role::Fixed(index) => (index, 1),
         };
-        self.roles.iter().map(along).unzip()
+        let (start, count) = self.roles.iter().map(along).unzip();
+        StoredBox { start, count }
     }
 
     /// Where a box at `start` of a dense buffer with stored-order `dims` lies: as a lattice along x, y and z.
@@ -232,50 +237,59 @@ impl Hdf5Volume {
         xyz
     }
 
-    fn read_chunked(
-        &self,
-        start: &[u64],
-        count: &[u64],
-        region: &Region,
-        into: &mut Samples,
-    ) -> Result<(), ReadError> {
-        for coordinates in self.dataset.chunks_of(start, count) {
-            let chunk = self.chunks.get(&self.dataset, &coordinates, self.shape.voxel)?;
-            let origin = self.dataset.chunk_origin(&coordinates);
-            let (low, size) = overlap(start, count, &origin, &chunk.dims);
-            let within: Vec<u64> = low.iter().zip(&origin).map(|(at, origin)| at - origin).collect();
-            let from = self.lattice(&chunk.dims, &within);
-            let at = self.spatial(&low, 0).zip(region.start, u64::saturating_sub);
-            let target = Lattice::dense(region.size, at);
-            let size = self.spatial(&size, 1);
-            let fits = if chunk.constant {
-                fill_box(&chunk.samples, into, target, size)
-            } else {
-                copy_box(&chunk.samples, from, into, target, size)
-            };
-            if !fits {
-                return Err(self.dataset.damaged("a chunk came out as another type than its dataset"));
+    /// Reads a box chunk by chunk. The chunks of a group are had side by side, on whichever render threads are idle.
+    fn read_chunked(&self, stored: &StoredBox, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+        // So many at once keep all threads busy, and few enough are held outside the cache's budget.
+        let group = 4 * rayon::current_num_threads();
+        for group in self.dataset.chunks_of(stored).chunks(group) {
+            let parts =
+                group.par_iter().map(|chunk| self.chunks.get(&self.dataset, chunk, stored, self.shape.voxel));
+            for (coordinates, chunk) in group.iter().zip(parts.collect::<Result<Vec<_>, _>>()?) {
+                self.place(&chunk, &self.dataset.part_of(coordinates, stored), region, into)?;
             }
         }
         Ok(())
     }
 
+    /// Copies the part of a chunk that lies in the region to its place.
+    fn place(
+        &self,
+        chunk: &Chunk,
+        part: &Part,
+        region: &Region,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
+        let mut from = self.lattice(&chunk.dims, &part.within);
+        from.start -= chunk.first.min(from.start);
+        let at = self.spatial(&part.start, 0).zip(region.start, u64::saturating_sub);
+        let (target, size) = (Lattice::dense(region.size, at), self.spatial(&part.count, 1));
+        let fits = if chunk.constant {
+            fill_box(&chunk.samples, into, target, size)
+        } else {
+            copy_box(&chunk.samples, from, into, target, size)
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(self.dataset.damaged("a chunk came out as another type than its dataset"))
+        }
+    }
+
     fn read_through_library(
         &self,
-        start: &[u64],
-        count: &[u64],
+        stored: &StoredBox,
         region: &Region,
         into: &mut Samples,
     ) -> Result<(), ReadError> {
         if self.is_stored_in_order() {
-            return self.dataset.read_box(start, count, into);
+            return self.dataset.read_box(stored, into);
         }
-        let mut stored = Samples::default();
-        stored.reset(self.shape.voxel, into.len());
-        self.dataset.read_box(start, count, &mut stored)?;
-        let from = self.lattice(count, &vec![0; count.len()]);
+        let mut unordered = Samples::default();
+        unordered.reset(self.shape.voxel, into.len());
+        self.dataset.read_box(stored, &mut unordered)?;
+        let from = self.lattice(&stored.count, &vec![0; stored.count.len()]);
         let target = Lattice::dense(region.size, Xyz::all(0));
-        if copy_box(&stored, from, into, target, region.size) {
+        if copy_box(&unordered, from, into, target, region.size) {
             Ok(())
         } else {
             Err(self.dataset.damaged("its voxels came out as another type"))
@@ -301,11 +315,11 @@ impl Volume for Hdf5Volume {
 
     fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
         into.reset(self.shape.voxel, region.voxels() as usize);
-        let (start, count) = self.stored_box(time, region);
+        let stored = self.stored_box(time, region);
         if self.chunks.serves(&self.dataset) {
-            self.read_chunked(&start, &count, region, into)
+            self.read_chunked(&stored, region, into)
         } else {
-            self.read_through_library(&start, &count, region, into)
+            self.read_through_library(&stored, region, into)
         }
     }
 }
@@ -339,17 +353,4 @@ fn volume_shape(dataset: &StoredDataset, roles: &[Role], view: &View) -> VolumeS
     let stored = dataset.stored.voxel;
     let voxel = if view.unsigned && stored == VoxelType::I16 { VoxelType::U16 } else { stored };
     VolumeShape { voxel, size, times, grain }
-}
-
-/// The part of a box that a chunk holds: (start, count), both in stored order.
-fn overlap(start: &[u64], count: &[u64], origin: &[u64], dims: &[u64]) -> (Vec<u64>, Vec<u64>) {
-    let mut low = Vec::with_capacity(start.len());
-    let mut size = Vec::with_capacity(start.len());
-    for i in 0..start.len() {
-        let first = start[i].max(origin[i]);
-        let end = (start[i] + count[i]).min(origin[i] + dims[i]);
-        low.push(first);
-        size.push(end.saturating_sub(first));
-    }
-    (low, size)
 }

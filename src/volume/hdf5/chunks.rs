@@ -6,18 +6,20 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::dataset::{Storage, StoredDataset};
+use super::dataset::{Part, Storage, StoredBox, StoredDataset, linear};
 use super::filters;
 use crate::cache::{Cache, Lookup};
 use crate::metrics::Metrics;
 use crate::volume::{ReadError, Samples, VoxelType};
 
-/// A decoded chunk, dense in stored order.
+/// A decoded chunk, or a part of one, dense in stored order.
 #[derive(Debug)]
 pub(super) struct Chunk {
     /// Its extents; fewer than the dataset's chunks have where it was cut at the edge.
     pub dims: Vec<u64>,
-    /// All its voxels, or the one that all of them equal.
+    /// The first voxel that is held, by its index in the chunk: 0 unless only a part was read.
+    pub first: usize,
+    /// The voxels from there on, or the one that all of them equal.
     pub samples: Samples,
     /// Whether `samples` is that one.
     pub constant: bool,
@@ -79,12 +81,20 @@ impl ChunkStore {
     }
 
     /// The chunk at these coordinates of the chunk grid, from the cache or decoded now.
+    ///
+    /// Of a chunk without filters only the part that the box wants is read, and not kept: the system keeps it.
     pub(super) fn get(
         &self,
         dataset: &StoredDataset,
         coordinates: &[u64],
+        wanted: &StoredBox,
         voxel: VoxelType,
     ) -> Result<Arc<Chunk>, ReadError> {
+        if dataset.is_unfiltered()
+            && let Some(part) = dataset.read_part(coordinates, wanted, voxel)?
+        {
+            return Ok(Arc::new(part));
+        }
         let number = dataset.chunk_number(coordinates);
         match self.cache.lookup(&(dataset.id, number)) {
             Lookup::Ready(chunk) => {
@@ -144,17 +154,29 @@ impl StoredDataset {
         coordinates.iter().zip(self.chunk_shape()).map(|(at, chunk)| at * chunk).collect()
     }
 
-    /// The grid coordinates of all chunks that a box (not empty) touches.
-    pub(super) fn chunks_of(&self, start: &[u64], count: &[u64]) -> Vec<Vec<u64>> {
-        let mut all = vec![Vec::with_capacity(start.len())];
-        for ((first, n), chunk) in start.iter().zip(count).zip(self.chunk_shape()) {
-            let range = first / chunk..=(first + n - 1) / chunk;
+    /// The grid coordinates of all chunks that a box touches.
+    pub(super) fn chunks_of(&self, stored: &StoredBox) -> Vec<Vec<u64>> {
+        let mut all = vec![Vec::with_capacity(self.shape.len())];
+        for ((first, last), chunk) in stored.start.iter().zip(stored.last()).zip(self.chunk_shape()) {
+            let range = first / chunk..=last / chunk;
             all = all
                 .iter()
                 .flat_map(|head| range.clone().map(move |at| [head.as_slice(), &[at]].concat()))
                 .collect();
         }
         all
+    }
+
+    /// The part of a box that lies in the chunk at these coordinates.
+    pub(super) fn part_of(&self, coordinates: &[u64], stored: &StoredBox) -> Part {
+        let origin = self.chunk_origin(coordinates);
+        let ends = origin.iter().zip(self.chunk_shape()).map(|(origin, extent)| origin + extent);
+        let start: Vec<u64> =
+            stored.start.iter().zip(&origin).map(|(box_start, origin)| *box_start.max(origin)).collect();
+        let last = stored.last().zip(ends).map(|(last, end)| (last + 1).min(end));
+        let count = last.zip(&start).map(|(end, start)| end.saturating_sub(*start)).collect();
+        let within = start.iter().zip(&origin).map(|(start, origin)| start - origin).collect();
+        Part { start, within, count }
     }
 
     /// Whether chunks are decoded here, outside the library's lock.
@@ -192,6 +214,29 @@ impl StoredDataset {
         self.decode_through_library(coordinates, voxel)
     }
 
+    /// Whether the bytes of a chunk are its voxels.
+    fn is_unfiltered(&self) -> bool {
+        self.filters.is_empty() && self.stored.plain
+    }
+
+    /// Reads the voxels of an unfiltered chunk from the first wanted to the last; `None` where it was never written.
+    fn read_part(
+        &self,
+        coordinates: &[u64],
+        wanted: &StoredBox,
+        voxel: VoxelType,
+    ) -> Result<Option<Chunk>, ReadError> {
+        let Some(entry) = self.index.entry(self, self.chunk_number(coordinates))? else { return Ok(None) };
+        let (part, shape, width) =
+            (self.part_of(coordinates, wanted), self.chunk_shape(), self.stored_bytes());
+        let first = linear(shape, part.within.iter().copied()) as usize;
+        let last = linear(shape, part.within.iter().zip(&part.count).map(|(at, n)| at + n - 1)) as usize;
+        let address = entry.address.saturating_add((first * width) as u64);
+        let bytes = self.file.read_at(address, (last + 1 - first) * width, &self.place())?;
+        let samples = Samples::from_stored(voxel, bytes, self.stored.big_endian);
+        Ok(Some(Chunk { dims: shape.to_vec(), first, samples, constant: false }))
+    }
+
     fn decode_directly(
         &self,
         coordinates: &[u64],
@@ -204,28 +249,28 @@ impl StoredDataset {
         let bytes = filters::decode(raw, pipeline, entry.mask, size)
             .map_err(|e| self.damaged(&format!("chunk {coordinates:?}: {e}")))?;
         let samples = Samples::from_stored(voxel, bytes, self.stored.big_endian);
-        Ok(Chunk { dims: self.chunk_shape().to_vec(), samples, constant: false })
+        Ok(Chunk { dims: self.chunk_shape().to_vec(), first: 0, samples, constant: false })
     }
 
     fn decode_through_library(&self, coordinates: &[u64], voxel: VoxelType) -> Result<Chunk, ReadError> {
         let start = self.chunk_origin(coordinates);
         let room = self.shape.iter().zip(&start).map(|(extent, at)| extent - at);
         let dims: Vec<u64> = room.zip(self.chunk_shape()).map(|(room, chunk)| room.min(*chunk)).collect();
-        let samples = self.read_dense(&start, &dims, voxel)?;
-        Ok(Chunk { dims, samples, constant: false })
+        let samples = self.read_dense(start, dims.clone(), voxel)?;
+        Ok(Chunk { dims, first: 0, samples, constant: false })
     }
 
     /// A chunk that was never written: the library knows the value that stands for it.
     fn missing_chunk(&self, coordinates: &[u64], voxel: VoxelType) -> Result<Chunk, ReadError> {
         let one = vec![1; self.shape.len()];
-        let samples = self.read_dense(&self.chunk_origin(coordinates), &one, voxel)?;
-        Ok(Chunk { dims: self.chunk_shape().to_vec(), samples, constant: true })
+        let samples = self.read_dense(self.chunk_origin(coordinates), one, voxel)?;
+        Ok(Chunk { dims: self.chunk_shape().to_vec(), first: 0, samples, constant: true })
     }
 
-    fn read_dense(&self, start: &[u64], dims: &[u64], voxel: VoxelType) -> Result<Samples, ReadError> {
+    fn read_dense(&self, start: Vec<u64>, count: Vec<u64>, voxel: VoxelType) -> Result<Samples, ReadError> {
         let mut samples = Samples::default();
-        samples.reset(voxel, dims.iter().product::<u64>() as usize);
-        self.read_box(start, dims, &mut samples)?;
+        samples.reset(voxel, count.iter().product::<u64>() as usize);
+        self.read_box(&StoredBox { start, count }, &mut samples)?;
         Ok(samples)
     }
 

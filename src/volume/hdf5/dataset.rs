@@ -52,6 +52,38 @@ pub struct StorageDescription {
     pub decoded_in_parallel: bool,
 }
 
+/// A box of a dataset that is not empty: one number for each stored axis, slowest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct StoredBox {
+    /// The first voxel.
+    pub start: Vec<u64>,
+    /// The number of voxels.
+    pub count: Vec<u64>,
+}
+
+/// The part of a box that lies in one chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Its first voxel in the dataset.
+    pub start: Vec<u64>,
+    /// Its first voxel in the chunk.
+    pub within: Vec<u64>,
+    /// The number of voxels.
+    pub count: Vec<u64>,
+}
+
+impl StoredBox {
+    /// The last voxel.
+    pub fn last(&self) -> impl Iterator<Item = u64> {
+        self.start.iter().zip(&self.count).map(|(start, count)| start + count.saturating_sub(1))
+    }
+}
+
+/// The index of a position in a dense array of that shape; saturates.
+pub(super) fn linear(shape: &[u64], position: impl Iterator<Item = u64>) -> u64 {
+    shape.iter().zip(position).fold(0, |index, (extent, at)| index.saturating_mul(*extent).saturating_add(at))
+}
+
 /// An opened dataset of 2 to 5 axes whose elements are numbers.
 #[derive(Debug)]
 pub struct StoredDataset {
@@ -148,10 +180,10 @@ impl StoredDataset {
     }
 
     /// Reads a box densely in stored order; the samples must have been made ready for it.
-    pub(super) fn read_box(&self, start: &[u64], count: &[u64], into: &mut Samples) -> Result<(), ReadError> {
+    pub(super) fn read_box(&self, stored: &StoredBox, into: &mut Samples) -> Result<(), ReadError> {
         self.ensure_filters()?;
-        self.ensure_in_file(start, count)?;
-        library::read_box(&self.handle, self.stored.voxel, start, count, into.bytes_mut())
+        self.ensure_in_file(stored)?;
+        library::read_box(&self.handle, self.stored.voxel, &stored.start, &stored.count, into.bytes_mut())
             .map_err(|e| self.damaged(&format!("the library cannot read it: {e}")))
     }
 
@@ -186,11 +218,9 @@ impl StoredDataset {
     }
 
     /// Contiguous data must reach as far into the file as the last voxel wanted.
-    fn ensure_in_file(&self, start: &[u64], count: &[u64]) -> Result<(), ReadError> {
+    fn ensure_in_file(&self, stored: &StoredBox) -> Result<(), ReadError> {
         let Storage::Contiguous { address: Some(address) } = self.storage else { return Ok(()) };
-        let last = self.shape.iter().zip(start.iter().zip(count)).fold(0u64, |index, (extent, (at, n))| {
-            index.saturating_mul(*extent).saturating_add(at + n.saturating_sub(1))
-        });
+        let last = linear(&self.shape, stored.last());
         let element = self.handle.dtype().map_or(1, |dtype| dtype.size()) as u64;
         let end = last.saturating_add(1).saturating_mul(element).saturating_add(address);
         self.file.ensure_reaches(end, &self.place())
