@@ -86,8 +86,8 @@ fn shade(
 ) -> Result<(), ReadError> {
     let Some(patch) = &layer.source.patch else { return Ok(()) };
     slice::means(&layer.source, patch, &mut scratch.block, &mut scratch.field)?;
-    window::apply(&scratch.field, &layer.window, &mut scratch.shades);
-    paint(&scratch.shades, patch, &mut scratch.pixels);
+    let shades = window::apply(&scratch.field, &layer.window, &mut scratch.shades);
+    paint(shades, patch, &mut scratch.pixels);
     Ok(())
 }
 

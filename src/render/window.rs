@@ -6,10 +6,17 @@ use crate::volume::{Samples, Voxel, with_samples};
 /// Limits within which integer windows are exact in floating point; see [`whole_exact`].
 const EXACT: i128 = 1 << 40;
 
-/// Fills `shades` with the windowed values of `field`, in the same order.
-pub(super) fn apply(field: &Samples, window: &Window, shades: &mut Vec<u8>) {
+/// The windowed values of `field`, in the same order: its own bytes where they are shown as stored, else `shades`,
+/// which is filled with them.
+pub(super) fn apply<'a>(field: &'a Samples, window: &Window, shades: &'a mut Vec<u8>) -> &'a [u8] {
+    if *window == Window::AsStored
+        && let Some(bytes) = u8::slice(field)
+    {
+        return bytes;
+    }
     shades.clear();
     with_samples!(field, voxels => paint(voxels, window, shades));
+    shades
 }
 
 fn paint<T: Voxel>(voxels: &[T], window: &Window, shades: &mut Vec<u8>) {
