@@ -26,7 +26,7 @@ fn typed(text: &str) -> Typed {
 
 impl Typed {
     fn set(mut self, flags: &[&str]) -> Self {
-        self.layers.set.extend(flags.iter().map(|flag| flag.to_string()));
+        self.layers.set.extend(flags.iter().map(ToString::to_string));
         self
     }
 

@@ -51,8 +51,7 @@ impl Attributes {
     }
 
     fn attribute(&self, name: &str) -> Option<Attribute> {
-        let known = self.0.attr_names().ok()?.iter().any(|attribute| attribute == name);
-        let attribute = known.then(|| self.0.attr(name).ok()).flatten()?;
+        let attribute = self.0.attr(name).ok()?;
         (attribute.size() <= MOST_VALUES).then_some(attribute)
     }
 }

@@ -7,6 +7,7 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 
+use hdf5::plist::dataset_create::Layout;
 use hdf5::{Dataset, Datatype, File, Group, Result, from_id, globals, sync::sync};
 use hdf5_sys::h5::{H5free_memory, hbool_t, hsize_t};
 use hdf5_sys::h5d::{H5Dget_create_plist, H5Dget_type, H5Dopen2, H5Dread};
@@ -137,16 +138,30 @@ fn external(value: &[u8]) -> Result<Link> {
     Ok(Link::External { file: text(file), path: text(path) })
 }
 
-/// Opens a dataset that `name` leads to by a hard link. Raw files it names are looked for beside its file;
-/// the library keeps no decoded chunks, because we do.
+/// Opens a dataset that `name` leads to by a hard link. Raw files it names, or those that its parts name, are looked
+/// for beside the file that names them; the library keeps no decoded chunks, because we do.
 pub(super) fn open_dataset(group: &Group, name: &str) -> Result<Dataset> {
+    // The prefix is given only where it matters: the library refuses to have a dataset open with it and without, and
+    // opens datasets without it on its own. What cannot be opened without it may be open with it already.
+    if let Ok(dataset) = open_with_prefix(group, name, None)
+        && dataset.layout() != Layout::Virtual
+        && raw_files(&dataset)?.is_empty()
+    {
+        return Ok(dataset);
+    }
+    open_with_prefix(group, name, Some(c"${ORIGIN}"))
+}
+
+fn open_with_prefix(group: &Group, name: &str, prefix: Option<&CStr>) -> Result<Dataset> {
     let name = c_name(name)?;
     sync(|| {
-        // SAFETY: plain calls on open identifiers.
+        // SAFETY: plain calls on open identifiers, with zero-terminated names.
         unsafe {
             let access = Id::new(p::H5Pcreate(*globals::H5P_DATASET_ACCESS))?;
             hdf5::h5check(p::H5Pset_chunk_cache(access.0, 1, 0, 0.0))?;
-            hdf5::h5check(p::H5Pset_efile_prefix(access.0, c"${ORIGIN}".as_ptr()))?;
+            if let Some(prefix) = prefix {
+                hdf5::h5check(p::H5Pset_efile_prefix(access.0, prefix.as_ptr()))?;
+            }
             from_id(hdf5::h5check(H5Dopen2(group.id(), name.as_ptr(), access.0))?)
         }
     })
