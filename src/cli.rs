@@ -17,6 +17,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::catalog::{Catalog, Opened};
 use crate::config::{self, Fault, Layers, Settings};
 use crate::metrics::Metrics;
+use crate::volume::hdf5::look_beside_files;
 
 /// What went wrong at the outermost layer, by whose fault it was.
 #[derive(Debug)]
@@ -90,6 +91,7 @@ impl Sources {
 
 /// Runs what the process was called with.
 pub fn run() -> ExitCode {
+    look_beside_files();
     start_log();
     let outcome = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(arguments),

@@ -55,6 +55,8 @@ pub fn start(
     let server = HttpServer::new(move || App::new().app_data(site.clone()).default_service(web::to(answer)))
         .workers(settings.workers.get())
         .shutdown_timeout(settings.shutdown_timeout.as_secs().max(1))
+        // A client that has closed its side is taken to have gone: what only it waited for need not be drawn.
+        .h1_allow_half_closed(false)
         // Signals are the command line's: Ctrl-C must drain as SIGTERM does.
         .disable_signals()
         .bind(bind)?;

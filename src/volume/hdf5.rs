@@ -23,7 +23,7 @@ pub use attributes::Attributes;
 pub use chunks::ChunkStore;
 pub use dataset::{Storage, StorageDescription, StoredDataset};
 pub use file::{FileIdentity, Files, StoredFile};
-pub use library::FilterSpec;
+pub use library::{FilterSpec, look_beside_files};
 pub use links::LinkPolicy;
 
 use rayon::prelude::*;

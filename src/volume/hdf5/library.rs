@@ -7,7 +7,6 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 
-use hdf5::plist::dataset_create::Layout;
 use hdf5::{Dataset, Datatype, File, Group, Result, from_id, globals, sync::sync};
 use hdf5_sys::h5::{H5free_memory, hbool_t, hsize_t};
 use hdf5_sys::h5d::{H5Dget_create_plist, H5Dget_type, H5Dopen2, H5Dread};
@@ -138,30 +137,29 @@ fn external(value: &[u8]) -> Result<Link> {
     Ok(Link::External { file: text(file), path: text(path) })
 }
 
-/// Opens a dataset that `name` leads to by a hard link. Raw files it names, or those that its parts name, are looked
-/// for beside the file that names them; the library keeps no decoded chunks, because we do.
-pub(super) fn open_dataset(group: &Group, name: &str) -> Result<Dataset> {
-    // The prefix is given only where it matters: the library refuses to have a dataset open with it and without, and
-    // opens datasets without it on its own. What cannot be opened without it may be open with it already.
-    if let Ok(dataset) = open_with_prefix(group, name, None)
-        && dataset.layout() != Layout::Virtual
-        && raw_files(&dataset)?.is_empty()
-    {
-        return Ok(dataset);
+/// Has the library look for raw files beside the file that names them, whichever way it comes to open them, and for
+/// the parts of virtual datasets nowhere that only the environment names.
+///
+/// The library reads these variables once, when it starts. The property of a dataset that says the same is not handed
+/// on to what virtual datasets open: raw files of theirs would be looked for in the working directory.
+///
+/// To be called first of all, while the process has one thread.
+pub fn look_beside_files() {
+    // SAFETY: the environment is changed before any other thread could read it, as the documentation asks.
+    unsafe {
+        std::env::set_var("HDF5_EXTFILE_PREFIX", "${ORIGIN}");
+        std::env::remove_var("HDF5_VDS_PREFIX");
     }
-    open_with_prefix(group, name, Some(c"${ORIGIN}"))
 }
 
-fn open_with_prefix(group: &Group, name: &str, prefix: Option<&CStr>) -> Result<Dataset> {
+/// Opens a dataset that `name` leads to by a hard link. The library keeps no decoded chunks of it, because we do.
+pub(super) fn open_dataset(group: &Group, name: &str) -> Result<Dataset> {
     let name = c_name(name)?;
     sync(|| {
         // SAFETY: plain calls on open identifiers, with zero-terminated names.
         unsafe {
             let access = Id::new(p::H5Pcreate(*globals::H5P_DATASET_ACCESS))?;
             hdf5::h5check(p::H5Pset_chunk_cache(access.0, 1, 0, 0.0))?;
-            if let Some(prefix) = prefix {
-                hdf5::h5check(p::H5Pset_efile_prefix(access.0, prefix.as_ptr()))?;
-            }
             from_id(hdf5::h5check(H5Dopen2(group.id(), name.as_ptr(), access.0))?)
         }
     })

@@ -1,0 +1,95 @@
+//! Volumes made for a story: such that it is known which bytes of the file hold which plane, and ones slow to show.
+
+use std::fs::{self, OpenOptions};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use ndarray::Array3;
+
+use super::picture::Picture;
+
+/// The edge of the planes of [`planes`].
+pub const EDGE: usize = 40;
+
+/// How planes are stored, and by whom they are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// In one piece.
+    Flat,
+    /// A chunk for each, deflated: decoded by voltile.
+    Gzip,
+    /// A chunk for each, packed and with a checksum: decoded by the HDF5 library.
+    Packed,
+}
+
+/// A voxel of [`planes`]: noise, so that nothing compresses well and no two planes are alike.
+fn voxel(seed: usize, z: usize, y: usize, x: usize) -> u8 {
+    let mixed = (((seed * 64 + z) * EDGE + y) * EDGE + x).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> 40) as u8
+}
+
+/// What the xy tile of a plane shows.
+pub fn plane(seed: usize, z: usize) -> Picture {
+    Picture::of_plane(EDGE, EDGE, |y, x| voxel(seed, z, y, x))
+}
+
+/// Writes `/raw` of so many planes; says which bytes of the file hold each.
+pub fn planes(path: &Path, count: usize, seed: usize, stored: Stored) -> Vec<Range<u64>> {
+    let file = hdf5::File::create(path).unwrap();
+    let data = Array3::from_shape_fn((count, EDGE, EDGE), |(z, y, x)| voxel(seed, z, y, x));
+    let builder = file.new_dataset_builder().with_data(&data);
+    let chunk = (1, EDGE, EDGE);
+    let raw = match stored {
+        Stored::Flat => builder.create("raw"),
+        Stored::Gzip => builder.chunk(chunk).deflate(6).create("raw"),
+        Stored::Packed => builder.chunk(chunk).nbit().fletcher32().create("raw"),
+    };
+    let raw = raw.unwrap();
+    file.flush().unwrap();
+    let size = (EDGE * EDGE) as u64;
+    match raw.offset() {
+        Some(first) => (0..count as u64).map(|z| first + z * size..first + (z + 1) * size).collect(),
+        None => (0..count)
+            .map(|z| raw.chunk_info(z).unwrap())
+            .map(|info| info.addr..info.addr + info.size)
+            .collect(),
+    }
+}
+
+/// Inverts some bytes of a file in place, or puts them right if they were.
+pub fn invert(path: &Path, bytes: &Range<u64>) {
+    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut held = vec![0; (bytes.end - bytes.start) as usize];
+    file.read_exact_at(&mut held, bytes.start).unwrap();
+    held.iter_mut().for_each(|byte| *byte = !*byte);
+    file.write_all_at(&held, bytes.start).unwrap();
+}
+
+/// Cuts a file off.
+pub fn truncate(path: &Path, length: u64) {
+    OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
+    assert_eq!(fs::metadata(path).unwrap().len(), length);
+}
+
+/// A level whose first tile reads a whole plane of [`slow`], which takes a second or so.
+pub const SLOW_LEVEL: usize = 6;
+/// A level whose first tile reads a whole plane of [`endless`], which takes far longer.
+pub const ENDLESS_LEVEL: usize = 9;
+
+/// Writes `/raw` of so many planes, each of which takes long to show at [`SLOW_LEVEL`] and no time at level 0.
+pub fn slow(path: &Path, count: usize) {
+    unwritten(path, (count, 1 << 14, 1 << 15));
+}
+
+/// Writes `/raw` of one plane that nobody has the patience to see at [`ENDLESS_LEVEL`].
+pub fn endless(path: &Path) {
+    unwritten(path, (1, 1 << 18, 1 << 15));
+}
+
+/// Nothing is stored but the value that stands for all voxels, so the file is small.
+fn unwritten(path: &Path, shape: (usize, usize, usize)) {
+    let file = hdf5::File::create(path).unwrap();
+    let builder = file.new_dataset_builder().empty::<f64>().shape(shape);
+    builder.chunk((1, 256, 256)).fill_value(100.0).create("raw").unwrap();
+}

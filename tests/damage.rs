@@ -1,0 +1,163 @@
+//! Stories of files that change under a server: cut off, spoilt, mended, replaced, removed.
+//!
+//! A tile that touches what is missing or spoilt is an error for as long as it is so, and no longer. All others are right,
+//! before and afterwards. The volumes are made so that it is known which bytes hold which plane.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a story that cannot go on has failed"
+)]
+
+mod common;
+
+use std::fs;
+
+use common::volumes::{self, Stored};
+use common::wire::Answer;
+use common::{Place, Server};
+
+/// How many planes the volumes have.
+const PLANES: usize = 8;
+
+fn xy(server: &Server, z: usize) -> Answer {
+    server.tile(&format!("planes/raw/xy/{z}/0_0_0.png"))
+}
+
+/// Every plane is right, or an error that tells no secrets where it must be one.
+fn assert_planes(server: &Server, place: &Place, is_lost: impl Fn(usize) -> bool, story: &str) {
+    for z in 0..PLANES {
+        let answer = xy(server, z);
+        if is_lost(z) {
+            assert_eq!(answer.status, 500, "{story}: plane {z}");
+            let (detail, directory) = (answer.problem(), place.path(""));
+            assert!(!detail.contains(directory.to_str().unwrap()) && !detail.contains("planes"), "{detail}");
+            assert_eq!(answer.header("etag"), None);
+        } else {
+            assert_eq!(answer.picture(), volumes::plane(1, z), "{story}: plane {z}");
+        }
+    }
+}
+
+#[test]
+fn a_file_cut_off_while_it_is_served_loses_what_is_missing_until_it_is_back() {
+    for stored in [Stored::Flat, Stored::Gzip, Stored::Packed] {
+        let (place, story) = (Place::new(), format!("{stored:?}"));
+        let path = place.path("planes.h5");
+        let bytes = volumes::planes(&path, PLANES, 1, stored);
+        let server = place.serve(["planes.h5"]);
+        assert_eq!(xy(&server, 0).status, 200);
+        let whole = fs::read(&path).unwrap();
+        let length = (bytes[4].start + bytes[4].end) / 2;
+        volumes::truncate(&path, length);
+        // What was drawn before is still at hand; what is stored before the cut can still be read.
+        let is_lost = |z: usize| z > 0 && bytes[z].end > length;
+        assert!((1..PLANES).any(is_lost) && !(1..PLANES).all(is_lost));
+        for _ in 0..2 {
+            assert_planes(&server, &place, is_lost, &story);
+        }
+        for across in ["xz", "yz"] {
+            assert_eq!(server.tile(&format!("planes/raw/{across}/3/0_0_0.png")).status, 500, "{story}");
+        }
+        assert_eq!(server.tile("planes/raw/xy/4/0_0_2.png").status, 500, "{story}: a made level");
+        assert!(server.log().contains(path.to_str().unwrap()), "the log names the file");
+        fs::write(&path, &whole).unwrap();
+        assert_planes(&server, &place, |_| false, &story);
+        assert_eq!(server.tile("planes/raw/xz/3/0_0_0.png").status, 200, "{story}");
+    }
+}
+
+#[test]
+fn a_file_cut_off_before_anything_was_read_is_no_worse() {
+    let place = Place::new();
+    let path = place.path("planes.h5");
+    let bytes = volumes::planes(&path, PLANES, 1, Stored::Flat);
+    let server = place.serve(["planes.h5"]);
+    let length = bytes[2].end;
+    volumes::truncate(&path, length);
+    assert_planes(&server, &place, |z| z > 2, "flat");
+}
+
+#[test]
+fn a_spoilt_chunk_is_an_error_until_it_is_mended() {
+    for stored in [Stored::Gzip, Stored::Packed] {
+        let (place, story) = (Place::new(), format!("{stored:?}"));
+        let path = place.path("planes.h5");
+        let bytes = volumes::planes(&path, PLANES, 1, stored);
+        let server = place.serve(["planes.h5"]);
+        let middle = (bytes[3].start + bytes[3].end) / 2;
+        volumes::invert(&path, &(middle..middle + 8));
+        for _ in 0..2 {
+            assert_planes(&server, &place, |z| z == 3, &story);
+        }
+        assert_eq!(server.count("voltile_render_errors_total"), 2, "{story}: errors are not kept");
+        volumes::invert(&path, &(middle..middle + 8));
+        assert_planes(&server, &place, |_| false, &story);
+    }
+}
+
+#[test]
+fn many_clients_of_a_spoilt_chunk_all_hear_of_it() {
+    let place = Place::new();
+    let path = place.path("planes.h5");
+    let bytes = volumes::planes(&path, PLANES, 1, Stored::Gzip);
+    volumes::invert(&path, &bytes[3]);
+    let server = place.serve(["planes.h5"]);
+    let mut clients: Vec<_> = (0..60).map(|_| server.connect()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send("GET", &format!("{}/planes/raw/xy/{}/0_0_0.png", common::MOUNT, 2 + number % 2), &[]);
+    }
+    for (number, mut client) in clients.into_iter().enumerate() {
+        let answer = client.receive("GET").unwrap();
+        assert_eq!(answer.status, if number % 2 == 0 { 200 } else { 500 });
+    }
+    assert_planes(&server, &place, |z| z == 3, "afterwards");
+}
+
+#[test]
+fn a_replaced_file_is_shown_as_it_was_until_the_server_starts_anew() {
+    let place = Place::new();
+    let path = place.path("planes.h5");
+    volumes::planes(&path, PLANES, 1, Stored::Gzip);
+    let server = place.serve(["planes.h5"]);
+    let old = xy(&server, 0);
+    volumes::planes(&place.path("new.h5"), PLANES, 2, Stored::Gzip);
+    fs::rename(place.path("new.h5"), &path).unwrap();
+    assert_planes(&server, &place, |_| false, "never half of one and half of the other");
+    let anew = place.serve(["planes.h5"]);
+    let new = xy(&anew, 0);
+    assert_eq!(new.picture(), volumes::plane(2, 0));
+    assert_ne!(new.header("etag"), old.header("etag"));
+    let asked = anew.ask(
+        "GET",
+        &format!("{}/planes/raw/xy/0/0_0_0.png", common::MOUNT),
+        &[("If-None-Match", old.etag())],
+    );
+    assert_eq!(asked.status, 200, "what a client kept of the old file is not taken for the new one");
+}
+
+#[test]
+fn a_removed_file_is_served_to_the_end() {
+    let place = Place::new();
+    volumes::planes(&place.path("planes.h5"), PLANES, 1, Stored::Packed);
+    let server = place.serve(["planes.h5"]);
+    fs::remove_file(place.path("planes.h5")).unwrap();
+    assert_planes(&server, &place, |_| false, "removed");
+}
+
+#[test]
+fn a_file_overwritten_with_rubbish_is_errors_and_no_more() {
+    let place = Place::new();
+    let path = place.path("planes.h5");
+    volumes::planes(&path, PLANES, 1, Stored::Gzip);
+    let server = place.serve(["planes.h5"]);
+    let shown = xy(&server, 0);
+    let length = fs::metadata(&path).unwrap().len();
+    volumes::invert(&path, &(0..length));
+    for z in 1..PLANES {
+        assert_eq!(xy(&server, z).status, 500);
+    }
+    assert!(xy(&server, 0).body == shown.body, "what was drawn before is still at hand");
+    assert_eq!(server.get("/").status, 200);
+}
