@@ -45,9 +45,9 @@ pub enum ChannelChoice {
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum Malformed {
     #[error(
-        "a tile path is /SERVICE/tilecache/TOKEN/CHANNEL/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png, or begins with mcfc or viking after tilecache; this one has {segments} segments after it"
+        "a tile path is /SERVICE/tilecache/TOKEN/CHANNEL/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png, or begins with mcfc or viking after tilecache; this path has too few segments or too many"
     )]
-    Shape { segments: usize },
+    Shape,
     #[error("{segment:?} is not UTF-8 once percent-decoded")]
     Encoding { segment: String },
     #[error("{plane:?} is not a plane: xy, xz or yz are expected")]
@@ -116,7 +116,7 @@ fn planar(
     let (token, choice, plane, time, slice, file) = match *segments {
         [token, choice, plane, slice, file] => (token, choice, plane, None, slice, file),
         [token, choice, plane, time, slice, file] => (token, choice, plane, Some(time), slice, file),
-        _ => return Err(Malformed::Shape { segments: segments.len() }),
+        _ => return Err(Malformed::Shape),
     };
     let [row, column, level] = file_numbers(file, ["", "", ""], "ROW_COLUMN_LEVEL.png")?;
     let address = TileAddress {
@@ -133,7 +133,7 @@ fn planar(
 /// `TOKEN/volume/CHANNEL/LEVEL/XCOLUMN_YROW_ZSLICE.png`: the xy plane at the first time point.
 fn viking(segments: &[&str]) -> Result<TileRequest, Malformed> {
     let [token, volume, channel, level, file] = *segments else {
-        return Err(Malformed::Shape { segments: segments.len() });
+        return Err(Malformed::Shape);
     };
     if volume != "volume" {
         return Err(Malformed::Volume { found: volume.to_owned() });

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use pool::{Busy, RenderPool};
+pub use pool::{Busy, Place, RenderPool};
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
 use crate::catalog::{Catalog, Channel, NotFound, Resolved};
@@ -182,7 +182,7 @@ impl TileService {
     /// Hands a render to the pool; refused where too much is waiting, and then the key is free again.
     fn launch(&self, key: TileKey, plan: Plan, flight: Flight<TileKey, Tile, TileError>) -> Result<(), Busy> {
         let metrics = self.metrics.clone();
-        let job = move || {
+        let job = move |place: Place| {
             let Some(flight) = flight.still_wanted() else {
                 metrics.abandoned.inc();
                 return;
@@ -194,6 +194,7 @@ impl TileService {
                 tracing::error!(%key, "a tile could not be rendered: {error}");
             }
             let tile = rendered.map(|png| Tile { png: png.into(), key });
+            drop(place);
             flight.land(tile.map(|tile| (tile.clone(), tile.weight())).map_err(TileError::from));
         };
         self.pool.submit(job).inspect_err(|_| {
@@ -210,8 +211,9 @@ impl TileService {
     async fn survey(&self, channel: &Arc<Channel>) -> Result<Window, TileError> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let channel = Arc::clone(channel);
-        self.pool.submit(move || {
+        self.pool.submit(move |place| {
             let window = channel.survey();
+            drop(place);
             match &window {
                 Ok(window) => tracing::info!(channel = %channel.name, "the window was measured: {window}"),
                 Err(error) => {

@@ -45,7 +45,7 @@ fn a_404_says_what_is_wrong_and_what_there_is() {
         ("wide/raw/xy/-1/0_0_0.png", &["slice", "-1"]),
         ("wide/raw/xy/0/0_0.png", &["0_0.png", "ROW_COLUMN_LEVEL.png"]),
         ("wide/raw/xy/0/0_0_0.jpg", &["0_0_0.jpg", ".png"]),
-        ("wide/raw/xy/0", &["4 segments", "ROW_COLUMN_LEVEL.png"]),
+        ("wide/raw/xy/0", &["too few segments", "ROW_COLUMN_LEVEL.png"]),
         ("wide/raw/xy/1/0/0_0_0.png", &["time", "raw"]),
         ("series/first/xy/3/0/0_0_0.png", &["3 time points", "no 3"]),
         ("wide/raw/xy/99/0_0_0.png", &["outside", "wide"]),

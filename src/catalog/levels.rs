@@ -33,7 +33,7 @@ impl Levels {
                 Some(number) if !stored.iter().any(|other| other.level() == number) => {
                     stored.push(open.into_stored(number, factor.z.max(1), level));
                 }
-                _ => unused.push(not_used(found, level, factor)),
+                _ => unused.push(not_used(file, found, level, factor)),
             }
         }
         stored.sort_by_key(StoredLevel::level);
@@ -45,12 +45,13 @@ impl Levels {
     }
 }
 
-fn not_used(found: &FoundChannel, level: &FoundLevel, factor: Xyz<u64>) -> String {
+fn not_used(file: &OpenFile, found: &FoundChannel, level: &FoundLevel, factor: Xyz<u64>) -> String {
     format!(
-        "the stored level {} of the channel {} is not used: it is reduced by {factor} (x × y × z), and only one level \
-         for each power of two, alike in x and y, can be",
+        "the stored level {} of the channel {} of {} is not used: it is reduced by {factor} (x × y × z), and only one \
+         level for each power of two, alike in x and y, can be",
         level.paths.first().unwrap_or_default(),
-        found.name
+        found.name,
+        file.path().display()
     )
 }
 

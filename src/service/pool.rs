@@ -39,20 +39,19 @@ impl RenderPool {
         Ok(Self { pool, under_way: Arc::default(), threads: threads.get(), queue })
     }
 
-    /// Has a job run; refused where the queue is full.
-    pub fn submit(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
+    /// Has a job run; refused where the queue is full. The job is given its place, to give back before it tells
+    /// anybody that it is done: who asks again at once must find it free.
+    pub fn submit(&self, job: impl FnOnce(Place) + Send + 'static) -> Result<(), Busy> {
         let place =
             Place::take(&self.under_way, self.threads + self.queue).ok_or(Busy { waiting: self.queue })?;
-        self.pool.spawn(move || {
-            let _place = place;
-            job();
-        });
+        self.pool.spawn(move || job(place));
         Ok(())
     }
 }
 
 /// A job's place among those waiting or running; given back however the job ends.
-struct Place(Arc<AtomicUsize>);
+#[derive(Debug)]
+pub struct Place(Arc<AtomicUsize>);
 
 impl Place {
     fn take(under_way: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
@@ -78,16 +77,16 @@ mod tests {
         let pool = RenderPool::new(NonZeroUsize::MIN, 1).unwrap();
         let (release, blocked) = mpsc::channel::<()>();
         let (done, finished) = mpsc::channel();
-        pool.submit(move || blocked.recv().unwrap()).unwrap();
+        pool.submit(move |_place| blocked.recv().unwrap()).unwrap();
         let done_too = done.clone();
-        pool.submit(move || done_too.send(1).unwrap()).unwrap();
-        assert_eq!(pool.submit(|| ()), Err(Busy { waiting: 1 }));
+        pool.submit(move |_place| done_too.send(1).unwrap()).unwrap();
+        assert_eq!(pool.submit(|_| ()), Err(Busy { waiting: 1 }));
         release.send(()).unwrap();
         assert_eq!(finished.recv(), Ok(1));
         while pool.under_way.load(Ordering::Relaxed) > 0 {
             std::thread::yield_now();
         }
-        pool.submit(move || done.send(2).unwrap()).unwrap();
+        pool.submit(move |_| done.send(2).unwrap()).unwrap();
         assert_eq!(finished.recv(), Ok(2));
     }
 
@@ -95,8 +94,8 @@ mod tests {
     fn a_panic_takes_down_its_job_alone() {
         let pool = RenderPool::new(NonZeroUsize::MIN, 4).unwrap();
         let (done, finished) = mpsc::channel();
-        pool.submit(|| panic!("on purpose")).unwrap();
-        pool.submit(move || done.send(()).unwrap()).unwrap();
+        pool.submit(|_| panic!("on purpose")).unwrap();
+        pool.submit(move |_| done.send(()).unwrap()).unwrap();
         assert_eq!(finished.recv(), Ok(()));
     }
 }
