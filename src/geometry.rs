@@ -203,17 +203,17 @@ impl Region {
     ///
     /// Boxes are as long as can be along x, then y, then z, because that is how most files store them. A grain
     /// that is by itself larger than `most` is cut within.
-    pub fn blocks(&self, grain: Xyz<u64>, most: u64) -> Vec<Region> {
+    pub fn blocks(&self, grain: Xyz<u64>, most: u64) -> impl Iterator<Item = Region> + use<> {
         let step = self.block_size(grain.map(|g| g.max(1)), most.max(1));
-        let mut blocks = Vec::new();
-        for (z, depth) in cuts(self.start.z, self.size.z, step.z) {
-            for (y, height) in cuts(self.start.y, self.size.y, step.y) {
-                for (x, width) in cuts(self.start.x, self.size.x, step.x) {
-                    blocks.push(Region { start: Xyz::new(x, y, z), size: Xyz::new(width, height, depth) });
-                }
-            }
-        }
-        blocks
+        let Region { start, size } = *self;
+        cuts(start.z, size.z, step.z).flat_map(move |(z, depth)| {
+            cuts(start.y, size.y, step.y).flat_map(move |(y, height)| {
+                cuts(start.x, size.x, step.x).map(move |(x, width)| Region {
+                    start: Xyz::new(x, y, z),
+                    size: Xyz::new(width, height, depth),
+                })
+            })
+        })
     }
 
     /// The distance between cuts: the grain, made smaller or a multiple of itself to use the budget well.
@@ -266,7 +266,7 @@ mod tests {
     fn blocks_cover_a_region_once_and_stay_within_the_budget() {
         let region = Region { start: Xyz::new(3, 70, 5), size: Xyz::new(200, 90, 33) };
         for (grain, most) in [(64, 300_000), (64, 1_000), (1, 50), (1000, 77)] {
-            let blocks = region.blocks(Xyz::all(grain), most);
+            let blocks: Vec<Region> = region.blocks(Xyz::all(grain), most).collect();
             assert_eq!(blocks.iter().map(Region::voxels).sum::<u64>(), region.voxels());
             assert!(blocks.iter().all(|b| b.voxels() <= most && b.intersection(&region) == Some(*b)));
         }
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn blocks_are_cut_at_the_grain() {
         let region = Region { start: Xyz::new(60, 0, 0), size: Xyz::new(100, 1, 1) };
-        let starts: Vec<u64> = region.blocks(Xyz::all(64), 64).iter().map(|b| b.start.x).collect();
+        let starts: Vec<u64> = region.blocks(Xyz::all(64), 64).map(|b| b.start.x).collect();
         assert_eq!(starts, [60, 64, 128]);
     }
 

@@ -7,9 +7,11 @@
 mod pool;
 
 use std::cell::RefCell;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use prometheus_client::metrics::gauge::Gauge;
 
 pub use pool::{Busy, Place, RenderPool};
 
@@ -20,7 +22,7 @@ use crate::paint::Window;
 use crate::plan::{PixelKind, Plan};
 use crate::render::{self, EncodeError, RenderError, Scratch};
 use crate::request::{Malformed, TileRequest};
-use crate::tile::{Tile, TileKey};
+use crate::tile::{Fingerprint, Tile, TileKey};
 use crate::volume::ReadError;
 
 /// Why there is no tile.
@@ -107,6 +109,7 @@ impl Identified<'_> {
 pub struct TileService {
     catalog: Catalog,
     cache: Cache<TileKey, Tile, TileError>,
+    surveys: Cache<Fingerprint, Window, TileError>,
     pool: RenderPool,
     black: [Tile; 2],
     metrics: Metrics,
@@ -126,7 +129,9 @@ impl TileService {
         };
         let black = [black(PixelKind::Grey)?, black(PixelKind::Rgb)?];
         let cache = Cache::new(budget, metrics.tile_bytes.clone());
-        Ok(Self { catalog, cache, pool, black, metrics })
+        // Windows are kept by their channels; this only has each measured once at a time.
+        let surveys = Cache::new(0, Gauge::default());
+        Ok(Self { catalog, cache, surveys, pool, black, metrics })
     }
 
     /// What is served.
@@ -173,58 +178,86 @@ impl TileService {
             }
             Lookup::Lead(flight) => {
                 let waiter = flight.join();
-                self.launch(key, resolved.plan(), flight)?;
+                let job = self.render(key, resolved.plan());
+                self.launch(flight, job);
                 waiter.wait().await
             }
         }
     }
 
-    /// Hands a render to the pool; refused where too much is waiting, and then the key is free again.
-    fn launch(&self, key: TileKey, plan: Plan, flight: Flight<TileKey, Tile, TileError>) -> Result<(), Busy> {
+    /// A job that renders one tile.
+    fn render(
+        &self,
+        key: TileKey,
+        plan: Plan,
+    ) -> impl FnOnce() -> Result<(Tile, usize), TileError> + Send + 'static {
         let metrics = self.metrics.clone();
-        let job = move |place: Place| {
-            let Some(flight) = flight.still_wanted() else {
-                metrics.abandoned.inc();
-                return;
-            };
+        move || {
             metrics.renders.inc();
             let rendered = with_scratch(|scratch| render::render(&plan, scratch));
             if let Err(error) = &rendered {
                 metrics.render_errors.inc();
                 tracing::error!(%key, "a tile could not be rendered: {error}");
             }
-            let tile = rendered.map(|png| Tile { png: png.into(), key });
-            drop(place);
-            flight.land(tile.map(|tile| (tile.clone(), tile.weight())).map_err(TileError::from));
-        };
-        self.pool.submit(job).inspect_err(|_| {
-            self.metrics.rejected.inc();
-        })
+            let tile = Tile { key, png: rendered?.into() };
+            let weight = tile.weight();
+            Ok((tile, weight))
+        }
     }
 
-    /// Measures a channel's window on the pool, once for all who need it.
-    async fn measure(&self, channel: &Arc<Channel>) -> Result<(), TileError> {
-        let Some(cell) = channel.measured_window() else { return Ok(()) };
-        cell.get_or_try_init(|| self.survey(channel)).await.map(|_| ())
-    }
-
-    async fn survey(&self, channel: &Arc<Channel>) -> Result<Window, TileError> {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        let channel = Arc::clone(channel);
-        self.pool.submit(move |place| {
-            let window = channel.survey();
-            drop(place);
-            match &window {
-                Ok(window) => tracing::info!(channel = %channel.name, "the window was measured: {window}"),
-                Err(error) => {
-                    tracing::error!(channel = %channel.name, "no window could be measured: {error}");
-                }
+    /// Has a flight flown by a job on the pool. Where too much is waiting, all who wait are told so.
+    fn launch<K, V>(
+        &self,
+        flight: Flight<K, V, TileError>,
+        job: impl FnOnce() -> Result<(V, usize), TileError> + Send + 'static,
+    ) where
+        K: Hash + Eq + Clone + Send + 'static,
+        V: Clone + Send + 'static,
+    {
+        let place = match self.pool.reserve() {
+            Ok(place) => place,
+            Err(busy) => {
+                self.metrics.rejected.inc();
+                return flight.land(Err(busy.into()));
             }
-            // Nobody may be waiting any more; the next one measures again.
-            let _ = sender.send(window);
-        })?;
-        Ok(receiver.await.map_err(|_| Lost)??)
+        };
+        let abandoned = self.metrics.abandoned.clone();
+        self.pool.run(move || {
+            let Some(flight) = flight.still_wanted() else {
+                abandoned.inc();
+                return;
+            };
+            let result = job();
+            // Given back before anybody hears of the end: who asks again at once must find it free.
+            drop(place);
+            flight.land(result);
+        });
     }
+
+    /// Measures a channel's window on the pool, once for all who need it. What was measured is kept also when those
+    /// who asked have left.
+    async fn measure(&self, channel: &Arc<Channel>) -> Result<(), TileError> {
+        let waiter = match self.surveys.lookup(&channel.fingerprint()) {
+            Lookup::Ready(_) => return Ok(()),
+            Lookup::Wait(waiter) => waiter,
+            Lookup::Lead(flight) => {
+                let waiter = flight.join();
+                let channel = Arc::clone(channel);
+                self.launch(flight, move || survey(&channel).map(|window| (window, 0)));
+                waiter
+            }
+        };
+        waiter.wait().await.map(|_| ())
+    }
+}
+
+fn survey(channel: &Channel) -> Result<Window, TileError> {
+    let window = channel.survey();
+    match &window {
+        Ok(window) => tracing::info!(channel = %channel.name, "the window was measured: {window}"),
+        Err(error) => tracing::error!(channel = %channel.name, "no window could be measured: {error}"),
+    }
+    Ok(window?)
 }
 
 /// Lends the thread's buffers to a job. They are taken out meanwhile, so that a job within a job gets fresh ones.

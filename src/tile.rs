@@ -8,18 +8,29 @@ use std::hash::{Hash, Hasher};
 
 use bytes::Bytes;
 
+/// A digest of a value, wide enough that two values never meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint([u8; 16]);
+
+impl Fingerprint {
+    /// The digest of everything in a value that its `Hash` tells.
+    pub fn of(value: &impl Hash) -> Self {
+        let mut digest = Digest(blake3::Hasher::new());
+        value.hash(&mut digest);
+        let mut fingerprint = [0; 16];
+        digest.0.finalize_xof().fill(&mut fingerprint);
+        Fingerprint(fingerprint)
+    }
+}
+
 /// Identifies one rendering of one tile: equal keys mean equal bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct TileKey([u8; 16]);
+pub struct TileKey(Fingerprint);
 
 impl TileKey {
     /// The key of a rendering, given everything that decides its pixels and their encoding.
     pub fn of(rendering: &impl Hash) -> Self {
-        let mut digest = Digest(blake3::Hasher::new());
-        rendering.hash(&mut digest);
-        let mut key = [0; 16];
-        digest.0.finalize_xof().fill(&mut key);
-        TileKey(key)
+        TileKey(Fingerprint::of(rendering))
     }
 
     /// The strong entity tag, quotes included.
@@ -30,7 +41,7 @@ impl TileKey {
 
 impl fmt::Display for TileKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.0.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 

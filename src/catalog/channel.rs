@@ -1,15 +1,14 @@
 //! One channel: its stored levels, its window, and what tells its pixels from those of any other.
 
-use std::sync::Arc;
-
-use tokio::sync::OnceCell;
+use std::sync::{Arc, OnceLock};
 
 use super::survey;
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::Paths;
 use crate::name::Name;
 use crate::paint::{Kind, Window};
-use crate::volume::hdf5::{FileIdentity, StorageDescription, View};
+use crate::tile::Fingerprint;
+use crate::volume::hdf5::{StorageDescription, View};
 use crate::volume::{ReadError, Volume, VoxelType};
 
 /// A channel of a dataset.
@@ -40,18 +39,19 @@ pub struct StoredLevel {
     pub size: Xyz<u64>,
     /// How its dataset, the first of several, is stored.
     pub storage: StorageDescription,
-    pub(super) identity: LevelIdentity,
+    pub(super) source: LevelSource,
+    /// Tells its voxels from those of any other level, and from what they were before its files changed.
+    pub(super) fingerprint: Fingerprint,
     /// One volume, or one for each of red, green and blue; never none.
     pub(super) volumes: Vec<Arc<dyn Volume>>,
 }
 
-/// Everything about a stored level that decides its voxels.
+/// Where a stored level comes from, and what it is among the others.
 #[derive(Debug, Clone, Hash)]
-pub(super) struct LevelIdentity {
+pub(super) struct LevelSource {
     pub level: Level,
     /// By how much z is reduced against level 0.
     pub z_factor: u64,
-    pub file: FileIdentity,
     pub paths: Paths,
     pub view: View,
 }
@@ -59,12 +59,12 @@ pub(super) struct LevelIdentity {
 impl StoredLevel {
     /// Which level it is.
     pub fn level(&self) -> Level {
-        self.identity.level
+        self.source.level
     }
 
     /// The path of its dataset, of the first time point if there are several.
     pub fn path(&self) -> &str {
-        self.identity.paths.first().unwrap_or_default()
+        self.source.paths.first().unwrap_or_default()
     }
 }
 
@@ -72,7 +72,7 @@ impl StoredLevel {
 #[derive(Debug)]
 pub(super) enum ChannelWindow {
     Known(Window),
-    Measured(OnceCell<Window>),
+    Measured(OnceLock<Window>),
 }
 
 /// What a configuration would say to name a channel's stored levels one by one.
@@ -98,27 +98,36 @@ impl Channel {
         }
     }
 
-    /// Where the measured window is kept; `None` where it was known from the start.
-    pub fn measured_window(&self) -> Option<&OnceCell<Window>> {
+    /// Whether the window is found out from the data.
+    pub fn is_measured(&self) -> bool {
+        matches!(self.window, ChannelWindow::Measured(_))
+    }
+
+    /// Measures the window, and keeps it: reads a bounded sample, always the same one.
+    pub fn survey(&self) -> Result<Window, ReadError> {
         match &self.window {
-            ChannelWindow::Known(_) => None,
-            ChannelWindow::Measured(cell) => Some(cell),
+            ChannelWindow::Known(window) => Ok(*window),
+            ChannelWindow::Measured(cell) => {
+                let window = survey::window(self)?;
+                Ok(*cell.get_or_init(|| window))
+            }
         }
     }
 
-    /// Measures the window: reads a bounded sample, always the same one.
-    pub fn survey(&self) -> Result<Window, ReadError> {
-        survey::window(self)
+    /// Tells the channel from any other.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let levels: Vec<Fingerprint> = self.levels.iter().map(|level| level.fingerprint).collect();
+        Fingerprint::of(&(self.kind, levels))
     }
 
     /// The settings that would name the stored levels one by one.
     ///
     /// `None` where time points are datasets of their own, which only their layout can find.
     pub fn spelled_out(&self) -> Option<SpelledOut<'_>> {
-        let view = &self.levels.first()?.identity.view;
-        let named = |level: &'_ StoredLevel| matches!(level.identity.paths, Paths::One(_));
+        let view = &self.levels.first()?.source.view;
+        let named = |level: &'_ StoredLevel| matches!(level.source.paths, Paths::One(_));
         let factor = |level: &StoredLevel| {
-            Xyz::new(level.level().factor(), level.level().factor(), level.identity.z_factor)
+            Xyz::new(level.level().factor(), level.level().factor(), level.source.z_factor)
         };
         let levels = self.levels.iter().map(|level| (level.path(), factor(level))).collect();
         self.levels.iter().all(named).then_some(SpelledOut { levels, view })
@@ -126,7 +135,7 @@ impl Channel {
 
     /// How a level of it is had; `None` where there is no such level.
     pub fn view(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
-        let stored: Vec<_> = self.levels.iter().map(|l| (l.level(), l.identity.z_factor, l.size)).collect();
+        let stored: Vec<_> = self.levels.iter().map(|l| (l.level(), l.source.z_factor, l.size)).collect();
         LevelView::choose(level, &stored, scaling)
     }
 

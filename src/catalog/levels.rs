@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::channel::{LevelIdentity, StoredLevel};
+use super::channel::{LevelSource, StoredLevel};
 use crate::axes::AxisName;
 use crate::geometry::{Level, Xyz};
 use crate::layout::{FoundChannel, FoundLevel, Paths};
 use crate::paint::Kind;
+use crate::tile::Fingerprint;
 use crate::volume::hdf5::{FileIdentity, OpenError, OpenFile, StorageDescription, View};
 use crate::volume::{ReadError, Series, Volume, VolumeShape};
 
@@ -20,37 +21,62 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// Opens every level that was found.
+    /// Opens every level that was found. The finest must open; a coarser one that does not is left out.
     pub fn open(file: &OpenFile, found: &FoundChannel) -> Result<Self, String> {
-        let (mut stored, mut unused): (Vec<StoredLevel>, Vec<String>) = (Vec::new(), Vec::new());
-        let mut full = None;
+        let (mut stored, mut remarks): (Vec<StoredLevel>, Vec<String>) = (Vec::new(), Vec::new());
+        let mut full: Option<VolumeShape> = None;
         for level in &found.levels {
-            let open = open_level(file, level, found.kind).map_err(|e| e.to_string())?;
-            let size = open.shape.size;
-            let factor = level.factor.unwrap_or_else(|| full.unwrap_or(size).zip(size, nearest_ratio));
-            full = full.or(Some(size));
-            match Level::from_factor(factor.x).filter(|_| factor.x == factor.y) {
-                Some(number) if !stored.iter().any(|other| other.level() == number) => {
-                    stored.push(open.into_stored(number, factor.z.max(1), level));
+            let open = match (open_level(file, level, found.kind), full) {
+                (Ok(open), _) => open,
+                (Err(error), None) => return Err(error.to_string()),
+                (Err(error), Some(_)) => {
+                    remarks.push(not_used(file, found, level, &error.to_string()));
+                    continue;
                 }
-                _ => unused.push(not_used(file, found, level, factor)),
+            };
+            let finest = *full.get_or_insert(open.shape);
+            let factor = level.factor.unwrap_or_else(|| finest.size.zip(open.shape.size, nearest_ratio));
+            match usable(&open, &finest, factor, &stored) {
+                Ok(number) => stored.push(open.into_stored(number, factor.z.max(1), level)),
+                Err(reason) => remarks.push(not_used(file, found, level, &reason)),
             }
         }
         stored.sort_by_key(StoredLevel::level);
         let missing: BTreeSet<&String> =
             stored.iter().flat_map(|level| &level.storage.missing_filters).collect();
-        let remarks =
-            missing.into_iter().map(|filter| not_decoded(file, found, filter)).chain(unused).collect();
+        remarks.extend(missing.into_iter().map(|filter| not_decoded(file, found, filter)));
         Ok(Self { stored, remarks })
     }
 }
 
-fn not_used(file: &OpenFile, found: &FoundChannel, level: &FoundLevel, factor: Xyz<u64>) -> String {
+/// Which level a stored one can serve as, or why none.
+fn usable(
+    open: &OpenLevel,
+    finest: &VolumeShape,
+    factor: Xyz<u64>,
+    others: &[StoredLevel],
+) -> Result<Level, String> {
+    let (voxel, times) = (open.shape.voxel, open.shape.times);
+    if voxel != finest.voxel {
+        return Err(format!(
+            "its voxels are {}, those of the finest level {}",
+            voxel.name(),
+            finest.voxel.name()
+        ));
+    }
+    if times < finest.times {
+        return Err(format!("it has {times} time points, the finest level {}", finest.times));
+    }
+    let level = Level::from_factor(factor.x).filter(|_| factor.x == factor.y);
+    level.filter(|level| !others.iter().any(|other| other.level() == *level)).ok_or_else(|| {
+        format!("it is reduced by {factor} (x × y × z), and only one level for each power of two, alike in x and y, can be")
+    })
+}
+
+fn not_used(file: &OpenFile, found: &FoundChannel, level: &FoundLevel, reason: &str) -> String {
+    let (path, name) = (level.paths.first().unwrap_or_default(), &found.name);
     format!(
-        "the stored level {} of the channel {} of {} is not used: it is reduced by {factor} (x × y × z), and only one \
-         level for each power of two, alike in x and y, can be",
-        level.paths.first().unwrap_or_default(),
-        found.name,
+        "the stored level {path} of the channel {name} of {} is not used: {reason}",
         file.path().display()
     )
 }
@@ -68,15 +94,17 @@ fn not_decoded(file: &OpenFile, found: &FoundChannel, filter: &str) -> String {
 struct OpenLevel {
     shape: VolumeShape,
     volumes: Vec<Arc<dyn Volume>>,
-    identity: FileIdentity,
+    files: BTreeSet<FileIdentity>,
     storage: StorageDescription,
 }
 
 impl OpenLevel {
     fn into_stored(self, level: Level, z_factor: u64, found: &FoundLevel) -> StoredLevel {
         let (paths, view) = (found.paths.clone(), found.view.clone());
-        let identity = LevelIdentity { level, z_factor, file: self.identity, paths, view };
-        StoredLevel { size: self.shape.size, storage: self.storage, identity, volumes: self.volumes }
+        let source = LevelSource { level, z_factor, paths, view };
+        let fingerprint = Fingerprint::of(&(&source, &self.files));
+        let (size, storage, volumes) = (self.shape.size, self.storage, self.volumes);
+        StoredLevel { size, storage, source, fingerprint, volumes }
     }
 }
 
@@ -97,7 +125,11 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
         views.iter().map(|view| open_volume(file, &level.paths, view)).collect::<Result<Vec<_>, _>>()?;
     let shape =
         volumes.first().map(|volume| volume.shape()).ok_or_else(|| wrong("it has no voxels".to_owned()))?;
-    Ok(OpenLevel { shape, volumes, identity: dataset.file.identity.clone(), storage: dataset.describe() })
+    let mut files: BTreeSet<FileIdentity> = dataset.files.iter().cloned().collect();
+    if let Paths::Times(paths) = &level.paths {
+        files.extend(paths.iter().flatten().filter_map(|path| file.file_of(path).ok()));
+    }
+    Ok(OpenLevel { shape, volumes, files, storage: dataset.describe() })
 }
 
 /// The views of red, green and blue.

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
-
-use tokio::sync::OnceCell;
+use std::sync::{Arc, OnceLock};
 
 use super::channel::{Channel, ChannelWindow};
 use super::levels::Levels;
@@ -72,6 +70,9 @@ impl Opening {
             let file = if given.file.is_some() { own } else { file.clone() };
             let channel = file.and_then(|file| self.spelled_out(&key, name, given, &file));
             channels.extend(channel.map(|channel| (name.clone(), Arc::new(channel))));
+        }
+        if channels.is_empty() && !self.faults.iter().any(|fault| fault.key.starts_with(&key)) {
+            self.fault(&key, "none of its channels can be served; the warnings say why".to_owned());
         }
         Dataset {
             token: token.clone(),
@@ -205,7 +206,7 @@ fn is_series(level: &FoundLevel) -> bool {
 
 /// The window by the rule: configured, else the file's own, else measured; bytes and booleans need none.
 fn window(given: Option<WindowRule>, found: &FoundChannel, voxel: VoxelType) -> ChannelWindow {
-    let measured = || ChannelWindow::Measured(OnceCell::new());
+    let measured = || ChannelWindow::Measured(OnceLock::new());
     match given {
         Some(WindowRule::Fixed(window)) => ChannelWindow::Known(window),
         Some(WindowRule::Full) => ChannelWindow::Known(voxel.full_window()),

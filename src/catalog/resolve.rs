@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::channel::LevelIdentity;
 use super::{Catalog, Channel, Dataset};
 use crate::color::Colour;
 use crate::geometry::{Level, LevelView, Orthogonal, Patch, Plane, Scaling, TileAddress, Xyz, patch};
@@ -10,7 +9,7 @@ use crate::name::Name;
 use crate::paint::{Kind, PngProfile, Window};
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
 use crate::request::{ChannelChoice, TileRequest};
-use crate::tile::TileKey;
+use crate::tile::{Fingerprint, TileKey};
 
 /// Raised whenever the rules of drawing change, so that tiles drawn by older ones are not taken for new.
 const RULES: u32 = 1;
@@ -58,20 +57,20 @@ struct ResolvedLayer<'a> {
 
 /// Everything that decides a tile's bytes.
 #[derive(Hash)]
-struct Rendering<'a> {
+struct Rendering {
     rules: u32,
     profile: PngProfile,
     scaling: Scaling,
     offset: Xyz<i64>,
     time: u64,
     address: TileAddress,
-    layers: Vec<LayerRendering<'a>>,
+    layers: Vec<LayerRendering>,
 }
 
 #[derive(Hash)]
-struct LayerRendering<'a> {
+struct LayerRendering {
     kind: Kind,
-    levels: Vec<&'a LevelIdentity>,
+    levels: Vec<Fingerprint>,
     colour: Option<Colour>,
     window: Option<Window>,
     /// The bits of the voxel size, where it decides rows.
@@ -189,7 +188,7 @@ impl Resolved<'_> {
     pub fn key(&self) -> TileKey {
         let layers = self.layers.iter().map(|layer| LayerRendering {
             kind: layer.channel.kind,
-            levels: layer.channel.levels().iter().map(|level| &level.identity).collect(),
+            levels: layer.channel.levels().iter().map(|level| level.fingerprint).collect(),
             colour: layer.colour,
             window: layer.channel.window(),
             voxel_size: match layer.orthogonal {

@@ -15,7 +15,7 @@ const BOXES: u64 = 3;
 /// The edge that a box has at least, where the stored grain is thinner.
 const EDGE: u64 = 32;
 /// The most voxels of one box.
-const BOX_VOXELS: u64 = 1 << 18;
+const BOX_VOXELS: u64 = 1 << 16;
 /// The permille left out below and above.
 const PERMILLE: usize = 1;
 
@@ -35,20 +35,27 @@ fn percentiles(volume: &dyn Volume) -> Result<Option<Window>, ReadError> {
     with_samples!(typed, typed => sampled(volume, time, typed).map(between))
 }
 
+/// The voxels of all boxes that can be read: a damaged one must not take the others down.
 fn sampled<T: Voxel>(volume: &dyn Volume, time: u64, mut sample: Vec<T>) -> Result<Vec<T>, ReadError> {
     let mut block = Samples::default();
+    let mut damage = None;
     for region in regions(volume) {
-        volume.read(time, &region, &mut block)?;
-        sample.extend(T::slice(&block).unwrap_or_default());
+        match volume.read(time, &region, &mut block) {
+            Ok(()) => sample.extend(T::slice(&block).unwrap_or_default()),
+            Err(error) => damage = Some(error),
+        }
     }
-    Ok(sample)
+    match damage {
+        Some(error) if sample.is_empty() => Err(error),
+        _ => Ok(sample),
+    }
 }
 
 fn regions(volume: &dyn Volume) -> Vec<Region> {
     let shape = volume.shape();
     let whole = Region::whole(shape.size);
     if whole.voxels() <= SMALL {
-        return whole.blocks(shape.grain, BOX_VOXELS);
+        return whole.blocks(shape.grain, BOX_VOXELS).collect();
     }
     let along = |extent: u64, grain: u64| -> Vec<(u64, u64)> {
         let edge = grain.max(EDGE).min(extent);
@@ -65,7 +72,7 @@ fn regions(volume: &dyn Volume) -> Vec<Region> {
         for (y, height) in &ys {
             for (x, width) in &xs {
                 let region = Region { start: Xyz::new(*x, *y, *z), size: Xyz::new(*width, *height, *depth) };
-                boxes.extend(region.blocks(shape.grain, BOX_VOXELS).first());
+                boxes.extend(region.blocks(shape.grain, BOX_VOXELS).next());
             }
         }
     }

@@ -142,7 +142,7 @@ fn channel_keys(channel: &Channel) -> String {
         }
     }
     let _ = writeln!(out, "kind = \"{}\"", channel.kind.name());
-    if channel.kind == Kind::Image && channel.measured_window().is_some() {
+    if channel.kind == Kind::Image && channel.is_measured() {
         out.push_str("window = \"auto\"\n");
     }
     out

@@ -28,11 +28,13 @@ const SMALL_LEVEL: i32 = 6;
 
 /// Encodes the pixels of a tile, row by row without gaps.
 pub(super) fn encode(pixels: &[u8], kind: PixelKind, profile: PngProfile) -> Result<Vec<u8>, EncodeError> {
-    let fast = fast(pixels, kind)?;
-    match profile {
-        PngProfile::Fast => Ok(fast),
-        PngProfile::Small => smallest(fast, pixels, kind),
+    let mut png = fast(pixels, kind)?;
+    if profile == PngProfile::Small {
+        png = smallest(png, pixels, kind)?;
     }
+    // Tiles are kept: the cache counts what they hold, not what was set aside for them.
+    png.shrink_to_fit();
+    Ok(png)
 }
 
 fn fast(pixels: &[u8], kind: PixelKind) -> Result<Vec<u8>, EncodeError> {

@@ -39,13 +39,14 @@ impl RenderPool {
         Ok(Self { pool, under_way: Arc::default(), threads: threads.get(), queue })
     }
 
-    /// Has a job run; refused where the queue is full. The job is given its place, to give back before it tells
-    /// anybody that it is done: who asks again at once must find it free.
-    pub fn submit(&self, job: impl FnOnce(Place) + Send + 'static) -> Result<(), Busy> {
-        let place =
-            Place::take(&self.under_way, self.threads + self.queue).ok_or(Busy { waiting: self.queue })?;
-        self.pool.spawn(move || job(place));
-        Ok(())
+    /// A place for a job; refused where the queue is full.
+    pub fn reserve(&self) -> Result<Place, Busy> {
+        Place::take(&self.under_way, self.threads + self.queue).ok_or(Busy { waiting: self.queue })
+    }
+
+    /// Has a job run, which holds the place reserved for it until it ends, or for as long as it likes.
+    pub fn run(&self, job: impl FnOnce() + Send + 'static) {
+        self.pool.spawn(job);
     }
 }
 
@@ -75,27 +76,24 @@ mod tests {
     #[test]
     fn a_full_queue_refuses_and_an_emptied_one_takes_again() {
         let pool = RenderPool::new(NonZeroUsize::MIN, 1).unwrap();
-        let (release, blocked) = mpsc::channel::<()>();
-        let (done, finished) = mpsc::channel();
-        pool.submit(move |_place| blocked.recv().unwrap()).unwrap();
-        let done_too = done.clone();
-        pool.submit(move |_place| done_too.send(1).unwrap()).unwrap();
-        assert_eq!(pool.submit(|_| ()), Err(Busy { waiting: 1 }));
-        release.send(()).unwrap();
-        assert_eq!(finished.recv(), Ok(1));
-        while pool.under_way.load(Ordering::Relaxed) > 0 {
-            std::thread::yield_now();
-        }
-        pool.submit(move |_| done.send(2).unwrap()).unwrap();
-        assert_eq!(finished.recv(), Ok(2));
+        let (running, waiting) = (pool.reserve().unwrap(), pool.reserve().unwrap());
+        assert_eq!(pool.reserve().err(), Some(Busy { waiting: 1 }));
+        drop(running);
+        assert!(pool.reserve().is_ok());
+        drop(waiting);
     }
 
     #[test]
-    fn a_panic_takes_down_its_job_alone() {
-        let pool = RenderPool::new(NonZeroUsize::MIN, 4).unwrap();
+    fn a_panic_takes_down_its_job_alone_and_gives_back_its_place() {
+        let pool = RenderPool::new(NonZeroUsize::MIN, 0).unwrap();
         let (done, finished) = mpsc::channel();
-        pool.submit(|_| panic!("on purpose")).unwrap();
-        pool.submit(move |_| done.send(()).unwrap()).unwrap();
+        let place = pool.reserve().unwrap();
+        pool.run(move || {
+            let _place = place;
+            panic!("on purpose");
+        });
+        pool.run(move || done.send(()).unwrap());
         assert_eq!(finished.recv(), Ok(()));
+        assert!(pool.reserve().is_ok());
     }
 }

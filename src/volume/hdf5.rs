@@ -57,17 +57,33 @@ pub enum OpenError {
         /// What is wrong with it.
         problem: String,
     },
+    /// There is nothing of that name.
+    #[error("{} in {}: there is no {name:?}", object, path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The path within it.
+        object: String,
+        /// The part of the path, or the file it leads to, that is not there.
+        name: String,
+    },
     /// The file names another one that it may not.
-    #[error("{} refers to {name:?}, which is not below its own folder; if you trust the file, set allow_external = true on the dataset", path.display())]
+    #[error("{} refers to {name:?}, {why}; if you trust the file, set allow_external = true on the dataset", path.display())]
     Refused {
         /// The file.
         path: PathBuf,
         /// The other file, as it is named.
         name: String,
+        /// Why that is not allowed.
+        why: &'static str,
     },
 }
 
 impl OpenError {
+    fn missing(file: &StoredFile, object: &str, name: &str) -> Self {
+        OpenError::Missing { path: file.path.clone(), object: object.to_owned(), name: name.to_owned() }
+    }
+
     fn object(file: &StoredFile, object: &str, problem: String) -> Self {
         OpenError::Object { path: file.path.clone(), object: object.to_owned(), problem }
     }
@@ -106,13 +122,18 @@ impl OpenFile {
 
     /// The dataset that `path` leads to.
     pub fn dataset(&self, path: &str) -> Result<StoredDataset, OpenError> {
-        let found = self.follower().dataset(&self.file, path)?;
-        StoredDataset::new(found.file, found.object, path)
+        let (found, files) = self.follower().dataset(&self.file, path)?;
+        StoredDataset::new(found.file, found.object, path, files)
+    }
+
+    /// The file that holds what `path` leads to, at the end of all links.
+    pub fn file_of(&self, path: &str) -> Result<FileIdentity, OpenError> {
+        self.follower().file_of(&self.file, path)
     }
 
     /// Whether `path` leads to a group or a dataset.
     pub fn has(&self, path: &str) -> bool {
-        self.follower().follow(&self.file, path).is_ok()
+        self.follower().file_of(&self.file, path).is_ok()
     }
 
     /// The paths of all datasets that hard links lead to, each once, shallow ones first.
@@ -122,7 +143,7 @@ impl OpenFile {
 
     /// The names in the group at `path`, sorted; none where there is no group.
     pub fn names_in(&self, path: &str) -> Vec<String> {
-        match self.follower().follow(&self.file, path) {
+        match self.follower().node(&self.file, path) {
             Ok(Found { object: Node::Group(group), .. }) => listing::names(&group),
             _ => Vec::new(),
         }
@@ -130,7 +151,7 @@ impl OpenFile {
 
     /// The attributes of the object at `path`, where there is one.
     pub fn attributes(&self, path: &str) -> Option<Attributes> {
-        let found = self.follower().follow(&self.file, path).ok()?;
+        let found = self.follower().node(&self.file, path).ok()?;
         Some(Attributes::of(found.object))
     }
 

@@ -1,6 +1,6 @@
 //! Attributes as text and numbers, however they were written.
 
-use hdf5::types::{FixedAscii, FloatSize, TypeDescriptor, VarLenAscii, VarLenUnicode};
+use hdf5::types::{FixedAscii, FixedUnicode, FloatSize, TypeDescriptor, VarLenAscii, VarLenUnicode};
 use hdf5::{Attribute, Location};
 
 use super::links::Node;
@@ -20,21 +20,19 @@ impl Attributes {
         }
     }
 
-    /// The attribute as text: a string of any kind, or an array of single characters joined.
+    /// The attribute as text: a string of any kind, or an array of single characters joined. Bytes that are not UTF-8
+    /// are replaced.
     pub fn text(&self, name: &str) -> Option<String> {
         let attribute = self.attribute(name)?;
         match attribute.dtype().ok()?.to_descriptor().ok()? {
-            TypeDescriptor::VarLenUnicode => attribute
-                .read_raw::<VarLenUnicode>()
-                .ok()
-                .map(|parts| parts.iter().map(VarLenUnicode::as_str).collect()),
-            TypeDescriptor::VarLenAscii => attribute
-                .read_raw::<VarLenAscii>()
-                .ok()
-                .map(|parts| parts.iter().map(VarLenAscii::as_str).collect()),
-            TypeDescriptor::FixedAscii(length) | TypeDescriptor::FixedUnicode(length) => {
-                fixed(&attribute, length)
+            TypeDescriptor::VarLenUnicode => {
+                Some(joined(&attribute.read_raw::<VarLenUnicode>().ok()?, VarLenUnicode::as_bytes))
             }
+            TypeDescriptor::VarLenAscii => {
+                Some(joined(&attribute.read_raw::<VarLenAscii>().ok()?, VarLenAscii::as_bytes))
+            }
+            TypeDescriptor::FixedAscii(length) => fixed_ascii(&attribute, length),
+            TypeDescriptor::FixedUnicode(length) => fixed_unicode(&attribute, length),
             _ => None,
         }
     }
@@ -56,16 +54,33 @@ impl Attributes {
     }
 }
 
-/// Strings of a fixed length, joined; what follows a zero byte is padding.
-fn fixed(attribute: &Attribute, length: usize) -> Option<String> {
-    fn joined<const N: usize>(attribute: &Attribute) -> Option<String> {
-        let parts = attribute.read_raw::<FixedAscii<N>>().ok()?;
-        Some(parts.iter().map(|part| part.as_str().trim_end_matches('\0')).collect())
-    }
-    match length {
-        1 => joined::<1>(attribute),
-        2..=64 => joined::<64>(attribute),
-        65..=4096 => joined::<4096>(attribute),
-        _ => joined::<65536>(attribute),
-    }
+/// Parts of a text, joined; what follows a zero byte is padding.
+fn joined<T>(parts: &[T], bytes: impl Fn(&T) -> &[u8]) -> String {
+    let text = |part| {
+        let bytes = bytes(part);
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    };
+    parts.iter().map(text).collect()
 }
+
+/// Reads strings of a fixed length, which the library wants to know beforehand, into somewhat longer ones.
+macro_rules! fixed {
+    ($name:ident, $type:ident) => {
+        fn $name(attribute: &Attribute, length: usize) -> Option<String> {
+            match length {
+                1 => Some(joined(&attribute.read_raw::<$type<1>>().ok()?, $type::as_bytes)),
+                2..=64 => Some(joined(&attribute.read_raw::<$type<64>>().ok()?, $type::as_bytes)),
+                65..=4096 if attribute.size() <= 256 => {
+                    Some(joined(&attribute.read_raw::<$type<4096>>().ok()?, $type::as_bytes))
+                }
+                4097..=65536 if attribute.size() == 1 => {
+                    Some(joined(&attribute.read_raw::<$type<65536>>().ok()?, $type::as_bytes))
+                }
+                _ => None,
+            }
+        }
+    };
+}
+fixed!(fixed_ascii, FixedAscii);
+fixed!(fixed_unicode, FixedUnicode);

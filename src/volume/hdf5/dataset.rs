@@ -9,7 +9,7 @@ use hdf5::types::VarLenAscii;
 use serde::Serialize;
 
 use super::chunks::ChunkIndex;
-use super::file::StoredFile;
+use super::file::{FileIdentity, StoredFile};
 use super::library::{self, FilterSpec, StoredType};
 use super::{OpenError, filters};
 use crate::volume::{ReadError, Samples};
@@ -97,6 +97,8 @@ pub struct StoredDataset {
     pub stored: StoredType,
     /// Where the data is.
     pub storage: Storage,
+    /// Every file that reading it opens, this one and those that it names.
+    pub files: Vec<FileIdentity>,
     /// The filters its chunks went through, in order.
     pub filters: Vec<FilterSpec>,
     /// Tells its chunks from those of other datasets in the cache.
@@ -107,7 +109,12 @@ pub struct StoredDataset {
 }
 
 impl StoredDataset {
-    pub(super) fn new(file: Arc<StoredFile>, handle: Dataset, path: &str) -> Result<Self, OpenError> {
+    pub(super) fn new(
+        file: Arc<StoredFile>,
+        handle: Dataset,
+        path: &str,
+        files: Vec<FileIdentity>,
+    ) -> Result<Self, OpenError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let wrong = |problem: String| OpenError::object(&file, path, problem);
         let library = |e: hdf5::Error| wrong(e.to_string());
@@ -128,7 +135,7 @@ impl StoredDataset {
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let (path, index) = (path.to_owned(), ChunkIndex::default());
-        Ok(Self { file, path, shape, stored, storage, filters, id, edges_are_plain, index, handle })
+        Ok(Self { file, files, path, shape, stored, storage, filters, id, edges_are_plain, index, handle })
     }
 
     /// The names of filters that cannot be decoded here: whatever they hold answers with an error.

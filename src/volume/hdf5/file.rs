@@ -20,7 +20,7 @@ pub struct StoredFile {
 }
 
 /// A file at one moment: if any of this changes, its pixels may have.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileIdentity {
     path: PathBuf,
     device: u64,
@@ -30,23 +30,37 @@ pub struct FileIdentity {
     modified_nanoseconds: i64,
 }
 
-impl StoredFile {
-    fn open(path: PathBuf) -> Result<Self, OpenError> {
-        let unreadable = |problem: String| OpenError::File { path: path.clone(), problem };
-        let raw = std::fs::File::open(&path).map_err(|e| unreadable(e.to_string()))?;
-        let about = raw.metadata().map_err(|e| unreadable(e.to_string()))?;
-        if !about.is_file() {
-            return Err(unreadable("it is not a regular file".to_owned()));
-        }
-        let handle = library::open_file(&path).map_err(|e| unreadable(not_hdf5(&about, &e)))?;
-        let identity = FileIdentity {
-            path: path.clone(),
+impl FileIdentity {
+    /// The file at a path, of whatever kind, as it is now.
+    pub(super) fn of(path: &Path) -> std::io::Result<Self> {
+        let resolved = path.canonicalize()?;
+        let about = resolved.metadata()?;
+        Ok(Self::new(resolved, &about))
+    }
+
+    fn new(path: PathBuf, about: &std::fs::Metadata) -> Self {
+        Self {
+            path,
             device: about.dev(),
             inode: about.ino(),
             length: about.len(),
             modified_seconds: about.mtime(),
             modified_nanoseconds: about.mtime_nsec(),
-        };
+        }
+    }
+}
+
+impl StoredFile {
+    fn open(path: PathBuf) -> Result<Self, OpenError> {
+        let unreadable = |problem: String| OpenError::File { path: path.clone(), problem };
+        let about = path.metadata().map_err(|e| unreadable(e.to_string()))?;
+        // Asked before it is opened: a pipe would keep us waiting.
+        if !about.is_file() {
+            return Err(unreadable("it is not a regular file".to_owned()));
+        }
+        let handle = library::open_file(&path).map_err(|e| unreadable(not_hdf5(&about, &e)))?;
+        let raw = std::fs::File::open(&path).map_err(|e| unreadable(e.to_string()))?;
+        let identity = FileIdentity::new(path.clone(), &about);
         Ok(Self { path, identity, handle, raw })
     }
 

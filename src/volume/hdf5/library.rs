@@ -42,9 +42,12 @@ fn c_name(name: &str) -> Result<CString> {
     CString::new(name).map_err(|_| format!("the name {name:?} holds a zero byte").into())
 }
 
-fn text(pointer: *const c_char) -> String {
+/// A name that leads somewhere. One that is not UTF-8 is refused: read otherwise than the library reads it, it would
+/// seem to lead elsewhere.
+fn text(pointer: *const c_char) -> Result<String> {
     // SAFETY: the library hands over zero-terminated strings, and the callers check for null.
-    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+    let name = unsafe { CStr::from_ptr(pointer) };
+    name.to_str().map(str::to_owned).map_err(|_| format!("the name {name:?} is not UTF-8").into())
 }
 
 /// Opens a file for reading: without locking it, and also where its end is missing.
@@ -82,6 +85,10 @@ pub(super) enum Link {
     External { file: String, path: String },
 }
 
+const HARD: i32 = H5L_type_t::H5L_TYPE_HARD as i32;
+const SOFT: i32 = H5L_type_t::H5L_TYPE_SOFT as i32;
+const EXTERNAL: i32 = H5L_type_t::H5L_TYPE_EXTERNAL as i32;
+
 /// Looks at a link without following it.
 pub(super) fn link(group: &Group, name: &str) -> Result<Link> {
     let c = c_name(name)?;
@@ -94,12 +101,13 @@ pub(super) fn link(group: &Group, name: &str) -> Result<Link> {
         }
         // SAFETY: as above.
         unsafe { hdf5::h5check(H5Lget_info2(group.id(), c.as_ptr(), &mut info, p::H5P_DEFAULT))? };
-        match info.type_ {
-            H5L_type_t::H5L_TYPE_HARD => Ok(Link::Hard),
-            H5L_type_t::H5L_TYPE_SOFT => {
-                link_value(group, &c, info).map(|value| Link::Soft(until_zero(&value)))
-            }
-            H5L_type_t::H5L_TYPE_EXTERNAL => external(&link_value(group, &c, info)?),
+        // A file may hold links of kinds that the enumeration does not have: the number is looked at first.
+        // SAFETY: the enumeration is as large as the number that the library wrote.
+        let kind = unsafe { std::ptr::addr_of!(info.type_).cast::<i32>().read() };
+        match kind {
+            HARD => Ok(Link::Hard),
+            SOFT => Ok(Link::Soft(until_zero(&link_value(group, &c, info)?)?)),
+            EXTERNAL => external(&link_value(group, &c, info)?),
             _ => Err(format!("the link {name:?} is of a kind that this program does not know").into()),
         }
     })
@@ -119,9 +127,10 @@ fn link_value(group: &Group, name: &CStr, mut info: H5L_info2_t) -> Result<Vec<u
     Ok(value)
 }
 
-fn until_zero(bytes: &[u8]) -> String {
+fn until_zero(bytes: &[u8]) -> Result<String> {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    let name = str::from_utf8(&bytes[..end]);
+    name.map(str::to_owned).map_err(|_| "the target of a soft link is not UTF-8".into())
 }
 
 fn external(value: &[u8]) -> Result<Link> {
@@ -134,22 +143,30 @@ fn external(value: &[u8]) -> Result<Link> {
             return Err("an external link without a target".into());
         }
     }
-    Ok(Link::External { file: text(file), path: text(path) })
+    Ok(Link::External { file: text(file)?, path: text(path)? })
 }
 
+/// The variable that says where raw files are looked for, and the value that means: beside the file that names them.
+const RAW_FILES: (&str, &str) = ("HDF5_EXTFILE_PREFIX", "${ORIGIN}");
+
 /// Has the library look for raw files beside the file that names them, whichever way it comes to open them, and for
-/// the parts of virtual datasets nowhere that only the environment names.
+/// other files nowhere that only the environment names.
 ///
-/// The library reads these variables once, when it starts. The property of a dataset that says the same is not handed
-/// on to what virtual datasets open: raw files of theirs would be looked for in the working directory.
-///
-/// To be called first of all, while the process has one thread.
+/// The property of a dataset that says the same is not handed on to what virtual datasets open: raw files of theirs
+/// would be looked for in the working directory. Datasets with raw files are refused in a process that did not call
+/// this. To be called first of all, while the process has one thread and the library has not started.
 pub fn look_beside_files() {
     // SAFETY: the environment is changed before any other thread could read it, as the documentation asks.
     unsafe {
-        std::env::set_var("HDF5_EXTFILE_PREFIX", "${ORIGIN}");
+        std::env::set_var(RAW_FILES.0, RAW_FILES.1);
         std::env::remove_var("HDF5_VDS_PREFIX");
+        std::env::remove_var("HDF5_EXT_PREFIX");
     }
+}
+
+/// Whether [`look_beside_files`] was called.
+pub(super) fn looks_beside_files() -> bool {
+    std::env::var(RAW_FILES.0).is_ok_and(|value| value == RAW_FILES.1)
 }
 
 /// Opens a dataset that `name` leads to by a hard link. The library keeps no decoded chunks of it, because we do.
@@ -215,7 +232,12 @@ fn filter(creation: &Creation, index: u32) -> Result<FilterSpec> {
         ))?;
         let available = hdf5_sys::h5z::H5Zfilter_avail(id) > 0;
         let values = values[..count.min(values.len())].to_vec();
-        Ok(FilterSpec { id, name: text(name.as_ptr()), values, available })
+        Ok(FilterSpec {
+            id,
+            name: CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned(),
+            values,
+            available,
+        })
     }
 }
 
@@ -257,7 +279,7 @@ fn raw_file(creation: &Creation, index: u32) -> Result<String> {
     if name.last() != Some(&0) {
         return Err("the name of a raw file is too long".into());
     }
-    Ok(text(name.as_ptr()))
+    text(name.as_ptr())
 }
 
 /// The (file, dataset) names that a virtual dataset is made of, as the file gives them.
@@ -287,7 +309,7 @@ fn virtual_name(creation: &Creation, index: usize, get: VirtualName) -> Result<S
         }
         let mut name = vec![0 as c_char; length + 1];
         hdf5::h5check(get(creation.0.0, index, name.as_mut_ptr(), name.len()))?;
-        Ok(text(name.as_ptr()))
+        text(name.as_ptr())
     }
 }
 
@@ -311,7 +333,7 @@ pub(super) fn stored_type(dataset: &Dataset) -> Result<Option<StoredType>> {
         // SAFETY: plain calls on an open type.
         let class = unsafe { t::H5Tget_class(own.0) };
         match class {
-            t::H5T_class_t::H5T_INTEGER | t::H5T_class_t::H5T_BITFIELD => Ok(integer_type(&own)),
+            t::H5T_class_t::H5T_INTEGER => Ok(integer_type(&own)),
             t::H5T_class_t::H5T_FLOAT => Ok(float_type(&own)),
             t::H5T_class_t::H5T_ENUM => {
                 // SAFETY: as above.
@@ -396,7 +418,7 @@ fn is_bool(own: &Id) -> bool {
             }
             let owned = text(name);
             H5free_memory(name.cast());
-            Some(owned)
+            owned.ok()
         }
     };
     // SAFETY: plain call on an open enumeration.

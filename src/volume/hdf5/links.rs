@@ -3,9 +3,10 @@
 //! A file can name other files: by external links, as raw storage, as parts of virtual datasets. What such a name
 //! resolves to must lie below the folder of the file that names it, symbolic links resolved; otherwise a volume
 //! that someone was sent could show any file that the server may read. `allow_external` lifts the rule. The library
-//! itself is only ever given hard links to follow, and only datasets that have been audited are read.
+//! itself is only ever given hard links to follow, except within the parts of virtual datasets, which it opens alone:
+//! these are audited before the dataset is read, and whatever the audit cannot make out is refused.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,13 +14,13 @@ use hdf5::plist::dataset_create::Layout;
 use hdf5::{Dataset, Group, LocationType};
 
 use super::OpenError;
-use super::file::{Files, StoredFile};
+use super::file::{FileIdentity, Files, StoredFile};
 use super::library::{self, Link};
 
 /// How many soft and external links may follow each other, and how deep virtual datasets may nest.
 const MOST_LINKS: usize = 32;
-/// How many numbered parts of a virtual dataset are looked at.
-const MOST_NUMBERED_PARTS: u64 = 100_000;
+/// How many parts of virtual datasets are audited for one dataset.
+const MOST_PARTS: usize = 100_000;
 
 /// Which files a file may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,22 +45,52 @@ pub(super) enum Node {
     Dataset(Dataset),
 }
 
+/// Where a path ends: the last group on it, and the hard link there that is its last step; the group itself where
+/// there is no further step.
+struct End {
+    file: Arc<StoredFile>,
+    group: Group,
+    name: Option<String>,
+}
+
 /// Follows paths under one policy.
 pub(super) struct Follower<'a> {
     pub files: &'a Files,
     pub policy: LinkPolicy,
 }
 
+/// An audit under way: what has been looked at, and every file that reading the dataset would open.
+#[derive(Default)]
+struct Audit {
+    seen: HashSet<(PathBuf, String)>,
+    files: BTreeSet<FileIdentity>,
+}
+
 impl Follower<'_> {
-    /// The dataset at `path`, once everything that reading it would open has been found allowed.
-    pub fn dataset(&self, file: &Arc<StoredFile>, path: &str) -> Result<Found<Dataset>, OpenError> {
-        let found = self.unaudited_dataset(file, path)?;
-        self.audit(&found, 0)?;
-        Ok(found)
+    /// The dataset at `path`, once everything that reading it would open has been found allowed; and all those files.
+    pub fn dataset(
+        &self,
+        file: &Arc<StoredFile>,
+        path: &str,
+    ) -> Result<(Found<Dataset>, Vec<FileIdentity>), OpenError> {
+        let found = self.unaudited_dataset(file, path, true)?;
+        let mut audit = Audit::default();
+        self.audit(&found, &mut audit, 0)?;
+        Ok((found, audit.files.into_iter().collect()))
     }
 
-    fn unaudited_dataset(&self, file: &Arc<StoredFile>, path: &str) -> Result<Found<Dataset>, OpenError> {
-        let Found { file, object } = self.follow(file, path)?;
+    /// The group or dataset at `path`. A dataset had this way must not be read.
+    pub fn node(&self, file: &Arc<StoredFile>, path: &str) -> Result<Found<Node>, OpenError> {
+        self.follow(file, path, true)
+    }
+
+    fn unaudited_dataset(
+        &self,
+        file: &Arc<StoredFile>,
+        path: &str,
+        may_leave: bool,
+    ) -> Result<Found<Dataset>, OpenError> {
+        let Found { file, object } = self.follow(file, path, may_leave)?;
         match object {
             Node::Dataset(object) => Ok(Found { file, object }),
             Node::Group(_) => {
@@ -68,45 +99,63 @@ impl Follower<'_> {
         }
     }
 
-    /// The group or dataset at `path`. A dataset had this way must not be read.
-    pub fn follow(&self, file: &Arc<StoredFile>, path: &str) -> Result<Found<Node>, OpenError> {
-        let mut file = Arc::clone(file);
-        let mut group = root(&file)?;
+    /// The file that holds what is at `path`, without opening that.
+    pub fn file_of(&self, file: &Arc<StoredFile>, path: &str) -> Result<FileIdentity, OpenError> {
+        self.walk(file, path, true).map(|end| end.file.identity.clone())
+    }
+
+    fn follow(&self, file: &Arc<StoredFile>, path: &str, may_leave: bool) -> Result<Found<Node>, OpenError> {
+        let End { file, group, name } = self.walk(file, path, may_leave)?;
+        let Some(name) = name else { return Ok(Found { file, object: Node::Group(group) }) };
+        let wrong = |what: &str, e: hdf5::Error| {
+            OpenError::object(&file, path, format!("it cannot be opened as a {what} ({e})"))
+        };
+        let object = if is_dataset(&group, &name) {
+            Node::Dataset(library::open_dataset(&group, &name).map_err(|e| wrong("dataset", e))?)
+        } else {
+            Node::Group(group.group(&name).map_err(|e| wrong("group", e))?)
+        };
+        Ok(Found { file, object })
+    }
+
+    /// Follows a path up to its last hard link; `may_leave` says whether external links are taken at all.
+    fn walk(&self, file: &Arc<StoredFile>, path: &str, may_leave: bool) -> Result<End, OpenError> {
+        let mut end = End { file: Arc::clone(file), group: root(file)?, name: None };
         let mut ahead: VecDeque<String> = components(path).collect();
         let mut links = 0;
         while let Some(name) = ahead.pop_front() {
-            let wrong = |problem: String| OpenError::object(&file, path, problem);
-            match library::link(&group, &name).map_err(|e| wrong(e.to_string()))? {
-                Link::Missing => return Err(wrong(format!("there is no {name:?} in {}", group.name()))),
-                Link::Hard if ahead.is_empty() && is_dataset(&group, &name) => {
-                    let dataset = library::open_dataset(&group, &name)
-                        .map_err(|e| wrong(format!("it cannot be opened as a dataset ({e})")))?;
-                    return Ok(Found { file, object: Node::Dataset(dataset) });
-                }
+            let wrong = |problem: String| OpenError::object(&end.file, path, problem);
+            match library::link(&end.group, &name).map_err(|e| wrong(e.to_string()))? {
+                Link::Missing => return Err(OpenError::missing(&end.file, path, &name)),
+                Link::Hard if ahead.is_empty() => end.name = Some(name),
                 Link::Hard => {
-                    group = group
-                        .group(&name)
-                        .map_err(|e| wrong(format!("{name:?} cannot be opened as a group ({e})")))?;
+                    let group = end.group.group(&name);
+                    end.group =
+                        group.map_err(|e| wrong(format!("{name:?} cannot be opened as a group ({e})")))?;
                 }
                 Link::Soft(target) => {
                     if target.starts_with('/') {
-                        group = root(&file)?;
+                        end.group = root(&end.file)?;
                     }
                     prepend(&mut ahead, &target);
                     links += 1;
                 }
-                Link::External { file: other, path: target } => {
-                    file = self.external_file(&file, path, &other)?;
-                    group = root(&file)?;
+                Link::External { file: other, path: target } if may_leave => {
+                    end.file = self.external_file(&end.file, path, &other)?;
+                    end.group = root(&end.file)?;
                     prepend(&mut ahead, &target);
                     links += 1;
                 }
+                // The library would follow it by its own rules, which are not ours.
+                Link::External { file: other, .. } => {
+                    return Err(refused(&end.file, &other, "by a link within a virtual dataset"));
+                }
             }
             if links > MOST_LINKS {
-                return Err(OpenError::object(&file, path, "its links lead in a circle".to_owned()));
+                return Err(OpenError::object(&end.file, path, "its links lead in a circle".to_owned()));
             }
         }
-        Ok(Found { file, object: Node::Group(group) })
+        Ok(end)
     }
 
     fn external_file(
@@ -115,50 +164,62 @@ impl Follower<'_> {
         path: &str,
         name: &str,
     ) -> Result<Arc<StoredFile>, OpenError> {
-        let candidates = places(from, name);
-        let target = candidates.iter().find(|candidate| candidate.exists()).ok_or_else(|| {
-            OpenError::object(from, path, format!("it links to the file {name:?}, which does not exist"))
-        })?;
-        self.allow(from, name, target)?;
-        self.files.open(target)
+        let target = places(from, name)
+            .into_iter()
+            .find(|place| place.exists())
+            .ok_or_else(|| OpenError::missing(from, path, name))?;
+        self.allow(from, name, &target)?;
+        self.files.open(&target)
     }
 
-    /// Checks every file that reading the dataset would open, and theirs in turn.
-    fn audit(&self, found: &Found<Dataset>, depth: usize) -> Result<(), OpenError> {
-        if self.policy == LinkPolicy::Anywhere {
-            return Ok(());
-        }
+    /// Checks and collects every file that reading the dataset would open, and theirs in turn.
+    fn audit(&self, found: &Found<Dataset>, audit: &mut Audit, depth: usize) -> Result<(), OpenError> {
         let name = found.object.name();
         let wrong = |problem: String| OpenError::object(&found.file, &name, problem);
         if depth > MOST_LINKS {
             return Err(wrong("virtual datasets refer to each other without end".to_owned()));
         }
-        for raw in library::raw_files(&found.object).map_err(|e| wrong(e.to_string()))? {
-            self.allow(&found.file, &raw, &found.file.folder().join(&raw))?;
+        audit.files.insert(found.file.identity.clone());
+        let raw_files = library::raw_files(&found.object).map_err(|e| wrong(e.to_string()))?;
+        if !raw_files.is_empty() && !library::looks_beside_files() {
+            return Err(wrong("the process was not prepared to look for raw files beside it".to_owned()));
+        }
+        for raw in raw_files {
+            let target = found.file.folder().join(&raw);
+            self.allow(&found.file, &raw, &target)?;
+            audit.files.extend(FileIdentity::of(&target).ok());
         }
         if found.object.layout() != Layout::Virtual {
             return Ok(());
         }
         for (file, dataset) in library::virtual_sources(&found.object).map_err(|e| wrong(e.to_string()))? {
-            self.audit_source(found, &file, &dataset, depth)?;
+            match self.audit_mapping(found, &file, &dataset, audit, depth) {
+                // Who allows everything is told by the library what it cannot read, when it is read.
+                Err(_) if self.policy == LinkPolicy::Anywhere => {}
+                checked => checked?,
+            }
         }
         Ok(())
     }
 
-    /// Checks one mapping of a virtual dataset; names with `%b` stand for numbered files or datasets.
-    fn audit_source(
+    /// Checks one mapping of a virtual dataset; names with `%b` stand for numbered files or datasets, up to the first
+    /// that is missing.
+    fn audit_mapping(
         &self,
         found: &Found<Dataset>,
         file: &str,
         dataset: &str,
+        audit: &mut Audit,
         depth: usize,
     ) -> Result<(), OpenError> {
-        let numbered = file.contains('%') || dataset.contains('%');
-        for number in 0..if numbered { MOST_NUMBERED_PARTS } else { 1 } {
-            let (file, dataset) = (numbered_name(file, number), numbered_name(dataset, number));
-            if !self.audit_part(found, &file, &dataset, depth)? {
-                break;
-            }
+        if !is_numbered(file) && !is_numbered(dataset) {
+            return self
+                .audit_part(found, &numbered(file, 0), &numbered(dataset, 0), audit, depth)
+                .map(|_| ());
+        }
+        let mut number = 0;
+        while self.audit_part(found, &numbered(file, number), &numbered(dataset, number), audit, depth)? {
+            number += 1;
         }
         Ok(())
     }
@@ -169,26 +230,35 @@ impl Follower<'_> {
         found: &Found<Dataset>,
         file: &str,
         dataset: &str,
+        audit: &mut Audit,
         depth: usize,
     ) -> Result<bool, OpenError> {
-        let source = if file == "." {
-            Arc::clone(&found.file)
-        } else {
-            // The library tries these and the working directory: none that exists may lie outside.
-            let mut candidates = places(&found.file, file);
-            candidates.push(PathBuf::from(last_component(file)));
-            candidates.retain(|candidate| candidate.exists());
-            for candidate in &candidates {
-                self.allow(&found.file, file, candidate)?;
-            }
-            let Some(first) = candidates.first() else { return Ok(false) };
-            self.files.open(first)?
-        };
-        match self.unaudited_dataset(&source, dataset) {
-            Ok(part) => self.audit(&part, depth + 1).map(|()| true),
-            Err(refused @ OpenError::Refused { .. }) => Err(refused),
-            Err(_) => Ok(false),
+        let Some(source) = self.part_file(&found.file, file)? else { return Ok(false) };
+        if !audit.seen.insert((source.path.clone(), dataset.to_owned())) {
+            return Ok(true);
         }
+        if audit.seen.len() > MOST_PARTS {
+            let problem = format!("it is made of more than {MOST_PARTS} parts, which are too many to check");
+            return Err(OpenError::object(&found.file, &found.object.name(), problem));
+        }
+        match self.unaudited_dataset(&source, dataset, false) {
+            Ok(part) => self.audit(&part, audit, depth + 1).map(|()| true),
+            Err(OpenError::Missing { .. }) => Ok(false),
+            Err(unclear) => Err(unclear),
+        }
+    }
+
+    /// The file that the library would take a part from: the first there is of those that it tries.
+    fn part_file(&self, from: &Arc<StoredFile>, name: &str) -> Result<Option<Arc<StoredFile>>, OpenError> {
+        if name == "." {
+            return Ok(Some(Arc::clone(from)));
+        }
+        let mut tried = places(from, name);
+        // Last it tries the working directory, where nothing of the file's can be.
+        tried.push(PathBuf::from(last_component(name)));
+        let Some(target) = tried.iter().find(|place| place.exists()) else { return Ok(None) };
+        self.allow(from, name, target)?;
+        self.files.open(target).map(Some)
     }
 
     /// Fails where `target`, which `from` names, lies outside the folder of `from`.
@@ -196,15 +266,23 @@ impl Follower<'_> {
         if self.policy == LinkPolicy::Anywhere {
             return Ok(());
         }
-        let refused = || OpenError::Refused { path: from.path.clone(), name: name.to_owned() };
-        let resolved = match target.canonicalize() {
-            Ok(resolved) => resolved,
+        let inside = match target.canonicalize() {
+            Ok(resolved) => resolved.starts_with(from.folder()),
             // What does not exist must at least not climb out by its name.
-            Err(_) if climbs(from.folder(), target) => return Err(refused()),
-            Err(_) => return Ok(()),
+            Err(_) => !climbs(from.folder(), target),
         };
-        if resolved.starts_with(from.folder()) { Ok(()) } else { Err(refused()) }
+        if inside {
+            return Ok(());
+        }
+        Err(refused(from, name, "which is not below its own folder"))
     }
+}
+
+/// A refusal. It is logged also where a layout only asks what there is, and would take it for nothing.
+fn refused(from: &StoredFile, name: &str, why: &'static str) -> OpenError {
+    let refused = OpenError::Refused { path: from.path.clone(), name: name.to_owned(), why };
+    tracing::warn!("{refused}");
+    refused
 }
 
 fn root(file: &StoredFile) -> Result<Group, OpenError> {
@@ -225,14 +303,10 @@ fn prepend(ahead: &mut VecDeque<String>, target: &str) {
     }
 }
 
-/// Where the library would look for a file that another one names: as it is, then beside that one.
+/// Where the library looks for a file that another one names: as it is, where absolute, then beside that one.
 fn places(from: &StoredFile, name: &str) -> Vec<PathBuf> {
     let beside = from.folder().join(last_component(name));
-    if Path::new(name).is_absolute() {
-        vec![PathBuf::from(name), beside]
-    } else {
-        vec![from.folder().join(name)]
-    }
+    if Path::new(name).is_absolute() { vec![PathBuf::from(name), beside] } else { vec![beside] }
 }
 
 /// The last component of an absolute name; a relative name as it is.
@@ -246,7 +320,33 @@ fn climbs(folder: &Path, target: &Path) -> bool {
     inside.components().any(|part| part == std::path::Component::ParentDir)
 }
 
+/// Whether a name stands for numbered ones.
+fn is_numbered(pattern: &str) -> bool {
+    pattern.replace("%%", "").contains("%b")
+}
+
 /// The name of a numbered part: `%b` is the number, `%%` a percent sign.
-fn numbered_name(pattern: &str, number: u64) -> String {
+fn numbered(pattern: &str, number: u64) -> String {
     pattern.replace("%%", "\0").replace("%b", &number.to_string()).replace('\0', "%")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbered_names_are_told_from_names_with_percent_signs() {
+        assert_eq!(numbered("part%b.h5", 12), "part12.h5");
+        assert_eq!(numbered("100%%b", 3), "100%b");
+        assert!(is_numbered("a%b") && is_numbered("%%%b"));
+        assert!(!is_numbered("100%") && !is_numbered("a%%b"));
+    }
+
+    #[test]
+    fn a_target_climbs_by_its_spelling() {
+        let folder = Path::new("/data/set");
+        assert!(!climbs(folder, Path::new("/data/set/sub/raw.bin")));
+        assert!(climbs(folder, Path::new("/data/set/../raw.bin")));
+        assert!(climbs(folder, Path::new("/data/raw.bin")));
+    }
 }
