@@ -16,6 +16,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::catalog::{Catalog, Opened};
 use crate::config::{self, Fault, Layers, Settings};
+use crate::crew::Crew;
 use crate::metrics::Metrics;
 use crate::volume::hdf5::look_beside_files;
 
@@ -133,9 +134,9 @@ struct Loaded {
 }
 
 /// Reads the settings and opens what they name; warnings are logged, faults collected.
-fn load(layers: &Layers, metrics: &Metrics) -> Loaded {
+fn load(layers: &Layers, metrics: &Metrics, crew: &Crew) -> Loaded {
     let config::Loaded { settings, mut faults, warnings } = config::load(layers);
-    let Opened { catalog, faults: of_files, warnings: more } = Catalog::open(&settings, metrics);
+    let Opened { catalog, faults: of_files, warnings: more } = Catalog::open(&settings, metrics, crew);
     for warning in warnings.iter().map(ToString::to_string).chain(more) {
         tracing::warn!("{warning}");
     }
@@ -152,8 +153,8 @@ fn listed(faults: &[Fault]) -> String {
 }
 
 /// Settings and catalogue without a fault, with something to serve.
-fn load_sound(layers: &Layers, metrics: &Metrics) -> Result<(Settings, Catalog), Failure> {
-    let loaded = load(layers, metrics);
+fn load_sound(layers: &Layers, metrics: &Metrics, crew: &Crew) -> Result<(Settings, Catalog), Failure> {
+    let loaded = load(layers, metrics, crew);
     if !loaded.faults.is_empty() {
         return Err(Failure::Usage(listed(&loaded.faults)));
     }

@@ -19,7 +19,7 @@
 //! 1  cache     absent | in flight | ready in one structure; least recently used by bytes
 //! 1  config    as typed → as meant: settings, or every fault at once          1  tile   TileKey, Tile
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
-//! 0  color · paint · name · axes · metrics        demo: a volume to look at, made at first use
+//! 0  color · paint · name · axes · metrics · crew        demo: a volume to look at, made at first use
 //! ```
 //!
 //! (`config` refuses tokens that the URL grammar keeps for itself, whose names it takes from `request`.)
@@ -74,6 +74,7 @@ pub mod catalog;
 pub mod cli;
 pub mod color;
 pub mod config;
+pub mod crew;
 pub mod demo;
 pub mod geometry;
 pub mod http;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
 
-pub use pool::{Busy, Place, RenderPool};
+pub use pool::{Busy, RenderPool};
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
 use crate::catalog::{Catalog, Channel, NotFound, Resolved};

@@ -9,6 +9,7 @@ use super::levels::Levels;
 use super::{Catalog, Dataset};
 use crate::axes::AxisName;
 use crate::config::{ChannelSettings, DatasetSettings, Fault, Settings};
+use crate::crew::Crew;
 use crate::geometry::Level;
 use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
 use crate::metrics::Metrics;
@@ -29,9 +30,9 @@ pub struct Opened {
 }
 
 impl Catalog {
-    /// Opens everything that the settings name.
-    pub fn open(settings: &Settings, metrics: &Metrics) -> Opened {
-        let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone());
+    /// Opens everything that the settings name. `crew` tells its volumes how busy the render threads are.
+    pub fn open(settings: &Settings, metrics: &Metrics, crew: &Crew) -> Opened {
+        let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone(), crew.clone());
         let mut opening = Opening { files: Arc::default(), chunks, faults: Vec::new(), warnings: Vec::new() };
         let datasets = settings
             .datasets

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::{Failure, NOTHING_TO_SERVE, Sources, listed, load};
+use crate::crew::Crew;
 use crate::metrics::Metrics;
 
 #[derive(Debug, Args)]
@@ -13,7 +14,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let layers = arguments.sources.layers();
-    let loaded = load(&layers, &Metrics::default());
+    let loaded = load(&layers, &Metrics::default(), &Crew::default());
     if !loaded.faults.is_empty() {
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
     }

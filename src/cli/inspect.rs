@@ -8,6 +8,7 @@ use clap::Args;
 use super::{Failure, Loaded, listed, load};
 use crate::catalog::{Catalog, Channel, ChannelDescription, Dataset, DatasetDescription, SpelledOut};
 use crate::config::Layers;
+use crate::crew::Crew;
 use crate::metrics::Metrics;
 use crate::paint::Kind;
 
@@ -23,7 +24,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let layers = Layers { files: vec![arguments.file.clone()], ..Layers::default() };
-    let Loaded { catalog, faults, .. } = load(&layers, &Metrics::default());
+    let Loaded { catalog, faults, .. } = load(&layers, &Metrics::default(), &Crew::default());
     if !faults.is_empty() {
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&faults))));
     }

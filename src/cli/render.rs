@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::Args;
 
 use super::{Failure, Sources, load_sound};
+use crate::crew::Crew;
 use crate::metrics::Metrics;
 use crate::request::TilePath;
 use crate::service::{RenderPool, TileService};
@@ -23,8 +24,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let metrics = Metrics::default();
-    let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics)?;
+    let (metrics, crew) = (Metrics::default(), Crew::default());
+    let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics, &crew)?;
     let mounts = &settings.server.mounts;
     let path = TilePath::split(path_of(&arguments.path))
         .transpose()?
@@ -37,7 +38,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             )
         })?;
     let request = path.request()?;
-    let pool = RenderPool::new(settings.render.threads, settings.render.queue)?;
+    let pool = RenderPool::new(settings.render.threads, settings.render.queue, crew)?;
     let service = TileService::new(catalog, settings.cache.tiles, pool, metrics)?;
     let tile = actix_web::rt::System::new().block_on(async {
         let identified = service.identify(&request).await?;

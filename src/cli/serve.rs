@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Failure, Sources, load_sound};
 use crate::catalog::Catalog;
 use crate::config::Settings;
+use crate::crew::Crew;
 use crate::demo;
 use crate::geometry::Plane;
 use crate::http::{self, Site};
@@ -37,10 +38,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         layers.files.push(demo_volume()?);
         layers.config = arguments.sources.config;
     }
-    let metrics = Metrics::default();
-    let (settings, catalog) = load_sound(&layers, &metrics)?;
+    let (metrics, crew) = (Metrics::default(), Crew::default());
+    let (settings, catalog) = load_sound(&layers, &metrics, &crew)?;
     let addresses = addresses(&settings)?;
-    let pool = RenderPool::new(settings.render.threads, settings.render.queue)?;
+    let pool = RenderPool::new(settings.render.threads, settings.render.queue, crew)?;
     let service = Arc::new(TileService::new(catalog, settings.cache.tiles, pool, metrics)?);
     System::new().block_on(listen(&service, &settings, &addresses))
 }

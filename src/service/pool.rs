@@ -1,9 +1,8 @@
 //! The render threads, behind a queue of bounded length.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::crew::{Crew, Place};
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
 /// Too many renders are waiting.
@@ -18,14 +17,14 @@ pub struct Busy {
 #[derive(Debug)]
 pub struct RenderPool {
     pool: ThreadPool,
-    under_way: Arc<AtomicUsize>,
+    crew: Crew,
     threads: usize,
     queue: usize,
 }
 
 impl RenderPool {
-    /// `threads` render threads, with room for `queue` jobs that wait for one.
-    pub fn new(threads: NonZeroUsize, queue: usize) -> Result<Self, ThreadPoolBuildError> {
+    /// `threads` render threads, with room for `queue` jobs that wait for one; `crew` counts them all.
+    pub fn new(threads: NonZeroUsize, queue: usize, crew: Crew) -> Result<Self, ThreadPoolBuildError> {
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads.get())
             .thread_name(|index| format!("render-{index}"))
@@ -36,35 +35,17 @@ impl RenderPool {
                 tracing::error!("a render thread panicked, which is a defect of this program: {text}");
             })
             .build()?;
-        Ok(Self { pool, under_way: Arc::default(), threads: threads.get(), queue })
+        Ok(Self { pool, crew, threads: threads.get(), queue })
     }
 
     /// A place for a job; refused where the queue is full.
     pub fn reserve(&self) -> Result<Place, Busy> {
-        Place::take(&self.under_way, self.threads + self.queue).ok_or(Busy { waiting: self.queue })
+        self.crew.take(self.threads + self.queue).ok_or(Busy { waiting: self.queue })
     }
 
     /// Has a job run, which holds the place reserved for it until it ends, or for as long as it likes.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) {
         self.pool.spawn(job);
-    }
-}
-
-/// A job's place among those waiting or running; given back however the job ends.
-#[derive(Debug)]
-pub struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    fn take(under_way: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
-        let more = |count| (count < most).then_some(count + 1);
-        under_way.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        Some(Place(Arc::clone(under_way)))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -75,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_refuses_and_an_emptied_one_takes_again() {
-        let pool = RenderPool::new(NonZeroUsize::MIN, 1).unwrap();
+        let pool = RenderPool::new(NonZeroUsize::MIN, 1, Crew::default()).unwrap();
         let (running, waiting) = (pool.reserve().unwrap(), pool.reserve().unwrap());
         assert_eq!(pool.reserve().err(), Some(Busy { waiting: 1 }));
         drop(running);
@@ -85,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_panic_takes_down_its_job_alone_and_gives_back_its_place() {
-        let pool = RenderPool::new(NonZeroUsize::MIN, 0).unwrap();
+        let pool = RenderPool::new(NonZeroUsize::MIN, 0, Crew::default()).unwrap();
         let (done, finished) = mpsc::channel();
         let place = pool.reserve().unwrap();
         pool.run(move || {

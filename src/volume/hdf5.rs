@@ -258,14 +258,17 @@ impl Hdf5Volume {
         xyz
     }
 
-    /// Reads a box chunk by chunk. The chunks of a group are had side by side, on whichever render threads are idle.
+    /// Reads a box chunk by chunk; side by side on all render threads where only this box is asked for.
     fn read_chunked(&self, stored: &StoredBox, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
-        // So many at once keep all threads busy, and few enough are held outside the cache's budget.
-        let group = 4 * rayon::current_num_threads();
-        for group in self.dataset.chunks_of(stored).chunks(group) {
-            let parts =
-                group.par_iter().map(|chunk| self.chunks.get(&self.dataset, chunk, stored, self.shape.voxel));
-            for (coordinates, chunk) in group.iter().zip(parts.collect::<Result<Vec<_>, _>>()?) {
+        let chunk = |at: &Vec<u64>| self.chunks.get(&self.dataset, at, stored, self.shape.voxel);
+        // Few enough are held at once that they count for little beside the cache.
+        let together = if self.chunks.crew().is_idle() { 2 * rayon::current_num_threads() } else { 1 };
+        for group in self.dataset.chunks_of(stored).chunks(together) {
+            let chunks: Vec<Arc<Chunk>> = match group {
+                [only] => vec![chunk(only)?],
+                several => several.par_iter().map(chunk).collect::<Result<_, _>>()?,
+            };
+            for (coordinates, chunk) in group.iter().zip(chunks) {
                 self.place(&chunk, &self.dataset.part_of(coordinates, stored), region, into)?;
             }
         }
@@ -296,12 +299,14 @@ impl Hdf5Volume {
         }
     }
 
+    /// Reads a box through the library, which hands out zeros for chunks that lie behind the end of the file.
     fn read_through_library(
         &self,
         stored: &StoredBox,
         region: &Region,
         into: &mut Samples,
     ) -> Result<(), ReadError> {
+        self.dataset.ensure_chunks_in_file(stored)?;
         if self.is_stored_in_order() {
             return self.dataset.read_box(stored, into);
         }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::dataset::{Part, Storage, StoredBox, StoredDataset, linear};
 use super::filters;
 use crate::cache::{Cache, Lookup};
+use crate::crew::Crew;
 use crate::metrics::Metrics;
 use crate::volume::{ReadError, Samples, VoxelType};
 
@@ -49,6 +50,13 @@ struct Entry {
     mask: u32,
 }
 
+/// The most chunks that one dataset may have: their index takes 384 MiB.
+const MOST_CHUNKS: usize = 1 << 24;
+/// How much longer than its voxels a stored chunk may be: filters of incompressible data add a little.
+const LONGEST: u64 = 2;
+/// The same for very small chunks, in bytes.
+const LONGEST_HEADER: u64 = 1 << 16;
+
 /// A chunk in the cache: the dataset's id and the chunk's number.
 type ChunkKey = (u64, u64);
 
@@ -58,6 +66,7 @@ pub struct ChunkStore {
     cache: Cache<ChunkKey, Arc<Chunk>, ReadError>,
     largest: usize,
     metrics: Metrics,
+    crew: Crew,
 }
 
 impl std::fmt::Debug for ChunkStore {
@@ -68,10 +77,15 @@ impl std::fmt::Debug for ChunkStore {
 
 impl ChunkStore {
     /// A cache of at most `budget` bytes of decoded chunks.
-    pub fn new(budget: usize, metrics: Metrics) -> Self {
+    pub fn new(budget: usize, metrics: Metrics, crew: Crew) -> Self {
         // A chunk that would push out most others is read through the library, box by box.
         let largest = budget / 4;
-        Self { cache: Cache::new(budget, metrics.chunk_bytes.clone()), largest, metrics }
+        Self { cache: Cache::new(budget, metrics.chunk_bytes.clone()), largest, metrics, crew }
+    }
+
+    /// How busy those are who decode chunks.
+    pub(super) fn crew(&self) -> &Crew {
+        &self.crew
     }
 
     /// Whether this dataset is read by whole chunks.
@@ -186,20 +200,46 @@ impl StoredDataset {
             && filters::decodes_all(&self.filters)
     }
 
+    /// Fails where a chunk that a box touches lies behind the end of the file.
+    pub(super) fn ensure_chunks_in_file(&self, stored: &StoredBox) -> Result<(), ReadError> {
+        if !matches!(self.storage, Storage::Chunked { .. }) {
+            return Ok(());
+        }
+        for coordinates in self.chunks_of(stored) {
+            if let Some(entry) = self.index.entry(self, self.chunk_number(&coordinates))? {
+                self.ensure_reaches(entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ensure_reaches(&self, entry: Entry) -> Result<(), ReadError> {
+        self.file.ensure_reaches(entry.address.saturating_add(u64::from(entry.length)), &self.place())
+    }
+
     /// Asks the library where all chunks are.
     fn read_index(&self) -> Result<Vec<Entry>, ReadError> {
         let mut entries = Vec::new();
         let visited = self.handle().chunks_visit(|info| {
-            let coordinates: Vec<u64> =
-                info.offset.iter().zip(self.chunk_shape()).map(|(at, n)| at / n).collect();
-            let (number, address) = (self.chunk_number(&coordinates), info.addr);
+            let grid = info.offset.iter().zip(self.chunk_shape()).map(|(at, chunk)| at / chunk);
+            let coordinates: Vec<u64> = grid.collect();
+            let inside = info.offset.iter().zip(&self.shape).all(|(at, extent)| at < extent);
             // No stored chunk is longer than 4 GiB; one that says so is left to fail when it is read.
             let length = u32::try_from(info.size).unwrap_or(u32::MAX);
-            entries.push(Entry { number, address, length, mask: info.filter_mask });
-            0
+            let (number, address) = (self.chunk_number(&coordinates), info.addr);
+            if inside {
+                entries.push(Entry { number, address, length, mask: info.filter_mask });
+            }
+            i32::from(entries.len() > MOST_CHUNKS)
         });
         visited.map_err(|e| self.damaged(&format!("the list of its chunks cannot be read: {e}")))?;
+        if entries.len() > MOST_CHUNKS {
+            return Err(
+                self.damaged(&format!("it has more than {MOST_CHUNKS} chunks; store it in larger ones"))
+            );
+        }
         entries.sort_unstable_by_key(|entry| entry.number);
+        entries.shrink_to_fit();
         Ok(entries)
     }
 
@@ -210,7 +250,7 @@ impl StoredDataset {
         if self.is_decoded_directly() {
             return self.decode_directly(coordinates, entry, voxel);
         }
-        self.file.ensure_reaches(entry.address.saturating_add(u64::from(entry.length)), &self.place())?;
+        self.ensure_reaches(entry)?;
         self.decode_through_library(coordinates, voxel)
     }
 
@@ -243,8 +283,13 @@ impl StoredDataset {
         entry: Entry,
         voxel: VoxelType,
     ) -> Result<Chunk, ReadError> {
-        let raw = self.file.read_at(entry.address, entry.length as usize, &self.place())?;
         let size = self.chunk_voxels() as usize * self.stored_bytes();
+        if u64::from(entry.length) > LONGEST * size as u64 + LONGEST_HEADER {
+            let problem =
+                format!("chunk {coordinates:?} claims {} bytes for {size} bytes of voxels", entry.length);
+            return Err(self.damaged(&problem));
+        }
+        let raw = self.file.read_at(entry.address, entry.length as usize, &self.place())?;
         let pipeline = if self.is_unfiltered_edge(coordinates) { &[] } else { self.filters.as_slice() };
         let bytes = filters::decode(raw, pipeline, entry.mask, size)
             .map_err(|e| self.damaged(&format!("chunk {coordinates:?}: {e}")))?;

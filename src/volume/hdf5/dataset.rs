@@ -190,6 +190,8 @@ impl StoredDataset {
     pub(super) fn read_box(&self, stored: &StoredBox, into: &mut Samples) -> Result<(), ReadError> {
         self.ensure_filters()?;
         self.ensure_in_file(stored)?;
+        // What was never written and has no fill value the library leaves as it was: another tile's voxels.
+        into.bytes_mut().fill(0);
         library::read_box(&self.handle, self.stored.voxel, &stored.start, &stored.count, into.bytes_mut())
             .map_err(|e| self.damaged(&format!("the library cannot read it: {e}")))
     }
