@@ -44,22 +44,25 @@
 //!
 //! # What is deliberately absent
 //!
-//! - **No lock is held while data is read or decoded**, except the HDF5 library's own for what only it can do.
+//! - **No lock is held while chunks are read or decoded**, except the HDF5 library's own for what only it can do. (A file
+//!   is opened, and the list of a dataset's chunks taken, under a lock of theirs: once.)
 //! - **No async thread ever reads a file.** All reading happens on the pool; the queue before it is bounded.
 //! - **No number from a URL is used as an index** before a [`geometry::Patch`] has put it within a level.
 //! - **The renderer knows no names, settings or caches**, and `config` opens no files.
-//! - **A voxel's type is matched on in one place**, `volume::samples`; everything else is generic over
-//!   [`volume::Voxel`].
-//! - **A link out of a file is never followed by the library**: we follow paths step by step, and ask each time whether
-//!   the target lies below the file's own folder.
+//! - **A voxel's type is matched on in `volume::samples`**, and where it meets the types of the HDF5 library; everything
+//!   else is generic over [`volume::Voxel`].
+//! - **A link out of a file is not followed by the library**: we follow paths step by step, and ask each time whether
+//!   the target lies below the file's own folder. What virtual datasets open by themselves is audited before they are
+//!   read, and refused where the audit is in doubt.
 //! - **Errors are not cached**, and a flight that panics frees its key.
 //!
 //! # Memory
 //!
 //! The two cache budgets (`cache.tiles`, `cache.chunks`), and for each render thread at most about 20 MiB: a block of
-//! 2^20 voxels (8 MiB at most), sums or voxels of one patch (4 MiB), pixels and the encoder's buffers (3 MiB), and one
-//! chunk as it is stored and as it is decoded. Chunks larger than a quarter of the chunk budget are read box by box
-//! through the library, which holds one such chunk meanwhile. A chunk index takes 24 bytes a chunk.
+//! 2^20 voxels (8 MiB at most), sums or voxels of one patch (4 MiB), pixels and the encoder's buffers (3 MiB); besides, one
+//! chunk as it is stored and as it is decoded, two where a lonely tile is decoded by all threads. Chunks larger than a
+//! quarter of the chunk budget are read box by box through the library, which holds one such chunk meanwhile. A chunk
+//! index takes 24 bytes a chunk. Measuring a window holds up to 2^21 voxels once for each channel.
 //!
 //! # Races, and why they are none
 //!

@@ -11,6 +11,7 @@ use super::filters;
 use crate::cache::{Cache, Lookup};
 use crate::crew::Crew;
 use crate::metrics::Metrics;
+use crate::tile::Fingerprint;
 use crate::volume::{ReadError, Samples, VoxelType};
 
 /// A decoded chunk, or a part of one, dense in stored order.
@@ -57,8 +58,8 @@ const LONGEST: u64 = 2;
 /// The same for very small chunks, in bytes.
 const LONGEST_HEADER: u64 = 1 << 16;
 
-/// A chunk in the cache: the dataset's id and the chunk's number.
-type ChunkKey = (u64, u64);
+/// A chunk in the cache: the dataset's id, the chunk's number, and what its voxels are taken for.
+type ChunkKey = (Fingerprint, u64, VoxelType);
 
 /// The cache of decoded chunks; clones share it.
 #[derive(Clone)]
@@ -110,7 +111,7 @@ impl ChunkStore {
             return Ok(Arc::new(part));
         }
         let number = dataset.chunk_number(coordinates);
-        match self.cache.lookup(&(dataset.id, number)) {
+        match self.cache.lookup(&(dataset.id, number, voxel)) {
             Lookup::Ready(chunk) => {
                 self.metrics.chunk_hits.inc();
                 Ok(chunk)

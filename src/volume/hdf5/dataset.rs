@@ -1,7 +1,6 @@
 //! One opened dataset: its type, shape and storage, and reading boxes of it through the library.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdf5::Dataset;
 use hdf5::plist::dataset_create::Layout;
@@ -12,6 +11,7 @@ use super::chunks::ChunkIndex;
 use super::file::{FileIdentity, StoredFile};
 use super::library::{self, FilterSpec, StoredType};
 use super::{OpenError, filters};
+use crate::tile::Fingerprint;
 use crate::volume::{ReadError, Samples};
 
 /// How a dataset's data lies in the file.
@@ -101,8 +101,8 @@ pub struct StoredDataset {
     pub files: Vec<FileIdentity>,
     /// The filters its chunks went through, in order.
     pub filters: Vec<FilterSpec>,
-    /// Tells its chunks from those of other datasets in the cache.
-    pub(super) id: u64,
+    /// Tells its chunks from those of other datasets in the cache; the same whenever it is opened.
+    pub(super) id: Fingerprint,
     pub(super) edges_are_plain: bool,
     pub(super) index: ChunkIndex,
     handle: Dataset,
@@ -115,7 +115,6 @@ impl StoredDataset {
         path: &str,
         files: Vec<FileIdentity>,
     ) -> Result<Self, OpenError> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         let wrong = |problem: String| OpenError::object(&file, path, problem);
         let library = |e: hdf5::Error| wrong(e.to_string());
         let shape: Vec<u64> = handle.get_shape().map_err(library)?.into_iter().map(|n| n as u64).collect();
@@ -133,7 +132,7 @@ impl StoredDataset {
         let chunked = matches!(storage, Storage::Chunked { .. });
         let filters = library::filters(&handle).map_err(library)?;
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let id = Fingerprint::of(&(&file.identity, handle.name()));
         let (path, index) = (path.to_owned(), ChunkIndex::default());
         Ok(Self { file, files, path, shape, stored, storage, filters, id, edges_are_plain, index, handle })
     }
