@@ -15,6 +15,7 @@ mod filters;
 mod library;
 mod links;
 mod listing;
+mod significant;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub use dataset::{Storage, StorageDescription, StoredDataset};
 pub use file::{FileIdentity, Files, StoredFile};
 pub use library::{FilterSpec, look_beside_files};
 pub use links::LinkPolicy;
+pub use significant::SignificantBits;
 
 use rayon::prelude::*;
 

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::dataset::{Part, Storage, StoredBox, StoredDataset, linear};
-use super::filters;
+use super::filters::Pipeline;
 use crate::cache::{Cache, Lookup};
 use crate::crew::Crew;
 use crate::metrics::Metrics;
@@ -89,10 +89,11 @@ impl ChunkStore {
         &self.crew
     }
 
-    /// Whether this dataset is read by whole chunks.
+    /// Whether this dataset is read by whole chunks: also by large ones where the library lacks a filter for them.
     pub(super) fn serves(&self, dataset: &StoredDataset) -> bool {
-        matches!(dataset.storage, Storage::Chunked { .. })
-            && dataset.chunk_voxels().saturating_mul(8) <= self.largest as u64
+        let small = dataset.chunk_voxels().saturating_mul(8) <= self.largest as u64;
+        let needed = dataset.is_decoded_directly() && !dataset.suits_library();
+        matches!(dataset.storage, Storage::Chunked { .. }) && (small || needed)
     }
 
     /// The chunk at these coordinates of the chunk grid, from the cache or decoded now.
@@ -196,9 +197,12 @@ impl StoredDataset {
 
     /// Whether chunks are decoded here, outside the library's lock.
     pub(super) fn is_decoded_directly(&self) -> bool {
-        matches!(self.storage, Storage::Chunked { .. })
-            && self.stored.plain
-            && filters::decodes_all(&self.filters)
+        self.direct_pipeline().is_some()
+    }
+
+    fn direct_pipeline(&self) -> Option<&Pipeline> {
+        let direct = matches!(self.storage, Storage::Chunked { .. }) && self.stored.plain;
+        self.pipeline.as_ref().filter(|_| direct)
     }
 
     /// Fails where a chunk that a box touches lies behind the end of the file.
@@ -248,8 +252,8 @@ impl StoredDataset {
         let Some(entry) = self.index.entry(self, number)? else {
             return self.missing_chunk(coordinates, voxel);
         };
-        if self.is_decoded_directly() {
-            return self.decode_directly(coordinates, entry, voxel);
+        if let Some(pipeline) = self.direct_pipeline() {
+            return self.decode_directly(coordinates, entry, voxel, pipeline);
         }
         self.ensure_reaches(entry)?;
         self.decode_through_library(coordinates, voxel)
@@ -274,7 +278,7 @@ impl StoredDataset {
         let last = linear(shape, part.within.iter().zip(&part.count).map(|(at, n)| at + n - 1)) as usize;
         let address = entry.address.saturating_add((first * width) as u64);
         let bytes = self.file.read_at(address, (last + 1 - first) * width, &self.place())?;
-        let samples = Samples::from_stored(voxel, bytes, self.stored.big_endian);
+        let samples = self.samples(bytes, voxel);
         Ok(Some(Chunk { dims: shape.to_vec(), first, samples, constant: false }))
     }
 
@@ -283,6 +287,7 @@ impl StoredDataset {
         coordinates: &[u64],
         entry: Entry,
         voxel: VoxelType,
+        pipeline: &Pipeline,
     ) -> Result<Chunk, ReadError> {
         let size = self.chunk_voxels() as usize * self.stored_bytes();
         if u64::from(entry.length) > LONGEST * size as u64 + LONGEST_HEADER {
@@ -291,10 +296,11 @@ impl StoredDataset {
             return Err(self.damaged(&problem));
         }
         let raw = self.file.read_at(entry.address, entry.length as usize, &self.place())?;
-        let pipeline = if self.is_unfiltered_edge(coordinates) { &[] } else { self.filters.as_slice() };
-        let bytes = filters::decode(raw, pipeline, entry.mask, size)
+        let mask = if self.is_unfiltered_edge(coordinates) { u32::MAX } else { entry.mask };
+        let bytes = pipeline
+            .decode(raw, mask, size)
             .map_err(|e| self.damaged(&format!("chunk {coordinates:?}: {e}")))?;
-        let samples = Samples::from_stored(voxel, bytes, self.stored.big_endian);
+        let samples = self.samples(bytes, voxel);
         Ok(Chunk { dims: self.chunk_shape().to_vec(), first: 0, samples, constant: false })
     }
 
@@ -308,8 +314,10 @@ impl StoredDataset {
 
     /// A chunk that was never written: the library knows the value that stands for it.
     fn missing_chunk(&self, coordinates: &[u64], voxel: VoxelType) -> Result<Chunk, ReadError> {
-        let one = vec![1; self.shape.len()];
-        let samples = self.read_dense(self.chunk_origin(coordinates), one, voxel)?;
+        let one = StoredBox { start: self.chunk_origin(coordinates), count: vec![1; self.shape.len()] };
+        let mut samples = Samples::default();
+        samples.reset(voxel, 1);
+        self.read_unfiltered_box(&one, &mut samples)?;
         Ok(Chunk { dims: self.chunk_shape().to_vec(), first: 0, samples, constant: true })
     }
 
@@ -318,6 +326,14 @@ impl StoredDataset {
         samples.reset(voxel, count.iter().product::<u64>() as usize);
         self.read_box(&StoredBox { start, count }, &mut samples)?;
         Ok(samples)
+    }
+
+    /// Elements as they are stored, as voxels.
+    fn samples(&self, mut bytes: Vec<u8>, voxel: VoxelType) -> Samples {
+        if let Some(significant) = self.stored.significant {
+            significant.widen(&mut bytes, self.stored_bytes(), self.stored.big_endian);
+        }
+        Samples::from_stored(voxel, bytes, self.stored.big_endian)
     }
 
     /// The size of an element in the file, of the plain types that are decoded directly.

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::chunks::ChunkIndex;
 use super::file::{FileIdentity, StoredFile};
+use super::filters::Pipeline;
 use super::library::{self, FilterSpec, StoredType};
 use super::{OpenError, filters};
 use crate::tile::Fingerprint;
@@ -101,6 +102,8 @@ pub struct StoredDataset {
     pub files: Vec<FileIdentity>,
     /// The filters its chunks went through, in order.
     pub filters: Vec<FilterSpec>,
+    /// The same, where all of them can be undone without the library.
+    pub(super) pipeline: Option<Pipeline>,
     /// Tells its chunks from those of other datasets in the cache; the same whenever it is opened.
     pub(super) id: Fingerprint,
     pub(super) edges_are_plain: bool,
@@ -131,16 +134,32 @@ impl StoredDataset {
         let storage = storage(&handle).map_err(library)?;
         let chunked = matches!(storage, Storage::Chunked { .. });
         let filters = library::filters(&handle).map_err(library)?;
+        let pipeline = Pipeline::new(&filters);
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
         let id = Fingerprint::of(&(&file.identity, handle.name()));
         let (path, index) = (path.to_owned(), ChunkIndex::default());
-        Ok(Self { file, files, path, shape, stored, storage, filters, id, edges_are_plain, index, handle })
+        Ok(Self {
+            file,
+            files,
+            path,
+            shape,
+            stored,
+            storage,
+            filters,
+            pipeline,
+            id,
+            edges_are_plain,
+            index,
+            handle,
+        })
     }
 
     /// The names of filters that cannot be decoded here: whatever they hold answers with an error.
     pub fn missing_filters(&self) -> Vec<String> {
-        let missing = self.filters.iter().filter(|filter| !filter.available && !filters::decodes(filter.id));
-        missing.map(filters::describe).collect()
+        if self.is_decoded_directly() {
+            return Vec::new();
+        }
+        self.filters.iter().filter(|filter| !filter.available).map(filters::describe).collect()
     }
 
     /// How it is stored, for people.
@@ -188,6 +207,15 @@ impl StoredDataset {
     /// Reads a box densely in stored order; the samples must have been made ready for it.
     pub(super) fn read_box(&self, stored: &StoredBox, into: &mut Samples) -> Result<(), ReadError> {
         self.ensure_filters()?;
+        self.read_unfiltered_box(stored, into)
+    }
+
+    /// The same for a box of which nothing went through a filter, or nothing is stored.
+    pub(super) fn read_unfiltered_box(
+        &self,
+        stored: &StoredBox,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
         self.ensure_in_file(stored)?;
         // What was never written and has no fill value the library leaves as it was: another tile's voxels.
         into.bytes_mut().fill(0);
@@ -214,6 +242,11 @@ impl StoredDataset {
 
     pub(super) fn handle(&self) -> &Dataset {
         &self.handle
+    }
+
+    /// Whether the library can undo all its filters.
+    pub(super) fn suits_library(&self) -> bool {
+        self.filters.iter().all(|filter| filter.available)
     }
 
     fn ensure_filters(&self) -> Result<(), ReadError> {

@@ -1,26 +1,68 @@
 //! Undoes the filters that chunks went through, without the library and outside its lock.
 //!
-//! Only those are here that most files use; a dataset with any other is decoded by the library. Formats: the HDF5
-//! File Format Specification, "Data Storage – Filter Pipeline Message", and the library's own filters.
+//! A dataset's filters are read once into a [`Pipeline`]; one with a filter that is not known here, or known but used
+//! in an odd way, is left to the library. Each filter has a file of its own, which gets stored bytes and the most that
+//! they may come to: whatever a chunk says of its size is held against that before memory is taken. Formats: the HDF5
+//! File Format Specification, "Data Storage – Filter Pipeline Message", the library's own filters, and those that
+//! are registered with The HDF Group. No file knows of HDF5 itself.
 
-use libdeflater::Decompressor;
+mod bits;
+mod bitshuffle;
+mod blosc;
+mod bzip2;
+mod cursor;
+mod deflate;
+mod fletcher32;
+mod lz4;
+mod lzf;
+mod nbit;
+mod scaleoffset;
+mod shuffle;
+mod szip;
+#[cfg(test)]
+mod tests;
+mod zstd;
+
+use std::borrow::Cow;
 
 use super::library::FilterSpec;
 
-const DEFLATE: i32 = 1;
-const SHUFFLE: i32 = 2;
-const FLETCHER32: i32 = 3;
-const CHECKSUM_BYTES: usize = 4;
-
-/// Whether the filter of that number is decoded here.
-pub(super) fn decodes(id: i32) -> bool {
-    matches!(id, DEFLATE | SHUFFLE | FLETCHER32)
+/// Why the bytes of a chunk could not be decoded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum DecodeError {
+    /// A filter cannot be undone.
+    #[error("what the filter {filter} stored cannot be decoded: {problem}; the file may be damaged")]
+    Broken {
+        /// The filter's name.
+        filter: &'static str,
+        /// What is wrong, with "it" for the stored data.
+        problem: Broken,
+    },
+    /// All went well, but came to something else than a chunk.
+    #[error("a chunk comes to {found} bytes once decoded; {expected} are expected")]
+    Length {
+        /// Its length.
+        found: usize,
+        /// The length of a chunk.
+        expected: usize,
+    },
 }
 
-/// Whether a whole pipeline can be undone here: then the size before each compression must be known.
-pub(super) fn decodes_all(filters: &[FilterSpec]) -> bool {
-    let compressions = filters.iter().filter(|filter| filter.id == DEFLATE).count();
-    compressions <= 1 && filters.iter().all(|filter| decodes(filter.id))
+/// What one filter found wrong with the bytes it was given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Broken(Cow<'static, str>);
+
+impl From<&'static str> for Broken {
+    fn from(problem: &'static str) -> Self {
+        Broken(Cow::Borrowed(problem))
+    }
+}
+
+impl From<String> for Broken {
+    fn from(problem: String) -> Self {
+        Broken(Cow::Owned(problem))
+    }
 }
 
 /// What a person calls the filter: its name and its registered number.
@@ -40,144 +82,143 @@ pub(super) fn describe(filter: &FilterSpec) -> String {
         32013 => "zfp",
         32015 => "zstd",
         32016 => "B3D",
+        32017 => "SZ",
+        32018 => "FCIDECOMP (JPEG-LS)",
+        32024 => "SZ3",
         32026 => "blosc2",
+        32028 => "SPERR",
+        32029 => "HTJ2K (JPEG 2000)",
         _ if filter.name.is_empty() => "without a name",
         _ => &filter.name,
     };
     format!("{known} (number {})", filter.id)
 }
 
-/// Undoes the filters of one stored chunk that comes to `size` bytes.
-///
-/// A set bit in `mask` says that the filter of that position was left out for this chunk.
-pub(super) fn decode(
-    stored: Vec<u8>,
-    filters: &[FilterSpec],
-    mask: u32,
-    size: usize,
-) -> Result<Vec<u8>, String> {
-    let used: Vec<&FilterSpec> = filters
-        .iter()
-        .enumerate()
-        .filter(|(position, _)| mask.checked_shr(*position as u32).unwrap_or(0) & 1 == 0)
-        .map(|(_, filter)| filter)
-        .collect();
-    let mut bytes = stored;
-    for (position, filter) in used.iter().enumerate().rev() {
-        let before = size + CHECKSUM_BYTES * used[..position].iter().filter(|f| f.id == FLETCHER32).count();
-        bytes = match filter.id {
-            DEFLATE => inflate(&bytes, before)?,
-            SHUFFLE => unshuffle(&bytes, filter.values.first().map_or(1, |size| *size as usize)),
-            FLETCHER32 => verified(bytes)?,
-            other => return Err(format!("the filter number {other} is not decoded here")),
-        };
-    }
-    if bytes.len() == size {
-        Ok(bytes)
-    } else {
-        Err(format!("a chunk holds {} bytes once decoded; {size} are expected", bytes.len()))
-    }
+/// The filters of a dataset in the order in which they were applied, all of which can be undone here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pipeline(Vec<Stage>);
+
+/// One filter and its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Deflate,
+    Shuffle { element: usize },
+    Fletcher32,
+    Szip(szip::Parameters),
+    Nbit(nbit::Parameters),
+    Scaleoffset(scaleoffset::Parameters),
+    Bzip2,
+    Lzf,
+    Blosc,
+    Lz4,
+    Bitshuffle(bitshuffle::Parameters),
+    Zstd,
+    Blosc2,
 }
 
-fn inflate(bytes: &[u8], size: usize) -> Result<Vec<u8>, String> {
-    let mut out = vec![0; size];
-    let length = Decompressor::new()
-        .zlib_decompress(bytes, &mut out)
-        .map_err(|e| format!("a chunk's deflate stream is damaged ({e})"))?;
-    out.truncate(length);
-    Ok(out)
-}
-
-/// Puts the bytes of each element together again; what is left over at the end was never shuffled.
-fn unshuffle(bytes: &[u8], element: usize) -> Vec<u8> {
-    let count = bytes.len().checked_div(element).unwrap_or(0);
-    if element <= 1 || count == 0 {
-        return bytes.to_vec();
+impl Pipeline {
+    /// Reads the filters of a dataset; `None` where any of them cannot be undone here.
+    pub(super) fn new(filters: &[FilterSpec]) -> Option<Self> {
+        filters.iter().map(Stage::new).collect::<Option<_>>().map(Pipeline)
     }
-    let mut out = bytes.to_vec();
-    let (planes, _) = bytes.split_at(count * element);
-    for (byte, plane) in planes.chunks_exact(count).enumerate() {
-        for (value, target) in plane.iter().zip(out[byte..].iter_mut().step_by(element)) {
-            *target = *value;
+
+    /// Undoes the filters of one stored chunk that comes to `size` bytes.
+    ///
+    /// A set bit in `mask` says that the filter of that position was left out for this chunk.
+    pub(super) fn decode(&self, stored: Vec<u8>, mask: u32, size: usize) -> Result<Vec<u8>, DecodeError> {
+        let mut used = Vec::with_capacity(self.0.len());
+        let mut limit = size;
+        for (position, stage) in self.0.iter().enumerate() {
+            if mask.checked_shr(position as u32).unwrap_or(0) & 1 == 0 {
+                used.push((stage, limit));
+                limit = stage.most_made_of(limit, size);
+            }
+        }
+        let mut bytes = stored;
+        for (stage, limit) in used.into_iter().rev() {
+            bytes = stage
+                .undo(bytes, limit)
+                .map_err(|problem| DecodeError::Broken { filter: stage.name(), problem })?;
+        }
+        if bytes.len() == size {
+            Ok(bytes)
+        } else {
+            Err(DecodeError::Length { found: bytes.len(), expected: size })
         }
     }
-    out
 }
 
-/// Checks and removes the checksum at the end.
-///
-/// Old versions of the library wrote the two halves with their bytes swapped; it accepts both, and so do we.
-fn verified(mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
-    let length = bytes.len().checked_sub(CHECKSUM_BYTES).ok_or("a chunk is too short for its checksum")?;
-    let stored: [u8; CHECKSUM_BYTES] =
-        bytes[length..].try_into().map_err(|_| "a chunk's checksum is short")?;
-    bytes.truncate(length);
-    let [a, b, c, d] = stored;
-    let sum = fletcher32(&bytes);
-    if sum == u32::from_le_bytes(stored) || sum == u32::from_le_bytes([b, a, d, c]) {
-        Ok(bytes)
-    } else {
-        Err("a chunk does not have the checksum that was stored with it".to_owned())
+impl Stage {
+    fn new(filter: &FilterSpec) -> Option<Self> {
+        let values = filter.values.as_slice();
+        Some(match filter.id {
+            1 => Stage::Deflate,
+            2 => Stage::Shuffle { element: values.first().map_or(1, |size| *size as usize) },
+            3 => Stage::Fletcher32,
+            4 => Stage::Szip(szip::Parameters::new(values)?),
+            5 => Stage::Nbit(nbit::Parameters::new(values)?),
+            6 => Stage::Scaleoffset(scaleoffset::Parameters::new(values)?),
+            307 => Stage::Bzip2,
+            32000 => Stage::Lzf,
+            32001 => Stage::Blosc,
+            32004 => Stage::Lz4,
+            32008 => Stage::Bitshuffle(bitshuffle::Parameters::new(values)?),
+            32015 => Stage::Zstd,
+            32026 => Stage::Blosc2,
+            _ => return None,
+        })
     }
-}
 
-/// The library's variant of Fletcher's checksum: over big-endian 16-bit words, an odd last byte as a high half.
-fn fletcher32(bytes: &[u8]) -> u32 {
-    // This many words can be summed before 32 bits overflow.
-    const WORDS: usize = 360;
-    let (mut first, mut second) = (0u32, 0u32);
-    for block in bytes.chunks(2 * WORDS) {
-        for word in block.chunks(2) {
-            first += u32::from(word[0]) << 8 | u32::from(word.get(1).copied().unwrap_or(0));
-            second += first;
+    fn name(&self) -> &'static str {
+        match self {
+            Stage::Deflate => "deflate",
+            Stage::Shuffle { .. } => "shuffle",
+            Stage::Fletcher32 => "fletcher32",
+            Stage::Szip(_) => "szip",
+            Stage::Nbit(_) => "nbit",
+            Stage::Scaleoffset(_) => "scaleoffset",
+            Stage::Bzip2 => "bzip2",
+            Stage::Lzf => "lzf",
+            Stage::Blosc => "blosc",
+            Stage::Lz4 => "lz4",
+            Stage::Bitshuffle(_) => "bitshuffle",
+            Stage::Zstd => "zstd",
+            Stage::Blosc2 => "blosc2",
         }
-        first = (first & 0xffff) + (first >> 16);
-        second = (second & 0xffff) + (second >> 16);
-    }
-    first = (first & 0xffff) + (first >> 16);
-    second = (second & 0xffff) + (second >> 16);
-    second << 16 | first
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn filter(id: i32, values: &[u32]) -> FilterSpec {
-        FilterSpec { id, name: String::new(), values: values.to_vec(), available: true }
     }
 
-    #[test]
-    fn a_shuffle_is_undone_and_its_tail_left_alone() {
-        assert_eq!(unshuffle(&[1, 3, 5, 2, 4, 6, 9], 2), [1, 2, 3, 4, 5, 6, 9]);
-        assert_eq!(unshuffle(&[1, 2, 3], 1), [1, 2, 3]);
-        assert_eq!(unshuffle(&[1, 2, 3], 8), [1, 2, 3]);
+    /// The most bytes that the filter can have made of `before` bytes of a chunk of `size`: the next filter's limit.
+    fn most_made_of(&self, before: usize, size: usize) -> usize {
+        // No writer lets a compressor double what it cannot shrink; small pieces have their headers.
+        const HEADERS: usize = 64 * 1024;
+        // Blocks that are filled up can double a chunk in each of five dimensions.
+        const FILLED_UP: usize = 32;
+        match self {
+            Stage::Shuffle { .. } | Stage::Nbit(_) => before,
+            Stage::Bitshuffle(parameters) if !parameters.compresses() => before,
+            Stage::Fletcher32 => before.saturating_add(fletcher32::BYTES),
+            Stage::Scaleoffset(_) => before.saturating_add(scaleoffset::HEADER + 1),
+            Stage::Blosc2 => size.saturating_mul(FILLED_UP).saturating_add(HEADERS),
+            _ => size.saturating_mul(2).saturating_add(HEADERS),
+        }
     }
 
-    #[test]
-    fn a_wrong_checksum_is_noticed() {
-        let data = vec![7, 1, 2, 3, 200];
-        let mut stored = data.clone();
-        stored.extend(fletcher32(&data).to_le_bytes());
-        let pipeline = [filter(FLETCHER32, &[])];
-        assert_eq!(decode(stored.clone(), &pipeline, 0, 5), Ok(data));
-        stored[2] ^= 1;
-        assert!(decode(stored, &pipeline, 0, 5).is_err());
-        assert!(decode(vec![1, 2], &pipeline, 0, 5).is_err());
-    }
-
-    #[test]
-    fn a_masked_filter_is_skipped() {
-        let pipeline = [filter(SHUFFLE, &[2]), filter(DEFLATE, &[4])];
-        assert_eq!(decode(vec![1, 2, 3, 4], &pipeline, 0b10, 4), Ok(vec![1, 3, 2, 4]));
-        assert_eq!(decode(vec![1, 2, 3, 4], &pipeline, 0b11, 4), Ok(vec![1, 2, 3, 4]));
-    }
-
-    #[test]
-    fn garbage_is_an_error() {
-        let pipeline = [filter(DEFLATE, &[4])];
-        assert!(decode(vec![0; 9], &pipeline, 0, 4).is_err());
-        assert!(decode(Vec::new(), &pipeline, 0, 4).is_err());
-        assert!(decode(vec![1; 3], &[], 0, 4).is_err());
+    /// Undoes the filter; what comes out is at most `limit` bytes.
+    fn undo(&self, bytes: Vec<u8>, limit: usize) -> Result<Vec<u8>, Broken> {
+        match *self {
+            Stage::Deflate => deflate::decode(&bytes, limit),
+            Stage::Shuffle { element } => Ok(shuffle::decode(&bytes, element)),
+            Stage::Fletcher32 => fletcher32::decode(bytes),
+            Stage::Szip(parameters) => szip::decode(&bytes, parameters, limit),
+            Stage::Nbit(parameters) => nbit::decode(&bytes, parameters, limit),
+            Stage::Scaleoffset(parameters) => scaleoffset::decode(&bytes, parameters, limit),
+            Stage::Bzip2 => bzip2::decode(&bytes, limit),
+            Stage::Lzf => lzf::decode(&bytes, limit),
+            Stage::Blosc => blosc::decode(&bytes, limit),
+            Stage::Lz4 => lz4::decode(&bytes, limit),
+            Stage::Bitshuffle(parameters) => bitshuffle::decode(&bytes, parameters, limit),
+            Stage::Zstd => zstd::decode(&bytes, limit),
+            Stage::Blosc2 => blosc::decode_frame(&bytes, limit),
+        }
     }
 }

@@ -17,6 +17,7 @@ use hdf5_sys::h5p as p;
 use hdf5_sys::h5s as s;
 use hdf5_sys::h5t as t;
 
+use super::significant::SignificantBits;
 use crate::volume::VoxelType;
 
 /// Names longer than this are refused rather than read in part.
@@ -318,9 +319,10 @@ fn virtual_name(creation: &Creation, index: usize, get: VirtualName) -> Result<S
 pub struct StoredType {
     /// What the elements are.
     pub voxel: VoxelType,
-    /// Whether elements are as the machine has them but for the order of their bytes, so that raw chunks can be
-    /// decoded without the library: no odd precision, no odd float format.
+    /// Whether raw elements can be made voxels without the library: no odd size, no odd float format.
     pub plain: bool,
+    /// The bits that count, where not all do.
+    pub significant: Option<SignificantBits>,
     /// Whether the most significant byte comes first.
     pub big_endian: bool,
 }
@@ -351,20 +353,22 @@ pub(super) fn stored_type(dataset: &Dataset) -> Result<Option<StoredType>> {
     })
 }
 
-/// The layout of a number within its bytes: (bytes, whether all bits count, big-endian).
-fn number_layout(own: &Id) -> (usize, bool, bool) {
+/// The layout of a number within its bytes: (bytes, the bits that count where not all do, big-endian).
+fn number_layout(own: &Id, signed: bool) -> (usize, Option<SignificantBits>, bool) {
     // SAFETY: plain calls on an open atomic type.
-    unsafe {
-        let size = t::H5Tget_size(own.0);
-        let full = t::H5Tget_precision(own.0) == size * 8 && t::H5Tget_offset(own.0) == 0;
-        (size, full, t::H5Tget_order(own.0) == t::H5T_order_t::H5T_ORDER_BE)
-    }
+    let (size, precision, offset, order) = unsafe {
+        let (size, precision) = (t::H5Tget_size(own.0), t::H5Tget_precision(own.0));
+        (size, precision, t::H5Tget_offset(own.0), t::H5Tget_order(own.0))
+    };
+    let part = precision != size * 8 || offset != 0;
+    let bits = SignificantBits { precision: precision as u32, offset: offset as u32, signed };
+    (size, part.then_some(bits), order == t::H5T_order_t::H5T_ORDER_BE)
 }
 
 fn integer_type(own: &Id) -> Option<StoredType> {
-    let (size, full, big_endian) = number_layout(own);
     // SAFETY: plain call on an open type.
     let signed = unsafe { t::H5Tget_sign(own.0) } == t::H5T_sign_t::H5T_SGN_2;
+    let (size, significant, big_endian) = number_layout(own, signed);
     let voxel = match (size, signed) {
         (1, false) => VoxelType::U8,
         (1, true) => VoxelType::I8,
@@ -376,12 +380,12 @@ fn integer_type(own: &Id) -> Option<StoredType> {
         (5..=8, true) => VoxelType::I64,
         _ => return None,
     };
-    let plain = full && matches!(size, 1 | 2 | 4 | 8);
-    Some(StoredType { voxel, plain, big_endian })
+    let plain = matches!(size, 1 | 2 | 4 | 8);
+    Some(StoredType { voxel, plain, significant, big_endian })
 }
 
 fn float_type(own: &Id) -> Option<StoredType> {
-    let (size, full, big_endian) = number_layout(own);
+    let (size, part, big_endian) = number_layout(own, true);
     let (mut sign, mut exponent, mut exponent_bits, mut mantissa, mut mantissa_bits) = (0, 0, 0, 0, 0);
     // SAFETY: plain calls on an open floating point type.
     let (fields, bias) = unsafe {
@@ -401,10 +405,10 @@ fn float_type(own: &Id) -> Option<StoredType> {
         5.. => (VoxelType::F64, ((63, 52, 11, 0, 52), 1023)),
         _ => return None,
     };
-    let plain = full && (fields, bias) == ieee;
+    let plain = part.is_none() && (fields, bias) == ieee;
     // Half floats of another make are widened by the library.
     let voxel = if voxel == VoxelType::F16 && !plain { VoxelType::F32 } else { voxel };
-    Some(StoredType { voxel, plain, big_endian })
+    Some(StoredType { voxel, plain, significant: None, big_endian })
 }
 
 /// Whether an enumeration is how h5py and the `hdf5` crate store booleans: FALSE and TRUE.

@@ -1,0 +1,222 @@
+//! Streams of bits, most significant bit first: read one after the other, or unpacked as numbers of equal width.
+
+use super::Broken;
+
+/// Takes numbers of any width from the front of bytes.
+#[derive(Debug)]
+pub(super) struct BitReader<'a> {
+    rest: &'a [u8],
+    /// The bits at hand, from the top; below those that are held it may already show some of the next.
+    window: u64,
+    held: u32,
+}
+
+impl<'a> BitReader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, window: 0, held: 0 }
+    }
+
+    /// The next `count` bits (at most 32) as a number; `None` where there are not that many.
+    #[inline]
+    pub fn read(&mut self, count: u32) -> Option<u32> {
+        if self.held < count {
+            self.refill();
+            if self.held < count {
+                return None;
+            }
+        }
+        let value = self.window.checked_shr(64 - count).unwrap_or(0);
+        self.drop_bits(count);
+        Some(value as u32)
+    }
+
+    /// The number of zeros before the next one, which is taken too.
+    #[inline]
+    pub fn unary(&mut self) -> Option<u32> {
+        let mut zeros = 0;
+        loop {
+            if self.held == 0 {
+                self.refill();
+                if self.held == 0 {
+                    return None;
+                }
+            }
+            let here = self.window.leading_zeros();
+            if here < self.held {
+                self.drop_bits(here + 1);
+                return Some(zeros + here);
+            }
+            zeros += self.held;
+            self.drop_bits(self.held);
+        }
+    }
+
+    #[inline]
+    fn drop_bits(&mut self, count: u32) {
+        self.window = self.window.checked_shl(count).unwrap_or(0);
+        self.held -= count;
+    }
+
+    /// Holds more than 56 bits afterwards, or all that is left.
+    #[inline]
+    fn refill(&mut self) {
+        if let Some(next) = self.rest.first_chunk() {
+            self.window |= u64::from_be_bytes(*next) >> self.held;
+            let taken = (63 - self.held) / 8;
+            self.rest = &self.rest[taken as usize..];
+            self.held += taken * 8;
+            return;
+        }
+        while self.held <= 56
+            && let Some((byte, rest)) = self.rest.split_first()
+        {
+            self.window |= u64::from(*byte) << (56 - self.held);
+            self.rest = rest;
+            self.held += 8;
+        }
+    }
+}
+
+/// Numbers of `bits` bits (at most 64) that follow each other without gaps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Packed<'a> {
+    pub bytes: &'a [u8],
+    pub bits: u32,
+}
+
+/// How whole numbers are to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Elements {
+    pub count: usize,
+    /// Bytes of each: 1, 2, 4 or 8.
+    pub width: usize,
+    pub big_endian: bool,
+}
+
+impl Elements {
+    /// From numbers as filters have them: order 0 is little-endian, 1 big-endian.
+    pub fn new(count: u32, width: u32, order: u32) -> Option<Self> {
+        let (count, width) = (count as usize, width as usize);
+        (matches!(width, 1 | 2 | 4 | 8) && order < 2).then_some(Self { count, width, big_endian: order == 1 })
+    }
+
+    /// The bytes of all, where they are no more than `limit`.
+    pub fn bytes(&self, limit: usize) -> Result<usize, Broken> {
+        let bytes = self.count.checked_mul(self.width).filter(|bytes| *bytes <= limit);
+        bytes.ok_or_else(|| "it is longer than a chunk".into())
+    }
+
+    /// Unpacks as many numbers as there are elements, turns each into its value, and writes them.
+    pub fn unpack(
+        self,
+        packed: Packed<'_>,
+        limit: usize,
+        value: impl Fn(u64) -> u64,
+    ) -> Result<Vec<u8>, Broken> {
+        let mut out = vec![0; self.bytes(limit)?];
+        if (packed.bytes.len() as u64) * 8 < self.count as u64 * u64::from(packed.bits) {
+            return Err("it ends too early".into());
+        }
+        match self.width {
+            1 => fill::<1>(&mut out, packed, self.big_endian, value),
+            2 => fill::<2>(&mut out, packed, self.big_endian, value),
+            4 => fill::<4>(&mut out, packed, self.big_endian, value),
+            _ => fill::<8>(&mut out, packed, self.big_endian, value),
+        }
+        Ok(out)
+    }
+}
+
+fn fill<const N: usize>(out: &mut [u8], packed: Packed<'_>, big_endian: bool, value: impl Fn(u64) -> u64) {
+    for (index, target) in out.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+        target.copy_from_slice(&value(packed.number(index)).to_le_bytes()[..N]);
+        if big_endian {
+            target.reverse();
+        }
+    }
+}
+
+impl Packed<'_> {
+    #[inline(always)]
+    fn number(self, index: usize) -> u64 {
+        let position = index * self.bits as usize;
+        match self.bits {
+            0 => 0,
+            1..=57 => self.part(position, self.bits),
+            bits => self.part(position, bits - 32) << 32 | self.part(position + bits as usize - 32, 32),
+        }
+    }
+
+    /// `bits` (1 to 57) from this bit on; zeros behind the end.
+    #[inline(always)]
+    fn part(self, position: usize, bits: u32) -> u64 {
+        let bytes = self.bytes.get(position / 8..).unwrap_or_default();
+        let window = bytes.first_chunk().copied().unwrap_or_else(|| {
+            let mut last = [0; 8];
+            last[..bytes.len()].copy_from_slice(bytes);
+            last
+        });
+        u64::from_be_bytes(window) << (position % 8) >> (64 - bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_read_across_bytes_until_they_end() {
+        let mut reader = BitReader::new(&[0b1010_0110, 0xff, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!((reader.read(3), reader.read(0), reader.read(9)), (Some(5), Some(0), Some(0b0_0110_1111)));
+        assert_eq!(reader.read(4), Some(0b1111));
+        assert_eq!((reader.read(32), reader.read(32)), (Some(0x0001_0203), Some(0x0405_0607)));
+        assert_eq!((reader.read(8), reader.read(1)), (Some(8), None));
+    }
+
+    #[test]
+    fn zeros_are_counted_over_any_length() {
+        let mut bytes = vec![0; 20];
+        bytes.extend([0b0001_0110, 0]);
+        let mut reader = BitReader::new(&bytes);
+        assert_eq!(
+            (reader.unary(), reader.unary(), reader.unary(), reader.unary()),
+            (Some(163), Some(1), Some(0), None)
+        );
+    }
+
+    #[test]
+    fn numbers_of_any_width_are_unpacked_in_either_byte_order() {
+        for bits in 0..=64 {
+            let numbers: Vec<u64> = (1..30u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+            let cut = |number: u64| number.checked_shr(64 - bits).unwrap_or(0);
+            let text: String =
+                numbers.iter().map(|n| format!("{n:064b}")[..bits as usize].to_owned()).collect();
+            let bytes: Vec<u8> = text
+                .as_bytes()
+                .chunks(8)
+                .map(|eight| {
+                    eight.iter().chain(&[b'0'; 8]).take(8).fold(0, |byte, bit| byte << 1 | (bit - b'0'))
+                })
+                .collect();
+            let elements = Elements { count: numbers.len(), width: 8, big_endian: bits % 2 == 1 };
+            let packed = Packed { bytes: &bytes, bits };
+            let expected: Vec<u8> = numbers
+                .iter()
+                .flat_map(|n| if bits % 2 == 1 { cut(*n).to_be_bytes() } else { cut(*n).to_le_bytes() })
+                .collect();
+            assert_eq!(elements.unpack(packed, expected.len(), |n| n), Ok(expected), "{bits} bits");
+        }
+    }
+
+    #[test]
+    fn too_few_bits_and_too_many_elements_are_refused() {
+        let elements = Elements { count: 3, width: 2, big_endian: false };
+        let packed = |bytes| Packed { bytes, bits: 12 };
+        assert_eq!(
+            elements.unpack(packed(&[0x12, 0x3a, 0xbc, 0xde, 0xf0]), 6, |n| n + 1).unwrap()[..2],
+            [0x24, 1]
+        );
+        assert!(elements.unpack(packed(&[0x12, 0x3a, 0xbc, 0xde]), 6, |n| n).is_err());
+        assert!(elements.unpack(packed(&[0; 9]), 5, |n| n).is_err());
+    }
+}

@@ -1,0 +1,195 @@
+//! bitshuffle (filter 32008): first bits of all elements first, then all second bits; then LZ4 or zstd, or nothing.
+//!
+//! It works in blocks of so many elements, a multiple of eight; fewer than eight elements at the end are left as they
+//! are. Compressed, the blocks stand behind the same header as those of lz4, but none is ever left uncompressed.
+//! See K. Masui and others, "A compression scheme for radio data in high performance computing" (2015).
+
+use super::cursor::Cursor;
+use super::{Broken, lz4, shuffle, zstd};
+
+/// What the dataset says of the filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Parameters {
+    element: usize,
+    /// Elements in a block, where the chunk itself does not tell.
+    block: usize,
+    inner: Inner,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Inner {
+    None,
+    Lz4,
+    Zstd,
+}
+
+impl Parameters {
+    /// From the filter's values; `None` where they make no sense.
+    pub fn new(values: &[u32]) -> Option<Self> {
+        let [_major, _minor, element, options @ ..] = values else { return None };
+        let inner = match options.get(1).copied().unwrap_or(0) {
+            0 => Inner::None,
+            2 => Inner::Lz4,
+            3 => Inner::Zstd,
+            _ => return None,
+        };
+        let element = *element as usize;
+        let block = match options.first() {
+            None | Some(0) => default_block(element)?,
+            Some(block) => *block as usize,
+        };
+        (element > 0 && block.is_multiple_of(8)).then_some(Self { element, block, inner })
+    }
+
+    /// Whether what it makes can be longer or shorter than what it was given.
+    pub fn compresses(&self) -> bool {
+        self.inner != Inner::None
+    }
+}
+
+/// The block that writers choose when they are not told one: about 8 KiB.
+fn default_block(element: usize) -> Option<usize> {
+    let fitting = 8192usize.checked_div(element)?;
+    Some((fitting - fitting % 8).max(128))
+}
+
+/// Decodes to at most `limit` bytes.
+pub(super) fn decode(bytes: &[u8], parameters: Parameters, limit: usize) -> Result<Vec<u8>, Broken> {
+    let Parameters { element, block, inner } = parameters;
+    let mut input = Cursor(bytes);
+    let (size, block) = match inner {
+        Inner::None => (bytes.len(), block * element),
+        _ => (input.long_size_be()?, input.size_be()?),
+    };
+    if size > limit {
+        return Err("it is longer than a chunk".into());
+    }
+    if size % element != 0 || block == 0 || block % (8 * element) != 0 {
+        return Err(format!("{size} bytes in blocks of {block} cannot be elements of {element}").into());
+    }
+    let mut out = vec![0; size];
+    let (shuffled, tail) = out.split_at_mut(size - size % (8 * element));
+    let mut scratch = vec![0; block.min(shuffled.len())];
+    for target in shuffled.chunks_mut(block) {
+        let planes = match inner {
+            Inner::None => input.take(target.len())?,
+            _ => inflated(&mut input, inner, &mut scratch[..target.len()])?,
+        };
+        untranspose(planes, target, element);
+    }
+    tail.copy_from_slice(input.take(tail.len())?);
+    Ok(out)
+}
+
+fn inflated<'a>(input: &mut Cursor<'_>, inner: Inner, scratch: &'a mut [u8]) -> Result<&'a [u8], Broken> {
+    let length = input.size_be()?;
+    let stored = input.take(length)?;
+    match inner {
+        Inner::Zstd => zstd::block(stored, scratch)?,
+        _ => lz4::block(stored, scratch)?,
+    }
+    Ok(scratch)
+}
+
+/// Puts the bits of each element together again.
+///
+/// `planes` has one row of bits for each bit of an element, least significant byte first, and a bit in it for each
+/// element. Both slices are as long; the number of elements must be a multiple of eight.
+pub(super) fn untranspose(planes: &[u8], target: &mut [u8], element: usize) {
+    let row = target.len() / element.max(1) / 8;
+    if row == 0 {
+        return;
+    }
+    // Eight elements share a byte of a row. Turned, each of eight rows is of one of them; then whole bytes are shuffled.
+    let mut turned = vec![0; target.len()];
+    for (byte, rows) in planes.chunks_exact(8 * row).take(element).enumerate() {
+        let mut rows = rows.chunks_exact(row);
+        let mut places = turned.chunks_exact_mut(row).skip(byte).step_by(element);
+        turn(
+            std::array::from_fn(|_| rows.next().unwrap_or_default()),
+            std::array::from_fn(|_| places.next().unwrap_or_default()),
+        );
+    }
+    shuffle::unshuffle(&turned, target, 8 * element);
+}
+
+/// Swaps rows and columns of all squares of eight by eight bits in eight rows, eight squares at a time.
+fn turn(rows: [&[u8]; 8], places: [&mut [u8]; 8]) {
+    let whole = rows[0].len() / 8;
+    let words = rows.map(|row| &row.as_chunks().0[..whole]);
+    let tails = rows.map(|row| row.as_chunks::<8>().1);
+    let [p0, p1, p2, p3, p4, p5, p6, p7] = places.map(|place| place.as_chunks_mut());
+    let turned = |at: usize| squares(words.map(|row| row[at]));
+    for at in 0..whole {
+        [p0.0[at], p1.0[at], p2.0[at], p3.0[at], p4.0[at], p5.0[at], p6.0[at], p7.0[at]] = turned(at);
+    }
+    let last = squares(tails.map(|tail| {
+        let mut word = [0; 8];
+        word[..tail.len()].copy_from_slice(tail);
+        word
+    }));
+    for (tail, word) in [p0.1, p1.1, p2.1, p3.1, p4.1, p5.1, p6.1, p7.1].into_iter().zip(last) {
+        tail.copy_from_slice(&word[..tail.len()]);
+    }
+}
+
+/// Swaps rows and columns of eight squares, one in each byte of a row.
+fn squares(rows: [[u8; 8]; 8]) -> [[u8; 8]; 8] {
+    let mut rows = rows.map(u64::from_le_bytes);
+    swap::<4>(&mut rows, 0x0f0f_0f0f_0f0f_0f0f);
+    swap::<2>(&mut rows, 0x3333_3333_3333_3333);
+    swap::<1>(&mut rows, 0x5555_5555_5555_5555);
+    rows.map(u64::to_le_bytes)
+}
+
+/// Swaps the upper right with the lower left in all parts of `D` rows and columns.
+fn swap<const D: usize>(rows: &mut [u64; 8], mask: u64) {
+    for upper in 0..8 {
+        if upper & D == 0 {
+            let swap = (rows[upper] >> D ^ rows[upper + D]) & mask;
+            rows[upper + D] ^= swap;
+            rows[upper] ^= swap << D;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_come_together_for_any_element_and_any_number_of_eights() {
+        for (element, count) in [(1, 8), (1, 72), (2, 128), (3, 24), (4, 8), (8, 200), (16, 16)] {
+            let elements: Vec<u8> = (0..element * count).map(|i| (i * i / 3 + i) as u8).collect();
+            let mut planes = vec![0; elements.len()];
+            for bit in 0..8 * element {
+                for at in 0..count {
+                    let value = elements[at * element + bit / 8] >> (bit % 8) & 1;
+                    planes[(bit * count + at) / 8] |= value << (at % 8);
+                }
+            }
+            let mut target = vec![0; elements.len()];
+            untranspose(&planes, &mut target, element);
+            assert_eq!(target, elements, "{count} elements of {element} bytes");
+        }
+    }
+
+    #[test]
+    fn the_default_block_is_the_one_that_writers_use() {
+        assert_eq!([1, 2, 3, 8, 100].map(default_block), [8192, 4096, 2728, 1024, 128].map(Some));
+        assert_eq!(default_block(0), None);
+    }
+
+    #[test]
+    fn blocks_that_cannot_be_are_refused() {
+        assert_eq!(Parameters::new(&[0, 4, 2, 12]), None);
+        assert_eq!(Parameters::new(&[0, 4, 0]), None);
+        assert_eq!(Parameters::new(&[0, 4]), None);
+        assert_eq!(Parameters::new(&[0, 4, 2, 0, 7]), None);
+        let lz4 = Parameters::new(&[0, 4, 2, 0, 2]).unwrap();
+        let no_block = [&[0, 0, 0, 0, 0, 0, 0, 16][..], &[0; 40]].concat();
+        assert!(decode(&no_block, lz4, 16).is_err());
+        let odd = [&[0, 0, 0, 0, 0, 0, 0, 15, 0, 0, 0, 16][..], &[0; 40]].concat();
+        assert!(decode(&odd, lz4, 16).is_err());
+    }
+}

@@ -1,0 +1,186 @@
+//! blosc (filter 32001), and the chunks of blosc2, which are the same and more.
+//!
+//! A header, then for each block its position, then the blocks: each in one or several streams of one codec, with
+//! up to six filters of blosc's own over the whole block. The second version lengthened the header by the list of
+//! filters and has short forms for streams and chunks of one value. See `README_CHUNK_FORMAT.rst` of c-blosc2.
+
+mod blosclz;
+mod codec;
+mod frame;
+mod header;
+
+use super::cursor::Cursor;
+use super::{Broken, bitshuffle, shuffle};
+
+pub(super) use self::frame::decode as decode_frame;
+use self::header::{Chunk, Content, Filter};
+
+/// Decodes one chunk of blosc or blosc2 to at most `limit` bytes.
+pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+    let chunk = Chunk::parse(bytes)?;
+    if chunk.size > limit {
+        return Err("it is longer than a chunk".into());
+    }
+    let mut out = vec![0; chunk.size];
+    let mut buffers = Buffers::default();
+    for number in 0..chunk.blocks() {
+        let (done, rest) = out.split_at_mut(number * chunk.block);
+        let length = chunk.block.min(rest.len());
+        let first = done.get(..length).unwrap_or_default();
+        chunk.block(number, first, &mut buffers, &mut rest[..length])?;
+    }
+    Ok(out)
+}
+
+/// What a block is between its filters.
+#[derive(Debug, Default)]
+struct Buffers(Vec<u8>, Vec<u8>);
+
+impl Chunk<'_> {
+    fn blocks(&self) -> usize {
+        if self.size == 0 { 0 } else { self.size.div_ceil(self.block) }
+    }
+
+    /// Decodes a block into `target`, which is as long. `first` is the first block, or nothing for itself.
+    fn block(
+        &self,
+        number: usize,
+        first: &[u8],
+        buffers: &mut Buffers,
+        target: &mut [u8],
+    ) -> Result<(), Broken> {
+        match self.content {
+            Content::Repeated([byte]) => target.fill(*byte),
+            Content::Repeated(value) => {
+                let bytes = target.iter_mut().zip(value.iter().cycle());
+                bytes.for_each(|(place, byte)| *place = *byte);
+            }
+            Content::Plain => {
+                let mut input = Cursor(self.body.get(number * self.block..).unwrap_or_default());
+                target.copy_from_slice(input.take(target.len())?);
+            }
+            Content::Blocks => {
+                let mut positions = Cursor(self.body.get(4 * number..).unwrap_or_default());
+                let position = positions.size_le()?;
+                let input = Cursor(self.bytes.get(position..).ok_or("a block lies outside")?);
+                self.compressed_block(input, first, buffers, target)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn compressed_block(
+        &self,
+        mut input: Cursor<'_>,
+        first: &[u8],
+        buffers: &mut Buffers,
+        target: &mut [u8],
+    ) -> Result<(), Broken> {
+        let streams = if self.split && target.len() == self.block { self.element } else { 1 };
+        let Some((last, others)) = self.filters.split_first() else {
+            return self.streams(&mut input, streams, target);
+        };
+        let Buffers(from, to) = buffers;
+        from.resize(target.len(), 0);
+        to.resize(target.len(), 0);
+        self.streams(&mut input, streams, from)?;
+        for filter in others.iter().rev() {
+            self.undo(*filter, from, to, first);
+            std::mem::swap(from, to);
+        }
+        self.undo(*last, from, target, first);
+        Ok(())
+    }
+
+    fn streams(&self, input: &mut Cursor<'_>, count: usize, target: &mut [u8]) -> Result<(), Broken> {
+        let length = target.len() / count;
+        if length == 0 || !target.len().is_multiple_of(count) {
+            return Err(format!("a block of {} bytes has no {count} streams", target.len()).into());
+        }
+        target.chunks_exact_mut(length).try_for_each(|part| self.stream(input, part))
+    }
+
+    fn stream(&self, input: &mut Cursor<'_>, target: &mut [u8]) -> Result<(), Broken> {
+        let length = input.i32_le()?;
+        match usize::try_from(length) {
+            Ok(0) if self.is_second => target.fill(0),
+            Ok(length) if length == target.len() => target.copy_from_slice(input.take(length)?),
+            Ok(length) => self.codec.decode(input.take(length)?, target)?,
+            Err(_) if self.is_second && length >= -255 && input.byte()? & 1 == 1 => {
+                target.fill(length.unsigned_abs() as u8);
+            }
+            Err(_) => return Err("the length of a stream makes no sense".into()),
+        }
+        Ok(())
+    }
+
+    fn undo(&self, filter: Filter, from: &[u8], to: &mut [u8], first: &[u8]) {
+        match filter {
+            Filter::Shuffle(element) => shuffle::unshuffle(from, to, element),
+            Filter::Bitshuffle => {
+                let mut whole = from.len() / self.element;
+                if self.is_second {
+                    whole -= whole % 8;
+                } else if !whole.is_multiple_of(8) {
+                    // The first versions left such a block alone.
+                    whole = 0;
+                }
+                let (planes, tail) = from.split_at(whole * self.element);
+                let (target, rest) = to.split_at_mut(planes.len());
+                bitshuffle::untranspose(planes, target, self.element);
+                rest.copy_from_slice(tail);
+            }
+            Filter::Delta => {
+                to.copy_from_slice(from);
+                undo_delta(to, first, self.element);
+            }
+        }
+    }
+}
+
+/// Each element was combined by exclusive or: in the first block with the one before, in others with that of the first.
+fn undo_delta(target: &mut [u8], first: &[u8], element: usize) {
+    let step = match element {
+        1 | 2 | 4 | 8 => element,
+        _ if element.is_multiple_of(8) => 8,
+        _ => 1,
+    };
+    let whole = target.len() - target.len() % step;
+    if first.is_empty() {
+        for at in step..whole {
+            target[at] ^= target[at - step];
+        }
+    } else {
+        for (byte, other) in target[..whole].iter_mut().zip(first) {
+            *byte ^= other;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delta_is_undone_within_the_first_block_and_against_it() {
+        let mut first = [1, 2, 1 ^ 5, 2 ^ 6, 9];
+        undo_delta(&mut first, &[], 2);
+        assert_eq!(first, [1, 2, 5, 6, 9]);
+        let mut second = [1 ^ 7, 2 ^ 8, 3];
+        undo_delta(&mut second, &first[..3], 2);
+        assert_eq!(second, [7, 8, 3]);
+    }
+
+    #[test]
+    fn plain_and_single_valued_chunks_need_no_codec() {
+        let plain = [2, 1, 2, 1, 3, 0, 0, 0, 3, 0, 0, 0, 19, 0, 0, 0, 7, 8, 9];
+        assert_eq!(decode(&plain, 3), Ok(vec![7, 8, 9]));
+        assert!(decode(&plain, 2).is_err());
+        let mut single = vec![5, 1, 5, 2, 6, 0, 0, 0, 6, 0, 0, 0, 34, 0, 0, 0];
+        single.extend([0; 15]);
+        single.extend([0x30, 1, 2]);
+        assert_eq!(decode(&single, 6), Ok(vec![1, 2, 1, 2, 1, 2]));
+        single[31] = 0x31;
+        assert!(decode(&single, 6).is_err(), "dictionaries are not decoded");
+    }
+}

@@ -1,0 +1,81 @@
+//! blosclz: the codec that blosc brings along, a descendant of FastLZ.
+
+use super::super::Broken;
+use super::super::cursor::Cursor;
+use super::super::lzf::repeat;
+
+/// References farther than this take two bytes more.
+const FAR: usize = 8191;
+
+/// Decodes a stream that must come to `size` bytes.
+pub(super) fn decode(bytes: &[u8], size: usize) -> Result<Vec<u8>, Broken> {
+    let mut out = Vec::with_capacity(size);
+    let mut input = Cursor(bytes);
+    // The upper bits of the first byte are no instruction.
+    let mut control = input.byte()? & 31;
+    loop {
+        if control < 32 {
+            let run = input.take(usize::from(control) + 1)?;
+            if run.len() > size - out.len() {
+                return Err("a blosclz stream is too long".into());
+            }
+            out.extend_from_slice(run);
+        } else {
+            let (distance, length) = reference(control, &mut input)?;
+            repeat(&mut out, distance, length, size)?;
+        }
+        match input.byte() {
+            Ok(next) => control = next,
+            Err(_) => break,
+        }
+    }
+    if out.len() == size { Ok(out) } else { Err("a blosclz stream is too short".into()) }
+}
+
+/// How far back it goes, and how much is repeated.
+fn reference(control: u8, input: &mut Cursor<'_>) -> Result<(usize, usize), Broken> {
+    let mut length = usize::from(control >> 5) + 2;
+    if control >> 5 == 7 {
+        loop {
+            let more = input.byte()?;
+            length += usize::from(more);
+            if more != 255 {
+                break;
+            }
+        }
+    }
+    let (high, low) = (usize::from(control & 31), usize::from(input.byte()?));
+    if (high, low) != (31, 255) {
+        return Ok(((high << 8 | low) + 1, length));
+    }
+    let far = usize::from(u16::from_be_bytes(input.array()?));
+    Ok((far + FAR + 1, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_and_references_are_decoded() {
+        assert_eq!(decode(&[2, b'a', b'b', b'c', 0x20, 2], 6), Ok(b"abcabc".to_vec()));
+        assert_eq!(decode(&[0, b'x', 0xe0, 255, 3, 0], 268), Ok(vec![b'x'; 268]));
+        assert_eq!(decode(&[0x60, b'x'], 1), Ok(vec![b'x']), "the upper bits of the first byte");
+    }
+
+    #[test]
+    fn a_far_reference_has_its_distance_behind_it() {
+        let literals: Vec<u8> = (0..8704u32).map(|i| (i * i / 7) as u8).collect();
+        let mut stored: Vec<u8> = literals.chunks(32).flat_map(|run| [&[31], run].concat()).collect();
+        stored.extend([0x3f, 255, 1, 0]);
+        let expected = [literals.as_slice(), &literals[8704 - 8192 - 256..][..3]].concat();
+        assert_eq!(decode(&stored, expected.len()), Ok(expected));
+    }
+
+    #[test]
+    fn nothing_is_read_or_written_outside() {
+        for broken in [&[][..], &[2, b'a'], &[0, b'x', 0x20], &[0, b'x', 0x20, 1], &[0, b'x', 0xe0, 200, 0]] {
+            assert!(decode(broken, 12).is_err(), "{broken:?}");
+        }
+    }
+}

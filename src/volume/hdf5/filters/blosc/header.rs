@@ -1,0 +1,145 @@
+//! The header of a chunk: what it comes to, and what was done to it.
+
+use super::super::Broken;
+use super::super::cursor::Cursor;
+use super::codec::Codec;
+
+/// The last version of the format that is known; from the third on a chunk is one of blosc2.
+const LATEST: u8 = 6;
+const FIRST_OF_BLOSC2: u8 = 3;
+
+// Bits of the flags.
+const MEMCPYED: u8 = 2;
+const DELTA: u8 = 8;
+const ONE_STREAM: u8 = 16;
+const EXTENDED: u8 = SHUFFLED | BITSHUFFLED;
+const SHUFFLED: u8 = 1;
+const BITSHUFFLED: u8 = 4;
+
+/// A chunk's header, understood.
+#[derive(Debug)]
+pub(super) struct Chunk<'a> {
+    /// All of it, to which positions refer.
+    pub bytes: &'a [u8],
+    /// What follows the header.
+    pub body: &'a [u8],
+    pub content: Content<'a>,
+    /// Whether it is one of blosc2.
+    pub is_second: bool,
+    pub codec: Codec,
+    /// Filters in the order in which they were applied.
+    pub filters: Vec<Filter>,
+    /// Whether each byte of an element has a stream of its own.
+    pub split: bool,
+    /// Bytes of an element.
+    pub element: usize,
+    /// The decoded size.
+    pub size: usize,
+    /// The decoded size of a block but the last; not zero where there are any.
+    pub block: usize,
+}
+
+#[derive(Debug)]
+pub(super) enum Content<'a> {
+    /// One value over and over.
+    Repeated(&'a [u8]),
+    /// The bytes themselves.
+    Plain,
+    /// The positions of blocks, and the blocks.
+    Blocks,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Filter {
+    /// Of elements of that many bytes.
+    Shuffle(usize),
+    Bitshuffle,
+    Delta,
+}
+
+impl<'a> Chunk<'a> {
+    /// Reads the header.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Broken> {
+        let mut input = Cursor(bytes);
+        let [version, _codec_version, flags, element] = input.array()?;
+        let (size, block, length) = (input.size_le()?, input.size_le()?, input.size_le()?);
+        if !(2..=LATEST).contains(&version) {
+            return Err(format!("version {version} of its format is not known").into());
+        }
+        let is_second = version >= FIRST_OF_BLOSC2;
+        let bytes = bytes.get(..length).ok_or("it ends too early")?;
+        let mut input = Cursor(bytes.get(16..).ok_or("its header is too short")?);
+        let (element, mut content) = (usize::from(element), Content::Blocks);
+        if flags & MEMCPYED != 0 {
+            content = Content::Plain;
+        }
+        let filters = if is_second && flags & EXTENDED == EXTENDED {
+            let extension = input.array()?;
+            if let Some(value) = single_value(&extension, element, input.0)? {
+                content = Content::Repeated(value);
+            }
+            filters(&extension, element)?
+        } else {
+            first_filters(flags, element)?
+        };
+        if (element == 0 || block == 0) && size > 0 {
+            return Err("its elements or blocks are empty".into());
+        }
+        let block = if is_second { block.min(size) } else { block };
+        let codec = Codec::new(flags >> 5);
+        let split =
+            flags & ONE_STREAM == 0 && (is_second || (element <= 16 && block / element.max(1) >= 128));
+        let body = input.0;
+        Ok(Self { bytes, body, content, is_second, codec, filters, split, element, size, block })
+    }
+}
+
+/// The filters that the flags of the first versions stand for.
+fn first_filters(flags: u8, element: usize) -> Result<Vec<Filter>, Broken> {
+    match (flags & DELTA != 0, flags & SHUFFLED != 0, flags & BITSHUFFLED != 0) {
+        (true, ..) => Err("its delta filter is not decoded here".into()),
+        (_, true, _) => Ok(vec![Filter::Shuffle(element)]),
+        (_, _, true) => Ok(vec![Filter::Bitshuffle]),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The filters that the longer header lists.
+fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<Filter>, Broken> {
+    let [f0, f1, f2, f3, f4, f5, _, _, m0, m1, m2, m3, m4, m5, ..] = *extension;
+    let mut filters = Vec::new();
+    for (number, meta) in [(f0, m0), (f1, m1), (f2, m2), (f3, m3), (f4, m4), (f5, m5)] {
+        match number {
+            // Cutting digits off needs no undoing.
+            0 | 4 => {}
+            1 if meta == 0 => filters.push(Filter::Shuffle(element)),
+            1 => filters.push(Filter::Shuffle(usize::from(meta))),
+            2 => filters.push(Filter::Bitshuffle),
+            3 if filters.is_empty() => filters.push(Filter::Delta),
+            _ => return Err(format!("blosc's own filter {number} is not decoded here").into()),
+        }
+    }
+    Ok(filters)
+}
+
+/// The value that a whole chunk consists of, where the longer header says so.
+fn single_value<'a>(
+    extension: &[u8; 16],
+    element: usize,
+    body: &'a [u8],
+) -> Result<Option<&'a [u8]>, Broken> {
+    const DICTIONARY_LAZY_OR_INSTRUMENTED: u8 = 0x01 | 0x08 | 0x80;
+    let [.., more_flags, flags] = *extension;
+    if flags & DICTIONARY_LAZY_OR_INSTRUMENTED != 0 || more_flags != 0 {
+        return Err("it uses a feature of blosc2 that is not decoded here".into());
+    }
+    match (flags >> 4 & 7, element) {
+        (0, _) => Ok(None),
+        // What was never set is zero too.
+        (1 | 4, _) => Ok(Some(&[0])),
+        (2, 4) => Ok(Some(&[0, 0, 0xc0, 0x7f])),
+        (2, 8) => Ok(Some(&[0, 0, 0, 0, 0, 0, 0xf8, 0x7f])),
+        (3, _) if !body.is_empty() => Ok(Some(body)),
+        _ => Err("its single value makes no sense".into()),
+    }
+}

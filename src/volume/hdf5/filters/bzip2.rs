@@ -1,0 +1,36 @@
+//! bzip2 (filter 307): one bzip2 stream.
+
+use bzip2::{Decompress, Status};
+
+use super::Broken;
+
+/// Decodes to at most `limit` bytes; the format does not say how many it comes to.
+pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+    // One byte more, so that the end of the stream is reached, and one that is too long is noticed.
+    let mut out = Vec::with_capacity(limit.saturating_add(1));
+    match Decompress::new(false).decompress_vec(bytes, &mut out) {
+        Ok(Status::StreamEnd) if out.len() <= limit => Ok(out),
+        Ok(_) if out.len() > limit => Err("it is longer than a chunk".into()),
+        Ok(_) => Err("it ends too early".into()),
+        Err(e) => Err(format!("its stream makes no sense ({e})").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn a_stream_is_decoded_and_no_further_than_allowed() {
+        let text = b"voxels and more voxels, ".repeat(500);
+        let mut stored = Vec::new();
+        let level = bzip2::Compression::new(1);
+        bzip2::read::BzEncoder::new(text.as_slice(), level).read_to_end(&mut stored).unwrap();
+        assert_eq!(decode(&stored, text.len()).as_ref(), Ok(&text));
+        assert_eq!(decode(&stored, text.len() + 5).as_ref(), Ok(&text));
+        assert!(decode(&stored, text.len() - 1).is_err());
+        assert!(decode(&stored[..stored.len() - 1], text.len()).is_err());
+    }
+}

@@ -1,0 +1,49 @@
+//! Reading numbers and pieces from the front of stored bytes, where running out is an error.
+
+use super::Broken;
+
+/// What is left of some stored bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cursor<'a>(pub &'a [u8]);
+
+impl<'a> Cursor<'a> {
+    /// The next `length` bytes.
+    pub fn take(&mut self, length: usize) -> Result<&'a [u8], Broken> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or("it ends too early")?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// The next bytes, as many as the caller's array has.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Broken> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or("it ends too early")?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    /// The next byte.
+    pub fn byte(&mut self) -> Result<u8, Broken> {
+        self.array().map(|[byte]| byte)
+    }
+
+    /// The next four bytes, least significant first, as a signed number.
+    pub fn i32_le(&mut self) -> Result<i32, Broken> {
+        self.array().map(i32::from_le_bytes)
+    }
+
+    /// The next four bytes, least significant first, as a size.
+    pub fn size_le(&mut self) -> Result<usize, Broken> {
+        Ok(u32::from_le_bytes(self.array()?) as usize)
+    }
+
+    /// The next four bytes, most significant first, as a size.
+    pub fn size_be(&mut self) -> Result<usize, Broken> {
+        Ok(u32::from_be_bytes(self.array()?) as usize)
+    }
+
+    /// The next eight bytes, most significant first, as a size.
+    pub fn long_size_be(&mut self) -> Result<usize, Broken> {
+        let size = u64::from_be_bytes(self.array()?);
+        usize::try_from(size).map_err(|_| Broken::from("a size in it is absurd"))
+    }
+}

@@ -1,0 +1,65 @@
+//! nbit (filter 5) of plain numbers: only those of their bits that count, packed.
+//!
+//! What comes out has the bits where the type says that they are, and zeros around them. Compounds and arrays are no
+//! voxels, and not decoded.
+
+use super::Broken;
+use super::bits::{Elements, Packed};
+
+/// What the dataset says of the filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parameters {
+    /// All bits count, and the filter does nothing.
+    Idle,
+    /// Numbers of `precision` bits, `offset` bits above the lowest.
+    Packed { elements: Elements, precision: u32, offset: u32 },
+}
+
+impl Parameters {
+    /// From the filter's values; `None` where they are of another kind or make no sense.
+    pub fn new(values: &[u32]) -> Option<Self> {
+        const ATOMIC: u32 = 1;
+        let &[_length, idle, count, class, width, ref rest @ ..] = values else { return None };
+        if idle != 0 {
+            return Some(Parameters::Idle);
+        }
+        let (ATOMIC, &[order, precision, offset]) = (class, rest) else { return None };
+        let elements = Elements::new(count, width, order)?;
+        let fits = precision > 0 && u64::from(precision) + u64::from(offset) <= u64::from(8 * width);
+        fits.then_some(Parameters::Packed { elements, precision, offset })
+    }
+}
+
+/// Decodes to at most `limit` bytes.
+pub(super) fn decode(bytes: &[u8], parameters: Parameters, limit: usize) -> Result<Vec<u8>, Broken> {
+    match parameters {
+        Parameters::Idle => Ok(bytes.to_vec()),
+        Parameters::Packed { elements, precision, offset } => {
+            elements.unpack(Packed { bytes, bits: precision }, limit, |number| number << offset)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_numbers_go_where_their_bits_belong() {
+        let twelve = Parameters::new(&[8, 0, 2, 1, 2, 0, 12, 0]).unwrap();
+        assert_eq!(decode(&[0x12, 0x3a, 0xbc], twelve, 4), Ok(vec![0x23, 0x01, 0xbc, 0x0a]));
+        let upper = Parameters::new(&[8, 0, 2, 1, 2, 1, 12, 4]).unwrap();
+        assert_eq!(decode(&[0x12, 0x3a, 0xbc], upper, 4), Ok(vec![0x12, 0x30, 0xab, 0xc0]));
+        assert!(decode(&[0x12, 0x3a], twelve, 4).is_err());
+        assert!(decode(&[0x12, 0x3a, 0xbc], twelve, 3).is_err());
+    }
+
+    #[test]
+    fn other_kinds_are_not_decoded() {
+        assert_eq!(Parameters::new(&[8, 1, 2, 1, 2, 0, 16, 0]), Some(Parameters::Idle));
+        assert_eq!(Parameters::new(&[8, 0, 2, 1, 2, 0, 12, 8]), None, "bits outside");
+        assert_eq!(Parameters::new(&[5, 0, 2, 4, 2]), None, "no number");
+        assert_eq!(Parameters::new(&[8, 0, 2, 1, 3, 0, 12, 0]), None, "three bytes");
+        assert_eq!(Parameters::new(&[1]), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! scaleoffset (filter 6) of integers: each as its distance from the least one, in as few bits as the largest needs.
+//!
+//! A chunk begins with the number of bits (4 bytes), the length of the least value (1) and that value, in 21 bytes
+//! altogether. Where the dataset has a fill value, all bits set stand for it. Floats, which lose digits in this
+//! filter, are left to the library. BigDataViewer writes all its integers like this.
+
+use super::Broken;
+use super::bits::{Elements, Packed};
+use super::cursor::Cursor;
+
+/// The bytes before the packed numbers.
+pub(super) const HEADER: usize = 21;
+
+/// What the dataset says of the filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Parameters {
+    elements: Elements,
+    fill: Option<u64>,
+    /// It was told to use all bits, and then does nothing.
+    idle: bool,
+}
+
+impl Parameters {
+    /// From the filter's values; `None` for floats, and where they make no sense.
+    pub fn new(values: &[u32]) -> Option<Self> {
+        const INTEGER_SCALE: u32 = 2;
+        const INTEGER_CLASS: u32 = 0;
+        let [INTEGER_SCALE, factor, count, INTEGER_CLASS, width, _signed, order, filled, low, high, ..] =
+            *values
+        else {
+            return None;
+        };
+        let elements = Elements::new(count, width, order)?;
+        let fill = (filled == 1).then_some(u64::from(high) << 32 | u64::from(low));
+        Some(Self { elements, fill, idle: factor == 8 * width })
+    }
+}
+
+/// Decodes to at most `limit` bytes.
+pub(super) fn decode(bytes: &[u8], parameters: Parameters, limit: usize) -> Result<Vec<u8>, Broken> {
+    let Parameters { elements, fill, idle } = parameters;
+    if idle {
+        return Ok(bytes.to_vec());
+    }
+    let (bits, least) = header(bytes)?;
+    let packed = Packed { bytes: bytes.get(HEADER..).unwrap_or_default(), bits };
+    match (8 * elements.width as u32).checked_sub(bits) {
+        None => Err(format!("numbers of {bits} bits do not fit {} bytes", elements.width).into()),
+        Some(0) => whole(packed.bytes, elements, limit),
+        Some(_) => elements.unpack(packed, limit, |distance| match fill {
+            Some(fill) if distance == (1 << bits) - 1 => fill,
+            _ => least.wrapping_add(distance),
+        }),
+    }
+}
+
+/// Numbers that needed all bits are stored as they were, in the order of the machine that wrote them.
+fn whole(bytes: &[u8], elements: Elements, limit: usize) -> Result<Vec<u8>, Broken> {
+    let mut out = Cursor(bytes).take(elements.bytes(limit)?)?.to_vec();
+    if elements.big_endian {
+        out.chunks_exact_mut(elements.width).for_each(<[u8]>::reverse);
+    }
+    Ok(out)
+}
+
+/// The number of bits and the least value.
+fn header(bytes: &[u8]) -> Result<(u32, u64), Broken> {
+    let mut input = Cursor(bytes);
+    let bits = u32::from_le_bytes(input.array()?);
+    let length = usize::from(input.byte()?).min(8);
+    let mut least = [0; 8];
+    least[..length].copy_from_slice(input.take(length)?);
+    Ok((bits, u64::from_le_bytes(least)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(bits: u32, least: i64, packed: &[u8]) -> Vec<u8> {
+        [&bits.to_le_bytes()[..], &[8], &least.to_le_bytes(), &[0; 8], packed].concat()
+    }
+
+    fn parameters(count: u32, element: u32, order: u32, fill: Option<u32>) -> Parameters {
+        let mut values = [2, 0, count, 0, element, 1, order, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        (values[7], values[8]) = (u32::from(fill.is_some()), fill.unwrap_or(0));
+        Parameters::new(&values).unwrap()
+    }
+
+    #[test]
+    fn distances_are_added_to_the_least_value() {
+        let bytes = stored(4, -3, &[0x07, 0xf0]);
+        assert_eq!(decode(&bytes, parameters(3, 1, 0, None), 3), Ok(vec![253, 4, 12]));
+        assert_eq!(decode(&bytes, parameters(3, 2, 1, None), 6), Ok(vec![0xff, 0xfd, 0, 4, 0, 12]));
+        assert_eq!(decode(&bytes, parameters(3, 1, 0, Some(99)), 3), Ok(vec![253, 4, 99]));
+    }
+
+    #[test]
+    fn the_odd_widths_are_none_and_all() {
+        assert_eq!(decode(&stored(0, 7, &[0]), parameters(3, 1, 0, None), 3), Ok(vec![7; 3]));
+        let whole = stored(16, 1, &[1, 2, 3, 4]);
+        assert_eq!(decode(&whole, parameters(2, 2, 0, None), 4), Ok(vec![1, 2, 3, 4]));
+        assert_eq!(decode(&whole, parameters(2, 2, 1, None), 4), Ok(vec![2, 1, 4, 3]));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        assert!(decode(&stored(9, 0, &[0; 9]), parameters(3, 1, 0, None), 3).is_err());
+        assert!(decode(&stored(4, 0, &[0]), parameters(3, 1, 0, None), 3).is_err());
+        assert!(decode(&stored(4, 0, &[0; 9]), parameters(4, 1, 0, None), 3).is_err());
+        assert!(decode(&[1, 0, 0, 0], parameters(3, 1, 0, None), 3).is_err());
+        assert_eq!(Parameters::new(&[0, 3, 9, 1, 4, 0, 0, 0, 0, 0]), None, "floats");
+    }
+}

@@ -1,0 +1,58 @@
+//! zstd (filter 32015): frames that may or may not say what they come to.
+
+use std::cell::RefCell;
+use std::io;
+
+use zstd::bulk::Decompressor;
+
+use super::Broken;
+
+/// Decodes to at most `limit` bytes.
+pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+    let mut out = Vec::with_capacity(limit);
+    let length = with_decoder(|decoder| decoder.decompress_to_buffer(bytes, &mut out))?;
+    // The capacity of a vector may be more than was asked for.
+    if length > limit {
+        return Err("it is longer than a chunk".into());
+    }
+    Ok(out)
+}
+
+/// Decodes frames that must fill `target`.
+pub(super) fn block(bytes: &[u8], target: &mut [u8]) -> Result<(), Broken> {
+    let length = with_decoder(|decoder| decoder.decompress_to_buffer(bytes, target))?;
+    if length == target.len() { Ok(()) } else { Err("a zstd frame is too short".into()) }
+}
+
+/// Lends the thread's own decoder: a new one for each small block would cost more than the block.
+fn with_decoder<T>(work: impl FnOnce(&mut Decompressor<'static>) -> io::Result<T>) -> Result<T, Broken> {
+    thread_local! {
+        static DECODER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    DECODER.with_borrow_mut(|decoder| {
+        let done = match decoder {
+            Some(decoder) => work(decoder),
+            None => Decompressor::new().and_then(|new| work(decoder.insert(new))),
+        };
+        done.map_err(|e| format!("zstd says: {e}").into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_without_a_size_is_decoded() {
+        let text = b"voxels voxels voxels voxels voxels".repeat(9);
+        let mut stored = Vec::new();
+        let mut writer = zstd::stream::Encoder::new(&mut stored, 3).unwrap();
+        std::io::Write::write_all(&mut writer, &text).unwrap();
+        writer.finish().unwrap();
+        assert!(matches!(zstd::zstd_safe::get_frame_content_size(&stored), Ok(None)));
+        assert_eq!(decode(&stored, text.len()).as_ref(), Ok(&text));
+        assert_eq!(decode(&stored, 2 * text.len()).as_ref(), Ok(&text));
+        assert!(decode(&stored, text.len() - 1).is_err());
+        assert!(block(&stored, &mut vec![0; text.len() + 1]).is_err());
+    }
+}

@@ -1,0 +1,68 @@
+//! Integers of which only some bits count, as cameras of 12 bits write them.
+
+/// The bits of an integer that count; those around them are padding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignificantBits {
+    /// How many count.
+    pub precision: u32,
+    /// How many less significant ones are padding.
+    pub offset: u32,
+    /// Whether the highest of them is a sign.
+    pub signed: bool,
+}
+
+impl SignificantBits {
+    /// Turns integers of `width` bytes (at most 8) into ones of which all bits count, in place.
+    pub(super) fn widen(self, bytes: &mut [u8], width: usize, big_endian: bool) {
+        for element in bytes.chunks_exact_mut(width.clamp(1, 8)) {
+            if big_endian {
+                element.reverse();
+            }
+            let mut whole = [0; 8];
+            whole[..element.len()].copy_from_slice(element);
+            let value = self.value(u64::from_le_bytes(whole));
+            element.copy_from_slice(&value.to_le_bytes()[..element.len()]);
+            if big_endian {
+                element.reverse();
+            }
+        }
+    }
+
+    fn value(self, bits: u64) -> u64 {
+        let above = 64u32.saturating_sub(self.precision);
+        let high = bits.checked_shr(self.offset).unwrap_or(0).checked_shl(above).unwrap_or(0);
+        if self.signed {
+            (high as i64).checked_shr(above).unwrap_or(0) as u64
+        } else {
+            high.checked_shr(above).unwrap_or(0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_goes_and_signs_spread() {
+        let mut bytes = [0x3f, 0xf2, 0x1f, 0x70];
+        let bits = SignificantBits { precision: 12, offset: 4, signed: false };
+        bits.widen(&mut bytes, 2, false);
+        assert_eq!(bytes, [0x23, 0x0f, 0x01, 0x07]);
+        let mut bytes = [0xf8, 0x01, 0x07, 0xff];
+        SignificantBits { precision: 12, offset: 0, signed: true }.widen(&mut bytes, 2, true);
+        assert_eq!(bytes, [0xf8, 0x01, 0x07, 0xff]);
+        let mut bytes = [0x01, 0x08];
+        SignificantBits { precision: 12, offset: 0, signed: true }.widen(&mut bytes, 2, false);
+        assert_eq!(bytes, [0x01, 0xf8]);
+    }
+
+    #[test]
+    fn no_number_of_bits_is_too_odd() {
+        for (precision, offset) in [(0, 0), (64, 0), (64, 64), (99, 99), (1, 63)] {
+            for signed in [false, true] {
+                SignificantBits { precision, offset, signed }.widen(&mut [7; 16], 8, false);
+            }
+        }
+    }
+}
