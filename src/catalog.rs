@@ -14,6 +14,8 @@ mod survey;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::geometry::{Scaling, Xyz};
 use crate::name::Name;
 use crate::paint::PngProfile;
@@ -29,6 +31,15 @@ pub struct Catalog {
     datasets: BTreeMap<Name, Dataset>,
     max_voxels_per_tile: u64,
     profile: PngProfile,
+}
+
+/// The layout of a file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Recognised {
+    /// Its name.
+    pub layout: &'static str,
+    /// What it was recognised by.
+    pub because: String,
 }
 
 /// What one token names.
@@ -47,7 +58,7 @@ pub struct Dataset {
     /// Whether tiles wholly outside are not found, rather than black.
     pub not_found_outside: bool,
     /// The layouts of its files, as far as they were recognised.
-    pub layouts: Vec<String>,
+    pub layouts: Vec<Recognised>,
     /// The channels by name.
     pub channels: BTreeMap<Name, Arc<Channel>>,
 }

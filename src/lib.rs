@@ -12,7 +12,7 @@
 //! 6  service   TileService: identify, then fetch; the seam between the async side and the render threads
 //! 5  catalog   Token → Dataset → Channel; opened once from settings; a request becomes a key and a plan
 //! 4  render    slice → downsample → window → composite → encode: pure steps over buffers
-//! 4  layout    what the makers of a file meant: plain, BigDataViewer, Imaris
+//! 4  layout    what the makers of a file meant: Imaris, BigDataViewer, ilastik, …; plain takes the rest
 //! 3  plan      what to read and how to paint it: the renderer's only input
 //! 2  request   a well-formed request, not yet known to exist: all three URL forms end here
 //! 2  volume    trait Volume; hdf5 (the only place that names the crate): links, chunks, filters; an in-memory twin

@@ -10,6 +10,7 @@ mod memory;
 mod samples;
 mod scatter;
 mod series;
+mod stack;
 
 use std::fmt;
 
@@ -17,6 +18,7 @@ pub use memory::MemoryVolume;
 pub(crate) use samples::with_samples;
 pub use samples::{Samples, Voxel, VoxelType};
 pub use series::Series;
+pub use stack::Stack;
 
 use crate::cache::Lost;
 use crate::geometry::{Region, Xyz};

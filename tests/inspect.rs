@@ -38,7 +38,13 @@ fn inspected(place: &Place, file: &Path) -> Value {
 fn a_file_is_described_for_programs() {
     let place = Place::new();
     let described = inspected(&place, &fixture("wide.h5"));
-    assert_eq!((&described["token"], &described["layouts"]), (&json!("wide"), &json!(["plain"])));
+    assert_eq!(
+        (&described["token"], &described["layouts"]),
+        (
+            &json!("wide"),
+            &json!([{"layout": "plain", "because": "it is an HDF5 file of no layout that is known"}])
+        )
+    );
     let channel =
         described["channels"].as_array().unwrap().iter().find(|channel| channel["name"] == "raw").unwrap();
     assert_eq!(

@@ -18,6 +18,8 @@ pub struct Channel {
     pub name: Name,
     /// What its file calls it.
     pub label: Option<String>,
+    /// The colour that its file gives it, as `#rrggbb`.
+    pub colour: Option<String>,
     /// What its numbers mean.
     pub kind: Kind,
     /// The type of its voxels.
@@ -26,8 +28,10 @@ pub struct Channel {
     pub times: u64,
     /// Whether it is a time series, however short.
     pub is_series: bool,
-    /// The size of a voxel as its file has it, in whatever unit.
+    /// The size of a voxel as its file has it.
     pub voxel_size: Option<Xyz<f64>>,
+    /// The unit of these numbers, where the file tells.
+    pub voxel_unit: Option<String>,
     pub(super) levels: Vec<StoredLevel>,
     pub(super) window: ChannelWindow,
 }

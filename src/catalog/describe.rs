@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Catalog, Channel, Dataset, StoredLevel};
+use super::{Catalog, Channel, Dataset, Recognised, StoredLevel};
 use crate::geometry::{Level, LevelView, Plane, Scaling, TILE, Xyz};
 use crate::paint::{Kind, Window};
 use crate::volume::hdf5::StorageDescription;
@@ -13,7 +13,7 @@ pub struct DatasetDescription {
     /// The token.
     pub token: String,
     /// The layouts of its files, where they were recognised.
-    pub layouts: Vec<String>,
+    pub layouts: Vec<Recognised>,
     /// `zslices` or `isotropic`.
     pub scaling: &'static str,
     /// The position of the first voxel: x, y, z.
@@ -29,6 +29,8 @@ pub struct ChannelDescription {
     pub name: String,
     /// What its file calls it.
     pub label: Option<String>,
+    /// The colour that its file gives it, as `#rrggbb`.
+    pub colour: Option<String>,
     /// `image`, `labels` or `rgb`.
     pub kind: &'static str,
     /// The type of a voxel, as numpy names it.
@@ -39,6 +41,8 @@ pub struct ChannelDescription {
     pub times: Option<u64>,
     /// The size of a voxel: x, y, z.
     pub voxel_size: Option<[f64; 3]>,
+    /// The unit of that size, where the file tells; nanometres where it is configured.
+    pub voxel_unit: Option<String>,
     /// The levels that a viewer should use, the last of which fits one tile.
     pub levels: Vec<LevelDescription>,
 }
@@ -104,11 +108,16 @@ impl Catalog {
         ChannelDescription {
             name: channel.name.to_string(),
             label: channel.label.clone(),
+            colour: channel.colour.clone(),
             kind: channel.kind.name(),
             dtype: channel.voxel.name(),
             window: shown_window(channel),
             times: channel.is_series.then_some(channel.times),
             voxel_size: dataset.voxel_size.or(channel.voxel_size).map(triple),
+            voxel_unit: match dataset.voxel_size {
+                Some(_) => Some("nm".to_owned()),
+                None => channel.voxel_unit.clone(),
+            },
             levels: self.describe_levels(dataset, channel),
         }
     }

@@ -10,7 +10,7 @@ use crate::layout::{FoundChannel, FoundLevel, Paths};
 use crate::paint::Kind;
 use crate::tile::Fingerprint;
 use crate::volume::hdf5::{FileIdentity, OpenError, OpenFile, StorageDescription, View};
-use crate::volume::{ReadError, Series, Volume, VolumeShape};
+use crate::volume::{ReadError, Series, Stack, Volume, VolumeShape};
 
 /// The stored levels of a channel.
 pub(super) struct Levels {
@@ -126,7 +126,7 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
     let shape =
         volumes.first().map(|volume| volume.shape()).ok_or_else(|| wrong("it has no voxels".to_owned()))?;
     let mut files: BTreeSet<FileIdentity> = dataset.files.iter().cloned().collect();
-    if let Paths::Times(paths) = &level.paths {
+    if let Paths::Times(paths) | Paths::Sections(paths) = &level.paths {
         files.extend(paths.iter().flatten().filter_map(|path| file.file_of(path).ok()));
     }
     Ok(OpenLevel { shape, volumes, files, storage: dataset.describe() })
@@ -154,19 +154,23 @@ fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
 fn open_volume(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Volume>, OpenError> {
     match paths {
         Paths::One(path) => Ok(Arc::new(file.volume(path, view)?)),
-        Paths::Times(times) => {
-            let shape = file.volume(paths.first().unwrap_or("/"), view)?.shape();
-            let present = times.iter().map(Option::is_some).collect();
-            let (file, view, times) = (file.clone(), view.clone(), times.clone());
-            let open = move |time: u64| {
-                let path =
-                    usize::try_from(time).ok().and_then(|time| times.get(time)?.as_deref()).unwrap_or("/");
-                let volume = file.volume(path, &view).map_err(|e| unreadable(path, &e))?;
-                Ok(Arc::new(volume) as Arc<dyn Volume>)
-            };
-            Ok(Arc::new(Series::new(shape, present, Box::new(open))))
-        }
+        Paths::Times(times) => Ok(Arc::new(open_series(file, times, view)?)),
+        Paths::Sections(sections) => Ok(Arc::new(Stack::new(open_series(file, sections, view)?))),
     }
+}
+
+fn open_series(file: &OpenFile, paths: &[Option<String>], view: &View) -> Result<Series, OpenError> {
+    let first = paths.iter().flatten().next().map_or("/", String::as_str);
+    let shape = file.volume(first, view)?.shape();
+    let present = paths.iter().map(Option::is_some).collect();
+    let (file, view, paths) = (file.clone(), view.clone(), paths.to_vec());
+    let open = move |number: u64| {
+        let path =
+            usize::try_from(number).ok().and_then(|number| paths.get(number)?.as_deref()).unwrap_or("/");
+        let volume = file.volume(path, &view).map_err(|e| unreadable(path, &e))?;
+        Ok(Arc::new(volume) as Arc<dyn Volume>)
+    };
+    Ok(Series::new(shape, present, Box::new(open)))
 }
 
 fn unreadable(path: &str, error: &OpenError) -> ReadError {

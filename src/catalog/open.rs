@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::channel::{Channel, ChannelWindow};
 use super::levels::Levels;
-use super::{Catalog, Dataset};
+use super::{Catalog, Dataset, Recognised};
 use crate::axes::AxisName;
 use crate::config::{ChannelSettings, DatasetSettings, Fault, Settings};
 use crate::crew::Crew;
@@ -102,13 +102,13 @@ impl Opening {
         file: &OpenFile,
         settings: &DatasetSettings,
         channels: &mut BTreeMap<Name, Arc<Channel>>,
-        layouts: &mut Vec<String>,
+        layouts: &mut Vec<Recognised>,
     ) {
         let discovery = match layout::discover(file) {
             Ok(discovery) => discovery,
             Err(e) => return self.fault(&format!("{key}.file"), e.to_string()),
         };
-        layouts.push(discovery.layout.to_owned());
+        layouts.push(Recognised { layout: discovery.layout, because: discovery.because });
         let names: Vec<String> = discovery.channels.iter().map(|channel| channel.name.to_string()).collect();
         for name in settings.channels.iter().filter(|(_, given)| !is_spelled_out(given)).map(|(name, _)| name)
         {
@@ -169,6 +169,9 @@ impl Opening {
     ) -> Result<Channel, String> {
         let Levels { stored: levels, remarks } = Levels::open(file, &found)?;
         self.warnings.extend(remarks);
+        let about =
+            |remark: &String| format!("the channel {} of {}: {remark}", found.name, file.path().display());
+        self.warnings.extend(found.remarks.iter().map(about));
         let first = levels.first().filter(|level| level.level() == Level::FULL);
         let shape = first.and_then(|level| level.volumes.first()).map(|volume| volume.shape());
         let shape = shape.ok_or("it has no level at full resolution")?;
@@ -180,10 +183,12 @@ impl Opening {
             is_series: found.levels.iter().any(is_series),
             name: found.name,
             label: found.label,
+            colour: found.colour,
             kind: found.kind,
             voxel: shape.voxel,
             times: shape.times,
             voxel_size: found.voxel_size,
+            voxel_unit: found.voxel_unit,
             levels,
         })
     }

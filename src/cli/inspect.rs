@@ -54,7 +54,9 @@ fn json(description: &DatasetDescription, configuration: &str) -> Result<String,
 fn table(catalog: &Catalog, dataset: &Dataset, configuration: &str) -> String {
     let description = catalog.describe_dataset(dataset);
     let mut out = String::new();
-    let _ = writeln!(out, "layout     {}", description.layouts.join(", "));
+    for recognised in &description.layouts {
+        let _ = writeln!(out, "layout     {}: {}", recognised.layout, recognised.because);
+    }
     let _ = writeln!(out, "token      {}", description.token);
     for channel in &description.channels {
         describe_channel(&mut out, channel);
@@ -70,7 +72,8 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription) {
         let _ = writeln!(out, "  times    {times}");
     }
     if let Some([x, y, z]) = channel.voxel_size {
-        let _ = writeln!(out, "  voxel    {x} × {y} × {z} (x × y × z)");
+        let unit = channel.voxel_unit.as_deref().unwrap_or("of an unknown unit");
+        let _ = writeln!(out, "  voxel    {x} × {y} × {z} {unit} (x × y × z)");
     }
     if let Some([lo, hi]) = channel.window {
         let _ = writeln!(out, "  window   {lo} to {hi}");

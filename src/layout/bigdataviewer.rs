@@ -1,16 +1,21 @@
 //! BigDataViewer's HDF5: `/t%05d/s%02d/%d/cells` by time point, setup and level.
 //!
-//! Source: the format's description by its authors (BigDataViewer, "HDF5 Image Data" in "About the BigDataViewer data
-//! format"). Each setup is a channel here. `/sNN/resolutions` has the factors in x, y, z order; `cells` are z, y, x.
-//! Files written before setups had a `dataType` attribute hold unsigned 16-bit numbers as signed ones, bit for bit.
-//! A view that is missing at some time is a gap.
+//! Source: the format's description by its authors (BigDataViewer, "HDF5 Image Data" in "About the BigDataViewer
+//! data format"). Each setup is a channel here. `/sNN/resolutions` has the factors in x, y, z order; `cells` are
+//! z, y, x. Files written before setups had a `dataType` attribute hold unsigned 16-bit numbers as signed ones,
+//! bit for bit. A view that is missing at some time is a gap. Names, voxel sizes and the number of time points are
+//! in an XML file beside the HDF5 file (see [`xml`]); the HDF5 file alone will do.
 
-use super::{FoundChannel, FoundLevel, Layout, Paths, numbered};
+mod xml;
+
+use super::contents::Contents;
+use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, numbered};
 use crate::geometry::Xyz;
 use crate::name::Name;
-use crate::paint::Kind;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{OpenError, OpenFile, View};
+
+use xml::Sequence;
 
 /// The layout.
 pub(super) struct BigDataViewer;
@@ -20,70 +25,101 @@ impl Layout for BigDataViewer {
         "BigDataViewer"
     }
 
-    fn recognise(&self, file: &OpenFile) -> Option<String> {
-        let names = file.names_in("/");
-        let (_, time) = numbered(&names, "t").into_iter().next()?;
-        let (_, setup) = numbered(&names, "s")
-            .into_iter()
-            .find(|(_, setup)| file.has(&format!("/{setup}/resolutions")))?;
-        Some(format!("it has the groups {time} and {setup}/resolutions"))
+    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+        let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
+        let (_, setup) = setups(contents).into_iter().next()?;
+        let beside = Sequence::beside(contents.file.path());
+        let xml = beside.map(|sequence| format!(", and {} beside it", sequence.name)).unwrap_or_default();
+        Some(format!("it has the groups {time} and {setup}/resolutions{xml}"))
     }
 
-    fn channels(&self, file: &OpenFile) -> Result<Vec<FoundChannel>, OpenError> {
-        let names = file.names_in("/");
-        let times = numbered(&names, "t");
-        let setups = numbered(&names, "s");
+    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+        let sequence = Sequence::beside(contents.file.path()).unwrap_or_default();
+        let times = numbered(contents.root(), "t");
         let mut channels = Vec::new();
-        for (_, setup) in setups {
-            if let Some(channel) = channel(file, &setup, &times)? {
-                channels.push(channel);
-            }
+        for (number, group) in setups(contents) {
+            let setup = Setup { file: contents.file, number, group, times: &times, sequence: &sequence };
+            channels.push(setup.channel()?);
         }
         Ok(channels)
     }
 }
 
-/// The channel of a setup; `None` where it has no cells at any time.
-fn channel(file: &OpenFile, setup: &str, times: &[(u64, String)]) -> Result<Option<FoundChannel>, OpenError> {
-    let mut levels = Vec::new();
-    for (level, factor) in factors(file, setup)?.into_iter().enumerate() {
-        let paths = cells(file, setup, level, times);
-        if let Some(first) = paths.first() {
-            let view = View { unsigned: is_legacy(file, setup, first)?, ..View::zyx() };
-            levels.push(FoundLevel { factor: Some(factor), paths, view });
+/// The groups of setups, by number.
+fn setups(contents: &Contents<'_>) -> Vec<(u64, String)> {
+    let mut setups = numbered(contents.root(), "s");
+    setups.retain(|(_, setup)| contents.file.has(&format!("/{setup}/resolutions")));
+    setups
+}
+
+/// One setup, and where to look for what is known of it.
+struct Setup<'a> {
+    file: &'a OpenFile,
+    number: u64,
+    group: String,
+    times: &'a [(u64, String)],
+    sequence: &'a Sequence,
+}
+
+impl Setup<'_> {
+    fn channel(&self) -> Result<FoundChannel, OpenError> {
+        let present = self.times_present();
+        let mut levels = Vec::new();
+        for (level, factor) in self.factors().into_iter().enumerate() {
+            let paths = self.cells(level, &present);
+            // A view has all levels or none: looking for each at each time takes long in a long series.
+            if let Some(first) = paths.first().filter(|first| self.file.has(first)) {
+                let view = View { means: self.means(first)?, ..View::zyx() };
+                levels.push(FoundLevel { factor: Some(factor), paths, view });
+            }
         }
-    }
-    let (kind, name) = (Kind::Image, Name::nearest(setup));
-    let channel = FoundChannel { name, label: None, kind, range: None, voxel_size: None, levels };
-    Ok((!channel.levels.is_empty()).then_some(channel))
-}
-
-/// The factors of each level, as the file has them, in x, y, z order.
-fn factors(file: &OpenFile, setup: &str) -> Result<Vec<Xyz<u64>>, OpenError> {
-    let numbers = file.dataset(&format!("/{setup}/resolutions"))?.numbers()?;
-    let whole = |value: f64| value.round().max(1.0) as u64;
-    Ok(numbers.chunks_exact(3).map(|row| Xyz::new(whole(row[0]), whole(row[1]), whole(row[2]))).collect())
-}
-
-/// Where the cells of each time point are, up to the last; time points are numbered from 0.
-fn cells(file: &OpenFile, setup: &str, level: usize, times: &[(u64, String)]) -> Paths {
-    /// Numbers beyond this are no time points of a real file.
-    const MOST_TIMES: u64 = 1 << 20;
-    let count = times.last().map_or(0, |(last, _)| last + 1).min(MOST_TIMES);
-    let mut paths = vec![None; count as usize];
-    for (number, time) in times {
-        let path = format!("/{time}/{setup}/{level}/cells");
-        if let Some(place) = paths.get_mut(*number as usize)
-            && file.has(&path)
-        {
-            *place = Some(path);
+        if levels.is_empty() {
+            // Opening them says what is wrong with them.
+            let first = self.times.first().map_or("", |(_, time)| time);
+            levels.push(FoundLevel {
+                factor: None,
+                paths: Paths::One(self.path(first, 0)),
+                view: View::zyx(),
+            });
         }
+        let about = self.sequence.setups.get(&self.number);
+        let voxel = about.and_then(|setup| VoxelSize::xyz(&setup.voxel, setup.unit.as_deref()));
+        let channel = FoundChannel::new(Name::nearest(&self.group), levels).with_voxel(voxel);
+        Ok(FoundChannel { label: about.and_then(|setup| setup.name.clone()), ..channel })
     }
-    Paths::Times(paths)
-}
 
-/// Whether signed 16-bit numbers mean unsigned ones.
-fn is_legacy(file: &OpenFile, setup: &str, cells: &str) -> Result<bool, OpenError> {
-    let typed = file.attributes(&format!("/{setup}")).and_then(|attributes| attributes.text("dataType"));
-    Ok(typed.is_none() && file.dataset(cells)?.stored.voxel == VoxelType::I16)
+    /// The time points at which there are cells.
+    fn times_present(&self) -> Vec<&(u64, String)> {
+        let is_present = |(time, group): &&(u64, String)| {
+            !self.sequence.missing.contains(&(*time, self.number)) && self.file.has(&self.path(group, 0))
+        };
+        self.times.iter().filter(is_present).collect()
+    }
+
+    /// The path of the cells of a time point's group.
+    fn path(&self, time: &str, level: usize) -> String {
+        format!("/{time}/{}/{level}/cells", self.group)
+    }
+
+    /// The factors of each level, in x, y, z order.
+    fn factors(&self) -> Vec<Xyz<u64>> {
+        let numbers = self.file.numbers(&format!("/{}/resolutions", self.group)).unwrap_or_default();
+        let whole = |value: f64| value.round().max(1.0) as u64;
+        numbers.chunks_exact(3).map(|row| Xyz::new(whole(row[0]), whole(row[1]), whole(row[2]))).collect()
+    }
+
+    /// Where the cells of each time point are; time points are numbered from 0 and some may be missing.
+    fn cells(&self, level: usize, present: &[&(u64, String)]) -> Paths {
+        let last = self.times.last().map_or(0, |(last, _)| last + 1).max(self.sequence.times);
+        Paths::times(last, present.iter().map(|(time, group)| (*time, self.path(group, level))))
+    }
+
+    /// Signed 16-bit numbers mean unsigned ones, unless the setup says otherwise.
+    fn means(&self, cells: &str) -> Result<Option<VoxelType>, OpenError> {
+        let typed =
+            self.file.attributes(&format!("/{}", self.group)).and_then(|setup| setup.text("dataType"));
+        let is_unsigned = typed.is_none_or(|typed| typed == "uint16");
+        let is_signed = self.file.dataset(cells)?.stored.voxel == VoxelType::I16;
+        Ok((is_signed && is_unsigned).then_some(VoxelType::U16))
+    }
 }

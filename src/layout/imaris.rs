@@ -1,16 +1,18 @@
 //! Imaris 5.5: `/DataSet/ResolutionLevel r/TimePoint t/Channel c/Data`.
 //!
-//! Source: "Imaris 5.5 file format" by Bitplane, and the code of its writer library. `Data` is padded to whole chunks; the real extents
-//! are in the attributes `ImageSizeX`, `Y`, `Z` of the channel's group. Attributes are arrays of single characters.
-//! Channel groups may be links to files of their own. Sizes of levels are halved and rounded down.
+//! Source: "Imaris 5.5 file format" by Bitplane, and the code of its writer library. `Data` is padded to whole
+//! chunks; the real extents are in the attributes `ImageSizeX`, `Y`, `Z` of the channel's group. Attributes are
+//! arrays of single characters. Channel groups may be links to files of their own: BigDataProcessor 2 writes one
+//! for each channel and time, which can be served alone too. Sizes of levels are halved and rounded down.
 
-use super::{FoundChannel, FoundLevel, Layout, Paths, numbered};
+use super::contents::Contents;
+use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, numbered, range};
 use crate::geometry::Xyz;
 use crate::name::Name;
-use crate::paint::{Kind, Window};
+use crate::paint::Window;
 use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
-const DATASET: &str = "/DataSet";
+const LEVEL: &str = "ResolutionLevel ";
 
 /// The layout.
 pub(super) struct Imaris;
@@ -20,57 +22,139 @@ impl Layout for Imaris {
         "Imaris"
     }
 
-    fn recognise(&self, file: &OpenFile) -> Option<String> {
-        let path = format!("{DATASET}/ResolutionLevel 0/TimePoint 0/Channel 0/Data");
-        file.has(&path).then(|| format!("it has {path}"))
+    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+        let tree = Tree::of(contents);
+        let ((_, level), (_, time), (_, channel)) =
+            (tree.levels.first()?, tree.times.first()?, tree.channels.first()?);
+        Some(format!("it has {}", tree.data(level, time, channel)))
     }
 
-    fn channels(&self, file: &OpenFile) -> Result<Vec<FoundChannel>, OpenError> {
-        let levels = numbered(&file.names_in(DATASET), "ResolutionLevel ");
-        let times = numbered(&file.names_in(&format!("{DATASET}/ResolutionLevel 0")), "TimePoint ");
-        let channels =
-            numbered(&file.names_in(&format!("{DATASET}/ResolutionLevel 0/TimePoint 0")), "Channel ");
-        Ok(channels.iter().map(|(number, group)| channel(file, *number, group, &levels, &times)).collect())
+    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+        let tree = Tree::of(contents);
+        Ok(tree.channels.iter().map(|(number, group)| tree.channel(*number, group)).collect())
     }
 }
 
-fn channel(
-    file: &OpenFile,
-    number: u64,
-    group: &str,
-    levels: &[(u64, String)],
-    times: &[(u64, String)],
-) -> FoundChannel {
-    let mut found: Vec<FoundLevel> = Vec::new();
-    let mut full = None;
-    for (_, level) in levels {
-        let at = |time: &str| format!("{DATASET}/{level}/{time}/{group}");
-        let paths: Vec<Option<String>> = times
-            .iter()
-            .map(|(_, time)| Some(format!("{}/Data", at(time))).filter(|path| file.has(path)))
-            .collect();
-        let size = file.attributes(&at("TimePoint 0")).and_then(|attributes| image_size(&attributes));
-        full = full.or(size);
+/// The groups of a file, by number. In a file of one channel and time, levels are in the root and the rest is empty.
+struct Tree<'a> {
+    file: &'a OpenFile,
+    root: &'static str,
+    levels: Vec<(u64, String)>,
+    times: Vec<(u64, String)>,
+    channels: Vec<(u64, String)>,
+}
+
+impl<'a> Tree<'a> {
+    fn of(contents: &Contents<'a>) -> Self {
+        let file = contents.file;
+        let levels = numbered(contents.root(), LEVEL);
+        if levels.first().is_some_and(|(_, level)| file.has(&format!("/{level}/Data"))) {
+            let alone = || vec![(0, String::new())];
+            return Self { file, root: "", levels, times: alone(), channels: alone() };
+        }
+        let root = "/DataSet";
+        let levels = numbered(&file.names_in(root), LEVEL);
+        let finest = levels.first().map_or_else(String::new, |(_, level)| format!("{root}/{level}"));
+        let times = numbered(&file.names_in(&finest), "TimePoint ");
+        // A channel may be missing at some times.
+        let mut channels: Vec<(u64, String)> = Vec::new();
+        for (_, time) in times.iter().take(3) {
+            channels.extend(numbered(&file.names_in(&format!("{finest}/{time}")), "Channel "));
+        }
+        channels.sort();
+        channels.dedup();
+        Self { file, root, levels, times, channels }
+    }
+
+    /// The path of a channel's group.
+    fn group(&self, level: &str, time: &str, channel: &str) -> String {
+        let parts = [self.root, level, time, channel];
+        let (root, below) = (parts[0], parts[1..].iter().filter(|part| !part.is_empty()));
+        below.fold(root.to_owned(), |path, part| format!("{path}/{part}"))
+    }
+
+    fn channel(&self, number: u64, group: &str) -> FoundChannel {
+        let finest = self.levels.first().map_or("", |(_, finest)| finest);
+        let has_data = |(_, time): &&(u64, String)| self.file.has(&self.data(finest, time, group));
+        let present: Vec<&(u64, String)> = self.times.iter().filter(has_data).collect();
+        let full = self.size(finest, group, &present);
+        // What is padding cannot be told from the image in a level that lacks its size.
+        let levels = self.levels.iter().filter_map(|(_, level)| self.level(level, group, &present, full));
+        let mut levels: Vec<FoundLevel> =
+            levels.filter(|level| level.view.size.is_some() == full.is_some()).collect();
+        if levels.is_empty() {
+            // Opening it says what is wrong with it.
+            let first = self.times.first().map_or("", |(_, time)| time);
+            let paths = Paths::One(self.data(finest, first, group));
+            levels.push(FoundLevel { factor: None, paths, view: View::zyx() });
+        }
+        let voxel = full.and_then(|size| voxel_size(self.file, size)).or_else(|| self.element_size(&levels));
+        let channel = FoundChannel::new(Name::nearest(&format!("c{number}")), levels).with_voxel(voxel);
+        about(self.file, group, channel)
+    }
+
+    /// A level; `None` where the channel has none of it. Channels have all levels at a time, or none.
+    fn level(
+        &self,
+        level: &str,
+        group: &str,
+        present: &[&(u64, String)],
+        full: Option<Xyz<u64>>,
+    ) -> Option<FoundLevel> {
+        let paths = self.paths(level, group, present);
+        let size = self.size(level, group, present);
         let factor = full.zip(size).map(|(full, size)| full.zip(size, nearest_power));
         let view = View { size, ..View::zyx() };
-        if paths.iter().any(Option::is_some) {
-            found.push(FoundLevel { factor, paths: Paths::Times(paths), view });
-        }
+        paths.first().is_some_and(|first| self.file.has(first)).then_some(FoundLevel { factor, paths, view })
     }
-    let about = file.attributes(&format!("/DataSetInfo/{group}"));
-    let text = |name| about.as_ref().and_then(|attributes| attributes.text(name));
-    FoundChannel {
-        name: Name::nearest(&format!("c{number}")),
-        label: text("Name").map(|label| label.trim().to_owned()).filter(|label| !label.is_empty()),
-        kind: Kind::Image,
-        range: text("ColorRange").and_then(|range| display_range(&range)),
-        voxel_size: full.and_then(|size| voxel_size(file, size)),
-        levels: found,
+
+    fn data(&self, level: &str, time: &str, channel: &str) -> String {
+        format!("{}/Data", self.group(level, time, channel))
+    }
+
+    /// Where a level is: at the same times as the finest.
+    fn paths(&self, level: &str, channel: &str, present: &[&(u64, String)]) -> Paths {
+        if self.root.is_empty() {
+            return Paths::One(self.data(level, "", channel));
+        }
+        let last = self.times.last().map_or(0, |(last, _)| last + 1);
+        Paths::times(last, present.iter().map(|(number, time)| (*number, self.data(level, time, channel))))
+    }
+
+    /// The size of the image at a level, without padding.
+    fn size(&self, level: &str, channel: &str, present: &[&(u64, String)]) -> Option<Xyz<u64>> {
+        let at = |time: &str| size(&self.file.attributes(&self.group(level, time, channel))?, "ImageSize");
+        let told = present.iter().find_map(|(_, time)| at(time));
+        let is_finest = self.levels.first().is_some_and(|(_, finest)| finest == level);
+        told.or_else(|| {
+            self.file
+                .attributes("/DataSetInfo/Image")
+                .filter(|_| is_finest)
+                .and_then(|image| size(&image, ""))
+        })
+    }
+
+    /// What BigDataProcessor 2 writes beside data, in x, y, z order.
+    fn element_size(&self, levels: &[FoundLevel]) -> Option<VoxelSize> {
+        let finest = levels.first()?.paths.first()?;
+        VoxelSize::xyz(&self.file.attributes(finest)?.numbers("element_size_um")?, Some("µm"))
     }
 }
 
-fn image_size(attributes: &Attributes) -> Option<Xyz<u64>> {
-    let size = |axis| attributes.text(&format!("ImageSize{axis}"))?.trim().parse().ok();
+/// The channel, with what `DataSetInfo` says of it.
+fn about(file: &OpenFile, group: &str, channel: FoundChannel) -> FoundChannel {
+    let Some(about) = file.attributes(&format!("/DataSetInfo/{group}")).filter(|_| !group.is_empty()) else {
+        return channel;
+    };
+    let label = about.text("Name").map(|label| label.trim().to_owned()).filter(|label| !label.is_empty());
+    let range = about.text("ColorRange").and_then(|range| display_range(&range));
+    let is_plain = about.text("ColorMode").is_none_or(|mode| mode == "BaseColor");
+    let colour = about.text("Color").filter(|_| is_plain).and_then(|colour| colour_code(&colour));
+    FoundChannel { label, range, colour, ..channel }
+}
+
+fn size(attributes: &Attributes, prefix: &str) -> Option<Xyz<u64>> {
+    let size = |axis| attributes.text(&format!("{prefix}{axis}"))?.trim().parse().ok();
     Some(Xyz::new(size("X")?, size("Y")?, size("Z")?)).filter(|size| size.volume() > 0)
 }
 
@@ -83,21 +167,48 @@ fn nearest_power(full: u64, size: u64) -> u64 {
 /// `ColorRange`: "lowest highest", as decimal text.
 fn display_range(text: &str) -> Option<Window> {
     let mut numbers = text.split_whitespace().map(str::parse::<f64>);
-    let (lo, hi) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-    let is_whole = |value: f64| value.fract() == 0.0 && value.abs() < (1u64 << 53) as f64;
-    match (lo.is_finite() && hi.is_finite(), is_whole(lo) && is_whole(hi)) {
-        (true, true) => Some(Window::Whole { lo: lo as i128, hi: hi as i128 }),
-        (true, false) => Some(Window::Real { lo, hi }),
+    range(numbers.next()?.ok()?, numbers.next()?.ok()?)
+}
+
+/// `Color`: "red green blue", each from 0 to 1.
+fn colour_code(text: &str) -> Option<String> {
+    let parts: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
+    let byte = |part: &f64| (part.clamp(0.0, 1.0) * 255.0).round() as u8;
+    match parts.ok()?.iter().map(byte).collect::<Vec<u8>>()[..] {
+        [r, g, b] => Some(format!("#{r:02x}{g:02x}{b:02x}")),
         _ => None,
     }
 }
 
-/// The extents of the image in space, divided by its extents in voxels.
-fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<Xyz<f64>> {
+/// The extents of the image in space, divided by its extents in voxels; without them, the microscope's spacing.
+fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
     let image = file.attributes("/DataSetInfo/Image")?;
-    let number = |name: String| image.text(&name)?.trim().parse::<f64>().ok();
-    let extent = |axis: usize| Some(number(format!("ExtMax{axis}"))? - number(format!("ExtMin{axis}"))?);
-    let voxel = Xyz::new(extent(0)?, extent(1)?, extent(2)?).zip(size, |extent, n| extent / n as f64);
-    let usable = |edge: f64| edge.is_finite() && edge > 0.0;
-    (usable(voxel.x) && usable(voxel.y) && usable(voxel.z)).then_some(voxel)
+    let number = |name: &str| image.text(name)?.trim().parse::<f64>().ok();
+    let extent = |axis: u8| Some(number(&format!("ExtMax{axis}"))? - number(&format!("ExtMin{axis}"))?);
+    let extents =
+        || Some(Xyz::new(extent(0)?, extent(1)?, extent(2)?).zip(size, |extent, n| extent / n as f64));
+    let hint = |name: &str| number(&format!("RecordingEntry{name}Spacing"));
+    let hints = || Some(Xyz::new(hint("Sample")?, hint("Line")?, hint("Plane")?));
+    let unit = image.text("Unit");
+    let voxel = |size: Option<Xyz<f64>>| VoxelSize::new(size?, unit.as_deref());
+    voxel(extents()).or_else(|| voxel(hints()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_and_ranges_are_text() {
+        assert_eq!(colour_code("1.000 0.500 0.000").as_deref(), Some("#ff8000"));
+        assert_eq!(colour_code("1.0 0.5"), None);
+        assert_eq!(display_range("0.000 222.000"), Some(Window::Whole { lo: 0, hi: 222 }));
+        assert_eq!(display_range("180.293 238.000"), Some(Window::Real { lo: 180.293, hi: 238.0 }));
+        assert_eq!(display_range("a b"), None);
+    }
+
+    #[test]
+    fn factors_are_powers_of_two_however_sizes_were_rounded() {
+        assert_eq!((nearest_power(45, 22), nearest_power(181, 90), nearest_power(8, 8)), (2, 2, 1));
+    }
 }

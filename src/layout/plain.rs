@@ -1,15 +1,20 @@
-//! Plain files: every dataset that looks like a volume is a channel.
+//! Plain files: every dataset that looks like a volume is a channel, or a level of one.
 //!
-//! Axes come from ilastik's `axistags` (JSON, as the vigra library writes it), from HDF5 dimension labels of one letter,
-//! or are guessed by rank and extents in ilastik's way. Voxel sizes come from `element_size_um` (PlantSeg, Fiji) or
-//! `resolution` (CREMI), both in z, y, x order.
+//! What datasets tell of themselves is believed (see [`super::marks`]); the rest is guessed here: axes by rank and
+//! extents in ilastik's way, labels by their names, and a voxel size that only one of several volumes of the same
+//! extents has is that of all of them. Layouts that only mark datasets find their channels through here.
 
-use super::{FoundChannel, FoundLevel, Layout, Paths};
+use std::collections::HashMap;
+
+use super::contents::{Candidate, Contents};
+use super::names::names;
+use super::pyramid::{Pyramid, pyramids};
+use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, spatial};
 use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
 use crate::name::Name;
 use crate::paint::Kind;
-use crate::volume::hdf5::{Attributes, OpenError, OpenFile, StoredDataset, View};
+use crate::volume::hdf5::{OpenError, OpenFile, View};
 
 /// The most positions along a last axis that are taken for channels.
 const MOST_COMPONENTS: u64 = 4;
@@ -18,9 +23,33 @@ const MOST_CHANNELS: u64 = 8;
 /// A channel axis is made into at most this many channels.
 const MOST_SERVED: u64 = 1000;
 
-/// Names that mark integer data as labels.
-const LABEL_NAMES: [&str; 9] =
-    ["label", "labels", "neuron_ids", "clefts", "segmentation", "seg", "annotation", "annotations", "ids"];
+/// Words in a path that mark integer data as labels.
+const LABEL_WORDS: [&str; 22] = [
+    "label",
+    "labels",
+    "ids",
+    "clefts",
+    "segmentation",
+    "segmentations",
+    "seg",
+    "segments",
+    "annotation",
+    "annotations",
+    "groundtruth",
+    "gt",
+    "mask",
+    "masks",
+    "instances",
+    "supervoxels",
+    "superpixels",
+    "watershed",
+    "fragments",
+    "bodies",
+    "neurons",
+    "classes",
+];
+/// Words in the last component of a path that mark images, whatever the groups around them are called.
+const IMAGE_WORDS: [&str; 4] = ["raw", "image", "images", "em"];
 
 /// The layout.
 pub(super) struct Plain;
@@ -30,28 +59,85 @@ impl Layout for Plain {
         "plain"
     }
 
-    fn recognise(&self, _file: &OpenFile) -> Option<String> {
+    fn recognise(&self, _contents: &Contents<'_>) -> Option<String> {
         Some("it is an HDF5 file of no layout that is known".to_owned())
     }
+}
 
-    fn channels(&self, file: &OpenFile) -> Result<Vec<FoundChannel>, OpenError> {
-        let mut volumes = Vec::new();
-        for path in file.datasets()? {
-            // Datasets that are no volumes, or cannot be opened, are what other programs keep there.
-            match file.dataset(&path) {
-                Ok(dataset) if looks_like_a_volume(&dataset) => volumes.push(path),
-                Ok(_) => {}
-                Err(reason) => tracing::debug!("left out: {reason}"),
+/// The channels of all volumes that are wanted; datasets that are levels of one volume make one channel.
+pub(super) fn channels(
+    contents: &Contents<'_>,
+    wanted: impl Fn(&Candidate) -> bool,
+) -> Result<Vec<FoundChannel>, OpenError> {
+    let volumes: Vec<&Candidate> = contents.volumes()?.iter().filter(|volume| wanted(volume)).collect();
+    let mut pyramids = pyramids(&volumes);
+    // Where nothing else is there, small things are what the file was written for.
+    if pyramids.iter().any(|pyramid| pyramid.finest().looks_like_a_volume()) {
+        pyramids.retain(|pyramid| pyramid.finest().looks_like_a_volume());
+    }
+    let paths: Vec<&str> = pyramids.iter().map(Pyramid::named_by).collect();
+    let shared = shared_voxels(&pyramids);
+    let channels = pyramids.iter().zip(names(&paths)).flat_map(|(pyramid, name)| {
+        let finest = pyramid.finest();
+        let mut channel = channel(pyramid, name);
+        if let (None, Some(Some(voxel))) = (channel.voxel_size, shared.get(&finest.size())) {
+            channel = channel.with_voxel(Some(voxel.clone()));
+        }
+        one_for_each_component(channel, finest.components())
+    });
+    Ok(channels.collect())
+}
+
+/// The voxel size of volumes of the same extents: they show the same space. `None` where they contradict each other.
+fn shared_voxels(pyramids: &[Pyramid<'_>]) -> HashMap<Xyz<u64>, Option<VoxelSize>> {
+    let mut shared: HashMap<Xyz<u64>, Option<VoxelSize>> = HashMap::new();
+    for finest in pyramids.iter().map(Pyramid::finest) {
+        if let Some(voxel) = &finest.marks.voxel {
+            let known = shared.entry(finest.size()).or_insert_with(|| Some(voxel.clone()));
+            if known.as_ref().is_some_and(|known| known.size != voxel.size) {
+                *known = None;
             }
         }
-        let names = names(&volumes);
-        let mut channels = Vec::new();
-        for (path, name) in volumes.iter().zip(names) {
-            let template = channel_at(file, path, name, &Given::default())?;
-            channels.extend(one_for_each_component(file, path, template)?);
-        }
-        Ok(channels)
     }
+    shared
+}
+
+/// The channel of a volume, with its channel axis if it has one.
+fn channel(pyramid: &Pyramid<'_>, name: Name) -> FoundChannel {
+    let finest = pyramid.finest();
+    let view = View { means: finest.marks.means, ..View::of(finest.axes()) };
+    let level = |(volume, factor): (&Candidate, Option<Xyz<u64>>)| FoundLevel {
+        factor,
+        paths: Paths::One(volume.path.clone()),
+        view: view.clone(),
+    };
+    described(name, finest, pyramid.levels().map(level).collect())
+}
+
+/// A channel of these levels, with everything else that its finest dataset tells.
+pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>) -> FoundChannel {
+    let marks = finest.marks.clone();
+    FoundChannel {
+        label: marks.label,
+        kind: finest.kind(),
+        range: marks.range,
+        remarks: marks.remarks,
+        ..FoundChannel::new(name, levels).with_voxel(marks.voxel)
+    }
+}
+
+/// A channel axis makes a channel of each of its positions: `name_0`, `name_1`, …
+fn one_for_each_component(channel: FoundChannel, count: u64) -> Vec<FoundChannel> {
+    if count <= 1 || channel.kind == Kind::Rgb {
+        return vec![channel];
+    }
+    let component = |index: u64| {
+        let mut channel = channel.clone();
+        channel.name = Name::nearest(&format!("{}_{index}", channel.name));
+        channel.levels.iter_mut().for_each(|level| level.view.fixed.push((AxisName::C, index)));
+        channel
+    };
+    (0..count.min(MOST_SERVED)).map(component).collect()
 }
 
 /// What a configuration says of a channel; the rest is found out.
@@ -69,11 +155,9 @@ pub struct Given {
 
 /// The channel that the dataset at `path` is, as far as `given` does not say otherwise.
 pub fn channel_at(file: &OpenFile, path: &str, name: Name, given: &Given) -> Result<FoundChannel, OpenError> {
-    let dataset = file.dataset(path)?;
-    let attributes = file.attributes(path);
-    let axes = given.axes.clone().unwrap_or_else(|| axes_of(&dataset, attributes.as_ref()));
-    let kind = given.kind.unwrap_or_else(|| kind_of(&dataset));
-    let view = View { axes, fixed: given.fixed.clone(), unsigned: false, size: None };
+    let volume = Candidate::at(file, path)?;
+    let axes = given.axes.clone().unwrap_or_else(|| volume.axes());
+    let view = View { fixed: given.fixed.clone(), means: volume.marks.means, ..View::of(axes) };
     let one = [(path.to_owned(), Some(Xyz::all(1)))];
     let levels = if given.levels.is_empty() { &one[..] } else { &given.levels };
     let level = |(path, factor): &(String, Option<Xyz<u64>>)| FoundLevel {
@@ -81,59 +165,47 @@ pub fn channel_at(file: &OpenFile, path: &str, name: Name, given: &Given) -> Res
         paths: Paths::One(path.clone()),
         view: view.clone(),
     };
-    Ok(FoundChannel {
-        name,
-        label: None,
-        kind,
-        range: None,
-        voxel_size: attributes.as_ref().and_then(voxel_size),
-        levels: levels.iter().map(level).collect(),
-    })
+    let found = described(name, &volume, levels.iter().map(level).collect());
+    let one_component = given.fixed.iter().any(|(axis, _)| *axis == AxisName::C);
+    let kind = if found.kind == Kind::Rgb && one_component { Kind::Image } else { found.kind };
+    Ok(FoundChannel { kind: given.kind.unwrap_or(kind), ..found })
 }
 
-/// A channel axis makes a channel of each of its positions: `name_0`, `name_1`, …
-fn one_for_each_component(
-    file: &OpenFile,
-    path: &str,
-    channel: FoundChannel,
-) -> Result<Vec<FoundChannel>, OpenError> {
-    let position = channel.levels.first().and_then(|level| level.view.axes.position(AxisName::C));
-    let count = match position {
-        Some(position) => file.dataset(path)?.shape.get(position).copied().unwrap_or(1),
-        None => 1,
-    };
-    if count <= 1 {
-        return Ok(vec![channel]);
+impl Candidate {
+    /// The axes that it tells, else those that its shape suggests.
+    pub fn axes(&self) -> Axes {
+        self.marks.axes.clone().unwrap_or_else(|| guessed(&self.shape))
     }
-    let component = |index: u64| {
-        let mut channel = channel.clone();
-        channel.name = Name::nearest(&format!("{}_{index}", channel.name));
-        channel.levels.iter_mut().for_each(|level| level.view.fixed.push((AxisName::C, index)));
-        channel
+
+    /// What it tells of its numbers, else what its name says.
+    pub fn kind(&self) -> Kind {
+        let named =
+            || if self.voxel.is_integer() && names_labels(&self.path) { Kind::Labels } else { Kind::Image };
+        self.marks.kind.unwrap_or_else(named)
+    }
+
+    /// The extents along x, y and z.
+    fn size(&self) -> Xyz<u64> {
+        spatial(&self.shape, &self.axes())
+    }
+
+    /// The positions along its channel axis.
+    fn components(&self) -> u64 {
+        self.axes().position(AxisName::C).and_then(|position| self.shape.get(position)).copied().unwrap_or(1)
+    }
+}
+
+/// Whether a path has a word for labels in it: in its last component, or in a group if that one names no image.
+fn names_labels(path: &str) -> bool {
+    let has = |part: &str, known: &[&str]| {
+        let mut words = part.split(|c: char| !c.is_ascii_alphabetic());
+        words.any(|word| known.contains(&word.to_ascii_lowercase().as_str()))
     };
-    Ok((0..count.min(MOST_SERVED)).map(component).collect())
+    let (groups, last) = path.rsplit_once('/').unwrap_or(("", path));
+    has(last, &LABEL_WORDS) || (has(groups, &LABEL_WORDS) && !has(last, &IMAGE_WORDS))
 }
 
-/// Tables of numbers have few columns; a volume has extents along rows and columns.
-fn looks_like_a_volume(dataset: &StoredDataset) -> bool {
-    let is_table = dataset.shape.len() == 2 && dataset.shape.last().is_some_and(|n| *n <= MOST_COMPONENTS);
-    !is_table && dataset.shape.iter().all(|extent| *extent > 0)
-}
-
-fn axes_of(dataset: &StoredDataset, attributes: Option<&Attributes>) -> Axes {
-    let rank = dataset.shape.len();
-    let tagged = attributes.and_then(|a| a.text("axistags")).and_then(|json| axistags(&json));
-    let labelled = || dataset.dimension_labels().and_then(|labels| Axes::new(&labels.to_lowercase()).ok());
-    tagged.or_else(labelled).filter(|axes| axes.rank() == rank).unwrap_or_else(|| guessed(&dataset.shape))
-}
-
-/// The keys of vigra's axis tags, in stored order.
-fn axistags(json: &str) -> Option<Axes> {
-    let tags: serde_json::Value = serde_json::from_str(json).ok()?;
-    let keys = tags.get("axes")?.as_array()?.iter().map(|axis| axis.get("key")?.as_str());
-    Axes::new(&keys.collect::<Option<String>>()?).ok()
-}
-
+/// ilastik's rule (`lazyflow`, `OpStreamingH5N5Reader`), and where it has none, the commonest case.
 fn guessed(shape: &[u64]) -> Axes {
     use AxisName::{C, T, X, Y, Z};
     let few_last = shape.last().is_some_and(|n| *n <= MOST_COMPONENTS);
@@ -149,70 +221,9 @@ fn guessed(shape: &[u64]) -> Axes {
     }
 }
 
-fn kind_of(dataset: &StoredDataset) -> Kind {
-    let named = dataset.path.split('/').any(|part| LABEL_NAMES.contains(&part.to_ascii_lowercase().as_str()));
-    if named && dataset.stored.voxel.is_integer() { Kind::Labels } else { Kind::Image }
-}
-
-fn voxel_size(attributes: &Attributes) -> Option<Xyz<f64>> {
-    let sizes = attributes.numbers("element_size_um").or_else(|| attributes.numbers("resolution"))?;
-    match *sizes.as_slice() {
-        [z, y, x] if sizes.iter().all(|size| size.is_finite() && *size > 0.0) => Some(Xyz::new(x, y, z)),
-        _ => None,
-    }
-}
-
-/// A name for each path: its last component, or as many more as tell it from the others.
-fn names(paths: &[String]) -> Vec<Name> {
-    let parts: Vec<Vec<&str>> =
-        paths.iter().map(|p| p.split('/').filter(|part| !part.is_empty()).collect()).collect();
-    let mut used = vec![1; paths.len()];
-    loop {
-        let names: Vec<Name> = parts.iter().zip(&used).map(|(parts, used)| tail(parts, *used)).collect();
-        let clashing: Vec<usize> = (0..names.len())
-            .filter(|i| {
-                used[*i] < parts[*i].len() && names.iter().filter(|name| **name == names[*i]).count() > 1
-            })
-            .collect();
-        if clashing.is_empty() {
-            return told_apart(names);
-        }
-        clashing.into_iter().for_each(|i| used[i] += 1);
-    }
-}
-
-fn tail(parts: &[&str], count: usize) -> Name {
-    Name::nearest(&parts[parts.len().saturating_sub(count)..].join("_"))
-}
-
-/// Paths that differ only in characters that names cannot have are numbered.
-fn told_apart(names: Vec<Name>) -> Vec<Name> {
-    let mut taken: Vec<Name> = Vec::with_capacity(names.len());
-    for name in names {
-        let mut free = name.clone();
-        let mut number = 2;
-        while taken.contains(&free) {
-            free = Name::nearest(&format!("{name}_{number}"));
-            number += 1;
-        }
-        taken.push(free);
-    }
-    taken
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_take_as_much_of_a_path_as_they_need() {
-        let paths = ["/raw", "/a/seg", "/b/seg", "/c/d/seg"].map(str::to_owned);
-        let names: Vec<String> = names(&paths).iter().map(Name::to_string).collect();
-        assert_eq!(names, ["raw", "a_seg", "b_seg", "d_seg"]);
-        let odd = ["/a b", "/a_b"].map(str::to_owned);
-        let names: Vec<String> = super::names(&odd).iter().map(Name::to_string).collect();
-        assert_eq!(names, ["a_b", "a_b_2"]);
-    }
 
     #[test]
     fn axes_are_guessed_by_rank_and_extent() {
@@ -229,10 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn axistags_are_read_in_stored_order() {
-        let json = r#"{"axes":[{"key":"t","typeFlags":8},{"key":"y"},{"key":"x"}]}"#;
-        assert_eq!(axistags(json).map(|axes| axes.to_string()), Some("tyx".to_owned()));
-        assert_eq!(axistags("{}"), None);
-        assert_eq!(axistags("no json"), None);
+    fn labels_are_recognised_by_a_word_of_their_path() {
+        for labels in ["/label", "/volumes/labels/neuron_ids", "/a/Segmentation", "/seg_2", "/labels/data"] {
+            assert!(names_labels(labels), "{labels}");
+        }
+        for image in ["/raw", "/labels/raw", "/segment", "/segmentation/image", "/unlabelled"] {
+            assert!(!names_labels(image), "{image}");
+        }
     }
 }

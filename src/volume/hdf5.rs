@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 pub use attributes::Attributes;
 pub use chunks::ChunkStore;
-pub use dataset::{Storage, StorageDescription, StoredDataset};
+pub use dataset::{Scale, Storage, StorageDescription, StoredDataset};
 pub use file::{FileIdentity, Files, StoredFile};
 pub use library::{FilterSpec, look_beside_files};
 pub use links::LinkPolicy;
@@ -154,7 +154,19 @@ impl OpenFile {
     /// The attributes of the object at `path`, where there is one.
     pub fn attributes(&self, path: &str) -> Option<Attributes> {
         let found = self.follower().node(&self.file, path).ok()?;
-        Some(Attributes::of(found.object))
+        Some(Attributes::of(&found.object))
+    }
+
+    /// The text of the small dataset at `path`, where there is one.
+    pub fn text(&self, path: &str) -> Option<String> {
+        let (found, _) = self.follower().dataset(&self.file, path).ok()?;
+        attributes::texts(&found.object).map(|texts| texts.concat())
+    }
+
+    /// The numbers of the small dataset at `path`, of any shape, where there is one.
+    pub fn numbers(&self, path: &str) -> Option<Vec<f64>> {
+        let (found, _) = self.follower().dataset(&self.file, path).ok()?;
+        attributes::numbers(&found.object)
     }
 
     /// A dataset as a volume.
@@ -174,8 +186,8 @@ pub struct View {
     pub axes: Axes,
     /// Axes that are held still, and where.
     pub fixed: Vec<(AxisName, u64)>,
-    /// Take the bits of 16-bit signed voxels as unsigned ones.
-    pub unsigned: bool,
+    /// What the voxels are, where their stored type is another one of the same bits.
+    pub means: Option<VoxelType>,
     /// The extent in which there is data, where the dataset is padded beyond it.
     pub size: Option<Xyz<u64>>,
 }
@@ -379,6 +391,10 @@ fn volume_shape(dataset: &StoredDataset, roles: &[Role], view: &View) -> VolumeS
         size = size.zip(cut, u64::min);
     }
     let stored = dataset.stored.voxel;
-    let voxel = if view.unsigned && stored == VoxelType::I16 { VoxelType::U16 } else { stored };
+    let voxel = match (stored, view.means) {
+        (VoxelType::I16, Some(VoxelType::U16)) => VoxelType::U16,
+        (VoxelType::U8, Some(VoxelType::Bool)) => VoxelType::Bool,
+        _ => stored,
+    };
     VolumeShape { voxel, size, times, grain }
 }

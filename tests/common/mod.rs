@@ -12,6 +12,7 @@
     reason = "a story that cannot go on has failed"
 )]
 
+pub mod made;
 pub mod picture;
 pub mod volumes;
 pub mod wire;

@@ -53,11 +53,6 @@ struct Entry {
 
 /// The most chunks that one dataset may have: their index takes 384 MiB.
 const MOST_CHUNKS: usize = 1 << 24;
-/// How much longer than its voxels a stored chunk may be: filters of incompressible data add a little.
-const LONGEST: u64 = 2;
-/// The same for very small chunks, in bytes.
-const LONGEST_HEADER: u64 = 1 << 16;
-
 /// A chunk in the cache: the dataset's id, the chunk's number, and what its voxels are taken for.
 type ChunkKey = (Fingerprint, u64, VoxelType);
 
@@ -290,7 +285,8 @@ impl StoredDataset {
         pipeline: &Pipeline,
     ) -> Result<Chunk, ReadError> {
         let size = self.chunk_voxels() as usize * self.stored_bytes();
-        if u64::from(entry.length) > LONGEST * size as u64 + LONGEST_HEADER {
+        // Held against what the filters could make of it before memory is taken for what the file claims.
+        if entry.length as usize > pipeline.most_stored(size) {
             let problem =
                 format!("chunk {coordinates:?} claims {} bytes for {size} bytes of voxels", entry.length);
             return Err(self.damaged(&problem));

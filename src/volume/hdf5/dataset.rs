@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use hdf5::Dataset;
 use hdf5::plist::dataset_create::Layout;
-use hdf5::types::VarLenAscii;
+use hdf5::types::VarLenArray;
+use hdf5::{Dataset, ObjectReference1, ReferencedObject};
 use serde::Serialize;
 
+use super::attributes::{self, Attributes};
 use super::chunks::ChunkIndex;
 use super::file::{FileIdentity, StoredFile};
 use super::filters::Pipeline;
@@ -83,6 +84,15 @@ impl StoredBox {
 /// The index of a position in a dense array of that shape; saturates.
 pub(super) fn linear(shape: &[u64], position: impl Iterator<Item = u64>) -> u64 {
     shape.iter().zip(position).fold(0, |index, (extent, at)| index.saturating_mul(*extent).saturating_add(at))
+}
+
+/// The scale of a dimension: where the positions along it lie.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scale {
+    /// What it may be called: the name it gives itself, and that of its dataset.
+    pub names: Vec<String>,
+    /// Its numbers, as far as there are any.
+    pub values: Vec<f64>,
 }
 
 /// An opened dataset of 2 to 5 axes whose elements are numbers.
@@ -223,21 +233,39 @@ impl StoredDataset {
             .map_err(|e| self.damaged(&format!("the library cannot read it: {e}")))
     }
 
-    /// All elements as floats: for the small tables that layouts keep beside volumes.
-    pub fn numbers(&self) -> Result<Vec<f64>, OpenError> {
-        const MOST: u64 = 1 << 16;
-        let wrong = |problem: String| OpenError::object(&self.file, &self.path, problem);
-        if self.shape.iter().product::<u64>() > MOST {
-            return Err(wrong(format!("its shape {:?} is too large for a table", self.shape)));
-        }
-        self.handle.read_raw::<f64>().map_err(|e| wrong(e.to_string()))
+    /// Its attributes.
+    pub fn attributes(&self) -> Attributes {
+        Attributes::at((**self.handle).clone())
     }
 
-    /// The one-letter labels of all dimensions, joined; `None` where any has another one or none.
-    pub fn dimension_labels(&self) -> Option<String> {
-        let labels = self.handle.attr("DIMENSION_LABELS").ok()?.read_raw::<VarLenAscii>().ok()?;
-        let single = labels.len() == self.shape.len() && labels.iter().all(|label| label.len() == 1);
-        single.then(|| labels.iter().map(VarLenAscii::as_str).collect())
+    /// The labels of its dimensions, empty where one has none; `None` where there are no labels.
+    pub fn dimension_labels(&self) -> Option<Vec<String>> {
+        let labels = attributes::texts(&*self.handle.attr("DIMENSION_LABELS").ok()?)?;
+        (labels.len() == self.shape.len()).then_some(labels)
+    }
+
+    /// The first scale of each of its dimensions; `None` where there are no scales.
+    pub fn scales(&self) -> Option<Vec<Option<Scale>>> {
+        let list = self.handle.attr("DIMENSION_LIST").ok()?;
+        if list.size() != self.shape.len() {
+            return None;
+        }
+        let references = list.read_raw::<VarLenArray<ObjectReference1>>().ok()?;
+        let scale = |references: &VarLenArray<ObjectReference1>| self.scale(references.first()?);
+        Some(references.iter().map(scale).collect())
+    }
+
+    fn scale(&self, reference: &ObjectReference1) -> Option<Scale> {
+        let Ok(ReferencedObject::Dataset(scale)) = self.handle.dereference(reference) else { return None };
+        let given = scale.attr("NAME").ok().and_then(|name| attributes::texts(&name));
+        let path = scale.name();
+        // What other files hold is not read: nobody has asked whether they may be.
+        let own = matches!(
+            storage(&scale),
+            Ok(Storage::Chunked { .. } | Storage::Contiguous { .. } | Storage::Compact)
+        );
+        let values = own.then(|| attributes::numbers(&scale)).flatten().unwrap_or_default();
+        Some(Scale { names: vec![given.unwrap_or_default().concat(), last(&path).to_owned()], values })
     }
 
     pub(super) fn handle(&self) -> &Dataset {
@@ -266,6 +294,10 @@ impl StoredDataset {
         let end = last.saturating_add(1).saturating_mul(element).saturating_add(address);
         self.file.ensure_reaches(end, &self.place())
     }
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 fn storage(handle: &Dataset) -> hdf5::Result<Storage> {

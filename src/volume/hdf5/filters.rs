@@ -122,6 +122,11 @@ impl Pipeline {
         filters.iter().map(Stage::new).collect::<Option<_>>().map(Pipeline)
     }
 
+    /// The most bytes that a chunk of `size` bytes can be stored in.
+    pub(super) fn most_stored(&self, size: usize) -> usize {
+        self.0.iter().fold(size, |before, stage| stage.most_made_of(before, size))
+    }
+
     /// Undoes the filters of one stored chunk that comes to `size` bytes.
     ///
     /// A set bit in `mask` says that the filter of that position was left out for this chunk.

@@ -1,0 +1,192 @@
+//! The XML file beside BigDataViewer's HDF5 file: names, voxel sizes, time points, missing views.
+//!
+//! Source: "About the BigDataViewer data format" and `spim_data`'s `XmlIoSpimData`. It is `FILE.xml` beside
+//! `FILE.h5`, else one in the same folder whose `ImageLoader` names the HDF5 file. A file that cannot be read or
+//! is something else is passed over: nothing in it is needed. Affine transforms are not applied.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use roxmltree::{Document, Node};
+
+/// Files larger than this are not read.
+const MOST_BYTES: u64 = 64 << 20;
+/// Time points beyond this number are not believed.
+const MOST_TIMES: u64 = 1 << 16;
+/// Of a folder, at most so many entries are looked at.
+const MOST_ENTRIES: usize = 1000;
+
+/// What the XML file says.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Sequence {
+    /// The file's name.
+    pub name: String,
+    /// The setups by number.
+    pub setups: BTreeMap<u64, ViewSetup>,
+    /// How many time points there are, counted from 0.
+    pub times: u64,
+    /// The time point and setup of each view that is missing.
+    pub missing: BTreeSet<(u64, u64)>,
+}
+
+/// One setup.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct ViewSetup {
+    pub name: Option<String>,
+    /// The size of a voxel in x, y, z order; empty where it is not given.
+    pub voxel: Vec<f64>,
+    pub unit: Option<String>,
+}
+
+impl Sequence {
+    /// What the XML file beside an HDF5 file says, where there is one.
+    pub fn beside(hdf5: &Path) -> Option<Self> {
+        let own = hdf5.with_extension("xml");
+        read(&own, |_| true)
+            .or_else(|| others(hdf5, &own).find_map(|xml| read(&xml, |named| names(named, hdf5))))
+    }
+}
+
+/// The other XML files of the folder, by name.
+fn others(hdf5: &Path, own: &Path) -> impl Iterator<Item = PathBuf> {
+    let folder = hdf5.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_ENTRIES);
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "xml") && path != own);
+    found.sort();
+    found.into_iter()
+}
+
+/// Whether a path that an XML file gives leads to a file of that name.
+fn names(given: &str, hdf5: &Path) -> bool {
+    given
+        .trim()
+        .rsplit(['/', '\\'])
+        .next()
+        .is_some_and(|name| hdf5.file_name().is_some_and(|own| own == name))
+}
+
+fn read(path: &Path, is_wanted: impl Fn(&str) -> bool) -> Option<Sequence> {
+    let size = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
+    let text = (size <= MOST_BYTES).then(|| fs::read_to_string(path).ok()).flatten()?;
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    sequence(&text, is_wanted).map(|sequence| Sequence { name, ..sequence })
+}
+
+fn sequence(text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<Sequence> {
+    let document = Document::parse(text).ok()?;
+    let sequence = child(document.root_element(), "SequenceDescription")?;
+    let hdf5 = child(sequence, "ImageLoader").and_then(|loader| text_of(loader, "hdf5"));
+    if !is_wanted(hdf5.as_deref().unwrap_or_default()) {
+        return None;
+    }
+    Some(Sequence {
+        name: String::new(),
+        setups: children(child(sequence, "ViewSetups"), "ViewSetup").filter_map(setup).collect(),
+        times: child(sequence, "Timepoints").map_or(0, times).min(MOST_TIMES),
+        missing: children(child(sequence, "MissingViews"), "MissingView").filter_map(missing).collect(),
+    })
+}
+
+fn setup(node: Node<'_, '_>) -> Option<(u64, ViewSetup)> {
+    let number = number(&text_of(node, "id")?)?;
+    let voxel = child(node, "voxelSize");
+    let size = voxel.and_then(|voxel| text_of(voxel, "size")).unwrap_or_default();
+    let numbers: Result<Vec<f64>, _> = size.split_whitespace().map(str::parse).collect();
+    let unit = voxel.and_then(|voxel| text_of(voxel, "unit"));
+    Some((number, ViewSetup { name: text_of(node, "name"), voxel: numbers.unwrap_or_default(), unit }))
+}
+
+fn missing(node: Node<'_, '_>) -> Option<(u64, u64)> {
+    Some((number(node.attribute("timepoint")?)?, number(node.attribute("setup")?)?))
+}
+
+/// One more than the last time point: of a range, a list, or a pattern such as "0-9, 12".
+fn times(node: Node<'_, '_>) -> u64 {
+    let last = text_of(node, "last").and_then(|last| number(&last));
+    let listed = node.descendants().filter_map(|node| own_text(node).filter(|_| node.has_tag_name("id")));
+    let pattern = text_of(node, "integerpattern").unwrap_or_default();
+    let numbers = pattern.split([',', ' ']).map(|part| part.split(':').next().unwrap_or(part));
+    let ends = numbers.filter_map(|range| number(range.rsplit('-').next().unwrap_or(range)));
+    let all = last.into_iter().chain(ends).chain(listed.filter_map(|id| number(&id)));
+    all.max().map_or(0, |last| last.saturating_add(1))
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
+fn child<'a, 'input>(node: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'input>> {
+    node.children().find(|child| child.has_tag_name(name))
+}
+
+fn children<'a, 'input: 'a>(
+    node: Option<Node<'a, 'input>>,
+    name: &'a str,
+) -> impl Iterator<Item = Node<'a, 'input>> {
+    node.into_iter().flat_map(|node| node.children()).filter(move |child| child.has_tag_name(name))
+}
+
+/// The text of a child, where there is any.
+fn text_of(node: Node<'_, '_>, name: &str) -> Option<String> {
+    own_text(child(node, name)?)
+}
+
+fn own_text(node: Node<'_, '_>) -> Option<String> {
+    node.text().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const XML: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+        <SpimData version="0.2"><SequenceDescription>
+          <ImageLoader format="bdv.hdf5"><hdf5 type="relative">./a/cells.h5</hdf5></ImageLoader>
+          <ViewSetups>
+            <ViewSetup><id>0</id><name>nuclei</name><size>9 8 7</size>
+              <voxelSize><unit>µm</unit><size>0.5 0.5 2.0</size></voxelSize></ViewSetup>
+            <ViewSetup><id>3</id><name></name></ViewSetup>
+          </ViewSetups>
+          <Timepoints type="range"><first>0</first><last>4</last></Timepoints>
+          <MissingViews><MissingView timepoint="1" setup="3"/></MissingViews>
+        </SequenceDescription></SpimData>"#;
+
+    #[test]
+    fn setups_times_and_missing_views_are_read() {
+        let sequence = sequence(XML, |_| true).unwrap();
+        let (name, unit) = (Some("nuclei".to_owned()), Some("µm".to_owned()));
+        assert_eq!(sequence.setups[&0], ViewSetup { name, voxel: vec![0.5, 0.5, 2.0], unit });
+        assert_eq!(sequence.setups[&3], ViewSetup::default());
+        assert_eq!((sequence.times, sequence.missing), (5, BTreeSet::from([(1, 3)])));
+    }
+
+    #[test]
+    fn it_belongs_to_the_file_that_it_names() {
+        let wanted = |hdf5: &'static str| sequence(XML, |given| names(given, Path::new(hdf5))).is_some();
+        assert!(wanted("elsewhere/cells.h5"));
+        assert!(!wanted("other.h5"));
+    }
+
+    #[test]
+    fn time_points_are_a_range_a_pattern_or_a_list() {
+        let count = |inner: &str| {
+            let text = format!("<Timepoints>{inner}</Timepoints>");
+            times(Document::parse(&text).unwrap().root_element())
+        };
+        assert_eq!(count("<first>2</first><last>9</last>"), 10);
+        assert_eq!(count("<integerpattern>0-3, 7, 10-20:2</integerpattern>"), 21);
+        assert_eq!(count("<Timepoint><id>0</id></Timepoint><Timepoint><id>4</id></Timepoint>"), 5);
+        assert_eq!(count(""), 0);
+    }
+
+    #[test]
+    fn what_is_something_else_is_passed_over() {
+        for other in
+            ["", "no xml", "<OME/>", "<SpimData/>", "<!DOCTYPE a [<!ENTITY b 'c'>]><SpimData>&b;</SpimData>"]
+        {
+            assert_eq!(sequence(other, |_| true), None, "{other}");
+        }
+    }
+}

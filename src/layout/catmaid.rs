@@ -1,0 +1,55 @@
+//! CATMAID's HDF5 tile source: `/<scale>/<z>/data`, a dataset for each section.
+//!
+//! Source: CATMAID's tile view (`django/applications/catmaid/control/tile.py`). A section is y, x; scale s is
+//! reduced by 2^s along x and y. Sections that are missing are gaps, and a scale that is missing is made from a
+//! finer one. The first scale is level 0 here, whatever its number.
+
+use super::contents::Contents;
+use super::{FoundChannel, FoundLevel, Layout, Paths, numbered};
+use crate::axes::{Axes, AxisName};
+use crate::geometry::Xyz;
+use crate::name::Name;
+use crate::volume::hdf5::{OpenError, View};
+
+/// Scales beyond this are none of a real file.
+const MOST_SCALES: u64 = 32;
+
+/// The layout.
+pub(super) struct Catmaid;
+
+impl Layout for Catmaid {
+    fn name(&self) -> &'static str {
+        "CATMAID"
+    }
+
+    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+        let (_, scale) = scales(contents).into_iter().next()?;
+        let (_, section) = numbered(&contents.file.names_in(&format!("/{scale}")), "").into_iter().next()?;
+        let path = format!("/{scale}/{section}/data");
+        let is_section = contents.file.dataset(&path).is_ok_and(|section| section.shape.len() == 2);
+        is_section.then(|| format!("it has {path}"))
+    }
+
+    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+        let scales = scales(contents);
+        let first = scales.first().map_or(0, |(first, _)| *first);
+        let level = |(number, scale): (u64, String)| {
+            let sections = numbered(&contents.file.names_in(&format!("/{scale}")), "");
+            let path = |(z, section): (u64, String)| (z, format!("/{scale}/{section}/data"));
+            let factor = 1 << (number - first);
+            FoundLevel {
+                factor: Some(Xyz::new(factor, factor, 1)),
+                paths: Paths::Sections(Paths::by_number(sections.into_iter().map(path))),
+                view: View::of(Axes::from_known([AxisName::Y, AxisName::X])),
+            }
+        };
+        let levels = scales.into_iter().map(level).filter(|level| level.paths.first().is_some()).collect();
+        Ok(vec![FoundChannel::new(Name::nearest("data"), levels)])
+    }
+}
+
+fn scales(contents: &Contents<'_>) -> Vec<(u64, String)> {
+    let mut scales = numbered(contents.root(), "");
+    scales.retain(|(number, _)| *number < MOST_SCALES);
+    scales
+}

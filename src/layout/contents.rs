@@ -1,0 +1,183 @@
+//! The contents of a file, looked at once however many layouts ask.
+//!
+//! The walk over all datasets is put off until a layout asks for it: files whose paths alone show what they are
+//! can hold hundreds of thousands. Thumbnails, histograms and tables are told from volumes here.
+
+use std::cell::OnceCell;
+
+use super::marks::Marks;
+use super::{LAYOUTS, group_of, last_of};
+use crate::axes::Axes;
+use crate::volume::VoxelType;
+use crate::volume::hdf5::{Attributes, OpenError, OpenFile, StoredDataset};
+
+/// Datasets beyond this number are not looked at.
+const MOST_LOOKED_AT: usize = 10_000;
+/// Images have more rows and columns than this; datasets of two axes with fewer are tables.
+const MOST_COLUMNS: u64 = 16;
+/// Datasets whose extents but one are at most this are lists of small things, such as matrices.
+const MOST_COMPONENTS: u64 = 4;
+
+/// A file, and what has been found out of it so far.
+pub(super) struct Contents<'a> {
+    pub file: &'a OpenFile,
+    root: OnceCell<Vec<String>>,
+    volumes: OnceCell<Result<Vec<Candidate>, OpenError>>,
+}
+
+/// A dataset, as layouts look at it.
+pub(super) struct About<'a> {
+    pub file: &'a OpenFile,
+    pub path: &'a str,
+    pub dataset: &'a StoredDataset,
+    pub attributes: Attributes,
+}
+
+/// A dataset that may be a volume.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub path: String,
+    pub shape: Vec<u64>,
+    pub voxel: VoxelType,
+    pub marks: Marks,
+    /// The layouts that know it for their own, and why.
+    marked_by: Vec<(&'static str, String)>,
+}
+
+impl<'a> Contents<'a> {
+    pub fn new(file: &'a OpenFile) -> Self {
+        Self { file, root: OnceCell::new(), volumes: OnceCell::new() }
+    }
+
+    /// The names in the root group, sorted.
+    pub fn root(&self) -> &[String] {
+        self.root.get_or_init(|| self.file.names_in("/"))
+    }
+
+    /// All datasets that look like volumes, shallow ones first.
+    pub fn volumes(&self) -> Result<&[Candidate], OpenError> {
+        self.volumes.get_or_init(|| volumes(self.file)).as_deref().map_err(OpenError::clone)
+    }
+
+    /// Why the layout of that name knows one of the volumes for its own.
+    pub fn marked_by(&self, layout: &str) -> Option<String> {
+        self.volumes().ok()?.iter().find_map(|volume| volume.marked_by(layout)).map(str::to_owned)
+    }
+}
+
+impl About<'_> {
+    /// The path of the dataset's group, without the last slash.
+    pub fn group(&self) -> &str {
+        group_of(self.path)
+    }
+
+    /// The last component of the dataset's path.
+    pub fn last(&self) -> &str {
+        last_of(self.path)
+    }
+
+    /// The number of axes.
+    pub fn rank(&self) -> usize {
+        self.dataset.shape.len()
+    }
+
+    /// Whether voxels are whole numbers.
+    pub fn is_integer(&self) -> bool {
+        self.dataset.stored.voxel.is_integer()
+    }
+}
+
+impl Candidate {
+    /// The dataset at a path, with everything that it tells.
+    pub fn at(file: &OpenFile, path: &str) -> Result<Self, OpenError> {
+        let dataset = file.dataset(path)?;
+        let about = About { file, path, dataset: &dataset, attributes: dataset.attributes() };
+        let mut marks = Marks::default();
+        let mut marked_by = Vec::new();
+        for (layout, mut told) in LAYOUTS.iter().filter_map(|layout| Some((layout, layout.marks(&about)?))) {
+            marked_by.extend(told.because.take().map(|because| (layout.name(), because)));
+            told.axes = told.axes.filter(|axes: &Axes| axes.rank() == about.rank());
+            marks = marks.or(told);
+        }
+        let (shape, voxel) = (dataset.shape.clone(), dataset.stored.voxel);
+        Ok(Self { path: path.to_owned(), shape, voxel, marks, marked_by })
+    }
+
+    /// Why the layout of that name knows it for its own.
+    pub fn marked_by(&self, layout: &str) -> Option<&str> {
+        self.marked_by.iter().find(|(name, _)| *name == layout).map(|(_, because)| because.as_str())
+    }
+
+    fn has_voxels(&self) -> bool {
+        !self.marks.is_aside && self.shape.iter().all(|extent| *extent > 0)
+    }
+
+    /// Whether it has extents along rows and columns, as tables and lists have not.
+    pub fn looks_like_a_volume(&self) -> bool {
+        let mut extents = self.shape.clone();
+        extents.sort_unstable();
+        let second = extents.len().checked_sub(2).and_then(|place| extents.get(place)).copied().unwrap_or(0);
+        second > if self.shape.len() == 2 { MOST_COLUMNS } else { MOST_COMPONENTS }
+    }
+}
+
+fn volumes(file: &OpenFile) -> Result<Vec<Candidate>, OpenError> {
+    let mut found = Vec::new();
+    for path in file.datasets()?.iter().filter(|path| !lies_aside(path)).take(MOST_LOOKED_AT) {
+        // Datasets that are no volumes, or cannot be opened, are what other programs keep there.
+        match Candidate::at(file, path) {
+            Ok(candidate) if candidate.has_voxels() => found.push(candidate),
+            Ok(_) => {}
+            Err(reason) => tracing::debug!("left out: {reason}"),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a path leads to what programs keep beside volumes.
+fn lies_aside(path: &str) -> bool {
+    path.split('/').any(|part| {
+        let part = part.to_ascii_lowercase();
+        part.starts_with("histogram")
+            || matches!(
+                part.as_str(),
+                "thumbnail" | "thumbnails" | "__data_types__" | "#refs#" | "#subsystem#"
+            )
+    })
+}
+
+#[cfg(test)]
+impl Candidate {
+    /// A dataset that tells nothing of itself.
+    pub fn unmarked(path: &str, shape: &[u64], voxel: VoxelType) -> Self {
+        let (path, shape) = (path.to_owned(), shape.to_vec());
+        Self { path, shape, voxel, marks: Marks::default(), marked_by: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(shape: &[u64]) -> Candidate {
+        Candidate::unmarked("/a", shape, VoxelType::U8)
+    }
+
+    #[test]
+    fn tables_and_lists_are_told_from_volumes() {
+        for volume in [&[100, 200][..], &[1, 100, 200], &[2, 9, 100, 200], &[5, 5, 5], &[100, 200, 3]] {
+            assert!(candidate(volume).looks_like_a_volume(), "{volume:?}");
+        }
+        for other in [&[21_317, 2][..], &[2, 21_317], &[400, 12], &[1000, 3, 3], &[1, 1, 500]] {
+            assert!(!candidate(other).looks_like_a_volume(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn what_lies_beside_volumes_is_left_out_by_name() {
+        for aside in ["/Thumbnail/Data", "/a/Histogram1024", "/#refs#/b"] {
+            assert!(lies_aside(aside), "{aside}");
+        }
+        assert!(!lies_aside("/a/raw"));
+    }
+}

@@ -1,0 +1,24 @@
+//! PlantSeg and Fiji's HDF5 plugin: the attribute `element_size_um`.
+//!
+//! Source: PlantSeg (`plantseg.io.h5`) and Fiji's "HDF5 Vibez" page. The size of a voxel in micrometres, in z, y,
+//! x order like the axes. PlantSeg keeps `/raw`, `/label`, `/predictions` and `/segmentation`; time series of
+//! Fiji's plugin are in [`super::fiji`].
+
+use super::contents::About;
+use super::marks::Marks;
+use super::{Layout, VoxelSize};
+
+/// The layout.
+pub(super) struct ElementSize;
+
+impl Layout for ElementSize {
+    fn name(&self) -> &'static str {
+        "PlantSeg/Fiji"
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let sizes = about.attributes.numbers("element_size_um")?;
+        let because = format!("{} has the attribute element_size_um", about.path);
+        Some(Marks { voxel: VoxelSize::zyx(&sizes, Some("µm")), ..Marks::because(because) })
+    }
+}

@@ -1,0 +1,48 @@
+//! Fiji's HDF5 plugin: `/t{t}/channel{c}`, a dataset for each time point and channel.
+//!
+//! Source: Fiji's "HDF5 Vibez" page ("Save to HDF5 (new or replace)"). The template is free; this is its default.
+//! The first time point is time 0 here, whatever its number. The size of a voxel is in [`super::element_size`]'s
+//! attribute.
+
+use super::contents::{Candidate, Contents};
+use super::plain::described;
+use super::{FoundChannel, FoundLevel, Layout, Paths, numbered};
+use crate::geometry::Xyz;
+use crate::name::Name;
+use crate::volume::hdf5::{OpenError, View};
+
+/// The layout.
+pub(super) struct Fiji;
+
+impl Layout for Fiji {
+    fn name(&self) -> &'static str {
+        "Fiji HDF5"
+    }
+
+    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+        let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
+        let (_, channel) = channels_in(contents, &time).into_iter().next()?;
+        let path = format!("/{time}/{channel}");
+        contents.file.dataset(&path).ok().map(|_| format!("it has {path}"))
+    }
+
+    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+        let times = numbered(contents.root(), "t");
+        let Some((first, time)) = times.first() else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for (_, channel) in channels_in(contents, time) {
+            let path = |time: &str| format!("/{time}/{channel}");
+            let volume = Candidate::at(contents.file, &path(time))?;
+            let places = times.iter().map(|(number, time)| (number - first, path(time)));
+            let paths = Paths::Times(Paths::by_number(places.filter(|(_, path)| contents.file.has(path))));
+            let level = FoundLevel { factor: Some(Xyz::all(1)), paths, view: View::of(volume.axes()) };
+            found.push(described(Name::nearest(&channel), &volume, vec![level]));
+        }
+        Ok(found)
+    }
+}
+
+/// The channels that a time point has.
+fn channels_in(contents: &Contents<'_>, time: &str) -> Vec<(u64, String)> {
+    numbered(&contents.file.names_in(&format!("/{time}")), "channel")
+}

@@ -1,0 +1,119 @@
+//! ilastik: the attribute `axistags`, on data at any path (`/data`, `/exported_data`, `/volume/data`, …).
+//!
+//! Source: ilastik's "Import/Export" documentation and vigra's `AxisTags.toJSON`. The tags are JSON, axes in
+//! stored order, each with its `resolution` (0 where unknown); `axis_units` has their units. `drange` is the range
+//! of the data, `display_mode` how ilastik shows it. Exported probabilities have a channel for each class.
+
+use serde_json::Value;
+
+use super::contents::About;
+use super::marks::Marks;
+use super::{Layout, VoxelSize, range, usual_unit};
+use crate::axes::{Axes, AxisName};
+use crate::paint::{Kind, Window};
+
+/// The layout.
+pub(super) struct Ilastik;
+
+impl Layout for Ilastik {
+    fn name(&self) -> &'static str {
+        "ilastik"
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let tags: Value = serde_json::from_str(&about.attributes.text("axistags")?).ok()?;
+        let axes = axes(&tags)?;
+        let units = about.attributes.text("axis_units").and_then(|json| serde_json::from_str(&json).ok());
+        Some(Marks {
+            kind: kind(about, &axes),
+            voxel: voxel_size(&tags, &units.unwrap_or_default()),
+            range: display_range(about),
+            axes: Some(axes),
+            ..Marks::because(format!("{} has the attribute axistags", about.path))
+        })
+    }
+}
+
+/// The keys of vigra's axis tags, in stored order.
+fn axes(tags: &Value) -> Option<Axes> {
+    let keys = tags.get("axes")?.as_array()?.iter().map(|axis| axis.get("key")?.as_str());
+    Axes::new(&keys.collect::<Option<String>>()?).ok()
+}
+
+/// The resolutions along x, y and z; units that differ are brought to nanometres.
+fn voxel_size(tags: &Value, units: &Value) -> Option<VoxelSize> {
+    let tagged = tags.get("axes")?.as_array()?;
+    let key = |axis: &&Value, letter: &str| axis.get("key").and_then(Value::as_str) == Some(letter);
+    let size = |letter: &str| tagged.iter().find(|axis| key(axis, letter))?.get("resolution")?.as_f64();
+    let unit = |letter: &str| units.get(letter).and_then(Value::as_str).unwrap_or_default();
+    let letters = ["x", "y", "z"];
+    if letters.iter().all(|letter| unit(letter) == unit("x")) {
+        return VoxelSize::xyz(&[size("x")?, size("y")?, size("z")?], Some(unit("x")));
+    }
+    let nanometres = |letter: &str| Some(size(letter)? * in_nanometres(unit(letter))?);
+    VoxelSize::xyz(&[nanometres("x")?, nanometres("y")?, nanometres("z")?], Some("nm"))
+}
+
+fn in_nanometres(unit: &str) -> Option<f64> {
+    match usual_unit(unit).as_str() {
+        "nm" => Some(1.0),
+        "µm" => Some(1e3),
+        "mm" => Some(1e6),
+        "m" => Some(1e9),
+        _ => None,
+    }
+}
+
+fn kind(about: &About<'_>, axes: &Axes) -> Option<Kind> {
+    let components = axes.position(AxisName::C).and_then(|position| about.dataset.shape.get(position));
+    match about.attributes.text("display_mode")?.as_str() {
+        "random-colortable" if about.is_integer() => Some(Kind::Labels),
+        "rgba" if matches!(components, Some(3 | 4)) => Some(Kind::Rgb),
+        _ => None,
+    }
+}
+
+fn display_range(about: &About<'_>) -> Option<Window> {
+    let mode = about.attributes.text("display_mode");
+    match (about.attributes.numbers("drange").as_deref(), mode.as_deref()) {
+        (Some([lo, hi]), _) if lo < hi => range(*lo, *hi),
+        (_, Some("binary-mask")) => range(0.0, 1.0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axistags_are_read_in_stored_order() {
+        let read = |json: &str| axes(&serde_json::from_str(json).unwrap()).map(|axes| axes.to_string());
+        let json = r#"{"axes":[{"key":"t","typeFlags":8},{"key":"y"},{"key":"x"}]}"#;
+        assert_eq!(read(json).as_deref(), Some("tyx"));
+        assert_eq!(read("{}"), None);
+    }
+
+    #[test]
+    fn resolutions_are_sizes_where_all_are_known() {
+        let tags = |z: f64| {
+            serde_json::json!({"axes": [{"key": "z", "resolution": z}, {"key": "y", "resolution": 4.0},
+            {"key": "x", "resolution": 5.0}]})
+        };
+        let size = |z, units| voxel_size(&tags(z), &units).map(|voxel| (voxel.size, voxel.unit));
+        let (same, mixed) = (
+            serde_json::json!({"x": "nm", "y": "nm", "z": "nm"}),
+            serde_json::json!({"x": "nm", "y": "nm", "z": "µm"}),
+        );
+        assert_eq!(
+            size(40.0, same),
+            Some((crate::geometry::Xyz::new(5.0, 4.0, 40.0), Some("nm".to_owned())))
+        );
+        assert_eq!(
+            size(0.04, mixed),
+            Some((crate::geometry::Xyz::new(5.0, 4.0, 40.0), Some("nm".to_owned())))
+        );
+        assert_eq!(size(40.0, Value::Null), Some((crate::geometry::Xyz::new(5.0, 4.0, 40.0), None)));
+        assert_eq!(size(0.0, Value::Null), None);
+    }
+}

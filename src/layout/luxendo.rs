@@ -1,0 +1,83 @@
+//! Luxendo's `.lux.h5`: `/Data` with `/Data_2_2_2`, …, and JSON in `/metadata`.
+//!
+//! Source: Luxendo, "The Luxendo Image format". One file holds one stack of one channel at one time, z, y, x. The
+//! numbers in a name are factors of width, height and depth, any whole ones. `main.lux.h5`, which links the files
+//! of an experiment, is in [`main_file`].
+
+pub(super) mod main_file;
+
+use serde_json::Value;
+
+use super::contents::Contents;
+use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, number_after};
+use crate::geometry::Xyz;
+use crate::name::Name;
+use crate::volume::hdf5::{OpenError, OpenFile, View};
+
+const METADATA: &str = "/metadata";
+
+/// The layout.
+pub(super) struct Luxendo;
+
+impl Layout for Luxendo {
+    fn name(&self) -> &'static str {
+        "Luxendo"
+    }
+
+    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+        let (_, finest) = levels(contents).into_iter().next().filter(|(_, name)| name == "Data")?;
+        let data = contents.file.dataset(&format!("/{finest}")).ok()?;
+        let coarser = || levels(contents).into_iter().nth(1).map(|(_, name)| format!("/{name}"));
+        let beside = coarser().or_else(|| contents.file.text(METADATA).map(|_| METADATA.to_owned()))?;
+        (data.shape.len() == 3).then(|| format!("it has /{finest} and {beside}"))
+    }
+
+    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+        let level = |(factor, name): (Xyz<u64>, String)| FoundLevel {
+            factor: Some(factor),
+            paths: Paths::One(format!("/{name}")),
+            view: View::zyx(),
+        };
+        let found = levels(contents).into_iter().map(level).collect();
+        Ok(vec![FoundChannel::new(Name::nearest("Data"), found).with_voxel(voxel_size(contents.file))])
+    }
+}
+
+/// `Data` and the datasets reduced from it, with their factors.
+fn levels(contents: &Contents<'_>) -> Vec<(Xyz<u64>, String)> {
+    let mut found: Vec<(Xyz<u64>, String)> =
+        contents.root().iter().filter_map(|name| Some((factor(name)?, name.clone()))).collect();
+    found.sort_by_key(|(factor, _)| factor.volume());
+    found
+}
+
+/// The factor in a name: `Data` is 1, `Data_2_3_4` is reduced so along x, y and z.
+fn factor(name: &str) -> Option<Xyz<u64>> {
+    let numbers = match name.strip_prefix("Data")? {
+        "" => return Some(Xyz::all(1)),
+        numbers => numbers.strip_prefix('_')?.split('_').map(|part| number_after(part, "")),
+    };
+    let [x, y, z] = numbers.collect::<Option<Vec<u64>>>()?[..] else { return None };
+    Some(Xyz::new(x, y, z)).filter(|factor| factor.volume() > 0)
+}
+
+fn voxel_size(file: &OpenFile) -> Option<VoxelSize> {
+    let metadata: Value = serde_json::from_str(&file.text(METADATA)?).ok()?;
+    let size = metadata.get("processingInformation")?.get("voxel_size_um")?;
+    let along = |name: &str| size.get(name)?.as_f64();
+    VoxelSize::xyz(&[along("width")?, along("height")?, along("depth")?], Some("µm"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_are_in_names() {
+        assert_eq!(factor("Data"), Some(Xyz::all(1)));
+        assert_eq!(factor("Data_2_3_4"), Some(Xyz::new(2, 3, 4)));
+        for other in ["Data_2_2", "Data_0_2_2", "Datas", "Data_a_b_c", "Data_"] {
+            assert_eq!(factor(other), None, "{other}");
+        }
+    }
+}

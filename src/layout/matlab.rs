@@ -1,0 +1,47 @@
+//! MATLAB's files of version 7.3: `/<variable>`, with the attribute `MATLAB_class`.
+//!
+//! Source: MathWorks, "MAT-File Versions", which says that these files are HDF5 and no more; the attributes are as
+//! the reader `hdf5storage` knows them. MATLAB stores columns first, HDF5 rows, so axes are reversed: an array of
+//! (row, column, slice) is a dataset of (slice, column, row), whose axes are z, x, y. Logical arrays are bytes.
+//! What cells and structures hold lies in `#refs#` and is left out.
+
+use super::contents::About;
+use super::marks::Marks;
+use super::{Layout, last_of};
+use crate::axes::{Axes, AxisName};
+use crate::volume::VoxelType;
+
+/// The most positions along the first of four axes that are taken for channels rather than times.
+const MOST_CHANNELS: u64 = 8;
+
+/// The layout.
+pub(super) struct Matlab;
+
+impl Layout for Matlab {
+    fn name(&self) -> &'static str {
+        "MATLAB 7.3"
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let class = about.attributes.text("MATLAB_class")?;
+        let is_numeric = !matches!(class.as_str(), "char" | "cell" | "struct" | "function_handle");
+        let because = format!("{} has the attribute MATLAB_class", last_of(about.path));
+        Some(Marks {
+            is_aside: !is_numeric || about.attributes.has("MATLAB_empty"),
+            axes: Some(axes(&about.dataset.shape)),
+            means: (class == "logical").then_some(VoxelType::Bool),
+            ..Marks::because(because)
+        })
+    }
+}
+
+fn axes(shape: &[u64]) -> Axes {
+    use AxisName::{C, T, X, Y, Z};
+    match *shape {
+        [_, _] => Axes::from_known([X, Y]),
+        [_, _, _] => Axes::from_known([Z, X, Y]),
+        [first, _, _, _] if first <= MOST_CHANNELS => Axes::from_known([C, Z, X, Y]),
+        [_, _, _, _] => Axes::from_known([T, Z, X, Y]),
+        _ => Axes::from_known([T, C, Z, X, Y]),
+    }
+}

@@ -1,0 +1,79 @@
+//! N5's attributes in HDF5, as Paintera and the tools of the Saalfeld lab write them: `s0`, `s1`, … in a group.
+//!
+//! Source: the N5 specification, and "Paintera Data Format" in Paintera's README. `downsamplingFactors` of each
+//! level, `resolution` of a level or its group, and the names of `axes` are in x, y, z order: the reverse of how
+//! HDF5 stores the axes. `painteraData` says which groups are labels. How levels are put together is in
+//! [`super::pyramid`].
+
+use super::contents::About;
+use super::marks::Marks;
+use super::{Layout, VoxelSize, group_of, number_after};
+use crate::axes::Axes;
+use crate::geometry::Xyz;
+use crate::paint::Kind;
+use crate::volume::hdf5::{Attributes, OpenFile};
+
+/// The layout.
+pub(super) struct N5;
+
+impl Layout for N5 {
+    fn name(&self) -> &'static str {
+        "N5 in HDF5"
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let own = &about.attributes;
+        let is_level = number_after(about.last(), "s").is_some();
+        let group = is_level.then(|| about.file.attributes(about.group())).flatten();
+        let factor = own.numbers("downsamplingFactors").and_then(|numbers| factor(&numbers));
+        // The first level need not say that it is one.
+        let has_next =
+            || about.last() == "s0" && says_its_factor(about.file, &format!("{}/s1", about.group()));
+        let marked = |group: &Attributes| group.has("multiScale") || group.has("painteraData");
+        let is_pyramid = group.as_ref().is_some_and(marked) || has_next();
+        let because =
+            (factor.is_some() || is_pyramid).then(|| format!("{} is a level of an N5 pyramid", about.path));
+        let resolution = |from: &Attributes| VoxelSize::xyz(&from.numbers("resolution")?, None);
+        let voxel = because.as_ref().and_then(|_| resolution(own).or_else(|| resolution(group.as_ref()?)));
+        let is_labels = is_level && about.is_integer() && is_paintera_label(about);
+        Some(Marks {
+            because,
+            factor,
+            voxel,
+            axes: axes(own).or_else(|| axes(group.as_ref()?)),
+            kind: is_labels.then_some(Kind::Labels),
+            ..Marks::default()
+        })
+    }
+}
+
+fn says_its_factor(file: &OpenFile, level: &str) -> bool {
+    file.attributes(level).is_some_and(|level| level.has("downsamplingFactors"))
+}
+
+fn factor(numbers: &[f64]) -> Option<Xyz<u64>> {
+    let whole = |value: f64| if value.fract() == 0.0 && value >= 1.0 { Some(value as u64) } else { None };
+    let [x, y, z] = *numbers.get(..3)? else { return None };
+    Some(Xyz::new(whole(x)?, whole(y)?, whole(z)?))
+}
+
+/// The attribute `axes`, a list of one-letter names, fastest first.
+fn axes(attributes: &Attributes) -> Option<Axes> {
+    let names = attributes.texts("axes")?;
+    let names = match &names[..] {
+        [json] if json.trim_start().starts_with('[') => serde_json::from_str(json).ok()?,
+        _ => names,
+    };
+    let slowest_first: String = names.iter().rev().map(|name| name.to_lowercase()).collect();
+    Axes::new(&slowest_first).ok()
+}
+
+/// Whether the group of a level, or the one around that, is a Paintera dataset of labels.
+fn is_paintera_label(about: &About<'_>) -> bool {
+    let kind = |group: &str| {
+        let json = about.file.attributes(group)?.text("painteraData")?;
+        let data: serde_json::Value = serde_json::from_str(&json).ok()?;
+        Some(data.get("type")?.as_str()? == "label")
+    };
+    kind(about.group()).or_else(|| kind(group_of(about.group()))).unwrap_or(false)
+}

@@ -1,0 +1,59 @@
+//! Names of channels that have no name of their own: as much of a path's end as tells it from the others.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::name::Name;
+
+/// A name for each path: its last component, or as many more as tell it from the others.
+pub(super) fn names(paths: &[&str]) -> Vec<Name> {
+    let parts: Vec<Vec<&str>> =
+        paths.iter().map(|path| path.split('/').filter(|part| !part.is_empty()).collect()).collect();
+    let mut used = vec![1; paths.len()];
+    loop {
+        let names: Vec<Name> = parts.iter().zip(&used).map(|(parts, used)| tail(parts, *used)).collect();
+        let mut count: HashMap<&Name, usize> = HashMap::new();
+        names.iter().for_each(|name| *count.entry(name).or_default() += 1);
+        let mut clashing = false;
+        for ((name, parts), used) in names.iter().zip(&parts).zip(&mut used) {
+            if *used < parts.len() && count.get(name).is_some_and(|count| *count > 1) {
+                *used += 1;
+                clashing = true;
+            }
+        }
+        if !clashing {
+            return told_apart(names);
+        }
+    }
+}
+
+fn tail(parts: &[&str], count: usize) -> Name {
+    Name::nearest(&parts[parts.len().saturating_sub(count)..].join("_"))
+}
+
+/// Paths that differ only in characters that names cannot have are numbered.
+fn told_apart(names: Vec<Name>) -> Vec<Name> {
+    let mut taken = HashSet::with_capacity(names.len());
+    let mut free = |name: Name| {
+        let mut free = name.clone();
+        let mut number = 2;
+        while !taken.insert(free.clone()) {
+            free = Name::nearest(&format!("{name}_{number}"));
+            number += 1;
+        }
+        free
+    };
+    names.into_iter().map(&mut free).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_take_as_much_of_a_path_as_they_need() {
+        let text = |paths: &[&str]| names(paths).iter().map(Name::to_string).collect::<Vec<_>>();
+        assert_eq!(text(&["/raw", "/a/seg", "/b/seg", "/c/d/seg"]), ["raw", "a_seg", "b_seg", "d_seg"]);
+        assert_eq!(text(&["/a b", "/a_b"]), ["a_b", "a_b_2"]);
+        assert_eq!(text(&["/x", "/y/x"]), ["x", "y_x"]);
+    }
+}

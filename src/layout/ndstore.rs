@@ -1,0 +1,44 @@
+//! ndstore's export: `/<channel>/CUTOUT`, with `CHANNELTYPE` and `DATATYPE` beside it.
+//!
+//! Source: ndstore (Open Connectome), its cutout service in HDF5. A cutout is z, y, x, with the time before it in
+//! a time series. A channel is named by its group; annotations are labels.
+
+use super::contents::{About, Contents};
+use super::marks::Marks;
+use super::{FoundChannel, Layout, plain};
+use crate::axes::Axes;
+use crate::paint::Kind;
+use crate::volume::hdf5::OpenError;
+
+const NAME: &str = "ndstore export";
+
+/// The layout.
+pub(super) struct Ndstore;
+
+impl Layout for Ndstore {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        if about.last() != "CUTOUT" {
+            return None;
+        }
+        let beside = |name| about.file.text(&format!("{}/{name}", about.group()));
+        let (channel, data) = (beside("CHANNELTYPE"), beside("DATATYPE"));
+        let known = channel.as_ref().map(|_| "CHANNELTYPE").or(data.as_ref().map(|_| "DATATYPE"))?;
+        let is_labels =
+            about.is_integer() && channel.is_some_and(|kind| kind.trim().starts_with("annotation"));
+        let axes = ["yx", "zyx", "tzyx"].get(about.rank().saturating_sub(2));
+        Some(Marks {
+            named_by: Some(about.group().to_owned()).filter(|group| !group.is_empty()),
+            axes: axes.and_then(|axes| Axes::new(axes).ok()),
+            kind: Some(if is_labels { Kind::Labels } else { Kind::Image }),
+            ..Marks::because(format!("it has {} with {known} beside it", about.path))
+        })
+    }
+
+    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    }
+}

@@ -1,0 +1,268 @@
+//! Pyramids of plain datasets: which of a file's volumes are levels of one and the same.
+//!
+//! Three customs are known. N5's: `s0`, `s1`, … in one group, named by the group, with the factors in the
+//! attribute `downsamplingFactors` (see [`super::n5`]). The same with other names for a level: `0`, `1`, …;
+//! `level_0`; `scale0`; `res0`; `resolution_0`; `mipmap0`. And `raw`, `raw_2`, `raw_4`, where the number is the
+//! factor. Whatever the names, sizes decide: each level must be smaller than the one before along x and y, and of
+//! the same type.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::contents::Candidate;
+use super::{group_of, last_of, number_after, spatial};
+use crate::axes::AxisName;
+use crate::geometry::Xyz;
+
+/// What stands before the number of a level.
+const PREFIXES: [&str; 12] = [
+    "s",
+    "",
+    "level",
+    "level_",
+    "scale",
+    "scale_",
+    "res",
+    "res_",
+    "resolution",
+    "resolution_",
+    "mipmap",
+    "mipmap_",
+];
+
+/// A volume's levels, finest first, with the factor of each against the finest; `None` where only the sizes tell.
+pub(super) struct Pyramid<'a> {
+    finest: &'a Candidate,
+    coarser: Vec<(&'a Candidate, Option<Xyz<u64>>)>,
+    named_by: &'a str,
+}
+
+/// Datasets whose names make them levels of one volume, if their sizes agree.
+struct Run<'a> {
+    members: Vec<Member<'a>>,
+    named_by: &'a str,
+}
+
+/// A volume, by its place among all, and the factor that its name or its attributes tell.
+#[derive(Clone, Copy)]
+struct Member<'a> {
+    place: usize,
+    volume: &'a Candidate,
+    factor: Option<Xyz<u64>>,
+}
+
+impl<'a> Pyramid<'a> {
+    /// A volume of one level.
+    fn single(volume: &'a Candidate) -> Self {
+        let named_by = volume.marks.named_by.as_deref().unwrap_or(&volume.path);
+        Self { finest: volume, coarser: Vec::new(), named_by }
+    }
+
+    /// The path by which the volume is named.
+    pub fn named_by(&self) -> &'a str {
+        self.named_by
+    }
+
+    /// The finest level.
+    pub fn finest(&self) -> &'a Candidate {
+        self.finest
+    }
+
+    /// The levels, finest first.
+    pub fn levels(&self) -> impl Iterator<Item = (&'a Candidate, Option<Xyz<u64>>)> + '_ {
+        std::iter::once((self.finest, Some(Xyz::all(1)))).chain(self.coarser.iter().copied())
+    }
+}
+
+/// Joins volumes that are levels of one; the others stand alone. In the order of their finest levels.
+pub(super) fn pyramids<'a>(volumes: &'a [&'a Candidate]) -> Vec<Pyramid<'a>> {
+    let mut found: BTreeMap<usize, Pyramid<'a>> = BTreeMap::new();
+    let mut taken = BTreeSet::new();
+    for run in numbered_runs(volumes).into_iter().chain(factored_runs(volumes)) {
+        let places: Vec<usize> = run.members.iter().map(|member| member.place).collect();
+        if let (Some(first), false) = (places.first(), places.iter().any(|place| taken.contains(place)))
+            && let Some(pyramid) = run.joined()
+        {
+            found.insert(*first, pyramid);
+            taken.extend(places);
+        }
+    }
+    let alone = volumes.iter().enumerate().filter(|(place, _)| !taken.contains(place));
+    found.extend(alone.map(|(place, volume)| (place, Pyramid::single(volume))));
+    found.into_values().collect()
+}
+
+/// `s0`, `s1`, … and their like.
+fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
+    let mut runs: BTreeMap<(&str, &str), BTreeMap<u64, Member<'a>>> = BTreeMap::new();
+    for (place, volume) in volumes.iter().copied().enumerate() {
+        for prefix in PREFIXES {
+            if let Some(number) = number_after(last_of(&volume.path), prefix) {
+                let member = Member { place, volume, factor: volume.marks.factor };
+                runs.entry((group_of(&volume.path), prefix)).or_default().entry(number).or_insert(member);
+            }
+        }
+    }
+    let run = |((group, _), members): ((&'a str, &str), BTreeMap<u64, Member<'a>>)| {
+        let members: Vec<Member<'a>> = members.into_values().collect();
+        let first = members.first()?;
+        let is_pyramid = members.len() > 1 || first.factor.is_some();
+        let named_by = if group.is_empty() { first.volume.path.as_str() } else { group };
+        is_pyramid.then_some(Run { members, named_by })
+    };
+    runs.into_iter().filter_map(run).collect()
+}
+
+/// `raw`, `raw_2`, … and `Data`, `Data_2_2_1`, ….
+fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
+    let paths: BTreeMap<&str, usize> =
+        volumes.iter().enumerate().map(|(place, volume)| (volume.path.as_str(), place)).collect();
+    let mut runs: BTreeMap<usize, Vec<Member<'a>>> = BTreeMap::new();
+    for (place, volume) in volumes.iter().copied().enumerate() {
+        if let Some((base, factors)) = base_and_factors(&volume.path)
+            && let Some(first) = paths.get(base)
+            && let Some(factor) = fitting(volumes[*first], volume, &factors)
+        {
+            runs.entry(*first).or_default().push(Member { place, volume, factor: Some(factor) });
+        }
+    }
+    let run = |(place, mut members): (usize, Vec<Member<'a>>)| {
+        members.sort_by_key(|member| member.factor.map(Xyz::volume));
+        let volume = volumes[place];
+        members.insert(0, Member { place, volume, factor: Some(Xyz::all(1)) });
+        Run { members, named_by: &volume.path }
+    };
+    runs.into_iter().map(run).collect()
+}
+
+/// Splits the one number, or the three, from the end of a name.
+fn base_and_factors(path: &str) -> Option<(&str, Vec<u64>)> {
+    let mut parts: Vec<&str> = path.rsplitn(4, '_').collect();
+    let number = |part: &&str| number_after(part, "").filter(|number| *number > 0);
+    let numbers: Vec<u64> = parts.iter().map_while(number).collect();
+    match (numbers.len(), parts.pop()) {
+        (3, Some(base)) => Some((base, numbers.into_iter().rev().collect())),
+        (1 | 2, _) => path.rsplit_once('_').map(|(base, _)| (base, numbers[..1].to_vec())),
+        _ => None,
+    }
+}
+
+/// The factor along x, y and z, if the sizes are what it makes of them; a single number leaves z open.
+fn fitting(finest: &Candidate, volume: &Candidate, factors: &[u64]) -> Option<Xyz<u64>> {
+    let axes = finest.axes();
+    let (full, size) = (spatial(&finest.shape, &axes), spatial(&volume.shape, &axes));
+    let fits = |n: u64, factor: u64, m: u64| m == n.div_ceil(factor) || m == (n / factor).max(1);
+    let agree =
+        |f: &Xyz<u64>| fits(full.x, f.x, size.x) && fits(full.y, f.y, size.y) && fits(full.z, f.z, size.z);
+    let candidates = match *factors {
+        [x, y, z] => vec![Xyz::new(x, y, z)],
+        [factor] => vec![Xyz::new(factor, factor, 1), Xyz::all(factor)],
+        _ => Vec::new(),
+    };
+    candidates.into_iter().filter(|factor| factor.x > 1 || factor.y > 1).find(agree)
+}
+
+impl<'a> Run<'a> {
+    /// The pyramid of the members, if each can be a level below the one before.
+    fn joined(&self) -> Option<Pyramid<'a>> {
+        let first = *self.members.first()?;
+        let finest = first.volume;
+        let follow = self.members.windows(2).all(|pair| follows(finest, pair[0].volume, pair[1]));
+        let base = first.factor.unwrap_or(Xyz::all(1));
+        let relative = |factor: Xyz<u64>| factor.zip(base, |factor, base| factor / base.max(1));
+        let coarser = |member: &Member<'a>| (member.volume, member.factor.map(relative));
+        let coarser = self.members.iter().skip(1).map(coarser).collect();
+        follow.then_some(Pyramid { finest, coarser, named_by: self.named_by })
+    }
+}
+
+/// Whether a volume can be the level that follows `finer`; where it tells its factor, its size need not.
+fn follows(finest: &Candidate, finer: &Candidate, next: Member<'_>) -> bool {
+    let (axes, volume) = (finest.axes(), next.volume);
+    if (finer.voxel, finer.shape.len()) != (volume.voxel, volume.shape.len()) {
+        return false;
+    }
+    let alike = axes
+        .iter()
+        .zip(finer.shape.iter().zip(&volume.shape))
+        .all(|(axis, (finer, coarser))| !matches!(axis, AxisName::T | AxisName::C) || finer == coarser);
+    let (before, after) = (spatial(&finer.shape, &axes), spatial(&volume.shape, &axes));
+    let shrinks = after.x < before.x && after.y < before.y && after.z <= before.z;
+    alike && (shrinks || next.factor.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::volume::VoxelType;
+
+    fn volume(path: &str, shape: [u64; 3]) -> Candidate {
+        Candidate::unmarked(path, &shape, VoxelType::U8)
+    }
+
+    /// The paths of the levels of each pyramid, and the names.
+    fn joined(volumes: &[Candidate]) -> Vec<(String, Vec<String>)> {
+        let volumes: Vec<&Candidate> = volumes.iter().collect();
+        let paths = |pyramid: &Pyramid<'_>| pyramid.levels().map(|(level, _)| level.path.clone()).collect();
+        pyramids(&volumes).iter().map(|p| (p.named_by().to_owned(), paths(p))).collect()
+    }
+
+    fn one(name: &str, paths: &[&str]) -> (String, Vec<String>) {
+        (name.to_owned(), paths.iter().map(|path| (*path).to_owned()).collect())
+    }
+
+    #[test]
+    fn numbered_datasets_that_shrink_are_levels() {
+        let found = joined(&[
+            volume("/raw/s0", [9, 80, 100]),
+            volume("/raw/s1", [9, 40, 50]),
+            volume("/other", [9, 80, 100]),
+            volume("/seg/level_2", [3, 10, 12]),
+            volume("/seg/level_0", [9, 80, 100]),
+        ]);
+        let expected = [
+            one("/raw", &["/raw/s0", "/raw/s1"]),
+            one("/other", &["/other"]),
+            one("/seg", &["/seg/level_0", "/seg/level_2"]),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn numbered_datasets_of_one_size_are_volumes_of_their_own() {
+        let found =
+            joined(&[volume("/0", [9, 80, 100]), volume("/1", [9, 80, 100]), volume("/2", [9, 40, 50])]);
+        assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn a_number_behind_a_name_is_a_factor_if_the_sizes_say_so() {
+        let found = joined(&[
+            volume("/raw", [9, 81, 100]),
+            volume("/raw_4", [5, 21, 25]),
+            volume("/raw_2", [9, 41, 50]),
+            volume("/raw_3", [9, 80, 100]),
+        ]);
+        assert_eq!(
+            found,
+            [one("/raw", &["/raw", "/raw_2"]), one("/raw_4", &["/raw_4"]), one("/raw_3", &["/raw_3"])]
+        );
+        assert_eq!(base_and_factors("/Data_2_2_1"), Some(("/Data", vec![2, 2, 1])));
+        assert_eq!(base_and_factors("/a_b_4"), Some(("/a_b", vec![4])));
+        assert_eq!(base_and_factors("/a_b"), None);
+    }
+
+    #[test]
+    fn factors_that_are_told_count_against_the_finest_that_there_is() {
+        let told = |path: &str, shape, factor| {
+            let mut volume = volume(path, shape);
+            volume.marks.factor = Some(factor);
+            volume
+        };
+        let volumes =
+            [told("/a/s1", [9, 40, 50], Xyz::new(2, 2, 1)), told("/a/s3", [9, 10, 13], Xyz::new(8, 8, 1))];
+        let volumes: Vec<&Candidate> = volumes.iter().collect();
+        let found = pyramids(&volumes);
+        let factors: Vec<_> = found[0].levels().map(|(_, factor)| factor).collect();
+        assert_eq!(factors, [Some(Xyz::all(1)), Some(Xyz::new(4, 4, 1))]);
+    }
+}

@@ -1,0 +1,77 @@
+//! A volume whose sections along z are datasets of their own, opened when they are first read.
+
+use super::scatter::{Lattice, copy_box, fill_box};
+use super::{ReadError, Samples, Series, Volume, VolumeShape};
+use crate::geometry::{Region, Xyz};
+
+/// Sections of one shape; those that are missing are 0.
+///
+/// They are kept as a [`Series`], in which the number of a section is the time.
+#[derive(Debug)]
+pub struct Stack {
+    sections: Series,
+    shape: VolumeShape,
+}
+
+impl Stack {
+    /// A stack of all that is in the series.
+    pub fn new(sections: Series) -> Self {
+        let shape = sections.shape();
+        let size = Xyz { z: shape.times, ..shape.size };
+        Self { sections, shape: VolumeShape { size, times: 1, ..shape } }
+    }
+}
+
+impl Volume for Stack {
+    fn shape(&self) -> VolumeShape {
+        self.shape
+    }
+
+    fn read(&self, _time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+        into.reset(self.shape.voxel, region.voxels() as usize);
+        let size = Xyz { z: 1, ..region.size };
+        let flat = Region { start: Xyz { z: 0, ..region.start }, size };
+        let mut section = Samples::default();
+        for row in 0..region.size.z {
+            let at = Lattice::dense(region.size, Xyz::new(0, 0, row));
+            let number = region.start.z + row;
+            let fits = if self.sections.has(number) {
+                self.sections.read(number, &flat, &mut section)?;
+                copy_box(&section, Lattice::dense(size, Xyz::all(0)), into, at, size)
+            } else {
+                section.reset(self.shape.voxel, 0);
+                section.reset(self.shape.voxel, 1);
+                fill_box(&section, into, at, size)
+            };
+            if !fits {
+                let problem = format!("section {number} is of another type than the first");
+                return Err(ReadError::Damaged { place: "a stack".to_owned(), problem });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::volume::{MemoryVolume, VoxelType};
+
+    #[test]
+    fn a_box_is_put_together_from_its_sections() {
+        let size = Xyz::new(4, 3, 1);
+        let section = move |z: u64| {
+            Arc::new(MemoryVolume::of(VoxelType::U8, size, move |at| (100 * z + 10 * at.y + at.x) as u8))
+        };
+        let open = move |z| Ok(section(z) as Arc<dyn Volume>);
+        let series = Series::new(section(0).shape(), vec![true, false, true], Box::new(open));
+        let stack = Stack::new(series);
+        assert_eq!((stack.shape().size, stack.shape().times), (Xyz::new(4, 3, 3), 1));
+        let mut read = Samples::default();
+        let region = Region { start: Xyz::new(1, 2, 0), size: Xyz::new(2, 1, 3) };
+        stack.read(0, &region, &mut read).unwrap();
+        assert_eq!(read.bytes(), [21, 22, 0, 0, 221, 222]);
+    }
+}

@@ -1,0 +1,67 @@
+//! The genuine files of the shared folder beside the project, where present: what is found in each.
+//!
+//! What is expected is in `layouts_genuine.txt`: a line for each file with its layout, and below it one for each
+//! channel: name, what the file calls it, kind, axes, extent (x, y, z), factors of the levels along x, time
+//! points, voxel size, display range, colour; `-` where there is nothing. Pixels are compared by
+//! `scripts/real-files`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a story that cannot go on has failed"
+)]
+
+mod common;
+
+use std::path::Path;
+
+use common::made::{axes, found, size};
+use voltile::layout::{FoundChannel, FoundLevel, Paths};
+
+const EXPECTED: &str = include_str!("layouts_genuine.txt");
+
+/// What is found in a file, as it is written in the list.
+fn described(name: &str, path: &Path) -> String {
+    let found = found(path);
+    let channels: String =
+        found.channels.iter().map(|channel| format!("    {}\n", line(path, channel))).collect();
+    format!("{name}: {}\n{channels}", found.layout)
+}
+
+fn line(path: &Path, channel: &FoundChannel) -> String {
+    let label = channel.label.as_deref().unwrap_or("-");
+    let [x, y, z] = size(path, channel);
+    let factor = |level: &FoundLevel| level.factor.map_or("?".to_owned(), |factor| factor.x.to_string());
+    let levels: Vec<String> = channel.levels.iter().map(factor).collect();
+    let times = match &channel.levels[0].paths {
+        Paths::Times(times) => times.len().to_string(),
+        _ => "-".to_owned(),
+    };
+    let unit = channel.voxel_unit.as_deref().unwrap_or("?");
+    let voxel =
+        channel.voxel_size.map_or("-".to_owned(), |size| format!("{},{},{} {unit}", size.x, size.y, size.z));
+    let range = channel.range.map_or("-".to_owned(), |range| range.to_string());
+    let (kind, colour) = (channel.kind.name(), channel.colour.as_deref().unwrap_or("-"));
+    format!(
+        "{} ({label}) {kind} {} {x}x{y}x{z} levels {} times {times} voxel {voxel} range {range} colour {colour}",
+        channel.name,
+        axes(channel),
+        levels.join(","),
+    )
+}
+
+#[test]
+fn genuine_files_open_with_all_that_they_tell() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+    let blocks = EXPECTED.split("\n\n").filter(|block| !block.trim().is_empty());
+    for block in blocks {
+        let (name, _) = block.split_once(": ").expect("a block begins with the file");
+        let path = data.join(name);
+        if path.is_file() {
+            assert_eq!(described(name, &path).trim(), block.trim());
+        } else {
+            eprintln!("not looked at, because it is not here: {name}");
+        }
+    }
+}
