@@ -237,7 +237,7 @@ impl TileService {
     /// Measures a channel's window on the pool, once for all who need it. What was measured is kept also when those
     /// who asked have left.
     async fn measure(&self, channel: &Arc<Channel>) -> Result<(), TileError> {
-        let waiter = match self.surveys.lookup(&channel.fingerprint()) {
+        let waiter = match self.surveys.lookup(&channel.fingerprint) {
             Lookup::Ready(_) => return Ok(()),
             Lookup::Wait(waiter) => waiter,
             Lookup::Lead(flight) => {

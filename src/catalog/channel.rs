@@ -34,6 +34,8 @@ pub struct Channel {
     pub voxel_unit: Option<String>,
     pub(super) levels: Vec<StoredLevel>,
     pub(super) window: ChannelWindow,
+    /// Tells its voxels, and what they mean, from those of any other channel.
+    pub fingerprint: Fingerprint,
 }
 
 /// A level that lies in a file.
@@ -116,12 +118,6 @@ impl Channel {
                 Ok(*cell.get_or_init(|| window))
             }
         }
-    }
-
-    /// Tells the channel from any other.
-    pub fn fingerprint(&self) -> Fingerprint {
-        let levels: Vec<Fingerprint> = self.levels.iter().map(|level| level.fingerprint).collect();
-        Fingerprint::of(&(self.kind, levels))
     }
 
     /// The settings that would name the stored levels one by one.

@@ -15,6 +15,7 @@ use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::paint::{Kind, Window, WindowRule};
+use crate::tile::Fingerprint;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{ChunkStore, Files, LinkPolicy, OpenFile, Opener};
 
@@ -189,6 +190,10 @@ impl Opening {
             times: shape.times,
             voxel_size: found.voxel_size,
             voxel_unit: found.voxel_unit,
+            fingerprint: Fingerprint::of(&(
+                found.kind,
+                levels.iter().map(|l| l.fingerprint).collect::<Vec<_>>(),
+            )),
             levels,
         })
     }

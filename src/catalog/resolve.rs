@@ -69,8 +69,7 @@ struct Rendering {
 
 #[derive(Hash)]
 struct LayerRendering {
-    kind: Kind,
-    levels: Vec<Fingerprint>,
+    channel: Fingerprint,
     colour: Option<Colour>,
     window: Option<Window>,
     /// The bits of the voxel size, where it decides rows.
@@ -187,8 +186,7 @@ impl Resolved<'_> {
     /// The key of the rendering: everything that decides its bytes.
     pub fn key(&self) -> TileKey {
         let layers = self.layers.iter().map(|layer| LayerRendering {
-            kind: layer.channel.kind,
-            levels: layer.channel.levels().iter().map(|level| level.fingerprint).collect(),
+            channel: layer.channel.fingerprint,
             colour: layer.colour,
             window: layer.channel.window(),
             voxel_size: match layer.orthogonal {
