@@ -48,6 +48,14 @@ find_cmake() {
     fi
 }
 
+# Prints a browser that can test the page.
+find_chromium() {
+    for browser in ${VOLTILE_CHROMIUM:-} chromium chromium-browser google-chrome google-chrome-stable; do
+        command -v "$browser" 2>/dev/null && return
+    done
+    return 1
+}
+
 # Prints cargo's target directory, wherever the environment or the user's configuration puts it.
 target_dir() {
     (cd "$root" && cargo metadata --no-deps --format-version 1) | sed 's/.*"target_directory":"\([^"]*\)".*/\1/'

@@ -77,6 +77,7 @@ impl<V, E: From<Lost>> Waiter<V, E> {
 pub struct Flight<K: Hash + Eq + Clone, V: Clone, E: Clone> {
     cache: Cache<K, V, E>,
     key: K,
+    replaces: bool,
     landed: bool,
 }
 
@@ -89,19 +90,28 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 
     /// Finds the value, a flight to wait for, or the duty to lead one.
     pub fn lookup(&self, key: &K) -> Lookup<K, V, E> {
+        self.lookup_if(key, |_| true)
+    }
+
+    /// The same, where only a value that `suffices` will do: any other is dropped, and a better one must be brought.
+    ///
+    /// What a flight brings to those who wait may still not suffice: they ask again.
+    pub fn lookup_if(&self, key: &K, suffices: impl FnOnce(&V) -> bool) -> Lookup<K, V, E> {
         let mut state = self.lock();
-        match state.slots.get_mut(key) {
-            Some(Slot::Ready { value, .. }) => Lookup::Ready(value.clone()),
+        let replaces = match state.slots.get_mut(key) {
+            Some(Slot::Ready { value, .. }) if suffices(value) => return Lookup::Ready(value.clone()),
             Some(Slot::Flying(waiters)) => {
                 let (sender, receiver) = oneshot::channel();
                 waiters.push(sender);
-                Lookup::Wait(Waiter(receiver))
+                return Lookup::Wait(Waiter(receiver));
             }
-            None => {
-                state.slots.put(key.clone(), Slot::Flying(Vec::new()));
-                Lookup::Lead(Flight { cache: self.clone(), key: key.clone(), landed: false })
-            }
+            found => found.is_some(),
+        };
+        if let Some(Slot::Ready { weight, .. }) = state.slots.put(key.clone(), Slot::Flying(Vec::new())) {
+            state.bytes -= weight;
+            self.shared.held.set(state.bytes as i64);
         }
+        Lookup::Lead(Flight { cache: self.clone(), key: key.clone(), replaces, landed: false })
     }
 
     /// The value, where it is ready; starts nothing.
@@ -119,6 +129,11 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
+    /// Whether there was a value before, which did not suffice.
+    pub fn replaces(&self) -> bool {
+        self.replaces
+    }
+
     /// Joins the leader's own client to those who wait.
     pub fn join(&self) -> Waiter<V, E> {
         let (sender, receiver) = oneshot::channel();
@@ -304,6 +319,21 @@ mod tests {
         fill(&cache, 5, 11);
         assert_eq!(cache.peek(&5), None);
         assert_eq!(cache.shared.held.get(), 9);
+    }
+
+    #[test]
+    fn a_value_that_does_not_suffice_makes_way_for_a_better_one() {
+        let cache = cache(100);
+        fill(&cache, 7, 40);
+        let Lookup::Lead(flight) = cache.lookup_if(&7, |value| value.len() > 3) else {
+            panic!("it was taken for good enough");
+        };
+        assert!(flight.replaces() && !lead(&cache, 8).replaces());
+        assert_eq!(cache.shared.held.get(), 0);
+        let waiter = wait(&cache, 7);
+        flight.land(Ok(("seven".into(), 5)));
+        assert_eq!(waiter.wait_blocking(), Ok("seven".into()));
+        assert!(matches!(cache.lookup_if(&7, |value| value.len() > 3), Lookup::Ready(_)));
     }
 
     #[test]

@@ -5,25 +5,37 @@
 //! without reading any data; what reading takes is in the plan that a [`Resolved`] request makes.
 
 mod channel;
+mod cost;
 mod describe;
 mod levels;
+mod made;
 mod open;
+mod overview;
+mod probe;
 mod resolve;
+mod stored;
 mod survey;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::geometry::{Scaling, Xyz};
 use crate::name::Name;
 use crate::paint::PngProfile;
 
-pub use channel::{Channel, SpelledOut, StoredLevel};
+pub use channel::{Channel, SpelledOut};
+pub use cost::{Inspection, LevelCost, TileCost};
 pub use describe::{ChannelDescription, DatasetDescription, LevelDescription};
+pub use made::sidecar_path;
 pub use open::Opened;
+pub use overview::Overview;
+pub use probe::Errand;
 pub use resolve::{NotFound, Resolved};
+pub use stored::StoredLevel;
+pub use survey::{Histogram, Percentile, Survey};
 
 /// Every dataset that is served.
 #[derive(Debug)]
@@ -34,7 +46,7 @@ pub struct Catalog {
 }
 
 /// The layout of a file.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Recognised {
     /// Its name.
     pub layout: &'static str,

@@ -5,8 +5,12 @@
 
 mod check;
 mod inspect;
+mod limits;
+mod probe;
+mod pyramid;
 mod render;
 mod serve;
+mod verify;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -18,7 +22,7 @@ use crate::catalog::{Catalog, Opened};
 use crate::config::{self, Fault, Layers, Settings};
 use crate::crew::Crew;
 use crate::metrics::Metrics;
-use crate::volume::hdf5::look_beside_files;
+use crate::volume::hdf5::{Files, look_beside_files};
 
 /// What went wrong at the outermost layer, by whose fault it was.
 #[derive(Debug)]
@@ -51,10 +55,17 @@ enum Command {
     Inspect(inspect::Arguments),
     /// Make one tile without HTTP.
     Render(render::Arguments),
+    /// Make the levels that files lack, so that they need not be made for every tile.
+    Pyramid(pyramid::Arguments),
     /// Read a configuration, open every file, and list every fault.
     Check(check::Arguments),
+    /// Do what viewers do against a running server, and say what keeps one black.
+    Verify(verify::Arguments),
     /// About the configuration file.
     Config(ConfigArguments),
+    /// Open files that others name on standard input, and say so: where it ends, the files were at fault.
+    #[command(hide = true)]
+    Probe,
 }
 
 #[derive(Debug, Args)]
@@ -93,12 +104,16 @@ impl Sources {
 /// Runs what the process was called with.
 pub fn run() -> ExitCode {
     look_beside_files();
+    limits::allow_many_files();
     start_log();
     let outcome = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Render(arguments) => render::run(&arguments),
+        Command::Pyramid(arguments) => pyramid::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Probe => probe::run(),
         Command::Config(ConfigArguments { what: ConfigCommand::Example }) => {
             print!("{}", config::example());
             Ok(())
@@ -131,18 +146,22 @@ struct Loaded {
     settings: Settings,
     catalog: Catalog,
     faults: Vec<Fault>,
+    /// What can be served, though tiles of it will be errors.
+    undecodable: Vec<Fault>,
 }
 
 /// Reads the settings and opens what they name; warnings are logged, faults collected.
 fn load(layers: &Layers, metrics: &Metrics, crew: &Crew) -> Loaded {
     let config::Loaded { settings, mut faults, warnings } = config::load(layers);
-    let Opened { catalog, faults: of_files, warnings: more } = Catalog::open(&settings, metrics, crew);
+    let files = Files::refusing(probe::harmful(&settings)).at_most(limits::most_files());
+    let opened = Catalog::open_among(files, &settings, metrics, crew);
+    let Opened { catalog, faults: of_files, undecodable, warnings: more } = opened;
     for warning in warnings.iter().map(ToString::to_string).chain(more) {
         tracing::warn!("{warning}");
     }
     faults.extend(of_files);
     faults.sort();
-    Loaded { settings, catalog, faults }
+    Loaded { settings, catalog, faults, undecodable }
 }
 
 /// All faults in one text, a line each.
@@ -161,7 +180,15 @@ fn load_sound(layers: &Layers, metrics: &Metrics, crew: &Crew) -> Result<(Settin
     if loaded.catalog.datasets().next().is_none() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
+    log_undecodable(&loaded);
     Ok((loaded.settings, loaded.catalog))
+}
+
+/// Says before the first tile is asked for which will be errors.
+fn log_undecodable(loaded: &Loaded) {
+    for fault in &loaded.undecodable {
+        tracing::error!("{fault}");
+    }
 }
 
 const NOTHING_TO_SERVE: &str = "there is nothing to serve. Name a file:\n  \

@@ -20,6 +20,8 @@ pub enum Colour {
     Green,
     /// Blue alone.
     Blue,
+    /// All three: grey. It has no letter in paths; see [`Colour::from_word`].
+    White,
 }
 
 impl Colour {
@@ -36,6 +38,7 @@ impl Colour {
             Colour::Red => 'R',
             Colour::Green => 'G',
             Colour::Blue => 'B',
+            Colour::White => 'W',
         }
     }
 
@@ -44,6 +47,20 @@ impl Colour {
         let mut letters = text.chars();
         let (first, rest) = (letters.next()?, letters.next());
         Self::BY_POSITION.into_iter().find(|c| rest.is_none() && c.letter() == first)
+    }
+
+    /// The colour of that name, or of its first letter, in either case; white is grey by another name.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Some(match word.to_ascii_lowercase().as_str() {
+            "cyan" | "c" => Colour::Cyan,
+            "magenta" | "m" => Colour::Magenta,
+            "yellow" | "y" => Colour::Yellow,
+            "red" | "r" => Colour::Red,
+            "green" | "g" => Colour::Green,
+            "blue" | "b" => Colour::Blue,
+            "white" | "whites" | "w" | "gray" | "grays" | "grey" | "greys" => Colour::White,
+            _ => return None,
+        })
     }
 
     /// Which of red, green and blue the colour adds to.
@@ -55,6 +72,7 @@ impl Colour {
             Colour::Red => [true, false, false],
             Colour::Green => [false, true, false],
             Colour::Blue => [false, false, true],
+            Colour::White => [true; 3],
         }
     }
 }

@@ -5,9 +5,12 @@
 //! time is awaited from the service.
 
 mod cors;
+mod descriptions;
+mod openapi;
 mod page;
 mod problem;
 mod tiles;
+mod viewers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,6 +23,7 @@ use crate::config;
 use crate::request::TilePath;
 use crate::service::TileService;
 use cors::Cors;
+pub use page::has_viewer;
 
 /// The methods that are answered on every path.
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
@@ -77,20 +81,40 @@ async fn answer(site: web::Data<Site>, request: HttpRequest) -> HttpResponse {
 async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
     // The raw path: what a router decodes is not what the grammar splits.
     let path = request.uri().path();
+    if let Some(answer) = page::answer(path, request, site.service.catalog(), &site.mounts) {
+        return answer;
+    }
     match path {
-        "/" => page::index(site.service.catalog(), &site.mounts),
-        "/datasets.json" => HttpResponse::Ok().json(site.service.catalog().describe()),
+        "/datasets.json" => descriptions::all(site),
         "/metrics" => metrics(site),
         "/healthz" => HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n"),
-        _ => match TilePath::split(path) {
-            Some(Ok(path)) => match site.mount(&path) {
-                Some(mount) => tiles::answer(site, mount, &path, request).await,
-                None => problem::not_found(&unknown_mount(site, &path.tile_service)),
-            },
-            Some(Err(malformed)) => problem::not_found(&malformed.to_string()),
-            None => problem::not_found(&nothing_here(site)),
+        "/openapi.json" => openapi::document(),
+        "/projects.json" => viewers::projects(site, request),
+        _ => match described(path) {
+            Some(token) => descriptions::one(site, token).await,
+            None => below_mounts(site, request, path).await,
         },
     }
+}
+
+/// What lies below a mount: files that viewers ask for, and tiles.
+async fn below_mounts(site: &Site, request: &HttpRequest, path: &str) -> HttpResponse {
+    if let Some(file) = viewers::answer(site, request, path) {
+        return file;
+    }
+    match TilePath::split(path) {
+        Some(Ok(path)) => match site.mount(&path) {
+            Some(mount) => tiles::answer(site, mount, &path, request).await,
+            None => problem::not_found(&unknown_mount(site, &path.tile_service)),
+        },
+        Some(Err(malformed)) => problem::not_found(&malformed.to_string()),
+        None => problem::not_found(&nothing_here(site)),
+    }
+}
+
+/// The token in `/datasets/TOKEN.json`.
+fn described(path: &str) -> Option<&str> {
+    path.strip_prefix("/datasets/")?.strip_suffix(".json").filter(|token| !token.contains('/'))
 }
 
 fn unknown_mount(site: &Site, name: &str) -> String {

@@ -18,6 +18,7 @@ mod fiji;
 mod flyem;
 mod ilastik;
 mod imaris;
+pub mod inventory;
 mod luxendo;
 mod marks;
 mod matlab;
@@ -29,6 +30,7 @@ mod nwb;
 mod plain;
 mod pyramid;
 mod velox;
+mod voltile;
 
 use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
@@ -64,7 +66,8 @@ trait Layout: Sync {
 }
 
 /// The layouts, the most particular first; what an earlier one marks goes before what a later one does.
-const LAYOUTS: [&dyn Layout; 18] = [
+const LAYOUTS: [&dyn Layout; 19] = [
+    &voltile::Voltile,
     &imaris::Imaris,
     &bigdataviewer::BigDataViewer,
     &luxendo::Luxendo,
@@ -115,6 +118,8 @@ pub struct FoundChannel {
     pub voxel_unit: Option<String>,
     /// The stored levels, finest first.
     pub levels: Vec<FoundLevel>,
+    /// Levels that voltile made of these and stored: to be had from there rather than made again.
+    pub made: Vec<FoundLevel>,
     /// What the file says of it that tiles do not show.
     pub remarks: Vec<String>,
 }
@@ -123,8 +128,8 @@ impl FoundChannel {
     /// An image of these levels, of which nothing else is known.
     fn new(name: Name, levels: Vec<FoundLevel>) -> Self {
         let (label, colour, kind) = (None, None, Kind::Image);
-        let (range, voxel_size, voxel_unit, remarks) = (None, None, None, Vec::new());
-        Self { name, label, colour, kind, range, voxel_size, voxel_unit, levels, remarks }
+        let (range, voxel_size, voxel_unit, made, remarks) = (None, None, None, Vec::new(), Vec::new());
+        Self { name, label, colour, kind, range, voxel_size, voxel_unit, levels, made, remarks }
     }
 
     /// The same, with the size of a voxel.
@@ -154,15 +159,23 @@ pub enum Paths {
     Times(Vec<Option<String>>),
     /// One for each section along z; `None` where it is missing.
     Sections(Vec<Option<String>>),
+    /// All of it, with an axis t along which some time points are missing: which there are.
+    Frames(String, Vec<bool>),
 }
 
 impl Paths {
     /// The first path there is.
     pub fn first(&self) -> Option<&str> {
-        match self {
-            Paths::One(path) => Some(path),
-            Paths::Times(paths) | Paths::Sections(paths) => paths.iter().flatten().next().map(String::as_str),
-        }
+        self.all().next()
+    }
+
+    /// Every path there is, in order.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        let paths = match self {
+            Paths::One(path) | Paths::Frames(path, _) => (Some(path), &[][..]),
+            Paths::Times(paths) | Paths::Sections(paths) => (None, paths.as_slice()),
+        };
+        paths.0.into_iter().chain(paths.1.iter().flatten()).map(String::as_str)
     }
 
     /// So many time points, those that there are in their places; none where there is none.

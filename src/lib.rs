@@ -7,21 +7,25 @@
 //! A module names only modules in rows below its own.
 //!
 //! ```text
-//! 8  cli       serve · inspect · render · check · config: what a person types; the only room that knows `anyhow`
+//! 8  cli       serve · inspect · render · pyramid · check · verify · config: what a person types; the only room that knows `anyhow`
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page
 //! 6  service   TileService: identify, then fetch; the seam between the async side and the render threads
+//! 6  pyramid   levels that a file lacks, made once and stored: in pieces that outlive a kill, then in one HDF5 file
 //! 5  catalog   Token → Dataset → Channel; opened once from settings; a request becomes a key and a plan
 //! 4  render    slice → downsample → window → composite → encode: pure steps over buffers
-//! 4  layout    what the makers of a file meant: Imaris, BigDataViewer, ilastik, …; plain takes the rest
+//! 4  layout    what the makers of a file meant: Imaris, BigDataViewer, ilastik, …; plain takes the rest · inventory:
+//!              what files that voltile wrote say of themselves
 //! 3  plan      what to read and how to paint it: the renderer's only input
 //! 2  request   a well-formed request, not yet known to exist: all three URL forms end here
 //! 2  volume    trait Volume; hdf5 (the only place that names the crate): links, chunks, filters; an in-memory twin
 //! 1  cache     absent | in flight | ready in one structure; least recently used by bytes
 //! 1  config    as typed → as meant: settings, or every fault at once          1  tile   TileKey, Tile
+//! 1  verify    what viewers do, played from outside against a running server
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  color · paint · name · axes · metrics · crew        demo: a volume to look at, made at first use
 //! ```
 //!
+//! (What the page does in a browser is not Rust: `src/page`, bundled by `build.rs` into what [`http`] serves.)
 //! (`config` refuses tokens that the URL grammar keeps for itself, whose names it takes from `request`.)
 //!
 //! # One request
@@ -37,10 +41,13 @@
 //!    gets 304, and nothing was read.
 //! 4. [`service::TileService::fetch`] asks the [`cache`]: *ready*, *wait*, or *lead*. A leader has its [`plan::Plan`]
 //!    sent to the pool, where [`render::render`] asks each volume for boxes of voxels.
-//! 5. An HDF5 volume takes chunks from the chunk store: decoded before, being decoded by another thread, or read at
-//!    their position in the file and decoded now. What we do not decode goes through the library.
+//! 5. An HDF5 volume copies voxels without filters from the file as it is mapped into memory. Other chunks come from the
+//!    chunk store: decoded before, being decoded by another thread, or read at their position in the file and decoded
+//!    now, as far as they are wanted. What we do not decode goes through the library.
 //! 6. Voxels are averaged where the level is not stored, windowed, coloured, encoded. The flight lands: the tile is in
 //!    the cache and all who waited have it.
+//! 7. While the render threads are idle the slices beside this one are rendered ahead, each on one thread. Such a render
+//!    gives way between two chunks as soon as anything is asked for, unless somebody waits for that very tile by then.
 //!
 //! # What is deliberately absent
 //!
@@ -54,15 +61,21 @@
 //! - **A link out of a file is not followed by the library**: we follow paths step by step, and ask each time whether
 //!   the target lies below the file's own folder. What virtual datasets open by themselves is audited before they are
 //!   read, and refused where the audit is in doubt.
+//! - **No file is opened before a child process has opened it and lived**: files exist that crash the HDF5 library. The
+//!   command line has them tried (`cli::probe`, [`catalog::Errand`]); who uses the library alone opens at their own risk.
 //! - **Errors are not cached**, and a flight that panics frees its key.
 //!
 //! # Memory
 //!
-//! The two cache budgets (`cache.tiles`, `cache.chunks`), and for each render thread at most about 20 MiB: a block of
-//! 2^20 voxels (8 MiB at most), sums or voxels of one patch (4 MiB), pixels and the encoder's buffers (3 MiB); besides, one
-//! chunk as it is stored and as it is decoded, two where a lonely tile is decoded by all threads. Chunks larger than a
-//! quarter of the chunk budget are read box by box through the library, which holds one such chunk meanwhile. A chunk
-//! index takes 24 bytes a chunk. Measuring a window holds up to 2^21 voxels once for each channel.
+//! The two cache budgets (`cache.tiles`, `cache.chunks`), and for each render thread about 8 MiB: a block of stored
+//! voxels (2 MiB), sums or voxels of one patch (2 MiB, 4 MiB for 64-bit voxels), pixels and the encoder's buffers
+//! (2 MiB), one chunk as it is stored (2 MiB are kept). Chunks larger than a quarter of the chunk budget are read box by
+//! box through the library, which holds one such chunk meanwhile. A chunk index takes 24 bytes a chunk. Mapped files
+//! take addresses, not memory: their pages are the system's cache. Taking a channel's sample holds
+//! up to 2^21 voxels once (three times as many for RGB). The picture of a whole slice takes up to 12 MiB more while it
+//! is put together.
+//!
+//! Making pyramids is not bounded by the render threads' share: see [`pyramid`].
 //!
 //! # Races, and why they are none
 //!
@@ -70,6 +83,9 @@
 //! that begins asks under the same lock whether anybody still waits, so that nobody can join a flight that has been
 //! given up. Waiting for a chunk on a render thread cannot deadlock: whoever leads a chunk's flight only reads and
 //! decodes, and never waits for another flight.
+//!
+//! A file that shrinks while it is mapped raises a signal in whoever copies from it; `volume::hdf5::mapping` says how
+//! that becomes an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code.
 
 pub mod axes;
 pub mod cache;
@@ -86,8 +102,10 @@ pub mod metrics;
 pub mod name;
 pub mod paint;
 pub mod plan;
+pub mod pyramid;
 pub mod render;
 pub mod request;
 pub mod service;
 pub mod tile;
+pub mod verify;
 pub mod volume;

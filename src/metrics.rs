@@ -26,12 +26,18 @@ pub struct Metrics {
     pub rejected: Counter,
     /// Renders given up before they began because nobody waited for them any more.
     pub abandoned: Counter,
+    /// Tiles rendered before anybody asked for them.
+    pub neighbours: Counter,
+    /// Such renders given up because somebody asked for something.
+    pub neighbours_given_up: Counter,
     /// Bytes of encoded tiles held.
     pub tile_bytes: Gauge,
     /// Chunks found decoded.
     pub chunk_hits: Counter,
     /// Chunks read and decoded.
     pub chunk_reads: Counter,
+    /// Bytes that decoding brought forth.
+    pub chunk_decoded_bytes: Counter,
     /// Bytes of decoded chunks held.
     pub chunk_bytes: Gauge,
 }
@@ -40,7 +46,7 @@ impl Metrics {
     /// Every value in Prometheus' text format.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix("voltile");
-        let counters: [(&str, &str, &Counter); 10] = [
+        let counters: [(&str, &str, &Counter); 13] = [
             ("renders", "Tiles rendered", &self.renders),
             ("render_errors", "Renders that ended in an error", &self.render_errors),
             ("tile_cache_hits", "Tiles answered from the cache", &self.tile_hits),
@@ -49,8 +55,15 @@ impl Metrics {
             ("not_modified", "Answers 304", &self.not_modified),
             ("renders_rejected", "Renders refused because the queue was full", &self.rejected),
             ("renders_abandoned", "Renders nobody waited for any more", &self.abandoned),
+            ("neighbours_rendered", "Tiles rendered before anybody asked for them", &self.neighbours),
+            (
+                "neighbours_given_up",
+                "Such renders given up for what was asked for",
+                &self.neighbours_given_up,
+            ),
             ("chunk_cache_hits", "Chunks found decoded", &self.chunk_hits),
             ("chunk_reads", "Chunks read and decoded", &self.chunk_reads),
+            ("chunk_decoded_bytes", "Bytes that decoding chunks came to", &self.chunk_decoded_bytes),
         ];
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());

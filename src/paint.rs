@@ -82,6 +82,61 @@ impl fmt::Display for Window {
     }
 }
 
+impl Window {
+    /// The window between two limits: computed in whole numbers where both are.
+    pub fn between(lo: Finite, hi: Finite) -> Self {
+        match (lo.whole(), hi.whole()) {
+            (Some(lo), Some(hi)) => Window::Whole { lo, hi },
+            _ => Window::Real { lo: lo.get(), hi: hi.get() },
+        }
+    }
+
+    /// The same window with one limit or both put elsewhere.
+    pub fn with_limits(self, lo: Option<Finite>, hi: Option<Finite>) -> Self {
+        if lo.is_none() && hi.is_none() {
+            return self;
+        }
+        // Limits of 64 bits that are put nowhere else stay exact.
+        match (self, lo.map(Finite::whole), hi.map(Finite::whole)) {
+            (Window::Whole { hi, .. }, Some(Some(lo)), None)
+            | (Window::Whole { lo, .. }, None, Some(Some(hi))) => Window::Whole { lo, hi },
+            _ => {
+                let (own_lo, own_hi) = self.limits();
+                Window::between(lo.unwrap_or(Finite::nearest(own_lo)), hi.unwrap_or(Finite::nearest(own_hi)))
+            }
+        }
+    }
+}
+
+/// A floating point number that is one, so that it can be compared and be part of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Finite(u64);
+
+impl Finite {
+    /// The number, where it is finite. Zero has no sign.
+    pub fn new(number: f64) -> Option<Self> {
+        number.is_finite().then(|| Finite((number + 0.0).to_bits()))
+    }
+
+    /// The number, or the finite one nearest to it; 0 for what is no number.
+    pub fn nearest(number: f64) -> Self {
+        let finite = if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) };
+        Finite((finite + 0.0).to_bits())
+    }
+
+    /// The number.
+    pub fn get(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+
+    /// The number, where it is whole and small enough to be meant exactly.
+    fn whole(self) -> Option<i128> {
+        const EXACT: f64 = (1u64 << 53) as f64;
+        let number = self.get();
+        (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i128)
+    }
+}
+
 /// How a channel's window is to be found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WindowRule {
@@ -101,4 +156,31 @@ pub enum PngProfile {
     Fast,
     /// Fewer bytes for more time.
     Small,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finite(number: f64) -> Option<Finite> {
+        Finite::new(number)
+    }
+
+    #[test]
+    fn limits_put_elsewhere_stay_whole_where_they_can() {
+        let whole = Window::Whole { lo: 0, hi: i128::from(u64::MAX) };
+        assert_eq!(whole.with_limits(None, None), whole);
+        assert_eq!(whole.with_limits(finite(7.0), None), Window::Whole { lo: 7, hi: i128::from(u64::MAX) });
+        assert_eq!(whole.with_limits(finite(7.0), finite(9.0)), Window::Whole { lo: 7, hi: 9 });
+        assert_eq!(Window::AsStored.with_limits(None, finite(99.5)), Window::Real { lo: 0.0, hi: 99.5 });
+        assert_eq!(Window::AsStored.with_limits(finite(10.0), None), Window::Whole { lo: 10, hi: 255 });
+        let real = Window::Real { lo: 0.25, hi: 0.75 };
+        assert_eq!(real.with_limits(None, finite(1.0)), Window::Real { lo: 0.25, hi: 1.0 });
+    }
+
+    #[test]
+    fn only_what_is_a_number_is_finite() {
+        assert_eq!((finite(f64::NAN), finite(f64::INFINITY)), (None, None));
+        assert_eq!(finite(-0.0), finite(0.0));
+    }
 }

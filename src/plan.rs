@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::color::Colour;
 use crate::geometry::{LevelView, Patch};
-use crate::paint::{PngProfile, Window};
+use crate::paint::{Finite, PngProfile, Window};
 use crate::volume::Volume;
 
 /// One tile to be rendered.
@@ -14,6 +14,19 @@ pub struct Plan {
     pub picture: Picture,
     /// How it is encoded.
     pub profile: PngProfile,
+}
+
+/// One slice drawn small, put together from tiles.
+#[derive(Debug, Clone)]
+pub struct Overview {
+    /// The tiles, row by row; never none, all of one kind.
+    pub tiles: Vec<Plan>,
+    /// How many tiles there are in a row.
+    pub across: usize,
+    /// The slice's own width and height among the tiles' pixels.
+    pub extent: (usize, usize),
+    /// What its longer edge is drawn as, at most.
+    pub edge: usize,
 }
 
 /// The kinds of picture that a tile can be.
@@ -36,6 +49,8 @@ pub struct Layer {
     pub source: Source,
     /// The window in force.
     pub window: Window,
+    /// The exponent of a curve from black to white; none is a straight line.
+    pub gamma: Option<Finite>,
 }
 
 /// The voxels of one channel that one tile shows.

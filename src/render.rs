@@ -7,15 +7,17 @@
 mod composite;
 mod downsample;
 mod encode;
+mod overview;
 mod slice;
 mod window;
 
-use crate::geometry::TILE;
+use crate::geometry::{Patch, TILE};
 use crate::paint::PngProfile;
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
 use crate::volume::{ReadError, Samples};
 
-pub use encode::EncodeError;
+pub use encode::{EncodeBuffers, EncodeError, encode};
+pub use overview::overview;
 
 /// Why a tile could not be rendered.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -28,9 +30,16 @@ pub enum RenderError {
     Encode(#[from] EncodeError),
 }
 
-/// Buffers that rendering reuses: about 20 MiB at most, the decoded chunks of others not counted.
+/// Buffers that rendering reuses: a few MiB, the decoded chunks of others not counted.
 #[derive(Debug, Default)]
 pub struct Scratch {
+    drawing: Drawing,
+    encoder: EncodeBuffers,
+}
+
+/// What drawing needs.
+#[derive(Debug, Default)]
+struct Drawing {
     /// Stored voxels as they were read.
     block: Samples,
     /// The voxels of the level, one for each distinct row and column of the patch.
@@ -43,59 +52,77 @@ pub struct Scratch {
 
 /// Renders one tile to a PNG.
 pub fn render(plan: &Plan, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
-    let kind = plan.picture.pixels();
-    draw(&plan.picture, scratch)?;
-    Ok(encode::encode(&scratch.pixels, kind, plan.profile)?)
+    let pixels = scratch.drawing.draw(&plan.picture)?;
+    Ok(encode(pixels, plan.picture.pixels(), plan.profile, &mut scratch.encoder)?)
 }
 
 /// The tile that lies outside of every volume.
 pub fn black(kind: PixelKind, profile: PngProfile) -> Result<Vec<u8>, EncodeError> {
-    encode::encode(&vec![0; TILE * TILE * kind.bytes()], kind, profile)
+    encode(&vec![0; TILE * TILE * kind.bytes()], kind, profile, &mut EncodeBuffers::default())
 }
 
-/// Fills `scratch.pixels` with the picture's pixels, row by row.
-fn draw(picture: &Picture, scratch: &mut Scratch) -> Result<(), ReadError> {
-    scratch.pixels.clear();
-    scratch.pixels.resize(TILE * TILE * picture.pixels().bytes(), 0);
-    match picture {
-        Picture::Grey(layer) => shade(layer, scratch, composite::grey)?,
-        Picture::Composite(layers) => {
-            for (layer, colour) in layers {
-                shade(layer, scratch, |shades, patch, pixels| {
-                    composite::add(shades, patch, *colour, pixels);
-                })?;
+impl Drawing {
+    /// The picture's pixels, row by row.
+    fn draw(&mut self, picture: &Picture) -> Result<&[u8], ReadError> {
+        match picture {
+            Picture::Grey(layer) => return self.grey(layer),
+            Picture::Composite(layers) => {
+                self.clear(PixelKind::Rgb);
+                for (layer, colour) in layers {
+                    self.shade(layer, |shades, patch, pixels| {
+                        composite::add(shades, patch, *colour, pixels);
+                    })?;
+                }
             }
-        }
-        Picture::Rgb(layers) => {
-            for (component, layer) in layers.iter().enumerate() {
-                shade(layer, scratch, |shades, patch, pixels| {
-                    composite::component(shades, patch, component, pixels);
-                })?;
+            Picture::Rgb(layers) => {
+                self.clear(PixelKind::Rgb);
+                for (component, layer) in layers.iter().enumerate() {
+                    self.shade(layer, |shades, patch, pixels| {
+                        composite::component(shades, patch, component, pixels);
+                    })?;
+                }
             }
+            Picture::Labels(source) => self.labels(source)?,
         }
-        Picture::Labels(source) => labels(source, scratch)?,
+        Ok(&self.pixels)
     }
-    Ok(())
-}
 
-/// Reads a layer, makes it 8 bits and has it painted; a layer that lies outside adds nothing.
-fn shade(
-    layer: &Layer,
-    scratch: &mut Scratch,
-    paint: impl Fn(&[u8], &crate::geometry::Patch, &mut [u8]),
-) -> Result<(), ReadError> {
-    let Some(patch) = &layer.source.patch else { return Ok(()) };
-    slice::means(&layer.source, patch, &mut scratch.block, &mut scratch.field)?;
-    let shades = window::apply(&scratch.field, &layer.window, &mut scratch.shades);
-    paint(shades, patch, &mut scratch.pixels);
-    Ok(())
-}
+    fn clear(&mut self, kind: PixelKind) {
+        self.pixels.clear();
+        self.pixels.resize(TILE * TILE * kind.bytes(), 0);
+    }
 
-fn labels(source: &Source, scratch: &mut Scratch) -> Result<(), ReadError> {
-    let Some(patch) = &source.patch else { return Ok(()) };
-    slice::picks(source, patch, &mut scratch.block, &mut scratch.field)?;
-    composite::labels(&scratch.field, patch, &mut scratch.pixels);
-    Ok(())
+    /// One layer; where it fills the tile its shades are the pixels, and nothing is copied.
+    fn grey(&mut self, layer: &Layer) -> Result<&[u8], ReadError> {
+        match &layer.source.patch {
+            Some(patch) if patch.is_whole_tile() => {
+                slice::means(&layer.source, patch, &mut self.block, &mut self.field)?;
+                Ok(window::apply(&self.field, &layer.window, layer.gamma, &mut self.shades))
+            }
+            _ => {
+                self.clear(PixelKind::Grey);
+                self.shade(layer, composite::grey)?;
+                Ok(&self.pixels)
+            }
+        }
+    }
+
+    /// Reads a layer, makes it 8 bits and has it painted; a layer that lies outside adds nothing.
+    fn shade(&mut self, layer: &Layer, paint: impl Fn(&[u8], &Patch, &mut [u8])) -> Result<(), ReadError> {
+        let Some(patch) = &layer.source.patch else { return Ok(()) };
+        slice::means(&layer.source, patch, &mut self.block, &mut self.field)?;
+        let shades = window::apply(&self.field, &layer.window, layer.gamma, &mut self.shades);
+        paint(shades, patch, &mut self.pixels);
+        Ok(())
+    }
+
+    fn labels(&mut self, source: &Source) -> Result<(), ReadError> {
+        self.clear(PixelKind::Rgb);
+        let Some(patch) = &source.patch else { return Ok(()) };
+        slice::picks(source, patch, &mut self.block, &mut self.field)?;
+        composite::labels(&self.field, patch, &mut self.pixels);
+        Ok(())
+    }
 }
 
 #[cfg(test)]

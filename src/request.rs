@@ -3,7 +3,11 @@
 //! Parsing knows the grammar of paths and nothing of datasets. Whatever is wrong is [`Malformed`], which is a 404
 //! to a client. Repeated slashes are merged; segments are percent-decoded one by one, after the path is split.
 
+mod adjust;
+
 use percent_encoding::percent_decode_str;
+
+pub use adjust::{Adjustment, adjustments};
 
 use crate::color::Colour;
 use crate::geometry::{Level, Plane, TileAddress};
@@ -15,6 +19,8 @@ const TILECACHE: &str = "tilecache";
 pub const MCFC: &str = "mcfc";
 /// The literal that begins the tiled-viewer form; no token may be called so.
 pub const VIKING: &str = "viking";
+/// The file name of the picture of a whole slice that CATMAID asks for beside the slice's tiles.
+const OVERVIEW: &str = "small.png";
 /// The most channels that one composite may have: there are as many colours.
 const MOST_CHANNELS: usize = Colour::BY_POSITION.len();
 
@@ -29,6 +35,8 @@ pub struct TileRequest {
     pub time: Option<u64>,
     /// Which tile.
     pub address: TileAddress,
+    /// What the client changes of how channels are drawn, by their position; mostly nothing.
+    pub adjust: Vec<Adjustment>,
 }
 
 /// The channels a tile shows.
@@ -64,6 +72,8 @@ pub enum Malformed {
     Name(#[from] NotAName),
     #[error("{count} channels are too many: a composite has at most six")]
     TooManyChannels { count: usize },
+    #[error("{parameter}={value:?} is not {expected}")]
+    Parameter { parameter: &'static str, value: String, expected: &'static str },
     #[error(
         "{item:?} is not a channel with a colour: NAME, NAME: or NAME:COLOUR is expected, COLOUR being one of C, M, Y, R, G, B"
     )]
@@ -90,14 +100,31 @@ impl TilePath {
         Some(segments.map(|segments| Self { tile_service, segments }))
     }
 
+    /// Whether it asks for the picture of a whole slice: `small.png` stands where a tile's file name would.
+    pub fn is_overview(&self) -> bool {
+        self.segments.last().is_some_and(|file| file == OVERVIEW)
+            && self.segments.first().is_some_and(|first| first != VIKING)
+    }
+
+    /// Reads the request for the picture of a whole slice, as one for the slice's first tile.
+    pub fn overview(&self) -> Result<TileRequest, Malformed> {
+        let mut segments: Vec<&str> = self.segments.iter().map(String::as_str).collect();
+        segments.pop();
+        segments.push("0_0_0.png");
+        read(&segments)
+    }
+
     /// Reads the tile request in what follows `tilecache`.
     pub fn request(&self) -> Result<TileRequest, Malformed> {
-        let segments: Vec<&str> = self.segments.iter().map(String::as_str).collect();
-        match segments.as_slice() {
-            [MCFC, rest @ ..] => planar(rest, |list| Ok(ChannelChoice::Composite(composite(list)?))),
-            [VIKING, rest @ ..] => viking(rest),
-            rest => planar(rest, |name| Ok(ChannelChoice::One(Name::new(name)?))),
-        }
+        read(&self.segments.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+fn read(segments: &[&str]) -> Result<TileRequest, Malformed> {
+    match segments {
+        [MCFC, rest @ ..] => planar(rest, |list| Ok(ChannelChoice::Composite(composite(list)?))),
+        [VIKING, rest @ ..] => viking(rest),
+        rest => planar(rest, |name| Ok(ChannelChoice::One(Name::new(name)?))),
     }
 }
 
@@ -127,7 +154,13 @@ fn planar(
         column,
     };
     let time = time.map(|text| number("time", text)).transpose()?;
-    Ok(TileRequest { token: Name::new(token)?, channels: channels(choice)?, time, address })
+    Ok(TileRequest {
+        token: Name::new(token)?,
+        channels: channels(choice)?,
+        time,
+        address,
+        adjust: Vec::new(),
+    })
 }
 
 /// `TOKEN/volume/CHANNEL/LEVEL/XCOLUMN_YROW_ZSLICE.png`: the xy plane at the first time point.
@@ -142,7 +175,7 @@ fn viking(segments: &[&str]) -> Result<TileRequest, Malformed> {
     let level = level_of(number("level", level)?)?;
     let address = TileAddress { plane: Plane::Xy, level, slice, row, column };
     let channels = ChannelChoice::One(Name::new(channel)?);
-    Ok(TileRequest { token: Name::new(token)?, channels, time: None, address })
+    Ok(TileRequest { token: Name::new(token)?, channels, time: None, address, adjust: Vec::new() })
 }
 
 /// The channels of a composite with their colours: an item without one gets that of its position.

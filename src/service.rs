@@ -4,6 +4,7 @@
 //! under way, or by a render of its own on the pool. The job leads the flight, not the client: a client that leaves
 //! costs nobody anything, and a job for which nobody waits any more gives up before it begins.
 
+mod neighbours;
 mod pool;
 
 use std::cell::RefCell;
@@ -13,13 +14,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
 
+use neighbours::Neighbours;
 pub use pool::{Busy, RenderPool};
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
-use crate::catalog::{Catalog, Channel, NotFound, Resolved};
+use crate::catalog::{Catalog, Channel, Dataset, DatasetDescription, NotFound, Overview, Resolved, Survey};
 use crate::metrics::Metrics;
-use crate::paint::Window;
-use crate::plan::{PixelKind, Plan};
+use crate::paint::Kind;
+use crate::plan::PixelKind;
 use crate::render::{self, EncodeError, RenderError, Scratch};
 use crate::request::{Malformed, TileRequest};
 use crate::tile::{Fingerprint, Tile, TileKey};
@@ -93,6 +95,13 @@ pub enum Identified<'a> {
         /// What it shows.
         resolved: Resolved<'a>,
     },
+    /// It is a slice drawn small, to be found or made.
+    Overview {
+        /// Its key.
+        key: TileKey,
+        /// What it shows.
+        overview: Overview<'a>,
+    },
 }
 
 impl Identified<'_> {
@@ -100,7 +109,7 @@ impl Identified<'_> {
     pub fn key(&self) -> TileKey {
         match self {
             Identified::Black(tile) => tile.key,
-            Identified::Made { key, .. } => *key,
+            Identified::Made { key, .. } | Identified::Overview { key, .. } => *key,
         }
     }
 }
@@ -109,17 +118,20 @@ impl Identified<'_> {
 pub struct TileService {
     catalog: Catalog,
     cache: Cache<TileKey, Tile, TileError>,
-    surveys: Cache<Fingerprint, Window, TileError>,
+    surveys: Cache<Fingerprint, Arc<Survey>, TileError>,
     pool: RenderPool,
+    neighbours: Neighbours,
     black: [Tile; 2],
     metrics: Metrics,
 }
 
 impl TileService {
-    /// A service over an opened catalogue, with a cache of `budget` bytes of encoded tiles.
+    /// A service over an opened catalogue, with a cache of `budget` bytes of encoded tiles, that renders `reach` slices
+    /// ahead of a scroll.
     pub fn new(
         catalog: Catalog,
         budget: usize,
+        reach: u32,
         pool: RenderPool,
         metrics: Metrics,
     ) -> Result<Self, EncodeError> {
@@ -129,9 +141,10 @@ impl TileService {
         };
         let black = [black(PixelKind::Grey)?, black(PixelKind::Rgb)?];
         let cache = Cache::new(budget, metrics.tile_bytes.clone());
-        // Windows are kept by their channels; this only has each measured once at a time.
+        // Surveys are kept by their channels; this only has each sample taken once at a time.
         let surveys = Cache::new(0, Gauge::default());
-        Ok(Self { catalog, cache, surveys, pool, black, metrics })
+        let neighbours = Neighbours::new(reach);
+        Ok(Self { catalog, cache, surveys, pool, neighbours, black, metrics })
     }
 
     /// What is served.
@@ -158,15 +171,44 @@ impl TileService {
         Ok(Identified::Made { key: resolved.key(), resolved })
     }
 
+    /// Finds out which small picture of a slice a request means, which is read as one for the slice's first tile.
+    pub async fn identify_overview(&self, request: &TileRequest) -> Result<Identified<'_>, TileError> {
+        let overview = self.catalog.overview(request)?;
+        for channel in overview.tiles().iter().flat_map(Resolved::unmeasured) {
+            self.measure(channel).await?;
+        }
+        Ok(Identified::Overview { key: overview.key(), overview })
+    }
+
     /// Brings an identified tile.
     pub async fn fetch(&self, identified: Identified<'_>) -> Result<Tile, TileError> {
-        let (key, resolved) = match identified {
+        match identified {
             Identified::Black(tile) => {
                 self.metrics.black_tiles.inc();
-                return Ok(tile);
+                Ok(tile)
             }
-            Identified::Made { key, resolved } => (key, resolved),
-        };
+            Identified::Made { key, resolved } => {
+                self.bring(key, || {
+                    let plan = resolved.plan();
+                    move |scratch: &mut Scratch| render::render(&plan, scratch)
+                })
+                .await
+            }
+            Identified::Overview { key, overview } => {
+                self.bring(key, || {
+                    let plan = overview.plan();
+                    move |scratch: &mut Scratch| render::overview(&plan, scratch)
+                })
+                .await
+            }
+        }
+    }
+
+    /// From the cache, from a flight under way, or by having it drawn; `plan` is only asked for what to draw then.
+    async fn bring<D>(&self, key: TileKey, plan: impl FnOnce() -> D) -> Result<Tile, TileError>
+    where
+        D: FnOnce(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send + 'static,
+    {
         match self.cache.lookup(&key) {
             Lookup::Ready(tile) => {
                 self.metrics.tile_hits.inc();
@@ -178,9 +220,54 @@ impl TileService {
             }
             Lookup::Lead(flight) => {
                 let waiter = flight.join();
-                let job = self.render(key, resolved.plan());
+                let job = self.render(key, plan());
                 self.launch(flight, job);
                 waiter.wait().await
+            }
+        }
+    }
+
+    /// Has what is likely to be asked for after this tile rendered, as soon as and as long as nothing else is to be done.
+    pub fn look_ahead(self: &Arc<Self>, asked: &TileRequest) {
+        if self.neighbours.is_off() {
+            return;
+        }
+        self.neighbours.note(asked);
+        if self.pool.has_time() {
+            let service = Arc::clone(self);
+            self.pool.run(move || service.render_ahead());
+        }
+    }
+
+    fn render_ahead(&self) {
+        while self.pool.has_time()
+            && let Some(tile) = self.neighbours.next()
+        {
+            self.render_neighbour(&tile);
+        }
+    }
+
+    /// Renders a tile that nobody has asked for yet, unless it is there or takes measuring first.
+    fn render_neighbour(&self, tile: &TileRequest) {
+        let Ok(resolved) = self.catalog.resolve(tile) else { return };
+        if resolved.is_black() || resolved.unmeasured().next().is_some() {
+            return;
+        }
+        let (key, plan) = (resolved.key(), resolved.plan());
+        let Lookup::Lead(flight) = self.cache.lookup(&key) else { return };
+        let draw = move |scratch: &mut Scratch| render::render(&plan, scratch);
+        let drawn = self.pool.crew().work_ahead(|| with_scratch(&draw));
+        match drawn {
+            Err(RenderError::Read(ReadError::Lost(_))) => {
+                self.metrics.neighbours_given_up.inc();
+                // Somebody may have asked for this very tile meanwhile.
+                if let Some(flight) = flight.still_wanted() {
+                    flight.land(self.render(key, draw)());
+                }
+            }
+            drawn => {
+                self.metrics.neighbours.inc();
+                flight.land(drawn.map(|png| weighed(key, png)).map_err(TileError::from));
             }
         }
     }
@@ -189,19 +276,17 @@ impl TileService {
     fn render(
         &self,
         key: TileKey,
-        plan: Plan,
+        draw: impl FnOnce(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send + 'static,
     ) -> impl FnOnce() -> Result<(Tile, usize), TileError> + Send + 'static {
         let metrics = self.metrics.clone();
         move || {
             metrics.renders.inc();
-            let rendered = with_scratch(|scratch| render::render(&plan, scratch));
+            let rendered = with_scratch(draw);
             if let Err(error) = &rendered {
                 metrics.render_errors.inc();
                 tracing::error!(%key, "a tile could not be rendered: {error}");
             }
-            let tile = Tile { key, png: rendered?.into() };
-            let weight = tile.weight();
-            Ok((tile, weight))
+            Ok(weighed(key, rendered?))
         }
     }
 
@@ -234,30 +319,70 @@ impl TileService {
         });
     }
 
-    /// Measures a channel's window on the pool, once for all who need it. What was measured is kept also when those
-    /// who asked have left.
+    /// Describes a dataset with everything that samples of its channels tell; those not yet taken are taken now.
+    ///
+    /// A channel that cannot be read says so in its own description. That too much is waiting concerns all of it.
+    pub async fn describe(&self, dataset: &Dataset) -> Result<DatasetDescription, Busy> {
+        let mut problems = Vec::new();
+        for channel in dataset.channels.values() {
+            problems.push(match self.sample(channel).await {
+                Err(TileError::Busy(busy)) => return Err(busy),
+                other => other.err(),
+            });
+        }
+        let mut description = self.catalog.describe_dataset(dataset);
+        let channels = description.channels.iter_mut().zip(dataset.channels.values());
+        for ((description, channel), problem) in channels.zip(problems) {
+            description.add_survey(channel);
+            description.problem = problem.map(|problem| problem.public());
+        }
+        Ok(description)
+    }
+
+    async fn sample(&self, channel: &Arc<Channel>) -> Result<(), TileError> {
+        if channel.kind == Kind::Labels || channel.surveyed().is_some() {
+            return Ok(());
+        }
+        self.measure(channel).await
+    }
+
+    /// Takes a channel's sample on the pool, once for all who need it. What it told is kept also when those who asked
+    /// have left.
     async fn measure(&self, channel: &Arc<Channel>) -> Result<(), TileError> {
-        let waiter = match self.surveys.lookup(&channel.fingerprint) {
-            Lookup::Ready(_) => return Ok(()),
-            Lookup::Wait(waiter) => waiter,
+        let survey = match self.surveys.lookup(&channel.fingerprint) {
+            Lookup::Ready(survey) => survey,
+            Lookup::Wait(waiter) => waiter.wait().await?,
             Lookup::Lead(flight) => {
                 let waiter = flight.join();
                 let channel = Arc::clone(channel);
-                self.launch(flight, move || survey(&channel).map(|window| (window, 0)));
-                waiter
+                self.launch(flight, move || survey(&channel).map(|survey| (survey, 0)));
+                waiter.wait().await?
             }
         };
-        waiter.wait().await.map(|_| ())
+        // Other channels may have the same voxels, and each has a window of its own.
+        channel.keep(&survey);
+        Ok(())
     }
 }
 
-fn survey(channel: &Channel) -> Result<Window, TileError> {
-    let window = channel.survey();
-    match &window {
-        Ok(window) => tracing::info!(channel = %channel.name, "the window was measured: {window}"),
-        Err(error) => tracing::error!(channel = %channel.name, "no window could be measured: {error}"),
+/// A tile and what it takes from the cache's budget.
+fn weighed(key: TileKey, png: Vec<u8>) -> (Tile, usize) {
+    let tile = Tile { key, png: png.into() };
+    let weight = tile.weight();
+    (tile, weight)
+}
+
+fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
+    let survey = channel.survey().map(Arc::new);
+    match &survey {
+        Ok(survey) => {
+            channel.keep(survey);
+            let window = channel.window().unwrap_or(survey.window);
+            tracing::info!(channel = %channel.name, "a sample was taken; the window is {window}");
+        }
+        Err(error) => tracing::error!(channel = %channel.name, "no sample could be taken: {error}"),
     }
-    Ok(window?)
+    Ok(survey?)
 }
 
 /// Lends the thread's buffers to a job. They are taken out meanwhile, so that a job within a job gets fresh ones.

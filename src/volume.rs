@@ -5,20 +5,25 @@
 //! whatever the order in the file; a box that is one voxel thick along the slice axis is therefore already the
 //! slice, row by row, in all three planes.
 
+mod cost;
 pub mod hdf5;
 mod memory;
 mod samples;
 mod scatter;
 mod series;
 mod stack;
+mod stamp;
 
 use std::fmt;
+use std::time::Instant;
 
+pub use cost::{Positions, ReadCost, Tally};
 pub use memory::MemoryVolume;
 pub(crate) use samples::with_samples;
 pub use samples::{Samples, Voxel, VoxelType};
 pub use series::Series;
 pub use stack::Stack;
+pub use stamp::Stamp;
 
 use crate::cache::Lost;
 use crate::geometry::{Region, Xyz};
@@ -50,6 +55,20 @@ pub trait Volume: Send + Sync + fmt::Debug {
     ///
     /// `into` is given the right type and length here; its memory is reused.
     fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError>;
+
+    /// Does beforehand what reading will do for the first time, as far as there is time for it: to be called where a
+    /// file that makes it go wrong does no harm. What it brings is thrown away.
+    fn rehearse(&self, _until: Instant) {}
+
+    /// What of it is stored; of one that is made up of datasets, of the first so many of them that can be opened.
+    fn tally(&self, _most: usize) -> Result<Tally, ReadError> {
+        Ok(Tally::default())
+    }
+
+    /// What reading all voxels at these positions takes, by its own tally; `None` where that cannot be told.
+    fn cost(&self, _wanted: &Positions, _tally: &Tally) -> Option<ReadCost> {
+        None
+    }
 }
 
 /// Why voxels could not be read. The text is for the log: it names files. [`ReadError::public`] does not.

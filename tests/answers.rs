@@ -80,10 +80,10 @@ fn other_paths_are_told_where_tiles_are() {
 }
 
 #[test]
-fn the_page_shows_every_channel_and_its_pictures_are_there() {
+fn the_simple_page_shows_every_channel_and_its_pictures_are_there() {
     let place = Place::new();
     let server = served(&place);
-    let answer = server.get("/");
+    let answer = server.get("/simple");
     assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
     let page = answer.text();
     let sources: Vec<&str> =
@@ -101,14 +101,15 @@ fn the_datasets_are_described_for_programs() {
     let answer = served(&place).get("/datasets.json");
     assert_eq!(answer.header("content-type"), Some("application/json"));
     let datasets: Value = serde_json::from_slice(&answer.body).unwrap();
-    let tokens: Vec<_> = datasets.as_array().unwrap().iter().map(|dataset| &dataset["token"]).collect();
+    let tokens: Vec<_> =
+        datasets["datasets"].as_array().unwrap().iter().map(|dataset| &dataset["token"]).collect();
     assert_eq!(tokens, ["series", "sparse", "wide"]);
-    let first = &datasets[0]["channels"][0];
+    let first = &datasets["datasets"][0]["channels"][0];
     assert_eq!(
         (&first["name"], &first["kind"], &first["times"]),
         (&"first".into(), &"image".into(), &3.into())
     );
-    let wide = &datasets[2]["channels"][0];
+    let wide = &datasets["datasets"][2]["channels"][0];
     assert_eq!((&wide["times"], &wide["dtype"]), (&Value::Null, &"uint8".into()));
     let numbers: Vec<_> = wide["levels"].as_array().unwrap().iter().map(|level| &level["level"]).collect();
     assert_eq!(numbers, [0, 1], "levels are advertised up to the first that fits one tile");

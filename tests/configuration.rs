@@ -23,7 +23,12 @@ const TILE: &str = "wide/raw/xy/0/0_0_0.png";
 
 fn tokens(server: &Server) -> Vec<String> {
     let datasets: Value = serde_json::from_slice(&server.get("/datasets.json").body).unwrap();
-    datasets.as_array().unwrap().iter().map(|dataset| dataset["token"].as_str().unwrap().to_owned()).collect()
+    datasets["datasets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|dataset| dataset["token"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// A place that has `wide.h5` in it.

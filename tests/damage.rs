@@ -151,7 +151,7 @@ fn a_file_overwritten_with_rubbish_is_errors_and_no_more() {
     let place = Place::new();
     let path = place.path("planes.h5");
     volumes::planes(&path, PLANES, 1, Stored::Gzip);
-    let server = place.serve(["planes.h5"]);
+    let server = place.serve(["planes.h5", "--set", "render.neighbours=0"]);
     let shown = xy(&server, 0);
     let length = fs::metadata(&path).unwrap().len();
     volumes::invert(&path, &(0..length));

@@ -42,7 +42,7 @@ struct Somewhere {
 fn channels(server: &Server) -> Vec<Somewhere> {
     let datasets: Value = serde_json::from_slice(&server.get("/datasets.json").body).unwrap();
     let mut channels = Vec::new();
-    for dataset in datasets.as_array().unwrap() {
+    for dataset in datasets["datasets"].as_array().unwrap() {
         for channel in dataset["channels"].as_array().unwrap() {
             let text = |value: &Value| value.as_str().unwrap().to_owned();
             // The middle slice, as URLs count it.

@@ -11,7 +11,9 @@ mod common;
 
 use std::path::Path;
 
-use common::{Place, Server, fixture};
+use common::{Place, Server, fixture, made};
+use hdf5::plist::dataset_create::{AllocTime, FillTime};
+use ndarray::{ArrayD, IxDyn, s};
 use serde_json::{Value, json};
 
 /// Fixtures whose channels are told from the files alone, and how many there are at least.
@@ -94,7 +96,7 @@ fn a_file_is_described_for_people() {
 
 /// The addresses of the pictures on a server's page: each channel in each plane.
 fn pictures(server: &Server) -> Vec<String> {
-    let page = server.get("/").text();
+    let page = server.get("/simple").text();
     page.split("src=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
 }
 
@@ -139,4 +141,188 @@ fn a_file_with_broken_parts_is_described_as_far_as_it_goes() {
         let good = described["channels"].as_array().unwrap().iter().any(|channel| channel["name"] == "good");
         assert!(good, "{name}: {described}");
     }
+}
+
+/// The one channel of a file that is made now.
+fn made_and_inspected(write: impl FnOnce(&hdf5::File)) -> (Place, Value) {
+    let place = Place::new();
+    made::file(&place.path("made.h5"), write);
+    let described = inspected(&place, &place.path("made.h5"));
+    assert_eq!(described["channels"].as_array().unwrap().len(), 1);
+    (place, described)
+}
+
+/// Noise, which does not compress.
+fn noise(shape: &[usize]) -> ArrayD<u8> {
+    let mut state = 1u32;
+    ArrayD::from_shape_fn(IxDyn(shape), |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    })
+}
+
+#[test]
+fn chunks_are_counted_as_the_library_has_them() {
+    let mut sizes = Vec::new();
+    let (_place, described) = made_and_inspected(|file| {
+        let builder = file.new_dataset_builder().empty::<u16>().shape((6, 100, 150)).chunk((2, 40, 40));
+        let raw = builder.deflate(4).create("raw").unwrap();
+        raw.write_slice(&ndarray::Array3::<u16>::from_elem((4, 100, 150), 7), s![..4, .., ..]).unwrap();
+        file.flush().unwrap();
+        sizes.extend((0..raw.num_chunks().unwrap()).map(|number| raw.chunk_info(number).unwrap().size));
+    });
+    let level = &described["channels"][0]["levels"][0];
+    let raw = 2 * 3 * 4 * (2 * 40 * 40 * 2);
+    let stored = sizes.iter().sum::<u64>();
+    assert_eq!(
+        level["stored"],
+        json!({"datasets": 1, "chunks": 36, "chunks_written": 24, "stored_bytes": stored, "raw_bytes": raw})
+    );
+    assert_eq!(level["compression"], json!(f64::from(raw) / stored as f64));
+    assert_eq!(level["axes"], "zyx");
+}
+
+#[test]
+fn what_a_tile_is_said_to_read_is_what_it_reads() {
+    let shape = [70, 90, 700];
+    let (place, described) = made_and_inspected(|file| {
+        let voxels = noise(&shape);
+        let builder = file.new_dataset_builder().with_data(&voxels);
+        builder.chunk((16, 32, 50)).deflate(1).create("raw").unwrap();
+    });
+    for (plane, axis) in [("xy", 0), ("xz", 1), ("yz", 2)] {
+        for level in [0, 1] {
+            let told = &described["channels"][0]["levels"][level]["tile"][plane];
+            let server = place.serve(["made.h5", "--set", "render.neighbours=0"]);
+            let slice = if axis == 0 { shape[0] / 2 } else { shape[axis].div_ceil(1 << level) / 2 };
+            let tile = server.tile(&format!("made/raw/{plane}/{slice}/0_0_{level}.png"));
+            assert_eq!(tile.status, 200);
+            let reads = server.count("voltile_chunk_reads_total");
+            assert_eq!(told["reads"], reads, "{plane} at level {level}");
+            assert_eq!(told["bytes_inflated"], reads * 16 * 32 * 50, "{plane} at level {level}");
+            let stored = &described["channels"][0]["levels"][0]["stored"];
+            let mean = stored["stored_bytes"].as_u64().unwrap() / stored["chunks_written"].as_u64().unwrap();
+            assert_eq!(told["bytes_read"], reads * mean, "{plane} at level {level}");
+        }
+    }
+    let xy = &described["channels"][0]["levels"][0]["tile"]["xy"];
+    assert_eq!(xy["bytes_wanted"], 90 * 512);
+}
+
+#[test]
+fn of_unfiltered_chunks_the_pages_wanted_are_read_and_nothing_is_inflated() {
+    let (_place, described) = made_and_inspected(|file| {
+        file.new_dataset_builder()
+            .with_data(&noise(&[64, 128, 128]))
+            .chunk((64, 64, 64))
+            .create("raw")
+            .unwrap();
+    });
+    let tile = &described["channels"][0]["levels"][0]["tile"];
+    // A plane of each of four chunks is a page of 4096 bytes.
+    let xy = json!({"bytes_wanted": 128 * 128, "reads": 4, "bytes_read": 4 * 4096, "bytes_inflated": 0});
+    assert_eq!(tile["xy"], xy);
+    // A line of each plane of two chunks, and each plane is a page.
+    assert_eq!(tile["xz"]["bytes_read"], 2 * 64 * 4096);
+    assert_eq!(described["warnings"], json!([]));
+}
+
+/// What is warned of the one channel of a file, and what mends it.
+fn warned(described: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let warnings = described["warnings"].as_array().unwrap().iter();
+    warnings.map(|warning| (text(&warning["problem"]), text(&warning["mend"]))).collect()
+}
+
+#[test]
+fn chunks_that_suit_a_plane_badly_are_warned_of_with_what_mends_it() {
+    let (place, described) = made_and_inspected(|file| {
+        let builder = file.new_dataset_builder().empty::<u8>().shape((600, 1024, 1024));
+        let raw = builder.chunk((1, 512, 512)).deflate(1).create("raw").unwrap();
+        raw.write_slice(&ndarray::Array3::<u8>::zeros((1, 512, 512)), s![..1, ..512, ..512]).unwrap();
+    });
+    let warned = warned(&described);
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    let (problem, mend) = &warned[0];
+    assert!(
+        problem.contains("xz and yz") && problem.contains("[1, 512, 512]") && problem.contains("128.0 MiB"),
+        "{problem}"
+    );
+    let file = place.path("made.h5");
+    let file = file.to_str().unwrap();
+    assert_eq!(
+        *mend,
+        format!("voltile pyramid {file} --rechunk {}", file.replace("made.h5", "made.rechunked.h5"))
+    );
+    let outcome = place.run(["inspect", "made.h5"]);
+    assert!(
+        outcome.out.contains("  mend it  voltile pyramid made.h5 --rechunk made.rechunked.h5"),
+        "{}",
+        outcome.out
+    );
+}
+
+#[test]
+fn data_in_one_piece_is_dear_across_its_lines() {
+    let (_place, described) = made_and_inspected(|file| {
+        let builder = file.new_dataset_builder().empty::<u8>().shape((300, 1024, 1024)).no_chunk();
+        builder.alloc_time(Some(AllocTime::Early)).fill_time(FillTime::Never).create("raw").unwrap();
+    });
+    let warned = warned(&described);
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    assert!(warned[0].0.contains("a tile in yz") && warned[0].0.contains("one piece"), "{warned:?}");
+    assert!(warned[0].1.contains("--rechunk"), "{warned:?}");
+}
+
+#[test]
+fn levels_that_cost_too_much_to_make_are_warned_of_with_what_mends_it() {
+    let (_place, described) = made_and_inspected(|file| {
+        let builder = file.new_dataset_builder().empty::<u16>().shape((64, 16384, 16384));
+        let raw = builder.chunk((64, 64, 64)).create("raw").unwrap();
+        raw.write_slice(&ndarray::Array3::<u16>::zeros((64, 64, 64)), s![..64, ..64, ..64]).unwrap();
+    });
+    let warned = warned(&described);
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    assert!(warned[0].0.contains("the levels 4, 5 are not stored"), "{warned:?}");
+    assert!(warned[0].1.starts_with("voltile pyramid /") && !warned[0].1.contains("--rechunk"), "{warned:?}");
+    assert!(warned[0].0.contains("more than is allowed"), "{warned:?}");
+    let planes = &described["channels"][0]["levels"][5]["planes"];
+    assert_eq!(*planes, json!(["xz", "yz"]), "an xy tile would read too many voxels");
+}
+
+#[test]
+fn a_file_of_hundreds_of_thousands_of_chunks_is_inspected() {
+    let (_place, described) = made_and_inspected(|file| {
+        let builder = file.new_dataset_builder().empty::<u8>().shape((160, 320, 252)).chunk((4, 4, 4));
+        builder.alloc_time(Some(AllocTime::Early)).fill_time(FillTime::Never).create("raw").unwrap();
+    });
+    let stored = &described["channels"][0]["levels"][0]["stored"];
+    assert_eq!((&stored["chunks"], &stored["chunks_written"]), (&json!(201_600), &json!(201_600)));
+    assert!(warned(&described)[0].0.contains("small or narrow"), "{:?}", warned(&described));
+}
+
+#[test]
+fn stored_levels_smaller_than_a_tile_are_listed_too() {
+    let (place, described) = made_and_inspected(|file| {
+        for (name, edge) in [("raw/s0", 80), ("raw/s1", 40), ("raw/s2", 20)] {
+            made::put(file, name, &noise(&[3, edge, edge]));
+        }
+    });
+    let paths: Vec<&Value> =
+        described["channels"][0]["levels"].as_array().unwrap().iter().map(|level| &level["path"]).collect();
+    assert_eq!(paths, ["/raw/s0", "/raw/s1", "/raw/s2"]);
+    let outcome = place.run(["inspect", "made.h5"]);
+    for word in ["by the axes zyx", "20 × 20 × 3", "4 × 4 × 1", "/raw/s2"] {
+        assert!(outcome.out.contains(word), "{word} is not in:\n{}", outcome.out);
+    }
+}
+
+#[test]
+fn whoever_reads_only_the_first_lines_breaks_nothing() {
+    let place = Place::new();
+    let program = place.voltile(["inspect"]).get_program().to_owned();
+    let mut command = std::process::Command::new("sh");
+    command.arg("-c").arg("\"$0\" inspect \"$1\" | true").arg(program).arg(fixture("wide.h5")).env_clear();
+    let outcome = common::outcome(&mut command);
+    assert_eq!(outcome.err, "");
 }

@@ -35,7 +35,7 @@ fn served(place: &Place, threads: usize, queue: usize) -> Server {
     place.write(
         "voltile.toml",
         &format!(
-            "[render]\nthreads = {threads}\nqueue = {queue}\nmax_voxels_per_tile = 10_000_000_000\n\
+            "[render]\nthreads = {threads}\nqueue = {queue}\nneighbours = 0\nmax_voxels_per_tile = 10_000_000_000\n\
              [datasets.slow]\nfile = \"slow.h5\"\n[datasets.slow.channels.raw]\nwindow = [0, 200]\n"
         ),
     );

@@ -1,14 +1,18 @@
 //! One channel: its stored levels, its window, and what tells its pixels from those of any other.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use super::survey;
+use super::made::{self, scaling_name};
+use super::stored::StoredLevel;
+use super::survey::{self, Survey};
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::Paths;
+use crate::layout::inventory::{ChannelRecord, range_text};
 use crate::name::Name;
 use crate::paint::{Kind, Window};
 use crate::tile::Fingerprint;
-use crate::volume::hdf5::{StorageDescription, View};
+use crate::volume::hdf5::View;
 use crate::volume::{ReadError, Volume, VoxelType};
 
 /// A channel of a dataset.
@@ -16,6 +20,8 @@ use crate::volume::{ReadError, Volume, VoxelType};
 pub struct Channel {
     /// The name in URLs.
     pub name: Name,
+    /// The file that it was found in, links resolved.
+    pub file: PathBuf,
     /// What its file calls it.
     pub label: Option<String>,
     /// The colour that its file gives it, as `#rrggbb`.
@@ -33,45 +39,13 @@ pub struct Channel {
     /// The unit of these numbers, where the file tells.
     pub voxel_unit: Option<String>,
     pub(super) levels: Vec<StoredLevel>,
+    /// Levels that `voltile pyramid` made of these, for none that is among them.
+    pub(super) made: Vec<StoredLevel>,
     pub(super) window: ChannelWindow,
+    /// What its sample told, once it has been taken.
+    pub(super) surveyed: OnceLock<Arc<Survey>>,
     /// Tells its voxels, and what they mean, from those of any other channel.
     pub fingerprint: Fingerprint,
-}
-
-/// A level that lies in a file.
-#[derive(Debug)]
-pub struct StoredLevel {
-    /// Its extent.
-    pub size: Xyz<u64>,
-    /// How its dataset, the first of several, is stored.
-    pub storage: StorageDescription,
-    pub(super) source: LevelSource,
-    /// Tells its voxels from those of any other level, and from what they were before its files changed.
-    pub(super) fingerprint: Fingerprint,
-    /// One volume, or one for each of red, green and blue; never none.
-    pub(super) volumes: Vec<Arc<dyn Volume>>,
-}
-
-/// Where a stored level comes from, and what it is among the others.
-#[derive(Debug, Clone, Hash)]
-pub(super) struct LevelSource {
-    pub level: Level,
-    /// By how much z is reduced against level 0.
-    pub z_factor: u64,
-    pub paths: Paths,
-    pub view: View,
-}
-
-impl StoredLevel {
-    /// Which level it is.
-    pub fn level(&self) -> Level {
-        self.source.level
-    }
-
-    /// The path of its dataset, of the first time point if there are several.
-    pub fn path(&self) -> &str {
-        self.source.paths.first().unwrap_or_default()
-    }
 }
 
 /// A window that is known, or one that is found out from the data when it is first needed.
@@ -91,7 +65,7 @@ pub struct SpelledOut<'a> {
 }
 
 impl Channel {
-    /// The stored levels, finest first.
+    /// The levels that the file's layout names, finest first; not those that were made of them.
     pub fn levels(&self) -> &[StoredLevel] {
         &self.levels
     }
@@ -109,14 +83,21 @@ impl Channel {
         matches!(self.window, ChannelWindow::Measured(_))
     }
 
-    /// Measures the window, and keeps it: reads a bounded sample, always the same one.
-    pub fn survey(&self) -> Result<Window, ReadError> {
-        match &self.window {
-            ChannelWindow::Known(window) => Ok(*window),
-            ChannelWindow::Measured(cell) => {
-                let window = survey::window(self)?;
-                Ok(*cell.get_or_init(|| window))
-            }
+    /// What its sample told; `None` until it has been taken, see [`Channel::survey`].
+    pub fn surveyed(&self) -> Option<&Arc<Survey>> {
+        self.surveyed.get()
+    }
+
+    /// Takes a bounded sample, always the same one, and tells what is in it. Nothing is kept: see [`Channel::keep`].
+    pub fn survey(&self) -> Result<Survey, ReadError> {
+        survey::survey(self)
+    }
+
+    /// Keeps what the sample told, and the window with it where that is measured. The first that is kept stays.
+    pub fn keep(&self, survey: &Arc<Survey>) {
+        let survey = self.surveyed.get_or_init(|| Arc::clone(survey));
+        if let ChannelWindow::Measured(cell) = &self.window {
+            cell.get_or_init(|| survey.window);
         }
     }
 
@@ -134,9 +115,72 @@ impl Channel {
     }
 
     /// How a level of it is had; `None` where there is no such level.
+    ///
+    /// What [`Channel::made_from`] says, unless that level was made before and stored.
     pub fn view(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
-        let stored: Vec<_> = self.levels.iter().map(|l| (l.level(), l.source.z_factor, l.size)).collect();
-        LevelView::choose(level, &stored, scaling)
+        let view = self.made_from(level, scaling)?;
+        let made = self.made.iter().position(|made| made.stands_for(&view)).filter(|_| !view.is_stored());
+        Some(made.map_or(view, |place| view.stored_as(self.levels.len() + place)))
+    }
+
+    /// How a level is had from those that the file's layout names: as it is, or made of the nearest finer one.
+    pub fn made_from(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
+        made::view(&self.levels, level, scaling)
+    }
+
+    /// Whether its own file lacks a level, whatever a sidecar has.
+    pub fn lacks(&self, view: &LevelView) -> bool {
+        let has = |made: &StoredLevel| made.sidecar.is_none() && made.stands_for(view);
+        !view.is_stored() && !self.made.iter().any(has)
+    }
+
+    /// The levels that its file stores, and those that were made of them before.
+    pub(super) fn all_levels(&self) -> impl Iterator<Item = &StoredLevel> {
+        self.levels.iter().chain(&self.made)
+    }
+
+    /// The stored level that a view of this channel reads.
+    pub(super) fn source(&self, view: &LevelView) -> Option<&StoredLevel> {
+        self.all_levels().nth(view.stored)
+    }
+
+    /// The volumes that a view of this channel reads; never none.
+    pub(super) fn volumes(&self, view: &LevelView) -> &[Arc<dyn Volume>] {
+        self.source(view).map_or(&[], StoredLevel::volumes)
+    }
+
+    /// What identifies the made level that a view of this channel reads, where it reads one.
+    pub(super) fn made_fingerprint(&self, view: &LevelView) -> Option<Fingerprint> {
+        Some(self.made.get(view.stored.checked_sub(self.levels.len())?)?.fingerprint)
+    }
+
+    /// Whether there is anything of a level at a time: of what it was made of, where it was made.
+    pub(super) fn is_there(&self, view: &LevelView, scaling: Scaling, time: u64) -> bool {
+        let base = self.made_from(view.level, scaling).and_then(|view| self.source(&view));
+        base.and_then(|base| base.volumes.first()).is_some_and(|volume| volume.has(time))
+    }
+
+    /// What a file that voltile writes says of the channel; its levels are left out.
+    pub fn record(&self, scaling: Scaling) -> ChannelRecord {
+        let has = |time: &u64| {
+            self.levels.first().and_then(|l| l.volumes.first()).is_some_and(|volume| volume.has(*time))
+        };
+        ChannelRecord {
+            name: self.name.to_string(),
+            label: self.label.clone(),
+            colour: self.colour.clone(),
+            kind: self.kind.name().to_owned(),
+            dtype: self.voxel.name().to_owned(),
+            range: self.window().as_ref().and_then(range_text),
+            voxel_size: self.voxel_size.map(|size| [size.x, size.y, size.z]),
+            voxel_unit: self.voxel_unit.clone(),
+            series: self.is_series,
+            times: self.times,
+            missing: (0..self.times).filter(|time| !has(time)).collect(),
+            scaling: scaling_name(scaling).to_owned(),
+            origin: made::origin(&self.levels),
+            levels: Vec::new(),
+        }
     }
 
     /// The extent at full resolution.

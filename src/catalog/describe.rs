@@ -1,14 +1,15 @@
 //! Descriptions: what a catalogue serves, as plain values that can be printed, sent or compared.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::{Catalog, Channel, Dataset, Recognised, StoredLevel};
-use crate::geometry::{Level, LevelView, Plane, Scaling, TILE, Xyz};
+use super::{Catalog, Channel, Dataset, Histogram, Percentile, Recognised, StoredLevel};
+use crate::geometry::{Level, LevelView, Orthogonal, Plane, Scaling, TILE, Xyz};
 use crate::paint::{Kind, Window};
 use crate::volume::hdf5::StorageDescription;
 
 /// A dataset, described.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct DatasetDescription {
     /// The token.
     pub token: String,
@@ -23,7 +24,7 @@ pub struct DatasetDescription {
 }
 
 /// A channel, described.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ChannelDescription {
     /// The name in URLs.
     pub name: String,
@@ -37,12 +38,20 @@ pub struct ChannelDescription {
     pub dtype: &'static str,
     /// The window in force; absent until it has been measured, and where values are shown as stored.
     pub window: Option<[f64; 2]>,
+    /// Some percentiles of a sample, from the lowest; absent where none was taken, and for labels.
+    pub percentiles: Option<Vec<Percentile>>,
+    /// The histogram of the same sample.
+    pub histogram: Option<Histogram>,
+    /// Why the sample could not be taken, where that was tried.
+    pub problem: Option<String>,
     /// The number of time points of a series.
     pub times: Option<u64>,
     /// The size of a voxel: x, y, z.
     pub voxel_size: Option<[f64; 3]>,
     /// The unit of that size, where the file tells; nanometres where it is configured.
     pub voxel_unit: Option<String>,
+    /// Whether xz and yz tiles are drawn with square pixels (`isotropic`), or one row for each voxel (`stored`).
+    pub orthogonal: &'static str,
     /// The levels that a viewer should use, the last of which fits one tile.
     pub levels: Vec<LevelDescription>,
 }
@@ -62,7 +71,7 @@ impl StoredLevel {
 }
 
 /// A level, described.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct LevelDescription {
     /// Its number.
     pub level: u8,
@@ -70,8 +79,12 @@ pub struct LevelDescription {
     pub size: [u64; 3],
     /// By how much it is reduced against level 0: x, y, z.
     pub factor: [u64; 3],
+    /// The extent of a whole slice as it is drawn: columns and rows of pixels in the planes xy, xz and yz.
+    pub drawn: [[u64; 2]; 3],
     /// The path of its dataset; absent where it is made on the fly.
     pub path: Option<String>,
+    /// The name of the sidecar that it lies in, where it lies in one.
+    pub sidecar: Option<String>,
     /// How that dataset is stored.
     pub storage: Option<StorageDescription>,
     /// About how many stored voxels a whole tile reads from cold in the planes xy, xz and yz, chunks counted whole.
@@ -112,11 +125,18 @@ impl Catalog {
             kind: channel.kind.name(),
             dtype: channel.voxel.name(),
             window: shown_window(channel),
+            percentiles: None,
+            histogram: None,
+            problem: None,
             times: channel.is_series.then_some(channel.times),
             voxel_size: dataset.voxel_size.or(channel.voxel_size).map(triple),
             voxel_unit: match dataset.voxel_size {
                 Some(_) => Some("nm".to_owned()),
                 None => channel.voxel_unit.clone(),
+            },
+            orthogonal: match dataset.orthogonal(channel) {
+                Orthogonal::Isotropic(_) => "isotropic",
+                Orthogonal::Stored => "stored",
             },
             levels: self.describe_levels(dataset, channel),
         }
@@ -125,23 +145,44 @@ impl Catalog {
     fn describe_levels(&self, dataset: &Dataset, channel: &Channel) -> Vec<LevelDescription> {
         let mut levels = Vec::new();
         for view in (0..).map_while(Level::new).map_while(|level| channel.view(level, dataset.scaling)) {
-            let stored = &channel.levels[view.stored];
-            let offered =
-                |plane: &Plane| view.is_stored() || view.voxels_per_tile(*plane) <= self.max_voxels_per_tile;
-            levels.push(LevelDescription {
-                level: view.level.number(),
-                size: triple(view.size),
-                factor: triple(view.factor),
-                path: view.is_stored().then(|| stored.path().to_owned()),
-                storage: view.is_stored().then(|| stored.storage.clone()),
-                voxels_read: Plane::ALL.map(|plane| stored.voxels_read(&view, plane)),
-                planes: Plane::ALL.into_iter().filter(offered).map(Plane::name).collect(),
-            });
+            levels.extend(self.describe_level(dataset, channel, &view));
             if view.fits_one_tile() {
                 break;
             }
         }
         levels
+    }
+
+    /// Describes one level; `None` where there is nothing to read it from.
+    pub(super) fn describe_level(
+        &self,
+        dataset: &Dataset,
+        channel: &Channel,
+        view: &LevelView,
+    ) -> Option<LevelDescription> {
+        let stored = channel.source(view)?;
+        let offered =
+            |plane: &Plane| view.is_stored() || view.voxels_per_tile(*plane) <= self.max_voxels_per_tile;
+        Some(LevelDescription {
+            level: view.level.number(),
+            size: triple(view.size),
+            factor: triple(view.factor),
+            drawn: Plane::ALL.map(|plane| view.drawn(plane, dataset.orthogonal(channel)).into()),
+            path: view.is_stored().then(|| stored.path().to_owned()),
+            sidecar: stored.sidecar.clone().filter(|_| view.is_stored()),
+            storage: view.is_stored().then(|| stored.storage.clone()),
+            voxels_read: Plane::ALL.map(|plane| stored.voxels_read(view, plane)),
+            planes: Plane::ALL.into_iter().filter(offered).map(Plane::name).collect(),
+        })
+    }
+}
+
+impl ChannelDescription {
+    /// Adds what the channel's sample told. Of labels nothing is told: ids are no quantities.
+    pub fn add_survey(&mut self, channel: &Channel) {
+        let survey = channel.surveyed().filter(|_| channel.kind != Kind::Labels);
+        self.percentiles = survey.map(|survey| survey.percentiles.clone());
+        self.histogram = survey.and_then(|survey| survey.histogram.clone());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::channel::{LevelSource, StoredLevel};
+use super::stored::{LevelSource, StoredLevel};
 use crate::axes::AxisName;
 use crate::geometry::{Level, Xyz};
 use crate::layout::{FoundChannel, FoundLevel, Paths};
@@ -16,8 +16,10 @@ use crate::volume::{ReadError, Series, Stack, Volume, VolumeShape};
 pub(super) struct Levels {
     /// Those that can be used, finest first.
     pub stored: Vec<StoredLevel>,
-    /// What people should know of the others, and of what cannot be decoded.
+    /// What people should know of the others.
     pub remarks: Vec<String>,
+    /// What cannot be decoded of those that can be used: their tiles will be errors.
+    pub undecodable: Vec<String>,
 }
 
 impl Levels {
@@ -42,10 +44,8 @@ impl Levels {
             }
         }
         stored.sort_by_key(StoredLevel::level);
-        let missing: BTreeSet<&String> =
-            stored.iter().flat_map(|level| &level.storage.missing_filters).collect();
-        remarks.extend(missing.into_iter().map(|filter| not_decoded(file, found, filter)));
-        Ok(Self { stored, remarks })
+        let undecodable = stored.iter().flat_map(|level| undecodable(file, found, level)).collect();
+        Ok(Self { stored, remarks, undecodable })
     }
 }
 
@@ -81,13 +81,16 @@ fn not_used(file: &OpenFile, found: &FoundChannel, level: &FoundLevel, reason: &
     )
 }
 
-fn not_decoded(file: &OpenFile, found: &FoundChannel, filter: &str) -> String {
-    format!(
-        "the channel {} of {} is stored with the filter {filter}, which this build cannot decode: its tiles will be \
-         errors",
-        found.name,
-        file.path().display()
-    )
+/// The filters of a level that cannot be decoded.
+fn undecodable(file: &OpenFile, found: &FoundChannel, level: &StoredLevel) -> Vec<String> {
+    let (path, name, file) = (level.path(), &found.name, file.path().display());
+    let told = |filter: &String| {
+        format!(
+            "the dataset {path} of {file} (channel {name}) is stored with the filter {filter}, which this build cannot \
+             decode: its tiles will be errors. Have it written anew with another filter"
+        )
+    };
+    level.storage.missing_filters.iter().map(told).collect()
 }
 
 /// The volumes of a stored level, and what they are.
@@ -103,14 +106,28 @@ impl OpenLevel {
         let (paths, view) = (found.paths.clone(), found.view.clone());
         let source = LevelSource { level, z_factor, paths, view };
         let fingerprint = Fingerprint::of(&(&source, &self.files));
-        let (size, storage, volumes) = (self.shape.size, self.storage, self.volumes);
-        StoredLevel { size, storage, source, fingerprint, volumes }
+        let (size, storage, volumes, files) = (self.shape.size, self.storage, self.volumes, self.files);
+        StoredLevel { size, storage, sidecar: None, source, files, fingerprint, volumes }
     }
 }
 
+/// Opens a level that was made; `sidecar` is the name of the file that it lies in, where that is no volume by itself.
+pub(super) fn open_made(
+    file: &OpenFile,
+    level: &FoundLevel,
+    kind: Kind,
+    sidecar: Option<&str>,
+) -> Result<StoredLevel, String> {
+    let factor = level.factor.unwrap_or(Xyz::all(0));
+    let number = Level::from_factor(factor.x).filter(|_| factor.x == factor.y);
+    let number = number.ok_or_else(|| format!("it is reduced by {factor}"))?;
+    let open = open_level(file, level, kind).map_err(|e| e.to_string())?;
+    let stored = open.into_stored(number, factor.z, level);
+    Ok(StoredLevel { sidecar: sidecar.map(str::to_owned), ..stored })
+}
+
 fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLevel, OpenError> {
-    let path = level.paths.first().unwrap_or("/");
-    let dataset = file.dataset(path)?;
+    let (path, dataset) = file.first_dataset(level.paths.all())?;
     let wrong = |problem: String| OpenError::Object {
         path: dataset.file.path.clone(),
         object: path.to_owned(),
@@ -156,11 +173,25 @@ fn open_volume(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Vo
         Paths::One(path) => Ok(Arc::new(file.volume(path, view)?)),
         Paths::Times(times) => Ok(Arc::new(open_series(file, times, view)?)),
         Paths::Sections(sections) => Ok(Arc::new(Stack::new(open_series(file, sections, view)?))),
+        Paths::Frames(path, present) => Ok(Arc::new(open_frames(file, path, present, view)?)),
     }
 }
 
+/// A series in one dataset, some of whose time points are missing.
+fn open_frames(file: &OpenFile, path: &str, present: &[bool], view: &View) -> Result<Series, OpenError> {
+    let shape = file.volume(path, view)?.shape();
+    let (file, path, view) = (file.clone(), path.to_owned(), view.clone());
+    let open = move |time: u64| {
+        let mut view = view.clone();
+        view.fixed.push((AxisName::T, time));
+        let volume = file.volume(&path, &view).map_err(|e| unreadable(&path, &e))?;
+        Ok(Arc::new(volume) as Arc<dyn Volume>)
+    };
+    Ok(Series::new(shape, present.to_vec(), Box::new(open)))
+}
+
 fn open_series(file: &OpenFile, paths: &[Option<String>], view: &View) -> Result<Series, OpenError> {
-    let first = paths.iter().flatten().next().map_or("/", String::as_str);
+    let (first, _) = file.first_dataset(paths.iter().flatten().map(String::as_str))?;
     let shape = file.volume(first, view)?.shape();
     let present = paths.iter().map(Option::is_some).collect();
     let (file, view, paths) = (file.clone(), view.clone(), paths.to_vec());

@@ -6,11 +6,12 @@ use std::sync::{Arc, OnceLock};
 
 use super::channel::{Channel, ChannelWindow};
 use super::levels::Levels;
+use super::made::{Sidecars, Wanted};
 use super::{Catalog, Dataset, Recognised};
 use crate::axes::AxisName;
 use crate::config::{ChannelSettings, DatasetSettings, Fault, Settings};
 use crate::crew::Crew;
-use crate::geometry::Level;
+use crate::geometry::{Level, Scaling};
 use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
 use crate::metrics::Metrics;
 use crate::name::Name;
@@ -26,6 +27,8 @@ pub struct Opened {
     pub catalog: Catalog,
     /// What could not, by the key of the setting.
     pub faults: Vec<Fault>,
+    /// What is served though its tiles will be errors, by the key of the setting.
+    pub undecodable: Vec<Fault>,
     /// What will not work as people may expect, though it is no fault.
     pub warnings: Vec<String>,
 }
@@ -33,8 +36,15 @@ pub struct Opened {
 impl Catalog {
     /// Opens everything that the settings name. `crew` tells its volumes how busy the render threads are.
     pub fn open(settings: &Settings, metrics: &Metrics, crew: &Crew) -> Opened {
+        Self::open_among(Files::default(), settings, metrics, crew)
+    }
+
+    /// The same, where some files are to be refused.
+    pub fn open_among(files: Files, settings: &Settings, metrics: &Metrics, crew: &Crew) -> Opened {
         let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone(), crew.clone());
-        let mut opening = Opening { files: Arc::default(), chunks, faults: Vec::new(), warnings: Vec::new() };
+        let (faults, undecodable, warnings) = Default::default();
+        let (files, sidecars) = (Arc::new(files), Sidecars::default());
+        let mut opening = Opening { files, chunks, sidecars, faults, undecodable, warnings };
         let datasets = settings
             .datasets
             .iter()
@@ -42,7 +52,8 @@ impl Catalog {
             .collect();
         let (max_voxels_per_tile, profile) = (settings.render.max_voxels_per_tile, settings.render.png);
         let catalog = Catalog { datasets, max_voxels_per_tile, profile };
-        Opened { catalog, faults: opening.faults, warnings: opening.warnings }
+        let Opening { faults, undecodable, warnings, .. } = opening;
+        Opened { catalog, faults, undecodable, warnings }
     }
 }
 
@@ -50,7 +61,9 @@ impl Catalog {
 struct Opening {
     files: Arc<Files>,
     chunks: ChunkStore,
+    sidecars: Sidecars,
     faults: Vec<Fault>,
+    undecodable: Vec<Fault>,
     warnings: Vec<String>,
 }
 
@@ -70,7 +83,7 @@ impl Opening {
             let key = format!("{key}.channels.{name}");
             let own = given.file.as_deref().and_then(|path| self.file(&opener, path, &format!("{key}.file")));
             let file = if given.file.is_some() { own } else { file.clone() };
-            let channel = file.and_then(|file| self.spelled_out(&key, name, given, &file));
+            let channel = file.and_then(|file| self.spelled_out(&key, name, given, &file, settings.scaling));
             channels.extend(channel.map(|channel| (name.clone(), Arc::new(channel))));
         }
         if channels.is_empty() && !self.faults.iter().any(|fault| fault.key.starts_with(&key)) {
@@ -131,15 +144,14 @@ impl Opening {
             let given = settings.channels.get(&found.name).unwrap_or(&none);
             found.kind = given.kind.unwrap_or(found.kind);
             let name = found.name.clone();
-            match self.channel(file, found, given) {
+            let key = format!("{key}.channels.{name}");
+            match self.channel(&key, file, found, given, settings.scaling) {
                 Ok(channel) => {
                     channels.insert(name, Arc::new(channel));
                 }
-                Err(problem) if settings.channels.contains_key(&name) => {
-                    self.fault(&format!("{key}.channels.{name}"), problem);
-                }
+                Err(problem) if settings.channels.contains_key(&name) => self.fault(&key, problem),
                 // What nobody asked for by name may stay away.
-                Err(problem) => self.warnings.push(format!("{key}.channels.{name} is left out: {problem}")),
+                Err(problem) => self.warnings.push(format!("{key} is left out: {problem}")),
             }
         }
     }
@@ -151,6 +163,7 @@ impl Opening {
         name: &Name,
         given: &ChannelSettings,
         file: &OpenFile,
+        scaling: Scaling,
     ) -> Option<Channel> {
         let levels: Vec<_> = given.levels.iter().map(|level| (level.path.clone(), level.factor)).collect();
         let fixed = given.index.iter().map(|(axis, index)| (*axis, *index)).collect();
@@ -158,18 +171,22 @@ impl Opening {
         let known = Given { axes: given.axes.clone(), fixed, kind: given.kind, levels };
         let channel = layout::channel_at(file, &path, name.clone(), &known)
             .map_err(|e| e.to_string())
-            .and_then(|found| self.channel(file, found, given));
+            .and_then(|found| self.channel(key, file, found, given, scaling));
         channel.map_err(|problem| self.fault(key, problem)).ok()
     }
 
     fn channel(
         &mut self,
+        key: &str,
         file: &OpenFile,
         found: FoundChannel,
         given: &ChannelSettings,
+        scaling: Scaling,
     ) -> Result<Channel, String> {
-        let Levels { stored: levels, remarks } = Levels::open(file, &found)?;
+        let Levels { stored: levels, remarks, undecodable } = Levels::open(file, &found)?;
         self.warnings.extend(remarks);
+        self.undecodable
+            .extend(undecodable.into_iter().map(|problem| Fault { key: key.to_owned(), problem }));
         let about =
             |remark: &String| format!("the channel {} of {}: {remark}", found.name, file.path().display());
         self.warnings.extend(found.remarks.iter().map(about));
@@ -179,8 +196,14 @@ impl Opening {
         if found.kind == Kind::Labels && !shape.voxel.is_integer() {
             return Err(format!("labels are whole numbers; its voxels are {}", shape.voxel.name()));
         }
+        let (kind, voxel) = (found.kind, shape.voxel);
+        let wanted = Wanted { file, found: &found, levels: &levels, kind, voxel, scaling };
+        let made = wanted.open(&mut self.sidecars, &mut self.warnings);
         Ok(Channel {
+            made,
+            file: file.path().to_owned(),
             window: window(given.window, &found, shape.voxel),
+            surveyed: OnceLock::new(),
             is_series: found.levels.iter().any(is_series),
             name: found.name,
             label: found.label,

@@ -6,9 +6,9 @@ use super::{Catalog, Channel, Dataset};
 use crate::color::Colour;
 use crate::geometry::{Level, LevelView, Orthogonal, Patch, Plane, Scaling, TileAddress, Xyz, patch};
 use crate::name::Name;
-use crate::paint::{Kind, PngProfile, Window};
+use crate::paint::{Finite, Kind, PngProfile, Window};
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
-use crate::request::{ChannelChoice, TileRequest};
+use crate::request::{Adjustment, ChannelChoice, TileRequest};
 use crate::tile::{Fingerprint, TileKey};
 
 /// Raised whenever the rules of drawing change, so that tiles drawn by older ones are not taken for new.
@@ -34,6 +34,8 @@ pub enum NotFound {
     NotComposable { channel: Name, kind: &'static str },
     #[error("the tile lies outside of the dataset {token}")]
     Outside { token: Name },
+    #[error("the channel {channel} has no overview in the plane {plane}: its slices are too long and thin")]
+    NoOverview { channel: Name, plane: Plane },
 }
 
 /// A request whose names are known.
@@ -50,6 +52,7 @@ pub struct Resolved<'a> {
 struct ResolvedLayer<'a> {
     channel: &'a Arc<Channel>,
     colour: Option<Colour>,
+    adjust: Adjustment,
     view: LevelView,
     orthogonal: Orthogonal,
     patch: Option<Patch>,
@@ -72,6 +75,9 @@ struct LayerRendering {
     channel: Fingerprint,
     colour: Option<Colour>,
     window: Option<Window>,
+    /// The level that was made before and is read, where one is.
+    made: Option<Fingerprint>,
+    gamma: Option<Finite>,
     /// The bits of the voxel size, where it decides rows.
     voxel_size: Option<Xyz<u64>>,
 }
@@ -85,11 +91,16 @@ impl Catalog {
             known: known("datasets", self.datasets.keys()),
         })?;
         let time = request.time.unwrap_or(0);
-        let one = |name: &Name, colour| self.layer(dataset, name, colour, time, &request.address);
+        let adjust = |position: usize| request.adjust.get(position).copied().unwrap_or_default();
+        let one = |name: &Name, colour, position| {
+            let layer = self.layer(dataset, name, colour, time, &request.address)?;
+            Ok::<_, NotFound>(layer.adjusted(adjust(position)))
+        };
         let layers = match &request.channels {
-            ChannelChoice::One(name) => vec![one(name, None)?],
+            ChannelChoice::One(name) => vec![one(name, None, 0)?],
             ChannelChoice::Composite(channels) => {
-                channels.iter().map(|(name, colour)| one(name, Some(*colour))).collect::<Result<_, _>>()?
+                let all = channels.iter().enumerate();
+                all.map(|(i, (name, colour))| one(name, Some(*colour), i)).collect::<Result<_, _>>()?
             }
         };
         let resolved = Resolved { dataset, profile: self.profile, layers, time, address: request.address };
@@ -120,9 +131,9 @@ impl Catalog {
         }
         let view = self.view(dataset, channel, address)?;
         let orthogonal = dataset.orthogonal(channel);
-        let there = channel.levels[view.stored].volumes.first().is_some_and(|volume| volume.has(time));
+        let there = channel.is_there(&view, dataset.scaling, time);
         let patch = there.then(|| patch(address, &view, dataset.offset, orthogonal)).flatten();
-        Ok(ResolvedLayer { channel, colour, view, orthogonal, patch })
+        Ok(ResolvedLayer { channel, colour, adjust: Adjustment::default(), view, orthogonal, patch })
     }
 
     fn view(
@@ -145,6 +156,32 @@ impl Catalog {
     }
 }
 
+impl ResolvedLayer<'_> {
+    /// With what a client changes. Ids have no shades and stored colours stay: of labels nothing is changed, of RGB data
+    /// not the colour.
+    fn adjusted(self, adjust: Adjustment) -> Self {
+        match self.channel.kind {
+            Kind::Labels => self,
+            Kind::Rgb => Self { adjust, ..self },
+            Kind::Image => {
+                // White is what a channel alone is drawn in anyway.
+                let alone = self.colour.is_none() && adjust.colour == Some(Colour::White);
+                let colour = adjust.colour.filter(|_| !alone).or(self.colour);
+                Self { colour, adjust, ..self }
+            }
+        }
+    }
+
+    /// The window in force; `None` until it has been measured.
+    fn window(&self) -> Option<Window> {
+        let Adjustment { lo, hi, .. } = self.adjust;
+        match (lo, hi) {
+            (Some(lo), Some(hi)) => Some(Window::between(lo, hi)),
+            _ => self.channel.window().map(|window| window.with_limits(lo, hi)),
+        }
+    }
+}
+
 impl Dataset {
     /// How xz and yz tiles of a channel treat voxels that are not cubes.
     pub(super) fn orthogonal(&self, channel: &Channel) -> Orthogonal {
@@ -161,12 +198,18 @@ impl Dataset {
     }
 }
 
+impl<'a> Resolved<'a> {
+    /// The dataset, and the first channel that is shown.
+    pub(super) fn subject(&self) -> Option<(&'a Dataset, &'a Channel)> {
+        Some((self.dataset, self.layers.first()?.channel.as_ref()))
+    }
+}
+
 impl Resolved<'_> {
     /// The channels whose windows must be measured before the rendering has a key.
     pub fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        let needed = |layer: &&ResolvedLayer<'_>| {
-            layer.channel.kind != Kind::Labels && layer.channel.window().is_none()
-        };
+        let needed =
+            |layer: &&ResolvedLayer<'_>| layer.channel.kind != Kind::Labels && layer.window().is_none();
         self.layers.iter().filter(needed).map(|layer| layer.channel)
     }
 
@@ -188,7 +231,9 @@ impl Resolved<'_> {
         let layers = self.layers.iter().map(|layer| LayerRendering {
             channel: layer.channel.fingerprint,
             colour: layer.colour,
-            window: layer.channel.window(),
+            window: layer.window(),
+            gamma: layer.adjust.gamma,
+            made: layer.channel.made_fingerprint(&layer.view),
             voxel_size: match layer.orthogonal {
                 Orthogonal::Isotropic(voxel) => Some(voxel.map(f64::to_bits)),
                 Orthogonal::Stored => None,
@@ -225,12 +270,12 @@ impl Resolved<'_> {
     }
 
     fn shaded(&self, layer: &ResolvedLayer<'_>, component: usize) -> Layer {
-        let window = layer.channel.window().unwrap_or(layer.channel.voxel.full_window());
-        Layer { source: self.source(layer, component), window }
+        let window = layer.window().unwrap_or(layer.channel.voxel.full_window());
+        Layer { source: self.source(layer, component), window, gamma: layer.adjust.gamma }
     }
 
     fn source(&self, layer: &ResolvedLayer<'_>, component: usize) -> Source {
-        let volumes = &layer.channel.levels[layer.view.stored].volumes;
+        let volumes = layer.channel.volumes(&layer.view);
         let volume = Arc::clone(&volumes[component.min(volumes.len() - 1)]);
         Source { volume, time: self.time, view: layer.view, patch: layer.patch.clone() }
     }

@@ -1,7 +1,11 @@
-//! Automatic windows: the 0.1 and 99.9 percentiles of a sample that is always the same.
+//! What a sample of a channel's voxels tells: the automatic window, percentiles and a histogram.
 //!
-//! The sample is taken from the coarsest stored level at the first time point there is: all of it where it is small,
-//! else boxes spread evenly through it. It is bounded, so that a terabyte takes no longer than a gigabyte.
+//! The sample is always the same. It is taken from the coarsest stored level at the first time point there is: all of
+//! it where it is small, else boxes spread evenly through it. It is bounded, so that a terabyte takes no longer than a
+//! gigabyte. Of red, green and blue the window is red's; percentiles and histogram count all three.
+
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::Channel;
 use crate::geometry::{Region, Xyz};
@@ -16,28 +20,84 @@ const BOXES: u64 = 3;
 const EDGE: u64 = 32;
 /// The most voxels of one box.
 const BOX_VOXELS: u64 = 1 << 16;
-/// The permille left out below and above.
+/// The permille left out below and above by the window.
 const PERMILLE: usize = 1;
+/// The percentiles that are told, in permille.
+const TOLD: [usize; 5] = [PERMILLE, 10, 500, 990, 1000 - PERMILLE];
+/// The bins of a histogram.
+const BINS: usize = 256;
 
-/// The window between the percentiles of the sample.
-pub(super) fn window(channel: &Channel) -> Result<Window, ReadError> {
-    let mut limits = Vec::new();
-    let volumes = channel.levels.last().map_or(&[][..], |level| &level.volumes);
-    for volume in volumes {
-        limits.push(percentiles(volume.as_ref())?);
-    }
-    Ok(limits.first().copied().flatten().unwrap_or_else(|| channel.voxel.full_window()))
+/// What the sample of a channel tells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Survey {
+    /// The window from the 0.1 to the 99.9 percentile; the type's whole range where nothing could be sampled.
+    pub window: Window,
+    /// The 0.1, 1, 50, 99 and 99.9 percentiles, of what is a finite number; none where nothing is.
+    pub percentiles: Vec<Percentile>,
+    /// How often which values are; absent where nothing is a finite number.
+    pub histogram: Option<Histogram>,
 }
 
-fn percentiles(volume: &dyn Volume) -> Result<Option<Window>, ReadError> {
-    let Some(time) = (0..volume.shape().times).find(|time| volume.has(*time)) else { return Ok(None) };
-    let typed = volume.shape().voxel.samples();
-    with_samples!(typed, typed => sampled(volume, time, typed).map(between))
+/// One percentile of the sample.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+pub struct Percentile {
+    /// How many percent of the sample are at most about this value.
+    pub percent: f64,
+    /// The value, as stored.
+    pub value: f64,
+}
+
+/// A histogram of the sample: 256 bins of equal width from `lo` to `hi`, the last of which holds `hi` too.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Histogram {
+    /// Where the first bin begins: the least value, or the least that the type has if it is of 8 bits.
+    pub lo: f64,
+    /// Where the last bin ends: the greatest value, or the greatest that the type has if it is of 8 bits.
+    pub hi: f64,
+    /// The number of sampled voxels in each bin; all are in the first where `lo` is `hi`.
+    #[schema(min_items = 256, max_items = 256)]
+    pub counts: Vec<u64>,
+}
+
+/// Samples a channel.
+pub(super) fn survey(channel: &Channel) -> Result<Survey, ReadError> {
+    let volumes = channel.levels.last().map_or(&[][..], |level| &level.volumes);
+    let typed = channel.voxel.samples();
+    with_samples!(typed, typed => measured(volumes.iter().map(AsRef::as_ref), typed, channel.voxel.full_window()))
+}
+
+fn measured<'a, T: Voxel>(
+    volumes: impl Iterator<Item = &'a dyn Volume>,
+    mut all: Vec<T>,
+    full: Window,
+) -> Result<Survey, ReadError> {
+    let mut window = None;
+    for (component, volume) in volumes.enumerate() {
+        all.extend(finite::<T>(volume)?);
+        if component == 0 {
+            all.sort_unstable_by(by_value);
+            window = between(&all);
+        }
+    }
+    all.sort_unstable_by(by_value);
+    Ok(Survey {
+        window: window.unwrap_or(full),
+        percentiles: percentiles(&all),
+        histogram: histogram(&all, full),
+    })
+}
+
+/// The finite numbers among what is sampled of a volume, as they come.
+fn finite<T: Voxel>(volume: &dyn Volume) -> Result<Vec<T>, ReadError> {
+    let Some(time) = (0..volume.shape().times).find(|time| volume.has(*time)) else { return Ok(Vec::new()) };
+    let mut sample = sampled::<T>(volume, time)?;
+    sample.retain(|value| value.to_f64().is_finite());
+    Ok(sample)
 }
 
 /// The voxels of all boxes that can be read: a damaged one must not take the others down.
-fn sampled<T: Voxel>(volume: &dyn Volume, time: u64, mut sample: Vec<T>) -> Result<Vec<T>, ReadError> {
-    let mut block = Samples::default();
+fn sampled<T: Voxel>(volume: &dyn Volume, time: u64) -> Result<Vec<T>, ReadError> {
+    let (mut sample, mut block) = (Vec::new(), Samples::default());
     let mut damage = None;
     for region in regions(volume) {
         match volume.read(time, &region, &mut block) {
@@ -79,13 +139,20 @@ fn regions(volume: &dyn Volume) -> Vec<Region> {
     boxes
 }
 
-/// The percentiles of what is a finite number.
-fn between<T: Voxel>(mut sample: Vec<T>) -> Option<Window> {
-    sample.retain(|value| value.to_f64().is_finite());
-    sample.sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-    let last = sample.len().checked_sub(1)?;
-    let left_out = last * PERMILLE / 1000;
-    let (lo, hi) = (sample[left_out], sample[last - left_out]);
+fn by_value<T: Voxel>(a: &T, b: &T) -> std::cmp::Ordering {
+    a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal)
+}
+
+/// Where in a sorted sample a percentile stands: as far from the end above the middle as from the start below it.
+fn position(last: usize, permille: usize) -> usize {
+    if permille <= 500 { last * permille / 1000 } else { last - last * (1000 - permille) / 1000 }
+}
+
+/// The window of a sorted sample of finite numbers.
+fn between<T: Voxel>(sorted: &[T]) -> Option<Window> {
+    let last = sorted.len().checked_sub(1)?;
+    let lo = sorted.get(position(last, PERMILLE))?;
+    let hi = sorted.get(position(last, 1000 - PERMILLE))?;
     Some(if T::IS_FLOAT {
         Window::Real { lo: lo.to_f64(), hi: hi.to_f64() }
     } else {
@@ -93,17 +160,85 @@ fn between<T: Voxel>(mut sample: Vec<T>) -> Option<Window> {
     })
 }
 
+fn percentiles<T: Voxel>(sorted: &[T]) -> Vec<Percentile> {
+    let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
+    let told = TOLD.iter().filter_map(|permille| Some((*permille, sorted.get(position(last, *permille))?)));
+    told.map(|(permille, value)| Percentile { percent: permille as f64 / 10.0, value: value.to_f64() })
+        .collect()
+}
+
+/// Counts a sorted sample; `full` is the range of its type.
+fn histogram<T: Voxel>(sorted: &[T], full: Window) -> Option<Histogram> {
+    let (lo, hi) = match (sorted.first()?, sorted.last()?) {
+        _ if size_of::<T>() == 1 => full.limits(),
+        (least, greatest) => (least.to_f64(), greatest.to_f64()),
+    };
+    // Halved, so that the width of a range from one end of the floats to the other is finite.
+    let width = hi / 2.0 - lo / 2.0;
+    let mut counts = vec![0; BINS];
+    for value in sorted {
+        let share = if width > 0.0 { (value.to_f64() / 2.0 - lo / 2.0) / width } else { 0.0 };
+        let bin = ((share * BINS as f64) as usize).min(BINS - 1);
+        if let Some(count) = counts.get_mut(bin) {
+            *count += 1;
+        }
+    }
+    Some(Histogram { lo, hi, counts })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::volume::{MemoryVolume, VoxelType};
 
+    fn sorted<T: Voxel>(mut values: Vec<T>) -> Vec<T> {
+        values.sort_unstable_by(by_value);
+        values
+    }
+
     #[test]
     fn the_window_leaves_out_one_permille_on_each_side() {
         let values: Vec<u16> = (0..=1000).rev().collect();
-        assert_eq!(between(values), Some(Window::Whole { lo: 1, hi: 999 }));
-        assert_eq!(between(vec![f32::NAN, 2.0, f32::INFINITY, 1.0]), Some(Window::Real { lo: 1.0, hi: 2.0 }));
-        assert_eq!(between::<u8>(Vec::new()), None);
+        assert_eq!(between(&sorted(values)), Some(Window::Whole { lo: 1, hi: 999 }));
+        assert_eq!(between(&sorted(vec![2.0f32, 1.0])), Some(Window::Real { lo: 1.0, hi: 2.0 }));
+        assert_eq!(between::<u8>(&[]), None);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_window_and_three_more() {
+        let values: Vec<u16> = (0..=1000).collect();
+        let told: Vec<(f64, f64)> = percentiles(&values).iter().map(|p| (p.percent, p.value)).collect();
+        assert_eq!(told, [(0.1, 1.0), (1.0, 10.0), (50.0, 500.0), (99.0, 990.0), (99.9, 999.0)]);
+        assert_eq!(percentiles::<u16>(&[]), []);
+    }
+
+    #[test]
+    fn bytes_have_a_bin_for_each_value_and_others_share_what_there_is() {
+        let all: Vec<u8> = (0..=255).collect();
+        let bytes = histogram(&all, VoxelType::U8.full_window()).unwrap();
+        assert_eq!((bytes.lo, bytes.hi, bytes.counts), (0.0, 255.0, vec![1; 256]));
+        let signed = histogram(&[-128i8, -1, -1, 127], VoxelType::I8.full_window()).unwrap();
+        assert_eq!((signed.counts[0], signed.counts[127], signed.counts[255]), (1, 2, 1));
+        let wide = histogram(&[1000u16, 1255, 3560], VoxelType::U16.full_window()).unwrap();
+        assert_eq!(
+            (wide.lo, wide.hi, wide.counts[0], wide.counts[25], wide.counts[255]),
+            (1000.0, 3560.0, 1, 1, 1)
+        );
+        let flat = histogram(&[7u32; 5], VoxelType::U32.full_window()).unwrap();
+        assert_eq!((flat.lo, flat.hi, flat.counts[0]), (7.0, 7.0, 5));
+        let extreme = histogram(&[f64::MIN, 0.0, f64::MAX], VoxelType::F64.full_window()).unwrap();
+        assert_eq!((extreme.counts[0], extreme.counts[128], extreme.counts[255]), (1, 1, 1));
+        assert_eq!(histogram::<u16>(&[], VoxelType::U16.full_window()), None);
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_counted() {
+        let values = [f32::NAN, 2.0, f32::INFINITY, 1.0];
+        let volume = MemoryVolume::of(VoxelType::F32, Xyz::new(4, 1, 1), |at| values[at.x as usize]);
+        let found =
+            measured(std::iter::once(&volume as &dyn Volume), Vec::<f32>::new(), Window::AsStored).unwrap();
+        assert_eq!(found.window, Window::Real { lo: 1.0, hi: 2.0 });
+        assert_eq!(found.histogram.unwrap().counts.iter().sum::<u64>(), 2);
     }
 
     #[test]
@@ -113,8 +248,10 @@ mod tests {
         let boxes = regions(&volume);
         assert_eq!(boxes.len(), 27);
         assert!(boxes.iter().all(|b| b.intersection(&Region::whole(size)) == Some(*b)));
-        let Ok(Some(Window::Whole { lo, hi })) = percentiles(&volume) else { panic!("no window") };
+        let survey =
+            || measured(std::iter::once(&volume as &dyn Volume), Vec::<u16>::new(), Window::AsStored);
+        let Window::Whole { lo, hi } = survey().unwrap().window else { panic!("no window") };
         assert!(lo < 250 && hi > 650, "[{lo}, {hi}]");
-        assert_eq!(percentiles(&volume).unwrap(), Some(Window::Whole { lo, hi }));
+        assert_eq!(survey().unwrap(), survey().unwrap());
     }
 }

@@ -14,7 +14,10 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let layers = arguments.sources.layers();
-    let loaded = load(&layers, &Metrics::default(), &Crew::default());
+    let mut loaded = load(&layers, &Metrics::default(), &Crew::default());
+    // Who checks wants to know of it in time; a server serves the other channels.
+    loaded.faults.append(&mut loaded.undecodable);
+    loaded.faults.sort();
     if !loaded.faults.is_empty() {
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
     }

@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         })?;
     let request = path.request()?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, crew)?;
-    let service = TileService::new(catalog, settings.cache.tiles, pool, metrics)?;
+    let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
     let tile = actix_web::rt::System::new().block_on(async {
         let identified = service.identify(&request).await?;
         service.fetch(identified).await

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use actix_web::rt::System;
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Failure, Sources, load_sound};
 use crate::catalog::Catalog;
@@ -42,7 +42,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let (settings, catalog) = load_sound(&layers, &metrics, &crew)?;
     let addresses = addresses(&settings)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, crew)?;
-    let service = Arc::new(TileService::new(catalog, settings.cache.tiles, pool, metrics)?);
+    let service =
+        Arc::new(TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?);
     System::new().block_on(listen(&service, &settings, &addresses))
 }
 
@@ -73,26 +74,26 @@ async fn listen(service: &Arc<TileService>, settings: &Settings, bind: &[SocketA
     let site = Site::new(Arc::clone(service), &settings.server);
     let (server, addresses) = http::start(site, &settings.server, bind)
         .map_err(|e| anyhow::anyhow!("{} cannot be listened on: {e}", settings.server.bind.as_str()))?;
+    // Listened for before anybody knows that we are here.
+    let signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     announce(service.catalog(), settings, &addresses)?;
+    if !http::has_viewer() {
+        tracing::info!("this voltile was built without its viewer: the page is the simple one");
+    }
     let handle = server.handle();
     actix_web::rt::spawn(async move {
-        if let Err(error) = told_to_stop().await {
-            tracing::error!("signals cannot be waited for: {error}");
-            return;
-        }
+        told_to_stop(signals).await;
         tracing::info!("stopping: requests in flight are answered first");
         handle.stop(true).await;
     });
     Ok(server.await?)
 }
 
-async fn told_to_stop() -> std::io::Result<()> {
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+async fn told_to_stop((mut interrupt, mut terminate): (Signal, Signal)) {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
-    Ok(())
 }
 
 /// Says on standard output where the server is, where its page is, and one tile of every dataset.

@@ -92,6 +92,11 @@ pub(super) const SERVER: &[Key] = &[
 pub(super) const MOUNT: &[Key] = &[
     default("tile_service", "\"ndtilecache\"", "The first segment of the path."),
     default("content_type", "\"application/png\"", "Or \"image/png\", which CATMAID's probe wants."),
+    default(
+        "adjustable",
+        "false",
+        "Whether ?color=&min=&max=&gamma= change tiles, as CATMAID's tile source 9 asks.",
+    ),
 ];
 
 /// `[cache]`
@@ -110,6 +115,11 @@ pub(super) const RENDER: &[Key] = &[
         "max_voxels_per_tile",
         "67108864",
         "Levels that would read more voxels for one tile are not offered.",
+    ),
+    default(
+        "neighbours",
+        "2",
+        "Slices rendered ahead of a scroll while threads are idle, at most 64; 0: none.",
     ),
     default("png", "\"fast\"", "Or \"small\": fewer bytes for more time."),
 ];

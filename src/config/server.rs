@@ -51,6 +51,7 @@ fn mount(mut section: Section<'_, '_>) -> Mount {
     let mut mount = Mount::default();
     section.set("tile_service", values::name_value, &mut mount.tile_service);
     section.set("content_type", values::choice(&types), &mut mount.content_type);
+    section.set("adjustable", values::flag, &mut mount.adjustable);
     mount
 }
 
@@ -64,5 +65,6 @@ fn render(mut section: Section<'_, '_>, render: &mut Render) {
     section.set("threads", values::threads, &mut render.threads);
     section.set("queue", values::whole(0, usize::MAX), &mut render.queue);
     section.set("max_voxels_per_tile", values::whole(1, u64::MAX), &mut render.max_voxels_per_tile);
+    section.set("neighbours", values::whole(0u32, 64), &mut render.neighbours);
     section.set("png", values::choice(&profiles), &mut render.png);
 }

@@ -61,11 +61,17 @@ pub struct Mount {
     pub tile_service: Name,
     /// What its tiles are said to be.
     pub content_type: ContentType,
+    /// Whether `?color=&min=&max=&gamma=` change its tiles; else query strings mean nothing.
+    pub adjustable: bool,
 }
 
 impl Default for Mount {
     fn default() -> Self {
-        Self { tile_service: Name::nearest("ndtilecache"), content_type: ContentType::default() }
+        Self {
+            tile_service: Name::nearest("ndtilecache"),
+            content_type: ContentType::default(),
+            adjustable: false,
+        }
     }
 }
 
@@ -115,11 +121,19 @@ pub struct Render {
     pub max_voxels_per_tile: u64,
     /// How tiles are encoded.
     pub png: PngProfile,
+    /// How many slices are rendered ahead of a scroll while threads are idle; 0 for none.
+    pub neighbours: u32,
 }
 
 impl Default for Render {
     fn default() -> Self {
-        Self { threads: cores(), queue: 256, max_voxels_per_tile: 1 << 26, png: PngProfile::Fast }
+        Self {
+            threads: cores(),
+            queue: 256,
+            max_voxels_per_tile: 1 << 26,
+            png: PngProfile::Fast,
+            neighbours: 2,
+        }
     }
 }
 

@@ -240,7 +240,7 @@ fn values_of_flags_and_variables_are_toml_or_else_text() {
     ]);
     let settings = typed.settings();
     assert_eq!(settings.server.cache_control, "public, max-age=60");
-    let mount = Mount { tile_service: name("tiles"), content_type: ContentType::ImagePng };
+    let mount = Mount { tile_service: name("tiles"), content_type: ContentType::ImagePng, adjustable: false };
     assert_eq!(settings.server.mounts, [mount]);
     assert_eq!((settings.cache.tiles, settings.cache.chunks), (1024, 2048));
     assert_eq!(settings.server.shutdown_timeout, Duration::from_millis(1500));

@@ -87,6 +87,11 @@ impl LevelView {
         })
     }
 
+    /// The same level, had from a dataset that holds just it: the `stored`-th.
+    pub fn stored_as(self, stored: usize) -> Self {
+        Self { stored, stored_size: self.size, boxed: Xyz::all(1), ..self }
+    }
+
     /// Whether the level lies in the file, rather than being made on the fly.
     pub fn is_stored(&self) -> bool {
         self.boxed == Xyz::all(1)

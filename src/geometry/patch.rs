@@ -44,8 +44,16 @@ pub struct Patch {
     slice: u64,
     columns: Range<u64>,
     runs: Vec<RowRun>,
-    /// For each tile row from the top, the distinct row that it shows.
-    shown: Vec<usize>,
+    shown: Shown,
+}
+
+/// For each tile row from the top, the distinct row that it shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Shown {
+    /// Each once, so many.
+    Each(usize),
+    /// These.
+    Stretched(Vec<usize>),
 }
 
 /// The patch that `address` shows of the level `view`; `None` where the tile lies wholly outside.
@@ -63,15 +71,15 @@ pub fn patch(
     if slice >= view.size[plane.slice_axis()] {
         return None;
     }
-    let rows = match orthogonal {
-        Orthogonal::Isotropic(voxel) if plane != Plane::Xy => stretched(address, view, voxel),
-        _ => within(address.row, view.size[plane.row_axis()])?.collect(),
+    let (runs, shown) = match orthogonal {
+        Orthogonal::Isotropic(voxel) if plane != Plane::Xy => runs_of(&stretched(address, view, voxel)),
+        _ => {
+            let rows = within(address.row, view.size[plane.row_axis()])?;
+            let count = (rows.end - rows.start) as usize;
+            (vec![RowRun { rows, first: 0 }], Shown::Each(count))
+        }
     };
-    if rows.is_empty() {
-        return None;
-    }
-    let (runs, shown) = runs_of(&rows);
-    Some(Patch { plane, slice, columns, runs, shown })
+    (!runs.is_empty()).then_some(Patch { plane, slice, columns, runs, shown })
 }
 
 /// The slice of the level that a URL's slice number means; `None` below the first.
@@ -93,12 +101,17 @@ fn stretched(address: &TileAddress, view: &LevelView, voxel: Xyz<f64>) -> Vec<u6
     let c = voxel[address.plane.column_axis()] * view.level.factor() as f64;
     let d = voxel.z * view.factor.z as f64;
     let first = address.row.saturating_mul(TILE as u64);
-    let rows = (0..TILE as u64).map(|i| ((first.saturating_add(i) as f64 * c) / d).floor());
+    let rows = (0..TILE as u64).map(|i| shown_by(first.saturating_add(i), c, d));
     rows.take_while(|z| *z < view.size.z as f64).map(|z| z as u64).collect()
 }
 
+/// The z that a row of a slice drawn with square pixels shows.
+fn shown_by(row: u64, c: f64, d: f64) -> f64 {
+    ((row as f64 * c) / d).floor()
+}
+
 /// Splits rising rows into runs of neighbours, and says for each which distinct row it is.
-fn runs_of(rows: &[u64]) -> (Vec<RowRun>, Vec<usize>) {
+fn runs_of(rows: &[u64]) -> (Vec<RowRun>, Shown) {
     let mut runs: Vec<RowRun> = Vec::new();
     let mut shown = Vec::with_capacity(rows.len());
     let mut distinct = 0;
@@ -116,7 +129,7 @@ fn runs_of(rows: &[u64]) -> (Vec<RowRun>, Vec<usize>) {
         }
         shown.push(distinct - 1);
     }
-    (runs, shown)
+    (runs, Shown::Stretched(shown))
 }
 
 impl Patch {
@@ -141,8 +154,17 @@ impl Patch {
     }
 
     /// For each row of the tile from the top, the distinct row it shows; tile rows beyond are black.
-    pub fn shown(&self) -> &[usize] {
-        &self.shown
+    pub fn shown(&self) -> impl Iterator<Item = usize> {
+        let (each, stretched) = match &self.shown {
+            Shown::Each(count) => (0..*count, [].as_slice()),
+            Shown::Stretched(rows) => (0..0, rows.as_slice()),
+        };
+        each.chain(stretched.iter().copied())
+    }
+
+    /// Whether its voxels, row by row, are the tile's pixels.
+    pub fn is_whole_tile(&self) -> bool {
+        self.width() == TILE && self.shown == Shown::Each(TILE)
     }
 
     /// The voxels of the level in one of its runs.
@@ -162,6 +184,27 @@ impl LevelView {
         Region { start, size: end.zip(start, u64::saturating_sub) }
     }
 
+    /// The extent of a whole slice as it is drawn: its columns and rows, in pixels.
+    pub fn drawn(&self, plane: Plane, orthogonal: Orthogonal) -> (u64, u64) {
+        let (columns, rows) = (self.size[plane.column_axis()], self.size[plane.row_axis()]);
+        match orthogonal {
+            Orthogonal::Isotropic(voxel) if plane != Plane::Xy => {
+                (columns, self.stretched_rows(plane, voxel))
+            }
+            _ => (columns, rows),
+        }
+    }
+
+    /// The number of rows that show something. The quotient may be off by rounding; rows themselves decide.
+    fn stretched_rows(&self, plane: Plane, voxel: Xyz<f64>) -> u64 {
+        let c = voxel[plane.column_axis()] * self.level.factor() as f64;
+        let d = voxel.z * self.factor.z as f64;
+        let is_beyond = |row: u64| shown_by(row, c, d) >= self.size.z as f64;
+        let about = (self.size.z as f64 * d / c).ceil() as u64;
+        let near = about.saturating_sub(2)..=about.saturating_add(2);
+        near.clone().find(|row| is_beyond(*row)).unwrap_or(*near.end())
+    }
+
     /// The most stored voxels that making one tile of this level reads in that plane.
     pub fn voxels_per_tile(&self, plane: Plane) -> u64 {
         let tile = plane.place(1, TILE as u64, TILE as u64).zip(self.size, u64::min);
@@ -173,6 +216,28 @@ impl LevelView {
 mod tests {
     use super::*;
     use crate::geometry::Scaling;
+
+    #[test]
+    fn the_rows_of_a_drawn_slice_are_those_that_tiles_show() {
+        for (z, voxel) in [(31, 3.7), (1, 0.01), (7, 1.0), (100, 29.0), (45, 1.0 / 3.0), (1000, 0.1)] {
+            let stored = [(Level::FULL, 1, Xyz::new(700, 300, z))];
+            for level in 0..4 {
+                let view = LevelView::choose(Level::new(level).unwrap(), &stored, Scaling::Zslices).unwrap();
+                let orthogonal = Orthogonal::Isotropic(Xyz::new(1.0, 1.0, voxel));
+                let (columns, rows) = view.drawn(Plane::Xz, orthogonal);
+                let shown = |row: u64| {
+                    let address =
+                        TileAddress { plane: Plane::Xz, level: view.level, slice: 0, row, column: 0 };
+                    patch(&address, &view, Xyz::all(0), orthogonal)
+                        .map_or(0, |patch| patch.shown().count() as u64)
+                };
+                assert_eq!(columns, view.size.x);
+                assert_eq!(rows, (0..7).map(shown).sum::<u64>(), "{z} of {voxel} at level {level}");
+                assert_eq!(view.drawn(Plane::Xz, Orthogonal::Stored), (view.size.x, z));
+                assert_eq!(view.drawn(Plane::Xy, orthogonal), (view.size.x, view.size.y));
+            }
+        }
+    }
 
     fn view(size: Xyz<u64>, level: u64) -> LevelView {
         let stored = [(Level::FULL, 1, size)];
@@ -191,7 +256,7 @@ mod tests {
         let got = patch(&address(Plane::Xy, 3, 1, 1), &level, NO_OFFSET, Orthogonal::Stored).unwrap();
         let want = Region { start: Xyz::new(512, 512, 3), size: Xyz::new(188, 88, 1) };
         assert_eq!(got.region(&got.runs()[0]), want);
-        assert_eq!((got.width(), got.height(), got.shown().len()), (188, 88, 88));
+        assert_eq!((got.width(), got.height(), got.shown().count()), (188, 88, 88));
     }
 
     #[test]
@@ -228,7 +293,7 @@ mod tests {
         let level = view(Xyz::new(64, 64, 3), 0);
         let voxel = Orthogonal::Isotropic(Xyz::new(10.0, 10.0, 25.0));
         let got = patch(&address(Plane::Xz, 0, 0, 0), &level, NO_OFFSET, voxel).unwrap();
-        assert_eq!(got.shown(), [0, 0, 0, 1, 1, 2, 2, 2]);
+        assert_eq!(got.shown().collect::<Vec<_>>(), [0, 0, 0, 1, 1, 2, 2, 2]);
         assert_eq!(got.runs(), [RowRun { rows: 0..3, first: 0 }]);
     }
 
@@ -237,7 +302,7 @@ mod tests {
         let level = view(Xyz::new(64, 64, 40), 0);
         let voxel = Orthogonal::Isotropic(Xyz::new(5.0, 5.0, 2.0));
         let got = patch(&address(Plane::Yz, 0, 0, 0), &level, NO_OFFSET, voxel).unwrap();
-        assert_eq!(got.height(), got.shown().len());
+        assert_eq!(got.height(), got.shown().count());
         let starts: Vec<u64> = got.runs().iter().map(|run| run.rows.start).take(4).collect();
         assert_eq!(starts, [0, 2, 5, 7]);
     }

@@ -1,62 +1,105 @@
-//! The page at `/`: every dataset with a picture of each channel in each plane, and the address of each tile.
+//! The page at `/`: the viewer that `build.rs` has built in, or the simple page where it could not.
 //!
-//! It is plain HTML without scripts, and works without any other server.
+//! The viewer's files are in the binary twice, compressed and as they are, so that nothing is compressed while serving
+//! and a client without gzip is served too. Their text is in `src/page`, which is not Rust and no module.
 
-use std::fmt::Write;
+mod simple;
 
-use actix_web::HttpResponse;
+use actix_web::http::header::{self, HeaderName};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
-use crate::catalog::{Catalog, Channel, Dataset};
+use crate::catalog::Catalog;
 use crate::config::Mount;
-use crate::geometry::Plane;
 
-const STYLE: &str = "\
-:root{color-scheme:light dark}\
-body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}\
-h1 small{font-weight:normal;font-size:1rem;opacity:.7}\
-ul{list-style:none;padding:0;display:flex;flex-wrap:wrap;gap:1rem}\
-figure{margin:0;width:16rem}\
-img{width:16rem;height:16rem;background:#000;image-rendering:auto;border-radius:4px}\
-figcaption{font-size:.85rem;overflow-wrap:anywhere}";
+/// A file of the viewer.
+struct Asset {
+    /// Below `/`; the page itself is `index.html`.
+    name: &'static str,
+    /// A digest of the content.
+    digest: &'static str,
+    plain: &'static [u8],
+    gzip: &'static [u8],
+}
 
-/// The page, with pictures from the first mount.
-pub(super) fn index(catalog: &Catalog, mounts: &[Mount]) -> HttpResponse {
-    let mount = mounts.first().map_or("", |mount| mount.tile_service.as_str());
-    let mut body = String::new();
-    for dataset in catalog.datasets() {
-        // Writing to a string cannot fail.
-        let _ = write!(body, "<h2>{}</h2><ul>", dataset.token);
-        for channel in dataset.channels.values() {
-            Plane::ALL.into_iter().for_each(|plane| body.push_str(&figure(mount, dataset, channel, plane)));
-        }
-        body.push_str("</ul>");
+// `static ASSETS: &[Asset]`, empty where the viewer is not built in.
+include!(concat!(env!("OUT_DIR"), "/assets.rs"));
+
+/// Everything comes from this server; nothing is run or drawn that is not in a file of its own.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
+
+/// Whether the viewer is built in.
+pub fn has_viewer() -> bool {
+    !ASSETS.is_empty()
+}
+
+/// The answer to a path that belongs to the page: `/`, `/simple`, or a file of the viewer.
+pub(super) fn answer(
+    path: &str,
+    request: &HttpRequest,
+    catalog: &Catalog,
+    mounts: &[Mount],
+) -> Option<HttpResponse> {
+    let name = match path.strip_prefix('/')? {
+        "" => "index.html",
+        name => name,
+    };
+    match ASSETS.iter().find(|asset| asset.name == name) {
+        Some(asset) => Some(file(asset, request)),
+        None if name == "simple" || path == "/" => Some(simple::index(catalog, mounts, has_viewer())),
+        None => None,
     }
-    let page = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>voltile</title><style>{STYLE}</style>\
-         <h1>voltile <small>{} · <a href=\"/datasets.json\">datasets.json</a> · <a href=\"/metrics\">metrics</a></small></h1>\
-         {body}</html>",
-        env!("CARGO_PKG_VERSION")
-    );
-    HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page)
 }
 
-/// Names hold nothing that HTML would take for its own; labels from files do.
-fn figure(mount: &str, dataset: &Dataset, channel: &Channel, plane: Plane) -> String {
-    let path = format!("/{mount}/tilecache/{}", dataset.sample_path(channel, plane));
-    let label = channel.label.as_deref().map(escaped).unwrap_or_default();
-    let size = channel.size();
-    format!(
-        "<li><figure><a href=\"{path}\"><img loading=\"lazy\" alt=\"{plane} slice of {name}\" src=\"{path}\"></a>\
-         <figcaption><b>{name}</b> {label} {plane}, {kind}, {dtype}, {size}<br><code>{path}</code></figcaption>\
-         </figure></li>",
-        name = channel.name,
-        kind = channel.kind.name(),
-        dtype = channel.voxel.name(),
-    )
+fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
+    let gzip = accepts_gzip(request);
+    // The two forms differ in their bytes, so they differ in their tags.
+    let etag = format!("\"{}{}\"", asset.digest, if gzip { "-gz" } else { "" });
+    if super::tiles::is_known(request, &etag) {
+        return described(HttpResponse::NotModified(), &etag).finish();
+    }
+    let mut response = described(HttpResponse::Ok(), &etag);
+    response.content_type(content_type(asset.name));
+    if gzip {
+        response.insert_header((header::CONTENT_ENCODING, "gzip"));
+    }
+    response.body(if gzip { asset.gzip } else { asset.plain })
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+fn described(mut response: HttpResponseBuilder, etag: &str) -> HttpResponseBuilder {
+    let fixed: [(HeaderName, &str); 6] = [
+        (header::ETAG, etag),
+        // Asked again each time, and mostly answered with 304: a new voltile must not meet an old page.
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::VARY, "Accept-Encoding"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "same-origin"),
+    ];
+    fixed.into_iter().for_each(|header| {
+        response.append_header(header);
+    });
+    response
+}
+
+fn content_type(name: &str) -> &'static str {
+    match name.rsplit_once('.').map(|(_, ending)| ending) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "application/octet-stream",
+    }
+}
+
+/// Whether `Accept-Encoding` names gzip, or anything, and does not rule it out with `q=0`.
+fn accepts_gzip(request: &HttpRequest) -> bool {
+    let values = request.headers().get_all(header::ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
+    let mut codings = values.flat_map(|value| value.split(','));
+    codings.any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip") || name == "*");
+        let weight = parts.find_map(|part| part.strip_prefix("q=")).map(str::parse::<f32>);
+        named && !matches!(weight, Some(Ok(0.0)))
+    })
 }

@@ -3,6 +3,7 @@
 use actix_web::HttpResponse;
 use actix_web::http::{StatusCode, header};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::ALLOWED;
 use crate::service::{ErrorKind, TileError};
@@ -11,12 +12,16 @@ use crate::service::{ErrorKind, TileError};
 const RETRY_AFTER: &str = "1";
 
 /// A problem detail (RFC 9457, section 3).
-#[derive(Serialize)]
-struct Problem<'a> {
+#[derive(Serialize, ToSchema)]
+pub(super) struct Problem {
+    /// Always `about:blank`: the status says what kind it is.
     r#type: &'static str,
-    title: &'a str,
+    /// What the status is called.
+    title: String,
+    /// The same as the answer's.
     status: u16,
-    detail: &'a str,
+    /// What is wrong and, where it helps, what there is.
+    detail: String,
 }
 
 /// The answer to a request that has no tile.
@@ -53,7 +58,12 @@ pub(super) fn method_not_allowed() -> HttpResponse {
 
 fn problem(status: StatusCode, detail: &str) -> HttpResponse {
     let title = status.canonical_reason().unwrap_or("Error");
-    let body = Problem { r#type: "about:blank", title, status: status.as_u16(), detail };
+    let body = Problem {
+        r#type: "about:blank",
+        title: title.to_owned(),
+        status: status.as_u16(),
+        detail: detail.to_owned(),
+    };
     HttpResponse::build(status)
         .content_type("application/problem+json")
         // An error is never to be taken for the tile once it is mended.

@@ -5,7 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
 use super::{Site, problem};
 use crate::config::Mount;
-use crate::request::TilePath;
+use crate::request::{TilePath, TileRequest, adjustments};
 use crate::service::TileError;
 
 /// Answers a request for a tile below a mount.
@@ -27,16 +27,33 @@ async fn tile(
     path: &TilePath,
     request: &HttpRequest,
 ) -> Result<HttpResponse, TileError> {
-    let wanted = path.request()?;
-    let identified = site.service.identify(&wanted).await?;
+    let is_overview = path.is_overview();
+    let mut wanted = if is_overview { path.overview()? } else { path.request()? };
+    if mount.adjustable {
+        wanted.adjust = adjustments(request.query_string())?;
+    }
+    let identified = if is_overview {
+        site.service.identify_overview(&wanted).await?
+    } else {
+        site.service.identify(&wanted).await?
+    };
     let etag = identified.key().etag();
     if is_known(request, &etag) {
         site.service.metrics().not_modified.inc();
+        look_ahead(site, is_overview, &wanted);
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
     let tile = site.service.fetch(identified).await?;
+    look_ahead(site, is_overview, &wanted);
     // A body of known length gets its Content-Length, also where HEAD leaves the body out.
     Ok(described(HttpResponse::Ok(), site, etag).content_type(mount.content_type.name()).body(tile.png))
+}
+
+/// Whoever looks at a slice is likely to look at the next; an overview is read as a tile that nobody asked for.
+fn look_ahead(site: &Site, is_overview: bool, asked: &TileRequest) {
+    if !is_overview {
+        site.service.look_ahead(asked);
+    }
 }
 
 fn described(mut response: HttpResponseBuilder, site: &Site, etag: String) -> HttpResponseBuilder {
@@ -46,7 +63,7 @@ fn described(mut response: HttpResponseBuilder, site: &Site, etag: String) -> Ht
 }
 
 /// Whether the client says that it has this very tile (RFC 9110, section 13.1.2: compared weakly).
-fn is_known(request: &HttpRequest, etag: &str) -> bool {
+pub(super) fn is_known(request: &HttpRequest, etag: &str) -> bool {
     let values = request.headers().get_all(header::IF_NONE_MATCH).filter_map(|value| value.to_str().ok());
     let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
     tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)

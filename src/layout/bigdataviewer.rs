@@ -68,8 +68,8 @@ impl Setup<'_> {
         for (level, factor) in self.factors().into_iter().enumerate() {
             let paths = self.cells(level, &present);
             // A view has all levels or none: looking for each at each time takes long in a long series.
-            if let Some(first) = paths.first().filter(|first| self.file.has(first)) {
-                let view = View { means: self.means(first)?, ..View::zyx() };
+            if paths.first().is_some_and(|first| self.file.has(first)) {
+                let view = View { means: self.means(&paths)?, ..View::zyx() };
                 levels.push(FoundLevel { factor: Some(factor), paths, view });
             }
         }
@@ -115,11 +115,12 @@ impl Setup<'_> {
     }
 
     /// Signed 16-bit numbers mean unsigned ones, unless the setup says otherwise.
-    fn means(&self, cells: &str) -> Result<Option<VoxelType>, OpenError> {
+    fn means(&self, cells: &Paths) -> Result<Option<VoxelType>, OpenError> {
         let typed =
             self.file.attributes(&format!("/{}", self.group)).and_then(|setup| setup.text("dataType"));
         let is_unsigned = typed.is_none_or(|typed| typed == "uint16");
-        let is_signed = self.file.dataset(cells)?.stored.voxel == VoxelType::I16;
+        let (_, cells) = self.file.first_dataset(cells.all())?;
+        let is_signed = cells.stored.voxel == VoxelType::I16;
         Ok((is_signed && is_unsigned).then_some(VoxelType::U16))
     }
 }

@@ -33,12 +33,14 @@ fn tail(parts: &[&str], count: usize) -> Name {
 /// Paths that differ only in characters that names cannot have are numbered.
 fn told_apart(names: Vec<Name>) -> Vec<Name> {
     let mut taken = HashSet::with_capacity(names.len());
+    let mut numbers: HashMap<Name, usize> = HashMap::new();
     let mut free = |name: Name| {
         let mut free = name.clone();
-        let mut number = 2;
+        // Numbers that were given once are not tried again: a thousand paths may come to the same name.
+        let number = numbers.entry(name.clone()).or_insert(1);
         while !taken.insert(free.clone()) {
+            *number += 1;
             free = Name::nearest(&format!("{name}_{number}"));
-            number += 1;
         }
         free
     };

@@ -61,5 +61,5 @@ fn rows<'a, T>(
 ) -> impl Iterator<Item = (&'a [T], &'a mut [u8])> {
     let width = patch.width();
     let tile = pixels.chunks_exact_mut(TILE * bytes);
-    patch.shown().iter().zip(tile).map(move |(row, pixels)| (&values[row * width..][..width], pixels))
+    patch.shown().zip(tile).map(move |(row, pixels)| (&values[row * width..][..width], pixels))
 }

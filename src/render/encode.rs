@@ -1,14 +1,17 @@
-//! PNG: 8-bit grey or RGB, in two profiles.
+//! PNG, in two profiles.
 //!
-//! `fast` is the `png` crate's quickest compression (fdeflate) with a filter chosen for each row. `small` tries that
-//! and libdeflate behind two ways of filtering, and keeps the smallest: matching pays for labels and flat images, and
-//! loses nothing on noise. The container around libdeflate's stream follows the PNG specification (third edition,
-//! sections 5, 9 and 11).
+//! `fast` is one filter a tile and Huffman codes without a search for matches: on micrographs it is smaller than what
+//! the crates' quickest encoders make and no slower (`benches/RESULTS.md`). `small` tries that and libdeflate behind
+//! two ways of filtering, and keeps the smallest: matching pays for labels and flat images, and loses nothing on
+//! noise. The container follows the PNG specification (third edition, sections 5 and 11).
 
-use image::codecs::png::{CompressionType, FilterType, PngEncoder};
-use image::{ExtendedColorType, ImageEncoder};
+mod deflate;
+mod filter;
+mod huffman;
+
 use libdeflater::{CompressionLvl, Compressor};
 
+use self::filter::Filter;
 use crate::geometry::TILE;
 use crate::paint::PngProfile;
 use crate::plan::PixelKind;
@@ -23,44 +26,63 @@ pub struct EncodeError {
     problem: String,
 }
 
+impl EncodeError {
+    /// Pixels that are not what they should be.
+    pub(super) fn of(bytes: usize, problem: String) -> Self {
+        Self { bytes, problem }
+    }
+}
+
 /// The level from which libdeflate gains little and costs much.
 const SMALL_LEVEL: i32 = 6;
 
-/// Encodes the pixels of a tile, row by row without gaps.
-pub(super) fn encode(pixels: &[u8], kind: PixelKind, profile: PngProfile) -> Result<Vec<u8>, EncodeError> {
-    let mut png = fast(pixels, kind)?;
-    if profile == PngProfile::Small {
-        png = smallest(png, pixels, kind)?;
+/// Memory that encoding reuses: about three times a tile's pixels.
+#[derive(Debug, Default)]
+pub struct EncodeBuffers {
+    filtered: Vec<u8>,
+    stream: Vec<u8>,
+}
+
+/// Encodes the pixels of a tile: 512 rows of 512 pixels without gaps, one byte each for grey and three for colour.
+pub fn encode(
+    pixels: &[u8],
+    kind: PixelKind,
+    profile: PngProfile,
+    buffers: &mut EncodeBuffers,
+) -> Result<Vec<u8>, EncodeError> {
+    sized(pixels, kind, TILE, profile, buffers)
+}
+
+/// The same for rows of any width, of which there is at least one.
+pub(super) fn sized(
+    pixels: &[u8],
+    kind: PixelKind,
+    width: usize,
+    profile: PngProfile,
+    buffers: &mut EncodeBuffers,
+) -> Result<Vec<u8>, EncodeError> {
+    let (row, pixel) = (width * kind.bytes(), kind.bytes());
+    if row == 0 || pixels.len() < row {
+        return Err(EncodeError::of(pixels.len(), format!("rows of {width} pixels are expected")));
     }
-    // Tiles are kept: the cache counts what they hold, not what was set aside for them.
-    png.shrink_to_fit();
-    Ok(png)
-}
-
-fn fast(pixels: &[u8], kind: PixelKind) -> Result<Vec<u8>, EncodeError> {
-    let color = match kind {
-        PixelKind::Grey => ExtendedColorType::L8,
-        PixelKind::Rgb => ExtendedColorType::Rgb8,
-    };
-    let mut png = Vec::with_capacity(pixels.len() * 3 / 4);
-    PngEncoder::new_with_quality(&mut png, CompressionType::Fast, FilterType::Adaptive)
-        .write_image(pixels, TILE as u32, TILE as u32, color)
-        .map_err(|e| EncodeError { bytes: pixels.len(), problem: e.to_string() })?;
-    Ok(png)
-}
-
-fn smallest(fast: Vec<u8>, pixels: &[u8], kind: PixelKind) -> Result<Vec<u8>, EncodeError> {
-    let mut best = fast;
-    for choose in [unfiltered as Filtering, least_sum] {
-        let png = contained(&deflated(&filtered(pixels, kind, choose))?, kind);
-        if png.len() < best.len() {
-            best = png;
-        }
+    let size = (width, pixels.len() / row);
+    let EncodeBuffers { filtered, stream } = buffers;
+    let filter = Filter::choose(pixels, row, pixel, filtered);
+    filter.apply(pixels, row, pixel, filtered);
+    let quick = deflate::compress(filtered, stream);
+    if profile == PngProfile::Fast {
+        return Ok(contained(quick, kind, size));
     }
-    Ok(best)
+    Filter::None.apply(pixels, row, pixel, filtered);
+    let plain = matched(filtered)?;
+    filter::least_sum(pixels, row, pixel, filtered);
+    let summed = matched(filtered)?;
+    let smallest = [quick, &plain, &summed].into_iter().min_by_key(|stream| stream.len()).unwrap_or(quick);
+    Ok(contained(smallest, kind, size))
 }
 
-fn deflated(bytes: &[u8]) -> Result<Vec<u8>, EncodeError> {
+/// The zlib stream that libdeflate makes.
+fn matched(bytes: &[u8]) -> Result<Vec<u8>, EncodeError> {
     let wrong = |problem: String| EncodeError { bytes: bytes.len(), problem };
     let level = CompressionLvl::new(SMALL_LEVEL).map_err(|e| wrong(format!("{e:?}")))?;
     let mut compressor = Compressor::new(level);
@@ -70,68 +92,19 @@ fn deflated(bytes: &[u8]) -> Result<Vec<u8>, EncodeError> {
     Ok(out)
 }
 
-/// Appends one filtered row: (row, the row above, bytes a pixel, where to).
-type Filtering = fn(&[u8], &[u8], usize, &mut Vec<u8>);
-
-fn filtered(pixels: &[u8], kind: PixelKind, choose: Filtering) -> Vec<u8> {
-    let row = TILE * kind.bytes();
-    let mut out = Vec::with_capacity(pixels.len() + TILE);
-    let mut above = vec![0; row];
-    for line in pixels.chunks_exact(row) {
-        choose(line, &above, kind.bytes(), &mut out);
-        above.copy_from_slice(line);
-    }
-    out
-}
-
-fn unfiltered(row: &[u8], _above: &[u8], _pixel: usize, out: &mut Vec<u8>) {
-    out.push(0);
-    out.extend_from_slice(row);
-}
-
-/// The filter whose differences, taken as signed, have the smallest sum: the specification's advice.
-fn least_sum(row: &[u8], above: &[u8], pixel: usize, out: &mut Vec<u8>) {
-    let left = |i: usize| if i < pixel { 0 } else { row[i - pixel] };
-    let corner = |i: usize| if i < pixel { 0 } else { above[i - pixel] };
-    let average = |i: usize| u16::midpoint(left(i).into(), above[i].into()) as u8;
-    let guesses: [&dyn Fn(usize) -> u8; 4] =
-        [&left, &|i| above[i], &average, &|i| paeth(left(i), above[i], corner(i))];
-    let best = guesses
-        .iter()
-        .zip(1u8..)
-        .map(|(guess, tag)| (tag, (0..row.len()).map(|i| row[i].wrapping_sub(guess(i))).collect::<Vec<u8>>()))
-        .min_by_key(|(_, bytes)| {
-            bytes.iter().map(|b| u64::from(b.cast_signed().unsigned_abs())).sum::<u64>()
-        });
-    if let Some((tag, bytes)) = best {
-        out.push(tag);
-        out.extend(bytes);
-    }
-}
-
-/// Paeth's predictor, as the specification has it.
-fn paeth(left: u8, above: u8, corner: u8) -> u8 {
-    let estimate = i16::from(left) + i16::from(above) - i16::from(corner);
-    let distance = |value: u8| (estimate - i16::from(value)).abs();
-    if distance(left) <= distance(above) && distance(left) <= distance(corner) {
-        left
-    } else if distance(above) <= distance(corner) {
-        above
-    } else {
-        corner
-    }
-}
-
 /// The PNG file around a zlib stream of filtered rows.
-fn contained(stream: &[u8], kind: PixelKind) -> Vec<u8> {
+fn contained(stream: &[u8], kind: PixelKind, (width, height): (usize, usize)) -> Vec<u8> {
     const SIGNATURE: [u8; 8] = [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n'];
+    /// The signature, the header and the frames of three chunks.
+    const AROUND: usize = 8 + 13 + 3 * 12;
     let colour_type = match kind {
         PixelKind::Grey => 0,
         PixelKind::Rgb => 2,
     };
-    let side = (TILE as u32).to_be_bytes();
-    let header = [&side[..], &side[..], &[8, colour_type, 0, 0, 0][..]].concat();
-    let mut png = Vec::with_capacity(stream.len() + 64);
+    let [width, height] = [width, height].map(|side| (side as u32).to_be_bytes());
+    let header = [&width[..], &height[..], &[8, colour_type, 0, 0, 0][..]].concat();
+    // Exactly: tiles are kept, and the cache counts what they hold, not what was set aside for them.
+    let mut png = Vec::with_capacity(stream.len() + AROUND);
     png.extend_from_slice(&SIGNATURE);
     for (name, body) in [(b"IHDR", header.as_slice()), (b"IDAT", stream), (b"IEND", &[])] {
         png.extend_from_slice(&(body.len() as u32).to_be_bytes());
@@ -147,6 +120,7 @@ fn contained(stream: &[u8], kind: PixelKind) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     /// Pictures that lean on different filters: flat, smooth, noisy, and all of it in one.
     fn pictures(kind: PixelKind) -> Vec<Vec<u8>> {
@@ -159,39 +133,93 @@ mod tests {
         vec![vec![0; length], flat, smooth, noisy, mixed]
     }
 
+    fn encoded(pixels: &[u8], kind: PixelKind, profile: PngProfile) -> Vec<u8> {
+        encode(pixels, kind, profile, &mut EncodeBuffers::default()).unwrap()
+    }
+
+    /// Decoded by the `png` crate: another inflater, and filters that were not written here.
+    fn comes_back(pixels: &[u8], kind: PixelKind, png: &[u8]) {
+        let image = image::load_from_memory(png).unwrap();
+        assert_eq!((image.width(), image.height()), (512, 512));
+        assert_eq!(usize::from(image.color().bytes_per_pixel()), kind.bytes());
+        assert!(image.as_bytes() == pixels, "{kind:?}");
+    }
+
     #[test]
     fn what_is_encoded_decodes_to_the_same_pixels() {
         for kind in [PixelKind::Grey, PixelKind::Rgb] {
             for pixels in pictures(kind) {
                 for profile in [PngProfile::Fast, PngProfile::Small] {
-                    let png = encode(&pixels, kind, profile).unwrap();
-                    let image = image::load_from_memory(&png).unwrap();
-                    assert_eq!((image.width(), image.height()), (512, 512));
-                    assert_eq!(usize::from(image.color().bytes_per_pixel()), kind.bytes());
-                    assert!(image.as_bytes() == pixels, "{kind:?} {profile:?}");
+                    let png = encoded(&pixels, kind, profile);
+                    assert_eq!(png.len(), png.capacity());
+                    comes_back(&pixels, kind, &png);
                 }
             }
         }
     }
 
     #[test]
-    fn the_libdeflate_container_is_sound_on_its_own() {
+    fn every_filter_decodes_to_the_same_pixels() {
+        let filters = [Filter::None, Filter::Sub, Filter::Up, Filter::Average, Filter::Paeth];
         for kind in [PixelKind::Grey, PixelKind::Rgb] {
-            for pixels in pictures(kind) {
-                for choose in [unfiltered as Filtering, least_sum] {
-                    let png = contained(&deflated(&filtered(&pixels, kind, choose)).unwrap(), kind);
-                    assert!(image::load_from_memory(&png).unwrap().as_bytes() == pixels);
-                }
+            let pixels = pictures(kind).swap_remove(4);
+            for filter in filters {
+                let EncodeBuffers { mut filtered, mut stream } = EncodeBuffers::default();
+                filter.apply(&pixels, TILE * kind.bytes(), kind.bytes(), &mut filtered);
+                comes_back(
+                    &pixels,
+                    kind,
+                    &contained(deflate::compress(&filtered, &mut stream), kind, (TILE, TILE)),
+                );
             }
+            let EncodeBuffers { mut filtered, mut stream } = EncodeBuffers::default();
+            filter::least_sum(&pixels, TILE * kind.bytes(), kind.bytes(), &mut filtered);
+            comes_back(
+                &pixels,
+                kind,
+                &contained(deflate::compress(&filtered, &mut stream), kind, (TILE, TILE)),
+            );
         }
     }
 
     #[test]
-    fn small_is_never_larger_than_fast() {
+    fn small_is_never_larger_than_fast_and_buffers_carry_nothing_over() {
+        let mut buffers = EncodeBuffers::default();
         for pixels in pictures(PixelKind::Grey) {
-            let [fast, small] = [PngProfile::Fast, PngProfile::Small]
-                .map(|p| encode(&pixels, PixelKind::Grey, p).unwrap().len());
+            let mut length = |profile| encode(&pixels, PixelKind::Grey, profile, &mut buffers).unwrap().len();
+            let (small, fast) = (length(PngProfile::Small), length(PngProfile::Fast));
             assert!(small <= fast, "{small} > {fast}");
+            assert_eq!(fast, encoded(&pixels, PixelKind::Grey, PngProfile::Fast).len());
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        /// Steps, slopes, noise and rectangles of one value, laid over each other.
+        #[test]
+        fn any_picture_comes_back(
+            colour in any::<bool>(),
+            slope in (0..5usize, 0..5usize),
+            noise in (any::<u64>(), 0..8u32),
+            boxes in prop::collection::vec((0..512usize, 0..512usize, 1..400usize, 1..400usize, any::<u8>()), 0..12),
+        ) {
+            let kind = if colour { PixelKind::Rgb } else { PixelKind::Grey };
+            let row = TILE * kind.bytes();
+            let mut state = noise.0 | 1;
+            let mut random = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                ((state >> 33) as u8).checked_shr(8 - noise.1).unwrap_or(0)
+            };
+            let mut pixels: Vec<u8> =
+                (0..TILE * row).map(|i| ((i % row * slope.0 + i / row * slope.1) as u8).wrapping_add(random())).collect();
+            for (x, y, width, height, value) in boxes {
+                for line in pixels.chunks_exact_mut(row).skip(y).take(height) {
+                    line.iter_mut().skip(x).take(width).for_each(|byte| *byte = value);
+                }
+            }
+            for profile in [PngProfile::Fast, PngProfile::Small] {
+                comes_back(&pixels, kind, &encoded(&pixels, kind, profile));
+            }
         }
     }
 }

@@ -8,8 +8,8 @@ use crate::geometry::{Patch, Region, RowRun};
 use crate::plan::Source;
 use crate::volume::{ReadError, Samples, with_samples};
 
-/// The most stored voxels that are held at once while a level is made.
-const BLOCK_VOXELS: u64 = 1 << 20;
+/// The most bytes of stored voxels that are held at once while a level is made.
+const BLOCK_BYTES: u64 = 2 << 20;
 
 /// Fills `field` with the patch's intensities: `height` × `width`, means over boxes where the level is made.
 pub(super) fn means(
@@ -78,10 +78,11 @@ fn for_blocks(
     patch: &Patch,
     mut work: impl FnMut(&RowRun, Region) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
-    let grain = source.volume.shape().grain;
+    let shape = source.volume.shape();
+    let most = BLOCK_BYTES / shape.voxel.samples().voxel_bytes() as u64;
     for run in patch.runs() {
         let region = source.view.stored_region(&patch.region(run));
-        for block in region.blocks(grain, BLOCK_VOXELS) {
+        for block in region.blocks(shape.grain, most) {
             work(run, block)?;
         }
     }

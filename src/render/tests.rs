@@ -28,8 +28,7 @@ fn source(voxel: VoxelType, plane: Plane, slice: u64, level: u64, scaling: Scali
 
 fn pixels(picture: &Picture) -> Vec<u8> {
     let mut scratch = Scratch::default();
-    draw(picture, &mut scratch).unwrap();
-    scratch.pixels
+    scratch.drawing.draw(picture).unwrap().to_vec()
 }
 
 /// The voxels that one voxel of a level stands for.
@@ -52,7 +51,7 @@ fn every_plane_and_level_is_the_mean_of_its_boxes() {
             for level in 0..4 {
                 let source = source(VoxelType::U8, plane, 1, level, scaling);
                 let (view, size) = (source.view, source.view.size);
-                let got = pixels(&Picture::Grey(Layer { source, window: Window::AsStored }));
+                let got = pixels(&Picture::Grey(Layer { source, window: Window::AsStored, gamma: None }));
                 for row in 0..size[plane.row_axis()] {
                     for column in 0..size[plane.column_axis()] {
                         let voxels = boxed(plane.place(1, row, column), &view);
@@ -94,7 +93,11 @@ fn labels_are_picked_and_never_blended() {
 
 #[test]
 fn colours_add_up_and_stop_at_white() {
-    let layer = |window| Layer { source: source(VoxelType::U8, Plane::Xy, 3, 0, Scaling::Zslices), window };
+    let layer = |window| Layer {
+        source: source(VoxelType::U8, Plane::Xy, 3, 0, Scaling::Zslices),
+        window,
+        gamma: None,
+    };
     let bright = layer(Window::Whole { lo: 0, hi: 125 });
     let plain = layer(Window::AsStored);
     let got = pixels(&Picture::Composite(vec![(bright, Colour::Yellow), (plain, Colour::Magenta)]));
@@ -110,8 +113,11 @@ fn colours_add_up_and_stop_at_white() {
 
 #[test]
 fn a_layer_outside_leaves_the_others_as_they_are() {
-    let inside =
-        Layer { source: source(VoxelType::U8, Plane::Xy, 3, 0, Scaling::Zslices), window: Window::AsStored };
+    let inside = Layer {
+        source: source(VoxelType::U8, Plane::Xy, 3, 0, Scaling::Zslices),
+        window: Window::AsStored,
+        gamma: None,
+    };
     let mut outside = inside.clone();
     outside.source.patch = None;
     let alone = Picture::Composite(vec![(inside.clone(), Colour::Red)]);

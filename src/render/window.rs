@@ -1,14 +1,24 @@
 //! Windows: from stored values to 8 bits.
 
-use crate::paint::Window;
+use crate::paint::{Finite, Window};
 use crate::volume::{Samples, Voxel, with_samples};
 
 /// Limits within which integer windows are exact in floating point; see [`whole_exact`].
 const EXACT: i128 = 1 << 40;
 
 /// The windowed values of `field`, in the same order: its own bytes where they are shown as stored, else `shades`,
-/// which is filled with them.
-pub(super) fn apply<'a>(field: &'a Samples, window: &Window, shades: &'a mut Vec<u8>) -> &'a [u8] {
+/// which is filled with them. With an exponent, the curve from black to white is bent by it.
+pub(super) fn apply<'a>(
+    field: &'a Samples,
+    window: &Window,
+    gamma: Option<Finite>,
+    shades: &'a mut Vec<u8>,
+) -> &'a [u8] {
+    if let Some(gamma) = gamma {
+        shades.clear();
+        with_samples!(field, voxels => bent(voxels, window.limits(), gamma.get(), shades));
+        return shades;
+    }
     if *window == Window::AsStored
         && let Some(bytes) = u8::slice(field)
     {
@@ -75,6 +85,18 @@ fn real<T: Voxel>(voxels: &[T], lo: f64, hi: f64, shades: &mut Vec<u8>) {
     shades.extend(voxels.iter().map(|v| ((v.to_f64() - lo) * 255.0 / range + 0.5) as u8));
 }
 
+/// floor(255 · s^gamma + 0.5), s being the share of the window below the value; v ≤ lo → 0 whatever the exponent.
+fn bent<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: &mut Vec<u8>) {
+    let share =
+        |v: f64| if hi == lo { f64::from(u8::from(v > lo)) } else { ((v - lo) / (hi - lo)).clamp(0.0, 1.0) };
+    let shade = |v: f64| {
+        let share = share(v);
+        // What is not a number becomes 0, by the cast.
+        if share <= 0.0 { 0 } else { (255.0 * share.powf(gamma) + 0.5) as u8 }
+    };
+    shades.extend(voxels.iter().map(|v| shade(v.to_f64())));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +148,20 @@ mod tests {
         let values = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.5, -1.0, 2.0];
         assert_eq!(windowed(&values, Window::Real { lo: 0.0, hi: 1.0 }), [0, 255, 0, 128, 0, 255]);
         assert_eq!(windowed(&values, Window::Real { lo: 1.0, hi: 0.0 }), [0, 0, 255, 128, 255, 0]);
+    }
+
+    #[test]
+    fn an_exponent_bends_the_curve_and_leaves_its_ends() {
+        let bent = |values: &[f32], window: (f64, f64), gamma: f64| {
+            let mut shades = Vec::new();
+            super::bent(values, window, gamma, &mut shades);
+            shades
+        };
+        assert_eq!(bent(&[-1.0, 0.0, 0.5, 1.0, 2.0, f32::NAN], (0.0, 1.0), 2.0), [0, 0, 64, 255, 255, 0]);
+        assert_eq!(bent(&[0.0, 0.25, 1.0], (0.0, 1.0), 0.5), [0, 128, 255]);
+        assert_eq!(bent(&[0.0, 0.001, 1.0], (0.0, 1.0), 0.0), [0, 255, 255]);
+        assert_eq!(bent(&[0.0, 0.25, 1.0], (1.0, 0.0), 1.0), [255, 191, 0]);
+        assert_eq!(bent(&[4.0, 5.0, 6.0], (5.0, 5.0), 3.0), [0, 0, 255]);
     }
 
     #[test]

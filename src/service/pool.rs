@@ -43,6 +43,16 @@ impl RenderPool {
         self.crew.take(self.threads + self.queue).ok_or(Busy { waiting: self.queue })
     }
 
+    /// Whether nothing that was asked for is under way, and a thread is free.
+    pub fn has_time(&self) -> bool {
+        self.crew.has_time(self.threads)
+    }
+
+    /// The count of jobs under way.
+    pub fn crew(&self) -> &Crew {
+        &self.crew
+    }
+
     /// Has a job run, which holds the place reserved for it until it ends, or for as long as it likes.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) {
         self.pool.spawn(job);

@@ -85,7 +85,7 @@ impl VoxelType {
 /// A voxel in memory: what slicing, averaging and painting need to know of a number.
 pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
     /// Wide enough for the sum of any box.
-    type Sum: Copy + Default + std::ops::AddAssign;
+    type Sum: Pod + Send + Sync + Default + std::ops::AddAssign;
     /// What a mean is kept as: the same type for integers, 64 bits for floats.
     type Mean: Voxel;
     /// Whether it is a floating point number.

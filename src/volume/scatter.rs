@@ -3,8 +3,8 @@
 //! A stored chunk has up to five axes in any order; a region asked for has three, z, y, x. What both share is
 //! copied by strides; where x is the fastest axis of both, whole rows go at once.
 
-use super::samples::{Samples, Voxel};
-use crate::geometry::Xyz;
+use super::samples::Samples;
+use crate::geometry::{Axis, Xyz};
 
 /// Where a box of voxels lies in a buffer: the index of its first voxel and the step along each axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,12 @@ impl Lattice {
         let step = Xyz::new(1, size.x as usize, (size.x * size.y) as usize);
         let offsets = start.zip(step, |at, step| at as usize * step);
         Self { start: offsets.x + offsets.y + offsets.z, step }
+    }
+
+    /// How many voxels of the buffer lie from the first to the last of a box of `size` voxels, both included.
+    pub fn span(&self, size: Xyz<u64>) -> usize {
+        let Xyz { x, y, z } = size.zip(self.step, |n, step| n.saturating_sub(1) as usize * step);
+        x + y + z + 1
     }
 }
 
@@ -54,20 +60,42 @@ pub(super) fn fill_box(value: &Samples, into: &mut Samples, into_at: Lattice, si
     !value.is_empty() && copy_box(value, still, into, into_at, size)
 }
 
-fn copy<T: Voxel>(from: &[T], from_at: Lattice, into: &mut [T], into_at: Lattice, size: Xyz<usize>) {
-    for z in 0..size.z {
-        for y in 0..size.y {
-            let source = from_at.start + z * from_at.step.z + y * from_at.step.y;
-            let target = into_at.start + z * into_at.step.z + y * into_at.step.y;
-            copy_row(&from[source..], from_at.step.x, &mut into[target..], into_at.step.x, size.x);
+/// The same for elements of `WIDTH` bytes, whatever they mean.
+pub(super) fn copy_elements<const WIDTH: usize>(
+    from: &[u8],
+    from_at: Lattice,
+    into: &mut [u8],
+    into_at: Lattice,
+    size: Xyz<u64>,
+) {
+    let (from, into) = (from.as_chunks::<WIDTH>().0, into.as_chunks_mut::<WIDTH>().0);
+    copy(from, from_at, into, into_at, size.map(|n| n as usize));
+}
+
+fn copy<T: Copy>(from: &[T], from_at: Lattice, into: &mut [T], into_at: Lattice, size: Xyz<usize>) {
+    // The innermost loop runs along the axis of `into` that moves least: a plane may be one voxel wide along x.
+    let mut axes =
+        [Axis::Z, Axis::Y, Axis::X].map(|axis| (size[axis], from_at.step[axis], into_at.step[axis]));
+    axes.sort_by_key(|(count, _, step)| std::cmp::Reverse(if *count > 1 { *step } else { usize::MAX }));
+    let [outer, middle, inner] = axes;
+    for i in 0..outer.0 {
+        for j in 0..middle.0 {
+            let source = from_at.start + i * outer.1 + j * middle.1;
+            let target = into_at.start + i * outer.2 + j * middle.2;
+            copy_row(&from[source..], inner.1, &mut into[target..], inner.2, inner.0);
         }
     }
 }
 
-fn copy_row<T: Voxel>(from: &[T], from_step: usize, into: &mut [T], into_step: usize, count: usize) {
+fn copy_row<T: Copy>(from: &[T], from_step: usize, into: &mut [T], into_step: usize, count: usize) {
     match (from_step, into_step) {
         (1, 1) => into[..count].copy_from_slice(&from[..count]),
         (0, 1) => into[..count].fill(from[0]),
+        (_, 1) => {
+            for (i, place) in into[..count].iter_mut().enumerate() {
+                *place = from[i * from_step];
+            }
+        }
         _ => {
             for i in 0..count {
                 into[i * into_step] = from[i * from_step];

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use lru::LruCache;
 
-use super::{ReadError, Samples, Volume, VolumeShape};
+use super::{Positions, ReadCost, ReadError, Samples, Tally, Volume, VolumeShape};
 use crate::geometry::Region;
 
 /// How many time points are kept open at once.
@@ -61,6 +62,13 @@ impl Series {
     }
 }
 
+impl Series {
+    /// The volumes that there are and that can be opened.
+    fn volumes(&self) -> impl Iterator<Item = Arc<dyn Volume>> {
+        (0..self.shape.times).filter(|time| self.has(*time)).filter_map(|time| self.volume(time).ok())
+    }
+}
+
 impl Volume for Series {
     fn shape(&self) -> VolumeShape {
         self.shape
@@ -72,5 +80,28 @@ impl Volume for Series {
 
     fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
         self.volume(time)?.read(0, region, into)
+    }
+
+    fn rehearse(&self, until: Instant) {
+        for time in (0..self.shape.times).filter(|time| self.has(*time)) {
+            if Instant::now() > until {
+                break;
+            }
+            if let Ok(volume) = self.volume(time) {
+                volume.rehearse(until);
+            }
+        }
+    }
+
+    fn tally(&self, most: usize) -> Result<Tally, ReadError> {
+        let mut sum = Tally::default();
+        for volume in self.volumes().take(most) {
+            sum += volume.tally(1)?;
+        }
+        Ok(sum)
+    }
+
+    fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
+        self.volumes().next()?.cost(wanted, tally)
     }
 }

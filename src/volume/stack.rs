@@ -1,7 +1,9 @@
 //! A volume whose sections along z are datasets of their own, opened when they are first read.
 
+use std::time::Instant;
+
 use super::scatter::{Lattice, copy_box, fill_box};
-use super::{ReadError, Samples, Series, Volume, VolumeShape};
+use super::{Positions, ReadCost, ReadError, Samples, Series, Tally, Volume, VolumeShape};
 use crate::geometry::{Region, Xyz};
 
 /// Sections of one shape; those that are missing are 0.
@@ -49,6 +51,20 @@ impl Volume for Stack {
             }
         }
         Ok(())
+    }
+
+    fn rehearse(&self, until: Instant) {
+        self.sections.rehearse(until);
+    }
+
+    fn tally(&self, most: usize) -> Result<Tally, ReadError> {
+        self.sections.tally(most)
+    }
+
+    fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
+        let sections = wanted.z.iter().map(|run| run.end - run.start).sum();
+        let flat = Positions { z: std::iter::once(0..1).collect(), ..wanted.clone() };
+        Some(self.sections.cost(&flat, tally)?.times(sections))
     }
 }
 

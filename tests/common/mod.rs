@@ -211,6 +211,13 @@ impl Server {
         self.count("voltile_renders_total")
     }
 
+    /// The most memory it has taken so far, in bytes.
+    pub fn peak_memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the system tells it");
+        peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
     /// Sends SIGTERM.
     pub fn terminate(&self) {
         let status =

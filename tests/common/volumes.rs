@@ -93,3 +93,29 @@ fn unwritten(path: &Path, shape: (usize, usize, usize)) {
     let builder = file.new_dataset_builder().empty::<f64>().shape(shape);
     builder.chunk((1, 256, 256)).fill_value(100.0).create("raw").unwrap();
 }
+
+/// Writes a file that crashes the HDF5 library when `/a/raw` is looked for: two groups keep their names in one place,
+/// which the library loads for the first of them and takes for granted with the second.
+pub fn crashing(path: &Path) {
+    // Groups of today keep their names otherwise.
+    let oldest = hdf5::File::with_options().with_fapl(|access| access.libver_earliest()).clone();
+    let file = oldest.create(path).unwrap();
+    for name in ["raw", "a/raw"] {
+        file.new_dataset_builder().with_data(&Array3::<u8>::zeros((4, 8, 8))).create(name).unwrap();
+    }
+    file.close().unwrap();
+    let mut bytes = fs::read(path).unwrap();
+    let number = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let heaps: Vec<usize> =
+        (0..bytes.len() - 4).filter(|at| &bytes[*at..*at + 4] == b"HEAP").take(2).collect();
+    let (length, names) = (number(&bytes, heaps[0] + 8), number(&bytes, heaps[0] + 24));
+    let copy = bytes.len();
+    bytes.extend_from_within(names..names + length);
+    for heap in heaps {
+        bytes[heap + 24..heap + 32].copy_from_slice(&(copy as u64).to_le_bytes());
+    }
+    // The superblock says where the file ends.
+    let end = bytes.len() as u64;
+    bytes[40..48].copy_from_slice(&end.to_le_bytes());
+    fs::write(path, bytes).unwrap();
+}

@@ -1,20 +1,22 @@
 //! One opened dataset: its type, shape and storage, and reading boxes of it through the library.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hdf5::plist::dataset_create::Layout;
 use hdf5::types::VarLenArray;
 use hdf5::{Dataset, ObjectReference1, ReferencedObject};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::attributes::{self, Attributes};
-use super::chunks::ChunkIndex;
 use super::file::{FileIdentity, StoredFile};
 use super::filters::Pipeline;
+use super::grid::{Grid, Position, RANK, StoredBox, linear, padded};
+use super::index::{ChunkIndex, Entry};
 use super::library::{self, FilterSpec, StoredType};
 use super::{OpenError, filters};
 use crate::tile::Fingerprint;
-use crate::volume::{ReadError, Samples};
+use crate::volume::{ReadError, Samples, VoxelType};
 
 /// How a dataset's data lies in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +40,7 @@ pub enum Storage {
 }
 
 /// How a dataset is stored, in words and numbers for people.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct StorageDescription {
     /// `chunked`, `contiguous`, `compact`, `external` or `virtual`.
     pub layout: &'static str,
@@ -52,38 +54,8 @@ pub struct StorageDescription {
     pub missing_filters: Vec<String>,
     /// Whether chunks are decoded by render threads side by side, rather than one at a time by the library.
     pub decoded_in_parallel: bool,
-}
-
-/// A box of a dataset that is not empty: one number for each stored axis, slowest first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct StoredBox {
-    /// The first voxel.
-    pub start: Vec<u64>,
-    /// The number of voxels.
-    pub count: Vec<u64>,
-}
-
-/// The part of a box that lies in one chunk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
-    /// Its first voxel in the dataset.
-    pub start: Vec<u64>,
-    /// Its first voxel in the chunk.
-    pub within: Vec<u64>,
-    /// The number of voxels.
-    pub count: Vec<u64>,
-}
-
-impl StoredBox {
-    /// The last voxel.
-    pub fn last(&self) -> impl Iterator<Item = u64> {
-        self.start.iter().zip(&self.count).map(|(start, count)| start + count.saturating_sub(1))
-    }
-}
-
-/// The index of a position in a dense array of that shape; saturates.
-pub(super) fn linear(shape: &[u64], position: impl Iterator<Item = u64>) -> u64 {
-    shape.iter().zip(position).fold(0, |index, (extent, at)| index.saturating_mul(*extent).saturating_add(at))
+    /// How it is read, and why so.
+    pub reading: String,
 }
 
 /// The scale of a dimension: where the positions along it lie.
@@ -117,7 +89,9 @@ pub struct StoredDataset {
     /// Tells its chunks from those of other datasets in the cache; the same whenever it is opened.
     pub(super) id: Fingerprint,
     pub(super) edges_are_plain: bool,
-    pub(super) index: ChunkIndex,
+    pub(super) grid: Grid,
+    index: ChunkIndex,
+    fill: OnceLock<Samples>,
     handle: Dataset,
 }
 
@@ -147,7 +121,8 @@ impl StoredDataset {
         let pipeline = Pipeline::new(&filters);
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
         let id = Fingerprint::of(&(&file.identity, handle.name()));
-        let (path, index) = (path.to_owned(), ChunkIndex::default());
+        let grid = Grid::new(&shape, if let Storage::Chunked { chunk } = &storage { chunk } else { &shape });
+        let (path, index, fill) = (path.to_owned(), ChunkIndex::new(handle.clone(), grid), OnceLock::new());
         Ok(Self {
             file,
             files,
@@ -159,7 +134,9 @@ impl StoredDataset {
             pipeline,
             id,
             edges_are_plain,
+            grid,
             index,
+            fill,
             handle,
         })
     }
@@ -188,6 +165,7 @@ impl StoredDataset {
             filters: self.filters.iter().map(filters::describe).collect(),
             missing_filters: self.missing_filters(),
             decoded_in_parallel: self.is_decoded_directly(),
+            reading: self.reading(),
         }
     }
 
@@ -201,17 +179,21 @@ impl StoredDataset {
     }
 
     /// The box it is best read in, in stored order: a chunk, or a line of contiguous data.
-    pub(super) fn grain(&self) -> Vec<u64> {
+    pub(super) fn grain(&self) -> Position {
         match &self.storage {
-            Storage::Chunked { chunk } => chunk.clone(),
-            _ => {
-                let mut line = vec![1; self.shape.len()];
-                if let (Some(last), Some(extent)) = (line.last_mut(), self.shape.last()) {
-                    *last = *extent;
-                }
-                line
-            }
+            Storage::Chunked { .. } => *self.grid.chunk(),
+            _ => padded(self.shape.last().map_or(&[], std::slice::from_ref), 1),
         }
+    }
+
+    /// Where a chunk is stored; `None` where it was never written.
+    pub(super) fn entry(&self, at: &Position) -> Result<Option<Entry>, ReadError> {
+        self.index.entry(self.grid.number(at)).map_err(|problem| self.damaged(&problem))
+    }
+
+    /// Where all its chunks are stored.
+    pub(super) fn entries(&self) -> Result<&[Entry], ReadError> {
+        self.index.entries().map_err(|problem| self.damaged(&problem))
     }
 
     /// Reads a box densely in stored order; the samples must have been made ready for it.
@@ -229,8 +211,48 @@ impl StoredDataset {
         self.ensure_in_file(stored)?;
         // What was never written and has no fill value the library leaves as it was: another tile's voxels.
         into.bytes_mut().fill(0);
-        library::read_box(&self.handle, self.stored.voxel, &stored.start, &stored.count, into.bytes_mut())
+        let own = RANK - self.shape.len().min(RANK)..;
+        let (start, count) = (&stored.start[own.clone()], &stored.count[own]);
+        library::read_box(&self.handle, self.stored.voxel, start, count, into.bytes_mut())
             .map_err(|e| self.damaged(&format!("the library cannot read it: {e}")))
+    }
+
+    /// Elements as they are stored, as voxels.
+    pub(super) fn samples(&self, mut bytes: Vec<u8>, voxel: VoxelType) -> Samples {
+        if let Some(significant) = self.stored.significant {
+            significant.widen(&mut bytes, self.stored_bytes(), self.stored.big_endian);
+        }
+        Samples::from_stored(voxel, bytes, self.stored.big_endian)
+    }
+
+    /// The size of an element in the file, of the plain types that are decoded directly.
+    pub(super) fn stored_bytes(&self) -> usize {
+        if self.stored.voxel == VoxelType::F16 { 2 } else { self.stored.voxel.samples().voxel_bytes() }
+    }
+
+    /// Whether the bytes of an element are those of a voxel in memory.
+    pub(super) fn is_native(&self) -> bool {
+        let one_byte = self.stored_bytes() == 1;
+        let in_order = one_byte || self.stored.big_endian == cfg!(target_endian = "big");
+        in_order && self.stored.significant.is_none() && self.stored.voxel != VoxelType::F16
+    }
+
+    /// The value that stands for voxels never written, of which `at` is one; asked of the library once.
+    pub(super) fn fill_value(&self, at: Position, voxel: VoxelType) -> Result<Samples, ReadError> {
+        let one = |voxel| {
+            let mut samples = Samples::default();
+            samples.reset(voxel, 1);
+            samples
+        };
+        let mut fill = one(voxel);
+        if let Some(known) = self.fill.get() {
+            fill.bytes_mut().copy_from_slice(known.bytes());
+            return Ok(fill);
+        }
+        self.read_unfiltered_box(&StoredBox { start: at, count: [1; RANK] }, &mut fill)?;
+        // Another thread may have been first: it asked the same.
+        let _ = self.fill.set(fill.clone());
+        Ok(fill)
     }
 
     /// Its attributes.
@@ -277,6 +299,11 @@ impl StoredDataset {
         self.filters.iter().all(|filter| filter.available)
     }
 
+    /// Its place in the grid, for messages: as many numbers as the dataset has axes.
+    pub(super) fn chunk_name(&self, at: &Position) -> String {
+        format!("{:?}", &at[RANK - self.shape.len().min(RANK)..])
+    }
+
     fn ensure_filters(&self) -> Result<(), ReadError> {
         match self.filters.iter().find(|filter| !filter.available) {
             Some(filter) => {
@@ -289,7 +316,7 @@ impl StoredDataset {
     /// Contiguous data must reach as far into the file as the last voxel wanted.
     fn ensure_in_file(&self, stored: &StoredBox) -> Result<(), ReadError> {
         let Storage::Contiguous { address: Some(address) } = self.storage else { return Ok(()) };
-        let last = linear(&self.shape, stored.last());
+        let last = linear(self.grid.shape(), &stored.last());
         let element = self.handle.dtype().map_or(1, |dtype| dtype.size()) as u64;
         let end = last.saturating_add(1).saturating_mul(element).saturating_add(address);
         self.file.ensure_reaches(end, &self.place())

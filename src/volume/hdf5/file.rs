@@ -1,10 +1,12 @@
 //! Opened files: one handle each, however many datasets and links lead to them.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::mapping::{Gone, Mapping};
 use super::{OpenError, library};
 use crate::volume::ReadError;
 
@@ -17,7 +19,12 @@ pub struct StoredFile {
     pub identity: FileIdentity,
     pub(super) handle: hdf5::File,
     raw: std::fs::File,
+    mapping: Mutex<Option<Arc<Mapping>>>,
+    mappable: OnceLock<bool>,
 }
+
+/// The most that a thread's buffer for stored chunks keeps from one chunk to the next.
+const MOST_KEPT: usize = 2 << 20;
 
 /// A file at one moment: if any of this changes, its pixels may have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +43,11 @@ impl FileIdentity {
         let resolved = path.canonicalize()?;
         let about = resolved.metadata()?;
         Ok(Self::new(resolved, &about))
+    }
+
+    /// Where the file lies, links resolved.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     fn new(path: PathBuf, about: &std::fs::Metadata) -> Self {
@@ -61,7 +73,8 @@ impl StoredFile {
         let handle = library::open_file(&path).map_err(|e| unreadable(not_hdf5(&about, &e)))?;
         let raw = std::fs::File::open(&path).map_err(|e| unreadable(e.to_string()))?;
         let identity = FileIdentity::new(path.clone(), &about);
-        Ok(Self { path, identity, handle, raw })
+        let (mapping, mappable) = (Mutex::default(), OnceLock::new());
+        Ok(Self { path, identity, handle, raw, mapping, mappable })
     }
 
     /// The folder that the file's own links may lead into.
@@ -69,12 +82,77 @@ impl StoredFile {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Reads `length` bytes at a position of the file; `place` is for the error.
-    pub(super) fn read_at(&self, address: u64, length: usize, place: &str) -> Result<Vec<u8>, ReadError> {
+    /// Reads `length` bytes at a position of the file into the thread's buffer, and lends them to `work`; `place` is for
+    /// the error.
+    pub(super) fn read_at<T>(
+        &self,
+        address: u64,
+        length: usize,
+        place: &str,
+        work: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, ReadError> {
+        thread_local! {
+            // Kept: memory that is touched for the first time costs more than the read.
+            static STORED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+        }
         self.ensure_reaches(address.saturating_add(length as u64), place)?;
-        let mut bytes = vec![0; length];
-        self.raw.read_exact_at(&mut bytes, address).map_err(|e| system(place, &e))?;
-        Ok(bytes)
+        let mut stored = STORED.take();
+        if stored.len() < length {
+            stored.resize(length, 0);
+        }
+        let read = self.raw.read_exact_at(&mut stored[..length], address).map_err(|e| system(place, &e));
+        let result = read.map(|()| work(&stored[..length]));
+        // A chunk of unusual size does not stay.
+        stored.truncate(MOST_KEPT);
+        stored.shrink_to(MOST_KEPT);
+        STORED.set(stored);
+        result
+    }
+
+    /// Whether its bytes can be had as memory; not so on some odd file systems.
+    pub(super) fn can_be_mapped(&self) -> bool {
+        *self.mappable.get_or_init(|| self.mapped(0).is_ok())
+    }
+
+    /// Lends `length` bytes at a position of the file to `work`, which copies what it wants of them; `whole` says that
+    /// this is most of them. What it returned is thrown away where bytes turn out to be missing.
+    pub(super) fn lend<T>(
+        &self,
+        address: u64,
+        length: usize,
+        whole: bool,
+        place: &str,
+        work: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, ReadError> {
+        let end = address.saturating_add(length as u64);
+        self.ensure_reaches(end, place)?;
+        let mapping = self.mapped(end).map_err(|e| system(place, &e))?;
+        let range = address as usize..end as usize;
+        if whole {
+            mapping.announce(&range);
+        }
+        let lent = mapping.lend(range, work);
+        // The rest of the last page of a file that was cut off meanwhile reads as zeros, without any signal.
+        self.ensure_reaches(end, place)?;
+        lent.map_err(|Gone| {
+            // The next one gets a mapping of the file as it is then.
+            *self.mapping.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            ReadError::System {
+                place: place.to_owned(),
+                problem: "its bytes could not be read from the disk".to_owned(),
+            }
+        })
+    }
+
+    /// The file as memory, at least up to `end`.
+    fn mapped(&self, end: u64) -> std::io::Result<Arc<Mapping>> {
+        let mut mapping = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mapping) = mapping.as_ref().filter(|mapping| mapping.length() >= end) {
+            return Ok(Arc::clone(mapping));
+        }
+        let fresh = Arc::new(Mapping::new(&self.raw, self.raw.metadata()?.len())?);
+        *mapping = Some(Arc::clone(&fresh));
+        Ok(fresh)
     }
 
     /// Fails where the file, as it is now, ends before `needed`: the library would hand out zeros.
@@ -99,21 +177,55 @@ fn not_hdf5(about: &std::fs::Metadata, error: &hdf5::Error) -> String {
     format!("it cannot be opened as an HDF5 file ({error})")
 }
 
-/// Every file that is open, by its resolved path.
-#[derive(Debug, Default)]
+/// Every file that is open, by its resolved path, and those that must not be.
+#[derive(Debug)]
 pub struct Files {
     open: Mutex<HashMap<PathBuf, Arc<StoredFile>>>,
+    refused: HashMap<PathBuf, String>,
+    most: usize,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Self { open: Mutex::default(), refused: HashMap::new(), most: usize::MAX }
+    }
 }
 
 impl Files {
+    /// No file is open yet; those named here are never opened, for the reason that stands beside them.
+    pub fn refusing(refused: impl IntoIterator<Item = (PathBuf, String)>) -> Self {
+        let resolved = |(path, why): (PathBuf, String)| (path.canonicalize().unwrap_or(path), why);
+        Self { refused: refused.into_iter().map(resolved).collect(), ..Self::default() }
+    }
+
+    /// The same, of which at most so many are open at once. Each takes two of the process's descriptors.
+    pub fn at_most(self, most: usize) -> Self {
+        Self { most, ..self }
+    }
+
     /// Opens a file, or finds it open.
     pub fn open(&self, path: &Path) -> Result<Arc<StoredFile>, OpenError> {
         let resolved = path
             .canonicalize()
             .map_err(|e| OpenError::File { path: path.to_owned(), problem: e.to_string() })?;
+        if let Some(why) = self.refused.get(&resolved) {
+            return Err(OpenError::File { path: resolved, problem: why.clone() });
+        }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = open.get(&resolved) {
             return Ok(Arc::clone(file));
+        }
+        if open.len() >= self.most {
+            // Time points that nobody looks at can be opened again.
+            open.retain(|_, file| Arc::strong_count(file) > 1);
+        }
+        if open.len() >= self.most {
+            let most = self.most;
+            let problem = format!(
+                "{most} other files are open, more than which the system does not allow; raise its limit (`ulimit -n`), or \
+                 serve fewer files"
+            );
+            return Err(OpenError::File { path: resolved, problem });
         }
         let file = Arc::new(StoredFile::open(resolved.clone())?);
         open.insert(resolved, Arc::clone(&file));

@@ -25,6 +25,8 @@ mod zstd;
 
 use std::borrow::Cow;
 
+pub(super) use shuffle::encode as shuffled;
+
 use super::library::FilterSpec;
 
 /// Why the bytes of a chunk could not be decoded.
@@ -127,26 +129,35 @@ impl Pipeline {
         self.0.iter().fold(size, |before, stage| stage.most_made_of(before, size))
     }
 
-    /// Undoes the filters of one stored chunk that comes to `size` bytes.
+    /// Undoes the filters of one stored chunk that comes to `size` bytes: all of it, or no less than the first `wanted`
+    /// bytes where that is less work.
     ///
-    /// A set bit in `mask` says that the filter of that position was left out for this chunk.
-    pub(super) fn decode(&self, stored: Vec<u8>, mask: u32, size: usize) -> Result<Vec<u8>, DecodeError> {
+    /// A set bit in `mask` says that the filter of that position was left out for this chunk. What is not decoded is
+    /// not checked either: damage behind what was wanted goes unnoticed.
+    pub(super) fn decode(
+        &self,
+        stored: &[u8],
+        mask: u32,
+        size: usize,
+        wanted: usize,
+    ) -> Result<Vec<u8>, DecodeError> {
         let mut used = Vec::with_capacity(self.0.len());
-        let mut limit = size;
+        let (mut limit, mut needed) = (size, wanted.min(size));
         for (position, stage) in self.0.iter().enumerate() {
             if mask.checked_shr(position as u32).unwrap_or(0) & 1 == 0 {
-                used.push((stage, limit));
+                used.push((stage, limit, needed));
+                needed = stage.needed_for(needed, size);
                 limit = stage.most_made_of(limit, size);
             }
         }
-        let mut bytes = stored;
-        for (stage, limit) in used.into_iter().rev() {
+        let mut bytes = Cow::Borrowed(stored);
+        for (stage, limit, needed) in used.into_iter().rev() {
             bytes = stage
-                .undo(bytes, limit)
+                .undo(bytes, limit, needed)
                 .map_err(|problem| DecodeError::Broken { filter: stage.name(), problem })?;
         }
-        if bytes.len() == size {
-            Ok(bytes)
+        if bytes.len() == size || (bytes.len() < size && (wanted..size).contains(&bytes.len())) {
+            Ok(bytes.into_owned())
         } else {
             Err(DecodeError::Length { found: bytes.len(), expected: size })
         }
@@ -208,22 +219,34 @@ impl Stage {
         }
     }
 
-    /// Undoes the filter; what comes out is at most `limit` bytes.
-    fn undo(&self, bytes: Vec<u8>, limit: usize) -> Result<Vec<u8>, Broken> {
+    /// How many bytes the filter must be given for `needed` of the `size` bytes of a chunk to come out of it: as many as
+    /// there are for all but a shuffle, whose last plane alone may be cut.
+    fn needed_for(&self, needed: usize, size: usize) -> usize {
         match *self {
-            Stage::Deflate => deflate::decode(&bytes, limit),
-            Stage::Shuffle { element } => Ok(shuffle::decode(&bytes, element)),
-            Stage::Fletcher32 => fletcher32::decode(bytes),
-            Stage::Szip(parameters) => szip::decode(&bytes, parameters, limit),
-            Stage::Nbit(parameters) => nbit::decode(&bytes, parameters, limit),
-            Stage::Scaleoffset(parameters) => scaleoffset::decode(&bytes, parameters, limit),
-            Stage::Bzip2 => bzip2::decode(&bytes, limit),
-            Stage::Lzf => lzf::decode(&bytes, limit),
-            Stage::Blosc => blosc::decode(&bytes, limit),
-            Stage::Lz4 => lz4::decode(&bytes, limit),
-            Stage::Bitshuffle(parameters) => bitshuffle::decode(&bytes, parameters, limit),
-            Stage::Zstd => zstd::decode(&bytes, limit),
-            Stage::Blosc2 => blosc::decode_frame(&bytes, limit),
+            Stage::Shuffle { element } if needed < size => shuffle::needed_for(needed, element, size),
+            _ => usize::MAX,
         }
+    }
+
+    /// Undoes the filter, at least as far as `needed` bytes; what comes out is at most `limit` bytes.
+    fn undo<'a>(&self, bytes: Cow<'a, [u8]>, limit: usize, needed: usize) -> Result<Cow<'a, [u8]>, Broken> {
+        Ok(Cow::Owned(match *self {
+            Stage::Fletcher32 => return fletcher32::decode(bytes),
+            Stage::Deflate => deflate::decode(&bytes, limit, needed)?,
+            Stage::Shuffle { element } if bytes.len() < limit && needed < limit => {
+                shuffle::decode_some(&bytes, element, limit, needed)?
+            }
+            Stage::Shuffle { element } => shuffle::decode(&bytes, element),
+            Stage::Szip(parameters) => szip::decode(&bytes, parameters, limit)?,
+            Stage::Nbit(parameters) => nbit::decode(&bytes, parameters, limit)?,
+            Stage::Scaleoffset(parameters) => scaleoffset::decode(&bytes, parameters, limit)?,
+            Stage::Bzip2 => bzip2::decode(&bytes, limit)?,
+            Stage::Lzf => lzf::decode(&bytes, limit)?,
+            Stage::Blosc => blosc::decode(&bytes, limit)?,
+            Stage::Lz4 => lz4::decode(&bytes, limit)?,
+            Stage::Bitshuffle(parameters) => bitshuffle::decode(&bytes, parameters, limit)?,
+            Stage::Zstd => zstd::decode(&bytes, limit)?,
+            Stage::Blosc2 => blosc::decode_frame(&bytes, limit)?,
+        }))
     }
 }

@@ -1,6 +1,6 @@
 //! The few calls into libhdf5 that the `hdf5` crate does not offer, or offers in a form that odd files can break.
 //!
-//! All `unsafe` code of the project is here. Every function takes the library's lock, checks lengths before it
+//! With `mapping` it holds all `unsafe` code of the project. Every function takes the library's lock, checks lengths before it
 //! hands out memory, and turns a failure into the crate's error. Nothing here knows of volumes.
 #![allow(unsafe_code, reason = "the only room that calls C")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use hdf5::{Dataset, Datatype, File, Group, Result, from_id, globals, sync::sync};
 use hdf5_sys::h5::{H5free_memory, hbool_t, hsize_t};
-use hdf5_sys::h5d::{H5Dget_create_plist, H5Dget_type, H5Dopen2, H5Dread};
+use hdf5_sys::h5d::{H5Dget_create_plist, H5Dget_type, H5Dopen2, H5Dread, H5Dwrite_chunk};
 use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5Fopen};
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 use hdf5_sys::h5l::{H5L_info2_t, H5L_type_t, H5Lexists, H5Lget_info2, H5Lget_val, H5Lunpack_elink_val};
@@ -478,5 +478,19 @@ pub(super) fn read_box(
             let (from, id) = (space.id(), memory_type.id());
             hdf5::h5check(H5Dread(dataset.id(), id, memory.0, from, p::H5P_DEFAULT, buffer)).map(|_| ())
         }
+    })
+}
+
+/// Stores a chunk as it is, its filters applied already. `origin` has one number for each stored axis.
+pub(super) fn write_chunk(dataset: &Dataset, origin: &[u64], packed: &[u8]) -> Result<()> {
+    if origin.len() != dataset.ndim() {
+        return Err(format!("a chunk at {origin:?} does not fit a dataset of rank {}", dataset.ndim()).into());
+    }
+    sync(|| {
+        let bytes: *const c_void = packed.as_ptr().cast();
+        // SAFETY: the rank was checked, the buffer is as long as is said; the library refuses an odd origin.
+        let written =
+            unsafe { H5Dwrite_chunk(dataset.id(), p::H5P_DEFAULT, 0, origin.as_ptr(), packed.len(), bytes) };
+        hdf5::h5check(written).map(|_| ())
     })
 }

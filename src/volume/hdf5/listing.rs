@@ -2,7 +2,7 @@
 //!
 //! Files exist whose groups contain themselves, and files with millions of objects; a walk must end for both.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use hdf5::{Group, IndexType, IterationOrder, LinkType, LocationToken, LocationType};
@@ -19,7 +19,7 @@ const MOST_DEPTH: usize = 32;
 pub(super) fn datasets(file: &Arc<StoredFile>) -> Result<Vec<String>, OpenError> {
     let wrong = |path: &str, e: hdf5::Error| OpenError::object(file, path, e.to_string());
     let root = file.handle.group("/").map_err(|e| wrong("/", e))?;
-    let mut seen = vec![root.loc_info().map_err(|e| wrong("/", e))?.token];
+    let mut seen = HashSet::from([key(root.loc_info().map_err(|e| wrong("/", e))?.token)]);
     let mut ahead = VecDeque::from([(String::new(), root, 0)]);
     let mut found = Vec::new();
     let mut objects = 0;
@@ -27,10 +27,9 @@ pub(super) fn datasets(file: &Arc<StoredFile>) -> Result<Vec<String>, OpenError>
         // A group that cannot be listed is left out: the rest of the file may be sound.
         for (name, token, kind) in members(&group) {
             objects += 1;
-            if objects > MOST_OBJECTS || seen.contains(&token) {
+            if objects > MOST_OBJECTS || !seen.insert(key(token)) {
                 continue;
             }
-            seen.push(token);
             let path = format!("{path}/{name}");
             match kind {
                 LocationType::Dataset => found.push(path),
@@ -44,6 +43,11 @@ pub(super) fn datasets(file: &Arc<StoredFile>) -> Result<Vec<String>, OpenError>
         }
     }
     Ok(found)
+}
+
+/// What tells an object from others. The crate's tokens can be compared and printed, but not hashed.
+fn key(token: LocationToken) -> String {
+    format!("{token:?}")
 }
 
 /// What the hard links of a group lead to, by name.

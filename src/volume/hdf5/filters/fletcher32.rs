@@ -1,5 +1,7 @@
 //! fletcher32 (filter 3): a checksum behind the data.
 
+use std::borrow::Cow;
+
 use super::Broken;
 
 /// The length of a checksum.
@@ -8,15 +10,20 @@ pub(super) const BYTES: usize = 4;
 /// Checks and removes the checksum at the end.
 ///
 /// Old versions of the library wrote the two halves with their bytes swapped; it accepts both, and so do we.
-pub(super) fn decode(mut bytes: Vec<u8>) -> Result<Vec<u8>, Broken> {
+pub(super) fn decode(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, Broken> {
     let (data, stored) = bytes.split_last_chunk::<BYTES>().ok_or("it is too short for a checksum")?;
     let (sum, length) = (checksum(data), data.len());
     let [a, b, c, d] = *stored;
     if sum != u32::from_le_bytes(*stored) && sum != u32::from_le_bytes([b, a, d, c]) {
         return Err("the checksum differs from the one that was stored".into());
     }
-    bytes.truncate(length);
-    Ok(bytes)
+    Ok(match bytes {
+        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..length]),
+        Cow::Owned(mut bytes) => {
+            bytes.truncate(length);
+            Cow::Owned(bytes)
+        }
+    })
 }
 
 /// The library's variant of Fletcher's checksum: over big-endian 16-bit words, an odd last byte as a high half.
@@ -46,10 +53,10 @@ mod tests {
         let data = vec![7, 1, 2, 3, 200];
         let mut stored = data.clone();
         stored.extend(checksum(&data).to_le_bytes());
-        assert_eq!(decode(stored.clone()), Ok(data));
+        assert_eq!(decode(stored.clone().into()), Ok(data.into()));
         stored[2] ^= 1;
-        assert!(decode(stored).is_err());
-        assert!(decode(vec![1, 2]).is_err());
+        assert!(decode(stored.into()).is_err());
+        assert!(decode(vec![1, 2].into()).is_err());
     }
 
     #[test]
@@ -57,6 +64,6 @@ mod tests {
         let data = vec![7, 1, 2, 3, 200];
         let [a, b, c, d] = checksum(&data).to_le_bytes();
         let stored = [data.as_slice(), &[b, a, d, c]].concat();
-        assert_eq!(decode(stored), Ok(data));
+        assert_eq!(decode(stored.into()), Ok(data.into()));
     }
 }

@@ -1,9 +1,55 @@
 //! shuffle (filter 2): first bytes of all elements first, then all second bytes, and so on.
 
+use super::Broken;
+
 /// Puts the bytes of each element together again; what is left over at the end was never shuffled.
 pub(super) fn decode(bytes: &[u8], element: usize) -> Vec<u8> {
     let mut out = vec![0; bytes.len()];
     unshuffle(bytes, &mut out, element);
+    out
+}
+
+/// How many of the `size` shuffled bytes of a chunk its first `needed` bytes are made of: all planes but the last one,
+/// and the beginning of that.
+pub(super) fn needed_for(needed: usize, element: usize, size: usize) -> usize {
+    let count = size.checked_div(element).unwrap_or(0);
+    if element <= 1 || needed > count * element {
+        return if element <= 1 { needed } else { size };
+    }
+    (element - 1) * count + needed.div_ceil(element)
+}
+
+/// The first `needed` of `size` bytes, from as many shuffled ones as [`needed_for`] says.
+pub(super) fn decode_some(
+    bytes: &[u8],
+    element: usize,
+    size: usize,
+    needed: usize,
+) -> Result<Vec<u8>, Broken> {
+    if bytes.len() < needed_for(needed, element, size) {
+        return Err("it ends before the data that is wanted".into());
+    }
+    let elements = needed.div_ceil(element.max(1));
+    if element <= 1 {
+        return Ok(bytes[..needed].to_vec());
+    }
+    let planes = bytes.chunks((size / element).max(1)).take(element);
+    let begun: Vec<u8> = planes.flat_map(|plane| plane.iter().take(elements)).copied().collect();
+    Ok(decode(&begun, element))
+}
+
+/// Shuffles; for what is written.
+pub(in super::super) fn encode(bytes: &[u8], element: usize) -> Vec<u8> {
+    let count = bytes.len().checked_div(element).unwrap_or(0);
+    if element <= 1 || count == 0 {
+        return bytes.to_vec();
+    }
+    let (elements, tail) = bytes.split_at(count * element);
+    let mut out = Vec::with_capacity(bytes.len());
+    for byte in 0..element {
+        out.extend(elements[byte..].iter().step_by(element));
+    }
+    out.extend(tail);
     out
 }
 
@@ -55,6 +101,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_first_elements_come_from_the_beginning_of_each_plane() {
+        for element in [1, 2, 3, 4, 8] {
+            let size = 24 * element + usize::from(element > 2);
+            let shuffled: Vec<u8> = (0..size as u8).collect();
+            let whole = decode(&shuffled, element);
+            for needed in 1..size {
+                let enough = needed_for(needed, element, size);
+                if enough < size {
+                    let some = decode_some(&shuffled[..enough], element, size, needed).unwrap();
+                    assert!(some.len() >= needed && some == whole[..some.len()], "{element} {needed}");
+                    assert!(decode_some(&shuffled[..enough - 1], element, size, needed).is_err());
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_shuffle_is_undone_and_its_tail_left_alone() {
         assert_eq!(decode(&[1, 3, 5, 2, 4, 6, 9], 2), [1, 2, 3, 4, 5, 6, 9]);
         assert_eq!(decode(&[1, 4, 2, 5, 3, 6, 9], 3), [1, 2, 3, 4, 5, 6, 9]);
@@ -62,5 +125,14 @@ mod tests {
         assert_eq!(decode(&[1, 2, 3], 8), [1, 2, 3]);
         assert_eq!(decode(&[1, 2, 3], 0), [1, 2, 3]);
         assert!(decode(&[], 2).is_empty());
+    }
+
+    #[test]
+    fn what_is_shuffled_can_be_undone() {
+        let bytes: Vec<u8> = (0..83).collect();
+        for element in [0, 1, 2, 3, 4, 8, 100] {
+            assert_eq!(decode(&encode(&bytes, element), element), bytes, "{element}");
+        }
+        assert_eq!(encode(&[1, 2, 3, 4, 5], 2), [1, 3, 2, 4, 5]);
     }
 }

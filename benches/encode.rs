@@ -1,0 +1,98 @@
+//! Encoding: the two profiles beside what the crates offer, on each kind of content.
+//!
+//! Criterion, because its estimates are files that scripts read, and it is kept up. The sizes are printed first: an
+//! encoder is fast *and* small, or it is neither.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a benchmark is read, not called, and one that cannot go on says so"
+)]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use image::codecs::png::{CompressionType, FilterType, PngEncoder};
+use image::{ExtendedColorType, ImageEncoder};
+use libdeflater::{CompressionLvl, Compressor};
+use voltile::paint::PngProfile;
+use voltile::plan::PixelKind;
+use voltile::render::{EncodeBuffers, encode};
+
+use common::{Picture, SIDE};
+
+type Encoder = (&'static str, fn(&Picture, &mut EncodeBuffers) -> usize);
+
+/// What is compared. The last one is a bound for sizes: what zlib's lowest level makes of the best filter of each row.
+const ENCODERS: [Encoder; 5] = [
+    ("voltile fast", |p, b| ours(p, PngProfile::Fast, b)),
+    ("voltile small", |p, b| ours(p, PngProfile::Small, b)),
+    ("image fast adaptive", |p, _| of_image(p)),
+    ("png fastest", |p, _| of_png(p)),
+    ("libdeflate 1 adaptive", |p, _| of_libdeflate(p)),
+];
+
+fn kind(picture: &Picture) -> PixelKind {
+    if picture.bytes == 1 { PixelKind::Grey } else { PixelKind::Rgb }
+}
+
+fn ours(picture: &Picture, profile: PngProfile, buffers: &mut EncodeBuffers) -> usize {
+    encode(&picture.pixels, kind(picture), profile, buffers).map_or(0, |png| png.len())
+}
+
+fn of_image(picture: &Picture) -> usize {
+    let colour = if picture.bytes == 1 { ExtendedColorType::L8 } else { ExtendedColorType::Rgb8 };
+    let mut png = Vec::with_capacity(picture.pixels.len());
+    let encoder = PngEncoder::new_with_quality(&mut png, CompressionType::Fast, FilterType::Adaptive);
+    encoder.write_image(&picture.pixels, SIDE as u32, SIDE as u32, colour).unwrap();
+    png.len()
+}
+
+fn of_png(picture: &Picture) -> usize {
+    let mut png = Vec::with_capacity(picture.pixels.len());
+    let mut encoder = png::Encoder::new(&mut png, SIDE as u32, SIDE as u32);
+    encoder.set_color(if picture.bytes == 1 { png::ColorType::Grayscale } else { png::ColorType::Rgb });
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_compression(png::Compression::Fastest);
+    encoder.write_header().unwrap().write_image_data(&picture.pixels).unwrap();
+    png.len()
+}
+
+/// The filtered rows of an adaptive encoder, deflated again by libdeflate at level 1.
+fn of_libdeflate(picture: &Picture) -> usize {
+    let mut stored = Vec::new();
+    let mut encoder = png::Encoder::new(&mut stored, SIDE as u32, SIDE as u32);
+    encoder.set_color(if picture.bytes == 1 { png::ColorType::Grayscale } else { png::ColorType::Rgb });
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_compression(png::Compression::NoCompression);
+    encoder.set_filter(png::Filter::Adaptive);
+    encoder.write_header().unwrap().write_image_data(&picture.pixels).unwrap();
+    // Stored blocks and a few headers go through the compressor too: some hundred bytes of 150,000.
+    let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap());
+    let mut out = vec![0; compressor.zlib_compress_bound(stored.len())];
+    compressor.zlib_compress(&stored, &mut out).unwrap()
+}
+
+fn encoders(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("encode");
+    group.sample_size(50);
+    for picture in common::pictures() {
+        let mut buffers = EncodeBuffers::default();
+        for (name, encoder) in ENCODERS {
+            println!("bytes {:>14} {:>22} {:>8}", picture.name, name, encoder(&picture, &mut buffers));
+        }
+        group.throughput(Throughput::Bytes(picture.pixels.len() as u64));
+        for (name, encoder) in ENCODERS {
+            group.bench_with_input(BenchmarkId::new(name, picture.name), &picture, |bencher, picture| {
+                bencher.iter(|| encoder(black_box(picture), &mut buffers));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, encoders);
+criterion_main!(benches);

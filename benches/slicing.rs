@@ -1,0 +1,260 @@
+//! Slicing: chunks decoded and slices put together, each beside its limit; and the ways to inflate that were tried.
+//!
+//! The volumes are made by rule in a temporary folder: 128 × 512 × 512 voxels like a micrograph's. "policy" holds the
+//! candidates for a chunk that is wanted in part: all of it, its beginning first and all of it the second time (what
+//! voltile does), or a stream that is resumed. Limits are the same bytes inflated or copied without anything around.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a benchmark is read, not called, and one that cannot go on says so"
+)]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use flate2::{Compression, Decompress, FlushDecompress, Status};
+use libdeflater::Decompressor;
+use ndarray::Array3;
+use rayon::prelude::*;
+use voltile::axes::Axes;
+use voltile::crew::Crew;
+use voltile::geometry::{Level, LevelView, Orthogonal, Plane, Region, Scaling, TileAddress, Xyz, patch};
+use voltile::metrics::Metrics;
+use voltile::paint::PngProfile;
+use voltile::plan::{Layer, Picture, Plan, Source};
+use voltile::render::{Scratch, render};
+use voltile::volume::hdf5::{ChunkStore, LinkPolicy, Opener, View};
+use voltile::volume::{Samples, Volume};
+
+use common::{Dice, micrograph};
+
+const DEPTH: usize = 128;
+const SIDE: usize = 512;
+const CHUNK: usize = 64;
+
+fn voxels() -> Array3<u8> {
+    let mut dice = Dice(11);
+    Array3::from_shape_fn((DEPTH, SIDE, SIDE), |(z, y, x)| micrograph(x, y, z, dice.bell()) as u8)
+}
+
+/// One volume in each way that is read differently.
+fn made(path: &Path) -> Vec<&'static str> {
+    let file = hdf5::File::create(path).unwrap();
+    let data = voxels();
+    let new = || file.new_dataset_builder().with_data(&data);
+    let cube = (CHUNK, CHUNK, CHUNK);
+    new().create("contiguous").unwrap();
+    new().chunk(cube).create("bare").unwrap();
+    new().chunk(cube).deflate(4).create("gzip").unwrap();
+    new().chunk(cube).lzf().create("lzf").unwrap();
+    new().chunk((1, SIDE, SIDE)).deflate(4).create("planes").unwrap();
+    let wide = data.mapv(|v| u16::from(v) * 16);
+    file.new_dataset_builder().with_data(&wide).chunk(cube).shuffle().deflate(4).create("wide").unwrap();
+    vec!["contiguous", "bare", "gzip", "lzf", "planes", "wide"]
+}
+
+/// A volume whose chunk cache holds `budget` bytes.
+fn volume(path: &Path, name: &str, budget: usize, crew: &Crew) -> Arc<dyn Volume> {
+    let chunks = ChunkStore::new(budget, Metrics::default(), crew.clone());
+    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile };
+    let axes = Axes::new("zyx").unwrap();
+    let view = View { axes, fixed: Vec::new(), means: None, size: None };
+    Arc::new(opener.open(path).unwrap().volume(name, &view).unwrap())
+}
+
+/// The whole slice at that place.
+fn slice(plane: Plane, at: u64) -> Region {
+    let whole = Xyz::new(SIDE as u64, SIDE as u64, DEPTH as u64);
+    let (mut start, mut size) = (Xyz::all(0), whole);
+    start[plane.slice_axis()] = at % whole[plane.slice_axis()];
+    size[plane.slice_axis()] = 1;
+    Region { start, size }
+}
+
+/// Every way to store a volume, every plane: from cold, and scrolling.
+fn slices(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume.h5");
+    let names = made(&path);
+    for (group, budget) in [("slice cold", 8 << 20), ("slice kept", 256 << 20)] {
+        let mut group = criterion.benchmark_group(group);
+        group.sample_size(20);
+        for name in &names {
+            let volume = volume(&path, name, budget, &Crew::default());
+            for plane in Plane::ALL {
+                let mut dice = Dice(3);
+                let mut into = Samples::default();
+                let step = &mut || volume.read(0, &slice(plane, dice.roll()), &mut into).unwrap();
+                // The kept ones are kept before anything is measured.
+                (0..if budget > 64 << 20 { 300 } else { 1 }).for_each(|_| step());
+                group.bench_function(BenchmarkId::new(*name, plane), |bencher| bencher.iter(&mut *step));
+            }
+        }
+        group.finish();
+    }
+}
+
+/// Whole tiles from cold, read and encoded, by one thread and by two: as many as a burst of requests brings.
+fn tiles(criterion: &mut Criterion) {
+    const BURST: u64 = 32;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume.h5");
+    let names = made(&path);
+    let mut group = criterion.benchmark_group("tiles cold");
+    group.throughput(Throughput::Elements(BURST)).sample_size(20);
+    for name in names {
+        let crew = Crew::default();
+        // Other jobs are under way, so that each tile keeps to one thread.
+        let _others = (crew.take(2), crew.take(2));
+        let volume = volume(&path, name, 8 << 20, &crew);
+        for threads in [1, 2] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let mut dice = Dice(21);
+            group.bench_function(BenchmarkId::new(name, threads), |bencher| {
+                bencher.iter(|| {
+                    let slices: Vec<u64> = (0..BURST).map(|_| dice.roll() % DEPTH as u64).collect();
+                    let draw = |scratch: &mut Scratch, slice: u64| {
+                        drop(render(&plan(&volume, slice), scratch).unwrap());
+                    };
+                    pool.install(|| slices.into_par_iter().for_each_init(Scratch::default, draw));
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+/// The xy tile of a slice, shown as it is stored.
+fn plan(volume: &Arc<dyn Volume>, slice: u64) -> Plan {
+    let stored = [(Level::FULL, 1, volume.shape().size)];
+    let view = LevelView::choose(Level::FULL, &stored, Scaling::Zslices).unwrap();
+    let address = TileAddress { plane: Plane::Xy, level: Level::FULL, slice, row: 0, column: 0 };
+    let patch = patch(&address, &view, Xyz::all(0), Orthogonal::Stored);
+    let source = Source { volume: Arc::clone(volume), time: 0, view, patch };
+    let window = volume.shape().voxel.full_window();
+    Plan { picture: Picture::Grey(Layer { source, window, gamma: None }), profile: PngProfile::Fast }
+}
+
+/// A chunk of a micrograph, as gzip stores it.
+fn stored_chunk() -> (Vec<u8>, Vec<u8>) {
+    let mut dice = Dice(5);
+    let place = |i: usize| (i % CHUNK, i / CHUNK % CHUNK, i / CHUNK / CHUNK);
+    let voxel = |i: usize| {
+        let (x, y, z) = place(i);
+        micrograph(x, y, z, dice.bell()) as u8
+    };
+    let bytes: Vec<u8> = (0..CHUNK * CHUNK * CHUNK).map(voxel).collect();
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), Compression::new(4));
+    std::io::Write::write_all(&mut encoder, &bytes).unwrap();
+    (encoder.finish().unwrap(), bytes)
+}
+
+/// A stream that is inflated plane by plane, and goes on where it was.
+struct Resumed<'a> {
+    stream: Decompress,
+    stored: &'a [u8],
+    out: Vec<u8>,
+}
+
+impl<'a> Resumed<'a> {
+    fn new(stored: &'a [u8], size: usize) -> Self {
+        Self { stream: Decompress::new(true), stored, out: vec![0; size] }
+    }
+
+    fn up_to(&mut self, wanted: usize) -> &[u8] {
+        while (self.stream.total_out() as usize) < wanted {
+            let (from, to) = (self.stream.total_in() as usize, self.stream.total_out() as usize);
+            let done = self.stream.decompress(
+                &self.stored[from..],
+                &mut self.out[to..wanted],
+                FlushDecompress::None,
+            );
+            if done.unwrap() == Status::StreamEnd {
+                break;
+            }
+        }
+        &self.out
+    }
+}
+
+/// libdeflate stops where its buffer is full: what voltile does for the beginning of a chunk.
+fn beginning(stored: &[u8], wanted: usize, out: &mut Vec<u8>) {
+    out.resize(wanted + 512, 0);
+    let _ = Decompressor::new().zlib_decompress(stored, out);
+}
+
+fn whole(stored: &[u8], size: usize, out: &mut Vec<u8>) {
+    out.resize(size, 0);
+    Decompressor::new().zlib_decompress(stored, out).unwrap();
+}
+
+/// Random slices of a chunk each seen once; and a scroll through all 64 of one, from the first or from the middle.
+fn policies(criterion: &mut Criterion) {
+    let (stored, bytes) = stored_chunk();
+    let (size, plane) = (bytes.len(), CHUNK * CHUNK);
+    let mut group = criterion.benchmark_group("policy");
+    group.throughput(Throughput::Bytes(size as u64)).sample_size(30);
+    let (mut out, mut dice) = (Vec::new(), Dice(9));
+    let mut random = move || (dice.roll() as usize % CHUNK + 1) * plane;
+    group.bench_function("random, whole", |b| b.iter(|| whole(black_box(&stored), size, &mut out)));
+    group.bench_function("random, beginning", |b| {
+        b.iter(|| {
+            let wanted = random();
+            if wanted >= size - size / 8 {
+                whole(&stored, size, &mut out);
+            } else {
+                beginning(&stored, wanted, &mut out);
+            }
+        });
+    });
+    group.bench_function("random, resumable", |b| {
+        b.iter(|| {
+            black_box(Resumed::new(&stored, size).up_to(random()));
+        });
+    });
+    for (name, first) in [("scroll from the first", 1), ("scroll from the middle", CHUNK / 2)] {
+        group.bench_function(format!("{name}, whole"), |b| {
+            b.iter(|| whole(black_box(&stored), size, &mut out));
+        });
+        group.bench_function(format!("{name}, beginning then whole"), |b| {
+            b.iter(|| {
+                beginning(&stored, first * plane, &mut out);
+                whole(&stored, size, &mut out);
+            });
+        });
+        group.bench_function(format!("{name}, resumed"), |b| {
+            b.iter(|| {
+                let mut resumed = Resumed::new(&stored, size);
+                for n in first..=CHUNK {
+                    black_box(resumed.up_to(n * plane));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+/// What no way of reading can beat: the bytes of a tile's 64 chunks inflated, and a tile copied.
+fn limits(criterion: &mut Criterion) {
+    let (stored, bytes) = stored_chunk();
+    let mut group = criterion.benchmark_group("limit");
+    group.sample_size(20);
+    let mut out = Vec::new();
+    let chunks = (SIDE / CHUNK) * (SIDE / CHUNK);
+    group.bench_function("inflate the chunks of an xy slice", |b| {
+        b.iter(|| (0..chunks).for_each(|_| whole(black_box(&stored), bytes.len(), &mut out)));
+    });
+    let tile = vec![7u8; SIDE * SIDE];
+    let mut copy = vec![0; SIDE * SIDE];
+    group.bench_function("copy a tile", |b| b.iter(|| copy.copy_from_slice(black_box(&tile))));
+    group.finish();
+}
+
+criterion_group!(benches, limits, policies, tiles, slices);
+criterion_main!(benches);

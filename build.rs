@@ -1,0 +1,57 @@
+//! Builds the page into the binary: bundles `src/page` with what `scripts/page` has fetched for it.
+//!
+//! Cargo never fetches anything for it and never fails for lack of it: without node, or without the packages, voltile
+//! is built with the simple page only, and says so. What comes out is `assets.rs`, a list that `http::page` includes.
+
+use std::error::Error;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Everything below it, with what is installed there.
+    println!("cargo::rerun-if-changed=src/page");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=VOLTILE_WITHOUT_PAGE");
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let assets = match bundle(&out.join("page")) {
+        Ok(()) => list(&out.join("page"))?,
+        Err(reason) => {
+            println!("cargo::warning=the viewer is not built in: {reason}");
+            "static ASSETS: &[Asset] = &[];\n".to_owned()
+        }
+    };
+    fs::write(out.join("assets.rs"), assets)?;
+    Ok(())
+}
+
+/// Has the page bundled into a folder, or says why it cannot be.
+fn bundle(folder: &Path) -> Result<(), String> {
+    if env::var_os("VOLTILE_WITHOUT_PAGE").is_some() {
+        return Err("VOLTILE_WITHOUT_PAGE is set".to_owned());
+    }
+    if !Path::new("src/page/node_modules/complete").exists() {
+        return Err("its packages are missing; run scripts/page, then build again".to_owned());
+    }
+    let run = Command::new("node").arg("src/page/bundle.mjs").arg(folder).output();
+    match run {
+        Err(error) => Err(format!("node does not run: {error}")),
+        Ok(done) if done.status.success() => Ok(()),
+        Ok(done) => Err(String::from_utf8_lossy(&done.stderr).replace('\n', " | ")),
+    }
+}
+
+/// The list of what was bundled, as Rust.
+fn list(folder: &Path) -> Result<String, Box<dyn Error>> {
+    let mut assets = "static ASSETS: &[Asset] = &[\n".to_owned();
+    for line in fs::read_to_string(folder.join("etags"))?.lines() {
+        let (name, digest) = line.split_once(' ').ok_or("etags: NAME DIGEST is expected")?;
+        let (plain, gzip) = (folder.join(name), folder.join(format!("{name}.gz")));
+        writeln!(
+            assets,
+            "    Asset {{ name: {name:?}, digest: {digest:?}, plain: include_bytes!({plain:?}), gzip: include_bytes!({gzip:?}) }},"
+        )?;
+    }
+    Ok(assets + "];\n")
+}

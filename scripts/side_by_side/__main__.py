@@ -1,0 +1,156 @@
+"""Measures every row for every server, in turn, round after round, and writes what came out.
+
+Within a round each row's servers follow one another, and each round begins with another of them; ratios are taken
+within a round, so what slows the whole machine down for a while slows both sides. Exit status: 0 measured (targets
+missed are listed, and are no failure), 1 a server answered wrongly, 2 it could not run.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from . import load, report, servers, volumes, watch
+from .pixels import Wrong
+from .rows import Bench, Row, rows
+from .servers import ROOT, Missing, Setting
+
+TARGET = ROOT / "target"
+PACKAGES = ("h5py", "fastapi", "uvicorn", "pillow", "imagecodecs", "isal", "numpy")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("scripts/side-by-side", description="voltile beside other servers, over HTTP.")
+    add = parser.add_argument
+    add("--rounds", type=int, default=5, help="(default: 5)")
+    add("--seconds", type=int, default=2, help="of one measurement; slow rows take twice as long (default: 2)")
+    add("--only", type=re.compile, metavar="REGEX", help="rows whose key matches; --list shows the keys")
+    add("--list", action="store_true", help="show the rows and stop")
+    add("--small", action="store_true", help="volumes of a sixteenth: does it all work? The figures mean little")
+    add("--report", type=Path, help="the table (default: benches/RESULTS.md; with --small or --only nowhere)")
+    add("--json", type=Path, default=TARGET / "side-by-side.json", help="raw figures (default: %(default)s)")
+    add("--volumes", type=Path, default=TARGET / "bench-volumes", help="4 GiB of them (default: %(default)s)")
+    add("--voltile", type=Path, default=TARGET / "release" / "voltile", help="the binary (default: it is built first)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    busy = os.getloadavg()[0]
+    planned = volumes.plan(options.volumes, options.small)
+    chosen = [row for row in rows(planned) if not options.only or options.only.search(row.key)]
+    if options.list or not chosen:
+        print("\n".join(f"{row.key:14} {row.title}" for row in (chosen or rows(planned))))
+        return 0 if options.list else 2
+    for needed in (shutil.which("wrk"), options.voltile.is_file()):
+        if not needed:
+            print(f"side-by-side: wrk (Debian: wrk) and {options.voltile} are needed", file=sys.stderr)
+            return 2
+    with tempfile.TemporaryDirectory(prefix="side-by-side-") as work:
+        made = volumes.make(planned)
+        setting = Setting(Path(work), options.voltile.resolve(), [])
+        started = time.monotonic()
+        results, faults = measure(Bench(setting, made, options.seconds), chosen, options.rounds)
+    write(options, chosen, results, describe(options, made, busy), time.monotonic() - started)
+    for fault in faults:
+        print(f"WRONG: {fault}", file=sys.stderr)
+    return 1 if faults else 0
+
+
+def measure(bench: Bench, chosen: list[Row], rounds: int) -> tuple[dict[str, report.Results], list[str]]:
+    results = {row.key: report.Results() for row in chosen}
+    faults: list[str] = []
+    for turn in range(rounds):
+        for row in chosen:
+            watch.read_through(files_of(bench, row))
+            first = turn % len(row.servers)
+            for name in row.servers[first:] + row.servers[:first]:
+                faults += measure_one(bench, row, name, turn, results[row.key])
+            print(f"round {turn + 1}/{rounds}  {row.key:14} {results[row.key].latest()} {row.unit}", flush=True)
+    return results, faults
+
+
+def files_of(bench: Bench, row: Row) -> list[Path]:
+    """The files that a row reads, by its key."""
+    token = next((t for t in ("plain", "planes", "contiguous", "many") if row.key.startswith(t)), "gzip")
+    tiffs = sorted((bench.volumes.folder / "tiff").iterdir()) if token == "planes" else []
+    return [bench.volumes.file(token), *tiffs]
+
+
+def measure_one(bench: Bench, row: Row, name: str, turn: int, into: report.Results) -> list[str]:
+    """Adds one sample, or says why there is none; returns what was wrong."""
+    if name in into.missing:
+        return []
+    try:
+        into.samples.setdefault(name, []).append(row.measure(bench, name, turn))
+    except Missing as reason:
+        into.missing[name] = str(reason)
+        print(f"{row.key}: {name} is left out: {reason}", flush=True)
+    except (Wrong, OSError, http.client.HTTPException) as wrong:
+        into.missing[name] = f"wrong: {wrong}"
+        return [f"{row.key}, {name}: {wrong}"]
+    return []
+
+
+def write(options: argparse.Namespace, chosen: list[Row], results: dict, about: list[str], taken: float) -> None:
+    text = report.table(chosen, results, about)
+    raw = {"about": about, "rows": {key: asdict(found) for key, found in results.items()}}
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(raw, indent=1))
+    print(f"\n{text}")
+    if missed := report.missed(chosen, results):
+        print("targets missed:\n" + "\n".join(f"  {one}" for one in missed))
+    to = options.report or (None if options.small or options.only else ROOT / "benches" / "RESULTS.md")
+    if to:
+        report.write(to, text)
+    print(f"{taken:.0f} s of measuring; raw figures in {options.json}" + (f", the table in {to}" if to else ""))
+
+
+def said(*command: object) -> str:
+    try:
+        return subprocess.run([str(word) for word in command], capture_output=True, text=True).stdout.strip()
+    except OSError:
+        return ""
+
+
+def describe(options: argparse.Namespace, made: volumes.Volumes, busy: float) -> list[str]:
+    z, y, x = made.shape
+    head = said("git", "-C", ROOT, "rev-parse", "--short", "HEAD") or "?"
+    ours = said(options.voltile, "--version")
+    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    return [
+        "## Side by side, over HTTP",
+        "",
+        f"{watch.today()}, {watch.processor()}, {watch.cores()} cores for servers and load together, load average",
+        f"{busy:.1f} before it began. {ours}, repository at `{head}`.",
+        f"Medians of {options.rounds} rounds, servers in turn within each; ratios are taken within a round. Made by",
+        f"`scripts/side-by-side`; {options.seconds} s for a measurement (compressed and scrolling rows twice that).",
+        *(["**Only a trial: these volumes fit into the caches.**"] if options.small else []),
+        "",
+        f"- Volume: {z}×{y}×{x} u8, like electron microscopy; 64³ gzip-4 chunks, ratio {made.ratio:.2f}, unless said otherwise.",
+        "  The page cache is warm. Each server is started anew for each measurement, and no chunk comes round again within",
+        "  any budget: 64 MiB of encoded tiles, 64 MiB of decoded chunks (512 MiB for the scroll), the same for all servers.",
+        "- lab: FastAPI, h5py, Pillow, an LRU of tiles, two uvicorn workers. expert: chunk index, mapping or pread, libdeflate",
+        "  no further than needed, shared decoded chunks, ISA-L, bare ASGI. iipsrv sends JPEG, from TIFF tiles that hold the",
+        "  very bytes of the chunks. Before each measurement tiles of every server are compared with h5py's pixels.",
+        "- inflate limit: libdeflate inflating the bytes that the tiles need, from memory, on all cores, without a server.",
+        f"- {packages}; {load.wrk_version()}; {servers.nginx_version()}.",
+    ]
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("side-by-side: stopped")

@@ -1,0 +1,253 @@
+"""The rows of the table: what is asked of whom, and what voltile has to reach.
+
+Each row is measured for one server at a time, by a function that starts the server, looks at its pixels (which also
+lets it open its files), and returns one number: tiles per second, or what the row's unit says. The server called
+`limit` is no server: it is the time that inflating takes.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from . import limit, load, pixels, tiles, watch
+from .servers import MIB, Missing, Server, Setting, fetch, running
+from .tiles import Tile
+from .volumes import Volumes
+
+CLIENTS = 8
+LOOKED_AT = 3
+SCROLL_CHUNKS = 512 * MIB
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all rows share."""
+
+    setting: Setting
+    volumes: Volumes
+    seconds: int
+
+    def set(self, *tokens: str, **more) -> Setting:
+        return replace(self.setting, files=[self.volumes.file(token) for token in tokens], **more)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measurement, and what else was noticed."""
+
+    value: float
+    notes: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Target:
+    """How many times better than `other` voltile must be, at least; without another, its figure must be at most that."""
+
+    other: str | None
+    bound: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Row:
+    key: str
+    title: str
+    servers: tuple[str, ...]
+    measure: Callable[[Bench, str, int], Sample]
+    targets: tuple[Target, ...]
+    unit: str = "/s"
+
+
+def check_some(server: Server, path: Path, some: list[Tile]) -> None:
+    """Decodes tiles of the end of the list, which the measurement meets again only after a whole volume."""
+    for tile in some[-LOOKED_AT:]:
+        pixels.compare(server.name, fetch(server, address(server, path, tile)), path, tile)
+
+
+def address(server: Server, path: Path, tile: Tile) -> str:
+    if server.name != "iipsrv":
+        return tile.path(path.stem)
+    across = -(-pixels.width(path) // tiles.SIDE)
+    return f"/iipsrv?FIF={tile.number}.tif&JTL=0,{tile.row * across + tile.column}"
+
+
+def asked(server: Server, seconds: int, ask: Callable[[], float]) -> Sample:
+    """A rate, with what voltile's counters and the system say of the same time."""
+    before, spent = watch.counters(server), watch.spent(server)
+    rate = ask()
+    each = (watch.spent(server) - spent) * 1000 / (rate * seconds)
+    return Sample(rate, watch.shares(server, before) | {"cpu ms": each})
+
+
+def cold(bench: Bench, name: str, turn: int, token: str, plane: str, longer: int = 1) -> Sample:
+    path, some = bench.volumes.file(token), tiles.cold(plane, bench.volumes.shape, turn)
+    if name == "limit":
+        return Sample(limit.rate(path, some, bench.seconds * longer))
+    with running(name, bench.set(token, neighbours=False, slices=bench.volumes.folder / "tiff")) as server:
+        check_some(server, path, some)
+        paths = [address(server, path, tile) for tile in some]
+        seconds = bench.seconds * longer
+        return asked(server, seconds, lambda: load.wrk(server, bench.setting.work, [paths], CLIENTS, seconds))
+
+
+def alone(bench: Bench, name: str, turn: int) -> Sample:
+    path, some = bench.volumes.file("gzip"), tiles.cold("xy", bench.volumes.shape, turn)
+    with running(name, bench.set("gzip", neighbours=False)) as server:
+        check_some(server, path, some)
+        before = watch.counters(server)
+        times = load.alone(server, [address(server, path, tile) for tile in some], bench.seconds * 2)
+        late = statistics.quantiles(times, n=20)[18] if len(times) > 1 else times[0]
+        return Sample(statistics.median(times), {"p95": late} | watch.shares(server, before))
+
+
+def scroll(bench: Bench, name: str, turn: int) -> Sample:
+    """Four clients of four connections each, as a viewer asks for all the tiles in view at once."""
+    path = bench.volumes.file("gzip")
+    walks = [tiles.scroll(bench.volumes.shape, client, turn) for client in range(4)]
+    with running(name, bench.set("gzip", chunks=SCROLL_CHUNKS)) as server:
+        check_some(server, path, tiles.cold("xz", bench.volumes.shape, turn)[:1])
+        paths = [[tile.path("gzip") for tile in walk] for walk in walks]
+        seconds = bench.seconds * 2
+        return asked(server, seconds, lambda: load.wrk(server, bench.setting.work, paths, 4, seconds))
+
+
+def hits(bench: Bench, name: str, turn: int, connections: int) -> Sample:
+    """One tile that is known; nginx and writev send the very bytes that voltile made."""
+    path, tile = bench.volumes.file("gzip"), tiles.cold("xy", bench.volumes.shape, turn)[0]
+    ready = ready_tile(bench, tile) if name in ("nginx", "writev") else b""
+    where = "/tile.png" if ready else tile.path("gzip")
+    with running(name, bench.set("gzip", ready=ready)) as server:
+        body = fetch(server, where)
+        pixels.compare(name, body, path, tile)
+        seconds = bench.seconds
+        return asked(server, seconds, lambda: load.wrk_one(server, where, connections, seconds, len(body)))
+
+
+def ready_tile(bench: Bench, tile: Tile) -> bytes:
+    with running("voltile", bench.set("gzip")) as server:
+        return fetch(server, tile.path("gzip"))
+
+
+def memory(bench: Bench, name: str, turn: int) -> Sample:
+    """MiB at the peak beyond the two budgets, when both are full and cold tiles, scrolls and hits were asked for."""
+    setting, shape = bench.set("gzip", "plain", "contiguous"), bench.volumes.shape
+    quick = [tile.path("plain") for tile in tiles.cold("xy", shape, turn)]
+    mixed = [tile.path(token) for token, tile in tiles.mixed(["gzip", "plain", "contiguous"], shape, turn)]
+    walks = [[tile.path("gzip") for tile in tiles.scroll(shape, client, turn)] for client in range(4)]
+    with running(name, setting) as server, watch.peak_of_its_own(server) as own:
+        load.wrk(server, setting.work, [quick], 16, bench.seconds)
+        load.wrk(server, setting.work, [mixed], 16, bench.seconds)
+        load.wrk(server, setting.work, walks, 4, bench.seconds)
+        load.wrk_one(server, walks[0][0], 32, bench.seconds, load.LEAST_BYTES)
+        told, held = watch.gauges(server), watch.status(server.pid)
+        full = {"held in " + cache: told.get(f"voltile_{cache}_cache_bytes", 0) / MIB for cache in ("tile", "chunk")}
+        beyond = own["peak"] - (setting.tiles + setting.chunks) / MIB
+        return Sample(beyond, {"peak": own["peak"], "of files, mapped": held["RssFile"]} | full)
+
+
+def many(bench: Bench, name: str, turn: int) -> Sample:
+    """Seconds from the start of the process to the first tile of a file with very many chunks."""
+    path, tile = bench.volumes.file("many"), Tile("xy", turn % bench.volumes.many[0], 0, 0)
+    start = time.perf_counter()
+    with running(name, bench.set("many")) as server:
+        before = watch.status(server.pid)["RssAnon"]
+        body = fetch(server, tile.path("many"))
+        taken = time.perf_counter() - start
+        grown = (watch.status(server.pid)["RssAnon"] - before) * MIB / bench.volumes.many_chunks
+        pixels.compare(name, body, path, tile)
+        return Sample(taken, {"bytes per chunk": grown})
+
+
+LAB, EXPERT = partial(Target, "lab"), partial(Target, "expert")
+SCALES = Target("voltile-1", 1.9, "≥ 1.9 × one render thread")
+INFLATE = Target("limit", 0.8, "≥ 80 % of the inflate limit")
+PEERS, OURS = ("lab", "expert"), ("voltile", "voltile-1")
+
+
+def gzip_row(plane: str, *targets: Target) -> Row:
+    return Row(
+        f"cold-{plane}",
+        f"cold random {plane}, {CLIENTS} clients",
+        (*PEERS, "limit", *OURS),
+        partial(cold, token="gzip", plane=plane, longer=2),
+        (*targets, INFLATE, SCALES),
+    )
+
+
+def plain_row(plane: str, *targets: Target) -> Row:
+    return Row(
+        f"plain-{plane}",
+        f"the same, uncompressed 64³ chunks, {plane}",
+        (*PEERS, *OURS),
+        partial(cold, token="plain", plane=plane),
+        (*targets, SCALES),
+    )
+
+
+def hits_row(connections: int, peers: tuple[str, ...]) -> Row:
+    return Row(
+        f"hits-{connections}",
+        f"hits, {connections} connections",
+        (*peers, "nginx", "writev", "voltile"),
+        partial(hits, connections=connections),
+        (Target("nginx", 1.1, "≥ 1.1 × nginx"), Target("writev", 0.9, "≥ 90 % of a bare `writev`")),
+    )
+
+
+def rows(volumes: Volumes) -> list[Row]:
+    threads = watch.cores()
+    room = 64 + 8 * threads
+    return [
+        gzip_row("xy", LAB(4, "≥ 4 × lab")),
+        Row("alone", "cold random xy, 1 client, latency", (*PEERS, "voltile"), alone, (LAB(5, "≤ 1/5 of lab"),), "ms"),
+        gzip_row("xz", LAB(2.2, "≥ 2.2 × lab")),
+        gzip_row("yz", LAB(2.2, "≥ 2.2 × lab")),
+        Row(
+            "scroll",
+            "scroll along z, 2×2 viewport, 4 clients",
+            (*PEERS, "voltile"),
+            scroll,
+            (LAB(60, "≥ 60 × lab"), EXPERT(5, "≥ 5 × expert")),
+        ),
+        plain_row("xy", LAB(25, "≥ 25 × lab"), EXPERT(4, "≥ 4 × expert")),
+        plain_row("xz", LAB(6, "≥ 6 × lab")),
+        plain_row("yz", LAB(6, "≥ 6 × lab")),
+        Row(
+            "contiguous-yz",
+            f"cold random yz, contiguous, {CLIENTS} clients",
+            (*PEERS, *OURS),
+            partial(cold, token="contiguous", plane="yz"),
+            (LAB(10, "≥ 10 × lab"), SCALES),
+        ),
+        Row(
+            "planes-xy",
+            f"cold random xy, (1,512,512) gzip chunks, {CLIENTS} clients",
+            ("iipsrv", *OURS),
+            partial(cold, token="planes", plane="xy"),
+            (Target("iipsrv", 4, "≥ 4 × iipsrv"), SCALES),
+        ),
+        hits_row(8, PEERS),
+        hits_row(32, ()),
+        Row(
+            "memory",
+            "peak memory beyond the two cache budgets",
+            ("voltile",),
+            memory,
+            (Target(None, room, f"≤ 64 MiB + 8 MiB for each of {threads} render threads"),),
+            "MiB",
+        ),
+        Row(
+            "many",
+            f"{volumes.many_chunks:,} chunks: from start to first tile",
+            ("voltile",),
+            many,
+            (Target(None, 1.0, "≤ 1 s"),),
+            "s",
+        ),
+    ]
+
+
+__all__ = ["Bench", "Missing", "Row", "Sample", "rows"]

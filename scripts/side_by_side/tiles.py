@@ -1,0 +1,67 @@
+"""Which tiles are asked for, and in which order. Knows the volumes' shape and nothing of servers.
+
+Cold means that no chunk is met again before a whole volume's worth of other chunks has passed: the tiles are grouped by
+the chunks that they need, one tile of each group is taken in turn, always in the same order, and each time another
+slice. So no cache smaller than the volume can help, and none needs to be told to forget.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice, product
+
+SIDE, EDGE = 512, 64  # of a tile, of a chunk
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of level 0: the slice `number` along the axis that `plane` leaves out."""
+
+    plane: str
+    number: int
+    row: int
+    column: int
+
+    def path(self, token: str) -> str:
+        return f"/ndtilecache/tilecache/{token}/image/{self.plane}/{self.number}/{self.row}_{self.column}_0.png"
+
+
+def sides(plane: str, shape: Shape) -> tuple[int, int, int]:
+    """How many slices, rows and columns of tiles."""
+    z, y, x = shape
+    slices, down, across = {"xy": (z, y, x), "xz": (y, z, x), "yz": (x, z, y)}[plane]
+    return slices, -(-down // SIDE), -(-across // SIDE)
+
+
+def cold(plane: str, shape: Shape, seed: int) -> list[Tile]:
+    """Every tile of the volume once."""
+    chance = random.Random(seed)
+    slices, rows, columns = sides(plane, shape)
+    groups = list(product(range(0, slices, EDGE), range(rows), range(columns)))
+    chance.shuffle(groups)
+    depths = [chance.sample(range(EDGE), EDGE) for _ in groups]
+    return [
+        Tile(plane, first + depths[n][turn], row, column)
+        for turn in range(EDGE)
+        for n, (first, row, column) in enumerate(groups)
+    ]
+
+
+def scroll(shape: Shape, client: int, seed: int) -> list[Tile]:
+    """A viewport of 2x2 tiles that steps along z, from a place of its own, to the end and on from the beginning."""
+    slices, rows, columns = sides("xy", shape)
+    corners = list(product(range(0, rows, 2), range(0, columns, 2)))
+    row, column = corners[client % len(corners)]
+    start = client * (slices // 4 + EDGE // 4) + random.Random(seed).randrange(slices)
+    return [
+        Tile("xy", (start + step) % slices, row + down, column + across)
+        for step in range(slices)
+        for down, across in product(range(2), range(2))
+    ]
+
+
+def mixed(tokens: list[str], shape: Shape, seed: int) -> Iterator[tuple[str, Tile]]:
+    """Cold tiles of all planes of all volumes, in turn."""
+    lists = [[(token, tile) for tile in cold(plane, shape, seed)] for token in tokens for plane in ("xy", "xz", "yz")]
+    return islice(chain.from_iterable(zip(*lists)), 20_000)

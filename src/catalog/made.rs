@@ -1,0 +1,182 @@
+//! Levels that `voltile pyramid` made: from the sidecar beside a file, or from a volume that it wrote.
+//!
+//! They are used only where they are what would be made on the fly: of the very files that are served, of the same
+//! datasets seen in the same way, by the same scaling. Whatever else lies there is ignored, with a warning that says
+//! why. They do not count as stored where windows are measured: a window must not change because levels were made.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::levels::open_made;
+use super::stored::StoredLevel;
+use crate::geometry::{Level, LevelView, Scaling, Xyz};
+use crate::layout::inventory::{ChannelRecord, Inventory, OriginRecord, Role};
+use crate::layout::{FoundChannel, FoundLevel};
+use crate::paint::Kind;
+use crate::volume::VoxelType;
+use crate::volume::hdf5::OpenFile;
+
+/// Where the sidecar of a file lies: `brain.h5` has `brain.h5.pyramid`.
+pub fn sidecar_path(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".pyramid");
+    PathBuf::from(name)
+}
+
+/// A sidecar that belongs to its file.
+#[derive(Debug)]
+pub(super) struct Sidecar {
+    file: OpenFile,
+    inventory: Inventory,
+}
+
+/// The sidecars of all files that were opened so far; `None` where there is none that can be used.
+#[derive(Debug, Default)]
+pub(super) struct Sidecars(HashMap<PathBuf, Option<Arc<Sidecar>>>);
+
+impl Sidecars {
+    /// The sidecar of a file; why it is not used is told once.
+    fn of(&mut self, file: &OpenFile, warnings: &mut Vec<String>) -> Option<Arc<Sidecar>> {
+        if let Some(known) = self.0.get(file.path()) {
+            return known.clone();
+        }
+        let sidecar = Sidecar::beside(file).unwrap_or_else(|reason| {
+            warnings.push(reason);
+            None
+        });
+        let sidecar = sidecar.map(Arc::new);
+        self.0.insert(file.path().to_owned(), sidecar.clone());
+        sidecar
+    }
+}
+
+impl Sidecar {
+    fn beside(file: &OpenFile) -> Result<Option<Self>, String> {
+        let path = sidecar_path(file.path());
+        if !path.exists() {
+            return Ok(None);
+        }
+        let ignored = |reason: String| format!("{} is ignored: {reason}", path.display());
+        let sidecar = file.other(&path).map_err(|e| ignored(e.to_string()))?;
+        let inventory = Inventory::of(&sidecar).filter(|inventory| inventory.role == Role::Sidecar);
+        let Some(inventory) = inventory else {
+            return Err(ignored("it was not written by this version of voltile pyramid".to_owned()));
+        };
+        for stamp in &inventory.originals {
+            let again = "it holds levels made of other data; remove it, and run `voltile pyramid` again";
+            stamp.check(&stamp.path(file.path())).map_err(|reason| ignored(format!("{reason}; {again}")))?;
+        }
+        Ok(Some(Self { file: sidecar, inventory }))
+    }
+
+    /// What it holds of a channel, or why that is not what is wanted.
+    fn record(&self, wanted: &Wanted<'_>) -> Result<&ChannelRecord, String> {
+        let origin = origin(wanted.levels);
+        let alike = |record: &&ChannelRecord| {
+            (record.kind.as_str(), record.dtype.as_str(), &record.origin)
+                == (wanted.kind.name(), wanted.voxel.name(), &origin)
+        };
+        let mut records = self.inventory.channels.iter().filter(alike).peekable();
+        let Some(first) = records.peek().copied() else {
+            return Err("it has none that were made of these datasets, seen in this way".to_owned());
+        };
+        let scaling = scaling_name(wanted.scaling);
+        records.find(|record| record.scaling == scaling).ok_or_else(|| {
+            format!("its levels were made with scaling = \"{}\", this is \"{scaling}\"", first.scaling)
+        })
+    }
+}
+
+/// The name of a scaling in the configuration.
+pub(super) fn scaling_name(scaling: Scaling) -> &'static str {
+    match scaling {
+        Scaling::Zslices => "zslices",
+        Scaling::Isotropic => "isotropic",
+    }
+}
+
+/// What stored levels are, in words that are the same whenever they are opened.
+pub(super) fn origin(levels: &[StoredLevel]) -> Vec<OriginRecord> {
+    let record = |level: &StoredLevel| OriginRecord {
+        level: level.level().number(),
+        z_factor: level.source.z_factor,
+        size: [level.size.x, level.size.y, level.size.z],
+        paths: level.source.paths.in_words(),
+        view: level.source.view.in_words(),
+    };
+    levels.iter().map(record).collect()
+}
+
+/// A channel whose made levels are wanted.
+pub(super) struct Wanted<'a> {
+    pub file: &'a OpenFile,
+    pub found: &'a FoundChannel,
+    pub levels: &'a [StoredLevel],
+    pub kind: Kind,
+    pub voxel: VoxelType,
+    pub scaling: Scaling,
+}
+
+impl Wanted<'_> {
+    /// The made levels that can be used, finest first.
+    pub fn open(&self, sidecars: &mut Sidecars, warnings: &mut Vec<String>) -> Vec<StoredLevel> {
+        let mut made = Vec::new();
+        for level in &self.found.made {
+            self.add(self.file, level, None, &mut made, warnings);
+        }
+        let Some(sidecar) = sidecars.of(self.file, warnings) else { return made };
+        let name = sidecar.file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match sidecar.record(self) {
+            Ok(record) => {
+                for level in record.levels.iter().filter(|level| level.made) {
+                    self.add(&sidecar.file, &record.level(level), Some(&name), &mut made, warnings);
+                }
+            }
+            Err(reason) => warnings.push(format!(
+                "the levels in {} are not used for the channel {}: {reason}",
+                sidecar.file.path().display(),
+                self.found.name
+            )),
+        }
+        made
+    }
+
+    fn add(
+        &self,
+        file: &OpenFile,
+        level: &FoundLevel,
+        sidecar: Option<&str>,
+        made: &mut Vec<StoredLevel>,
+        warnings: &mut Vec<String>,
+    ) {
+        let opened = open_made(file, level, self.kind, sidecar).and_then(|open| {
+            if made.iter().any(|other| other.level() == open.level()) {
+                return Ok(None);
+            }
+            self.fits(&open).then_some(Some(open)).ok_or_else(|| {
+                format!("it is not what would be made here with scaling = \"{}\"", scaling_name(self.scaling))
+            })
+        });
+        match opened {
+            Ok(level) => made.extend(level),
+            Err(reason) => warnings.push(format!(
+                "the made level {} in {} is not used: {reason}",
+                level.paths.first().unwrap_or_default(),
+                file.path().display()
+            )),
+        }
+    }
+
+    fn fits(&self, made: &StoredLevel) -> bool {
+        view(self.levels, made.level(), self.scaling)
+            .is_some_and(|view| !view.is_stored() && made.stands_for(&view))
+    }
+}
+
+/// How a level is had from the levels that the layout found.
+pub(super) fn view(levels: &[StoredLevel], level: Level, scaling: Scaling) -> Option<LevelView> {
+    let stored: Vec<(Level, u64, Xyz<u64>)> =
+        levels.iter().map(|l| (l.level(), l.source.z_factor, l.size)).collect();
+    LevelView::choose(level, &stored, scaling)
+}

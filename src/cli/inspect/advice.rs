@@ -1,0 +1,153 @@
+//! What will not be served well, and the command that mends it.
+//!
+//! A tile costs much where it reads or inflates more than [`MOST_BYTES`], at half a gigabyte a second an eighth of a
+//! second of one core, or where it takes more than [`MOST_READS`] reads. If it is a tile of a stored level, its chunks
+//! suit the plane badly; if of a made one, there should be a stored one.
+
+use std::path::Path;
+
+use bytesize::ByteSize;
+use serde::Serialize;
+
+use crate::catalog::{ChannelDescription, Inspection, LevelCost, LevelDescription, TileCost};
+use crate::geometry::Plane;
+
+/// The most bytes that a tile should read or inflate.
+const MOST_BYTES: u64 = 64 << 20;
+/// The most pieces of a file that a tile should be read from.
+const MOST_READS: u64 = 4096;
+
+/// One thing to know of a channel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Warning {
+    /// The channel.
+    pub channel: String,
+    /// What is wrong with it.
+    pub problem: String,
+    /// The command that mends it, where one does.
+    pub mend: Option<String>,
+}
+
+/// All there is to say of a file's channels.
+pub(super) fn warnings(inspection: &Inspection, file: &Path) -> Vec<Warning> {
+    let channels = inspection.description.channels.iter().zip(&inspection.costs);
+    channels.flat_map(|(channel, costs)| of_channel(channel, costs, file)).collect()
+}
+
+fn of_channel(channel: &ChannelDescription, costs: &[LevelCost], file: &Path) -> Vec<Warning> {
+    let warning =
+        |problem: String, mend: Option<String>| Warning { channel: channel.name.clone(), problem, mend };
+    let mut found = Vec::new();
+    for (level, cost) in channel.levels.iter().zip(costs) {
+        let path = level.path.as_deref().unwrap_or_default();
+        let missing = level.storage.iter().flat_map(|storage| &storage.missing_filters);
+        found.extend(missing.map(|filter| {
+            let problem = format!(
+                "{path} is stored with the filter {filter}, which cannot be decoded: its tiles are errors"
+            );
+            warning(problem, None)
+        }));
+        found.extend(
+            cost.damage.iter().filter(|_| level.path.is_some()).map(|damage| warning(damage.clone(), None)),
+        );
+    }
+    let dear = dear_planes(channel, costs);
+    found.extend(ill_suited(channel, costs, &dear).map(|problem| warning(problem, Some(rechunk(file)))));
+    found.extend(
+        not_stored(channel, costs, &dear)
+            .map(|problem| warning(problem, Some(format!("voltile pyramid {}", shell(file))))),
+    );
+    found
+}
+
+fn is_dear(tile: &TileCost) -> bool {
+    tile.cost.reads > MOST_READS || tile.cost.bytes_read.max(tile.cost.bytes_inflated) > MOST_BYTES
+}
+
+/// The planes in which a tile of any stored level costs much.
+fn dear_planes(channel: &ChannelDescription, costs: &[LevelCost]) -> Vec<Plane> {
+    let stored = || channel.levels.iter().zip(costs).filter(|(level, _)| level.path.is_some());
+    let dear = |plane: &Plane| stored().any(|(_, cost)| cost.tile.get(plane.name()).is_some_and(is_dear));
+    Plane::ALL.into_iter().filter(dear).collect()
+}
+
+/// Why tiles of stored levels cost much, if they do.
+fn ill_suited(channel: &ChannelDescription, costs: &[LevelCost], dear: &[Plane]) -> Option<String> {
+    let of_stored = channel.levels.iter().zip(costs).filter_map(|(level, cost)| {
+        let worst =
+            dear.iter().filter_map(|plane| cost.tile.get(plane.name())).max_by_key(|tile| weight(tile))?;
+        Some((level.storage.as_ref()?, *worst))
+    });
+    let (storage, worst) = of_stored.max_by_key(|(_, worst)| weight(worst))?;
+    let because = match &storage.chunk {
+        None => "its voxels lie in one piece, line after line".to_owned(),
+        Some(chunk) if worst.cost.reads > MOST_READS => format!("its chunks {chunk:?} are small or narrow"),
+        Some(chunk) => format!("its chunks {chunk:?} are large, or lie across the plane"),
+    };
+    Some(format!("a tile in {} takes {}: {because}", names(dear), told(&worst)))
+}
+
+/// Why levels that are made cost much, if they do, in planes in which others do not.
+fn not_stored(channel: &ChannelDescription, costs: &[LevelCost], dear: &[Plane]) -> Option<String> {
+    let planes: Vec<Plane> = Plane::ALL.into_iter().filter(|plane| !dear.contains(plane)).collect();
+    let is_lacking = |level: &LevelDescription, cost: &LevelCost, plane: &Plane| {
+        let offered = level.planes.contains(&plane.name());
+        !offered || cost.tile.get(plane.name()).is_some_and(is_dear)
+    };
+    let made = channel.levels.iter().zip(costs).filter(|(level, _)| level.path.is_none());
+    let lacking: Vec<_> = made
+        .filter(|(level, cost)| {
+            planes.iter().any(|plane| is_lacking(level, cost, plane)) || level.planes.len() < Plane::ALL.len()
+        })
+        .collect();
+    let numbers: Vec<String> = lacking.iter().map(|(level, _)| level.level.to_string()).collect();
+    let tiles =
+        lacking.iter().flat_map(|(_, cost)| planes.iter().filter_map(|plane| cost.tile.get(plane.name())));
+    let worst = tiles.max_by_key(|tile| weight(tile)).map(told).unwrap_or_default();
+    let (levels, are) = if numbers.len() == 1 { ("level", "is") } else { ("levels", "are") };
+    let takes = if worst.is_empty() { worst } else { format!(", and a tile takes up to {worst}") };
+    let offered = match lacking.iter().all(|(level, _)| level.planes.len() == Plane::ALL.len()) {
+        true => "",
+        false => ", which is more than is allowed",
+    };
+    (!lacking.is_empty())
+        .then(|| format!("the {levels} {} {are} not stored{takes}{offered}", numbers.join(", ")))
+}
+
+fn weight(tile: &TileCost) -> u64 {
+    // A read is counted as the bytes that could be had meanwhile.
+    tile.cost
+        .bytes_read
+        .max(tile.cost.bytes_inflated)
+        .saturating_add(tile.cost.reads.saturating_mul(MOST_BYTES / MOST_READS))
+}
+
+fn told(tile: &TileCost) -> String {
+    let cost = tile.cost;
+    let inflated = match cost.bytes_inflated {
+        0 => String::new(),
+        bytes => format!(" that inflate to {}", ByteSize(bytes)),
+    };
+    format!("{} reads of {}{inflated}", cost.reads, ByteSize(cost.bytes_read))
+}
+
+fn names(planes: &[Plane]) -> String {
+    match planes {
+        [xy, xz, yz] => format!("{}, {} and {}", xy.name(), xz.name(), yz.name()),
+        fewer => fewer.iter().map(|plane| plane.name()).collect::<Vec<_>>().join(" and "),
+    }
+}
+
+fn rechunk(file: &Path) -> String {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let out = file.with_file_name(format!("{stem}.rechunked.h5"));
+    format!("voltile pyramid {} --rechunk {}", shell(file), shell(&out))
+}
+
+/// A path as a shell takes it.
+fn shell(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain =
+        |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | ':' | '@' | '%');
+    if text.chars().all(is_plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}

@@ -1,0 +1,104 @@
+//! What is inside a file, for a person. Writing to a string cannot fail, so that its results say nothing.
+
+use std::fmt::Write;
+
+use bytesize::ByteSize;
+
+use super::advice::Warning;
+use crate::catalog::{ChannelDescription, Inspection, LevelCost, LevelDescription};
+use crate::geometry::Plane;
+use crate::volume::hdf5::StorageDescription;
+
+/// The whole text.
+pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration: &str) -> String {
+    let Inspection { description, costs } = inspection;
+    let mut out = String::new();
+    for recognised in &description.layouts {
+        let _ = writeln!(out, "layout     {}: {}", recognised.layout, recognised.because);
+    }
+    let _ = writeln!(out, "token      {}", description.token);
+    for (channel, costs) in description.channels.iter().zip(costs) {
+        describe_channel(&mut out, channel, costs);
+    }
+    for Warning { channel, problem, mend } in warnings {
+        let _ = writeln!(out, "\nwarning    {channel}: {problem}");
+        if let Some(mend) = mend {
+            let _ = writeln!(out, "  mend it  {mend}");
+        }
+    }
+    let _ = writeln!(out, "\nTo serve it with a configuration of your own:\n\n{configuration}");
+    out
+}
+
+fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[LevelCost]) {
+    let label = channel.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
+    let _ = writeln!(out, "\nchannel    {}{label}: {} of {}", channel.name, channel.kind, channel.dtype);
+    if let Some(times) = channel.times {
+        let _ = writeln!(out, "  times    {times}");
+    }
+    if let Some([x, y, z]) = channel.voxel_size {
+        let unit = channel.voxel_unit.as_deref().unwrap_or("of an unknown unit");
+        let _ = writeln!(out, "  voxel    {x} × {y} × {z} {unit} (x × y × z)");
+    }
+    if let Some([lo, hi]) = channel.window {
+        let _ = writeln!(out, "  window   {lo} to {hi}");
+    }
+    let _ = writeln!(
+        out,
+        "  level    size (x × y × z)       factor      read for a tile, and inflated: xy, xz, yz"
+    );
+    for (level, cost) in channel.levels.iter().zip(costs) {
+        describe_level(out, level, cost);
+    }
+    for (level, cost) in channel.levels.iter().zip(costs) {
+        if let (Some(path), Some(storage)) = (&level.path, &level.storage) {
+            describe_storage(out, path, storage, cost);
+        }
+    }
+}
+
+fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) {
+    let ([x, y, z], [fx, fy, fz]) = (level.size, level.factor);
+    let tile = |plane: Plane| match cost.tile.get(plane.name()) {
+        _ if !level.planes.contains(&plane.name()) => "not offered".to_owned(),
+        Some(tile) if tile.cost.bytes_inflated == 0 => bytes(tile.cost.bytes_read),
+        Some(tile) => format!("{} ({})", bytes(tile.cost.bytes_read), bytes(tile.cost.bytes_inflated)),
+        None => "unknown".to_owned(),
+    };
+    let tiles = Plane::ALL.map(tile).join(", ");
+    let (size, factor) = (format!("{x} × {y} × {z}"), format!("{fx} × {fy} × {fz}"));
+    let from = match (&level.path, &level.sidecar) {
+        (Some(_), Some(sidecar)) => format!("from {sidecar}"),
+        (Some(_), None) => "stored".to_owned(),
+        (None, _) => "made".to_owned(),
+    };
+    let _ = writeln!(out, "  {:<8} {size:<22} {factor:<11} {tiles} ({from})", level.level);
+}
+
+fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, cost: &LevelCost) {
+    let chunk = storage.chunk.as_ref().map(|chunk| format!(" in {chunk:?}")).unwrap_or_default();
+    let filters = if storage.filters.is_empty() { "none".to_owned() } else { storage.filters.join(", ") };
+    let axes = cost.axes.as_deref().unwrap_or_default();
+    let (shape, layout) = (&storage.shape, storage.layout);
+    let _ =
+        writeln!(out, "  stored   {path}, {shape:?} by the axes {axes}, {layout}{chunk}; filters: {filters}");
+    if let Some(tally) = &cost.stored {
+        let (raw, stored) = (bytes(tally.raw_bytes), bytes(tally.stored_bytes));
+        let ratio = cost.compression.map(|ratio| format!(", {ratio:.2} to 1")).unwrap_or_default();
+        let chunks = match storage.chunk {
+            Some(_) => format!("; {} of {} chunks written", tally.chunks_written, tally.chunks),
+            None => String::new(),
+        };
+        let of = if tally.datasets > 1 {
+            format!("; in {} datasets of it", tally.datasets)
+        } else {
+            String::new()
+        };
+        let _ = writeln!(out, "           {raw} in {stored}{ratio}{chunks}{of}");
+    }
+    let _ = writeln!(out, "           read {}", storage.reading);
+}
+
+fn bytes(count: u64) -> String {
+    ByteSize(count).to_string()
+}

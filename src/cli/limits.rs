@@ -1,0 +1,42 @@
+//! What this process may take of the machine: files, memory, time.
+//!
+//! Limits that cannot be set are left as they are: they guard against damage, and nothing else rests on them.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Has the process keep as many files open as the system lets it: a volume may be spread over thousands.
+pub(super) fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    set(Resource::Nofile, limit.maximum);
+}
+
+/// How many data files may be open at once: each takes two descriptors, and half of all are for clients.
+pub(super) fn most_files() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit / 4).unwrap_or(usize::MAX)
+}
+
+/// Has the process end rather than take more memory than so many bytes; files that are mapped do not count.
+pub(super) fn allow_memory(bytes: u64) {
+    set(Resource::Data, Some(bytes));
+    set(Resource::Core, Some(0));
+}
+
+/// Has the process end once it has computed for so many more seconds.
+pub(super) fn allow_computing(seconds: u64) {
+    let so_far = clock_gettime(ClockId::ProcessCPUTime).tv_sec;
+    set(Resource::Cpu, u64::try_from(so_far).ok().map(|so_far| so_far + 1 + seconds));
+}
+
+/// Sets what holds now; what it may be set to stays as it is.
+fn set(resource: Resource, current: Option<u64>) {
+    let maximum = getrlimit(resource).maximum;
+    let current = match (current, maximum) {
+        (Some(current), Some(maximum)) => Some(current.min(maximum)),
+        (current, maximum) => current.or(maximum),
+    };
+    if let Err(error) = setrlimit(resource, Rlimit { current, maximum }) {
+        tracing::debug!("the limit of {resource:?} cannot be set to {current:?}: {error}");
+    }
+}

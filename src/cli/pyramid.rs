@@ -1,0 +1,135 @@
+//! `voltile pyramid`: makes the levels that files lack, in sidecars beside them, or a re-chunked volume.
+
+mod bar;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::{Failure, Sources, load_sound};
+use crate::catalog::{Catalog, sidecar_path};
+use crate::crew::Crew;
+use crate::layout::inventory::Role;
+use crate::metrics::Metrics;
+use crate::name::Name;
+use crate::pyramid::{Report, Wanted, Work};
+
+use bar::Bar;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    sources: Sources,
+    /// Of a configuration, only the dataset of this token; may be repeated.
+    #[arg(long, value_name = "TOKEN")]
+    token: Vec<String>,
+    /// Where to write the sidecar, rather than beside the file; `serve` looks for it beside the file alone.
+    #[arg(long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Write a new volume with all levels instead, in chunks that suit all three planes.
+    #[arg(long, value_name = "OUT.h5", conflicts_with = "output")]
+    rechunk: Option<PathBuf>,
+    /// How many threads read and average; default: render.threads.
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let (metrics, crew) = (Metrics::default(), Crew::default());
+    let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics, &crew)?;
+    let files = by_file(&catalog, &arguments.token)?;
+    let single = arguments.output.is_some() || arguments.rechunk.is_some();
+    if single && files.len() != 1 {
+        let option = if arguments.output.is_some() { "--output" } else { "--rechunk" };
+        let problem = format!("{option} is for one file; there are {}", files.len());
+        return Err(Failure::Usage(format!("{problem}; name one file, or one dataset with --token")));
+    }
+    let threads = arguments.threads.unwrap_or(settings.render.threads);
+    let mut failed = 0;
+    for (file, wanted) in &files {
+        if let Err(error) = one(arguments, file, wanted, threads, &crew) {
+            eprintln!("voltile: {error}");
+            failed += 1;
+        }
+    }
+    tracing::debug!("{} chunks were decoded", metrics.chunk_reads.get());
+    match failed {
+        0 => Ok(()),
+        _ => Err(Failure::Work(anyhow::anyhow!("{failed} of {} files are not done", files.len()))),
+    }
+}
+
+/// The channels that are wanted, by the file that they are in.
+fn by_file(catalog: &Catalog, tokens: &[String]) -> Result<BTreeMap<PathBuf, Vec<Wanted>>, Failure> {
+    for token in tokens {
+        if Name::new(token).ok().and_then(|token| catalog.dataset(&token)).is_none() {
+            let known: Vec<&str> = catalog.datasets().map(|dataset| dataset.token.as_str()).collect();
+            let problem = format!("there is no dataset {token:?}; there are {}", known.join(", "));
+            return Err(Failure::Usage(problem));
+        }
+    }
+    let mut files: BTreeMap<PathBuf, Vec<Wanted>> = BTreeMap::new();
+    let is_wanted = |token: &str| tokens.is_empty() || tokens.iter().any(|wanted| wanted == token);
+    for dataset in catalog.datasets().filter(|dataset| is_wanted(dataset.token.as_str())) {
+        for channel in dataset.channels.values() {
+            let (channel, scaling) = (channel.clone(), dataset.scaling);
+            let wanted = Wanted { channel, scaling, voxel_size: dataset.voxel_size };
+            files.entry(wanted.channel.file.clone()).or_default().push(wanted);
+        }
+    }
+    Ok(files)
+}
+
+fn one(
+    arguments: &Arguments,
+    file: &Path,
+    wanted: &[Wanted],
+    threads: NonZeroUsize,
+    crew: &Crew,
+) -> Result<(), anyhow::Error> {
+    let (output, role) = match (&arguments.rechunk, &arguments.output) {
+        (Some(volume), _) => (volume.clone(), Role::Volume),
+        (None, Some(sidecar)) => (sidecar.clone(), Role::Sidecar),
+        (None, None) => (sidecar_path(file), Role::Sidecar),
+    };
+    if role == Role::Volume {
+        measure(wanted);
+    }
+    let work = Work::plan(file, &output, role, wanted)?;
+    if work.is_empty() {
+        println!("{} has all levels; nothing is to be made", file.display());
+        return Ok(());
+    }
+    let bar = Bar::new(&output);
+    let report = work.run(threads, crew, &bar)?;
+    bar.finish();
+    told(&work, file, &report)
+}
+
+/// A volume of its own keeps the windows of the file that it was made of: percentiles would come out otherwise.
+fn measure(wanted: &[Wanted]) {
+    for Wanted { channel, .. } in wanted {
+        let survey = channel.survey().map(|survey| channel.keep(&survey.into()));
+        if let Err(error) = survey {
+            tracing::warn!("no window could be measured for the channel {}: {error}", channel.name);
+        }
+    }
+}
+
+/// Says what was made, and fails if that was not everything.
+fn told(work: &Work, file: &Path, report: &Report) -> Result<(), anyhow::Error> {
+    let numbers = |levels: &[u8]| levels.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+    if !report.levels.is_empty() {
+        println!("{}", work.output().display());
+    }
+    for (channel, levels) in &report.levels {
+        println!("  {channel}: levels {}", numbers(levels));
+    }
+    for (channel, levels, why) in &report.failed {
+        eprintln!("voltile: the levels {} of the channel {channel} are not made: {why}", numbers(levels));
+    }
+    anyhow::ensure!(report.failed.is_empty(), "not all levels of {} could be made", file.display());
+    Ok(())
+}

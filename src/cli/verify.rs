@@ -1,0 +1,37 @@
+//! `voltile verify`: does what viewers do against a running server, and says what keeps one black.
+
+use clap::Args;
+
+use super::Failure;
+use crate::verify::{Client, Outcome, Viewer, verify};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The server's address, such as http://127.0.0.1:8080
+    #[arg(value_name = "URL")]
+    url: String,
+    /// Play this viewer's part alone; may be repeated.
+    #[arg(long, value_name = "VIEWER")]
+    viewer: Vec<Viewer>,
+    /// Look at this dataset alone; may be repeated.
+    #[arg(long, value_name = "TOKEN")]
+    token: Vec<String>,
+    /// Print JSON for programs.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let client = Client::new(&arguments.url).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
+    let viewers = if arguments.viewer.is_empty() { &Viewer::ALL[..] } else { &arguments.viewer };
+    let report = verify(&client, viewers, &arguments.token);
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        println!("{report}");
+    }
+    match report.count(Outcome::Fail) {
+        0 => Ok(()),
+        failed => Err(Failure::Work(anyhow::anyhow!("{failed} of {} checks failed", report.findings.len()))),
+    }
+}

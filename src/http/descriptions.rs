@@ -1,0 +1,65 @@
+//! Descriptions as answers: everything that is served, or one dataset with what samples of its channels tell.
+//!
+//! The list never reads a voxel. One dataset's own description may: it waits for the samples, which are taken once.
+
+use actix_web::HttpResponse;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Site, problem, viewers};
+use crate::catalog::DatasetDescription;
+use crate::config::Mount;
+use crate::name::Name;
+
+/// Everything that is served.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SiteDescription {
+    /// The version of the server.
+    pub version: &'static str,
+    /// Below which paths tiles are.
+    pub mounts: Vec<MountDescription>,
+    /// What is served, by token; windows are absent until they have been measured.
+    pub datasets: Vec<DatasetDescription>,
+}
+
+/// A path below which tiles are: `/{tile_service}/tilecache/`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MountDescription {
+    /// The first segment of the path.
+    pub tile_service: String,
+    /// The `Content-Type` of its tiles.
+    pub content_type: &'static str,
+    /// Whether it answers `?color=&min=&max=&gamma=`.
+    pub adjustable: bool,
+}
+
+impl From<&Mount> for MountDescription {
+    fn from(mount: &Mount) -> Self {
+        Self {
+            tile_service: mount.tile_service.to_string(),
+            content_type: mount.content_type.name(),
+            adjustable: mount.adjustable,
+        }
+    }
+}
+
+/// `/datasets.json`
+pub(super) fn all(site: &Site) -> HttpResponse {
+    HttpResponse::Ok().json(SiteDescription {
+        version: env!("CARGO_PKG_VERSION"),
+        mounts: site.mounts.iter().map(MountDescription::from).collect(),
+        datasets: site.service.catalog().describe(),
+    })
+}
+
+/// `/datasets/TOKEN.json`
+pub(super) async fn one(site: &Site, token: &str) -> HttpResponse {
+    let catalog = site.service.catalog();
+    let Some(dataset) = Name::new(token).ok().and_then(|token| catalog.dataset(&token)) else {
+        return problem::not_found(&viewers::no_dataset(token));
+    };
+    match site.service.describe(dataset).await {
+        Ok(description) => HttpResponse::Ok().json(description),
+        Err(busy) => problem::of(&busy.into()),
+    }
+}

@@ -1,0 +1,66 @@
+//! The simple page: every dataset with a picture of each channel in each plane, and the address of each tile.
+//!
+//! It is plain HTML without scripts; at `/` where there is no viewer, and always at `/simple`.
+
+use std::fmt::Write;
+
+use actix_web::HttpResponse;
+
+use crate::catalog::{Catalog, Channel, Dataset};
+use crate::config::Mount;
+use crate::geometry::Plane;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark}\
+body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}\
+h1 small{font-weight:normal;font-size:1rem;opacity:.7}\
+ul{list-style:none;padding:0;display:flex;flex-wrap:wrap;gap:1rem}\
+figure{margin:0;width:16rem}\
+img{width:16rem;height:16rem;background:#000;image-rendering:auto;border-radius:4px}\
+figcaption{font-size:.85rem;overflow-wrap:anywhere}";
+
+const NO_VIEWER: &str = "<p>This voltile was built without its viewer. Run <code>scripts/page</code>, which needs \
+                         node and npm, and build it again.</p>";
+
+/// The page, with pictures from the first mount.
+pub(super) fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool) -> HttpResponse {
+    let mount = mounts.first().map_or("", |mount| mount.tile_service.as_str());
+    let mut body = String::new();
+    for dataset in catalog.datasets() {
+        // Writing to a string cannot fail.
+        let _ = write!(body, "<h2>{}</h2><ul>", dataset.token);
+        for channel in dataset.channels.values() {
+            Plane::ALL.into_iter().for_each(|plane| body.push_str(&figure(mount, dataset, channel, plane)));
+        }
+        body.push_str("</ul>");
+    }
+    let page = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>voltile</title><style>{STYLE}</style>\
+         <h1>voltile <small>{} · <a href=\"/datasets.json\">datasets.json</a> · <a href=\"/metrics\">metrics</a></small></h1>\
+         {note}{body}</html>",
+        env!("CARGO_PKG_VERSION"),
+        note = if has_viewer { "" } else { NO_VIEWER },
+    );
+    HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page)
+}
+
+/// Names hold nothing that HTML would take for its own; labels from files do.
+fn figure(mount: &str, dataset: &Dataset, channel: &Channel, plane: Plane) -> String {
+    let path = format!("/{mount}/tilecache/{}", dataset.sample_path(channel, plane));
+    let label = channel.label.as_deref().map(escaped).unwrap_or_default();
+    let size = channel.size();
+    format!(
+        "<li><figure><a href=\"{path}\"><img loading=\"lazy\" alt=\"{plane} slice of {name}\" src=\"{path}\"></a>\
+         <figcaption><b>{name}</b> {label} {plane}, {kind}, {dtype}, {size}<br><code>{path}</code></figcaption>\
+         </figure></li>",
+        name = channel.name,
+        kind = channel.kind.name(),
+        dtype = channel.voxel.name(),
+    )
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

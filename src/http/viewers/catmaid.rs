@@ -1,0 +1,214 @@
+//! CATMAID's project file, for its importer: a project for each dataset, with a stack for each channel and plane.
+//!
+//! What stands in it is read by `PreProject`, `PreStack` and `PreMirror` of CATMAID's `control/importer.py`; triples are
+//! texts such as "(1, 2, 3)", as `fields.py` parses them. All of a stack is in the stack's own axes: x along columns, y
+//! along rows, z along slices. CATMAID divides slice numbers by a level's z factor and rounds down
+//! (`layers/tile-layer.js`, `tilesForLocation`), which is how slices of levels are numbered here.
+//!
+//! There is no stack for yz: CATMAID's third orientation is zy, with columns along z, and our yz tiles are its mirror.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::catalog::{ChannelDescription, DatasetDescription};
+use crate::config::{ContentType, Mount};
+use crate::geometry::{Axis, Plane, TILE, Xyz};
+
+/// One entry of the project file.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CatmaidProject {
+    project: CatmaidProjectContent,
+}
+
+/// A project: one dataset.
+#[derive(Debug, Serialize, ToSchema)]
+struct CatmaidProjectContent {
+    /// The token.
+    title: String,
+    /// Its stacks: the planes xy and xz of each channel.
+    stacks: Vec<CatmaidStack>,
+}
+
+/// A stack: one channel in one plane.
+#[derive(Debug, Serialize, ToSchema)]
+struct CatmaidStack {
+    /// Channel and plane.
+    title: String,
+    /// Pixels at full resolution: columns, rows, slices.
+    dimension: String,
+    /// The size of a pixel in nanometres; 1 where it is not known.
+    resolution: String,
+    /// 0 is xy, 1 is xz.
+    orientation: u8,
+    /// Where the stack begins in the project, in nanometres.
+    translation: String,
+    /// By how much each level is reduced: columns, rows, slices.
+    downsample_factors: Vec<String>,
+    /// A pixel that is there, for CATMAID's probe.
+    canary_location: String,
+    comment: String,
+    metadata: String,
+    /// The same tiles below each mount.
+    mirrors: Vec<CatmaidMirror>,
+}
+
+/// Where a stack's tiles are.
+#[derive(Debug, Serialize, ToSchema)]
+struct CatmaidMirror {
+    title: String,
+    /// What stands before `SLICE/ROW_COLUMN_LEVEL.png`.
+    url: String,
+    fileextension: &'static str,
+    tile_width: usize,
+    tile_height: usize,
+    /// 1: files. 9: the same, and colour, range and gamma can be changed.
+    tile_source_type: u8,
+    /// CATMAID takes the lowest first.
+    position: usize,
+}
+
+/// The planes that CATMAID can be shown, and what it calls them.
+const ORIENTATIONS: [(Plane, u8); 2] = [(Plane::Xy, 0), (Plane::Xz, 1)];
+
+/// The project file.
+pub fn projects(datasets: &[DatasetDescription], mounts: &[Mount], base: &str) -> Vec<CatmaidProject> {
+    let project = |dataset: &DatasetDescription| CatmaidProject {
+        project: CatmaidProjectContent {
+            title: dataset.token.clone(),
+            stacks: dataset
+                .channels
+                .iter()
+                .flat_map(|channel| {
+                    ORIENTATIONS.iter().filter_map(move |of| stack(dataset, channel, *of, mounts, base))
+                })
+                .collect(),
+        },
+    };
+    datasets.iter().map(project).collect()
+}
+
+/// A channel in a plane; `None` where the plane is not offered at full resolution.
+fn stack(
+    dataset: &DatasetDescription,
+    channel: &ChannelDescription,
+    (plane, orientation): (Plane, u8),
+    mounts: &[Mount],
+    base: &str,
+) -> Option<CatmaidStack> {
+    let sheet = Sheet::of(dataset, channel, plane)?;
+    let time = if channel.times.is_some() { "0/" } else { "" };
+    let below = format!("{}/{}/{plane}/{time}", dataset.token, channel.name);
+    let label = channel.label.as_deref().unwrap_or_default();
+    Some(CatmaidStack {
+        title: format!("{} {plane}", channel.name),
+        dimension: text(sheet.dimension),
+        resolution: text(sheet.resolution),
+        orientation,
+        translation: text(sheet.translation),
+        downsample_factors: sheet.factors.into_iter().map(text).collect(),
+        canary_location: text(sheet.canary),
+        comment: label.to_owned(),
+        metadata: String::new(),
+        mirrors: mirrors(mounts, channel.kind, base, &below),
+    })
+}
+
+/// The mirrors, those first whose tiles CATMAID can draw with WebGL.
+fn mirrors(mounts: &[Mount], kind: &str, base: &str, below: &str) -> Vec<CatmaidMirror> {
+    let mut sorted: Vec<&Mount> = mounts.iter().collect();
+    sorted.sort_by_key(|mount| mount.content_type != ContentType::ImagePng);
+    let mirror = |(position, mount): (usize, &Mount)| CatmaidMirror {
+        title: mount.tile_service.to_string(),
+        url: format!("{base}/{}/tilecache/{below}", mount.tile_service),
+        fileextension: "png",
+        tile_width: TILE,
+        tile_height: TILE,
+        tile_source_type: if mount.adjustable && kind != "labels" { 9 } else { 1 },
+        position,
+    };
+    sorted.into_iter().enumerate().map(mirror).collect()
+}
+
+/// A stack's numbers: columns, rows, slices.
+struct Sheet {
+    dimension: [u64; 3],
+    resolution: [f64; 3],
+    translation: [f64; 3],
+    factors: Vec<[u64; 3]>,
+    canary: [u64; 3],
+}
+
+impl Sheet {
+    fn of(dataset: &DatasetDescription, channel: &ChannelDescription, plane: Plane) -> Option<Self> {
+        let index = Plane::ALL.iter().position(|other| *other == plane)?;
+        let offered = channel.levels.iter().take_while(|level| level.planes.contains(&plane.name()));
+        let full = channel.levels.first()?;
+        let [columns, rows] = *full.drawn.get(index)?;
+        let slice = axis(plane.slice_axis());
+        let offset = *dataset.offset.get(slice)?;
+        let slices = *full.size.get(slice)?;
+        // Slices are numbered by their addresses, so that those before an offset are there and black.
+        let depth = slices.saturating_add_signed(offset);
+        let is_square = channel.orthogonal == "isotropic" && plane != Plane::Xy;
+        let voxel = nanometres(channel);
+        let row = if is_square { plane.column_axis() } else { plane.row_axis() };
+        let factors: Vec<[u64; 3]> = offered
+            .map(|level| {
+                let factor = xyz(level.factor);
+                // Square pixels halve with the columns, whatever the level does to z.
+                [factor[plane.column_axis()], factor[row], factor[plane.slice_axis()]]
+            })
+            .collect();
+        Some(Self {
+            dimension: [columns, rows, depth],
+            resolution: [voxel[plane.column_axis()], voxel[row], voxel[plane.slice_axis()]],
+            translation: translation(dataset, plane, voxel),
+            canary: [columns / 2, rows / 2, (slices / 2).saturating_add_signed(offset)],
+            factors: Some(factors).filter(|factors| !factors.is_empty())?,
+        })
+    }
+}
+
+/// Slice numbers hold their offset by themselves; rows and columns are counted from the first voxel.
+fn translation(dataset: &DatasetDescription, plane: Plane, voxel: Xyz<f64>) -> [f64; 3] {
+    let mut begins = xyz(dataset.offset).zip(voxel, |offset, size| offset as f64 * size);
+    begins[plane.slice_axis()] = 0.0;
+    [begins.x, begins.y, begins.z]
+}
+
+/// The size of a voxel in nanometres, as far as file and settings tell.
+fn nanometres(channel: &ChannelDescription) -> Xyz<f64> {
+    let size = channel.voxel_size.map_or(Xyz::all(1.0), xyz);
+    let scale = channel.voxel_unit.as_deref().map_or(1.0, in_nanometres);
+    size.map(|length| length * scale)
+}
+
+/// How many nanometres a unit has; 1 where it is not known.
+pub(super) fn in_nanometres(unit: &str) -> f64 {
+    match unit.to_lowercase().as_str() {
+        "µm" | "μm" | "um" | "micron" | "microns" | "micrometer" | "micrometers" | "micrometre"
+        | "micrometres" => 1e3,
+        "mm" | "millimeter" | "millimeters" | "millimetre" | "millimetres" => 1e6,
+        "cm" | "centimeter" | "centimetre" => 1e7,
+        "m" | "meter" | "metre" => 1e9,
+        "pm" | "picometer" | "picometre" => 1e-3,
+        "å" | "angstrom" | "angstroms" => 0.1,
+        _ => 1.0,
+    }
+}
+
+fn axis(axis: Axis) -> usize {
+    match axis {
+        Axis::X => 0,
+        Axis::Y => 1,
+        Axis::Z => 2,
+    }
+}
+
+fn xyz<T>([x, y, z]: [T; 3]) -> Xyz<T> {
+    Xyz::new(x, y, z)
+}
+
+fn text<T: std::fmt::Display>([x, y, z]: [T; 3]) -> String {
+    format!("({x}, {y}, {z})")
+}

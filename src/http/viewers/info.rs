@@ -1,0 +1,176 @@
+//! What ndstore said of a dataset at `TOKEN/info/`, for its old clients.
+//!
+//! The shape is that of ndstore's `jsonInfo` (`projdict`, `datasetdict`, `chandict`), as far as its clients read it:
+//! ndtilecache itself took `imagesize`, `offset`, `voxelres`, `scalinglevels`, `scaling`, `timerange` and the channels'
+//! `channel_type`, `datatype` and `windowrange`. Numbers by level have the level as a text for their key. Where a voxel
+//! size is not known it is 1; a window range of 0, 0 means that values are shown as they are.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::catalog::{ChannelDescription, Dataset, DatasetDescription, LevelDescription};
+use crate::geometry::TILE;
+
+/// ndstore's description of a dataset.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Info {
+    dataset: InfoDataset,
+    project: InfoProject,
+    channels: BTreeMap<String, InfoChannel>,
+    metadata: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct InfoProject {
+    name: String,
+    description: String,
+    version: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct InfoDataset {
+    name: String,
+    description: String,
+    /// The coarsest level.
+    scalinglevels: u64,
+    /// `zslices` or `xyz`.
+    scaling: &'static str,
+    /// The levels.
+    resolutions: Vec<u64>,
+    /// x, y, z.
+    imagesize: BTreeMap<String, [u64; 3]>,
+    /// x, y, z of the first voxel.
+    offset: BTreeMap<String, [i64; 3]>,
+    /// x, y, z.
+    voxelres: BTreeMap<String, [f64; 3]>,
+    /// What is read best at once: a tile.
+    cube_dimension: BTreeMap<String, [u64; 3]>,
+    /// How many slices make a voxel about as high as it is wide.
+    neariso_scaledown: BTreeMap<String, u64>,
+    /// The extent, the offset and the voxels after that.
+    neariso_imagesize: BTreeMap<String, [u64; 3]>,
+    neariso_offset: BTreeMap<String, [i64; 3]>,
+    neariso_voxelres: BTreeMap<String, [f64; 3]>,
+    /// The first time point and the last.
+    timerange: [u64; 2],
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct InfoChannel {
+    /// `image`, `annotation` or `timeseries`.
+    channel_type: &'static str,
+    datatype: &'static str,
+    description: String,
+    exceptions: u8,
+    propagate: u8,
+    readonly: u8,
+    resolution: u8,
+    /// Which values are black and white.
+    windowrange: [f64; 2],
+}
+
+/// What ndstore would say.
+pub(super) fn of(dataset: &Dataset, description: &DatasetDescription) -> Info {
+    let longest = description.channels.iter().max_by_key(|channel| channel.levels.len());
+    let levels = longest.map_or(&[][..], |channel| &channel.levels);
+    let sizes: Vec<Level> = levels.iter().map(|level| Level::of(level, description)).collect();
+    let times = dataset.channels.values().map(|channel| channel.times).max().unwrap_or(1);
+    let (name, about) = (description.token.clone(), about(description));
+    Info {
+        dataset: by_level(&sizes, &name, &about, description.scaling, times),
+        project: InfoProject { name, description: about, version: env!("CARGO_PKG_VERSION").to_owned() },
+        channels: description.channels.iter().map(|of| (of.name.clone(), channel(of))).collect(),
+        metadata: BTreeMap::new(),
+    }
+}
+
+fn by_level(levels: &[Level], name: &str, about: &str, scaling: &str, times: u64) -> InfoDataset {
+    fn each<T>(levels: &[Level], value: impl Fn(&Level) -> T) -> BTreeMap<String, T> {
+        levels.iter().map(|level| (level.number.to_string(), value(level))).collect()
+    }
+    InfoDataset {
+        name: name.to_owned(),
+        description: about.to_owned(),
+        scalinglevels: levels.last().map_or(0, |level| level.number),
+        scaling: if scaling == "isotropic" { "xyz" } else { "zslices" },
+        resolutions: levels.iter().map(|level| level.number).collect(),
+        imagesize: each(levels, |level| level.size),
+        offset: each(levels, |level| level.offset),
+        voxelres: each(levels, |level| level.voxel),
+        cube_dimension: each(levels, |_| [TILE as u64, TILE as u64, 1]),
+        neariso_scaledown: each(levels, Level::flatness),
+        neariso_imagesize: each(levels, |level| {
+            let [x, y, z] = level.size;
+            [x, y, z.div_ceil(level.flatness())]
+        }),
+        neariso_offset: each(levels, |level| {
+            let [x, y, z] = level.offset;
+            [x, y, z.div_euclid(i64::try_from(level.flatness()).unwrap_or(i64::MAX))]
+        }),
+        neariso_voxelres: each(levels, |level| {
+            let [x, y, z] = level.voxel;
+            [x, y, z * level.flatness() as f64]
+        }),
+        timerange: [0, times.saturating_sub(1)],
+    }
+}
+
+/// The numbers of one level.
+struct Level {
+    number: u64,
+    size: [u64; 3],
+    offset: [i64; 3],
+    voxel: [f64; 3],
+}
+
+impl Level {
+    /// Extents are those of the largest channel along each axis, the voxel that of the first that knows it.
+    fn of(level: &LevelDescription, dataset: &DatasetDescription) -> Self {
+        let same =
+            dataset.channels.iter().flat_map(|channel| &channel.levels).filter(|l| l.level == level.level);
+        let size = same.fold([0; 3], |[a, b, c]: [u64; 3], other| {
+            let [x, y, z] = other.size;
+            [a.max(x), b.max(y), c.max(z)]
+        });
+        let [fx, fy, fz] = level.factor;
+        let [ox, oy, oz] = dataset.offset;
+        let [vx, vy, vz] = dataset.channels.iter().find_map(|channel| channel.voxel_size).unwrap_or([1.0; 3]);
+        let down = |offset: i64, factor: u64| offset.div_euclid(i64::try_from(factor).unwrap_or(i64::MAX));
+        Self {
+            number: u64::from(level.level),
+            size,
+            offset: [down(ox, fx), down(oy, fy), down(oz, fz)],
+            voxel: [vx * fx as f64, vy * fy as f64, vz * fz as f64],
+        }
+    }
+
+    /// How many slices are about as high as a voxel is wide; at least one.
+    fn flatness(&self) -> u64 {
+        let [x, _, z] = self.voxel;
+        ((x / z) as u64).max(1)
+    }
+}
+
+fn channel(channel: &ChannelDescription) -> InfoChannel {
+    InfoChannel {
+        channel_type: match (channel.kind, channel.times) {
+            ("labels", _) => "annotation",
+            (_, Some(_)) => "timeseries",
+            _ => "image",
+        },
+        datatype: channel.dtype,
+        description: channel.label.clone().unwrap_or_default(),
+        exceptions: 0,
+        propagate: 2,
+        readonly: 1,
+        resolution: 0,
+        windowrange: channel.window.unwrap_or([0.0, 0.0]),
+    }
+}
+
+fn about(dataset: &DatasetDescription) -> String {
+    let layouts: Vec<&str> = dataset.layouts.iter().map(|recognised| recognised.layout).collect();
+    layouts.join(", ")
+}

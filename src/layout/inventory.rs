@@ -1,0 +1,241 @@
+//! The inventory of a file that voltile wrote: its channels, their levels, and what these were made of.
+//!
+//! It is JSON in one attribute of the root group. A *sidecar* holds levels that its original lacks, a *volume* all
+//! levels of its channels. Every level is one dataset with the axes t c z y x; times that are missing were never
+//! written. What a level was made of is written down in words that are compared as they are, so that levels made of
+//! something else are not taken for those that are wanted.
+
+use serde::{Deserialize, Serialize};
+
+use super::{FoundChannel, FoundLevel, Paths, View};
+use crate::axes::{Axes, AxisName};
+use crate::geometry::Xyz;
+use crate::name::Name;
+use crate::paint::{Kind, Window};
+use crate::volume::hdf5::OpenFile;
+use crate::volume::{Stamp, VoxelType};
+
+/// The attribute that holds it.
+pub const ATTRIBUTE: &str = "voltile_inventory";
+/// The version of this description.
+const VERSION: u32 = 1;
+
+/// Everything that is said of a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Inventory {
+    version: u32,
+    /// What the file is.
+    pub role: Role,
+    /// The files that its levels were made of; none for a volume, which needs them no more.
+    pub originals: Vec<Stamp>,
+    /// Its channels.
+    pub channels: Vec<ChannelRecord>,
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Levels that another file lacks.
+    Sidecar,
+    /// A volume of its own.
+    Volume,
+}
+
+/// A channel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChannelRecord {
+    /// The name in URLs.
+    pub name: String,
+    /// What its first file called it.
+    pub label: Option<String>,
+    /// `#rrggbb`.
+    pub colour: Option<String>,
+    /// `image`, `labels` or `rgb`.
+    pub kind: String,
+    /// The type of a voxel at full resolution, as numpy names it.
+    pub dtype: String,
+    /// The display range, whole numbers or not.
+    pub range: Option<[String; 2]>,
+    /// x, y, z.
+    pub voxel_size: Option<[f64; 3]>,
+    /// The unit of these.
+    pub voxel_unit: Option<String>,
+    /// Whether it is a time series.
+    pub series: bool,
+    /// The number of time points.
+    pub times: u64,
+    /// Those at which there is nothing.
+    pub missing: Vec<u64>,
+    /// What halving a level does to z: `zslices` or `isotropic`.
+    pub scaling: String,
+    /// What its levels were made of.
+    pub origin: Vec<OriginRecord>,
+    /// Its levels, finest first.
+    pub levels: Vec<LevelRecord>,
+}
+
+/// A level that others were made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OriginRecord {
+    /// Its number.
+    pub level: u8,
+    /// By how much z is reduced.
+    pub z_factor: u64,
+    /// x, y, z.
+    pub size: [u64; 3],
+    /// Its datasets.
+    pub paths: String,
+    /// How they are seen.
+    pub view: String,
+}
+
+/// A level.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LevelRecord {
+    /// Its number.
+    pub level: u8,
+    /// By how much it is reduced: x, y, z.
+    pub factor: [u64; 3],
+    /// x, y, z.
+    pub size: [u64; 3],
+    /// The path of its dataset.
+    pub path: String,
+    /// Whether it was made, rather than copied.
+    pub made: bool,
+}
+
+impl Inventory {
+    /// An inventory of this version.
+    pub fn new(role: Role, originals: Vec<Stamp>, channels: Vec<ChannelRecord>) -> Self {
+        Self { version: VERSION, role, originals, channels }
+    }
+
+    /// What a file says of itself; `None` where it says nothing, or what this program does not understand.
+    pub fn of(file: &OpenFile) -> Option<Self> {
+        let text = file.attributes("/")?.text(ATTRIBUTE)?;
+        serde_json::from_str(&text).ok().filter(|inventory: &Self| inventory.version == VERSION)
+    }
+
+    /// Its text.
+    pub fn to_text(&self) -> String {
+        // Nothing in it can fail to be written: no maps, no numbers that are none.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl ChannelRecord {
+    /// What its numbers mean.
+    pub fn kind(&self) -> Option<Kind> {
+        [Kind::Image, Kind::Labels, Kind::Rgb].into_iter().find(|kind| kind.name() == self.kind)
+    }
+
+    /// The channel, as layouts find it: levels that were copied, and levels that were made.
+    pub fn found(&self) -> Option<FoundChannel> {
+        let level = |record: &LevelRecord| self.level(record);
+        let copied = self.levels.iter().filter(|level| !level.made).map(level).collect();
+        let range = self.range.as_ref().and_then(range);
+        let mut found = FoundChannel::new(Name::new(&self.name).ok()?, copied);
+        found.kind = self.kind()?;
+        found.made = self.levels.iter().filter(|level| level.made).map(level).collect();
+        let voxel_size = self.voxel_size.map(|[x, y, z]| Xyz::new(x, y, z));
+        let (label, colour, voxel_unit) = (self.label.clone(), self.colour.clone(), self.voxel_unit.clone());
+        Some(FoundChannel { label, colour, range, voxel_size, voxel_unit, ..found })
+    }
+
+    /// A level, as layouts find it.
+    pub fn level(&self, level: &LevelRecord) -> FoundLevel {
+        let [x, y, z] = level.factor;
+        let path = level.path.clone();
+        let paths = if self.missing.is_empty() {
+            Paths::One(path)
+        } else {
+            Paths::Frames(path, (0..self.times).map(|time| !self.missing.contains(&time)).collect())
+        };
+        FoundLevel { factor: Some(Xyz::new(x, y, z)), paths, view: self.view() }
+    }
+
+    fn view(&self) -> View {
+        let axes = [AxisName::T, AxisName::C, AxisName::Z, AxisName::Y, AxisName::X];
+        let held = [(AxisName::T, !self.series), (AxisName::C, self.kind() != Some(Kind::Rgb))];
+        let fixed = held.into_iter().filter(|(_, held)| *held).map(|(axis, _)| (axis, 0)).collect();
+        let means = (self.dtype == VoxelType::Bool.name()).then_some(VoxelType::Bool);
+        View { fixed, means, ..View::of(Axes::from_known(axes)) }
+    }
+}
+
+/// A display range as text; limits that are not whole have a point or an exponent.
+pub fn range_text(window: &Window) -> Option<[String; 2]> {
+    match window {
+        Window::AsStored => None,
+        Window::Whole { lo, hi } => Some([lo.to_string(), hi.to_string()]),
+        Window::Real { lo, hi } => Some([format!("{lo:?}"), format!("{hi:?}")]),
+    }
+}
+
+fn range([lo, hi]: &[String; 2]) -> Option<Window> {
+    if let (Ok(lo), Ok(hi)) = (lo.parse(), hi.parse()) {
+        return Some(Window::Whole { lo, hi });
+    }
+    Some(Window::Real { lo: lo.parse().ok()?, hi: hi.parse().ok()? })
+}
+
+impl Paths {
+    /// All of them in words, the same whenever the same file is opened.
+    pub fn in_words(&self) -> String {
+        let several = |what: &str, paths: &[Option<String>]| {
+            let all: Vec<&str> = paths.iter().map(|path| path.as_deref().unwrap_or("-")).collect();
+            let digest = blake3::hash(all.join("\n").as_bytes()).to_hex();
+            format!("{what} {} and others, {} in all, {digest}", self.first().unwrap_or("-"), all.len())
+        };
+        match self {
+            Paths::One(path) => path.clone(),
+            Paths::Times(paths) => several("times", paths),
+            Paths::Sections(paths) => several("sections", paths),
+            Paths::Frames(path, present) => format!("{path} at {present:?}"),
+        }
+    }
+}
+
+impl View {
+    /// All of it in words.
+    pub fn in_words(&self) -> String {
+        let mut words = self.axes.to_string();
+        for (axis, position) in &self.fixed {
+            words.push_str(&format!(" {axis}={position}"));
+        }
+        if let Some(voxel) = self.means {
+            words.push_str(&format!(" meaning {}", voxel.name()));
+        }
+        if let Some(size) = self.size {
+            words.push_str(&format!(" within {size}"));
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_the_same_once_written_and_read() {
+        for window in
+            [Window::Whole { lo: -5, hi: i128::from(u64::MAX) }, Window::Real { lo: 0.1, hi: 3.0e-200 }]
+        {
+            assert_eq!(range_text(&window).as_ref().and_then(range), Some(window));
+        }
+        assert_eq!(range_text(&Window::AsStored), None);
+    }
+
+    #[test]
+    fn words_tell_apart_what_is_seen_differently() {
+        let view = View { fixed: vec![(AxisName::C, 1)], ..View::of(Axes::new("czyx").unwrap()) };
+        assert_eq!(view.in_words(), "czyx c=1");
+        let times = |second: Option<&str>| {
+            Paths::Times(vec![Some("/a".to_owned()), second.map(str::to_owned)]).in_words()
+        };
+        assert_ne!(times(Some("/b")), times(None));
+        assert_ne!(times(None), Paths::Sections(vec![Some("/a".to_owned()), None]).in_words());
+    }
+}

@@ -1,0 +1,43 @@
+// Bundles the page into a folder: bundle.mjs FOLDER. For each file of it FOLDER gets the file, the file compressed
+// (NAME.gz), and in `etags` a line `NAME DIGEST` in the order in which they were written. build.rs calls this.
+
+import { createHash } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+
+import { build } from "esbuild";
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const target = process.argv[2];
+if (!target) throw new Error("usage: bundle.mjs FOLDER");
+
+const web = (name) => path.join(here, "web", name);
+const bundled = await build({
+  entryPoints: [web("main.ts")],
+  bundle: true,
+  minify: true,
+  format: "iife",
+  target: ["es2022", "chrome116", "firefox124", "safari17.4"],
+  legalComments: "inline", // the libraries' licences want to be seen
+  write: false,
+  logLevel: "warning",
+});
+const styles = await build({ entryPoints: [web("style.css")], minify: true, write: false, logLevel: "warning" });
+
+const files = {
+  "index.html": await readFile(web("index.html")),
+  "page.js": bundled.outputFiles[0].contents,
+  "page.css": styles.outputFiles[0].contents,
+  "icon.svg": await readFile(web("icon.svg")),
+};
+
+await mkdir(target, { recursive: true });
+const etags = [];
+for (const [name, contents] of Object.entries(files)) {
+  await writeFile(path.join(target, name), contents);
+  await writeFile(path.join(target, `${name}.gz`), gzipSync(contents, { level: 9 }));
+  etags.push(`${name} ${createHash("sha256").update(contents).digest("hex").slice(0, 32)}`);
+}
+await writeFile(path.join(target, "etags"), `${etags.join("\n")}\n`);

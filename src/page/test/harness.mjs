@@ -1,0 +1,154 @@
+// What the stories stand on: a server, a browser, waiting for the picture, and reading it.
+//
+// A story gets a page of its own. Whatever its page did wrong meanwhile (an error on the console, a request that failed
+// or was refused, a question to another host) fails it, unless the story said that it would.
+
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const PATIENCE = 60_000;
+const volumes = path.join(path.dirname(fileURLToPath(import.meta.url)), "volumes.py");
+
+/** Makes the test's volumes in a folder of their own. */
+export function makeVolumes(python) {
+  const folder = mkdtempSync(path.join(tmpdir(), "voltile-page-"));
+  execFileSync(python, [volumes, "make", folder]);
+  return folder;
+}
+
+/** What voxels look like, asked of h5py. */
+export function ask(python, questions) {
+  return JSON.parse(execFileSync(python, [volumes, "ask"], { input: JSON.stringify(questions) }));
+}
+
+/** Starts voltile; resolves once it has said where it listens. */
+export function serve(voltile, folder) {
+  const config = path.join(folder, "voltile.toml");
+  const child = spawn(voltile, ["serve", "--demo", "--config", config, "--bind", "127.0.0.1:0"]);
+  let log = "";
+  let out = "";
+  child.stderr.on("data", (data) => (log += data));
+  return new Promise((resolve, reject) => {
+    child.on("exit", (code) => reject(new Error(`voltile ended with ${code}:\n${log}`)));
+    child.stdout.on("data", (data) => {
+      out += data;
+      const found = /^page (http:\S+)/m.exec(out);
+      if (found) resolve({ address: found[1], log: () => log, stop: () => stopped(child) });
+    });
+  });
+}
+
+function stopped(child) {
+  return new Promise((resolve) => {
+    child.removeAllListeners("exit");
+    child.on("exit", (code) => resolve(code));
+    child.kill("SIGTERM");
+  });
+}
+
+/** A page of the browser, with what went wrong in it. */
+export class Visit {
+  static async begin(browser, server, options = {}) {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+    return new Visit(context, await context.newPage(), server);
+  }
+
+  constructor(context, page, server) {
+    Object.assign(this, { context, page, server, wrong: [], requests: [], forgiven: null });
+    page.setDefaultTimeout(PATIENCE);
+    const note = (text) => this.forgiven?.test(text) || this.wrong.push(text);
+    page.on("console", (message) => ["error", "warning"].includes(message.type()) && note(`console: ${message.text()}`));
+    page.on("pageerror", (error) => note(`uncaught: ${error.message}`));
+    page.on("request", (request) => {
+      this.requests.push(request.url());
+      if (!request.url().startsWith(server.address)) note(`another host: ${request.url()}`);
+    });
+    // What the page itself gives up, because a person has gone on, is no failure.
+    page.on("requestfailed", (request) =>
+      request.failure()?.errorText === "net::ERR_ABORTED" || note(`failed: ${request.url()} ${request.failure()?.errorText}`));
+    page.on("response", (response) => response.status() >= 400 && note(`${response.status()}: ${response.url()}`));
+  }
+
+  async open(hash = "") {
+    await this.page.goto(`${this.server.address}${hash}`);
+    if (hash.length > 1) await this.settle();
+  }
+
+  /** Waits until every pane shows what the view asks for, and nothing moves. */
+  async settle() {
+    await this.page.waitForSelector(".pane[data-shown]");
+    await this.page.evaluate(() => (window.stateBefore = null));
+    await this.page.waitForFunction(() => {
+      const state = () => [location.hash, document.querySelector(".status").textContent,
+        ...[...document.querySelectorAll(".pane")].map((pane) => `${pane.dataset.shown} ${pane.className}`)].join();
+      const now = state();
+      if (window.stateBefore !== now || now.includes("busy")) {
+        window.stateBefore = now;
+        window.stateSince = performance.now();
+      }
+      return performance.now() - window.stateSince > 450;
+    });
+  }
+
+  /** Pixels of a pane at places of its canvas. */
+  pixels(plane, places) {
+    return this.page.evaluate(([plane, places]) => {
+      const canvas = document.querySelector(`.pane[data-plane="${plane}"] canvas`);
+      // From a copy: reading a canvas often makes the browser complain of it, and the page does not.
+      const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
+      copy.drawImage(canvas, 0, 0);
+      const { data, width } = copy.getImageData(0, 0, canvas.width, canvas.height);
+      return places.map(([x, y]) => [...data.slice((y * width + x) * 4, (y * width + x) * 4 + 3)]);
+    }, [plane, places]);
+  }
+
+  /** Where pixels of a level are on a pane's canvas; `scale` is the CSS pixels that one of them takes. */
+  async places(plane, centre, pixels, scale = 1) {
+    const box = await this.page.locator(`.pane[data-plane="${plane}"] .canvas`).boundingBox();
+    if (box.x % 1 || box.y % 1 || box.width % 1 || box.height % 1) throw new Error(`not on whole pixels: ${JSON.stringify(box)}`);
+    const place = (side, middle, pixel) => {
+      const tile = Math.floor(pixel / 512) * 512;
+      const edge = (i) => Math.floor(side / 2 + (i - middle) * scale + 0.501);
+      return scale === 1 ? edge(tile) + pixel - tile : Math.floor(side / 2 + (pixel + 0.5 - middle) * scale);
+    };
+    return pixels.map(([column, row]) => [place(box.width, centre[0], column), place(box.height, centre[1], row)]);
+  }
+
+  /** Everything that the panes show. */
+  pictures() {
+    return this.page.evaluate(() => [...document.querySelectorAll(".pane canvas")].map((canvas) => canvas.toDataURL()).join());
+  }
+
+  hash() {
+    return new URL(this.page.url()).hash;
+  }
+
+  text(selector) {
+    return this.page.locator(selector).first().textContent();
+  }
+
+  async end() {
+    await this.context.close();
+    if (this.wrong.length) throw new Error(`the page was not clean:\n  ${this.wrong.slice(0, 8).join("\n  ")}`);
+  }
+}
+
+/** Fails unless two lists of colours are the same, up to so much for each part. */
+export function same(shown, expected, most = 0) {
+  const far = shown.findIndex((colour, i) => colour.some((part, c) => Math.abs(part - expected[i][c]) > most));
+  if (far >= 0) {
+    const distinct = new Set(shown.map(String)).size;
+    throw new Error(`pixel ${far} of ${shown.length} is ${shown[far]}, expected ${expected[far]} (${distinct} distinct colours are shown)`);
+  }
+}
+
+export function equal(found, expected, what) {
+  if (found !== expected) throw new Error(`${what}: ${found}, expected ${expected}`);
+}
+
+export function truth(found, what) {
+  if (!found) throw new Error(what);
+}

@@ -1,0 +1,95 @@
+// The browser test of the page: run.mjs --voltile FILE --python FILE --chromium FILE --out FOLDER [WORDS OF A STORY]
+//
+// Runs the stories one after the other, prints each with its result, keeps screenshots in FOLDER, measures the page's
+// weight (which has a limit) and the time to the first tile (which has none: machines differ). Its last line counts.
+
+import { mkdirSync, rmSync } from "node:fs";
+import path from "node:path";
+import { parseArgs } from "node:util";
+
+import { chromium } from "playwright-core";
+
+import { ask, makeVolumes, serve, Visit } from "./harness.mjs";
+import { OPTIONS, stories } from "./stories.mjs";
+
+const MOST_BYTES = 400_000;
+
+const { values: options, positionals: words } = parseArgs({
+  allowPositionals: true,
+  options: Object.fromEntries(["voltile", "python", "chromium", "out"].map((name) => [name, { type: "string" }])),
+});
+mkdirSync(options.out, { recursive: true });
+
+/** How heavy the page's own files are on the wire. */
+async function weigh(address) {
+  let bytes = 0;
+  for (const name of ["", "page.js", "page.css", "icon.svg"]) {
+    const response = await fetch(address + name, { headers: { "Accept-Encoding": "gzip" } });
+    if (!response.ok) throw new Error(`${name || "/"} answers ${response.status}: is the viewer built in?`);
+    bytes += Number(response.headers.get("content-length"));
+  }
+  return bytes;
+}
+
+/** Milliseconds from opening the demo volume, with nothing cached, to the first tile on the screen. */
+async function firstTile(browser, server) {
+  const visit = await Visit.begin(browser, server);
+  await visit.page.goto(`${server.address}#demo-v1`, { waitUntil: "commit" });
+  const time = await visit.page.waitForFunction(() => {
+    const canvas = document.querySelector(".pane canvas");
+    if (!canvas?.width) return false;
+    const small = new OffscreenCanvas(16, 16).getContext("2d", { willReadFrequently: true });
+    small.drawImage(canvas, 0, 0, 16, 16);
+    return small.getImageData(0, 0, 16, 16).data.some((value) => value > 0) && performance.now();
+  });
+  const milliseconds = Math.round(await time.jsonValue());
+  await visit.context.close();
+  return milliseconds;
+}
+
+async function tell(name, story, browser, server) {
+  const began = Date.now();
+  const visit = await Visit.begin(browser, server, OPTIONS[name]);
+  try {
+    await story(visit);
+    await visit.end();
+    console.log(`ok      ${name} (${Date.now() - began} ms)`);
+    return true;
+  } catch (error) {
+    await visit.page.screenshot({ path: path.join(options.out, "failed.png") }).catch(() => undefined);
+    await visit.context.close().catch(() => undefined);
+    console.log(`FAILED  ${name}\n        ${String(error.message).replaceAll("\n", "\n        ")}`);
+    if (visit.wrong.length) console.log(`        beside: ${visit.wrong.slice(0, 4).join("\n        ")}`);
+    return false;
+  }
+}
+
+const folder = makeVolumes(options.python);
+const server = await serve(options.voltile, folder);
+const browser = await chromium.launch({ executablePath: options.chromium, args: ["--no-sandbox"] });
+const world = {
+  folder,
+  server,
+  demo: /the demo volume is (\S+)/.exec(server.log())?.[1],
+  ask: (questions) => ask(options.python, questions),
+  picture: (visit, name) => visit.page.screenshot({ path: path.join(options.out, `${name}.png`) }),
+};
+
+let [passed, failed] = [0, 0];
+const count = (good) => (good ? (passed += 1) : (failed += 1));
+const bytes = await weigh(server.address);
+console.log(`measured: the page weighs ${bytes} bytes compressed (at most ${MOST_BYTES})`);
+count(bytes <= MOST_BYTES);
+console.log(`measured: first tile on the screen after ${await firstTile(browser, server)} ms`);
+for (const [name, story] of Object.entries(stories(world))) {
+  if (words.every((word) => name.toLowerCase().includes(word.toLowerCase()))) count(await tell(name, story, browser, server));
+}
+await browser.close();
+const code = await server.stop();
+if (code !== 0 || /panicked|defect/.test(server.log())) {
+  console.log(`FAILED  the server ended with ${code}\n${server.log()}`);
+  failed += 1;
+}
+rmSync(folder, { recursive: true });
+console.log(`${passed} passed, ${failed} failed, 0 skipped`);
+process.exit(failed ? 1 : 0);

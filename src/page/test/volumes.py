@@ -1,0 +1,112 @@
+"""Makes the volumes of the browser test, and says what their voxels look like: the page's oracle, by h5py alone.
+
+    volumes.py make FOLDER         writes test.h5 and voltile.toml, which also serves the demo volume if DEMO is given
+    volumes.py ask < questions     a JSON list of questions; prints the list of answers
+
+A question is {file, path, axes, index, at: [[x, y, z], ...], box: [x, y, z], window: [lo, hi] | null, labels: bool}:
+the mean over boxes of voxels (the voxel itself where box is 1, 1, 1), windowed, or a label's colour. An answer is a list
+of [red, green, blue]. The rules are those of the service's documentation, written out once more.
+"""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+CONFIGURATION = """\
+[[server.mounts]]
+tile_service = "ndtilecache"
+[[server.mounts]]
+tile_service = "adjustable"
+adjustable = true
+
+[datasets.made]
+file = "test.h5"
+voxel_size = [4, 4, 10]
+offset = [3, 20, 7]
+[datasets.made.channels.pyramid]
+path = "/raw"
+axes = "zyx"
+levels = [{ path = "/raw", factor = [1, 1, 1] }, { path = "/half", factor = [2, 2, 1] }]
+[datasets.made.channels.ids]
+path = "/ids"
+axes = "zyx"
+kind = "labels"
+
+[datasets.film]
+file = "test.h5"
+[datasets.film.channels.first]
+path = "/film"
+axes = "tczyx"
+index = { c = 0 }
+window = [100, 3000]
+[datasets.film.channels.second]
+path = "/film"
+axes = "tczyx"
+index = { c = 1 }
+window = [100, 3000]
+[datasets.film.channels.colours]
+path = "/rgb"
+axes = "zyxc"
+kind = "rgb"
+"""
+
+
+def make(folder: Path) -> None:
+    """Nothing here repeats, so that a picture of the wrong place, slice, level or time cannot look right."""
+    random = np.random.default_rng(5)
+    with h5py.File(folder / "test.h5", "w") as file:
+        smooth = random.integers(30, 220, (9, 90, 160)).repeat(8, 1).repeat(8, 2)
+        raw = (smooth[:, :701, :1201] + random.integers(0, 20, (9, 701, 1201))).astype("u1")
+        file.create_dataset("raw", data=raw, chunks=(3, 128, 128), compression="gzip")
+        # Sizes rounded down, as Imaris has them, and not means, so that a level made afresh is found out.
+        file["half"] = raw[:, 0:700:2, 0:1200:2] // 2 + 100
+        file["ids"] = random.integers(0, 7, (9, 90, 160)).repeat(8, 1).repeat(8, 2)[:, :701, :1201].astype("u4") * 1000003
+        file["film"] = random.integers(0, 3500, (4, 2, 6, 40, 70)).repeat(5, 3).repeat(5, 4).astype("u2")
+        file["rgb"] = random.integers(0, 256, (6, 20, 35, 3)).repeat(10, 1).repeat(10, 2).astype("u1")
+    (folder / "voltile.toml").write_text(CONFIGURATION)
+
+
+def label_colour(label: int) -> list[int]:
+    k = (((label * 0x9E3779B97F4A7C15) % 2**64) >> 32) * 6
+    sector, f = k >> 32, (157 * ((k >> 24) & 255)) // 255
+    up, down = 85 + f, 242 - f
+    wheel = [(242, up, 85), (down, 242, 85), (85, 242, up), (85, down, 242), (up, 85, 242), (242, 85, down)]
+    return list(wheel[sector]) if label else [0, 0, 0]
+
+
+def windowed(value: float, window: list[float] | None) -> int:
+    if window is None:
+        return int(value)
+    low, high = window
+    return min(255, max(0, math.floor((value - low) * 255 / (high - low) + 0.5)))
+
+
+def grey(voxels: np.ndarray, window: list[float] | None) -> list[int]:
+    mean = math.floor(voxels.astype("f8").mean() + 0.5)
+    return [windowed(mean, window)] * 3
+
+
+def answer(question: dict) -> list[list[int]]:
+    with h5py.File(question["file"], "r") as file:
+        dataset, axes, out = file[question["path"]], question["axes"], []
+        for at in question["at"]:
+            place = dict(zip("xyz", (slice(i * b, (i + 1) * b) for i, b in zip(at, question["box"]))))
+            voxels = dataset[tuple(place[a] if a in place else question["index"].get(a, slice(None)) for a in axes)]
+            if question.get("labels"):
+                out.append(label_colour(int(voxels.flat[0])))
+            elif question.get("rgb"):
+                out.append([int(v) for v in voxels.reshape(-1, voxels.shape[-1])[0][:3]])
+            else:
+                out.append(grey(voxels, question.get("window")))
+        return out
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "make":
+        make(Path(sys.argv[2]))
+    else:
+        print(json.dumps([answer(question) for question in json.load(sys.stdin)]))

@@ -1,0 +1,82 @@
+// What the server says of itself: the shapes of its JSON, and asking for it in words that help when it fails.
+
+export type Triple = [number, number, number];
+export type PlaneName = "xy" | "xz" | "yz";
+
+export interface Level {
+  level: number;
+  size: Triple;
+  factor: Triple;
+  planes: PlaneName[];
+}
+
+export interface Histogram {
+  lo: number;
+  hi: number;
+  counts: number[];
+}
+
+export interface Channel {
+  name: string;
+  label: string | null;
+  colour: string | null;
+  kind: "image" | "labels" | "rgb";
+  dtype: string;
+  window: [number, number] | null;
+  histogram?: Histogram | null;
+  times: number | null;
+  voxel_size: Triple | null;
+  voxel_unit: string | null;
+  orthogonal?: "isotropic" | "stored";
+  levels: Level[];
+}
+
+export interface Dataset {
+  token: string;
+  offset: Triple;
+  channels: Channel[];
+}
+
+export interface Mount {
+  tile_service: string;
+  content_type: string;
+  adjustable: boolean;
+}
+
+export interface Site {
+  version: string;
+  mounts: Mount[];
+  datasets: Dataset[];
+}
+
+const AWAY = "The server does not answer. Is voltile still running?";
+
+/** What went wrong, in words for a person. */
+export function explain(error: unknown): string {
+  if (error instanceof TypeError) return AWAY; // what fetch throws when nobody is there
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** An answer that is well; any other becomes an Error with the server's own reason. */
+export async function sound(response: Response): Promise<Response> {
+  if (response.ok) return response;
+  const problem: unknown = await response.json().catch(() => null);
+  const detail = (problem as { detail?: string } | null)?.detail;
+  throw new Error(detail ?? `The server answered ${response.status} ${response.statusText}`);
+}
+
+/** All that is served. */
+export async function loadSite(): Promise<Site> {
+  return (await (await sound(await fetch("datasets.json"))).json()) as Site;
+}
+
+/** One dataset with windows and histograms measured; this may take the server a moment. */
+export async function loadDataset(token: string): Promise<Dataset> {
+  return (await (await sound(await fetch(`datasets/${token}.json`))).json()) as Dataset;
+}
+
+/** The channels that can be shown together: those whose volumes have the same extent. */
+export function companions(dataset: Dataset, channel: Channel): Channel[] {
+  const extent = (one: Channel) => one.levels[0]?.size.join();
+  return dataset.channels.filter((other) => extent(other) === extent(channel));
+}

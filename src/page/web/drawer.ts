@@ -1,0 +1,43 @@
+// OpenSeadragon's canvas drawer, but exact: it draws each tile a pixel too large to hide seams, which shifts pixels.
+// Here the edges of tiles are rounded to pixels of the screen instead: neighbours meet, and 1:1 is pixel for pixel.
+//
+// The odd thing: `_drawTile` is not part of the library's promised interface. The version is pinned, and the browser
+// test compares pixels.
+
+import OpenSeadragon from "openseadragon";
+
+/** The pixel of the screen next to a CSS length. Halves go up, also where they are a little less by a rounding error. */
+const edge = (length: number): number => Math.floor(length * OpenSeadragon.pixelDensityRatio + 0.501);
+
+interface DrawnTile {
+  loaded: boolean;
+  opacity: number;
+  position: OpenSeadragon.Point;
+  size: OpenSeadragon.Point;
+  sourceBounds: OpenSeadragon.Rect;
+}
+
+export class ExactDrawer extends OpenSeadragon.CanvasDrawer {
+  minimumOverlapRequired(): boolean {
+    return false;
+  }
+
+  _drawTile(tile: DrawnTile, _image: unknown, useSketch: boolean): void {
+    const self = this as unknown as {
+      getDataToDraw(tile: DrawnTile): CanvasRenderingContext2D | undefined;
+      _getContext(useSketch: boolean): CanvasRenderingContext2D;
+    };
+    const data = tile.loaded ? self.getDataToDraw(tile) : undefined;
+    if (!data) return;
+    const [left, top] = [edge(tile.position.x), edge(tile.position.y)];
+    const [right, bottom] = [edge(tile.position.x + tile.size.x), edge(tile.position.y + tile.size.y)];
+    const context = self._getContext(useSketch);
+    context.save();
+    context.globalAlpha *= tile.opacity;
+    // Coarser tiles that are drawn first must not show through, nor add up.
+    if (tile.opacity === 1) context.clearRect(left, top, right - left, bottom - top);
+    const { width, height } = tile.sourceBounds;
+    context.drawImage(data.canvas, 0, 0, width, height, left, top, Math.max(1, right - left), Math.max(1, bottom - top));
+    context.restore();
+  }
+}

@@ -1,0 +1,155 @@
+// Planes, levels and tiles: which pixels a channel has in a plane, and what they are called in addresses.
+//
+// A point is x, y, z in voxels of level 0, counted from the volume's first voxel; a voxel i reaches from i to i + 1.
+// A grid's unit is a column of level 0: rows are as high as columns are wide where the server draws square pixels.
+// Offsets shift the numbers that people and addresses see, and nothing else.
+
+import type { Channel, Level, PlaneName, Triple } from "./data";
+
+export const TILE = 512;
+/** No pixel of a tile is drawn smaller than this, in pixels of the screen: at a half, the coarser level is exact. */
+export const LEAST_RATIO = 0.51;
+export const PLANES: PlaneName[] = ["xy", "xz", "yz"];
+export const AXIS_NAMES = ["x", "y", "z"] as const;
+
+/** Which axis (0 x, 1 y, 2 z) a plane has along its columns and rows, and which its slices are counted along. */
+export const AXES: Record<PlaneName, { column: number; row: number; slice: number }> = {
+  xy: { column: 0, row: 1, slice: 2 },
+  xz: { column: 0, row: 2, slice: 1 },
+  yz: { column: 1, row: 2, slice: 0 },
+};
+
+export const at = (triple: Triple, axis: number): number => triple[axis] ?? 0;
+
+/** How many columns of level 0 a voxel is high: what makes pixels of xz and yz square. */
+export function rowHeight(channel: Channel, plane: PlaneName): number {
+  const { voxel_size: voxel, orthogonal } = channel;
+  if (plane === "xy" || !voxel || orthogonal === "stored") return 1;
+  const height = at(voxel, 2) / at(voxel, AXES[plane].column);
+  return Number.isFinite(height) && height > 0 ? height : 1;
+}
+
+/** One level of a channel in one plane, in pixels as tiles have them. */
+interface GridLevel {
+  level: number;
+  columns: number;
+  rows: number;
+  /** How many units a pixel is wide and high. */
+  width: number;
+  height: number;
+  offered: boolean;
+  /** How many voxels of level 0 a slice is thick, and how many slices there are. */
+  thickness: number;
+  slices: number;
+}
+
+export interface Rectangle {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+/** The tiles of a channel in a plane. */
+export class Grid {
+  readonly width: number;
+  readonly height: number;
+  readonly rowHeight: number;
+  readonly levels: GridLevel[];
+
+  constructor(channel: Channel, readonly plane: PlaneName) {
+    this.rowHeight = rowHeight(channel, plane);
+    const square = plane !== "xy" && channel.voxel_size !== null && channel.orthogonal !== "stored";
+    this.levels = channel.levels.map((level) => this.level(level, square));
+    const finest = this.levels[0];
+    this.width = finest?.columns ?? 1;
+    this.height = finest?.rows ?? 1;
+  }
+
+  private level({ level, size, factor, planes }: Level, square: boolean): GridLevel {
+    const { column, row, slice } = AXES[this.plane];
+    const width = at(factor, column);
+    // Square pixels follow the columns' factor; stored rows have the factor of their own axis.
+    const height = square || this.plane === "xy" ? width : at(factor, row);
+    const rows = square ? (at(size, row) * this.rowHeight * at(factor, row)) / width : at(size, row);
+    return {
+      level,
+      columns: at(size, column),
+      rows: Math.max(1, Math.ceil(rows - 1e-9)),
+      width,
+      height,
+      offered: planes.includes(this.plane),
+      thickness: at(factor, slice),
+      slices: at(size, slice),
+    };
+  }
+
+  /** The level to draw where a unit takes so many pixels of the screen; a finer one where that is not offered. */
+  best(pixels: number): number {
+    const wanted = Math.max(0, Math.ceil(Math.log2(LEAST_RATIO / pixels)));
+    let level = Math.min(wanted, this.levels.length - 1);
+    while (level > 0 && !this.levels[level]?.offered) level -= 1;
+    return level;
+  }
+
+  /** How many tiles a level has, and where one lies in units; what reaches beyond the finest level is cut off. */
+  tiles(level: number): { columns: number; rows: number } {
+    const grid = this.levels[level];
+    if (!grid) return { columns: 0, rows: 0 };
+    return { columns: Math.ceil(grid.columns / TILE), rows: Math.ceil(grid.rows / TILE) };
+  }
+
+  /** The part of a tile that shows the volume, in its own pixels. */
+  inside(level: number, column: number, row: number): Rectangle {
+    const grid = this.levels[level];
+    if (!grid) return { x: 0, y: 0, width: TILE, height: TILE };
+    const width = Math.min(grid.columns, this.width / grid.width) - column * TILE;
+    const height = Math.min(grid.rows, this.height / grid.height) - row * TILE;
+    return { x: 0, y: 0, width: Math.min(TILE, width), height: Math.min(TILE, height) };
+  }
+
+  /** Where that part lies, in units. */
+  bounds(level: number, column: number, row: number): Rectangle {
+    const grid = this.levels[level];
+    const [width, height] = [grid?.width ?? 1, grid?.height ?? 1];
+    const inside = this.inside(level, column, row);
+    return {
+      x: column * TILE * width,
+      y: row * TILE * height,
+      width: inside.width * width,
+      height: inside.height * height,
+    };
+  }
+
+  /** The tile at a place in units. */
+  tileAt(level: number, x: number, y: number): { column: number; row: number } {
+    const { width = 1, height = 1 } = this.levels[level] ?? {};
+    const { columns, rows } = this.tiles(level);
+    const within = (value: number, count: number) => Math.min(Math.max(Math.floor(value), 0), count - 1);
+    return { column: within(x / width / TILE, columns), row: within(y / height / TILE, rows) };
+  }
+
+  /** The number that addresses give the slice through a point. */
+  sliceNumber(level: number, point: Triple, offset: Triple): number {
+    const grid = this.levels[level];
+    const axis = AXES[this.plane].slice;
+    const thickness = grid?.thickness ?? 1;
+    const index = Math.min(Math.floor(Math.floor(at(point, axis)) / thickness), (grid?.slices ?? 1) - 1);
+    return index + Math.floor(at(offset, axis) / thickness);
+  }
+
+  /** A point's place in the plane, in units. */
+  place(point: Triple): { x: number; y: number } {
+    const { column, row } = AXES[this.plane];
+    return { x: at(point, column), y: at(point, row) * this.rowHeight };
+  }
+
+  /** The point at a place, in the slice of another point. */
+  point(x: number, y: number, through: Triple): Triple {
+    const { column, row } = AXES[this.plane];
+    const point: Triple = [...through];
+    point[column] = x;
+    point[row] = y / this.rowHeight;
+    return point;
+  }
+}

@@ -1,0 +1,66 @@
+// What is said to a person beside the picture: passing notices, problems with a way out, and the keys.
+
+import { h } from "./dom";
+import { KEYS } from "./keys";
+
+const SAID_FOR = 4000;
+
+/** Notices at the foot of the stage. */
+export class Notices {
+  private readonly said = h("p", { className: "said", role: "status", hidden: true });
+  private readonly reason = h("span", {});
+  private readonly trouble = h("p", { className: "problem", role: "alert", hidden: true });
+  readonly element = h("div", { className: "notices" }, this.said, this.trouble);
+  private timer = 0;
+
+  constructor(retry: () => void) {
+    const hide = () => (this.trouble.hidden = true);
+    const again = () => {
+      hide();
+      retry();
+    };
+    this.trouble.append(this.reason, h("button", { type: "button", onclick: again }, "Try again"),
+      h("button", { type: "button", onclick: hide }, "Dismiss"));
+  }
+
+  say(text: string): void {
+    this.said.textContent = text;
+    this.said.hidden = false;
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => (this.said.hidden = true), SAID_FOR);
+  }
+
+  problem(reason: string): void {
+    this.reason.textContent = `Some of the picture could not be loaded: ${reason}`;
+    this.trouble.hidden = false;
+  }
+}
+
+/** The keys, and what wheel and fingers do. */
+export function helpDialog(): HTMLDialogElement {
+  const line = (keys: string, says: string) => [h("dt", {}, h("kbd", {}, keys)), h("dd", {}, says)];
+  const close = () => dialog.close();
+  const dialog: HTMLDialogElement = h("dialog", { className: "help" },
+    h("h2", {}, "Keys"),
+    h("dl", {}, ...KEYS.flatMap(({ keys, says }) => line(keys, says)),
+      ...line("wheel", "zoom; with shift or alt: slices, with both: ten"),
+      ...line("drag, pinch", "move, zoom"),
+      ...line("click", "with all three planes: where they cross")),
+    h("button", { type: "button", autofocus: true, onclick: close }, "Close"));
+  return dialog;
+}
+
+/** Puts a text on the clipboard; false where the browser does not let us. */
+export async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text); // only on https and localhost
+    return true;
+  } catch {
+    const field = h("textarea", { value: text, className: "offscreen" });
+    document.body.append(field);
+    field.select();
+    const copied = document.execCommand("copy");
+    field.remove();
+    return copied;
+  }
+}

@@ -1,0 +1,98 @@
+// The keyboard: every key with what it does, which is also what the help says.
+
+/** What keys can do. */
+export interface Actions {
+  step(by: number): void;
+  time(by: number): void;
+  zoom(factor: number): void;
+  pan(x: number, y: number): void;
+  arrange(to: "xy" | "xz" | "yz" | "all"): void;
+  channel(index: number): void;
+  whole(): void;
+  actual(): void;
+  screen(): void;
+  copy(): void;
+  panel(): void;
+  help(): void;
+  leave(): void;
+}
+
+interface Key {
+  keys: string;
+  says: string;
+  matches(event: KeyboardEvent): boolean;
+  acts(actions: Actions, event: KeyboardEvent): void;
+}
+
+const STEP = 80;
+
+const key = (name: string, says: string, acts: (actions: Actions) => void): Key => ({
+  keys: name,
+  says,
+  matches: (event) => event.key.toLowerCase() === name.toLowerCase() && !event.shiftKey,
+  acts,
+});
+
+/** By place on the keyboard as well, since shift makes other signs of these. */
+const placed = (name: string, code: string, says: string, acts: Key["acts"]): Key => ({
+  keys: name,
+  says,
+  matches: (event) => event.key === name || event.code === code,
+  acts,
+});
+
+const ten = (event: KeyboardEvent) => (event.shiftKey ? 10 : 1);
+
+export const KEYS: Key[] = [
+  placed(",", "Comma", "one slice back, ten with shift", (actions, event) => actions.step(-ten(event))),
+  placed(".", "Period", "one slice on, ten with shift", (actions, event) => actions.step(ten(event))),
+  { ...placed("t", "KeyT", "next time point, the one before with shift", (actions, event) => actions.time(event.shiftKey ? -1 : 1)) },
+  key("z", "plane xy: slices along z", (actions) => actions.arrange("xy")),
+  key("y", "plane xz: slices along y", (actions) => actions.arrange("xz")),
+  key("x", "plane yz: slices along x", (actions) => actions.arrange("yz")),
+  key("a", "all three planes, linked", (actions) => actions.arrange("all")),
+  {
+    keys: "1 … 9",
+    says: "a channel on or off",
+    matches: (event) => /^Digit[1-9]$/.test(event.code) && !event.shiftKey,
+    acts: (actions, event) => actions.channel(Number(event.code.slice(-1)) - 1),
+  },
+  {
+    keys: "← → ↑ ↓",
+    says: "move",
+    matches: (event) => event.key.startsWith("Arrow"),
+    acts: (actions, { key: name }) =>
+      actions.pan(STEP * (Number(name === "ArrowRight") - Number(name === "ArrowLeft")),
+        STEP * (Number(name === "ArrowDown") - Number(name === "ArrowUp"))),
+  },
+  { keys: "+", says: "zoom in", matches: ({ key: name }) => name === "+" || name === "=", acts: (actions) => actions.zoom(1.5) },
+  { keys: "−", says: "zoom out", matches: ({ key: name }) => name === "-" || name === "_", acts: (actions) => actions.zoom(1 / 1.5) },
+  key("0", "the whole plane", (actions) => actions.whole()),
+  key("o", "one voxel, one pixel", (actions) => actions.actual()),
+  key("f", "full screen", (actions) => actions.screen()),
+  key("c", "copy the address of the tile in the middle", (actions) => actions.copy()),
+  key("p", "channels, shown or hidden", (actions) => actions.panel()),
+  { keys: "?", says: "this help", matches: ({ key: name }) => name === "?", acts: (actions) => actions.help() },
+  key("Backspace", "back to the datasets", (actions) => actions.leave()),
+];
+
+/** Fields in which a person writes keep their keys, and sliders their arrows. */
+function isTaken(event: KeyboardEvent): boolean {
+  if (event.ctrlKey || event.metaKey || event.altKey) return true;
+  const target = event.target;
+  if (target instanceof Element && target.closest("dialog[open]")) return true;
+  if (!(target instanceof HTMLInputElement)) return false;
+  if (target.type === "number" || target.type === "text") return true;
+  return target.type === "range" && event.key.startsWith("Arrow");
+}
+
+/** Listens until the signal ends it. */
+export function listen(actions: Actions, signal: AbortSignal): void {
+  const down = (event: KeyboardEvent) => {
+    const found = isTaken(event) ? undefined : KEYS.find((one) => one.matches(event));
+    if (!found) return;
+    event.preventDefault();
+    found.acts(actions, event);
+  };
+  document.addEventListener("keydown", down, { signal });
+}

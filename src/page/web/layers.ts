@@ -1,0 +1,124 @@
+// From a view to layers: which tiles are drawn over each other in a plane, their addresses, and what is done to pixels.
+//
+// Channels in colour whose window is the server's come composited by the server (mcfc), six to a tile. A channel whose
+// window was changed comes alone, in grey: windowed by the server where a mount says that it is adjustable, else here
+// in the 8 bits that there are; and is tinted here. Layers of images add up, as in mcfc; labels lie over them.
+
+import type { Channel, Dataset, Mount, PlaneName } from "./data";
+import { Grid } from "./geometry";
+import { type Colour, inSight, isOn, type Shown, type View } from "./view";
+
+/** What is done to the pixels of a tile before it is drawn. */
+export interface Treatment {
+  /** A new value for each grey value. */
+  table: Uint8Array | null;
+  tint: Colour;
+  /** Whether black is see-through. */
+  clear: boolean;
+}
+
+export interface Layer {
+  /** Two layers with the same key show the same. */
+  key: string;
+  grid: Grid;
+  address(level: number, row: number, column: number): string;
+  treatment: Treatment;
+  opacity: number;
+  adds: boolean;
+}
+
+const AS_IT_IS: Treatment = { table: null, tint: "", clear: false };
+
+/** The values that the ends of a channel's 8 bits stand for. */
+export function baseWindow(channel: Channel): [number, number] {
+  return channel.window ?? [0, 255];
+}
+
+/** The grey values of a window over tiles that were drawn with another. */
+export function windowTable(base: [number, number], [low, high]: [number, number]): Uint8Array {
+  const span = high - low || 1e-9;
+  return Uint8Array.from({ length: 256 }, (_, grey) => {
+    const value = base[0] + (grey / 255) * (base[1] - base[0]);
+    return Math.min(255, Math.max(0, Math.floor(((value - low) / span) * 255 + 0.5)));
+  });
+}
+
+/** All that makes layers beside the plane. */
+export interface Scene {
+  dataset: Dataset;
+  view: View;
+  mounts: Mount[];
+}
+
+/** The layers of a plane, the lowest first. */
+export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
+  const { dataset, view } = scene;
+  const on = inSight(dataset, view).filter((channel) => isOn(view, channel));
+  const shown = (channel: Channel) => view.shown[channel.name] as Shown;
+  const images = on.filter((channel) => channel.kind !== "labels");
+  const alone = images.filter((channel) => channel.kind === "rgb" || shown(channel).window || !shown(channel).colour);
+  const together = images.filter((channel) => !alone.includes(channel));
+  const maker = new Maker(scene, plane);
+  const layers = [
+    ...alone.map((channel) => maker.single(channel, shown(channel))),
+    ...bundles(together).map((bundle) => maker.composite(bundle, shown)),
+  ];
+  layers.forEach((layer, index) => (layer.adds = index > 0));
+  const labels = on.filter((channel) => channel.kind === "labels");
+  return [...layers, ...labels.map((channel) => maker.labels(channel, images.length ? shown(channel).opacity : 1))];
+}
+
+/** Channels that the server can composite: of the same levels, all or none with time, six at most. */
+function bundles(channels: Channel[]): Channel[][] {
+  const alike = new Map<string, Channel[][]>();
+  for (const channel of channels) {
+    const key = JSON.stringify([channel.times, channel.levels.map((level) => level.factor)]);
+    const found = alike.get(key) ?? [[]];
+    if (found.at(-1)?.length === 6) found.push([]);
+    found.at(-1)?.push(channel);
+    alike.set(key, found);
+  }
+  return [...alike.values()].flat();
+}
+
+class Maker {
+  constructor(private readonly scene: Scene, private readonly plane: PlaneName) {}
+
+  /** The mount whose tiles are used: with `adjusted`, one that windows as it is told, if there is any. */
+  private mount(adjusted: boolean): Mount | undefined {
+    const { mounts } = this.scene;
+    return adjusted ? mounts.find((mount) => mount.adjustable) : mounts[0];
+  }
+
+  private layer(channel: Channel, path: string, treatment: Treatment, query = ""): Layer {
+    const { dataset, view } = this.scene;
+    const grid = new Grid(channel, this.plane);
+    const mount = this.mount(query !== "")?.tile_service ?? "ndtilecache";
+    const time = channel.times === null ? "" : `${Math.min(view.time, channel.times - 1)}/`;
+    const address = (level: number, row: number, column: number) => {
+      const slice = grid.sliceNumber(level, view.at, dataset.offset);
+      return `${mount}/tilecache/${path}/${this.plane}/${time}${slice}/${row}_${column}_${level}.png${query}`;
+    };
+    const key = [address(0, 0, 0), treatment.table?.join() ?? "", treatment.tint, treatment.clear].join("|");
+    return { key, grid, address, treatment, opacity: 1, adds: false };
+  }
+
+  single(channel: Channel, { colour, window }: Shown): Layer {
+    const path = `${this.scene.dataset.token}/${channel.name}`;
+    if (!window) return this.layer(channel, path, AS_IT_IS);
+    if (this.mount(true)) {
+      return this.layer(channel, path, { ...AS_IT_IS, tint: colour }, `?min=${window[0]}&max=${window[1]}`);
+    }
+    return this.layer(channel, path, { table: windowTable(baseWindow(channel), window), tint: colour, clear: false });
+  }
+
+  composite(channels: Channel[], shown: (channel: Channel) => Shown): Layer {
+    const names = channels.map((channel) => `${channel.name}:${shown(channel).colour}`).join();
+    return this.layer(channels[0] as Channel, `mcfc/${this.scene.dataset.token}/${names}`, AS_IT_IS);
+  }
+
+  labels(channel: Channel, opacity: number): Layer {
+    const path = `${this.scene.dataset.token}/${channel.name}`;
+    return { ...this.layer(channel, path, { ...AS_IT_IS, clear: true }), opacity };
+  }
+}

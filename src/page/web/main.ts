@@ -1,0 +1,61 @@
+// The beginning: asks what is served, then shows the list or the dataset that the address names.
+
+import { explain, loadSite, type Site } from "./data";
+import { h } from "./dom";
+import { list } from "./list";
+import { tokenOf } from "./view";
+import { Viewer } from "./viewer";
+
+const page = document.getElementById("page") as HTMLElement;
+let viewer: Viewer | null = null;
+
+function notice(text: string, ...more: HTMLElement[]): HTMLElement {
+  return h("main", { className: "notice", role: "alert" }, h("p", {}, text), ...more);
+}
+
+/** Shows what the address names. */
+function route(site: Site): void {
+  const token = tokenOf(location.hash);
+  viewer?.close();
+  viewer = null;
+  if (!token) {
+    document.title = "voltile";
+    page.replaceChildren(list(site));
+    return;
+  }
+  const dataset = site.datasets.find((each) => each.token === token);
+  if (!dataset?.channels.length) {
+    page.replaceChildren(notice(`There is no dataset “${token}” here.`, h("a", { href: "#" }, "All datasets")));
+    return;
+  }
+  document.title = `${token} · voltile`;
+  viewer = new Viewer(site, dataset, location.hash);
+  page.replaceChildren(viewer.element);
+  viewer.open();
+}
+
+/**
+ * OpenSeadragon puts a style sheet into the page, which our Content-Security-Policy forbids, unless it finds that it
+ * has done so before. An element of that name but of no meaning lets it find that; the rule itself is in style.css.
+ */
+function spareStyle(): void {
+  const mark = document.createElementNS("urn:voltile", "style");
+  mark.setAttribute("data-openseadragon-mobile-css", "true");
+  document.head.append(mark);
+}
+
+async function begin(): Promise<void> {
+  try {
+    const site = await loadSite();
+    const only = site.datasets.length === 1 ? site.datasets[0] : undefined;
+    // A list of one is passed over, but can be gone back to.
+    if (only && location.hash === "") history.replaceState(null, "", `#${only.token}`);
+    window.addEventListener("hashchange", () => route(site));
+    route(site);
+  } catch (error) {
+    page.replaceChildren(notice(explain(error), h("button", { type: "button", onclick: begin }, "Try again")));
+  }
+}
+
+spareStyle();
+void begin();

@@ -1,0 +1,43 @@
+// The scale bar: the longest round length that is not too wide for the eye.
+
+import type { Channel, PlaneName } from "./data";
+import { at, AXES } from "./geometry";
+
+const MOST_PIXELS = 140;
+const METRES: [number, string][] = [[1, "m"], [1e-2, "cm"], [1e-3, "mm"], [1e-6, "µm"], [1e-9, "nm"], [1e-10, "Å"]];
+
+/** A unit's length in metres, by any of the names that files use; null where it is not a length. */
+export function metres(unit: string | null): number | null {
+  const name = (unit ?? "").trim().toLowerCase().replace("μ", "µ").replace(/^um$|^microns?$/, "µm");
+  const long: Record<string, string> = {
+    meter: "m", metre: "m", centimeter: "cm", millimeter: "mm", micrometer: "µm", micrometre: "µm",
+    nanometer: "nm", nanometre: "nm", angstrom: "å", millimetre: "mm",
+  };
+  const short = long[name.replace(/s$/, "")] ?? name;
+  return METRES.find(([, symbol]) => symbol.toLowerCase() === short)?.[0] ?? null;
+}
+
+/** The largest of 1, 2 and 5 times a power of ten that is not above a number. */
+function round(most: number): number {
+  const power = 10 ** Math.floor(Math.log10(most));
+  return ([5, 2, 1].find((digit) => digit * power <= most) ?? 1) * power;
+}
+
+/** A length in words; lengths of known units take the unit that suits them. */
+function words(length: number, unit: string | null): string {
+  const metre = metres(unit);
+  if (metre === null) return `${Number(length.toPrecision(2))} ${unit ?? "voxels"}`;
+  const fits = METRES.find(([size]) => length * metre >= size * 0.999) ?? [1e-9, "nm"];
+  return `${Number(((length * metre) / fits[0]).toPrecision(2))} ${fits[1]}`;
+}
+
+/** Draws the bar for a channel in a plane, at so many CSS pixels per column. */
+export function showScale(element: HTMLElement, channel: Channel | undefined, plane: PlaneName, zoom: number): void {
+  const voxel = channel?.voxel_size ? at(channel.voxel_size, AXES[plane].column) : null;
+  const perPixel = (voxel ?? 1) / zoom;
+  element.hidden = !Number.isFinite(perPixel) || perPixel <= 0;
+  if (element.hidden) return;
+  const length = round(perPixel * MOST_PIXELS);
+  element.style.width = `${length / perPixel}px`;
+  element.textContent = voxel === null ? words(length, null) : words(length, channel?.voxel_unit ?? "units");
+}

@@ -1,0 +1,171 @@
+// Tiles on their way: fetched, treated, handed to OpenSeadragon; and those of the next slices, fetched ahead.
+
+import OpenSeadragon from "openseadragon";
+
+import { sound } from "./data";
+import { TILE } from "./geometry";
+import type { Layer, Treatment } from "./layers";
+import type { Colour } from "./view";
+
+const MOST_TRIES = 5;
+
+const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** A tile's answer; a server that is full is asked again, after as long as it says. */
+async function answer(url: string, init: RequestInit): Promise<Response> {
+  for (let attempt = 1; ; attempt += 1) {
+    const response = await fetch(url, init);
+    if (response.status !== 503 || attempt === MOST_TRIES) return sound(response);
+    await pause(1000 * (Number(response.headers.get("Retry-After")) || 1));
+  }
+}
+
+/** A tile as a canvas, treated. */
+async function draw(url: string, treatment: Treatment, signal: AbortSignal): Promise<CanvasRenderingContext2D> {
+  const bytes = await (await answer(url, { signal })).arrayBuffer();
+  // Whatever type the mount gives it: it is a PNG.
+  const bitmap = await createImageBitmap(new Blob([bytes], { type: "image/png" }), { colorSpaceConversion: "none" });
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [bitmap.width, bitmap.height];
+  const touched = treatment.table !== null || treatment.tint !== "" || treatment.clear;
+  const context = canvas.getContext("2d", { willReadFrequently: touched }) as CanvasRenderingContext2D;
+  context.drawImage(bitmap, 0, 0);
+  bitmap.close();
+  if (touched) {
+    const image = context.getImageData(0, 0, canvas.width, canvas.height);
+    treat(image.data, treatment);
+    context.putImageData(image, 0, 0);
+  }
+  return context;
+}
+
+const PARTS: Record<Colour, [number, number, number]> = {
+  "": [1, 1, 1], C: [0, 1, 1], M: [1, 0, 1], Y: [1, 1, 0], R: [1, 0, 0], G: [0, 1, 0], B: [0, 0, 1],
+};
+
+/** Windows, tints and clears pixels (red, green, blue, opacity) in place. */
+export function treat(pixels: Uint8ClampedArray, { table, tint, clear }: Treatment): void {
+  const parts = PARTS[tint];
+  for (let i = 0; i < pixels.length; i += 4) {
+    let light = 0;
+    for (let c = 0; c < 3; c += 1) {
+      const value = pixels[i + c] ?? 0;
+      const shown = (table ? (table[value] ?? 0) : value) * (parts[c] ?? 0);
+      pixels[i + c] = shown;
+      light += shown;
+    }
+    if (clear && light === 0) pixels[i + 3] = 0;
+  }
+}
+
+// It tells the console of every tile that does not come. Persons are told by us, and most were given up on purpose.
+const quiet = () => undefined;
+Object.assign(OpenSeadragon, { console: { ...console, warn: quiet, error: quiet } });
+
+interface Job {
+  src: string;
+  userData: { abort?: AbortController };
+  finish(data: unknown, request: null, type: string): void;
+  fail(message: string, request: null): void;
+}
+
+/** A layer as OpenSeadragon asks for it: its levels count from the coarsest, its lengths are parts of the width. */
+export class LayerSource extends OpenSeadragon.TileSource {
+  private readonly last: number;
+  private readonly ending = new AbortController();
+
+  constructor(readonly layer: Layer, private readonly failed: (error: unknown) => void) {
+    const { grid } = layer;
+    const last = grid.levels.length - 1;
+    super({ width: grid.width, height: grid.height, tileSize: TILE, minLevel: 0, maxLevel: last } as never);
+    this.last = last;
+  }
+
+  private level(level: number): number {
+    return this.last - level;
+  }
+
+  override getNumTiles(level: number): OpenSeadragon.Point {
+    const { columns, rows } = this.layer.grid.tiles(this.level(level));
+    return new OpenSeadragon.Point(columns, rows);
+  }
+
+  // (The declarations promise a Tile; what is meant, and used, is its column and row.)
+  override getTileAtPoint(level: number, point: OpenSeadragon.Point): OpenSeadragon.Tile {
+    const { grid } = this.layer;
+    const { column, row } = grid.tileAt(this.level(level), point.x * grid.width, point.y * grid.width);
+    return new OpenSeadragon.Point(column, row) as unknown as OpenSeadragon.Tile;
+  }
+
+  override getTileBounds(level: number, column: number, row: number, isSource?: boolean): OpenSeadragon.Rect {
+    const { grid } = this.layer;
+    const part = isSource ? grid.inside(this.level(level), column, row) : grid.bounds(this.level(level), column, row);
+    const unit = isSource ? 1 : grid.width;
+    return new OpenSeadragon.Rect(part.x / unit, part.y / unit, part.width / unit, part.height / unit);
+  }
+
+  override tileExists(level: number, column: number, row: number): boolean {
+    const { columns, rows } = this.layer.grid.tiles(this.level(level));
+    const offered = this.layer.grid.levels[this.level(level)]?.offered === true;
+    return offered && column >= 0 && row >= 0 && column < columns && row < rows;
+  }
+
+  override getTileUrl(level: number, column: number, row: number): string {
+    return this.layer.address(this.level(level), row, column);
+  }
+
+  override getTileHashKey(_level: number, _column: number, _row: number, url: string): string {
+    const { table, tint, clear } = this.layer.treatment;
+    return [url, table?.join() ?? "", tint, clear].join("|");
+  }
+
+  override hasTransparency(): boolean {
+    return this.layer.treatment.clear;
+  }
+
+  override downloadTileStart(context: never): void {
+    const job = context as Job;
+    const abort = (job.userData.abort = new AbortController());
+    const signal = AbortSignal.any([abort.signal, this.ending.signal]);
+    draw(job.src, this.layer.treatment, signal).then(
+      (tile) => job.finish(tile, null, "context2d"),
+      (error: unknown) => {
+        if (abort.signal.aborted) return; // the library, which knows it
+        if (!signal.aborted) this.failed(error);
+        job.fail(String(error), null);
+      },
+    );
+  }
+
+  override downloadTileAbort(context: never): void {
+    (context as Job).userData.abort?.abort();
+  }
+
+  /** Gives up all that is on its way. */
+  cancel(): void {
+    this.ending.abort();
+  }
+}
+
+/** Fetches addresses into the browser's cache, and gives up those of an earlier call that are no longer among them. */
+export class Prefetcher {
+  private readonly waiting = new Map<string, AbortController>();
+
+  fetch(addresses: string[]): void {
+    for (const [address, abort] of this.waiting) if (!addresses.includes(address)) abort.abort();
+    for (const address of addresses) if (!this.waiting.has(address)) void this.one(address);
+  }
+
+  private async one(address: string): Promise<void> {
+    const abort = new AbortController();
+    this.waiting.set(address, abort);
+    try {
+      const response = await fetch(address, { signal: abort.signal, priority: "low" } as RequestInit);
+      await response.arrayBuffer(); // or the cache keeps nothing
+    } catch {
+      // What fails will fail again where it is seen.
+    } finally {
+      this.waiting.delete(address);
+    }
+  }
+}

@@ -1,0 +1,156 @@
+// What a person looks at, as one plain value; how it begins, how it changes, and how it stands in the address after #.
+//
+//   #TOKEN?plane=all&at=512,300.5,24&zoom=1.5&time=3&show=em,actin:M:100:2000,segmentation:50
+//
+// `at` is x, y, z with the dataset's offset added, as slice numbers are. A channel is NAME[:COLOUR[:LOW:HIGH]],
+// labels are NAME[:PERCENT]. What is missing or makes no sense falls back to the beginning's.
+
+import { type Channel, companions, type Dataset, type PlaneName, type Triple } from "./data";
+import { at, AXES, Grid, PLANES } from "./geometry";
+
+export type Colour = "" | "C" | "M" | "Y" | "R" | "G" | "B";
+export const COLOURS: Colour[] = ["", "C", "M", "Y", "R", "G", "B"];
+export type Arrangement = PlaneName | "all";
+
+export interface Shown {
+  on: boolean;
+  colour: Colour;
+  /** In the data's own values; null is the server's. */
+  window: [number, number] | null;
+  /** Of labels, 0 to 1. */
+  opacity: number;
+}
+
+export interface View {
+  arrangement: Arrangement;
+  /** The middle of every pane: where the three planes cross. */
+  at: Triple;
+  /** CSS pixels per column of level 0; 0 is whatever shows the whole plane. */
+  zoom: number;
+  time: number;
+  shown: Record<string, Shown>;
+}
+
+export const MOST_ZOOM = 40;
+export const LEAST_PIXELS = 32;
+
+export const isOn = (view: View, channel: Channel): boolean => view.shown[channel.name]?.on === true;
+
+export const planesOf = (arrangement: Arrangement): PlaneName[] => (arrangement === "all" ? PLANES : [arrangement]);
+
+/** The channels in sight; those that cannot be shown beside the first of them are left out. */
+export function inSight(dataset: Dataset, view: View): Channel[] {
+  const first = dataset.channels.find((channel) => isOn(view, channel)) ?? dataset.channels[0];
+  return first ? companions(dataset, first) : [];
+}
+
+/** The colour of the six that is nearest to what the file says; none for grey. */
+function nearest(colour: string | null): Colour {
+  const parts = /^#(..)(..)(..)$/.exec(colour ?? "");
+  if (!parts) return "";
+  const [r = 0, g = 0, b = 0] = parts.slice(1).map((part) => parseInt(part, 16));
+  const high = Math.max(r, g, b) / 2;
+  const name = [r > high ? "R" : "", g > high ? "G" : "", b > high ? "B" : ""].join("");
+  const names: Record<string, Colour> = { R: "R", G: "G", B: "B", GB: "C", RB: "M", RG: "Y" };
+  return names[name] ?? "";
+}
+
+/** What is seen first: an image in the middle of the volume, whole. */
+export function beginning(dataset: Dataset): View {
+  const first = dataset.channels.find((channel) => channel.kind !== "labels" && channel.times === null)
+    ?? dataset.channels.find((channel) => channel.kind !== "labels")
+    ?? dataset.channels[0];
+  const shown: Record<string, Shown> = {};
+  for (const channel of dataset.channels) {
+    const colour = channel.kind === "image" ? nearest(channel.colour) : "";
+    shown[channel.name] = { on: channel === first, colour, window: null, opacity: 0.4 };
+  }
+  return { arrangement: "xy", at: middle(first), zoom: 0, time: 0, shown };
+}
+
+/** The middle of a channel: of its middle slices, where their middles are. */
+export function middle(channel: Channel | undefined): Triple {
+  const size = channel?.levels[0]?.size ?? [1, 1, 1];
+  return size.map((length) => Math.floor(length / 2) + (length % 2 ? 0.5 : 0)) as Triple;
+}
+
+/** A view whose point and time lie in the volume. */
+export function confined(view: View, dataset: Dataset): View {
+  const channels = inSight(dataset, view);
+  const size = channels[0]?.levels[0]?.size ?? [1, 1, 1];
+  const point = view.at.map((value, axis) => Math.min(Math.max(value, 0), at(size, axis) - 0.001)) as Triple;
+  const times = Math.max(1, ...channels.filter((c) => isOn(view, c)).map((c) => c.times ?? 1));
+  return { ...view, at: point, time: Math.min(Math.max(view.time, 0), times - 1) };
+}
+
+/** The zoom that shows a whole plane in a box. */
+export function fitting(grid: Grid, width: number, height: number): number {
+  return Math.min(Math.min(width / grid.width, height / grid.height) * 0.96, MOST_ZOOM) || 1;
+}
+
+/** A view moved by so many slices. */
+export function stepped(view: View, plane: PlaneName, by: number): View {
+  const point: Triple = [...view.at];
+  const axis = AXES[plane].slice;
+  point[axis] = Math.floor(at(view.at, axis)) + by + 0.5;
+  return { ...view, at: point };
+}
+
+const tidy = (value: number): string => String(Number(value.toPrecision(7)));
+
+function channelText(channel: Channel, shown: Shown): string {
+  if (channel.kind === "labels") return `${channel.name}:${Math.round(shown.opacity * 100)}`;
+  const window = shown.window ? `:${shown.window.map(tidy).join(":")}` : "";
+  return `${channel.name}${shown.colour || window ? `:${shown.colour}` : ""}${window}`;
+}
+
+/** The address (after #) that shows a view. */
+export function toHash(dataset: Dataset, view: View): string {
+  const point = view.at.map((value, axis) => tidy(Number((value + at(dataset.offset, axis)).toFixed(2))));
+  const on = dataset.channels.filter((channel) => isOn(view, channel));
+  const show = on.map((channel) => channelText(channel, view.shown[channel.name] as Shown));
+  const time = view.time ? `&time=${view.time}` : "";
+  const zoom = view.zoom ? `&zoom=${tidy(Number(view.zoom.toPrecision(4)))}` : "";
+  return `#${dataset.token}?plane=${view.arrangement}&at=${point.join()}${zoom}${time}&show=${show.join()}`;
+}
+
+export function tokenOf(hash: string): string {
+  return decodeURIComponent(/^#([^?]*)/.exec(hash)?.[1] ?? "");
+}
+
+function numbers(text: string | undefined, count: number): number[] | null {
+  const values = (text ?? "").split(/[,:]/).map((part) => (part.trim() ? Number(part) : NaN));
+  return values.length === count && values.every(Number.isFinite) ? values : null;
+}
+
+function readShown(view: View, channel: Channel, [colour = "", ...window]: string[]): Shown {
+  const before = view.shown[channel.name] as Shown;
+  if (channel.kind === "labels") {
+    const percent = numbers(colour, 1)?.[0];
+    return { ...before, on: true, opacity: percent === undefined ? before.opacity : Math.min(Math.max(percent / 100, 0), 1) };
+  }
+  const known = COLOURS.includes(colour as Colour) ? (colour as Colour) : before.colour;
+  return { ...before, on: true, colour: known, window: numbers(window.join(":"), 2) as [number, number] | null };
+}
+
+/** The view that an address (after #) describes. */
+export function fromHash(dataset: Dataset, hash: string): View {
+  const view = beginning(dataset);
+  const query = new URLSearchParams(hash.split("?")[1] ?? "");
+  const plane = query.get("plane") as Arrangement;
+  if (plane === "all" || PLANES.includes(plane)) view.arrangement = plane;
+  const show = query.get("show");
+  if (show !== null) {
+    for (const one of Object.values(view.shown)) one.on = false;
+    for (const [name = "", ...rest] of show.split(",").map((part) => part.split(":"))) {
+      const channel = dataset.channels.find((each) => each.name === name);
+      if (channel) view.shown[name] = readShown(view, channel, rest);
+    }
+    view.at = middle(inSight(dataset, view)[0]);
+  }
+  const point = numbers(query.get("at") ?? undefined, 3);
+  if (point) view.at = point.map((value, axis) => value - at(dataset.offset, axis)) as Triple;
+  view.zoom = Math.min(Math.max(numbers(query.get("zoom") ?? undefined, 1)?.[0] ?? 0, 0), MOST_ZOOM);
+  view.time = Math.max(0, Math.floor(numbers(query.get("time") ?? undefined, 1)?.[0] ?? 0));
+  return confined(view, dataset);
+}

@@ -1,0 +1,177 @@
+// A dataset on the screen: keeps the view, and has panes, panel, sliders, status and address follow it.
+
+import { type Dataset, explain, loadDataset, type PlaneName, type Site, type Triple } from "./data";
+import { h, icon, iconButton } from "./dom";
+import { at, AXIS_NAMES } from "./geometry";
+import { helpDialog, copyText, Notices } from "./help";
+import { type Actions, listen } from "./keys";
+import { Pane } from "./pane";
+import { Panel, switched } from "./panel";
+import { Slicers } from "./slicers";
+import { type Arrangement, confined, fromHash, planesOf, stepped, toHash, type View } from "./view";
+
+const ARRANGEMENTS: [Arrangement, string][] = [
+  ["xy", "xy"], ["xz", "xz"], ["yz", "yz"], ["all", "all three"],
+];
+/** How long after the last change the address follows, in milliseconds: browsers refuse to be told for every frame. */
+const ADDRESS_DELAY = 200;
+
+export class Viewer {
+  readonly element: HTMLElement;
+  private view: View;
+  private panes: Pane[] = [];
+  private active: PlaneName = "xy";
+  private addressTimer = 0;
+  private readonly ending = new AbortController();
+  private readonly box = h("div", { className: "panes" });
+  private readonly status = h("output", { className: "status", "aria-live": "off" });
+  private readonly notices = new Notices(() => this.retry());
+  private readonly panel: Panel;
+  private readonly slicers: Slicers;
+  private readonly help = helpDialog();
+  private readonly planes: [Arrangement, HTMLButtonElement][];
+  private readonly actions = this.makeActions();
+
+  constructor(private readonly site: Site, private dataset: Dataset, hash: string) {
+    this.view = fromHash(dataset, hash);
+    const change = (to: (view: View) => View) => this.change(to(this.view));
+    this.panel = new Panel(site.mounts, change);
+    this.slicers = new Slicers(change);
+    this.planes = ARRANGEMENTS.map(([name, text]) => [name, h("button", { type: "button", onclick: () => this.actions.arrange(name) }, text)]);
+    this.element = h("main", { className: "viewer" }, this.bar(),
+      h("div", { className: "stage" }, this.box, this.panel.element, this.notices.element),
+      h("footer", {}, this.slicers.element, this.status), this.help);
+    if (window.matchMedia("(max-width: 44rem)").matches) this.element.classList.add("no-panel");
+  }
+
+  private bar(): HTMLElement {
+    const { actions } = this;
+    return h("header", { className: "bar" },
+      h("a", { className: "icon", href: "#", title: "All datasets", "aria-label": "All datasets" }, icon("back")),
+      h("h1", {}, this.dataset.token),
+      h("div", { className: "planes", role: "group", "aria-label": "Plane" }, ...this.planes.map(([, button]) => button)),
+      h("div", { className: "tools" },
+        iconButton("fit", "The whole plane (0)", actions.whole),
+        iconButton("copy", "Copy the address of the tile in the middle (c)", actions.copy),
+        iconButton("screen", "Full screen (f)", actions.screen),
+        iconButton("layers", "Channels (p)", actions.panel),
+        iconButton("help", "Keys (?)", actions.help)));
+  }
+
+  /** To be called once the element is in the page: panes measure themselves. */
+  open(): void {
+    listen(this.actions, this.ending.signal);
+    this.arrange();
+    this.show();
+    loadDataset(this.dataset.token).then((measured) => this.measured(measured), () => undefined);
+  }
+
+  /** Takes in what the server has measured meanwhile. */
+  private measured(dataset: Dataset): void {
+    if (this.ending.signal.aborted) return;
+    this.dataset = dataset;
+    this.show();
+  }
+
+  private arrange(): void {
+    this.panes.forEach((pane) => pane.close());
+    this.panes = planesOf(this.view.arrangement).map((plane) => new Pane(plane, this.paneEvents()));
+    this.box.dataset["arrangement"] = this.view.arrangement;
+    this.box.replaceChildren(...this.panes.map((pane) => pane.element));
+    this.active = this.panes[0]?.plane ?? "xy";
+  }
+
+  private paneEvents() {
+    return {
+      moved: (pane: Pane, point: Triple, zoom: number) => this.change({ ...this.view, at: point, zoom }, pane),
+      scrolled: (pane: Pane, by: number) => this.change(stepped(this.view, pane.plane, by)),
+      chosen: (pane: Pane, point: Triple) => {
+        this.active = pane.plane;
+        if (this.view.arrangement === "all") this.change({ ...this.view, at: point });
+      },
+      pointed: (pane: Pane, point: Triple | null) => {
+        if (point) this.active = pane.plane;
+        this.tell(point);
+      },
+      failed: (error: unknown) => this.notices.problem(explain(error)),
+    };
+  }
+
+  /** The one way in which the view changes; `leads` is the pane in which a person moves. */
+  private change(view: View, leads?: Pane): void {
+    const arranged = view.arrangement !== this.view.arrangement;
+    this.view = confined(view, this.dataset);
+    if (arranged) this.arrange();
+    this.show(leads);
+  }
+
+  private show(leads?: Pane): void {
+    const { dataset, view } = this;
+    const scene = { dataset, view, mounts: this.site.mounts };
+    this.panes.forEach((pane) => pane.show(this.fitted(scene), pane === leads));
+    this.panel.show(dataset, view);
+    this.slicers.show(dataset, view);
+    this.planes.forEach(([name, button]) => button.setAttribute("aria-pressed", String(name === view.arrangement)));
+    this.tell(null);
+    window.clearTimeout(this.addressTimer);
+    this.addressTimer = window.setTimeout(() => history.replaceState(null, "", toHash(dataset, view)), ADDRESS_DELAY);
+  }
+
+  /** Panes that are linked have one zoom, also where it is that which shows everything. */
+  private fitted(scene: { dataset: Dataset; view: View; mounts: Site["mounts"] }) {
+    if (scene.view.zoom || this.panes.length < 2) return scene;
+    const zoom = Math.min(...this.panes.map((pane) => pane.fitOf(scene)));
+    return { ...scene, view: { ...scene.view, zoom } };
+  }
+
+  /** Says where the cursor is, or else the middle. */
+  private tell(point: Triple | null): void {
+    const place = point ?? this.view.at;
+    const size = this.dataset.channels[0]?.levels[0]?.size;
+    const parts = AXIS_NAMES.map((name, axis) => `${name} ${Math.floor(at(place, axis)) + at(this.dataset.offset, axis)}`);
+    const zoom = this.panes[0]?.zoom() ?? 1;
+    this.status.textContent = size ? `${parts.join("  ")} · ${Number((zoom * 100).toPrecision(3))} %` : "";
+  }
+
+  private retry(): void {
+    this.panes.forEach((pane) => pane.retry());
+  }
+
+  private pane(): Pane | undefined {
+    return this.panes.find((pane) => pane.plane === this.active) ?? this.panes[0];
+  }
+
+  private makeActions(): Actions {
+    return {
+      step: (by) => this.change(stepped(this.view, this.active, by)),
+      time: (by) => this.change({ ...this.view, time: this.view.time + by }),
+      zoom: (factor) => this.pane()?.zoomBy(factor),
+      pan: (x, y) => this.pane()?.panBy(x, y),
+      arrange: (to) => this.change({ ...this.view, arrangement: to }),
+      channel: (index) => {
+        const channel = this.dataset.channels[index];
+        if (channel) this.change(switched(this.dataset, this.view, channel));
+      },
+      whole: () => this.change({ ...this.view, at: this.pane()?.middle(this.view.at) ?? this.view.at, zoom: 0 }),
+      actual: () => this.change({ ...this.view, zoom: 1 }),
+      screen: () => void (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen()).catch(() => undefined),
+      copy: () => void this.copy(),
+      panel: () => this.element.classList.toggle("no-panel"),
+      help: () => this.help.showModal(),
+      leave: () => (location.hash = ""),
+    };
+  }
+
+  private async copy(): Promise<void> {
+    const address = this.pane()?.address();
+    if (!address) return this.notices.say("No channel is shown, so there is no tile.");
+    const url = new URL(address, location.href).href;
+    this.notices.say((await copyText(url)) ? `Copied ${url}` : url);
+  }
+
+  close(): void {
+    this.ending.abort();
+    window.clearTimeout(this.addressTimer);
+    this.panes.forEach((pane) => pane.close());
+  }
+}

@@ -1,0 +1,169 @@
+//! Builds nodes from the nodes below: reads where the tree says, adds up, and hands over every chunk that is complete.
+//!
+//! The same walk makes pieces (from the volume) and the levels above pieces (from what pieces left of themselves).
+
+use super::PyramidError;
+use super::family::{Family, Unit};
+use super::grid::{self, Grid, Rule};
+use super::tree::{EDGE, Node, boxed};
+use crate::geometry::{Region, Xyz};
+use crate::volume::{Samples, Voxel};
+
+/// What a node leaves for its parent: the sums of the level above its own, and perhaps of further ones.
+pub(super) type Tower<T> = Vec<Grid<<T as Voxel>::Sum>>;
+
+/// A complete chunk: the height of its level, its place among the level's chunks, and its voxels.
+pub(super) struct Done {
+    pub height: u32,
+    pub at: Xyz<u64>,
+    pub voxels: Samples,
+}
+
+/// Takes complete chunks.
+pub(super) type Sink<'a> = dyn FnMut(Done) -> Result<(), PyramidError> + 'a;
+
+/// Brings the nodes at which a walk ends.
+pub(super) type Leaf<'a, T> = dyn FnMut(&Node, &mut Sink<'_>) -> Result<Tower<T>, PyramidError> + 'a;
+
+/// A walk over a part of the tree of a family.
+pub(super) struct Builder<'a> {
+    pub family: &'a Family,
+}
+
+impl Builder<'_> {
+    /// Builds a node from those of the height `bottom`, which `leaf` brings.
+    pub fn build<T: Voxel>(
+        &self,
+        node: &Node,
+        bottom: u32,
+        leaf: &mut Leaf<'_, T>,
+        sink: &mut Sink<'_>,
+    ) -> Result<Tower<T>, PyramidError> {
+        if node.height <= bottom {
+            return leaf(node, sink);
+        }
+        let tree = &self.family.tree;
+        let mut joined: Tower<T> = Vec::new();
+        for child in tree.children(node) {
+            let tower = self.build::<T>(&child, bottom, leaf, sink)?;
+            for ((index, grid), height) in tower.iter().enumerate().zip(node.height..) {
+                let (own, part) = (tree.region_at(node, height), tree.region_at(&child, height));
+                if joined.len() == index {
+                    joined.push(Grid::new(small(own.size)));
+                }
+                joined[index].place(grid, small(part.start.zip(own.start, u64::saturating_sub)));
+            }
+        }
+        if joined.is_empty() {
+            return Ok(joined);
+        }
+        let own = joined.remove(0);
+        self.hand_over::<T>(node, node.height, &own, sink)?;
+        if joined.is_empty() && node.height < tree.made {
+            joined.push(self.halved::<T>(&own));
+        }
+        Ok(joined)
+    }
+
+    /// A node that is read from the volume.
+    pub fn read<T: Voxel>(
+        &self,
+        unit: &Unit,
+        node: &Node,
+        block: &mut Samples,
+        sink: &mut Sink<'_>,
+    ) -> Result<Tower<T>, PyramidError> {
+        let (tree, rule) = (&self.family.tree, self.family.rule);
+        let region = tree.region(node);
+        let Some(volume) = self.family.volumes().get(unit.component) else { return Ok(Vec::new()) };
+        volume.read(unit.time, &region, block)?;
+        let voxels = T::slice(block).unwrap_or_default();
+        let size = small(region.size);
+        if self.family.target(0).is_some() {
+            self.hand_over_copies(node, voxels, size, sink)?;
+        }
+        // Floats are added up in the renderer's order for as far as they are at hand.
+        let in_order = T::IS_FLOAT && rule == Rule::Mean;
+        let last = node.height + if in_order { EDGE.ilog2() } else { 1 };
+        let mut tower: Tower<T> = Vec::new();
+        let mut finer: Option<Grid<T::Sum>> = None;
+        for height in 1..=last.min(tree.made) {
+            let grid = match finer.take() {
+                Some(finer) if !in_order => self.halved::<T>(&finer),
+                _ => grid::fold(voxels, size, small(tree.step(height)), rule, T::widen),
+            };
+            if height <= node.height {
+                self.hand_over::<T>(node, height, &grid, sink)?;
+                finer = Some(grid);
+            } else {
+                tower.push(grid);
+            }
+        }
+        Ok(tower)
+    }
+
+    fn halved<T: Voxel>(&self, grid: &Grid<T::Sum>) -> Grid<T::Sum> {
+        grid::fold(&grid.sums, grid.size, small(self.family.tree.step(1)), self.family.rule, |sum| sum)
+    }
+
+    /// Hands over the chunks of a level that a node stands for, if the level is wanted.
+    fn hand_over<T: Voxel>(
+        &self,
+        node: &Node,
+        height: u32,
+        grid: &Grid<T::Sum>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), PyramidError> {
+        if self.family.target(height).is_none() {
+            return Ok(());
+        }
+        let (tree, chunk) = (&self.family.tree, small(self.family.chunk(height)));
+        let step = tree.step(height);
+        let region = tree.region_at(node, height);
+        self.each_chunk(&region, |at, within| {
+            let counts = |first: u64, count: usize, step: u64, extent: u64| match self.family.rule {
+                Rule::Mean => grid::held(first, count, step, extent),
+                Rule::First => vec![1; count],
+            };
+            let start = at.map(|at| at.saturating_mul(EDGE));
+            let counts = Xyz::new(
+                counts(start.x, chunk.x, step.x, tree.size.x),
+                counts(start.y, chunk.y, step.y, tree.size.y),
+                counts(start.z, chunk.z, step.z, tree.size.z),
+            );
+            sink(Done { height, at, voxels: grid::means::<T>(grid, within, chunk, &counts) })
+        })
+    }
+
+    fn hand_over_copies<T: Voxel>(
+        &self,
+        node: &Node,
+        voxels: &[T],
+        size: Xyz<usize>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), PyramidError> {
+        let chunk = small(self.family.chunk(0));
+        self.each_chunk(&self.family.tree.region(node), |at, within| {
+            sink(Done { height: 0, at, voxels: grid::copy(voxels, size, within, chunk) })
+        })
+    }
+
+    /// Calls `work` with the place of every chunk of a region among the level's, and where in the region it begins.
+    fn each_chunk(
+        &self,
+        region: &Region,
+        mut work: impl FnMut(Xyz<u64>, Xyz<usize>) -> Result<(), PyramidError>,
+    ) -> Result<(), PyramidError> {
+        // Regions of nodes begin at chunks.
+        let (start, end) = (region.start.map(|at| at / EDGE), region.end().map(|at| at.div_ceil(EDGE)));
+        boxed(start, end).try_for_each(|at| {
+            let first = at.map(|at| at.saturating_mul(EDGE));
+            work(at, small(first.zip(region.start, u64::saturating_sub)))
+        })
+    }
+}
+
+/// Extents of what is in memory.
+fn small(size: Xyz<u64>) -> Xyz<usize> {
+    size.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX))
+}

@@ -1,0 +1,151 @@
+//! Families: the levels that are made of one and the same stored level of a channel.
+//!
+//! A channel has one family for each level that its file stores and that is the nearest finer one of a level that is
+//! missing. A volume that is re-chunked has one for every stored level, since these are copied too.
+
+use std::sync::Arc;
+
+use super::grid::Rule;
+use super::tree::{EDGE, Node, Tree};
+use crate::catalog::{Channel, StoredLevel};
+use crate::geometry::{Level, LevelView, Scaling, Xyz};
+use crate::layout::inventory::LevelRecord;
+use crate::paint::Kind;
+use crate::volume::{Samples, Volume, Voxel, with_samples};
+
+/// A level to be written.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    /// Its height above the stored level: 0 is a copy.
+    pub height: u32,
+    pub record: LevelRecord,
+}
+
+/// A stored level, and the levels that are made of it.
+#[derive(Debug, Clone)]
+pub(super) struct Family {
+    pub channel: Arc<Channel>,
+    /// Which of the channel's levels it is.
+    pub base: usize,
+    pub targets: Vec<Target>,
+    pub tree: Tree,
+    pub rule: Rule,
+    /// The pieces in which it is made: units that belong together.
+    pub pieces: Vec<Vec<Unit>>,
+}
+
+/// A node at a time point, of one of the volumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unit {
+    pub time: u64,
+    pub component: usize,
+    pub node: Node,
+}
+
+/// Units with fewer voxels are made together, up to so many.
+const TOGETHER: u64 = 1 << 22;
+
+/// The families of a channel. `copy` has stored levels copied.
+pub(super) fn families(channel: &Arc<Channel>, scaling: Scaling, copy: bool, group: &str) -> Vec<Family> {
+    let all = (0..).map_while(Level::new);
+    let views: Vec<LevelView> = all.map_while(|level| channel.made_from(level, scaling)).collect();
+    let family = |(base, stored): (usize, &StoredLevel)| {
+        let own = views.iter().filter(|view| view.stored == base && (copy || channel.lacks(view)));
+        let targets: Vec<Target> = own.map(|view| target(view, stored, group)).collect();
+        let made = targets.iter().map(|target| target.height).max()?;
+        let deep = scaling == Scaling::Isotropic;
+        let tree = Tree::new(stored.size, deep, made);
+        let rule = if channel.kind == Kind::Labels { Rule::First } else { Rule::Mean };
+        let mut family =
+            Family { channel: Arc::clone(channel), base, targets, tree, rule, pieces: Vec::new() };
+        family.pieces = family.batches();
+        Some(family)
+    };
+    channel.levels().iter().enumerate().filter_map(family).collect()
+}
+
+fn target(view: &LevelView, base: &StoredLevel, group: &str) -> Target {
+    let height = view.level.number().saturating_sub(base.level().number());
+    let triple = |xyz: Xyz<u64>| [xyz.x, xyz.y, xyz.z];
+    let record = LevelRecord {
+        level: view.level.number(),
+        factor: triple(view.factor),
+        size: triple(view.size),
+        path: format!("/{group}/s{}", view.level.number()),
+        made: !view.is_stored(),
+    };
+    Target { height: u32::from(height), record }
+}
+
+impl Family {
+    pub fn stored(&self) -> Option<&StoredLevel> {
+        self.channel.levels().get(self.base)
+    }
+
+    pub fn volumes(&self) -> &[Arc<dyn Volume>] {
+        self.stored().map_or(&[], StoredLevel::volumes)
+    }
+
+    /// Empty samples of the type in which its voxels are read.
+    pub fn typed(&self) -> Samples {
+        self.volumes().first().map_or_else(Samples::default, |volume| volume.shape().voxel.samples())
+    }
+
+    /// Empty samples of the type in which a target is stored.
+    pub fn stored_as(&self, target: &Target) -> Samples {
+        fn mean<T: Voxel>(_typed: &[T]) -> Samples {
+            T::Mean::samples(Vec::new())
+        }
+        let typed = self.typed();
+        if target.height == 0 { typed } else { with_samples!(&typed, voxels => mean(voxels)) }
+    }
+
+    /// The target of that height.
+    pub fn target(&self, height: u32) -> Option<&Target> {
+        self.targets.iter().find(|target| target.height == height)
+    }
+
+    /// The shape of a chunk of the level of that height: it is no larger than the level.
+    pub fn chunk(&self, height: u32) -> Xyz<u64> {
+        self.tree.size_at(height).map(|size| size.min(EDGE))
+    }
+
+    /// How many voxels are read for it.
+    pub fn voxels(&self) -> u64 {
+        self.pieces.iter().map(|piece| self.voxels_of(piece)).sum()
+    }
+
+    /// How many voxels are read for a piece.
+    pub fn voxels_of(&self, piece: &[Unit]) -> u64 {
+        piece.iter().map(|unit| self.tree.region(&unit.node).voxels()).sum()
+    }
+
+    /// The times at which there is something.
+    pub fn times(&self) -> impl Iterator<Item = u64> + '_ {
+        let has = |time: &u64| self.volumes().first().is_some_and(|volume| volume.has(*time));
+        (0..self.channel.times).filter(has)
+    }
+
+    fn batches(&self) -> Vec<Vec<Unit>> {
+        let nodes = self.tree.pieces();
+        let mut batches: Vec<Vec<Unit>> = Vec::new();
+        let mut room = 0;
+        for time in self.times() {
+            for component in 0..self.volumes().len() {
+                for node in &nodes {
+                    let unit = Unit { time, component, node: *node };
+                    let voxels = self.tree.region(node).voxels();
+                    match batches.last_mut() {
+                        Some(batch) if voxels <= room => batch.push(unit),
+                        _ => {
+                            batches.push(vec![unit]);
+                            room = TOGETHER;
+                        }
+                    }
+                    room = room.saturating_sub(voxels);
+                }
+            }
+        }
+        batches
+    }
+}

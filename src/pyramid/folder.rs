@@ -1,0 +1,157 @@
+//! The work folder: where finished pieces wait until all are there.
+//!
+//! It lies beside what is to be made, and is named after it. A file in it is first written under another name, brought
+//! to the disk, and then renamed: what has its name is whole, whenever the program was killed. The manifest says what
+//! is being made of which files; pieces of other work are thrown away. One run at a time holds the folder's lock, which
+//! the system takes back from a run that was killed.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::PyramidError;
+
+const MANIFEST: &str = "manifest.json";
+const LOCK: &str = "lock";
+const DRAFT: &str = "draft";
+/// How the names of pieces end.
+pub(super) const PIECE: &str = "piece";
+/// The whole file in the making.
+const WHOLE: &str = "whole.h5";
+
+/// The folder of one work, locked.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    /// Where the work on `output` is kept.
+    pub fn of(output: &Path) -> PathBuf {
+        let mut name = output.as_os_str().to_owned();
+        name.push(".work");
+        PathBuf::from(name)
+    }
+
+    /// Opens the folder of that work, or makes it. Says whether there is work in it that goes on.
+    pub fn open(output: &Path, manifest: &str) -> Result<(Self, bool), PyramidError> {
+        let path = Self::of(output);
+        fs::create_dir_all(&path).map_err(|e| PyramidError::file("make the folder", &path, e))?;
+        let lock = path.join(LOCK);
+        let file = File::create(&lock).map_err(|e| PyramidError::file("write", &lock, e))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => return Err(PyramidError::AtWork { folder: path }),
+            // Some network file systems have no locks: then nobody is kept away.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        let folder = Self { path, _lock: file };
+        let goes_on = fs::read_to_string(folder.path.join(MANIFEST)).is_ok_and(|known| known == manifest);
+        if !goes_on {
+            folder.clear()?;
+            folder.keep(MANIFEST, manifest.as_bytes())?;
+        }
+        Ok((folder, goes_on))
+    }
+
+    /// Removes what a finished or outdated work has left, unless somebody is at work there.
+    pub fn sweep(output: &Path) {
+        let path = Self::of(output);
+        let lock = File::open(path.join(LOCK));
+        if let Ok(lock) = lock
+            && lock.try_lock().is_ok()
+        {
+            Self { path, _lock: lock }.remove();
+        }
+    }
+
+    /// Whether a piece is finished.
+    pub fn has(&self, piece: &str) -> bool {
+        self.path.join(piece).exists()
+    }
+
+    /// The bytes of a finished piece.
+    pub fn read(&self, piece: &str) -> Result<Vec<u8>, PyramidError> {
+        let path = self.path.join(piece);
+        fs::read(&path).map_err(|e| PyramidError::file("read", &path, e))
+    }
+
+    /// Throws a piece away.
+    pub fn discard(&self, piece: &str) {
+        let _ = fs::remove_file(self.path.join(piece));
+    }
+
+    /// Keeps a file: once this returns it is there, and whole, whatever happens.
+    pub fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), PyramidError> {
+        let (path, draft) = (self.path.join(name), self.path.join(format!("{name}.{DRAFT}")));
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&draft)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&draft, &path)
+        };
+        write().map_err(|e| PyramidError::file("write", &path, e))
+    }
+
+    /// Where the whole file is put together.
+    pub fn whole(&self) -> PathBuf {
+        self.path.join(WHOLE)
+    }
+
+    /// Gives the whole file its name, and removes the folder.
+    pub fn publish(self, output: &Path) -> Result<(), PyramidError> {
+        if output.exists() {
+            return Err(PyramidError::Exists { path: output.to_owned() });
+        }
+        fs::rename(self.whole(), output).map_err(|e| PyramidError::file("put in place", output, e))?;
+        // The new name is on the disk once the folder that holds it is; not every system can be asked for that.
+        let around = output.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let _ = File::open(around).and_then(|folder| folder.sync_all());
+        self.remove();
+        Ok(())
+    }
+
+    /// Removes the folder and everything that was put there by a work. What is left behind harms nobody.
+    pub fn remove(self) {
+        let cleared = self.clear().is_ok() && fs::remove_file(self.path.join(LOCK)).is_ok();
+        let _ = cleared && fs::remove_dir(&self.path).is_ok();
+    }
+
+    fn clear(&self) -> Result<(), PyramidError> {
+        let failed = |e| PyramidError::file("clear the folder", &self.path, e);
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let is_own = path.file_name().is_some_and(|name| name == MANIFEST || name == WHOLE)
+                || path.extension().is_some_and(|ending| ending == DRAFT || ending == PIECE);
+            if is_own {
+                fs::remove_file(path).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_the_same_work_are_kept_and_others_thrown_away() {
+        let place = tempfile::tempdir().unwrap();
+        let output = place.path().join("out");
+        let (folder, goes_on) = Folder::open(&output, "one").unwrap();
+        assert!(!goes_on && !folder.has("a.piece"));
+        folder.keep("a.piece", b"abc").unwrap();
+        assert!(matches!(Folder::open(&output, "one"), Err(PyramidError::AtWork { .. })));
+        drop(folder);
+        let (folder, goes_on) = Folder::open(&output, "one").unwrap();
+        assert!(goes_on && folder.read("a.piece").unwrap() == b"abc");
+        drop(folder);
+        let (folder, goes_on) = Folder::open(&output, "two").unwrap();
+        assert!(!goes_on && !folder.has("a.piece"));
+        fs::write(folder.whole(), b"whole").unwrap();
+        folder.publish(&output).unwrap();
+        assert_eq!(fs::read(&output).unwrap(), b"whole");
+        assert!(!Folder::of(&output).exists());
+    }
+}

@@ -1,0 +1,167 @@
+//! Grids of sums: levels in the making.
+//!
+//! A level is made in one step from the volume: the mean over its box. Sums of sums are sums, so that the coarser
+//! levels are made of the sums of the finer ones, and nothing is rounded but once, at the end. (Means of means would
+//! not do.) Whole numbers are added up exactly. Floats are added voxel by voxel in the order in which the renderer
+//! adds them, for as far as they are in memory; the sums of what is larger are added up, which can differ from the
+//! renderer's by the last of 53 bits. Of labels the first voxel of each box is kept instead.
+
+use crate::geometry::Xyz;
+use crate::volume::{Samples, Voxel};
+
+/// One sum for each voxel of a box of a level, dense in z, y, x order.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Grid<S> {
+    pub size: Xyz<usize>,
+    pub sums: Vec<S>,
+}
+
+impl<S: Copy + Default> Grid<S> {
+    /// Sums of nothing.
+    pub fn new(size: Xyz<usize>) -> Self {
+        Self { size, sums: vec![S::default(); size.x * size.y * size.z] }
+    }
+
+    /// Puts a smaller grid into this one, as far as it fits.
+    pub fn place(&mut self, other: &Grid<S>, at: Xyz<usize>) {
+        let fits = other.size.zip(self.size.zip(at, usize::saturating_sub), usize::min);
+        for z in 0..fits.z {
+            for y in 0..fits.y {
+                let from = (z * other.size.y + y) * other.size.x;
+                let to = ((z + at.z) * self.size.y + y + at.y) * self.size.x + at.x;
+                self.sums[to..to + fits.x].copy_from_slice(&other.sums[from..from + fits.x]);
+            }
+        }
+    }
+}
+
+/// How boxes become voxels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// By the mean of all.
+    Mean,
+    /// By the first.
+    First,
+}
+
+/// Folds boxes of `step` voxels of a dense buffer into sums; boxes at its end may hold fewer.
+pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
+    voxels: &[V],
+    size: Xyz<usize>,
+    step: Xyz<usize>,
+    rule: Rule,
+    widen: impl Fn(V) -> S,
+) -> Grid<S> {
+    let mut grid = Grid::new(size.zip(step, usize::div_ceil));
+    for (number, line) in voxels.chunks_exact(size.x.max(1)).enumerate() {
+        let (z, y) = (number / size.y, number % size.y);
+        let first = ((z / step.z) * grid.size.y + y / step.y) * grid.size.x;
+        let sums = &mut grid.sums[first..first + grid.size.x];
+        let boxes = line.chunks(step.x).zip(sums);
+        match rule {
+            Rule::Mean => boxes.for_each(|(voxels, sum)| {
+                let mut own = *sum;
+                voxels.iter().for_each(|voxel| own += widen(*voxel));
+                *sum = own;
+            }),
+            Rule::First if z % step.z == 0 && y % step.y == 0 => {
+                boxes.for_each(|(voxels, sum)| *sum = widen(voxels[0]));
+            }
+            Rule::First => {}
+        }
+    }
+    grid
+}
+
+/// How many voxels of the volume went into each of `count` boxes along an axis of `extent`, from the `first` on.
+pub(super) fn held(first: u64, count: usize, step: u64, extent: u64) -> Vec<u64> {
+    let start = |position: u64| position.saturating_mul(step);
+    (first..).take(count).map(|at| extent.saturating_sub(start(at)).clamp(1, step)).collect()
+}
+
+/// The box at `at` of a grid as a chunk of means; what lies beyond the grid is 0. `counts` says what each went into.
+pub(super) fn means<T: Voxel>(
+    grid: &Grid<T::Sum>,
+    at: Xyz<usize>,
+    chunk: Xyz<usize>,
+    counts: &Xyz<Vec<u64>>,
+) -> Samples {
+    let mut means = vec![T::Mean::default(); chunk.x * chunk.y * chunk.z];
+    each_line(grid.size, at, chunk, |[z, y], from, to, length| {
+        let thick = counts.z[z] * counts.y[y];
+        let sums = grid.sums[from..from + length].iter().zip(&counts.x);
+        for ((sum, count), mean) in sums.zip(&mut means[to..to + length]) {
+            *mean = T::mean(*sum, thick * count);
+        }
+    });
+    T::Mean::samples(means)
+}
+
+/// The box at `at` of a dense buffer as a chunk; what lies beyond the buffer is 0.
+pub(super) fn copy<T: Voxel>(voxels: &[T], size: Xyz<usize>, at: Xyz<usize>, chunk: Xyz<usize>) -> Samples {
+    let mut copied = vec![T::default(); chunk.x * chunk.y * chunk.z];
+    each_line(size, at, chunk, |_, from, to, length| {
+        copied[to..to + length].copy_from_slice(&voxels[from..from + length]);
+    });
+    T::samples(copied)
+}
+
+/// Calls `work` with every line of a box that lies in a buffer of `size`: its place in the box (z, y), where it is in
+/// the buffer, where in the box, and how long it is.
+fn each_line(
+    size: Xyz<usize>,
+    at: Xyz<usize>,
+    chunk: Xyz<usize>,
+    mut work: impl FnMut([usize; 2], usize, usize, usize),
+) {
+    let within = size.zip(at, usize::saturating_sub).zip(chunk, usize::min);
+    for z in 0..within.z {
+        for y in 0..within.y {
+            let from = ((at.z + z) * size.y + at.y + y) * size.x + at.x;
+            work([z, y], from, (z * chunk.y + y) * chunk.x, within.x);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Xyz<usize> = Xyz { x: 5, y: 3, z: 2 };
+
+    fn voxels() -> Vec<u8> {
+        (0..30).map(|n| n * 7 % 31).collect()
+    }
+
+    #[test]
+    fn sums_of_sums_are_sums() {
+        let two = Xyz::new(2, 2, 2);
+        let fine = fold(&voxels(), SIZE, two, Rule::Mean, i64::from);
+        let coarse = fold(&fine.sums, fine.size, two, Rule::Mean, |sum| sum);
+        let once = fold(&voxels(), SIZE, Xyz::new(4, 4, 4), Rule::Mean, i64::from);
+        assert_eq!(coarse, once);
+        let picked = fold(&voxels(), SIZE, two, Rule::First, i64::from);
+        assert_eq!(picked.sums, [0, 14, 28, 8, 22, 5].map(i64::from));
+        let again = fold(&picked.sums, picked.size, two, Rule::First, |sum| sum);
+        assert_eq!(again, fold(&voxels(), SIZE, Xyz::new(4, 4, 4), Rule::First, i64::from));
+    }
+
+    #[test]
+    fn means_at_the_edge_are_of_what_is_there_and_chunks_are_filled_up() {
+        let grid = fold(&voxels(), SIZE, Xyz::new(2, 2, 1), Rule::Mean, i64::from);
+        let counts = Xyz::new(held(0, 3, 2, 5), held(0, 2, 2, 3), held(0, 2, 1, 2));
+        assert_eq!((&counts.x, &counts.y), (&vec![2, 2, 1], &vec![2, 1]));
+        let Samples::U8(means) = means::<u8>(&grid, Xyz::all(0), Xyz::new(4, 2, 2), &counts) else {
+            panic!()
+        };
+        // (0 + 7 + 4 + 11) / 4 = 5.5, rounded up; the last of the first row is (28 + 1) / 2, then nothing.
+        assert_eq!((means[0], means[2], means[3]), (6, 15, 0));
+    }
+
+    #[test]
+    fn grids_are_placed_as_far_as_they_fit() {
+        let mut whole = Grid::<i64>::new(Xyz::new(3, 2, 1));
+        whole.place(&Grid { size: Xyz::new(2, 2, 1), sums: vec![1, 2, 3, 4] }, Xyz::new(2, 1, 0));
+        assert_eq!(whole.sums, [0, 0, 0, 0, 0, 1]);
+    }
+}

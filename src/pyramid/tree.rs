@@ -1,0 +1,165 @@
+//! The tree of a volume: how the chunks of its levels lie above each other.
+//!
+//! A node of height k is one chunk of the level that is reduced by 2^k against the volume; the nodes below it are the
+//! four chunks (eight where z is halved too) that it is made of. Reading begins at nodes of one height, pieces end at
+//! nodes of another: both are as high as their budgets of voxels allow. The order of nodes keeps neighbours together,
+//! so that stored chunks that reach over several nodes are still in the chunk cache.
+
+use crate::geometry::{Region, Xyz};
+
+/// The edge of a chunk, in voxels of its level.
+pub(super) const EDGE: u64 = 64;
+/// The most voxels that are read at once.
+const READ: u64 = 1 << 22;
+/// The most voxels of a node that a piece is made of.
+const PIECE: u64 = 1 << 24;
+
+/// The tree of one volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tree {
+    /// The volume's extent.
+    pub size: Xyz<u64>,
+    /// Whether z is halved like x and y.
+    pub deep: bool,
+    /// How many levels are made: those of the heights 1 to this.
+    pub made: u32,
+    /// The height of nodes that are read.
+    pub read: u32,
+    /// The height of nodes that pieces are made of.
+    pub piece: u32,
+    /// The height of the roots.
+    pub top: u32,
+}
+
+/// A chunk of a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Node {
+    /// The level is reduced by 2 to the power of this.
+    pub height: u32,
+    /// Which chunk of the level it is, counted along each axis.
+    pub at: Xyz<u64>,
+}
+
+impl Tree {
+    pub fn new(size: Xyz<u64>, deep: bool, made: u32) -> Self {
+        let mut tree = Self { size, deep, made, read: 0, piece: 0, top: 0 };
+        tree.read = tree.highest(READ);
+        tree.piece = tree.highest(PIECE);
+        tree.top = tree.piece.max(made);
+        tree
+    }
+
+    /// The greatest height whose nodes have no more voxels, or of which one is enough.
+    fn highest(&self, most: u64) -> u32 {
+        let first = |height| Node { height, at: Xyz::all(0) };
+        let is_enough = |height| {
+            let node = self.region(&first(height)).size;
+            node.x == self.size.x && node.y == self.size.y && (node.z == self.size.z || !self.deep)
+        };
+        let mut height = 0;
+        while !is_enough(height) && self.region(&first(height + 1)).voxels() <= most {
+            height += 1;
+        }
+        height
+    }
+
+    /// The voxels of the volume that one voxel of a level stands for.
+    pub fn step(&self, height: u32) -> Xyz<u64> {
+        let step = 1_u64.checked_shl(height).unwrap_or(u64::MAX);
+        Xyz::new(step, step, if self.deep { step } else { 1 })
+    }
+
+    /// The extent of a level.
+    pub fn size_at(&self, height: u32) -> Xyz<u64> {
+        self.size.zip(self.step(height), u64::div_ceil)
+    }
+
+    /// The voxels of the volume that a node stands for.
+    pub fn region(&self, node: &Node) -> Region {
+        let span = self.step(node.height).map(|step| step.saturating_mul(EDGE));
+        let start = node.at.zip(span, u64::saturating_mul);
+        let end = start.zip(span, u64::saturating_add).zip(self.size, u64::min);
+        Region { start, size: end.zip(start, u64::saturating_sub) }
+    }
+
+    /// The voxels of a level that a node stands for.
+    pub fn region_at(&self, node: &Node, height: u32) -> Region {
+        let (region, step) = (self.region(node), self.step(height));
+        let (start, end) = (region.start.zip(step, |at, step| at / step), region.end());
+        Region { start, size: end.zip(step, u64::div_ceil).zip(start, u64::saturating_sub) }
+    }
+
+    /// How many nodes there are of a height, along each axis.
+    fn grid(&self, height: u32) -> Xyz<u64> {
+        self.size_at(height).map(|size| size.div_ceil(EDGE))
+    }
+
+    pub fn roots(&self) -> Vec<Node> {
+        boxed(Xyz::all(0), self.grid(self.top)).map(|at| Node { height: self.top, at }).collect()
+    }
+
+    /// The nodes that a node is made of.
+    pub fn children(&self, node: &Node) -> Vec<Node> {
+        let height = node.height.saturating_sub(1);
+        let two = Xyz::new(2, 2, if self.deep { 2 } else { 1 });
+        let start = node.at.zip(two, u64::saturating_mul);
+        let end = start.zip(two, u64::saturating_add).zip(self.grid(height), u64::min);
+        boxed(start, end).map(|at| Node { height, at }).collect()
+    }
+
+    /// The nodes that pieces are made of, in the order in which their parents want them.
+    pub fn pieces(&self) -> Vec<Node> {
+        let mut found = Vec::new();
+        let mut ahead = self.roots();
+        ahead.reverse();
+        while let Some(node) = ahead.pop() {
+            if node.height <= self.piece {
+                found.push(node);
+            } else {
+                ahead.extend(self.children(&node).into_iter().rev());
+            }
+        }
+        found
+    }
+}
+
+/// The positions of a box, z slowest.
+pub(super) fn boxed(start: Xyz<u64>, end: Xyz<u64>) -> impl Iterator<Item = Xyz<u64>> {
+    (start.z..end.z)
+        .flat_map(move |z| (start.y..end.y).map(move |y| (z, y)))
+        .flat_map(move |(z, y)| (start.x..end.x).map(move |x| Xyz::new(x, y, z)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_hold_every_voxel_once() {
+        for (size, deep, made) in [
+            (Xyz::new(3000, 1700, 130), false, 12),
+            (Xyz::new(700, 900, 600), true, 10),
+            (Xyz::new(5000, 300, 1), false, 2),
+            (Xyz::new(9000, 9000, 1), true, 14),
+            (Xyz::new(1, 1, 1000), false, 1),
+        ] {
+            let tree = Tree::new(size, deep, made);
+            let pieces: Vec<Region> = tree.pieces().iter().map(|node| tree.region(node)).collect();
+            assert_eq!(pieces.iter().map(Region::voxels).sum::<u64>(), size.volume(), "{tree:?}");
+            assert!(pieces.iter().all(|piece| piece.voxels() <= PIECE), "{tree:?}");
+            assert!(tree.read <= tree.piece && tree.piece <= tree.top && tree.made <= tree.top);
+        }
+    }
+
+    #[test]
+    fn a_node_is_one_chunk_of_its_level_and_lies_in_the_corner_of_its_parent() {
+        let tree = Tree::new(Xyz::new(1000, 800, 100), false, 5);
+        let node = Node { height: 2, at: Xyz::new(3, 3, 1) };
+        let want = Region { start: Xyz::new(768, 768, 64), size: Xyz::new(232, 32, 36) };
+        assert_eq!(tree.region(&node), want);
+        let level = Region { start: Xyz::new(192, 192, 64), size: Xyz::new(58, 8, 36) };
+        assert_eq!(tree.region_at(&node, 2), level);
+        assert_eq!(tree.children(&node).len(), 4 - 2, "only the upper half is within");
+        assert_eq!(tree.children(&node)[0], Node { height: 1, at: Xyz::new(6, 6, 1) });
+    }
+}

@@ -1,0 +1,168 @@
+//! Huffman codes of bounded length, as deflate wants them (RFC 1951, section 3.2.2).
+//!
+//! Lengths come from the usual merging of the two rarest; where one is too long, lengths are evened out until the code
+//! is complete again (as zlib and others do: a little less than the best, and quick).
+
+/// No code of so few symbols is longer.
+const LONGEST: usize = 32;
+
+/// The code of one symbol, its bits in the order in which deflate writes them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Code {
+    pub bits: u16,
+    pub length: u8,
+}
+
+/// The lengths of the codes for symbols that occur so often; 0 for those that do not. None is longer than `limit`.
+///
+/// Where only one symbol occurs its code has one bit. At most 286 symbols, of which 2^`limit` can have codes.
+pub(super) fn lengths(counts: &[u32], limit: usize) -> Vec<u8> {
+    let mut symbols: Vec<(u32, u16)> = counts
+        .iter()
+        .zip(0..)
+        .filter(|(count, _)| **count > 0)
+        .map(|(count, symbol)| (*count, symbol))
+        .collect();
+    symbols.sort_unstable();
+    let mut lengths = vec![0; counts.len()];
+    if let [(_, only)] = symbols[..] {
+        lengths[usize::from(only)] = 1;
+        return lengths;
+    }
+    let mut of_length = evened(tree_depths(&symbols), limit);
+    // The rarest have the longest codes.
+    let mut length = limit;
+    for (_, symbol) in symbols {
+        while of_length[length] == 0 && length > 1 {
+            length -= 1;
+        }
+        of_length[length] = of_length[length].saturating_sub(1);
+        lengths[usize::from(symbol)] = length as u8;
+    }
+    lengths
+}
+
+/// How many leaves of the Huffman tree lie at each depth, for symbols sorted by count.
+///
+/// Inner nodes come in the order of their counts: the two rarest are at the front of the leaves or of the nodes.
+fn tree_depths(symbols: &[(u32, u16)]) -> [u32; LONGEST + 1] {
+    let leaves = symbols.len();
+    let mut counts: Vec<u64> = symbols.iter().map(|(count, _)| u64::from(*count)).collect();
+    let mut parents = vec![0usize; 2 * leaves];
+    let (mut leaf, mut node) = (0, leaves);
+    while counts.len() + 1 < 2 * leaves {
+        let mut sum = 0;
+        for _ in 0..2 {
+            let inner = leaf == leaves || (node < counts.len() && counts[node] < counts[leaf]);
+            let rarest = if inner { &mut node } else { &mut leaf };
+            sum += counts[*rarest];
+            parents[*rarest] = counts.len();
+            *rarest += 1;
+        }
+        counts.push(sum);
+    }
+    // The root was made last, and parents after their children.
+    let mut depths = vec![0usize; counts.len()];
+    let mut of_depth = [0; LONGEST + 1];
+    for node in (0..counts.len().saturating_sub(1)).rev() {
+        depths[node] = (depths[parents[node]] + 1).min(LONGEST);
+        if node < leaves {
+            of_depth[depths[node]] += 1;
+        }
+    }
+    of_depth
+}
+
+/// Shortens what is longer than `limit`, and lengthens others until all codes fit again.
+fn evened(mut of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1] {
+    for length in limit + 1..=LONGEST {
+        of_length[limit] += std::mem::take(&mut of_length[length]);
+    }
+    let room = 1u64 << limit;
+    let mut taken: u64 = (1..=limit).map(|length| u64::from(of_length[length]) << (limit - length)).sum();
+    while taken > room {
+        // One of the longest moves up beside another that was shorter: one place less is taken.
+        let Some(shorter) = (1..limit).rev().find(|length| of_length[*length] > 0) else { break };
+        of_length[limit] -= 1;
+        of_length[shorter] -= 1;
+        of_length[shorter + 1] += 2;
+        taken -= 1;
+    }
+    of_length
+}
+
+/// The codes that deflate derives from lengths.
+pub(super) fn codes(lengths: &[u8]) -> Vec<Code> {
+    let mut of_length = [0u16; 16];
+    lengths.iter().filter(|length| **length > 0).for_each(|length| of_length[usize::from(*length & 15)] += 1);
+    let mut next = [0u16; 16];
+    for length in 1..16 {
+        next[length] = (next[length - 1] + of_length[length - 1]) << 1;
+    }
+    lengths
+        .iter()
+        .map(|&length| match length {
+            0 => Code::default(),
+            _ => {
+                let value = next[usize::from(length & 15)];
+                next[usize::from(length & 15)] += 1;
+                Code { bits: value.reverse_bits() >> (16 - length), length }
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_example_of_the_standard_comes_out() {
+        // RFC 1951, section 3.2.2: ABCDEFGH with lengths 3, 3, 3, 3, 3, 2, 4, 4.
+        let codes = codes(&[3, 3, 3, 3, 3, 2, 4, 4]);
+        let reversed = |value: u16, length: u8| Code { bits: value.reverse_bits() >> (16 - length), length };
+        assert_eq!(codes[0], reversed(0b010, 3));
+        assert_eq!(codes[5], reversed(0b00, 2));
+        assert_eq!(codes[7], reversed(0b1111, 4));
+    }
+
+    #[test]
+    fn a_code_of_one_symbol_has_one_bit() {
+        assert_eq!(lengths(&[0, 7, 0], 14), [0, 1, 0]);
+        assert_eq!(lengths(&[0, 0], 14), [0, 0]);
+    }
+
+    #[test]
+    fn counts_that_grow_like_rabbits_stay_within_the_limit() {
+        let mut counts = vec![1u32, 1];
+        while counts.len() < 40 {
+            counts.push(counts[counts.len() - 1] + counts[counts.len() - 2]);
+        }
+        for limit in [7, 9, 14] {
+            is_complete(&lengths(&counts, limit), limit);
+        }
+    }
+
+    fn is_complete(lengths: &[u8], limit: usize) {
+        let taken: u64 = lengths.iter().filter(|n| **n > 0).map(|n| 1u64 << (limit - usize::from(*n))).sum();
+        assert_eq!(taken, 1 << limit, "{lengths:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn codes_are_complete_and_rarer_symbols_never_have_shorter_ones(
+            counts in prop::collection::vec(prop_oneof![Just(0u32), 1..10u32, 1..300_000u32], 2..286),
+        ) {
+            prop_assume!(counts.iter().filter(|n| **n > 0).count() > 1);
+            let lengths = lengths(&counts, 14);
+            is_complete(&lengths, 14);
+            for (a, la) in counts.iter().zip(&lengths) {
+                prop_assert_eq!(*a == 0, *la == 0);
+                for (b, lb) in counts.iter().zip(&lengths) {
+                    prop_assert!(a <= b || *a == 0 || *b == 0 || la <= lb);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Overviews: the tiles of one slice side by side, made small.
+//!
+//! Shades and colours are averaged, ids keep their colours: of a label each pixel shows one. The averages are of
+//! windowed 8-bit values, unlike those of levels; nobody measures anything in a picture of this size.
+
+use image::imageops::{FilterType, resize, thumbnail};
+use image::{ImageBuffer, Luma, Pixel, Rgb};
+
+use super::{EncodeError, RenderError, Scratch, encode};
+use crate::geometry::TILE;
+use crate::paint::PngProfile;
+use crate::plan::{Overview, Picture, PixelKind};
+
+/// Renders a slice to one small PNG.
+pub fn overview(plan: &Overview, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
+    let first = plan.tiles.first().map(|tile| &tile.picture);
+    let is_labels = matches!(first, Some(Picture::Labels(_)));
+    match first.map_or(PixelKind::Grey, Picture::pixels) {
+        PixelKind::Grey => shrunk::<Luma<u8>>(plan, PixelKind::Grey, is_labels, scratch),
+        PixelKind::Rgb => shrunk::<Rgb<u8>>(plan, PixelKind::Rgb, is_labels, scratch),
+    }
+}
+
+fn shrunk<P: Pixel<Subpixel = u8> + 'static>(
+    plan: &Overview,
+    kind: PixelKind,
+    is_labels: bool,
+    scratch: &mut Scratch,
+) -> Result<Vec<u8>, RenderError> {
+    let (width, height) = plan.extent;
+    let pixels = assembled(plan, kind, scratch)?;
+    let (small_width, small_height) = fitted(plan.extent, plan.edge);
+    let whole: ImageBuffer<P, _> = ImageBuffer::from_raw(width as u32, height as u32, pixels)
+        .ok_or_else(|| EncodeError::of(width * height, "there are too few pixels".to_owned()))?;
+    let small = match is_labels {
+        true => resize(&whole, small_width as u32, small_height as u32, FilterType::Nearest),
+        false => thumbnail(&whole, small_width as u32, small_height as u32),
+    };
+    Ok(encode::sized(small.as_raw(), kind, small_width, PngProfile::Fast, &mut scratch.encoder)?)
+}
+
+/// The slice's pixels, row by row.
+fn assembled(plan: &Overview, kind: PixelKind, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
+    let ((width, height), bytes) = (plan.extent, kind.bytes());
+    let mut whole = vec![0; width * height * bytes];
+    for (index, tile) in plan.tiles.iter().enumerate() {
+        let pixels = scratch.drawing.draw(&tile.picture)?;
+        let (left, top) = (index % plan.across.max(1) * TILE, index / plan.across.max(1) * TILE);
+        let taken = width.saturating_sub(left).min(TILE) * bytes;
+        let into = whole.chunks_exact_mut(width * bytes).skip(top);
+        for (from, into) in pixels.chunks_exact(TILE * bytes).zip(into) {
+            if let (Some(from), Some(into)) =
+                (from.get(..taken), into.get_mut(left * bytes..left * bytes + taken))
+            {
+                into.copy_from_slice(from);
+            }
+        }
+    }
+    Ok(whole)
+}
+
+/// The extent whose longer edge is at most `edge`, in the same proportion; never empty.
+fn fitted((width, height): (usize, usize), edge: usize) -> (usize, usize) {
+    let longer = width.max(height);
+    if longer <= edge {
+        return (width, height);
+    }
+    ((width * edge / longer).max(1), (height * edge / longer).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fitted;
+
+    #[test]
+    fn the_longer_edge_fits_and_nothing_vanishes() {
+        assert_eq!(fitted((400, 300), 192), (192, 144));
+        assert_eq!(fitted((300, 400), 192), (144, 192));
+        assert_eq!(fitted((500, 1), 192), (192, 1));
+        assert_eq!(fitted((100, 50), 192), (100, 50));
+    }
+}

@@ -1,0 +1,62 @@
+//! What a person runs when a viewer stays black: plays what viewers do against a running server, from outside.
+//!
+//! Each viewer has a file with its own rules, cited from its sources. Nothing of the server's rooms is used: a server
+//! that is wrong about itself must not be believed. A check passes, passes with a remark, or fails with a reason.
+
+mod catmaid;
+mod client;
+mod openseadragon;
+mod report;
+mod served;
+mod viking;
+
+pub use client::{Client, NotAServer};
+pub use report::{Finding, Outcome, Report};
+pub use served::Served;
+
+/// Whose part is played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Viewer {
+    /// CATMAID: its importer, its canary, its tile layers.
+    Catmaid,
+    /// Viking: its volume file and its own form of addresses.
+    Viking,
+    /// OpenSeadragon and pages built on it: the whole pyramid, cached by a browser.
+    Openseadragon,
+}
+
+impl Viewer {
+    /// All of them.
+    pub const ALL: [Viewer; 3] = [Viewer::Catmaid, Viewer::Viking, Viewer::Openseadragon];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Viewer::Catmaid => "catmaid",
+            Viewer::Viking => "viking",
+            Viewer::Openseadragon => "openseadragon",
+        }
+    }
+}
+
+/// Plays the viewers named, for the datasets whose tokens are named, or for all.
+pub fn verify(client: &Client, viewers: &[Viewer], tokens: &[String]) -> Report {
+    let mut report = Report::default();
+    let served = match served::ask(client, tokens) {
+        Ok(served) => served,
+        Err(reason) => {
+            report.add(None, "descriptions", "/datasets.json", Err(reason));
+            return report;
+        }
+    };
+    report.add(None, "descriptions", "/datasets.json", Ok(None));
+    for viewer in viewers {
+        match viewer {
+            Viewer::Catmaid => catmaid::play(client, &served, &mut report),
+            Viewer::Viking => viking::play(client, &served, &mut report),
+            Viewer::Openseadragon => openseadragon::play(client, &served, &mut report),
+        }
+    }
+    report
+}

@@ -1,0 +1,96 @@
+//! What was found: one line for each thing that was looked at.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::Viewer;
+
+/// How a check ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// As the viewer needs it.
+    Pass,
+    /// The viewer works, but something could be better.
+    Note,
+    /// The viewer does not work.
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Whose part was played; none where it concerns all.
+    pub viewer: Option<Viewer>,
+    /// What was looked at.
+    pub check: &'static str,
+    /// Of what: a dataset, a stack, a channel.
+    pub subject: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it failed, or what could be better.
+    pub reason: Option<String>,
+}
+
+/// What a check came to: nothing to say, a remark, or the reason why it failed.
+pub(super) type Checked = Result<Option<String>, String>;
+
+/// Everything that was looked at, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The findings.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    pub(super) fn add(
+        &mut self,
+        viewer: Option<Viewer>,
+        check: &'static str,
+        subject: &str,
+        checked: Checked,
+    ) {
+        let (outcome, reason) = match checked {
+            Ok(None) => (Outcome::Pass, None),
+            Ok(remark) => (Outcome::Note, remark),
+            Err(reason) => (Outcome::Fail, Some(reason)),
+        };
+        self.findings.push(Finding { viewer, check, subject: subject.to_owned(), outcome, reason });
+    }
+
+    /// How many checks ended so.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.findings.iter().filter(|finding| finding.outcome == outcome).count()
+    }
+
+    /// Whether nothing failed.
+    pub fn is_good(&self) -> bool {
+        self.count(Outcome::Fail) == 0
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let outcome = match self.outcome {
+            Outcome::Pass => "pass",
+            Outcome::Note => "note",
+            Outcome::Fail => "FAIL",
+        };
+        let viewer = self.viewer.map_or("", Viewer::name);
+        write!(f, "{outcome}  {viewer:<13}  {:<13}  {}", self.check, self.subject)?;
+        match &self.reason {
+            Some(reason) => write!(f, "\n      {reason}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.findings.iter().try_for_each(|finding| writeln!(f, "{finding}"))?;
+        let [pass, note, fail] =
+            [Outcome::Pass, Outcome::Note, Outcome::Fail].map(|outcome| self.count(outcome));
+        write!(f, "{pass} passed, {note} passed with a note, {fail} failed")
+    }
+}

@@ -1,0 +1,93 @@
+//! Voxels that went through no filter, copied straight from the file's bytes: contiguous data, and chunks of such.
+//!
+//! Only the voxels wanted are touched, wherever they lie in the file. They are not kept: the system keeps the file's
+//! pages, and a copy from there costs no more than one from a cache of ours. Contiguous data counts as one chunk.
+
+use super::dataset::{Storage, StoredDataset};
+use super::grid::Position;
+use crate::geometry::Xyz;
+use crate::volume::scatter::{Lattice, copy_box, copy_elements};
+use crate::volume::{ReadError, Samples, VoxelType};
+
+/// A stored chunk whose bytes are its voxels.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BareChunk<'a> {
+    dataset: &'a StoredDataset,
+    address: u64,
+}
+
+impl StoredDataset {
+    /// Whether the file's bytes are the voxels, and can be had as memory.
+    pub(super) fn is_bare(&self) -> bool {
+        let placed =
+            matches!(self.storage, Storage::Chunked { .. } | Storage::Contiguous { address: Some(_) });
+        placed && self.filters.is_empty() && self.stored.plain && self.file.can_be_mapped()
+    }
+
+    /// The chunk at this place of the grid; `None` where it was never written.
+    pub(super) fn bare_chunk(&self, at: &Position) -> Result<Option<BareChunk<'_>>, ReadError> {
+        if let Storage::Contiguous { address } = self.storage {
+            return Ok(address.map(|address| BareChunk { dataset: self, address }));
+        }
+        let Some(entry) = self.entry(at)? else { return Ok(None) };
+        let expected = self.grid.voxels().saturating_mul(self.stored_bytes() as u64);
+        if u64::from(entry.length) < expected {
+            let problem = format!(
+                "chunk {} is stored in {} bytes; {expected} are expected",
+                self.chunk_name(at),
+                entry.length
+            );
+            return Err(self.damaged(&problem));
+        }
+        Ok(Some(BareChunk { dataset: self, address: entry.address }))
+    }
+}
+
+impl BareChunk<'_> {
+    /// Copies a box of `size` voxels that lies at `from` in the chunk to `target` in `into`, which holds voxels of
+    /// that type.
+    pub fn copy(
+        &self,
+        from: Lattice,
+        into: &mut Samples,
+        target: Lattice,
+        size: Xyz<u64>,
+        voxel: VoxelType,
+    ) -> Result<(), ReadError> {
+        let width = self.dataset.stored_bytes();
+        if self.dataset.is_native() {
+            return self.copy_bytes(from, into.bytes_mut(), width, target, size);
+        }
+        // Odd voxels are brought together first and put right there.
+        let (gathered, dense) = (size.volume() as usize, Lattice::dense(size, Xyz::all(0)));
+        let mut bytes = vec![0; gathered * width];
+        self.copy_bytes(from, &mut bytes, width, dense, size)?;
+        let voxels = self.dataset.samples(bytes, voxel);
+        if copy_box(&voxels, dense, into, target, size) {
+            Ok(())
+        } else {
+            Err(self.dataset.damaged("its voxels came out as another type than its own"))
+        }
+    }
+
+    fn copy_bytes(
+        &self,
+        from: Lattice,
+        into: &mut [u8],
+        width: usize,
+        target: Lattice,
+        size: Xyz<u64>,
+    ) -> Result<(), ReadError> {
+        let span = from.span(size) * width;
+        let start = self.address.saturating_add((from.start * width) as u64);
+        // Where most of the bytes between are wanted, the system may as well bring them all.
+        let dense = span as u64 <= 4 * size.volume().saturating_mul(width as u64);
+        let front = Lattice { start: 0, ..from };
+        self.dataset.file.lend(start, span, dense, &self.dataset.place(), |bytes| match width {
+            1 => copy_elements::<1>(bytes, front, into, target, size),
+            2 => copy_elements::<2>(bytes, front, into, target, size),
+            4 => copy_elements::<4>(bytes, front, into, target, size),
+            _ => copy_elements::<8>(bytes, front, into, target, size),
+        })
+    }
+}

@@ -1,0 +1,185 @@
+//! The grid of a dataset's chunks: which chunks a box touches, and what of the box lies in each.
+//!
+//! Pure arithmetic over positions of five numbers, slowest axis first; datasets of fewer axes have axes of extent 1
+//! before their own. Data that is not chunked counts as one chunk.
+
+/// The most axes that a dataset has.
+pub(super) const RANK: usize = 5;
+
+/// One number for each axis, slowest first.
+pub(super) type Position = [u64; RANK];
+
+/// A position whose last axes are given, and whose others are `before`.
+pub(super) fn padded(given: &[u64], before: u64) -> Position {
+    let mut all = [before; RANK];
+    all.iter_mut().rev().zip(given.iter().rev()).for_each(|(place, value)| *place = *value);
+    all
+}
+
+/// The index of a position in a dense array of that shape; saturates.
+pub(super) fn linear(shape: &Position, position: &Position) -> u64 {
+    shape
+        .iter()
+        .zip(position)
+        .fold(0, |index, (extent, at)| index.saturating_mul(*extent).saturating_add(*at))
+}
+
+/// A box of a dataset that is not empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StoredBox {
+    /// The first voxel.
+    pub start: Position,
+    /// The number of voxels.
+    pub count: Position,
+}
+
+impl StoredBox {
+    /// The last voxel.
+    pub fn last(&self) -> Position {
+        std::array::from_fn(|axis| self.start[axis] + self.count[axis].saturating_sub(1))
+    }
+}
+
+/// The part of a box that lies in one chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Its first voxel in the dataset.
+    pub start: Position,
+    /// Its first voxel in the chunk.
+    pub within: Position,
+    /// The number of voxels.
+    pub count: Position,
+}
+
+impl Part {
+    /// The last voxel in the chunk.
+    pub fn last(&self) -> Position {
+        std::array::from_fn(|axis| self.within[axis] + self.count[axis].saturating_sub(1))
+    }
+}
+
+/// How a dataset is cut into chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Grid {
+    shape: Position,
+    chunk: Position,
+}
+
+impl Grid {
+    /// The grid of a dataset of that shape; chunks of extent 0 are taken for 1.
+    pub fn new(shape: &[u64], chunk: &[u64]) -> Self {
+        Self { shape: padded(shape, 1), chunk: padded(chunk, 1).map(|extent| extent.max(1)) }
+    }
+
+    /// The extents of the dataset.
+    pub fn shape(&self) -> &Position {
+        &self.shape
+    }
+
+    /// The extents of a chunk.
+    pub fn chunk(&self) -> &Position {
+        &self.chunk
+    }
+
+    /// The voxels of a whole chunk; saturates.
+    pub fn voxels(&self) -> u64 {
+        self.chunk.iter().fold(1, |product, extent| product.saturating_mul(*extent))
+    }
+
+    /// A chunk's number: its place when the grid is counted in stored order.
+    pub fn number(&self, at: &Position) -> u64 {
+        let counts = std::array::from_fn(|axis| self.shape[axis].div_ceil(self.chunk[axis]));
+        linear(&counts, at)
+    }
+
+    /// The chunk that begins at this voxel of the dataset; `None` where that lies outside.
+    pub fn beginning_at(&self, voxel: &[u64]) -> Option<Position> {
+        let voxel = padded(voxel, 0);
+        let inside = voxel.iter().zip(&self.shape).all(|(at, extent)| at < extent);
+        inside.then(|| std::array::from_fn(|axis| voxel[axis] / self.chunk[axis]))
+    }
+
+    /// The dataset's position of the first voxel of a chunk.
+    pub fn origin(&self, at: &Position) -> Position {
+        std::array::from_fn(|axis| at[axis] * self.chunk[axis])
+    }
+
+    /// Whether a chunk reaches beyond the dataset.
+    pub fn is_cut(&self, at: &Position) -> bool {
+        let origin = self.origin(at);
+        (0..RANK).any(|axis| origin[axis] + self.chunk[axis] > self.shape[axis])
+    }
+
+    /// The chunks that a box touches, in stored order.
+    pub fn chunks_of(&self, stored: &StoredBox) -> impl Iterator<Item = Position> + use<> {
+        let last = stored.last();
+        let first: Position = std::array::from_fn(|axis| stored.start[axis] / self.chunk[axis]);
+        let counts: Position = std::array::from_fn(|axis| last[axis] / self.chunk[axis] - first[axis] + 1);
+        (0..counts.iter().product()).map(move |number: u64| {
+            let mut at = first;
+            let mut rest = number;
+            for axis in (0..RANK).rev() {
+                at[axis] += rest % counts[axis];
+                rest /= counts[axis];
+            }
+            at
+        })
+    }
+
+    /// The part of a box that lies in a chunk.
+    pub fn part_of(&self, at: &Position, stored: &StoredBox) -> Part {
+        let (origin, last) = (self.origin(at), stored.last());
+        let start: Position = std::array::from_fn(|axis| stored.start[axis].max(origin[axis]));
+        let end = |axis: usize| (last[axis] + 1).min(origin[axis] + self.chunk[axis]);
+        Part {
+            start,
+            within: std::array::from_fn(|axis| start[axis] - origin[axis]),
+            count: std::array::from_fn(|axis| end(axis).saturating_sub(start[axis])),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid() -> Grid {
+        Grid::new(&[10, 20, 30], &[4, 8, 16])
+    }
+
+    fn stored(start: [u64; 3], count: [u64; 3]) -> StoredBox {
+        StoredBox { start: padded(&start, 0), count: padded(&count, 1) }
+    }
+
+    #[test]
+    fn a_box_touches_chunks_in_stored_order_and_its_parts_fill_it() {
+        let wanted = stored([3, 7, 0], [2, 2, 17]);
+        let chunks: Vec<Position> = grid().chunks_of(&wanted).collect();
+        assert_eq!(chunks.len(), 8);
+        assert_eq!((chunks[0], chunks[1], chunks[7]), ([0; 5], [0, 0, 0, 0, 1], [0, 0, 1, 1, 1]));
+        assert_eq!(chunks.iter().map(|at| grid().number(at)).collect::<Vec<_>>(), [0, 1, 2, 3, 6, 7, 8, 9]);
+        let parts = chunks.iter().map(|at| grid().part_of(at, &wanted));
+        assert_eq!(parts.map(|part| part.count.iter().product::<u64>()).sum::<u64>(), 2 * 2 * 17);
+    }
+
+    #[test]
+    fn a_part_knows_where_it_lies_in_its_chunk() {
+        let part = grid().part_of(&[0, 0, 1, 0, 1], &stored([3, 7, 10], [3, 4, 10]));
+        assert_eq!(part.start, [0, 0, 4, 7, 16]);
+        assert_eq!(part.within, [0, 0, 0, 7, 0]);
+        assert_eq!(part.count, [1, 1, 2, 1, 4]);
+        assert_eq!(part.last(), [0, 0, 1, 7, 3]);
+    }
+
+    #[test]
+    fn chunks_at_the_edge_are_known_for_it() {
+        assert!(!grid().is_cut(&[0, 0, 1, 1, 0]));
+        assert!(grid().is_cut(&[0, 0, 2, 1, 0]) && grid().is_cut(&[0, 0, 0, 0, 1]));
+    }
+
+    #[test]
+    fn only_chunks_within_have_a_place() {
+        assert_eq!(grid().beginning_at(&[8, 16, 16]), Some([0, 0, 2, 2, 1]));
+        assert_eq!(grid().beginning_at(&[12, 0, 0]), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! Where a dataset's chunks are stored: taken from the library once, when the first one is wanted.
+//!
+//! 24 bytes a chunk, sorted by the chunk's number. Threads that come while it is taken wait for it. It knows a grid and
+//! a handle, not the dataset that it belongs to; what is wrong is told in words for that to wrap.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use hdf5::Dataset;
+
+use super::grid::Grid;
+
+/// The positions of a dataset's stored chunks, filled when first needed.
+#[derive(Debug)]
+pub(super) struct ChunkIndex {
+    handle: Dataset,
+    grid: Grid,
+    entries: OnceLock<Vec<Entry>>,
+    filling: Mutex<()>,
+}
+
+/// Where one chunk is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The chunk's number, counted in stored order over the grid.
+    number: u64,
+    /// The position in the file.
+    pub address: u64,
+    /// The number of bytes there.
+    pub length: u32,
+    /// A set bit says that the filter of that position was left out.
+    pub mask: u32,
+}
+
+impl Entry {
+    /// Where its bytes end in the file; saturates.
+    pub fn end(&self) -> u64 {
+        self.address.saturating_add(u64::from(self.length))
+    }
+}
+
+/// The most chunks that one dataset may have: their index takes 384 MiB.
+const MOST_CHUNKS: usize = 1 << 24;
+
+impl ChunkIndex {
+    /// An index of the dataset behind a handle, whose chunks are cut so; nothing is read yet.
+    pub fn new(handle: Dataset, grid: Grid) -> Self {
+        Self { handle, grid, entries: OnceLock::new(), filling: Mutex::default() }
+    }
+
+    /// Where the chunk of that number is stored; `None` where it was never written.
+    pub fn entry(&self, number: u64) -> Result<Option<Entry>, String> {
+        let entries = self.entries()?;
+        Ok(entries.binary_search_by_key(&number, |entry| entry.number).ok().map(|at| entries[at]))
+    }
+
+    /// Every stored chunk, by number.
+    pub fn entries(&self) -> Result<&[Entry], String> {
+        if let Some(entries) = self.entries.get() {
+            return Ok(entries);
+        }
+        let _filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.entries.get().is_none() {
+            let entries = taken(&self.handle, &self.grid)?;
+            return Ok(self.entries.get_or_init(|| entries));
+        }
+        Ok(self.entries.get().map_or(&[], Vec::as_slice))
+    }
+}
+
+/// Asks the library where all chunks are.
+fn taken(handle: &Dataset, grid: &Grid) -> Result<Vec<Entry>, String> {
+    let mut entries = Vec::new();
+    let visited = handle.chunks_visit(|info| {
+        // No stored chunk is longer than 4 GiB; one that says so is left to fail when it is read.
+        let length = u32::try_from(info.size).unwrap_or(u32::MAX);
+        if let Some(at) = grid.beginning_at(info.offset) {
+            let (number, mask) = (grid.number(&at), info.filter_mask);
+            entries.push(Entry { number, address: info.addr, length, mask });
+        }
+        i32::from(entries.len() > MOST_CHUNKS)
+    });
+    visited.map_err(|e| format!("the list of its chunks cannot be read: {e}"))?;
+    if entries.len() > MOST_CHUNKS {
+        return Err(format!("it has more than {MOST_CHUNKS} chunks; store it in larger ones"));
+    }
+    entries.sort_unstable_by_key(|entry| entry.number);
+    entries.shrink_to_fit();
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_as_small_as_promised() {
+        assert_eq!(size_of::<Entry>(), 24);
+    }
+}

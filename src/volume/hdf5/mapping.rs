@@ -1,0 +1,244 @@
+//! A file mapped into memory, from which bytes are copied; a file that shrinks meanwhile costs an error, not the process.
+//!
+//! Planes across contiguous data want a few bytes from each of many rows: copied out of a mapping they cost a cache
+//! line each, where reads at positions cost a call each (`benches/RESULTS.md` has both). But a page that the file no
+//! longer has, or that the disk cannot bring, raises SIGBUS. Here the signal is caught: whoever copies says which
+//! range it copies from, the handler marks the mapping as broken and puts a page of zeros in place of the missing one,
+//! and the copy is thrown away as soon as it ends. This is how display servers read memory that their clients share.
+#![allow(unsafe_code, reason = "the only room that maps memory and handles a signal")]
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Bytes of the range are gone from the file, or cannot be read from the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gone;
+
+/// The bytes of a file as they were at most as many as at the time of mapping.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+    /// Set once a page was missing: what the mapping holds there from then on is zeros that the file does not have.
+    broken: AtomicBool,
+}
+
+// SAFETY: the mapping is only ever read, through `lend`; `broken` is atomic.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `length` bytes of a file for reading.
+    pub fn new(file: &File, length: u64) -> io::Result<Self> {
+        install()?;
+        let length = usize::try_from(length).map_err(io::Error::other)?;
+        // SAFETY: a new mapping at an address of the system's choice touches no memory of ours.
+        let start = unsafe {
+            libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
+        match NonNull::new(start.cast()) {
+            Some(start) if !ptr::eq(start.as_ptr(), libc::MAP_FAILED.cast()) => {
+                Ok(Self { start, length, broken: AtomicBool::new(false) })
+            }
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// How many bytes are mapped.
+    pub fn length(&self) -> u64 {
+        self.length as u64
+    }
+
+    /// Tells the system that a range, cut at the end of the mapping, is about to be copied as a whole.
+    pub fn announce(&self, range: &Range<usize>) {
+        let start = page_of(range.start.min(self.length));
+        let end = range.end.min(self.length);
+        // SAFETY: the range lies within the mapping; advice changes no memory. A failure changes nothing either.
+        unsafe {
+            libc::madvise(
+                self.start.as_ptr().add(start).cast(),
+                end.saturating_sub(start),
+                libc::MADV_WILLNEED,
+            );
+        }
+    }
+
+    /// Lends a range of the file to `work`, which copies what it wants. What it returned is thrown away where bytes were
+    /// missing. `work` must not wait for other threads.
+    pub fn lend<T>(&self, range: Range<usize>, work: impl FnOnce(&[u8]) -> T) -> Result<T, Gone> {
+        if range.start > range.end || range.end > self.length {
+            return Err(Gone);
+        }
+        // SAFETY: the range lies within the mapping, which lives as long as `self`. Others may write to the file while
+        // it is read, as with any read of a file: bytes have no invalid values, and they are only copied. Where a page
+        // is missing the handler puts one there.
+        let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(range.start), range.len()) };
+        let watch =
+            Watch { start: bytes.as_ptr() as usize, length: bytes.len(), broken: &raw const self.broken };
+        let before = WATCHED.replace(Some(watch));
+        let result = work(bytes);
+        WATCHED.set(before);
+        // Set before a page of zeros can be seen: also by threads that copy from it without a signal of their own.
+        if self.broken.load(Ordering::SeqCst) { Err(Gone) } else { Ok(result) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `new`, and no slice of it outlives `lend`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// What a thread copies from at the moment.
+#[derive(Clone, Copy)]
+struct Watch {
+    start: usize,
+    length: usize,
+    broken: *const AtomicBool,
+}
+
+thread_local! {
+    // A constant without a destructor: reading it in a signal handler allocates nothing.
+    static WATCHED: Cell<Option<Watch>> = const { Cell::new(None) };
+}
+
+/// The size of a page; a power of two.
+static PAGE: AtomicUsize = AtomicUsize::new(4096);
+
+/// The beginning of the page that holds an address.
+fn page_of(address: usize) -> usize {
+    address & !(PAGE.load(Ordering::Relaxed) - 1)
+}
+
+/// What SIGBUS did before us.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Installs the handler, once for the process.
+fn install() -> io::Result<()> {
+    static INSTALLED: OnceLock<i32> = OnceLock::new();
+    let error = *INSTALLED.get_or_init(|| {
+        // SAFETY: asking for a constant of the system.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        PAGE.store(usize::try_from(page).unwrap_or(4096).next_power_of_two(), Ordering::Relaxed);
+        // SAFETY: zeros are a valid sigaction, which is filled below; both pointers are good for the calls.
+        unsafe {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before);
+            let _ = BEFORE.set(before);
+            let mut ours: libc::sigaction = std::mem::zeroed();
+            ours.sa_sigaction = on_bus_error as *const () as usize;
+            ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigemptyset(&raw mut ours.sa_mask);
+            match libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut()) {
+                0 => 0,
+                _ => io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL),
+            }
+        }
+    });
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+/// Puts a page of zeros where a watched one is missing; any other SIGBUS goes where it went before.
+///
+/// Only calls that are safe in a handler: atomics, a constant thread-local, and two system calls.
+extern "C" fn on_bus_error(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the system hands over a valid siginfo_t for signals with SA_SIGINFO.
+    let address = unsafe { (*info).si_addr() } as usize;
+    let watched = WATCHED.get().filter(|watch| {
+        // A vector load may begin before the range, within its page.
+        (page_of(watch.start)..watch.start + watch.length).contains(&address)
+    });
+    let Some(watch) = watched else { return pass_on(signal, info, context) };
+    // SAFETY: the flag belongs to the mapping that is being lent, which lives until the loan ends.
+    unsafe { (*watch.broken).store(true, Ordering::SeqCst) };
+    // SAFETY: the page lies within our own mapping; it is replaced by zeros in one step.
+    let placed = unsafe {
+        libc::mmap(
+            page_of(address) as *mut libc::c_void,
+            PAGE.load(Ordering::Relaxed),
+            libc::PROT_READ,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+            -1,
+            0,
+        )
+    };
+    if placed == libc::MAP_FAILED {
+        pass_on(signal, info, context);
+    }
+}
+
+/// Hands the signal to whoever handled it before us, or lets it have its usual effect.
+fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let before = BEFORE.get().filter(|before| before.sa_flags & libc::SA_SIGINFO != 0);
+    match before {
+        Some(before) if before.sa_sigaction != libc::SIG_DFL && before.sa_sigaction != libc::SIG_IGN => {
+            // SAFETY: with SA_SIGINFO the field holds a function of this type.
+            let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                unsafe { std::mem::transmute(before.sa_sigaction) };
+            handler(signal, info, context);
+        }
+        // SAFETY: the default action is restored; the instruction is tried again and ends the process as it should.
+        _ => unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn file(bytes: usize) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; bytes]).unwrap();
+        file
+    }
+
+    #[test]
+    fn bytes_are_lent_and_nothing_beyond_the_mapping() {
+        let file = file(10_000);
+        let mapping = Mapping::new(&file, 10_000).unwrap();
+        assert_eq!(mapping.lend(9_990..10_000, <[u8]>::to_vec), Ok(vec![7; 10]));
+        assert_eq!(mapping.lend(9_990..10_001, <[u8]>::to_vec), Err(Gone));
+        assert_eq!(mapping.lend(0..0, <[u8]>::to_vec), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_file_that_was_cut_off_is_noticed_and_the_process_lives() {
+        let file = file(1 << 20);
+        let mapping = Mapping::new(&file, 1 << 20).unwrap();
+        file.set_len(5_000).unwrap();
+        assert_eq!(mapping.lend(0..4096, <[u8]>::to_vec), Ok(vec![7; 4096]));
+        assert_eq!(mapping.lend(0..1 << 20, <[u8]>::to_vec), Err(Gone));
+        // The zeros that stand where pages were missing are never taken for the file's.
+        file.set_len(1 << 20).unwrap();
+        assert_eq!(mapping.lend(0..4096, <[u8]>::to_vec), Err(Gone));
+        assert_eq!(Mapping::new(&file, 1 << 20).unwrap().lend(0..8, <[u8]>::to_vec), Ok(vec![7; 8]));
+    }
+
+    #[test]
+    fn threads_that_copy_while_a_file_is_cut_off_see_whole_data_or_an_error() {
+        let file = file(1 << 22);
+        let mapping = Mapping::new(&file, 1 << 22).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while let Ok(bytes) = mapping.lend(0..1 << 22, <[u8]>::to_vec) {
+                        assert!(bytes.iter().all(|byte| *byte == 7));
+                    }
+                });
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            file.set_len(4096 * 3).unwrap();
+        });
+    }
+}

@@ -1,0 +1,200 @@
+//! What of a dataset is stored, in how many pieces, and what reading some of it takes.
+//!
+//! All of it comes from the lists of chunks and from arithmetic over the grid; see [`crate::volume::ReadCost`] for what
+//! is counted. The wanted voxels are runs of positions along each stored axis, and so counts of chunks are products.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use super::dataset::{Storage, StoredDataset};
+use super::filters;
+use super::grid::RANK;
+use crate::volume::{ReadCost, ReadError, Tally};
+
+/// The library decodes whole chunks: one of more voxels than this is not read only to see whether it can be.
+const LIGHT_CHUNK: u64 = 1 << 23;
+/// What the system reads from a disk at least, in bytes.
+const PAGE: u64 = 4096;
+
+impl StoredDataset {
+    /// Has the library go through the list of all chunks, as it will be when the first of them is wanted.
+    pub(super) fn visit_chunks(&self, until: Instant) {
+        if matches!(self.storage, Storage::Chunked { .. }) {
+            let is_late = |_: hdf5::dataset::ChunkInfoRef<'_>| i32::from(Instant::now() > until);
+            // A list that cannot be read is an error of every tile, and told there.
+            let _ = self.handle().chunks_visit(is_late);
+        }
+    }
+
+    /// Whether reading one voxel through the library takes little time and memory.
+    pub(super) fn is_light(&self) -> bool {
+        match &self.storage {
+            Storage::Chunked { .. } => self.grid.voxels() <= LIGHT_CHUNK,
+            _ => true,
+        }
+    }
+
+    /// What of it is stored.
+    pub(super) fn tally(&self) -> Result<Tally, ReadError> {
+        let all = product(&self.shape).saturating_mul(self.element_bytes());
+        let one = Tally { datasets: 1, ..Tally::default() };
+        Ok(match &self.storage {
+            Storage::Chunked { .. } => {
+                let entries = self.entries()?;
+                let chunks_written = entries.len() as u64;
+                let stored_bytes = entries.iter().map(|entry| u64::from(entry.length)).sum();
+                let raw_bytes = chunks_written.saturating_mul(self.chunk_bytes());
+                let counts = self.grid.shape().iter().zip(self.grid.chunk());
+                let counts: Vec<u64> = counts.map(|(extent, edge)| extent.div_ceil(*edge)).collect();
+                Tally { chunks: product(&counts), chunks_written, stored_bytes, raw_bytes, ..one }
+            }
+            Storage::Contiguous { address: None } | Storage::Virtual => one,
+            Storage::Contiguous { .. } | Storage::Compact | Storage::External => {
+                Tally { stored_bytes: all, raw_bytes: all, ..one }
+            }
+        })
+    }
+
+    /// How it is read, and why so.
+    pub(super) fn reading(&self) -> String {
+        let why = match &self.storage {
+            _ if self.is_bare() => return "straight from the file's pages, only what is wanted".to_owned(),
+            Storage::Chunked { .. } if self.is_decoded_directly() => {
+                return "by voltile's own threads, chunks side by side".to_owned();
+            }
+            Storage::Chunked { .. } if !self.stored.plain => {
+                "its numbers are of a format that it converts".to_owned()
+            }
+            Storage::Chunked { .. } => {
+                let names: Vec<String> = self.filters.iter().map(filters::describe).collect();
+                format!("voltile does not decode {} itself", names.join(" with "))
+            }
+            Storage::Contiguous { address: None } => "nothing was ever written".to_owned(),
+            Storage::Contiguous { .. } => "its numbers, or its file, cannot be read otherwise".to_owned(),
+            Storage::Compact => "it lies within its own header".to_owned(),
+            Storage::External => "it lies in raw files".to_owned(),
+            Storage::Virtual => "it is made up of other datasets".to_owned(),
+        };
+        format!("through the HDF5 library, one box at a time, because {why}")
+    }
+
+    fn element_bytes(&self) -> u64 {
+        self.handle().dtype().map_or(1, |dtype| dtype.size()) as u64
+    }
+
+    fn chunk_bytes(&self) -> u64 {
+        self.grid.voxels().saturating_mul(self.element_bytes())
+    }
+
+    /// What reading these positions along each stored axis takes; `None` where other files would have to tell.
+    pub(super) fn cost(&self, wanted: &[Vec<Range<u64>>; RANK], tally: &Tally) -> Option<ReadCost> {
+        match &self.storage {
+            Storage::Chunked { .. } if tally.chunks_written == 0 => Some(ReadCost::default()),
+            Storage::Chunked { .. } if !self.filters.is_empty() || !self.stored.plain => {
+                let counts = wanted.iter().zip(self.grid.chunk());
+                let counts: Vec<u64> = counts.map(|(runs, edge)| chunks_touched(runs, *edge)).collect();
+                let one = ReadCost {
+                    reads: 1,
+                    bytes_read: tally.stored_bytes / tally.chunks_written,
+                    bytes_inflated: self.chunk_bytes(),
+                };
+                Some(one.times(product(&counts)))
+            }
+            Storage::Chunked { .. } | Storage::Contiguous { address: Some(_) } | Storage::External => {
+                Some(bare(self.grid.chunk(), wanted, self.element_bytes()))
+            }
+            Storage::Contiguous { address: None } | Storage::Compact => Some(ReadCost::default()),
+            Storage::Virtual => None,
+        }
+    }
+}
+
+fn product(extents: &[u64]) -> u64 {
+    extents.iter().fold(1, |product, n| product.saturating_mul(*n))
+}
+
+/// How many chunks rising runs touch along an axis, each counted once.
+fn chunks_touched(runs: &[Range<u64>], edge: u64) -> u64 {
+    let mut next = 0;
+    let mut count = 0;
+    for run in runs.iter().filter(|run| !run.is_empty()) {
+        let (first, end) = ((run.start / edge).max(next), (run.end - 1) / edge + 1);
+        count += end.saturating_sub(first);
+        next = end.max(next);
+    }
+    count
+}
+
+/// Voxels without filters: of each chunk the pages that hold what is wanted, as if all parts were alike.
+fn bare(chunk: &[u64], wanted: &[Vec<Range<u64>>], element: u64) -> ReadCost {
+    let parts: Vec<u64> = wanted
+        .iter()
+        .zip(chunk)
+        .map(|(runs, edge)| runs.iter().map(|run| pieces(run, *edge)).sum())
+        .collect();
+    let extents: Vec<u64> =
+        wanted.iter().zip(&parts).map(|(runs, parts)| length(runs).div_ceil((*parts).max(1))).collect();
+    pages(chunk, &extents, element).times(product(&parts))
+}
+
+fn length(runs: &[Range<u64>]) -> u64 {
+    runs.iter().map(|run| run.end - run.start).sum()
+}
+
+/// The chunks that a run touches along an axis.
+fn pieces(run: &Range<u64>, edge: u64) -> u64 {
+    if run.is_empty() { 0 } else { (run.end - 1) / edge - run.start / edge + 1 }
+}
+
+/// The whole pages that hold a box of a dense array; runs that less than a page lies between count as one.
+fn pages(shape: &[u64], extents: &[u64], element: u64) -> ReadCost {
+    let (mut stride, mut run, mut reads) = (element, element, 1u64);
+    for (extent, wanted) in shape.iter().zip(extents).rev() {
+        if stride <= run.saturating_add(PAGE) {
+            run = wanted.saturating_sub(1).saturating_mul(stride).saturating_add(run);
+        } else {
+            reads = reads.saturating_mul(*wanted);
+        }
+        stride = stride.saturating_mul(*extent);
+    }
+    let bytes_read = reads.saturating_mul(run.div_ceil(PAGE).saturating_mul(PAGE));
+    ReadCost { reads, bytes_read, bytes_inflated: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(run: Range<u64>) -> Vec<Range<u64>> {
+        vec![run]
+    }
+
+    #[test]
+    fn a_chunk_is_counted_once_however_many_runs_touch_it() {
+        assert_eq!(chunks_touched(&one(0..512), 64), 8);
+        assert_eq!(chunks_touched(&one(63..65), 64), 2);
+        assert_eq!(chunks_touched(&[0..1, 5..6, 63..64, 64..65, 300..301], 64), 3);
+    }
+
+    #[test]
+    fn voxels_without_filters_are_read_in_pages() {
+        let shape = [100, 2048, 8192];
+        let cost = |z: Range<u64>, y: Range<u64>, x: Range<u64>| bare(&shape, &[one(z), one(y), one(x)], 1);
+        let xy = cost(0..1, 0..512, 0..512);
+        assert_eq!((xy.reads, xy.bytes_read), (512, 512 * PAGE));
+        let yz = cost(0..100, 0..512, 7..8);
+        assert_eq!((yz.reads, yz.bytes_read), (100 * 512, 100 * 512 * PAGE));
+        // Lines shorter than a page: everything between the first and the last voxel is read.
+        let narrow = bare(&[100, 512, 512], &[one(0..100), one(0..512), one(7..8)], 1);
+        assert_eq!((narrow.reads, narrow.bytes_read), (1, (100 * 512 * 512u64 - 511).div_ceil(PAGE) * PAGE));
+    }
+
+    #[test]
+    fn of_chunks_without_filters_only_wanted_pages_are_read() {
+        let chunk = [64, 64, 64];
+        let plane = bare(&chunk, &[one(9..10), one(0..512), one(0..512)], 1);
+        assert_eq!((plane.reads, plane.bytes_read), (64, 64 * PAGE));
+        let across = bare(&chunk, &[one(0..64), one(9..10), one(0..128)], 1);
+        assert_eq!((across.reads, across.bytes_read), (2, 2 * (63 * 4096 + 64u64).div_ceil(PAGE) * PAGE));
+    }
+}

@@ -1,0 +1,313 @@
+//! A dataset seen as a volume: which stored axis is which, and how a box of voxels is put together.
+//!
+//! There are three ways in. Voxels without filters are copied straight from the file's bytes ([`super::bare`]); others
+//! come by the chunk from the chunk store; what neither takes goes through the library.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rayon::prelude::*;
+
+use super::OpenError;
+use super::chunks::{Chunk, ChunkStore};
+use super::dataset::StoredDataset;
+use super::grid::{Part, Position, RANK, StoredBox, linear};
+use crate::axes::{Axes, AxisName};
+use crate::cache::Lost;
+use crate::geometry::{Axis, Region, Xyz};
+use crate::volume::scatter::{Lattice, copy_box, fill_box};
+use crate::volume::{Positions, ReadCost, ReadError, Samples, Tally, Volume, VolumeShape, VoxelType};
+
+/// How a dataset is to be seen as a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct View {
+    /// The meaning of its axes.
+    pub axes: Axes,
+    /// Axes that are held still, and where.
+    pub fixed: Vec<(AxisName, u64)>,
+    /// What the voxels are, where their stored type is another one of the same bits.
+    pub means: Option<VoxelType>,
+    /// The extent in which there is data, where the dataset is padded beyond it.
+    pub size: Option<Xyz<u64>>,
+}
+
+/// What a stored axis is to a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Space(Axis),
+    Time,
+    Fixed(u64),
+}
+
+/// One dataset, seen as a volume of scalar voxels over time.
+#[derive(Debug)]
+pub struct Hdf5Volume {
+    dataset: Arc<StoredDataset>,
+    roles: [Role; RANK],
+    shape: VolumeShape,
+    chunks: ChunkStore,
+}
+
+/// About how many bytes of chunks are decoded side by side for one box: few beside the cache, many beside a thread.
+const TOGETHER: u64 = 4 << 20;
+
+impl Hdf5Volume {
+    pub(super) fn new(
+        dataset: Arc<StoredDataset>,
+        view: &View,
+        chunks: ChunkStore,
+    ) -> Result<Self, OpenError> {
+        let wrong = |problem: String| OpenError::object(&dataset.file, &dataset.path, problem);
+        if view.axes.rank() != dataset.shape.len() {
+            let (axes, shape) = (&view.axes, &dataset.shape);
+            return Err(wrong(format!("its shape {shape:?} has another rank than the axes \"{axes}\"")));
+        }
+        let mut roles = [Role::Fixed(0); RANK];
+        let own = view.axes.iter().map(|axis| role(axis, &view.fixed)).collect::<Vec<_>>();
+        roles.iter_mut().rev().zip(own.iter().rev()).for_each(|(place, role)| *place = *role);
+        for ((axis, role), extent) in view.axes.iter().zip(&own).zip(&dataset.shape) {
+            if let Role::Fixed(index) = role
+                && index >= extent
+            {
+                return Err(wrong(format!("the axis {axis} has {extent} positions; there is no {index}")));
+            }
+        }
+        let shape = volume_shape(&dataset, &roles, view);
+        if shape.size.volume() == 0 || shape.times == 0 {
+            return Err(wrong(format!("its shape {:?} holds no voxels", dataset.shape)));
+        }
+        Ok(Self { dataset, roles, shape, chunks })
+    }
+
+    /// The dataset it reads.
+    pub fn dataset(&self) -> &Arc<StoredDataset> {
+        &self.dataset
+    }
+
+    /// The box of the dataset that a region at a time is.
+    fn stored_box(&self, time: u64, region: &Region) -> StoredBox {
+        let along = |role: Role| match role {
+            Role::Space(axis) => (region.start[axis], region.size[axis]),
+            Role::Time => (time, 1),
+            Role::Fixed(index) => (index, 1),
+        };
+        StoredBox { start: self.roles.map(|role| along(role).0), count: self.roles.map(|role| along(role).1) }
+    }
+
+    /// Where a box at `start` of a dense buffer with stored-order `dims` lies: as a lattice along x, y and z.
+    fn lattice(&self, dims: &Position, start: &Position) -> Lattice {
+        let mut lattice = Lattice { start: linear(dims, start) as usize, step: Xyz::all(0) };
+        let mut stride = 1;
+        for (role, extent) in self.roles.iter().zip(dims).rev() {
+            if let Role::Space(axis) = role {
+                lattice.step[*axis] = stride;
+            }
+            stride *= *extent as usize;
+        }
+        lattice
+    }
+
+    /// The region's box in x, y and z, from one in stored order; axes that are not stored are `missing`.
+    fn spatial(&self, stored: &Position, missing: u64) -> Xyz<u64> {
+        let mut xyz = Xyz::all(missing);
+        for (role, value) in self.roles.iter().zip(stored) {
+            if let Role::Space(axis) = role {
+                xyz[*axis] = *value;
+            }
+        }
+        xyz
+    }
+
+    /// Where a part lies in the dense buffer of a region, and its size.
+    fn place_of(&self, part: &Part, region: &Region) -> (Lattice, Xyz<u64>) {
+        let at = self.spatial(&part.start, 0).zip(region.start, u64::saturating_sub);
+        (Lattice::dense(region.size, at), self.spatial(&part.count, 1))
+    }
+
+    /// Ends what nobody has asked for where somebody asks for something.
+    fn give_way(&self) -> Result<(), Lost> {
+        if self.chunks.crew().gives_way() { Err(Lost) } else { Ok(()) }
+    }
+
+    /// Reads a box whose voxels went through no filter.
+    fn read_bare(&self, stored: &StoredBox, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+        let grid = &self.dataset.grid;
+        for at in grid.chunks_of(stored) {
+            self.give_way()?;
+            let part = grid.part_of(&at, stored);
+            let (target, size) = self.place_of(&part, region);
+            match self.dataset.bare_chunk(&at)? {
+                Some(bare) => {
+                    let from = self.lattice(grid.chunk(), &part.within);
+                    bare.copy(from, into, target, size, self.shape.voxel)?;
+                }
+                None => {
+                    let fill = self.dataset.fill_value(part.start, self.shape.voxel)?;
+                    self.ensure(fill_box(&fill, into, target, size))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a box chunk by chunk; side by side on all render threads where only this box is asked for.
+    fn read_chunked(&self, stored: &StoredBox, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+        let grid = &self.dataset.grid;
+        let chunk = |at: &Position| {
+            let wanted = linear(grid.chunk(), &grid.part_of(at, stored).last()).saturating_add(1);
+            self.chunks.get(&self.dataset, at, wanted, self.shape.voxel)
+        };
+        if !self.chunks.crew().is_lonely() {
+            for at in grid.chunks_of(stored) {
+                self.give_way()?;
+                self.place(&*chunk(&at)?, &grid.part_of(&at, stored), region, into)?;
+            }
+            return Ok(());
+        }
+        let most = (TOGETHER / grid.voxels().max(1)).max(2 * rayon::current_num_threads() as u64) as usize;
+        let mut rest = grid.chunks_of(stored).peekable();
+        while rest.peek().is_some() {
+            let group: Vec<Position> = rest.by_ref().take(most).collect();
+            let chunks: Vec<Arc<Chunk>> =
+                group.par_iter().with_max_len(1).map(chunk).collect::<Result<_, _>>()?;
+            for (at, chunk) in group.iter().zip(chunks) {
+                self.place(&chunk, &grid.part_of(at, stored), region, into)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the part of a chunk that lies in the region to its place.
+    fn place(
+        &self,
+        chunk: &Chunk,
+        part: &Part,
+        region: &Region,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
+        let (target, size) = self.place_of(part, region);
+        self.ensure(if chunk.constant {
+            fill_box(&chunk.samples, into, target, size)
+        } else {
+            copy_box(&chunk.samples, self.lattice(&chunk.dims, &part.within), into, target, size)
+        })
+    }
+
+    fn ensure(&self, fits: bool) -> Result<(), ReadError> {
+        if fits {
+            Ok(())
+        } else {
+            Err(self.dataset.damaged("its voxels came out as another type than its own"))
+        }
+    }
+
+    /// Reads a box through the library, which hands out zeros for chunks that lie behind the end of the file.
+    fn read_through_library(
+        &self,
+        stored: &StoredBox,
+        region: &Region,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
+        self.dataset.ensure_chunks_in_file(stored)?;
+        if self.is_stored_in_order() {
+            return self.dataset.read_box(stored, into);
+        }
+        let mut unordered = Samples::default();
+        unordered.reset(self.shape.voxel, into.len());
+        self.dataset.read_box(stored, &mut unordered)?;
+        let from = self.lattice(&stored.count, &[0; RANK]);
+        self.ensure(copy_box(&unordered, from, into, Lattice::dense(region.size, Xyz::all(0)), region.size))
+    }
+
+    /// Whether z, y and x follow each other in the file as they do in memory.
+    fn is_stored_in_order(&self) -> bool {
+        let spatial = self.roles.iter().filter_map(|role| match role {
+            Role::Space(Axis::Z) => Some(0),
+            Role::Space(Axis::Y) => Some(1),
+            Role::Space(Axis::X) => Some(2),
+            _ => None,
+        });
+        spatial.is_sorted()
+    }
+}
+
+impl Volume for Hdf5Volume {
+    fn shape(&self) -> VolumeShape {
+        self.shape
+    }
+
+    fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+        into.reset(self.shape.voxel, region.voxels() as usize);
+        let stored = self.stored_box(time, region);
+        if self.dataset.is_bare() {
+            self.read_bare(&stored, region, into)
+        } else if self.chunks.serves(&self.dataset) {
+            self.read_chunked(&stored, region, into)
+        } else {
+            self.read_through_library(&stored, region, into)
+        }
+    }
+
+    fn rehearse(&self, until: Instant) {
+        self.dataset.visit_chunks(until);
+        let first = Region { start: Xyz::all(0), size: Xyz::all(1) };
+        if self.dataset.is_light() {
+            // What is wrong with it is told when it is read in earnest.
+            let _ = self.read(0, &first, &mut Samples::default());
+        }
+    }
+
+    fn tally(&self, _most: usize) -> Result<Tally, ReadError> {
+        self.dataset.tally()
+    }
+
+    fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
+        let along = |role: Role| match role {
+            Role::Space(axis) => wanted[axis].clone(),
+            Role::Time => one_run(0),
+            Role::Fixed(index) => one_run(index),
+        };
+        self.dataset.cost(&self.roles.map(along), tally)
+    }
+}
+
+/// A single position.
+fn one_run(at: u64) -> Vec<Range<u64>> {
+    std::iter::once(at..at + 1).collect()
+}
+
+fn role(axis: AxisName, fixed: &[(AxisName, u64)]) -> Role {
+    if let Some((_, index)) = fixed.iter().find(|(name, _)| *name == axis) {
+        return Role::Fixed(*index);
+    }
+    match axis {
+        AxisName::T => Role::Time,
+        // A channel axis that nobody chose from shows its first channel.
+        AxisName::C => Role::Fixed(0),
+        AxisName::Z => Role::Space(Axis::Z),
+        AxisName::Y => Role::Space(Axis::Y),
+        AxisName::X => Role::Space(Axis::X),
+    }
+}
+
+fn volume_shape(dataset: &StoredDataset, roles: &[Role; RANK], view: &View) -> VolumeShape {
+    let (mut size, mut grain, mut times) = (Xyz::all(1), Xyz::all(1), 1);
+    for ((role, extent), natural) in roles.iter().zip(dataset.grid.shape()).zip(dataset.grain()) {
+        match *role {
+            Role::Space(axis) => (size[axis], grain[axis]) = (*extent, natural),
+            Role::Time => times = *extent,
+            Role::Fixed(_) => {}
+        }
+    }
+    if let Some(cut) = view.size {
+        size = size.zip(cut, u64::min);
+    }
+    let stored = dataset.stored.voxel;
+    let voxel = match (stored, view.means) {
+        (VoxelType::I16, Some(VoxelType::U16)) => VoxelType::U16,
+        (VoxelType::U8, Some(VoxelType::Bool)) => VoxelType::Bool,
+        _ => stored,
+    };
+    VolumeShape { voxel, size, times, grain }
+}

@@ -1,0 +1,155 @@
+//! Stamps: by what a file is known again, after it was moved, copied, or edited.
+//!
+//! A file is the same if its length, a sample of its bytes and its modification time are. A copy has another time: it
+//! is the same if all its bytes are, which is asked of files up to [`WHOLE`] alone, because it takes a while. A longer
+//! copy needs the time of its original, as `cp -p` gives it. An edit changes the time, and so does not go unnoticed.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// All bytes of files up to this length count: 4 GiB.
+const WHOLE: u64 = 4 << 30;
+/// How many samples are taken of a file, evenly spread, and how long each is.
+const SAMPLES: u64 = 16;
+const SAMPLE: u64 = 4096;
+
+/// What is known of a file for good.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// Its path from the folder that stamps are told in; empty for the file that they belong to.
+    pub name: String,
+    length: u64,
+    /// Seconds and nanoseconds since 1970.
+    modified: (i64, i64),
+    /// The digest of its samples.
+    sample: String,
+    /// The digest of all its bytes, unless they are too many or nobody asked for it.
+    whole: Option<String>,
+}
+
+impl Stamp {
+    /// The stamp of the file at a path as it is now, but for the digest of all its bytes.
+    pub fn of(path: &Path, name: String) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let about = file.metadata()?;
+        let sample = sample(&file, about.len())?;
+        let modified = (about.mtime(), about.mtime_nsec());
+        Ok(Self { name, length: about.len(), modified, sample, whole: None })
+    }
+
+    /// The same with the digest of all its bytes, if they are not too many: reads them all.
+    pub fn with_whole(self, path: &Path) -> io::Result<Self> {
+        let whole = if self.length <= WHOLE { Some(whole(path)?) } else { None };
+        Ok(Self { whole, ..self })
+    }
+
+    /// Where the file is, for stamps told in that folder that belong to `own`.
+    pub fn path(&self, own: &Path) -> PathBuf {
+        if self.name.is_empty() {
+            return own.to_owned();
+        }
+        own.parent().unwrap_or(Path::new("/")).join(&self.name)
+    }
+
+    /// Whether the file at a path is the stamped one, or why not. Reads all its bytes if only its time differs.
+    pub fn check(&self, path: &Path) -> Result<(), String> {
+        let shown = path.display();
+        let now = Self::of(path, String::new()).map_err(|e| format!("{shown}: {e}"))?;
+        if (now.length, &now.sample) != (self.length, &self.sample) {
+            return Err(format!("{shown} is another file, or was changed since"));
+        }
+        if now.modified == self.modified {
+            return Ok(());
+        }
+        let (seconds, nanoseconds) = self.modified;
+        tracing::debug!("{shown} has another time than it had; its bytes are compared");
+        match &self.whole {
+            Some(known) if whole(path).is_ok_and(|now| now == *known) => Ok(()),
+            Some(_) => Err(format!("{shown} was changed since")),
+            None => Err(format!(
+                "{shown} was changed since, or is a copy; if it is a copy with not a byte changed, give it the time of \
+                 its original: touch -d @{seconds}.{nanoseconds:09} {shown}"
+            )),
+        }
+    }
+}
+
+fn sample(file: &File, length: u64) -> io::Result<String> {
+    let mut digest = blake3::Hasher::new();
+    let mut bytes = vec![0; SAMPLE as usize];
+    for number in 0..SAMPLES {
+        let last = u128::from(length.saturating_sub(SAMPLE));
+        let at = (last * u128::from(number) / u128::from(SAMPLES - 1)) as u64;
+        let held = SAMPLE.min(length - at) as usize;
+        file.read_exact_at(&mut bytes[..held], at)?;
+        digest.update(&bytes[..held]);
+        if length <= SAMPLE {
+            break;
+        }
+    }
+    Ok(digest.finalize().to_hex().to_string())
+}
+
+fn whole(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut digest = blake3::Hasher::new();
+    let mut bytes = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut bytes)? {
+            0 => return Ok(digest.finalize().to_hex().to_string()),
+            read => digest.update(&bytes[..read]),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_copy_is_the_same_and_an_edited_file_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+        let mut bytes: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+        fs::write(&one, &bytes).unwrap();
+        let stamp = Stamp::of(&one, String::new()).unwrap().with_whole(&one).unwrap();
+        assert_eq!(stamp.check(&one), Ok(()));
+        fs::copy(&one, &two).unwrap();
+        assert_eq!(stamp.check(&two), Ok(()));
+        // Between two samples.
+        bytes[70_000] ^= 1;
+        fs::write(&two, &bytes).unwrap();
+        assert!(stamp.check(&two).is_err());
+        fs::write(&two, &bytes[1..]).unwrap();
+        assert!(stamp.check(&two).is_err());
+    }
+
+    #[test]
+    fn a_long_copy_needs_the_time_of_its_original() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+        fs::write(&one, b"abc").unwrap();
+        let stamp = Stamp::of(&one, String::new()).unwrap();
+        fs::write(&two, b"abc").unwrap();
+        let time = fs::metadata(&one).unwrap().modified().unwrap();
+        let file = fs::OpenOptions::new().write(true).open(&two).unwrap();
+        file.set_modified(time + std::time::Duration::from_secs(5)).unwrap();
+        assert!(stamp.check(&two).unwrap_err().contains("touch -d @"));
+        file.set_modified(time).unwrap();
+        assert_eq!(stamp.check(&two), Ok(()));
+    }
+
+    #[test]
+    fn stamps_are_told_in_the_folder_of_the_file_that_they_belong_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("own");
+        fs::write(&own, b"").unwrap();
+        let named = |name: &str| Stamp::of(&own, name.to_owned()).unwrap().path(&own);
+        assert_eq!((named(""), named("sub/part")), (own.clone(), folder.path().join("sub/part")));
+    }
+}

@@ -1,0 +1,163 @@
+//! Stories of people who scroll: what comes next is drawn ahead, gives way to what is asked for, and is right however the
+//! voxels came: decoded in part, whole, kept, mapped, through the library, ahead of time, all at once.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a story that cannot go on has failed"
+)]
+
+mod common;
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use common::picture::Picture;
+use common::volumes::{self, SLOW_LEVEL, Stored};
+use common::{MOUNT, Place, Server, wait_until};
+use ndarray::Array3;
+
+/// The planes of the slow volume.
+const SLOW: usize = 40;
+
+const RENDERED: &str = "voltile_neighbours_rendered_total";
+const GIVEN_UP: &str = "voltile_neighbours_given_up_total";
+
+fn plane_path(z: usize) -> String {
+    format!("planes/raw/xy/{z}/0_0_0.png")
+}
+
+#[test]
+fn the_next_slices_are_drawn_before_anybody_asks() {
+    let place = Place::new();
+    volumes::planes(&place.path("planes.h5"), 10, 1, Stored::Gzip);
+    let server = place.serve(["planes.h5"]);
+    server.tile(&plane_path(4));
+    wait_until("two slices ahead and one behind are drawn", || server.count(RENDERED) == 3);
+    assert_eq!(server.renders(), 1, "what nobody asked for is counted apart");
+    for z in [5, 6, 3] {
+        assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(1, z));
+    }
+    assert_eq!(server.renders(), 1, "they are answered from the cache");
+}
+
+#[test]
+fn the_edges_of_a_volume_have_fewer_neighbours_and_none_can_be_wanted() {
+    let place = Place::new();
+    volumes::planes(&place.path("planes.h5"), 2, 1, Stored::Flat);
+    let server = place.serve(["planes.h5"]);
+    server.tile(&plane_path(1));
+    wait_until("the one other slice is drawn", || server.count(RENDERED) == 1);
+    server.tile(&plane_path(0));
+    let modest = place.serve(["planes.h5", "--set", "render.neighbours=0"]);
+    (0..2).for_each(|z| drop(modest.tile(&plane_path(z))));
+    assert_eq!((server.count(RENDERED), modest.count(RENDERED)), (1, 0));
+}
+
+#[test]
+fn what_is_drawn_ahead_gives_way_to_what_is_asked_for() {
+    let place = Place::new();
+    volumes::slow(&place.path("slow.h5"), SLOW);
+    place.write(
+        "voltile.toml",
+        "[render]\nthreads = 1\nmax_voxels_per_tile = 10_000_000_000\n\
+         [datasets.slow]\nfile = \"slow.h5\"\n[datasets.slow.channels.raw]\nwindow = [0, 200]\n",
+    );
+    let server = place.serve::<&str>([]);
+    // A tile that takes long has neighbours that take as long; others are asked for while they are drawn, each a new one.
+    for z in (0..SLOW).step_by(4) {
+        server.tile(&format!("slow/raw/xy/{z}/0_0_{SLOW_LEVEL}.png"));
+        thread::sleep(Duration::from_millis(30));
+        server.tile(&format!("slow/raw/xy/{z}/1_1_0.png"));
+        if server.count(GIVEN_UP) > 0 {
+            return;
+        }
+    }
+    panic!("no neighbour was given up");
+}
+
+/// The voxel of the volumes of the mixture.
+fn voxel(z: usize, y: usize, x: usize) -> u8 {
+    let noise = ((z * 131 + y * 37 + x * 11).wrapping_mul(0x9E37_79B9) >> 13) as u8;
+    (z * 3 + y / 2 + x / 3) as u8 ^ (noise & 7)
+}
+
+const SHAPE: (usize, usize, usize) = (70, 90, 110);
+
+/// One volume, stored in every way that voltile reads differently.
+fn mixture(path: &Path) -> [&'static str; 6] {
+    let file = hdf5::File::create(path).unwrap();
+    let data = Array3::from_shape_fn(SHAPE, |(z, y, x)| voxel(z, y, x));
+    let new = || file.new_dataset_builder().with_data(&data);
+    new().create("flat").unwrap();
+    new().chunk((16, 32, 48)).create("bare").unwrap();
+    new().chunk((16, 32, 48)).deflate(4).create("deflated").unwrap();
+    new().chunk((64, 64, 64)).shuffle().deflate(1).fletcher32().create("checked").unwrap();
+    new().chunk((16, 32, 48)).nbit().create("packed").unwrap();
+    let wide = data.mapv(u16::from);
+    file.new_dataset_builder()
+        .with_data(&wide)
+        .chunk((64, 64, 64))
+        .shuffle()
+        .deflate(4)
+        .create("wide")
+        .unwrap();
+    ["flat", "bare", "deflated", "checked", "packed", "wide"]
+}
+
+/// The path of a tile and what it shows, chosen by a number.
+fn chosen(names: &[&str], number: usize) -> (String, Picture) {
+    let name = names[number % names.len()];
+    let (depth, height, width) = SHAPE;
+    let (plane, slice, picture) = match number / 7 % 3 {
+        0 => {
+            let z = number / 21 % depth;
+            ("xy", z, Picture::of_plane(height, width, |y, x| voxel(z, y, x)))
+        }
+        1 => {
+            let y = number / 21 % height;
+            ("xz", y, Picture::of_plane(depth, width, |z, x| voxel(z, y, x)))
+        }
+        _ => {
+            let x = number / 21 % width;
+            ("yz", x, Picture::of_plane(depth, height, |z, y| voxel(z, y, x)))
+        }
+    };
+    (format!("{MOUNT}/mixture/{name}/{plane}/{slice}/0_0_0.png"), picture)
+}
+
+fn mixed_up(server: &Server, names: &[&str], walks: usize, steps: usize) {
+    thread::scope(|scope| {
+        for walk in 0..walks {
+            scope.spawn(move || {
+                let mut connection = server.connect();
+                for step in 0..steps {
+                    // Half at random, half a scroll: each wants chunks in another part.
+                    let number = (walk * 7919 + step).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+                    let scroll = (step / 2) * 21 + walk * 7 + walk % names.len();
+                    let (path, expected) = chosen(names, if step % 2 == 0 { number } else { scroll });
+                    let answer = connection.get(&path);
+                    assert_eq!((answer.status, answer.picture()), (200, expected), "{path}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_way_to_the_voxels_gives_the_same_pixels_all_at_once() {
+    let place = Place::new();
+    let names = mixture(&place.path("mixture.h5"));
+    place.write(
+        "voltile.toml",
+        "[datasets.mixture]\nfile = \"mixture.h5\"\n[datasets.mixture.channels.wide]\nwindow = [0, 255]\n",
+    );
+    // Caches so small that chunks and tiles come and go, and ones that keep everything.
+    for (chunks, tiles) in [("2 MiB", "64 KiB"), ("64 MiB", "64 MiB"), ("2 MiB", "0")] {
+        let caches = [format!("cache.chunks={chunks}"), format!("cache.tiles={tiles}")];
+        let server = place.serve(["--set", &caches[0], "--set", &caches[1], "--set", "render.threads=2"]);
+        mixed_up(&server, &names, 4, 120);
+    }
+}

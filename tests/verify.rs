@@ -1,0 +1,577 @@
+//! Stories of `voltile verify`: a good server passes, and one that is wrong in any one respect fails by name.
+//!
+//! The wrong servers are a good one behind a proxy of a few lines, which spoils one thing in each story.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a story that cannot go on has failed"
+)]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use common::{Outcome, Place, Server, fixture, made};
+use serde_json::Value;
+
+/// A message of HTTP: its first line, its headers, its body.
+#[derive(Clone)]
+struct Message {
+    first: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Message {
+    /// Reads one; a body has its length, or ends with the connection where there may be one.
+    fn read(stream: &mut TcpStream, may_have_body: bool) -> Option<Self> {
+        let (mut bytes, mut byte) = (Vec::new(), [0]);
+        while !bytes.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte).ok()?;
+            bytes.push(byte[0]);
+        }
+        let head = String::from_utf8(bytes).unwrap();
+        let mut lines = head.trim_end().split("\r\n").map(str::to_owned);
+        let first = lines.next()?;
+        let pair = |line: String| {
+            line.split_once(": ").map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        };
+        let mut message = Self { first, headers: lines.filter_map(pair).collect(), body: Vec::new() };
+        if let Some(length) = message.get("content-length").filter(|_| may_have_body) {
+            message.body = vec![0; length.parse().unwrap()];
+            stream.read_exact(&mut message.body).ok()?;
+        }
+        Some(message)
+    }
+
+    fn write(&self, stream: &mut TcpStream) {
+        let headers: String =
+            self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let head = format!("{}\r\n{headers}\r\n", self.first);
+        // Whoever has left needs no answer.
+        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&self.body));
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    fn drop_header(&mut self, name: &str) {
+        self.headers.retain(|(key, _)| key != name);
+    }
+
+    fn set(&mut self, name: &str, value: &str) {
+        self.drop_header(name);
+        self.headers.push((name.to_owned(), value.to_owned()));
+    }
+
+    fn set_status(&mut self, status: u16) {
+        self.first = format!("HTTP/1.1 {status} Spoilt");
+    }
+
+    fn set_body(&mut self, body: impl Into<Vec<u8>>) {
+        self.body = body.into();
+        self.set("content-length", &self.body.len().to_string());
+    }
+
+    fn replace(&mut self, from: &str, to: &str) {
+        let text = String::from_utf8(self.body.clone()).unwrap();
+        assert!(text.contains(from), "{from} is not in {text}");
+        self.set_body(text.replace(from, to));
+    }
+
+    fn method(&self) -> &str {
+        self.first.split(' ').next().unwrap()
+    }
+
+    fn path(&self) -> &str {
+        self.first.split(' ').nth(1).unwrap()
+    }
+
+    fn is_tile(&self) -> bool {
+        self.path().contains("/tilecache/") && self.path().contains(".png")
+    }
+
+    fn is_viking_tile(&self) -> bool {
+        self.is_tile() && self.path().contains("/viking/")
+    }
+}
+
+/// What a proxy does to a request before it goes on, and to its answer.
+#[derive(Clone, Copy)]
+struct Spoiler {
+    request: fn(&mut Message),
+    answer: fn(&Message, &mut Message),
+}
+
+/// A server that is good but for one thing.
+struct Proxy {
+    address: SocketAddr,
+    stopped: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    fn before(server: &Server, spoiler: Spoiler) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, behind, stopped) = (listener.local_addr().unwrap(), server.address, Arc::default());
+        let stop = Arc::<AtomicBool>::clone(&stopped);
+        let thread = thread::spawn(move || {
+            for client in listener.incoming() {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                pass_on(client.unwrap(), behind, spoiler);
+            }
+        });
+        Self { address, stopped, thread: Some(thread) }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(self.address);
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+/// One request and its answer; then the connection ends.
+fn pass_on(mut client: TcpStream, behind: SocketAddr, spoiler: Spoiler) {
+    let Some(request) = Message::read(&mut client, true) else { return };
+    let mut forwarded = request.clone();
+    (spoiler.request)(&mut forwarded);
+    forwarded.set("connection", "close");
+    let mut server = TcpStream::connect(behind).unwrap();
+    forwarded.write(&mut server);
+    let has_body = request.method() != "HEAD";
+    let mut answer = Message::read(&mut server, has_body).expect("the server answers");
+    answer.set("connection", "close");
+    (spoiler.answer)(&request, &mut answer);
+    answer.write(&mut client);
+}
+
+/// A volume of two tiles by two with two levels, as `em`, with an image and labels.
+fn served(place: &Place, more: &str) -> Server {
+    made::file(&place.path("em.h5"), |file| {
+        let voxel = |at: &ndarray::IxDyn| 1 + ((at[0] * 31 + at[1] * 7 + at[2] * 3) % 250) as u8;
+        made::put(
+            file,
+            "raw",
+            &ndarray::ArrayD::from_shape_fn(ndarray::IxDyn(&[4, 600, 700]), |at| voxel(&at)),
+        );
+    });
+    place.write(
+        "voltile.toml",
+        &format!(
+            "[[server.mounts]]\ntile_service = \"ndtilecache\"\ncontent_type = \"image/png\"\n\
+             [datasets.em]\nfile = \"em.h5\"\noffset = [0, 0, 1]\nvoxel_size = [4, 4, 40]\n{more}"
+        ),
+    );
+    place.serve::<&str>([])
+}
+
+fn verify(place: &Place, address: SocketAddr, more: &[&str]) -> Outcome {
+    let url = format!("http://{address}");
+    place.run([&["verify", url.as_str()], more].concat())
+}
+
+/// What failed, as `viewer check`, and all reasons in one text.
+fn failed(outcome: &Outcome) -> (BTreeSet<String>, String) {
+    let report: Value = serde_json::from_str(&outcome.out).unwrap();
+    let findings =
+        report["findings"].as_array().unwrap().iter().filter(|finding| finding["outcome"] == "fail");
+    let named = |finding: &Value| {
+        format!("{} {}", finding["viewer"].as_str().unwrap_or("any"), finding["check"].as_str().unwrap())
+    };
+    let reasons: Vec<&str> = findings.clone().map(|finding| finding["reason"].as_str().unwrap()).collect();
+    (findings.map(named).collect(), reasons.join("\n"))
+}
+
+const AS_IT_IS: fn(&mut Message) = |_| ();
+
+/// Has a server spoilt, and sees these checks fail, no others, for that reason.
+fn assert_caught(
+    expected: &[&str],
+    because: &str,
+    request: fn(&mut Message),
+    answer: fn(&Message, &mut Message),
+) {
+    let place = Place::new();
+    let server = served(&place, "");
+    let proxy = Proxy::before(&server, Spoiler { request, answer });
+    let outcome = verify(&place, proxy.address, &["--json"]);
+    let (failed, reasons) = failed(&outcome);
+    assert_eq!(outcome.code, 1, "{}", outcome.out);
+    assert_eq!(failed, expected.iter().map(|name| (*name).to_owned()).collect(), "{reasons}");
+    assert!(reasons.contains(because), "{reasons}");
+}
+
+#[test]
+fn a_good_server_passes_everything_also_behind_a_proxy() {
+    let place = Place::new();
+    let server = served(&place, "");
+    let outcome = verify(&place, server.address, &[]);
+    assert_eq!(outcome.code, 0, "{}", outcome.out);
+    assert!(outcome.out.trim_end().ends_with("passed, 0 passed with a note, 0 failed"), "{}", outcome.out);
+    let proxy = Proxy::before(&server, Spoiler { request: AS_IT_IS, answer: |_, _| () });
+    assert_eq!(verify(&place, proxy.address, &[]).out.lines().count(), outcome.out.lines().count());
+}
+
+#[test]
+fn servers_of_all_kinds_of_volumes_pass_as_they_come() {
+    let place = Place::new();
+    let files =
+        ["series.h5", "rgb.h5", "labels.h5", "levels.h5", "voxels.h5", "tall.h5", "floats.h5"].map(fixture);
+    let server = place.serve(files);
+    let outcome = verify(&place, server.address, &[]);
+    assert_eq!(outcome.code, 0, "{}", outcome.out);
+    assert!(
+        outcome.out.contains("note  catmaid") && outcome.out.contains("content_type = \"image/png\""),
+        "{}",
+        outcome.out
+    );
+}
+
+#[test]
+fn one_viewer_and_one_dataset_can_be_looked_at_alone() {
+    let place = Place::new();
+    let server = served(&place, "[datasets.other]\nfile = \"em.h5\"\n");
+    let outcome = verify(&place, server.address, &["--viewer", "viking", "--token", "other", "--json"]);
+    let report: Value = serde_json::from_str(&outcome.out).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    assert_eq!((outcome.code, findings.len()), (0, 3));
+    assert!(
+        findings[1..]
+            .iter()
+            .all(|f| f["viewer"] == "viking" && f["subject"].as_str().unwrap().contains("other"))
+    );
+    let unknown = verify(&place, server.address, &["--token", "nothing"]);
+    assert_eq!(unknown.code, 1);
+    assert!(unknown.out.contains("there is no dataset \"nothing\""), "{}", unknown.out);
+}
+
+#[test]
+fn where_there_is_no_server_it_says_so() {
+    let place = Place::new();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let outcome = verify(&place, address, &[]);
+    assert_eq!(outcome.code, 1);
+    assert!(outcome.out.contains("FAIL") && outcome.out.contains("no answer"), "{}", outcome.out);
+    let wrong = place.run(["verify", "https://127.0.0.1"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("TLS"), "{}", wrong.err);
+}
+
+#[test]
+fn descriptions_must_be_there_and_be_read() {
+    assert_caught(&["any descriptions"], "the status is 404", AS_IT_IS, |request, answer| {
+        if request.path() == "/datasets.json" {
+            answer.set_status(404);
+        }
+    });
+    assert_caught(&["any descriptions"], "it cannot be read", AS_IT_IS, |request, answer| {
+        if request.path() == "/datasets.json" {
+            answer.set_body("[]");
+        }
+    });
+}
+
+#[test]
+fn catmaids_project_file_must_be_what_its_importer_reads() {
+    assert_caught(&["catmaid projects"], "Content-Type", AS_IT_IS, |request, answer| {
+        if request.path() == "/projects.json" {
+            answer.set("content-type", "text/plain");
+        }
+    });
+    assert_caught(&["catmaid projects"], "a dimension is missing", AS_IT_IS, |request, answer| {
+        if request.path() == "/projects.json" {
+            answer.replace("\"dimension\"", "\"size\"");
+        }
+    });
+    assert_caught(&["catmaid projects"], "not three numbers", AS_IT_IS, |request, answer| {
+        if request.path() == "/projects.json" {
+            answer.replace("\"(4, 4, 40)\"", "\"4 × 4 × 40\"");
+        }
+    });
+}
+
+#[test]
+fn catmaids_importer_must_find_the_first_tile() {
+    assert_caught(
+        &["catmaid importer"],
+        "/xy/0/0_0_0.png: the status is 404",
+        AS_IT_IS,
+        |request, answer| {
+            // Nothing else looks at the slice before the first.
+            if request.path().ends_with("/0/0_0_0.png") {
+                answer.set_status(404);
+            }
+        },
+    );
+}
+
+#[test]
+fn catmaids_canary_must_live_past_caches() {
+    assert_caught(&["catmaid canary"], "nocache", AS_IT_IS, |request, answer| {
+        if request.path().contains("nocache") {
+            answer.set_status(400);
+        }
+    });
+}
+
+#[test]
+fn pages_of_other_origins_must_be_let_in() {
+    let expected = ["catmaid cors", "catmaid preflight", "openseadragon caching"];
+    assert_caught(&expected, "there is no Access-Control-Allow-Origin", AS_IT_IS, |_, answer| {
+        answer.drop_header("access-control-allow-origin");
+    });
+    assert_caught(&expected, "https://elsewhere.example", AS_IT_IS, |_, answer| {
+        answer.set("access-control-allow-origin", "https://elsewhere.example");
+    });
+}
+
+#[test]
+fn a_tile_must_be_said_to_be_an_image() {
+    assert_caught(&["catmaid cors"], "text/html, no image", AS_IT_IS, |request, answer| {
+        if request.is_tile() {
+            answer.set("content-type", "text/html");
+        }
+    });
+}
+
+#[test]
+fn head_must_say_what_get_brings() {
+    assert_caught(&["catmaid head"], "HEAD says Content-Length missing", AS_IT_IS, |request, answer| {
+        if request.method() == "HEAD" {
+            answer.drop_header("content-length");
+        }
+    });
+    assert_caught(&["catmaid head"], "the status is 405", AS_IT_IS, |request, answer| {
+        if request.method() == "HEAD" {
+            answer.set_status(405);
+        }
+    });
+}
+
+#[test]
+fn a_preflight_must_be_answered() {
+    assert_caught(&["catmaid preflight"], "OPTIONS is answered with 405", AS_IT_IS, |request, answer| {
+        if request.method() == "OPTIONS" {
+            answer.set_status(405);
+        }
+    });
+    assert_caught(&["catmaid preflight"], "does not allow GET", AS_IT_IS, |_, answer| {
+        answer.drop_header("access-control-allow-methods");
+    });
+    assert_caught(&["catmaid preflight"], "does not allow headers", AS_IT_IS, |_, answer| {
+        answer.drop_header("access-control-allow-headers");
+    });
+}
+
+#[test]
+fn tiles_beyond_the_volume_must_not_be_missing() {
+    let place = Place::new();
+    let server = served(&place, "out_of_bounds = \"not_found\"\n");
+    let (failed, reasons) = failed(&verify(&place, server.address, &["--json"]));
+    assert!(failed.contains("catmaid edges") && reasons.contains("out_of_bounds"), "{reasons}");
+    // The slice before the first lies outside too.
+    assert_eq!(failed.into_iter().collect::<Vec<_>>(), ["catmaid edges", "catmaid importer"]);
+}
+
+#[test]
+fn an_overview_must_be_small() {
+    assert_caught(
+        &["catmaid overview"],
+        "512 × 512",
+        |request| {
+            request.first = request.first.replace("small.png", "0_0_0.png");
+        },
+        |_, _| (),
+    );
+}
+
+#[test]
+fn without_an_overview_catmaid_still_works() {
+    let place = Place::new();
+    let server = served(&place, "");
+    let answer = |request: &Message, answer: &mut Message| {
+        if request.path().ends_with("small.png") {
+            answer.set_status(404);
+        }
+    };
+    let proxy = Proxy::before(&server, Spoiler { request: AS_IT_IS, answer });
+    let outcome = verify(&place, proxy.address, &[]);
+    assert_eq!(outcome.code, 0, "{}", outcome.out);
+    assert!(outcome.out.contains("CATMAID draws a grid instead"), "{}", outcome.out);
+}
+
+#[test]
+fn viking_must_be_told_the_length_of_every_answer() {
+    assert_caught(&["viking tiles"], "there is no Content-Length", AS_IT_IS, |request, answer| {
+        if request.is_viking_tile() {
+            answer.drop_header("content-length");
+        }
+    });
+    assert_caught(&["viking tiles"], "encoded as br", AS_IT_IS, |request, answer| {
+        if request.is_viking_tile() {
+            answer.set("content-encoding", "br");
+        }
+    });
+}
+
+#[test]
+fn viking_must_be_understood_with_two_slashes_and_zeros_before_numbers() {
+    assert_caught(&["viking tiles"], "viking//em", AS_IT_IS, |request, answer| {
+        if request.path().contains("//") {
+            answer.set_status(404);
+        }
+    });
+    assert_caught(
+        &["viking tiles"],
+        "/000/X001_Y001_Z003.png: the status is 404",
+        AS_IT_IS,
+        |request, answer| {
+            if request.path().contains("X001") {
+                answer.set_status(404);
+            }
+        },
+    );
+}
+
+#[test]
+fn viking_must_get_the_tile_that_it_asks_for() {
+    assert_caught(
+        &["viking tiles"],
+        "it shows something else",
+        |request| {
+            request.first = request.first.replace("X001_Y001_Z003", "X001_Y001_Z004");
+        },
+        |_, _| (),
+    );
+}
+
+#[test]
+fn vikings_volume_file_must_be_whole() {
+    // As the ancestor wrote it: Viking never asks for the tiles along two edges.
+    assert_caught(
+        &["viking volume"],
+        "the grid of raw is 1 × 2 tiles; 2 × 2 cover it",
+        AS_IT_IS,
+        |request, answer| {
+            if request.path().ends_with("volume.vikingxml") {
+                answer.replace("GridXDim=\"2\"", "GridXDim=\"1\"");
+            }
+        },
+    );
+    assert_caught(
+        &["viking volume"],
+        "the element OCPTileServer has no MaxLevel",
+        AS_IT_IS,
+        |request, answer| {
+            if request.path().ends_with("volume.vikingxml") {
+                answer.replace("MaxLevel", "Levels");
+            }
+        },
+    );
+    assert_caught(&["viking volume"], "it is no XML", AS_IT_IS, |request, answer| {
+        if request.path().ends_with("volume.vikingxml") {
+            answer.set_body("<Volume>");
+        }
+    });
+}
+
+#[test]
+fn every_level_of_the_pyramid_must_be_there() {
+    assert_caught(
+        &["catmaid edges", "openseadragon pyramid", "viking tiles"],
+        "_1.png: the status is 500",
+        AS_IT_IS,
+        |request, answer| {
+            if request.path().ends_with("_1.png") {
+                answer.set_status(500);
+            }
+        },
+    );
+}
+
+/// A PNG of one grey value.
+fn png(edge: u32, value: u8) -> Vec<u8> {
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    image::GrayImage::from_pixel(edge, edge, image::Luma([value]))
+        .write_to(&mut bytes, image::ImageFormat::Png)
+        .unwrap();
+    bytes.into_inner()
+}
+
+#[test]
+fn tiles_at_the_edge_must_be_whole_and_black_beyond_the_volume() {
+    let expected = ["openseadragon pyramid"];
+    assert_caught(&expected, "lies beyond the volume and is not black", AS_IT_IS, |request, answer| {
+        if request.path().contains("/yz/") && answer.get("etag").is_some() && request.method() == "GET" {
+            answer.set_body(png(512, 9));
+        }
+    });
+    assert_caught(&expected, "the tile is 188 × 188", AS_IT_IS, |request, answer| {
+        if request.path().contains("/yz/") && request.path().contains("_1_0.png") {
+            answer.set_body(png(188, 9));
+        }
+    });
+    assert_caught(&expected, "are no PNG", AS_IT_IS, |request, answer| {
+        if request.path().contains("/yz/") {
+            let half = answer.body.len() / 2;
+            answer.set_body(answer.body[..half].to_vec());
+        }
+    });
+}
+
+#[test]
+fn browsers_must_be_able_to_keep_tiles() {
+    assert_caught(&["openseadragon caching"], "there is no ETag", AS_IT_IS, |_, answer| {
+        answer.drop_header("etag");
+    });
+    assert_caught(&["openseadragon caching"], "there is no Cache-Control", AS_IT_IS, |_, answer| {
+        answer.drop_header("cache-control");
+    });
+    assert_caught(
+        &["openseadragon caching"],
+        "is told 200, not 304",
+        |request| request.drop_header("if-none-match"),
+        |_, _| (),
+    );
+}
+
+#[test]
+fn what_is_asked_is_what_viewers_ask() {
+    static ASKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let place = Place::new();
+    let server = served(&place, "");
+    let answer = |request: &Message, _: &mut Message| {
+        ASKED.lock().unwrap().push(format!("{} {}", request.method(), request.path()));
+    };
+    let proxy = Proxy::before(&server, Spoiler { request: AS_IT_IS, answer });
+    assert_eq!(verify(&place, proxy.address, &[]).code, 0);
+    let asked = ASKED.lock().unwrap().clone();
+    for wanted in [
+        "GET /projects.json",
+        "GET /ndtilecache/tilecache/em/raw/xy/0/0_0_0.png",
+        "GET /ndtilecache/tilecache/em/raw/xy/3/0_0_0.png?nocache=1234567890123",
+        "HEAD /ndtilecache/tilecache/em/raw/xy/3/0_0_0.png",
+        "OPTIONS /ndtilecache/tilecache/em/raw/xy/3/0_0_0.png",
+        "GET /ndtilecache/tilecache/em/raw/xy/3/1_2_0.png",
+        "GET /ndtilecache/tilecache/em/raw/xy/3/small.png",
+        "GET /ndtilecache/tilecache/viking//em/volume/raw/000/X001_Y001_Z003.png",
+        "GET /ndtilecache/tilecache/viking/em/volume/raw/001/X000_Y000_Z003.png",
+        "GET /ndtilecache/tilecache/em/raw/yz/350/0_1_0.png",
+        "GET /ndtilecache/tilecache/em/raw/xz/150/0_0_1.png",
+    ] {
+        assert!(asked.iter().any(|line| line == wanted), "{wanted} was not asked: {asked:#?}");
+    }
+}
