@@ -258,16 +258,17 @@ impl TileService {
         let draw = move |scratch: &mut Scratch| render::render(&plan, scratch);
         let drawn = self.pool.crew().work_ahead(|| with_scratch(&draw));
         match drawn {
-            Err(RenderError::Read(ReadError::Lost(_))) => {
+            Ok(png) => {
+                self.metrics.neighbours.inc();
+                flight.land(Ok(weighed(key, png)));
+            }
+            // Given up, or broken, which is nobody's business until somebody asks. If somebody has meanwhile, for this
+            // very tile, it is rendered as if it were asked for now, so that an error is counted and told as any other.
+            Err(_) => {
                 self.metrics.neighbours_given_up.inc();
-                // Somebody may have asked for this very tile meanwhile.
                 if let Some(flight) = flight.still_wanted() {
                     flight.land(self.render(key, draw)());
                 }
-            }
-            drawn => {
-                self.metrics.neighbours.inc();
-                flight.land(drawn.map(|png| weighed(key, png)).map_err(TileError::from));
             }
         }
     }
