@@ -16,7 +16,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use actix_web::dev::Server;
-use actix_web::http::{Method, header};
+use actix_web::http::Method;
+use actix_web::http::header::{self, HeaderValue, InvalidHeaderValue};
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
 
 use crate::config;
@@ -32,16 +33,17 @@ const ALLOWED: &str = "GET, HEAD, OPTIONS";
 pub struct Site {
     service: Arc<TileService>,
     mounts: Vec<config::Mount>,
-    cache_control: String,
+    cache_control: HeaderValue,
     cors: Cors,
 }
 
 impl Site {
-    /// A site over a service, with the mounts and headers of the settings.
-    pub fn new(service: Arc<TileService>, settings: &config::Server) -> Self {
+    /// A site over a service, with the mounts and headers of the settings; fails where `cache_control` is no header's
+    /// value, which the configuration's reader has refused before.
+    pub fn new(service: Arc<TileService>, settings: &config::Server) -> Result<Self, InvalidHeaderValue> {
         let cors = Cors::new(&settings.cors_origins);
-        let (mounts, cache_control) = (settings.mounts.clone(), settings.cache_control.clone());
-        Self { service, mounts, cache_control, cors }
+        let cache_control = HeaderValue::from_str(&settings.cache_control)?;
+        Ok(Self { service, mounts: settings.mounts.clone(), cache_control, cors })
     }
 
     fn mount(&self, path: &TilePath) -> Option<&config::Mount> {

@@ -11,7 +11,6 @@ use std::cell::RefCell;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
 
 use neighbours::Neighbours;
@@ -136,8 +135,8 @@ impl TileService {
         metrics: Metrics,
     ) -> Result<Self, EncodeError> {
         let black = |kind: PixelKind| -> Result<Tile, EncodeError> {
-            let png = Bytes::from(render::black(kind, catalog.profile())?);
-            Ok(Tile { key: TileKey::of(&("black", kind, catalog.profile())), png })
+            let key = TileKey::of(&("black", kind, catalog.profile()));
+            Ok(Tile::new(key, render::black(kind, catalog.profile())?))
         };
         let black = [black(PixelKind::Grey)?, black(PixelKind::Rgb)?];
         let cache = Cache::new(budget, metrics.tile_bytes.clone());
@@ -228,8 +227,10 @@ impl TileService {
     }
 
     /// Has what is likely to be asked for after this tile rendered, as soon as and as long as nothing else is to be done.
-    pub fn look_ahead(self: &Arc<Self>, asked: &TileRequest) {
-        if self.neighbours.is_off() {
+    ///
+    /// Once for each tile that was brought: those beside one that is asked for again were seen to then.
+    pub fn look_ahead(self: &Arc<Self>, asked: &TileRequest, brought: &Tile) {
+        if self.neighbours.is_off() || !brought.is_asked_first() {
             return;
         }
         self.neighbours.note(asked);
@@ -368,7 +369,7 @@ impl TileService {
 
 /// A tile and what it takes from the cache's budget.
 fn weighed(key: TileKey, png: Vec<u8>) -> (Tile, usize) {
-    let tile = Tile { key, png: png.into() };
+    let tile = Tile::new(key, png);
     let weight = tile.weight();
     (tile, weight)
 }

@@ -5,6 +5,8 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
@@ -72,9 +74,22 @@ pub struct Tile {
     pub png: Bytes,
     /// What the tile is a rendering of.
     pub key: TileKey,
+    /// Whether anybody has asked for it; shared by all clones.
+    asked: Arc<AtomicBool>,
 }
 
 impl Tile {
+    /// A tile that was just made.
+    pub fn new(key: TileKey, png: impl Into<Bytes>) -> Self {
+        Self { png: png.into(), key, asked: Arc::default() }
+    }
+
+    /// Notes that it was asked for; true the first time.
+    pub fn is_asked_first(&self) -> bool {
+        // Read before it is written, so that a tile that many ask for is not passed from core to core.
+        !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::Relaxed)
+    }
+
     /// How many bytes the tile takes from a cache budget, its bookkeeping included.
     pub fn weight(&self) -> usize {
         const BOOKKEEPING: usize = 256;
@@ -91,6 +106,13 @@ mod tests {
         assert_eq!(TileKey::of(&("a", 1)), TileKey::of(&("a", 1)));
         assert_ne!(TileKey::of(&("a", 1)), TileKey::of(&("a", 2)));
         assert_ne!(TileKey::of(&("ab", "c")), TileKey::of(&("a", "bc")));
+    }
+
+    #[test]
+    fn only_one_of_all_who_ask_is_the_first() {
+        let tile = Tile::new(TileKey::of(&7), Bytes::new());
+        let same = tile.clone();
+        assert_eq!([&same, &tile, &same].map(Tile::is_asked_first), [true, false, false]);
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>, Failure> {
 }
 
 async fn listen(service: &Arc<TileService>, settings: &Settings, bind: &[SocketAddr]) -> Result<(), Failure> {
-    let site = Site::new(Arc::clone(service), &settings.server);
+    let site = Site::new(Arc::clone(service), &settings.server)?;
     let (server, addresses) = http::start(site, &settings.server, bind)
         .map_err(|e| anyhow::anyhow!("{} cannot be listened on: {e}", settings.server.bind.as_str()))?;
     // Listened for before anybody knows that we are here.

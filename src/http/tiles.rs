@@ -1,11 +1,11 @@
 //! Tiles as answers: 200 with all that viewers need, or 304 without a render.
 
-use actix_web::http::header;
+use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
 use super::{Site, problem};
 use crate::config::Mount;
-use crate::request::{TilePath, TileRequest, adjustments};
+use crate::request::{TilePath, adjustments};
 use crate::service::TileError;
 
 /// Answers a request for a tile below a mount.
@@ -40,25 +40,21 @@ async fn tile(
     let etag = identified.key().etag();
     if is_known(request, &etag) {
         site.service.metrics().not_modified.inc();
-        look_ahead(site, is_overview, &wanted);
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
     let tile = site.service.fetch(identified).await?;
-    look_ahead(site, is_overview, &wanted);
-    // A body of known length gets its Content-Length, also where HEAD leaves the body out.
-    Ok(described(HttpResponse::Ok(), site, etag).content_type(mount.content_type.name()).body(tile.png))
-}
-
-/// Whoever looks at a slice is likely to look at the next; an overview is read as a tile that nobody asked for.
-fn look_ahead(site: &Site, is_overview: bool, asked: &TileRequest) {
+    // Whoever looks at a slice is likely to look at the next; an overview is read as a tile that nobody asked for.
     if !is_overview {
-        site.service.look_ahead(asked);
+        site.service.look_ahead(&wanted, &tile);
     }
+    // A body of known length gets its Content-Length, also where HEAD leaves the body out.
+    let content_type = HeaderValue::from_static(mount.content_type.name());
+    Ok(described(HttpResponse::Ok(), site, etag).content_type(content_type).body(tile.png))
 }
 
 fn described(mut response: HttpResponseBuilder, site: &Site, etag: String) -> HttpResponseBuilder {
     response.insert_header((header::ETAG, etag));
-    response.insert_header((header::CACHE_CONTROL, site.cache_control.as_str()));
+    response.insert_header((header::CACHE_CONTROL, site.cache_control.clone()));
     response
 }
 
