@@ -11,6 +11,7 @@ mod huffman;
 
 use libdeflater::{CompressionLvl, Compressor};
 
+use self::deflate::{SLACK, Stream};
 use self::filter::Filter;
 use crate::geometry::TILE;
 use crate::paint::PngProfile;
@@ -36,11 +37,10 @@ impl EncodeError {
 /// The level from which libdeflate gains little and costs much.
 const SMALL_LEVEL: i32 = 6;
 
-/// Memory that encoding reuses: about three times a tile's pixels.
+/// Memory that encoding reuses: about as much as a tile's pixels.
 #[derive(Debug, Default)]
 pub struct EncodeBuffers {
     filtered: Vec<u8>,
-    stream: Vec<u8>,
 }
 
 /// Encodes the pixels of a tile: 512 rows of 512 pixels without gaps, one byte each for grey and three for colour.
@@ -66,19 +66,20 @@ pub(super) fn sized(
         return Err(EncodeError::of(pixels.len(), format!("rows of {width} pixels are expected")));
     }
     let size = (width, pixels.len() / row);
-    let EncodeBuffers { filtered, stream } = buffers;
+    let filtered = &mut buffers.filtered;
     let filter = Filter::choose(pixels, row, pixel, filtered);
     filter.apply(pixels, row, pixel, filtered);
-    let quick = deflate::compress(filtered, stream);
+    let quick = Stream::of(filtered);
     if profile == PngProfile::Fast {
-        return Ok(contained(quick, kind, size));
+        return Ok(written(&quick, kind, size));
     }
-    Filter::None.apply(pixels, row, pixel, filtered);
-    let plain = matched(filtered)?;
-    filter::least_sum(pixels, row, pixel, filtered);
-    let summed = matched(filtered)?;
-    let smallest = [quick, &plain, &summed].into_iter().min_by_key(|stream| stream.len()).unwrap_or(quick);
-    Ok(contained(smallest, kind, size))
+    let mut spare = Vec::new();
+    Filter::None.apply(pixels, row, pixel, &mut spare);
+    let plain = matched(&spare)?;
+    filter::least_sum(pixels, row, pixel, &mut spare);
+    let summed = matched(&spare)?;
+    let smaller = if summed.len() < plain.len() { summed } else { plain };
+    Ok(if smaller.len() < quick.len() { copied(&smaller, kind, size) } else { written(&quick, kind, size) })
 }
 
 /// The zlib stream that libdeflate makes.
@@ -92,29 +93,53 @@ fn matched(bytes: &[u8]) -> Result<Vec<u8>, EncodeError> {
     Ok(out)
 }
 
-/// The PNG file around a zlib stream of filtered rows.
-fn contained(stream: &[u8], kind: PixelKind, (width, height): (usize, usize)) -> Vec<u8> {
+/// The PNG file around a stream of filtered rows.
+fn written(stream: &Stream<'_>, kind: PixelKind, size: (usize, usize)) -> Vec<u8> {
+    contained(stream.len(), kind, size, |room| stream.write(room))
+}
+
+/// The PNG file around a stream that is there already.
+fn copied(stream: &[u8], kind: PixelKind, size: (usize, usize)) -> Vec<u8> {
+    contained(stream.len(), kind, size, |room| room[..stream.len()].copy_from_slice(stream))
+}
+
+/// A PNG file with a zlib stream of `length` bytes, which `fill` puts at the front of what it is given: as many bytes
+/// and at least [`SLACK`] more, whose content does not matter.
+///
+/// It is made in the memory that keeps it: tiles are kept, and the cache counts what they hold, not what was set aside.
+fn contained(length: usize, kind: PixelKind, size: (usize, usize), fill: impl FnOnce(&mut [u8])) -> Vec<u8> {
     const SIGNATURE: [u8; 8] = [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n'];
-    /// The signature, the header and the frames of three chunks.
-    const AROUND: usize = 8 + 13 + 3 * 12;
+    /// The frame of a chunk: its length before its name, its checksum behind its body.
+    const FRAME: usize = 12;
+    // A checksum and a chunk without a body stand behind the stream.
+    const _: () = assert!(4 + FRAME >= SLACK);
+    let (header, end) = (header(kind, size), framed(*b"IEND", &[]));
+    let mut png = vec![0; SIGNATURE.len() + header.len() + FRAME + length + end.len()];
+    let (before, rest) = png.split_at_mut(SIGNATURE.len() + header.len());
+    before.copy_from_slice(&[&SIGNATURE[..], &header].concat());
+    fill(&mut rest[8..]);
+    rest[..4].copy_from_slice(&(length as u32).to_be_bytes());
+    rest[4..8].copy_from_slice(b"IDAT");
+    let (body, behind) = rest.split_at_mut(8 + length);
+    let check = crc32fast::hash(&body[4..]).to_be_bytes();
+    behind.copy_from_slice(&[&check[..], &end].concat());
+    png
+}
+
+/// The chunk that says what the picture is: eight bits a sample, not interlaced.
+fn header(kind: PixelKind, (width, height): (usize, usize)) -> Vec<u8> {
     let colour_type = match kind {
         PixelKind::Grey => 0,
         PixelKind::Rgb => 2,
     };
     let [width, height] = [width, height].map(|side| (side as u32).to_be_bytes());
-    let header = [&width[..], &height[..], &[8, colour_type, 0, 0, 0][..]].concat();
-    // Exactly: tiles are kept, and the cache counts what they hold, not what was set aside for them.
-    let mut png = Vec::with_capacity(stream.len() + AROUND);
-    png.extend_from_slice(&SIGNATURE);
-    for (name, body) in [(b"IHDR", header.as_slice()), (b"IDAT", stream), (b"IEND", &[])] {
-        png.extend_from_slice(&(body.len() as u32).to_be_bytes());
-        let start = png.len();
-        png.extend_from_slice(name);
-        png.extend_from_slice(body);
-        let check = crc32fast::hash(&png[start..]);
-        png.extend_from_slice(&check.to_be_bytes());
-    }
-    png
+    framed(*b"IHDR", &[&width[..], &height, &[8, colour_type, 0, 0, 0]].concat())
+}
+
+/// A chunk: length, name, body, checksum of name and body.
+fn framed(name: [u8; 4], body: &[u8]) -> Vec<u8> {
+    let named = [&name[..], body].concat();
+    [&(body.len() as u32).to_be_bytes()[..], &named, &crc32fast::hash(&named).to_be_bytes()].concat()
 }
 
 #[cfg(test)]
@@ -164,21 +189,13 @@ mod tests {
         for kind in [PixelKind::Grey, PixelKind::Rgb] {
             let pixels = pictures(kind).swap_remove(4);
             for filter in filters {
-                let EncodeBuffers { mut filtered, mut stream } = EncodeBuffers::default();
+                let mut filtered = Vec::new();
                 filter.apply(&pixels, TILE * kind.bytes(), kind.bytes(), &mut filtered);
-                comes_back(
-                    &pixels,
-                    kind,
-                    &contained(deflate::compress(&filtered, &mut stream), kind, (TILE, TILE)),
-                );
+                comes_back(&pixels, kind, &written(&Stream::of(&filtered), kind, (TILE, TILE)));
             }
-            let EncodeBuffers { mut filtered, mut stream } = EncodeBuffers::default();
+            let mut filtered = Vec::new();
             filter::least_sum(&pixels, TILE * kind.bytes(), kind.bytes(), &mut filtered);
-            comes_back(
-                &pixels,
-                kind,
-                &contained(deflate::compress(&filtered, &mut stream), kind, (TILE, TILE)),
-            );
+            comes_back(&pixels, kind, &written(&Stream::of(&filtered), kind, (TILE, TILE)));
         }
     }
 

@@ -18,28 +18,60 @@ const LONGEST_LENGTH_CODE: usize = 7;
 const LENGTH_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 /// The longest match.
 const LONGEST_MATCH: usize = 258;
-/// A block's header, the end of its block, and the checksum take less.
-const OVERHEAD: usize = 1024;
+/// The one code of distances, 1, has one bit: 0.
+const DISTANCE_BITS: u32 = 1;
+/// The bytes of the checksum that ends a stream.
+const CHECKSUM: usize = 4;
+/// How many bytes more than a stream must be there to write it: it is written in whole words.
+pub(super) const SLACK: usize = 8;
 
-/// Compresses `bytes`; the stream lies at the front of `out`, whose memory is reused.
-pub(super) fn compress<'a>(bytes: &[u8], out: &'a mut Vec<u8>) -> &'a [u8] {
-    let mut counts = Counts::default();
-    walk(bytes, &mut counts);
-    let counts = counts.total();
-    let lengths = huffman::lengths(&counts, LONGEST_CODE);
-    let room = bytes.len() * LONGEST_CODE / 8 + OVERHEAD;
-    if out.len() < room {
-        out.resize(room, 0);
+/// A stream that is known, but not yet written.
+pub(super) struct Stream<'a> {
+    bytes: &'a [u8],
+    codes: Codes,
+    header: Vec<Bits>,
+    length: usize,
+}
+
+/// Some bits, at most 56, the first one lowest.
+#[derive(Debug, Clone, Copy)]
+struct Bits {
+    bits: u64,
+    count: u32,
+}
+
+impl<'a> Stream<'a> {
+    /// The stream for these bytes, which are walked through once to count them.
+    pub fn of(bytes: &'a [u8]) -> Self {
+        let counts = Counts::of(bytes);
+        let lengths = huffman::lengths(&counts.total(), LONGEST_CODE);
+        let header = header(&lengths);
+        let told: u64 = header.iter().map(|bits| u64::from(bits.count)).sum();
+        let length = (told + counts.bits(&lengths)).div_ceil(8) as usize + CHECKSUM;
+        Self { bytes, codes: Codes::of(&lengths), header, length }
     }
-    let mut writer = Writer::new(out, &lengths);
-    // Deflate with a window of 32 KiB; the second byte makes the first two a multiple of 31.
-    writer.bits(0x78, 8);
-    writer.bits(0x01, 8);
-    header(&lengths, &mut writer);
-    walk(bytes, &mut writer);
-    writer.code(END_OF_BLOCK);
-    let length = writer.finish(adler32(&bytes));
-    &out[..length]
+
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Writes it to the front of `out`, which has room for [`SLACK`] bytes more.
+    pub fn write(&self, out: &mut [u8]) {
+        let mut writer = Writer { out, length: 0, pending: 0, count: 0, codes: &self.codes };
+        self.header.iter().for_each(|bits| writer.bits(*bits));
+        walk(self.bytes, &mut writer);
+        writer.code(END_OF_BLOCK);
+        writer.finish(adler32(&self.bytes));
+    }
+}
+
+/// About how many bits the codes for these bytes take, were their lengths no whole numbers.
+pub(super) fn entropy(bytes: &[u8]) -> f32 {
+    let counts = Counts::of(bytes).total();
+    let logged = |count: u32| count as f32 * (count.max(1) as f32).log2();
+    let all: u32 = counts.iter().sum();
+    logged(all) - counts.iter().map(|count| logged(*count)).sum::<f32>()
 }
 
 /// What takes the bytes, as they are cut into words and runs.
@@ -89,6 +121,14 @@ fn length_symbol(length: usize) -> (usize, u64, u32) {
     (symbol, (above & ((1 << extra) - 1)) as u64, extra)
 }
 
+/// How many extra bits follow the symbol of a length.
+fn extra_bits(symbol: usize) -> u32 {
+    match symbol {
+        265..285 => (symbol as u32 - 261) / 4,
+        _ => 0,
+    }
+}
+
 /// How often each symbol occurs. Bytes are counted in four tables, so that equal neighbours need not wait for each
 /// other's count.
 struct Counts {
@@ -103,6 +143,26 @@ impl Default for Counts {
 }
 
 impl Counts {
+    fn of(bytes: &[u8]) -> Self {
+        let mut counts = Self::default();
+        walk(bytes, &mut counts);
+        counts
+    }
+
+    /// How many bits the codes take, with what follows those of lengths and the end of the block.
+    fn bits(&self, lengths: &[u8]) -> u64 {
+        let coded = self
+            .total()
+            .iter()
+            .zip(lengths)
+            .map(|(n, length)| u64::from(*n) * u64::from(*length))
+            .sum::<u64>();
+        let extra = |symbol: usize| extra_bits(symbol + 256) + DISTANCE_BITS;
+        let following =
+            self.lengths.iter().zip(0..).map(|(n, symbol)| u64::from(*n) * u64::from(extra(symbol)));
+        coded + following.sum::<u64>()
+    }
+
     fn total(&self) -> [u32; SYMBOLS] {
         let mut all = [0; SYMBOLS];
         for table in &self.bytes {
@@ -140,21 +200,16 @@ impl Sink for Counts {
     }
 }
 
-/// Writes codes, the first bit lowest.
-struct Writer<'a> {
-    out: &'a mut [u8],
-    length: usize,
-    /// Bits not yet written, and how many: fewer than 8 between calls.
-    pending: u64,
-    count: u32,
-    /// The codes of bytes: bits and lengths apart, so that neither has to be cut out of the other.
+/// The codes of all symbols.
+struct Codes {
+    /// Those of bytes: bits and lengths apart, so that neither has to be cut out of the other.
     bits_of: [u64; 256],
     length_of: [u8; 256],
     others: [Code; SYMBOLS - 256],
 }
 
-impl<'a> Writer<'a> {
-    fn new(out: &'a mut [u8], lengths: &[u8]) -> Self {
+impl Codes {
+    fn of(lengths: &[u8]) -> Self {
         let (mut bits_of, mut length_of) = ([0; 256], [0; 256]);
         let mut others = [Code::default(); SYMBOLS - 256];
         for (symbol, code) in huffman::codes(lengths).into_iter().enumerate() {
@@ -163,12 +218,38 @@ impl<'a> Writer<'a> {
                 _ => others[symbol - 256] = code,
             }
         }
-        Self { out, length: 0, pending: 0, count: 0, bits_of, length_of, others }
+        Self { bits_of, length_of, others }
     }
 
-    /// Writes at most 56 bits. Whole bytes go out, fewer than 8 bits wait for the next ones.
     #[inline]
-    fn bits(&mut self, bits: u64, count: u32) {
+    fn byte(&self, byte: u8) -> (u64, u32) {
+        (self.bits_of[usize::from(byte)], u32::from(self.length_of[usize::from(byte)]))
+    }
+
+    /// The codes of four bytes in a row, as one.
+    #[inline]
+    fn four(&self, bytes: &[u8; 4]) -> (u64, u32) {
+        // In pairs, so that no code waits for the length of more than one other.
+        let [one, two, three, four] = bytes.map(|byte| self.byte(byte));
+        let pair = |(a, i): (u64, u32), (b, j): (u64, u32)| (a | b << (i & 63), i + j);
+        pair(pair(one, two), pair(three, four))
+    }
+}
+
+/// Writes codes, the first bit lowest.
+struct Writer<'a> {
+    out: &'a mut [u8],
+    length: usize,
+    /// Bits not yet written, and how many: fewer than 8 between calls.
+    pending: u64,
+    count: u32,
+    codes: &'a Codes,
+}
+
+impl Writer<'_> {
+    /// Writes some bits. Whole bytes go out, fewer than 8 bits wait for the next ones.
+    #[inline]
+    fn bits(&mut self, Bits { bits, count }: Bits) {
         let pending = self.pending | bits << self.count;
         let count = self.count + count;
         if let Some(room) = self.out.get_mut(self.length..).and_then(|out| out.first_chunk_mut::<8>()) {
@@ -181,17 +262,14 @@ impl<'a> Writer<'a> {
 
     /// Writes the code of the end of the block or of a length.
     fn code(&mut self, symbol: usize) {
-        let code = self.others[symbol - 256];
-        self.bits(u64::from(code.bits), u32::from(code.length));
+        let code = self.codes.others[symbol - 256];
+        self.bits(Bits { bits: u64::from(code.bits), count: u32::from(code.length) });
     }
 
-    /// Writes what still waits and the checksum; returns the length of the stream.
-    fn finish(mut self, checksum: u32) -> usize {
-        self.bits(0, self.count.wrapping_neg() % 8);
-        for byte in checksum.to_be_bytes() {
-            self.bits(u64::from(byte), 8);
-        }
-        self.length
+    /// Writes what still waits, and the checksum.
+    fn finish(mut self, checksum: u32) {
+        self.bits(Bits { bits: 0, count: self.count.wrapping_neg() % 8 });
+        self.bits(Bits { bits: u64::from(checksum.swap_bytes()), count: 32 });
     }
 }
 
@@ -200,10 +278,9 @@ impl Sink for Writer<'_> {
     fn words(&mut self, words: &[[u8; 8]]) {
         let (mut pending, mut count, mut length) = (self.pending, self.count, self.length);
         for half in words.as_flattened().as_chunks::<4>().0 {
-            for byte in half {
-                pending |= self.bits_of[usize::from(*byte)] << (count & 63);
-                count += u32::from(self.length_of[usize::from(*byte)]);
-            }
+            let (bits, more) = self.codes.four(half);
+            pending |= bits << (count & 63);
+            count += more;
             if let Some(room) = self.out.get_mut(length..length + 8) {
                 room.copy_from_slice(&pending.to_le_bytes());
             }
@@ -218,18 +295,17 @@ impl Sink for Writer<'_> {
         self.byte(0);
         let (symbol, extra, count) = length_symbol(more);
         self.code(symbol);
-        // The one code of distances, 1, has one bit: 0.
-        self.bits(extra, count + 1);
+        self.bits(Bits { bits: extra, count: count + DISTANCE_BITS });
     }
 
     fn byte(&mut self, byte: u8) {
-        let symbol = usize::from(byte);
-        self.bits(self.bits_of[symbol], u32::from(self.length_of[symbol]));
+        let (bits, count) = self.codes.byte(byte);
+        self.bits(Bits { bits, count });
     }
 }
 
-/// Writes the header of the last block: dynamic codes, told by their lengths.
-fn header(lengths: &[u8], writer: &mut Writer<'_>) {
+/// The header of a stream and of its only block: dynamic codes, told by their lengths.
+fn header(lengths: &[u8]) -> Vec<Bits> {
     let used = lengths.iter().rposition(|length| *length > 0).map_or(0, |last| last + 1).max(257);
     // One distance: 1, whose code has one bit.
     let told = shortened(&[&lengths[..used], &[1]].concat());
@@ -239,19 +315,21 @@ fn header(lengths: &[u8], writer: &mut Writer<'_>) {
     let codes = huffman::codes(&length_lengths);
     let listed =
         LENGTH_ORDER.iter().rposition(|symbol| length_lengths[*symbol] > 0).map_or(4, |last| last + 1).max(4);
-    writer.bits(1, 1);
-    writer.bits(2, 2);
-    writer.bits(used as u64 - 257, 5);
-    writer.bits(0, 5);
-    writer.bits(listed as u64 - 4, 4);
-    for symbol in &LENGTH_ORDER[..listed] {
-        writer.bits(u64::from(length_lengths[*symbol]), 3);
-    }
-    for word in told {
+    // Deflate with a window of 32 KiB; the second byte makes the first two a multiple of 31.
+    let stream = [(0x78, 8), (0x01, 8)];
+    let block = [(1, 1), (2, 2), (used as u64 - 257, 5), (0, 5), (listed as u64 - 4, 4)];
+    let listed = LENGTH_ORDER[..listed].iter().map(|symbol| (u64::from(length_lengths[*symbol]), 3));
+    let words = told.iter().flat_map(|word| {
         let code = codes[word.symbol];
-        writer.bits(u64::from(code.bits), u32::from(code.length));
-        writer.bits(word.extra, word.bits);
-    }
+        [(u64::from(code.bits), u32::from(code.length)), (word.extra, word.bits)]
+    });
+    stream
+        .into_iter()
+        .chain(block)
+        .chain(listed)
+        .chain(words)
+        .map(|(bits, count)| Bits { bits, count })
+        .collect()
 }
 
 /// A code length, or a repetition of one, as it is told.
@@ -294,11 +372,17 @@ mod tests {
 
     /// Two decoders that share no code: libdeflate and miniz.
     fn comes_back(bytes: &[u8]) {
-        let mut stream = vec![0xAA; 7];
-        let stream = compress(bytes, &mut stream);
+        let known = Stream::of(bytes);
+        let mut stream = vec![0xAA; known.len() + SLACK];
+        known.write(&mut stream);
+        let stream = &stream[..known.len()];
         let mut out = vec![0; bytes.len()];
         let length = libdeflater::Decompressor::new().zlib_decompress(stream, &mut out).unwrap();
         assert!(length == bytes.len() && out == bytes, "libdeflate reads something else");
+        // Of the very length that was told: both read to the last byte of the checksum.
+        assert!(
+            libdeflater::Decompressor::new().zlib_decompress(&stream[..stream.len() - 1], &mut out).is_err()
+        );
         let miniz = miniz_oxide::inflate::decompress_to_vec_zlib(stream).unwrap();
         assert!(miniz == bytes, "miniz reads something else");
     }
@@ -327,6 +411,7 @@ mod tests {
         assert_eq!(length_symbol(130), (280, 15, 4));
         assert_eq!(length_symbol(257), (284, 30, 5));
         assert_eq!(length_symbol(258), (285, 0, 0));
+        assert!((3..=258).map(length_symbol).all(|(symbol, _, extra)| extra_bits(symbol) == extra));
     }
 
     proptest! {

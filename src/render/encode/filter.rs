@@ -3,7 +3,9 @@
 //! The five predictors are those of the PNG specification (third edition, section 9). One filter serves a whole tile:
 //! the sensor noise of micrographs is alike in all rows, and one choice costs less than 512. It is made by the entropy
 //! of what each filter would leave of a few rows. Written over slices of equal length, so that the compiler makes
-//! vectors of every loop but Paeth's.
+//! vectors of every loop.
+
+use super::deflate;
 
 /// A way of guessing a byte from its neighbours; the number is the one that stands before each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +36,7 @@ impl Filter {
                 let above = number.checked_sub(1).map(|above| &pixels[above * row..][..row]);
                 filter.append(line, above, pixel, spare);
             }
-            cost(spare)
+            deflate::entropy(spare)
         };
         let mut best = (f32::INFINITY, Filter::None);
         for filter in Self::ALL {
@@ -143,35 +145,16 @@ fn paeth(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
     }
 }
 
-/// Paeth's predictor, as the specification has it.
+/// Paeth's predictor: of left, above and corner the one nearest to left + above - corner, in this order.
+///
+/// In bytes, so that vectors hold more of them: where left and above lie on one side of the corner, the corner is
+/// further than both by the distance of the other, and else by the difference of their distances.
 fn predict(left: u8, above: u8, corner: u8) -> u8 {
-    let (a, b, c) = (i16::from(left), i16::from(above), i16::from(corner));
-    let (pa, pb, pc) = ((b - c).abs(), (a - c).abs(), (a + b - 2 * c).abs());
-    if pa <= pb && pa <= pc {
-        left
-    } else if pb <= pc {
-        above
-    } else {
-        corner
-    }
-}
-
-/// About how many bits an entropy coder needs for these bytes; words of zeros, which become runs, cost next to nothing.
-fn cost(filtered: &[u8]) -> f32 {
-    const RUN: f32 = 2.0;
-    let mut counts = [0u32; 256];
-    let (mut runs, mut coded) = (0u32, 0u32);
-    for word in filtered.chunks(8) {
-        if word.iter().all(|byte| *byte == 0) {
-            runs += 1;
-        } else {
-            coded += word.len() as u32;
-            word.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
-        }
-    }
-    let sum: f32 = counts.iter().filter(|n| **n > 0).map(|n| *n as f32 * (*n as f32).log2()).sum();
-    let entropy = if coded == 0 { 0.0 } else { coded as f32 * (coded as f32).log2() - sum };
-    entropy + RUN * runs as f32
+    let (to_left, to_above) = (above.abs_diff(corner), left.abs_diff(corner));
+    let same_side = (left >= corner) == (above >= corner);
+    let to_corner = if same_side { to_left.saturating_add(to_above) } else { to_left.abs_diff(to_above) };
+    let other = if to_above <= to_corner { above } else { corner };
+    if (to_left <= to_above) & (to_left <= to_corner) { left } else { other }
 }
 
 #[cfg(test)]
@@ -195,6 +178,31 @@ mod tests {
         assert_eq!(filtered(Filter::Average, None), [3, 11, 14, 31, minus(15)]);
         assert_eq!(filtered(Filter::Paeth, None), [4, 11, 8, 21, minus(35)]);
         assert_eq!(filtered(Filter::Up, None), [2, 11, 19, 40, 5]);
+    }
+
+    /// As the specification has it (section 9.4).
+    fn predicted(left: u8, above: u8, corner: u8) -> u8 {
+        let (a, b, c) = (i32::from(left), i32::from(above), i32::from(corner));
+        let guess = a + b - c;
+        let (to_a, to_b, to_c) = ((guess - a).abs(), (guess - b).abs(), (guess - c).abs());
+        match () {
+            () if to_a <= to_b && to_a <= to_c => left,
+            () if to_b <= to_c => above,
+            () => corner,
+        }
+    }
+
+    #[test]
+    fn paeths_predictor_is_that_of_the_specification() {
+        for (left, above) in (0..=255).flat_map(|left| (0..=255).map(move |above| (left, above))) {
+            for corner in (0..=255).step_by(3) {
+                assert_eq!(
+                    predict(left, above, corner),
+                    predicted(left, above, corner),
+                    "{left} {above} {corner}"
+                );
+            }
+        }
     }
 
     #[test]
