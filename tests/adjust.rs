@@ -182,7 +182,7 @@ fn what_cannot_be_understood_is_404_and_says_what_can() {
 fn catmaid_is_told_which_mirrors_have_sliders() {
     let place = Place::new();
     let server = served(&place, "");
-    let projects: serde_json::Value = serde_json::from_slice(&server.get("/projects.json").body).unwrap();
+    let projects = server.json("/projects.json");
     for stack in projects[0]["project"]["stacks"].as_array().unwrap() {
         for mirror in stack["mirrors"].as_array().unwrap() {
             let has_sliders =

@@ -86,11 +86,10 @@ fn the_simple_page_shows_every_channel_and_its_pictures_are_there() {
     let answer = server.get("/simple");
     assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
     let page = answer.text();
-    let sources: Vec<&str> =
-        page.split("src=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    let sources = server.pictures();
     assert_eq!(sources.len(), 4 * 3, "each channel in each plane: {sources:?}");
     for source in sources {
-        assert_eq!(server.get(source).status, 200, "{source}");
+        assert_eq!(server.get(&source).status, 200, "{source}");
     }
     assert!(!page.contains("fixtures"), "the page names no directories");
 }
@@ -98,9 +97,7 @@ fn the_simple_page_shows_every_channel_and_its_pictures_are_there() {
 #[test]
 fn the_datasets_are_described_for_programs() {
     let place = Place::new();
-    let answer = served(&place).get("/datasets.json");
-    assert_eq!(answer.header("content-type"), Some("application/json"));
-    let datasets: Value = serde_json::from_slice(&answer.body).unwrap();
+    let datasets = served(&place).json("/datasets.json");
     let tokens: Vec<_> =
         datasets["datasets"].as_array().unwrap().iter().map(|dataset| &dataset["token"]).collect();
     assert_eq!(tokens, ["series", "sparse", "wide"]);
@@ -113,7 +110,7 @@ fn the_datasets_are_described_for_programs() {
     assert_eq!((&wide["times"], &wide["dtype"]), (&Value::Null, &"uint8".into()));
     let numbers: Vec<_> = wide["levels"].as_array().unwrap().iter().map(|level| &level["level"]).collect();
     assert_eq!(numbers, [0, 1], "levels are advertised up to the first that fits one tile");
-    assert!(!answer.text().contains("fixtures"), "it names no directories");
+    assert!(!datasets.to_string().contains("fixtures"), "it names no directories");
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn fate(file: &Path) -> Fate {
 
 /// Asks for tiles of every channel, and in between for one of the good file.
 fn served(server: &Server, name: &str) -> Fate {
-    let described: serde_json::Value = serde_json::from_slice(&server.get("/datasets.json").body).unwrap();
+    let described = server.json("/datasets.json");
     let bad =
         described["datasets"].as_array().unwrap().iter().find(|dataset| dataset["token"] == "bad").unwrap();
     let (mut tiles, mut errors) = (0, 0);

@@ -16,14 +16,12 @@ use std::fs;
 use std::net::TcpListener;
 
 use common::{Place, Server, fixture};
-use serde_json::Value;
 
 /// The path of the tile that is asked for here, below the mount.
 const TILE: &str = "wide/raw/xy/0/0_0_0.png";
 
 fn tokens(server: &Server) -> Vec<String> {
-    let datasets: Value = serde_json::from_slice(&server.get("/datasets.json").body).unwrap();
-    datasets["datasets"]
+    server.json("/datasets.json")["datasets"]
         .as_array()
         .unwrap()
         .iter()

@@ -21,6 +21,11 @@ use common::{Place, Server};
 /// How many planes the volumes have.
 const PLANES: usize = 8;
 
+/// A server of planes that are stored so.
+fn served(place: &Place, stored: Stored) -> Server {
+    place.serve(["planes.h5"].iter().chain(stored.settings()))
+}
+
 fn xy(server: &Server, z: usize) -> Answer {
     server.tile(&format!("planes/raw/xy/{z}/0_0_0.png"))
 }
@@ -46,7 +51,7 @@ fn a_file_cut_off_while_it_is_served_loses_what_is_missing_until_it_is_back() {
         let (place, story) = (Place::new(), format!("{stored:?}"));
         let path = place.path("planes.h5");
         let bytes = volumes::planes(&path, PLANES, 1, stored);
-        let server = place.serve(["planes.h5"]);
+        let server = served(&place, stored);
         assert_eq!(xy(&server, 0).status, 200);
         let whole = fs::read(&path).unwrap();
         let length = (bytes[4].start + bytes[4].end) / 2;
@@ -85,7 +90,7 @@ fn a_spoilt_chunk_is_an_error_until_it_is_mended() {
         let (place, story) = (Place::new(), format!("{stored:?}"));
         let path = place.path("planes.h5");
         let bytes = volumes::planes(&path, PLANES, 1, stored);
-        let server = place.serve(["planes.h5"]);
+        let server = served(&place, stored);
         let middle = (bytes[3].start + bytes[3].end) / 2;
         volumes::invert(&path, &(middle..middle + 8));
         for _ in 0..2 {
@@ -141,7 +146,7 @@ fn a_replaced_file_is_shown_as_it_was_until_the_server_starts_anew() {
 fn a_removed_file_is_served_to_the_end() {
     let place = Place::new();
     volumes::planes(&place.path("planes.h5"), PLANES, 1, Stored::Packed);
-    let server = place.serve(["planes.h5"]);
+    let server = served(&place, Stored::Packed);
     fs::remove_file(place.path("planes.h5")).unwrap();
     assert_planes(&server, &place, |_| false, "removed");
 }

@@ -34,12 +34,6 @@ fn ramped() -> Place {
     place
 }
 
-fn json(server: &Server, target: &str) -> Value {
-    let answer = server.get(target);
-    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")), "{target}");
-    serde_json::from_slice(&answer.body).unwrap()
-}
-
 fn channel<'a>(dataset: &'a Value, name: &str) -> &'a Value {
     dataset["channels"].as_array().unwrap().iter().find(|channel| channel["name"] == name).unwrap()
 }
@@ -52,7 +46,7 @@ fn samples(server: &Server) -> usize {
 fn the_list_has_mounts_and_datasets_and_reads_nothing() {
     let place = ramped();
     let server = place.serve(["ramp.h5"]);
-    let list = json(&server, "/datasets.json");
+    let list = server.json("/datasets.json");
     assert_eq!(list["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(
         list["mounts"],
@@ -70,7 +64,7 @@ fn the_list_has_mounts_and_datasets_and_reads_nothing() {
 fn a_dataset_tells_window_percentiles_and_histogram_of_the_same_sample() {
     let place = ramped();
     let server = place.serve(["ramp.h5"]);
-    let dataset = json(&server, "/datasets/ramp.json");
+    let dataset = server.json("/datasets/ramp.json");
     assert_eq!(dataset["token"], "ramp");
     let (raw, values) = (channel(&dataset, "raw"), ramp());
     // The sample of so small a volume is all of it: percentiles are counted off from either end.
@@ -103,7 +97,7 @@ fn a_dataset_tells_window_percentiles_and_histogram_of_the_same_sample() {
 #[test]
 fn bytes_have_one_bin_for_each_value_and_labels_have_none() {
     let place = ramped();
-    let dataset = json(&place.serve(["ramp.h5"]), "/datasets/ramp.json");
+    let dataset = place.serve(["ramp.h5"]).json("/datasets/ramp.json");
     let bytes = channel(&dataset, "bytes");
     let mut counts = vec![0; 256];
     made::cube([2, 30, 10]).iter().for_each(|value| counts[usize::from(*value)] += 1);
@@ -119,14 +113,14 @@ fn bytes_have_one_bin_for_each_value_and_labels_have_none() {
 #[test]
 fn the_description_is_the_same_each_time_and_its_window_is_the_tiles() {
     let place = ramped();
-    let first = json(&place.serve(["ramp.h5"]), "/datasets/ramp.json");
+    let first = place.serve(["ramp.h5"]).json("/datasets/ramp.json");
     let server = place.serve(["ramp.h5"]);
     let tile = server.tile("ramp/raw/xy/0/0_0_0.png");
     assert_eq!(
-        json(&server, "/datasets.json")["datasets"][0]["channels"][2]["window"],
+        server.json("/datasets.json")["datasets"][0]["channels"][2]["window"],
         channel(&first, "raw")["window"]
     );
-    assert_eq!(json(&server, "/datasets/ramp.json"), first);
+    assert_eq!(server.json("/datasets/ramp.json"), first);
     assert_eq!(server.tile("ramp/raw/xy/0/0_0_0.png").etag(), tile.etag());
     assert_eq!(samples(&server), 2, "one of raw, one of bytes, whoever asks");
 }
@@ -147,7 +141,7 @@ fn two_tokens_of_one_file_each_have_their_window() {
     let place = ramped();
     place.write("voltile.toml", "[datasets.one]\nfile = \"ramp.h5\"\n[datasets.two]\nfile = \"ramp.h5\"\n");
     let server = place.serve::<&str>([]);
-    let [one, two] = ["one", "two"].map(|token| json(&server, &format!("/datasets/{token}.json")));
+    let [one, two] = ["one", "two"].map(|token| server.json(&format!("/datasets/{token}.json")));
     assert!(channel(&one, "raw")["window"].is_array());
     assert_eq!(one["channels"], two["channels"]);
     let [one, two] =
@@ -168,14 +162,14 @@ fn a_channel_that_cannot_be_read_says_so_and_the_rest_still_comes() {
     let server = place.serve::<&str>([]);
     let whole = std::fs::read(&path).unwrap();
     volumes::truncate(&path, bytes[0].start);
-    let dataset = json(&server, "/datasets/both.json");
+    let dataset = server.json("/datasets/both.json");
     let lost = channel(&dataset, "lost");
     let problem = lost["problem"].as_str().unwrap();
     assert!(!problem.contains("planes") && !problem.contains('/'), "{problem}");
     assert_eq!((&lost["histogram"], &lost["levels"][0]["size"]), (&Value::Null, &json!([EDGE, EDGE, 4])));
     assert!(channel(&dataset, "raw")["window"].is_array() && channel(&dataset, "raw")["problem"].is_null());
     std::fs::write(&path, whole).unwrap();
-    let dataset = json(&server, "/datasets/both.json");
+    let dataset = server.json("/datasets/both.json");
     assert!(
         channel(&dataset, "lost")["problem"].is_null() && channel(&dataset, "lost")["histogram"].is_object()
     );
@@ -232,7 +226,7 @@ fn it_is_told_whether_pixels_are_square() {
             fixture("wide.h5")
         ),
     );
-    let list = json(&place.serve::<&str>([]), "/datasets.json");
+    let list = place.serve::<&str>([]).json("/datasets.json");
     let told: Vec<(&Value, &Value)> = list["datasets"]
         .as_array()
         .unwrap()

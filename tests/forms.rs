@@ -40,7 +40,7 @@ struct Somewhere {
 }
 
 fn channels(server: &Server) -> Vec<Somewhere> {
-    let datasets: Value = serde_json::from_slice(&server.get("/datasets.json").body).unwrap();
+    let datasets = server.json("/datasets.json");
     let mut channels = Vec::new();
     for dataset in datasets["datasets"].as_array().unwrap() {
         for channel in dataset["channels"].as_array().unwrap() {

@@ -11,7 +11,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{Place, Server, fixture, made};
+use common::{Place, fixture, made};
 use hdf5::plist::dataset_create::{AllocTime, FillTime};
 use ndarray::{ArrayD, IxDyn, s};
 use serde_json::{Value, json};
@@ -94,12 +94,6 @@ fn a_file_is_described_for_people() {
     }
 }
 
-/// The addresses of the pictures on a server's page: each channel in each plane.
-fn pictures(server: &Server) -> Vec<String> {
-    let page = server.get("/simple").text();
-    page.split("src=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
-}
-
 #[test]
 fn the_configuration_it_prints_serves_the_same_pixels() {
     for (name, least) in FILES {
@@ -109,7 +103,7 @@ fn the_configuration_it_prints_serves_the_same_pixels() {
         let check = place.run(["check"]);
         assert_eq!(check.code, 0, "{name}: {}", check.err);
         let (by_itself, configured) = (place.serve([fixture(name)]), place.serve::<&str>([]));
-        let pictures = pictures(&by_itself);
+        let pictures = by_itself.pictures();
         assert!(pictures.len() >= 3 * least, "{name} has only {} pictures", pictures.len());
         let (mut one, mut other) = (by_itself.connect(), configured.connect());
         for path in pictures {

@@ -1,6 +1,6 @@
 //! Stories of files that microscopes, collaborators and pipelines write: each opens with the right channels,
 //! times, levels, voxel sizes and names, and nothing was configured. The files are made here; genuine ones are in
-//! `real_layouts.rs`.
+//! `layouts_genuine.rs`.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,16 +13,11 @@ mod common;
 
 use common::Place;
 use common::made::{
-    axes, characters, cube, file, found, levels, names, numbers, only, put, text, times, value, voxel, zeros,
+    CORNER, SIZE, SMALL, axes, characters, cube, file, found, levels, names, numbers, only, put, text, times,
+    value, voxel, zeros,
 };
 use ndarray::{ArrayD, IxDyn};
 use voltile::paint::{Kind, Window};
-
-const SMALL: [usize; 3] = [2, 5, 7];
-/// The last voxel of [`SMALL`], and its value.
-const CORNER: ([u64; 3], f64) = ([6, 4, 1], 146.0);
-/// The extent of [`SMALL`] in x, y, z order.
-const SIZE: [u64; 3] = [7, 5, 2];
 
 const NUCLEI: &str = r#"<?xml version="1.0"?><SpimData version="0.2"><SequenceDescription>
     <ImageLoader format="bdv.hdf5"><hdf5 type="relative">cells.h5</hdf5></ImageLoader>

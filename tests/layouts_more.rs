@@ -14,19 +14,14 @@ use std::path::Path;
 
 use common::Place;
 use common::made::{
-    axes, cube, file, found, levels, names, numbers, only, put, put_text, text, times, value, voxel, zeros,
+    CORNER, SIZE, SMALL, axes, cube, file, found, levels, names, numbers, only, put, put_text, text, times,
+    value, voxel, zeros,
 };
 use common::picture::Picture;
 use hdf5::types::{VarLenArray, VarLenUnicode};
 use hdf5::{Dataset, ObjectReference1};
 use ndarray::{ArrayD, IxDyn};
 use voltile::paint::Kind;
-
-const SMALL: [usize; 3] = [2, 5, 7];
-/// The last voxel of [`SMALL`], and its value.
-const CORNER: ([u64; 3], f64) = ([6, 4, 1], 146.0);
-/// The extent of [`SMALL`] in x, y, z order.
-const SIZE: [u64; 3] = [7, 5, 2];
 
 #[test]
 fn minc_orders_its_axes_as_it_likes() {

@@ -51,18 +51,9 @@ fn served(place: &Place) -> Server {
     place.serve::<&str>([])
 }
 
-fn get_json(server: &Server, target: &str) -> Value {
-    let answer = server.get(target);
-    assert_eq!(answer.status, 200, "{target}: {answer:?}");
-    assert!(answer.header("content-type").unwrap().contains("json"));
-    serde_json::from_slice(&answer.body).unwrap()
-}
-
-/// What follows the host in an address, which must be this server's.
-fn below<'a>(server: &Server, url: &'a str) -> &'a str {
-    let path = url.strip_prefix(HOST).unwrap_or_else(|| panic!("{url} is not on this host"));
-    assert!(server.address.port() > 0 && path.starts_with('/'));
-    path
+/// What follows the host in an address, which must be the one that was asked.
+fn below(url: &str) -> &str {
+    url.strip_prefix(HOST).unwrap_or_else(|| panic!("{url} is not on this host"))
 }
 
 /// The host that the stories say they ask.
@@ -94,7 +85,7 @@ fn is_black(answer: &Answer) -> bool {
 fn catmaids_importer_finds_every_field_it_needs_and_its_first_tile() {
     let place = Place::new();
     let server = served(&place);
-    let projects = get_json(&server, "/projects.json");
+    let projects = server.json("/projects.json");
     assert_eq!(projects.as_array().unwrap().len(), 4);
     for project in projects.as_array().unwrap() {
         for stack in project["project"]["stacks"].as_array().unwrap() {
@@ -109,7 +100,7 @@ fn catmaids_importer_finds_every_field_it_needs_and_its_first_tile() {
                 assert_eq!((&mirror["tile_width"], &mirror["tile_height"]), (&json!(512), &json!(512)));
                 // check_http_accessibility (the same file).
                 let first = format!("{}0/0_0_0.png", mirror["url"].as_str().unwrap());
-                assert_eq!(server.get(below(&server, &first)).status, 200, "{first}");
+                assert_eq!(server.get(below(&first)).status, 200, "{first}");
             }
             let position = |i: usize| stack["mirrors"][i]["url"].as_str().unwrap().contains("/catmaid/");
             assert!(position(0) && !position(1), "the mirror that WebGL can draw comes first");
@@ -121,7 +112,7 @@ fn catmaids_importer_finds_every_field_it_needs_and_its_first_tile() {
 fn catmaid_walks_all_levels_of_a_stack_and_finds_voxels_where_it_looks() {
     let place = Place::new();
     let server = served(&place);
-    let projects = get_json(&server, "/projects.json");
+    let projects = server.json("/projects.json");
     for (project, title) in
         [("em", "raw xy"), ("em", "raw xz"), ("cube", "raw xy"), ("cube", "raw xz"), ("series", "first xy")]
     {
@@ -129,14 +120,14 @@ fn catmaid_walks_all_levels_of_a_stack_and_finds_voxels_where_it_looks() {
         let (mirror, dimension) = (&stack["mirrors"][0], triple(&stack["dimension"]));
         let [x, y, z] = triple(&stack["canary_location"]).map(|number| number as u64);
         // AbstractTileSource.prototype.getCanaryUrl (`tile-source.js`).
-        let canary = server.get(below(&server, &catmaid_url(mirror, z, x / 512, y / 512, 0)));
+        let canary = server.get(below(&catmaid_url(mirror, z, x / 512, y / 512, 0)));
         assert!(!is_black(&canary), "{project} {title}");
         for (zoom, factor) in stack["downsample_factors"].as_array().unwrap().iter().map(triple).enumerate() {
             // TileLayer.prototype.tilesForLocation (`layers/tile-layer.js`): lc, lr and z.
             let last = |axis: usize| ((dimension[axis] / factor[axis] - 1.0) / 512.0).floor().max(0.0) as u64;
             let slice = (z as f64 / factor[2]).floor() as u64;
             let [inside, right, below_it] = [(last(0), last(1)), (last(0) + 1, 0), (0, last(1) + 1)]
-                .map(|(col, row)| server.get(below(&server, &catmaid_url(mirror, slice, col, row, zoom))));
+                .map(|(col, row)| server.get(below(&catmaid_url(mirror, slice, col, row, zoom))));
             assert!(!is_black(&inside), "{project} {title} {zoom}");
             assert!(is_black(&right) && is_black(&below_it), "{project} {title} {zoom}");
         }
@@ -146,7 +137,7 @@ fn catmaid_walks_all_levels_of_a_stack_and_finds_voxels_where_it_looks() {
 #[test]
 fn catmaids_stacks_lie_in_their_project_as_the_volume_does() {
     let place = Place::new();
-    let projects = get_json(&served(&place), "/projects.json");
+    let projects = served(&place).json("/projects.json");
     let (xy, xz) = (stack(&projects, "em", "raw xy"), stack(&projects, "em", "raw xz"));
     // The stack's own axes: columns, rows, slices (`stack.js`, stackToProjectX and the others).
     assert_eq!(
@@ -279,7 +270,7 @@ fn viking_opens_the_volume_and_finds_all_its_tiles() {
             let [width, height] = ["GridXDim", "GridYDim"].map(|name| number(name).div_ceil(1 << level));
             let url = viking_url("em", &tiles, width - 1, height - 1, level, 4);
             for url in [url.clone(), url.replace("viking/em", "viking//em")] {
-                let tile = server.get(below(&server, &url));
+                let tile = server.get(below(&url));
                 assert!(!is_black(&tile), "{url}");
                 assert_eq!(tile.header("content-length"), Some(tile.body.len().to_string().as_str()));
             }
@@ -325,7 +316,7 @@ fn viking_is_not_offered_levels_whose_sections_have_other_numbers() {
 fn old_clients_find_in_info_what_ndtilecache_itself_took_from_it() {
     let place = Place::new();
     let server = served(&place);
-    let info = get_json(&server, "/ndtilecache/em/info/");
+    let info = server.json("/ndtilecache/em/info/");
     // Dataset.fetchDataset (ndtilecache, `ocptilecache/dataset.py`).
     let dataset = &info["dataset"];
     assert_eq!(
@@ -346,13 +337,13 @@ fn old_clients_find_in_info_what_ndtilecache_itself_took_from_it() {
     assert_eq!(channel("labels").0, json!("annotation"));
     assert_eq!(info["project"]["name"], "em");
     for target in ["em/info", "ca/em/info/", "sd/em/info/", "tilecache/em/info/"] {
-        assert_eq!(get_json(&server, &format!("/ndtilecache/{target}")), info, "{target}");
+        assert_eq!(server.json(&format!("/ndtilecache/{target}")), info, "{target}");
     }
-    let series = get_json(&server, "/ndtilecache/series/info/");
+    let series = server.json("/ndtilecache/series/info/");
     assert_eq!(
         (&series["dataset"]["timerange"], &series["channels"]["first"]["channel_type"]),
         (&json!([0, 2]), &json!("timeseries"))
     );
-    assert_eq!(get_json(&server, "/catmaid/cube/info/")["dataset"]["scaling"], "xyz");
+    assert_eq!(server.json("/catmaid/cube/info/")["dataset"]["scaling"], "xyz");
     assert_eq!(server.get("/ndtilecache/nothing/info/").status, 404);
 }

@@ -76,10 +76,10 @@ async fn listen(service: &Arc<TileService>, settings: &Settings, bind: &[SocketA
         .map_err(|e| anyhow::anyhow!("{} cannot be listened on: {e}", settings.server.bind.as_str()))?;
     // Listened for before anybody knows that we are here.
     let signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    announce(service.catalog(), settings, &addresses)?;
     if !http::has_viewer() {
         tracing::info!("this voltile was built without its viewer: the page is the simple one");
     }
+    announce(service.catalog(), settings, &addresses)?;
     let handle = server.handle();
     actix_web::rt::spawn(async move {
         told_to_stop(signals).await;
@@ -96,20 +96,24 @@ async fn told_to_stop((mut interrupt, mut terminate): (Signal, Signal)) {
     }
 }
 
-/// Says on standard output where the server is, where its page is, and one tile of every dataset.
+/// Says on standard output where the server is, where its page is, and one tile of every dataset: all at once, so that
+/// whoever waits for the first line has the others too.
 fn announce(catalog: &Catalog, settings: &Settings, addresses: &[SocketAddr]) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut text = Vec::new();
     for address in addresses {
-        writeln!(out, "voltile listening on http://{address}")?;
+        writeln!(text, "voltile listening on http://{address}")?;
     }
-    let Some(address) = addresses.first() else { return Ok(()) };
-    writeln!(out, "page http://{address}/")?;
-    let service = settings.server.mounts.first().map_or("", |mount| mount.tile_service.as_str());
-    for dataset in catalog.datasets() {
-        if let Some(channel) = dataset.channels.values().next() {
-            let path = dataset.sample_path(channel, Plane::Xy);
-            writeln!(out, "tile http://{address}/{service}/tilecache/{path}")?;
+    if let Some(address) = addresses.first() {
+        writeln!(text, "page http://{address}/")?;
+        let service = settings.server.mounts.first().map_or("", |mount| mount.tile_service.as_str());
+        for dataset in catalog.datasets() {
+            if let Some(channel) = dataset.channels.values().next() {
+                let path = dataset.sample_path(channel, Plane::Xy);
+                writeln!(text, "tile http://{address}/{service}/tilecache/{path}")?;
+            }
         }
     }
+    let mut out = std::io::stdout().lock();
+    out.write_all(&text)?;
     out.flush()
 }

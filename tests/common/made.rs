@@ -15,6 +15,13 @@ use voltile::metrics::Metrics;
 use voltile::volume::hdf5::{ChunkStore, Hdf5Volume, LinkPolicy, OpenFile, Opener};
 use voltile::volume::{Samples, Volume};
 
+/// The shape of a small [`cube`]: sections, rows, columns.
+pub const SMALL: [usize; 3] = [2, 5, 7];
+/// The last voxel of it, and its value.
+pub const CORNER: ([u64; 3], f64) = ([6, 4, 1], 146.0);
+/// Its extent in x, y, z order.
+pub const SIZE: [u64; 3] = [7, 5, 2];
+
 /// Makes a file.
 pub fn file(path: &Path, write: impl FnOnce(&hdf5::File)) {
     let file = hdf5::File::create(path).unwrap();

@@ -187,6 +187,17 @@ impl Server {
         self.ask("GET", target, &[])
     }
 
+    /// What is told in JSON at a path.
+    pub fn json(&self, target: &str) -> serde_json::Value {
+        self.get(target).json()
+    }
+
+    /// The addresses of the pictures on the simple page: each channel in each plane.
+    pub fn pictures(&self) -> Vec<String> {
+        let page = self.get("/simple").text();
+        page.split("src=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+    }
+
     /// The tile at a path below the default mount.
     pub fn tile(&self, path: &str) -> Answer {
         self.get(&format!("{MOUNT}/{path}"))

@@ -12,7 +12,7 @@ use super::picture::Picture;
 /// The edge of the planes of [`planes`].
 pub const EDGE: usize = 40;
 
-/// How planes are stored, and by whom they are read.
+/// How planes are stored, and by whom a server with the [`Stored::settings`] reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {
     /// In one piece.
@@ -21,6 +21,17 @@ pub enum Stored {
     Gzip,
     /// A chunk for each, packed and with a checksum: decoded by the HDF5 library.
     Packed,
+}
+
+impl Stored {
+    /// What the server is told.
+    pub fn settings(self) -> &'static [&'static str] {
+        match self {
+            Stored::Flat | Stored::Gzip => &[],
+            // Chunks that are large against their cache are left to the library.
+            Stored::Packed => &["--set", "cache.chunks=16 KiB"],
+        }
+    }
 }
 
 /// A voxel of [`planes`]: noise, so that nothing compresses well and no two planes are alike.

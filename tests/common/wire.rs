@@ -36,6 +36,12 @@ impl Answer {
         String::from_utf8(self.body.clone()).expect("it is UTF-8")
     }
 
+    /// What a body of JSON holds.
+    pub fn json(&self) -> serde_json::Value {
+        assert_eq!((self.status, self.header("content-type")), (200, Some("application/json")), "{self:?}");
+        serde_json::from_slice(&self.body).expect("it is JSON")
+    }
+
     /// The pixels of a tile.
     pub fn picture(&self) -> Picture {
         assert_eq!(self.status, 200, "{}", String::from_utf8_lossy(&self.body));
