@@ -6,6 +6,7 @@
 //! here is when a file is made and where it is kept. The odd thing: a file is made beside its place and then renamed,
 //! so an interrupted run leaves no half volume, and two runs at once merely do the work twice.
 
+mod cell;
 mod fluorescence;
 mod ground;
 mod growth;

@@ -3,9 +3,10 @@
 //! The camera counts photons: a voxel holds its offset plus the gain for each photon, and the number of photons
 //! scatters as light does, by the square root of its mean. 12 bits, as such cameras have.
 
+use super::cell::Kind;
 use super::noise::{bell, mix, remix, step, unit};
 use super::survey::Place;
-use super::tissue::{Kind, Synapse};
+use super::tissue::Synapse;
 
 const OFFSET: u16 = 100;
 const GAIN: u16 = 16;

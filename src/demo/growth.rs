@@ -3,9 +3,9 @@
 //! A cell depends on its own place and on the cell bodies around it, not on how much tissue is grown: a small volume is
 //! the corner of a large one. The odd thing: neurites make way for cell bodies, or they would run through their nuclei.
 
+use super::cell::{Cell, Kind, Mitochondrion};
 use super::ground::SLICE_DEPTH;
 use super::noise::{hash, unit};
-use super::tissue::{Cell, Kind, Mitochondrion};
 use super::vector::{Frame, Rod, Vector};
 
 /// Mean distance of the rods' middles.

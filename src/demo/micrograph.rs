@@ -3,9 +3,10 @@
 //! Each function paints one thing over the grey that it is given, from the inside of the cell to its membrane; the
 //! detector comes last. What lies where is known to `tissue`, not here.
 
+use super::cell::Kind;
 use super::noise::{bell, floor, hash, mix, step, unit, value};
 use super::survey::Place;
-use super::tissue::{Kind, Synapse};
+use super::tissue::Synapse;
 use super::vector::Vector;
 
 const DARK: f32 = 48.0;

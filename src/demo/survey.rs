@@ -6,10 +6,11 @@
 
 use std::ops::Range;
 
+use super::cell::{Cell, Kind, Mitochondrion};
 use super::ground::{Ground, Slice};
 use super::nearest::{Depth, Near, ROW, Rods};
 use super::noise::{hash, remix};
-use super::tissue::{Cell, Kind, Mitochondrion, Synapse, Tissue};
+use super::tissue::{Synapse, Tissue};
 use super::vector::Vector;
 
 /// Edge of a tile, in voxels; a block is as wide as a row of `nearest`.
