@@ -72,29 +72,41 @@ impl fmt::Debug for Answer {
 }
 
 /// A connection that is kept alive.
-pub struct Connection(BufReader<TcpStream>);
+pub struct Connection {
+    address: SocketAddr,
+    stream: BufReader<TcpStream>,
+    has_answered: bool,
+}
+
+/// What a request begins with.
+fn head(method: &str, target: &str, headers: &[(&str, &str)]) -> Vec<u8> {
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!("{method} {target} HTTP/1.1\r\nHost: voltile.test\r\n{headers}\r\n").into_bytes()
+}
 
 impl Connection {
     pub fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self(BufReader::new(stream))
+        Self { address, stream: BufReader::new(stream), has_answered: false }
     }
 
     /// Sends a request and does not wait for its answer.
     pub fn send(&mut self, method: &str, target: &str, headers: &[(&str, &str)]) {
-        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        self.write(format!("{method} {target} HTTP/1.1\r\nHost: voltile.test\r\n{headers}\r\n").as_bytes());
+        self.write(&head(method, target, headers));
     }
 
     /// Sends bytes as they are.
     pub fn write(&mut self, bytes: &[u8]) {
-        self.0.get_mut().write_all(bytes).unwrap();
+        self.stream.get_mut().write_all(bytes).unwrap();
     }
 
     /// Reads the answer to a request of that method.
     pub fn receive(&mut self, method: &str) -> io::Result<Answer> {
+        if self.stream.fill_buf().map_err(closed)?.is_empty() {
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
         let status = self.line()?;
         let status = status.strip_prefix("HTTP/1.1 ").expect("it speaks HTTP/1.1");
         let mut answer =
@@ -108,21 +120,35 @@ impl Connection {
         if answer.has_body(method) {
             let length = answer.header("content-length").expect("a body has a Content-Length");
             answer.body = vec![0; length.parse().unwrap()];
-            self.0.read_exact(&mut answer.body)?;
+            self.stream.read_exact(&mut answer.body)?;
         }
+        self.has_answered = true;
         Ok(answer)
     }
 
     fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
-        self.0.read_line(&mut line)?;
+        self.stream.read_line(&mut line)?;
         let whole = line.strip_suffix("\r\n").map(str::to_owned);
         whole.ok_or_else(|| io::Error::new(ErrorKind::UnexpectedEof, format!("the answer ended at {line:?}")))
     }
 
+    /// Asks, and waits for the answer. A server closes connections that were idle for some seconds, which a slow machine
+    /// lets pass: then it is asked over a new one, as browsers do.
     pub fn ask(&mut self, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
-        self.send(method, target, headers);
-        self.receive(method).unwrap_or_else(|e| panic!("no answer to {method} {target}: {e}"))
+        let request = head(method, target, headers);
+        let mut answer = self.attempt(method, &request);
+        let is_closed = answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::ConnectionAborted);
+        if self.has_answered && is_closed {
+            *self = Self::open(self.address);
+            answer = self.attempt(method, &request);
+        }
+        answer.unwrap_or_else(|e| panic!("no answer to {method} {target}: {e}"))
+    }
+
+    fn attempt(&mut self, method: &str, request: &[u8]) -> io::Result<Answer> {
+        self.stream.get_mut().write_all(request).map_err(closed)?;
+        self.receive(method)
     }
 
     pub fn get(&mut self, target: &str) -> Answer {
@@ -131,7 +157,7 @@ impl Connection {
 
     /// Whether nothing has been answered yet.
     pub fn is_silent(&mut self) -> bool {
-        let stream = self.0.get_mut();
+        let stream = self.stream.get_mut();
         stream.set_nonblocking(true).unwrap();
         let peeked = stream.peek(&mut [0]);
         stream.set_nonblocking(false).unwrap();
@@ -140,11 +166,19 @@ impl Connection {
 
     /// Whether the server has closed the connection without another byte.
     pub fn is_closed(&mut self) -> bool {
-        matches!(self.0.read(&mut [0]), Ok(0))
+        matches!(self.stream.read(&mut [0]), Ok(0))
     }
 
     /// Goes away without waiting for anything.
     pub fn hang_up(self) {
-        self.0.get_ref().shutdown(Shutdown::Both).unwrap();
+        self.stream.get_ref().shutdown(Shutdown::Both).unwrap();
+    }
+}
+
+/// The error of a connection that ended before an answer began.
+fn closed(error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => ErrorKind::ConnectionAborted.into(),
+        _ => error,
     }
 }

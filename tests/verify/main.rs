@@ -1,6 +1,6 @@
 //! Stories of `voltile verify`: a good server passes, and one that is wrong in any one respect fails by name.
 //!
-//! The wrong servers are a good one behind a proxy of a few lines, which spoils one thing in each story.
+//! The wrong servers are a good one behind a [`proxy`], which spoils one thing in each story.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,154 +9,17 @@
     reason = "a story that cannot go on has failed"
 )]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod proxy;
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::net::SocketAddr;
+use std::sync::Mutex;
 
 use common::{Outcome, Place, Server, fixture, made};
+use proxy::{Message, Proxy, Spoiler};
 use serde_json::Value;
-
-/// A message of HTTP: its first line, its headers, its body.
-#[derive(Clone)]
-struct Message {
-    first: String,
-    headers: Vec<(String, String)>,
-    body: Vec<u8>,
-}
-
-impl Message {
-    /// Reads one; a body has its length, or ends with the connection where there may be one.
-    fn read(stream: &mut TcpStream, may_have_body: bool) -> Option<Self> {
-        let (mut bytes, mut byte) = (Vec::new(), [0]);
-        while !bytes.ends_with(b"\r\n\r\n") {
-            stream.read_exact(&mut byte).ok()?;
-            bytes.push(byte[0]);
-        }
-        let head = String::from_utf8(bytes).unwrap();
-        let mut lines = head.trim_end().split("\r\n").map(str::to_owned);
-        let first = lines.next()?;
-        let pair = |line: String| {
-            line.split_once(": ").map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
-        };
-        let mut message = Self { first, headers: lines.filter_map(pair).collect(), body: Vec::new() };
-        if let Some(length) = message.get("content-length").filter(|_| may_have_body) {
-            message.body = vec![0; length.parse().unwrap()];
-            stream.read_exact(&mut message.body).ok()?;
-        }
-        Some(message)
-    }
-
-    fn write(&self, stream: &mut TcpStream) {
-        let headers: String =
-            self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        let head = format!("{}\r\n{headers}\r\n", self.first);
-        // Whoever has left needs no answer.
-        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&self.body));
-    }
-
-    fn get(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-
-    fn drop_header(&mut self, name: &str) {
-        self.headers.retain(|(key, _)| key != name);
-    }
-
-    fn set(&mut self, name: &str, value: &str) {
-        self.drop_header(name);
-        self.headers.push((name.to_owned(), value.to_owned()));
-    }
-
-    fn set_status(&mut self, status: u16) {
-        self.first = format!("HTTP/1.1 {status} Spoilt");
-    }
-
-    fn set_body(&mut self, body: impl Into<Vec<u8>>) {
-        self.body = body.into();
-        self.set("content-length", &self.body.len().to_string());
-    }
-
-    fn replace(&mut self, from: &str, to: &str) {
-        let text = String::from_utf8(self.body.clone()).unwrap();
-        assert!(text.contains(from), "{from} is not in {text}");
-        self.set_body(text.replace(from, to));
-    }
-
-    fn method(&self) -> &str {
-        self.first.split(' ').next().unwrap()
-    }
-
-    fn path(&self) -> &str {
-        self.first.split(' ').nth(1).unwrap()
-    }
-
-    fn is_tile(&self) -> bool {
-        self.path().contains("/tilecache/") && self.path().contains(".png")
-    }
-
-    fn is_viking_tile(&self) -> bool {
-        self.is_tile() && self.path().contains("/viking/")
-    }
-}
-
-/// What a proxy does to a request before it goes on, and to its answer.
-#[derive(Clone, Copy)]
-struct Spoiler {
-    request: fn(&mut Message),
-    answer: fn(&Message, &mut Message),
-}
-
-/// A server that is good but for one thing.
-struct Proxy {
-    address: SocketAddr,
-    stopped: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Proxy {
-    fn before(server: &Server, spoiler: Spoiler) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, behind, stopped) = (listener.local_addr().unwrap(), server.address, Arc::default());
-        let stop = Arc::<AtomicBool>::clone(&stopped);
-        let thread = thread::spawn(move || {
-            for client in listener.incoming() {
-                if stop.load(Ordering::Relaxed) {
-                    return;
-                }
-                pass_on(client.unwrap(), behind, spoiler);
-            }
-        });
-        Self { address, stopped, thread: Some(thread) }
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.stopped.store(true, Ordering::Relaxed);
-        let _ = TcpStream::connect(self.address);
-        let _ = self.thread.take().unwrap().join();
-    }
-}
-
-/// One request and its answer; then the connection ends.
-fn pass_on(mut client: TcpStream, behind: SocketAddr, spoiler: Spoiler) {
-    let Some(request) = Message::read(&mut client, true) else { return };
-    let mut forwarded = request.clone();
-    (spoiler.request)(&mut forwarded);
-    forwarded.set("connection", "close");
-    let mut server = TcpStream::connect(behind).unwrap();
-    forwarded.write(&mut server);
-    let has_body = request.method() != "HEAD";
-    let mut answer = Message::read(&mut server, has_body).expect("the server answers");
-    answer.set("connection", "close");
-    (spoiler.answer)(&request, &mut answer);
-    answer.write(&mut client);
-}
 
 /// A volume of two tiles by two with two levels, as `em`, with an image and labels.
 fn served(place: &Place, more: &str) -> Server {
