@@ -22,7 +22,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::geometry::{Scaling, Xyz};
+use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::name::Name;
 use crate::paint::PngProfile;
 
@@ -73,6 +73,13 @@ pub struct Dataset {
     pub layouts: Vec<Recognised>,
     /// The channels by name.
     pub channels: BTreeMap<Name, Arc<Channel>>,
+}
+
+impl Dataset {
+    /// How each level of a channel is had, finest first.
+    pub(crate) fn views(&self, channel: &Channel) -> impl Iterator<Item = LevelView> + Clone {
+        Level::all().map_while(|level| channel.view(level, self.scaling))
+    }
 }
 
 impl Catalog {

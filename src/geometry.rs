@@ -64,6 +64,18 @@ impl<T: Copy> Xyz<T> {
     }
 }
 
+impl<T> From<[T; 3]> for Xyz<T> {
+    fn from([x, y, z]: [T; 3]) -> Self {
+        Self::new(x, y, z)
+    }
+}
+
+impl<T> From<Xyz<T>> for [T; 3] {
+    fn from(xyz: Xyz<T>) -> Self {
+        [xyz.x, xyz.y, xyz.z]
+    }
+}
+
 impl Xyz<u64> {
     /// The number of voxels in a box of this size; saturates.
     pub fn volume(self) -> u64 {
@@ -232,6 +244,12 @@ impl Region {
         }
         step
     }
+}
+
+/// How many of the `extent` voxels along an axis lie in the box at `position`, where each box has `step` and the last may
+/// have fewer; at least one.
+pub fn held(position: u64, step: u64, extent: u64) -> u64 {
+    extent.saturating_sub(position.saturating_mul(step)).clamp(1, step)
 }
 
 /// Cuts `[start, start + length)` at multiples of `step`: (first position, length) of each piece.

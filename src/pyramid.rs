@@ -103,7 +103,7 @@ impl Work {
     fn add(&mut self, wanted: &Wanted) {
         let mut record = wanted.channel.record(wanted.scaling);
         if let Some(size) = wanted.voxel_size {
-            record.voxel_size = Some([size.x, size.y, size.z]);
+            record.voxel_size = Some(size.into());
             record.voxel_unit = Some("nm".to_owned());
         }
         let same = |other: &&ChannelRecord| {

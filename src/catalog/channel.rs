@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use super::made::{self, scaling_name};
+use super::made;
 use super::stored::StoredLevel;
 use super::survey::{self, Survey};
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
@@ -90,7 +90,7 @@ impl Channel {
 
     /// Takes a bounded sample, always the same one, and tells what is in it. Nothing is kept: see [`Channel::keep`].
     pub fn survey(&self) -> Result<Survey, ReadError> {
-        survey::survey(self)
+        survey::survey(self.levels.last().map_or(&[], StoredLevel::volumes), self.voxel)
     }
 
     /// Keeps what the sample told, and the window with it where that is measured. The first that is kept stays.
@@ -156,7 +156,9 @@ impl Channel {
 
     /// Whether there is anything of a level at a time: of what it was made of, where it was made.
     pub(super) fn is_there(&self, view: &LevelView, scaling: Scaling, time: u64) -> bool {
-        let base = self.made_from(view.level, scaling).and_then(|view| self.source(&view));
+        let is_made = view.stored >= self.levels.len();
+        let base = if is_made { self.made_from(view.level, scaling) } else { Some(*view) };
+        let base = base.and_then(|view| self.source(&view));
         base.and_then(|base| base.volumes.first()).is_some_and(|volume| volume.has(time))
     }
 
@@ -172,12 +174,12 @@ impl Channel {
             kind: self.kind.name().to_owned(),
             dtype: self.voxel.name().to_owned(),
             range: self.window().as_ref().and_then(range_text),
-            voxel_size: self.voxel_size.map(|size| [size.x, size.y, size.z]),
+            voxel_size: self.voxel_size.map(Xyz::into),
             voxel_unit: self.voxel_unit.clone(),
             series: self.is_series,
             times: self.times,
             missing: (0..self.times).filter(|time| !has(time)).collect(),
-            scaling: scaling_name(scaling).to_owned(),
+            scaling: scaling.name().to_owned(),
             origin: made::origin(&self.levels),
             levels: Vec::new(),
         }

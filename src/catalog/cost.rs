@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{Catalog, Channel, Dataset, DatasetDescription, StoredLevel};
 use crate::axes::AxisName;
-use crate::geometry::{Level, LevelView, Patch, Plane, TileAddress, Xyz, patch};
+use crate::geometry::{LevelView, Patch, Plane, TileAddress, Xyz, patch};
 use crate::volume::{Positions, ReadCost, ReadError, Tally};
 
 /// Of how many datasets of a series the chunks are counted.
@@ -71,8 +71,7 @@ impl Catalog {
 
 /// The levels up to the first that fits a tile, or the last that is stored.
 fn views(dataset: &Dataset, channel: &Channel) -> Vec<LevelView> {
-    let all: Vec<LevelView> =
-        (0..).map_while(Level::new).map_while(|level| channel.view(level, dataset.scaling)).collect();
+    let all: Vec<LevelView> = dataset.views(channel).collect();
     let fits = all.iter().position(LevelView::fits_one_tile).unwrap_or(all.len());
     let last = all.iter().rposition(LevelView::is_stored).unwrap_or(0);
     all.into_iter().take(fits.max(last) + 1).collect()

@@ -4,7 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Catalog, Channel, Dataset, Histogram, Percentile, Recognised, StoredLevel};
-use crate::geometry::{Level, LevelView, Orthogonal, Plane, Scaling, TILE, Xyz};
+use crate::geometry::{LevelView, Orthogonal, Plane, TILE, Xyz};
 use crate::paint::{Kind, Window};
 use crate::volume::hdf5::StorageDescription;
 
@@ -104,11 +104,8 @@ impl Catalog {
         DatasetDescription {
             token: dataset.token.to_string(),
             layouts: dataset.layouts.clone(),
-            scaling: match dataset.scaling {
-                Scaling::Zslices => "zslices",
-                Scaling::Isotropic => "isotropic",
-            },
-            offset: triple(dataset.offset),
+            scaling: dataset.scaling.name(),
+            offset: dataset.offset.into(),
             channels: dataset
                 .channels
                 .values()
@@ -129,7 +126,7 @@ impl Catalog {
             histogram: None,
             problem: None,
             times: channel.is_series.then_some(channel.times),
-            voxel_size: dataset.voxel_size.or(channel.voxel_size).map(triple),
+            voxel_size: dataset.voxel_size.or(channel.voxel_size).map(Xyz::into),
             voxel_unit: match dataset.voxel_size {
                 Some(_) => Some("nm".to_owned()),
                 None => channel.voxel_unit.clone(),
@@ -144,7 +141,7 @@ impl Catalog {
 
     fn describe_levels(&self, dataset: &Dataset, channel: &Channel) -> Vec<LevelDescription> {
         let mut levels = Vec::new();
-        for view in (0..).map_while(Level::new).map_while(|level| channel.view(level, dataset.scaling)) {
+        for view in dataset.views(channel) {
             levels.extend(self.describe_level(dataset, channel, &view));
             if view.fits_one_tile() {
                 break;
@@ -165,8 +162,8 @@ impl Catalog {
             |plane: &Plane| view.is_stored() || view.voxels_per_tile(*plane) <= self.max_voxels_per_tile;
         Some(LevelDescription {
             level: view.level.number(),
-            size: triple(view.size),
-            factor: triple(view.factor),
+            size: view.size.into(),
+            factor: view.factor.into(),
             drawn: Plane::ALL.map(|plane| view.drawn(plane, dataset.orthogonal(channel)).into()),
             path: view.is_stored().then(|| stored.path().to_owned()),
             sidecar: stored.sidecar.clone().filter(|_| view.is_stored()),
@@ -201,8 +198,4 @@ fn shown_window(channel: &Channel) -> Option<[f64; 2]> {
     let window =
         channel.window().filter(|window| *window != Window::AsStored && channel.kind != Kind::Labels);
     window.map(|window| window.limits().into())
-}
-
-fn triple<T>(xyz: Xyz<T>) -> [T; 3] {
-    [xyz.x, xyz.y, xyz.z]
 }

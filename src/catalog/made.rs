@@ -81,18 +81,10 @@ impl Sidecar {
         let Some(first) = records.peek().copied() else {
             return Err("it has none that were made of these datasets, seen in this way".to_owned());
         };
-        let scaling = scaling_name(wanted.scaling);
+        let scaling = wanted.scaling.name();
         records.find(|record| record.scaling == scaling).ok_or_else(|| {
             format!("its levels were made with scaling = \"{}\", this is \"{scaling}\"", first.scaling)
         })
-    }
-}
-
-/// The name of a scaling in the configuration.
-pub(super) fn scaling_name(scaling: Scaling) -> &'static str {
-    match scaling {
-        Scaling::Zslices => "zslices",
-        Scaling::Isotropic => "isotropic",
     }
 }
 
@@ -101,7 +93,7 @@ pub(super) fn origin(levels: &[StoredLevel]) -> Vec<OriginRecord> {
     let record = |level: &StoredLevel| OriginRecord {
         level: level.level().number(),
         z_factor: level.source.z_factor,
-        size: [level.size.x, level.size.y, level.size.z],
+        size: level.size.into(),
         paths: level.source.paths.in_words(),
         view: level.source.view.in_words(),
     };
@@ -155,7 +147,7 @@ impl Wanted<'_> {
                 return Ok(None);
             }
             self.fits(&open).then_some(Some(open)).ok_or_else(|| {
-                format!("it is not what would be made here with scaling = \"{}\"", scaling_name(self.scaling))
+                format!("it is not what would be made here with scaling = \"{}\"", self.scaling.name())
             })
         });
         match opened {

@@ -3,7 +3,7 @@
 //! CATMAID asks for one beside the tiles of a slice, and draws it as large as it comes into a map of 192 pixels.
 
 use super::{Catalog, Channel, Dataset, NotFound, Resolved};
-use crate::geometry::{Level, LevelView, TILE, TileAddress};
+use crate::geometry::{LevelView, TILE, TileAddress};
 use crate::plan;
 use crate::request::TileRequest;
 use crate::tile::TileKey;
@@ -43,8 +43,8 @@ impl Catalog {
 
 /// The finest level at which a slice is one tile wide and not too many tiles high, and its extent as drawn.
 fn fitting(dataset: &Dataset, channel: &Channel, address: &TileAddress) -> Option<(LevelView, (u64, u64))> {
-    let views = (0..).map_while(Level::new).map_while(|level| channel.view(level, dataset.scaling));
-    let mut drawn = views.map(|view| (view, view.drawn(address.plane, dataset.orthogonal(channel))));
+    let mut drawn =
+        dataset.views(channel).map(|view| (view, view.drawn(address.plane, dataset.orthogonal(channel))));
     let small = drawn.clone().find(|(_, (columns, rows))| *columns.max(rows) <= TILE as u64);
     small.or_else(|| {
         drawn.find(|(_, (columns, rows))| *columns <= TILE as u64 && *rows <= MOST_TILES * TILE as u64)

@@ -193,8 +193,7 @@ impl Dataset {
 
     /// The coarsest level that a channel has.
     pub(super) fn last_level(&self, channel: &Channel) -> Level {
-        let all = (0..).map_while(Level::new);
-        all.take_while(|level| channel.view(*level, self.scaling).is_some()).last().unwrap_or(Level::FULL)
+        self.views(channel).last().map_or(Level::FULL, |view| view.level)
     }
 }
 

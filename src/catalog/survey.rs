@@ -4,13 +4,14 @@
 //! it where it is small, else boxes spread evenly through it. It is bounded, so that a terabyte takes no longer than a
 //! gigabyte. Of red, green and blue the window is red's; percentiles and histogram count all three.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Channel;
 use crate::geometry::{Region, Xyz};
 use crate::paint::Window;
-use crate::volume::{ReadError, Samples, Volume, Voxel, with_samples};
+use crate::volume::{ReadError, Samples, Volume, Voxel, VoxelType, with_samples};
 
 /// A level of at most this many voxels is read whole.
 const SMALL: u64 = 1 << 21;
@@ -59,11 +60,10 @@ pub struct Histogram {
     pub counts: Vec<u64>,
 }
 
-/// Samples a channel.
-pub(super) fn survey(channel: &Channel) -> Result<Survey, ReadError> {
-    let volumes = channel.levels.last().map_or(&[][..], |level| &level.volumes);
-    let typed = channel.voxel.samples();
-    with_samples!(typed, typed => measured(volumes.iter().map(AsRef::as_ref), typed, channel.voxel.full_window()))
+/// Samples the volumes of a level, whose voxels are of that type.
+pub(super) fn survey(volumes: &[Arc<dyn Volume>], voxel: VoxelType) -> Result<Survey, ReadError> {
+    let volumes = volumes.iter().map(AsRef::as_ref);
+    with_samples!(voxel.samples(), typed => measured(volumes, typed, voxel.full_window()))
 }
 
 fn measured<'a, T: Voxel>(
@@ -189,7 +189,7 @@ fn histogram<T: Voxel>(sorted: &[T], full: Window) -> Option<Histogram> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volume::{MemoryVolume, VoxelType};
+    use crate::volume::MemoryVolume;
 
     fn sorted<T: Voxel>(mut values: Vec<T>) -> Vec<T> {
         values.sort_unstable_by(by_value);

@@ -39,7 +39,7 @@ pub(super) fn read(
 }
 
 fn dataset(section: &mut Section<'_, '_>, base: &Path, mut dataset: DatasetSettings) -> DatasetSettings {
-    let scalings = [("zslices", Scaling::Zslices), ("isotropic", Scaling::Isotropic)];
+    let scalings = [Scaling::Zslices, Scaling::Isotropic].map(|scaling| (scaling.name(), scaling));
     section.set("file", file_below(base), &mut dataset.file);
     section.set("scaling", values::choice(&scalings), &mut dataset.scaling);
     section.set("voxel_size", values::triple(values::length), &mut dataset.voxel_size);

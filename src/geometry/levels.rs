@@ -12,6 +12,11 @@ impl Level {
     /// The last level whose factor can be counted; no real volume reaches it.
     const LAST: u64 = 62;
 
+    /// Every level that any volume could have, finest first.
+    pub fn all() -> impl Iterator<Item = Level> + Clone {
+        (0..).map_while(Self::new)
+    }
+
     /// The level of that number, where any volume could have it.
     pub fn new(number: u64) -> Option<Self> {
         (number <= Self::LAST).then_some(Level(number as u8))
@@ -41,6 +46,16 @@ pub enum Scaling {
     Zslices,
     /// z is halved like x and y.
     Isotropic,
+}
+
+impl Scaling {
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scaling::Zslices => "zslices",
+            Scaling::Isotropic => "isotropic",
+        }
+    }
 }
 
 /// How one level is had from a stored one: as it is, or as the mean (or pick) over boxes of its voxels.

@@ -138,21 +138,20 @@ impl ChannelRecord {
         let mut found = FoundChannel::new(Name::new(&self.name).ok()?, copied);
         found.kind = self.kind()?;
         found.made = self.levels.iter().filter(|level| level.made).map(level).collect();
-        let voxel_size = self.voxel_size.map(|[x, y, z]| Xyz::new(x, y, z));
+        let voxel_size = self.voxel_size.map(Xyz::from);
         let (label, colour, voxel_unit) = (self.label.clone(), self.colour.clone(), self.voxel_unit.clone());
         Some(FoundChannel { label, colour, range, voxel_size, voxel_unit, ..found })
     }
 
     /// A level, as layouts find it.
     pub fn level(&self, level: &LevelRecord) -> FoundLevel {
-        let [x, y, z] = level.factor;
         let path = level.path.clone();
         let paths = if self.missing.is_empty() {
             Paths::One(path)
         } else {
             Paths::Frames(path, (0..self.times).map(|time| !self.missing.contains(&time)).collect())
         };
-        FoundLevel { factor: Some(Xyz::new(x, y, z)), paths, view: self.view() }
+        FoundLevel { factor: Some(level.factor.into()), paths, view: self.view() }
     }
 
     fn view(&self) -> View {

@@ -122,7 +122,7 @@ impl Builder<'_> {
         let region = tree.region_at(node, height);
         self.each_chunk(&region, |at, within| {
             let counts = |first: u64, count: usize, step: u64, extent: u64| match self.family.rule {
-                Rule::Mean => grid::held(first, count, step, extent),
+                Rule::Mean => grid::counts(first, count, step, extent),
                 Rule::First => vec![1; count],
             };
             let start = at.map(|at| at.saturating_mul(EDGE));

@@ -47,8 +47,7 @@ const TOGETHER: u64 = 1 << 22;
 
 /// The families of a channel. `copy` has stored levels copied.
 pub(super) fn families(channel: &Arc<Channel>, scaling: Scaling, copy: bool, group: &str) -> Vec<Family> {
-    let all = (0..).map_while(Level::new);
-    let views: Vec<LevelView> = all.map_while(|level| channel.made_from(level, scaling)).collect();
+    let views: Vec<LevelView> = Level::all().map_while(|level| channel.made_from(level, scaling)).collect();
     let family = |(base, stored): (usize, &StoredLevel)| {
         let own = views.iter().filter(|view| view.stored == base && (copy || channel.lacks(view)));
         let targets: Vec<Target> = own.map(|view| target(view, stored, group)).collect();
@@ -66,11 +65,10 @@ pub(super) fn families(channel: &Arc<Channel>, scaling: Scaling, copy: bool, gro
 
 fn target(view: &LevelView, base: &StoredLevel, group: &str) -> Target {
     let height = view.level.number().saturating_sub(base.level().number());
-    let triple = |xyz: Xyz<u64>| [xyz.x, xyz.y, xyz.z];
     let record = LevelRecord {
         level: view.level.number(),
-        factor: triple(view.factor),
-        size: triple(view.size),
+        factor: view.factor.into(),
+        size: view.size.into(),
         path: format!("/{group}/s{}", view.level.number()),
         made: !view.is_stored(),
     };

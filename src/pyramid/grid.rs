@@ -6,7 +6,7 @@
 //! adds them, for as far as they are in memory; the sums of what is larger are added up, which can differ from the
 //! renderer's by the last of 53 bits. Of labels the first voxel of each box is kept instead.
 
-use crate::geometry::Xyz;
+use crate::geometry::{Xyz, held};
 use crate::volume::{Samples, Voxel};
 
 /// One sum for each voxel of a box of a level, dense in z, y, x order.
@@ -74,9 +74,8 @@ pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
 }
 
 /// How many voxels of the volume went into each of `count` boxes along an axis of `extent`, from the `first` on.
-pub(super) fn held(first: u64, count: usize, step: u64, extent: u64) -> Vec<u64> {
-    let start = |position: u64| position.saturating_mul(step);
-    (first..).take(count).map(|at| extent.saturating_sub(start(at)).clamp(1, step)).collect()
+pub(super) fn counts(first: u64, count: usize, step: u64, extent: u64) -> Vec<u64> {
+    (first..).take(count).map(|at| held(at, step, extent)).collect()
 }
 
 /// The box at `at` of a grid as a chunk of means; what lies beyond the grid is 0. `counts` says what each went into.
@@ -149,7 +148,7 @@ mod tests {
     #[test]
     fn means_at_the_edge_are_of_what_is_there_and_chunks_are_filled_up() {
         let grid = fold(&voxels(), SIZE, Xyz::new(2, 2, 1), Rule::Mean, i64::from);
-        let counts = Xyz::new(held(0, 3, 2, 5), held(0, 2, 2, 3), held(0, 2, 1, 2));
+        let counts = Xyz::new(counts(0, 3, 2, 5), counts(0, 2, 2, 3), counts(0, 2, 1, 2));
         assert_eq!((&counts.x, &counts.y), (&vec![2, 2, 1], &vec![2, 1]));
         let Samples::U8(means) = means::<u8>(&grid, Xyz::all(0), Xyz::new(4, 2, 2), &counts) else {
             panic!()

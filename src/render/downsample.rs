@@ -3,7 +3,7 @@
 //! Blocks of stored voxels arrive in any order and any cut; sums are kept for the whole patch and divided at the end,
 //! by the number of voxels that each box really holds at the edge.
 
-use crate::geometry::{Axis, LevelView, Patch, Region, RowRun};
+use crate::geometry::{Axis, LevelView, Patch, Region, RowRun, held};
 use crate::volume::{Samples, Voxel};
 
 /// Means in the making: one sum for each distinct row and column of a patch.
@@ -42,7 +42,9 @@ impl<'a, T: Voxel> Means<'a, T> {
         let mut sums = self.sums.into_iter();
         for run in self.patch.runs() {
             let region = self.patch.region(run);
-            let along = |axis: Axis, offset: u64| held(region.start[axis] + offset, axis, &self.view);
+            let (boxed, stored) = (self.view.boxed, self.view.stored_size);
+            let along =
+                |axis: Axis, offset: u64| held(region.start[axis] + offset, boxed[axis], stored[axis]);
             for row in 0..region.size[plane.row_axis()] {
                 let thick = along(plane.row_axis(), row) * along(plane.slice_axis(), 0);
                 for (column, sum) in (0..region.size[plane.column_axis()]).zip(&mut sums) {
@@ -52,12 +54,6 @@ impl<'a, T: Voxel> Means<'a, T> {
         }
         T::Mean::samples(means)
     }
-}
-
-/// How many stored voxels along an axis the box at that position of the level holds.
-fn held(position: u64, axis: Axis, view: &LevelView) -> u64 {
-    let start = position * view.boxed[axis];
-    view.boxed[axis].min(view.stored_size[axis].saturating_sub(start)).max(1)
 }
 
 /// The lines along x of a block: (distinct row of the patch, voxels, position along y).

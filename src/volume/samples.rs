@@ -65,6 +65,11 @@ impl VoxelType {
         Window::Whole { lo, hi }
     }
 
+    /// The bytes of one voxel in a file that stores it plainly.
+    pub fn stored_bytes(self) -> usize {
+        if self == VoxelType::F16 { 2 } else { self.samples().voxel_bytes() }
+    }
+
     /// Empty samples of the type that holds such voxels in memory: booleans as bytes, half floats as floats.
     pub fn samples(self) -> Samples {
         match self {
@@ -269,7 +274,7 @@ impl Samples {
         if matches!(voxel, VoxelType::Bool | VoxelType::U8) {
             return Samples::U8(bytes);
         }
-        let width = if voxel == VoxelType::F16 { 2 } else { voxel.samples().voxel_bytes() };
+        let width = voxel.stored_bytes();
         if big_endian != cfg!(target_endian = "big") {
             bytes.chunks_exact_mut(width).for_each(<[u8]>::reverse);
         }

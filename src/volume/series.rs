@@ -60,9 +60,7 @@ impl Series {
         kept().put(time, Arc::clone(&volume));
         Ok(volume)
     }
-}
 
-impl Series {
     /// The volumes that there are and that can be opened.
     fn volumes(&self) -> impl Iterator<Item = Arc<dyn Volume>> {
         (0..self.shape.times).filter(|time| self.has(*time)).filter_map(|time| self.volume(time).ok())

@@ -227,7 +227,7 @@ impl StoredDataset {
 
     /// The size of an element in the file, of the plain types that are decoded directly.
     pub(super) fn stored_bytes(&self) -> usize {
-        if self.stored.voxel == VoxelType::F16 { 2 } else { self.stored.voxel.samples().voxel_bytes() }
+        self.stored.voxel.stored_bytes()
     }
 
     /// Whether the bytes of an element are those of a voxel in memory.
