@@ -129,6 +129,11 @@ fn nothing_here(site: &Site) -> String {
     format!("there is nothing at this path; tiles are below {}", mounts.collect::<Vec<_>>().join(" and "))
 }
 
+/// A text as it may stand in HTML and XML, also between quotes.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
 fn metrics(site: &Site) -> HttpResponse {
     match site.service.metrics().text() {
         Ok(text) => HttpResponse::Ok()

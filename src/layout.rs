@@ -36,6 +36,7 @@ use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
 use crate::name::Name;
 use crate::paint::{Kind, Window};
+use crate::units;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{OpenError, OpenFile, View};
 
@@ -225,7 +226,7 @@ impl VoxelSize {
     /// A size along each axis; `None` where one is no size.
     fn new(size: Xyz<f64>, unit: Option<&str>) -> Option<Self> {
         let usable = |edge: f64| edge.is_finite() && edge > 0.0;
-        let unit = unit.map(str::trim).filter(|unit| !unit.is_empty()).map(usual_unit);
+        let unit = unit.map(str::trim).filter(|unit| !unit.is_empty()).map(units::usual);
         (usable(size.x) && usable(size.y) && usable(size.z)).then_some(Self { size, unit })
     }
 
@@ -240,18 +241,6 @@ impl VoxelSize {
         let [x, y, z] = *numbers else { return None };
         Self::new(Xyz::new(x, y, z), unit)
     }
-}
-
-/// A unit by its usual sign; other names are left as they are.
-fn usual_unit(unit: &str) -> String {
-    let sign = match unit.to_lowercase().as_str() {
-        "nanometer" | "nanometers" | "nanometre" => "nm",
-        "um" | "μm" | "micron" | "microns" | "micrometer" | "micrometers" | "micrometre" => "µm",
-        "millimeter" | "millimeters" | "millimetre" => "mm",
-        "meter" | "meters" | "metre" => "m",
-        _ => unit,
-    };
-    sign.to_owned()
 }
 
 /// Recognises a file's layout and finds its channels.
@@ -306,6 +295,12 @@ fn last_of(path: &str) -> &str {
 fn spatial(shape: &[u64], axes: &Axes) -> Xyz<u64> {
     let along = |axis| axes.position(axis).and_then(|position| shape.get(position)).copied().unwrap_or(1);
     Xyz::new(along(AxisName::X), along(AxisName::Y), along(AxisName::Z))
+}
+
+/// The axes of a dataset of that rank where no program says otherwise: y and x, before them z, before that the time.
+fn usual_axes(rank: usize) -> Option<Axes> {
+    let axes = ["yx", "zyx", "tzyx"].get(rank.checked_sub(2)?)?;
+    Axes::new(axes).ok()
 }
 
 /// Whether ids can be stored as it.

@@ -22,7 +22,7 @@
 //! 1  config    as typed → as meant: settings, or every fault at once          1  tile   TileKey, Tile
 //! 1  verify    what viewers do, played from outside against a running server
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
-//! 0  color · paint · name · axes · metrics · crew        demo: a volume to look at, made at first use
+//! 0  color · paint · name · axes · units · metrics · crew        demo: a volume to look at, made at first use
 //! ```
 //!
 //! (What the page does in a browser is not Rust: `src/page`, bundled by `build.rs` into what [`http`] serves.)
@@ -107,5 +107,6 @@ pub mod render;
 pub mod request;
 pub mod service;
 pub mod tile;
+pub mod units;
 pub mod verify;
 pub mod volume;

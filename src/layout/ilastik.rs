@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, VoxelSize, range, usual_unit};
+use super::{Layout, VoxelSize, range};
 use crate::axes::{Axes, AxisName};
 use crate::paint::{Kind, Window};
+use crate::units;
 
 /// The layout.
 pub(super) struct Ilastik;
@@ -50,18 +51,8 @@ fn voxel_size(tags: &Value, units: &Value) -> Option<VoxelSize> {
     if letters.iter().all(|letter| unit(letter) == unit("x")) {
         return VoxelSize::xyz(&[size("x")?, size("y")?, size("z")?], Some(unit("x")));
     }
-    let nanometres = |letter: &str| Some(size(letter)? * in_nanometres(unit(letter))?);
+    let nanometres = |letter: &str| Some(size(letter)? * units::in_nanometres(unit(letter))?);
     VoxelSize::xyz(&[nanometres("x")?, nanometres("y")?, nanometres("z")?], Some("nm"))
-}
-
-fn in_nanometres(unit: &str) -> Option<f64> {
-    match usual_unit(unit).as_str() {
-        "nm" => Some(1.0),
-        "µm" => Some(1e3),
-        "mm" => Some(1e6),
-        "m" => Some(1e9),
-        _ => None,
-    }
 }
 
 fn kind(about: &About<'_>, axes: &Axes) -> Option<Kind> {

@@ -7,12 +7,10 @@
 
 use super::contents::About;
 use super::marks::Marks;
+use super::plain::MOST_CHANNELS;
 use super::{Layout, last_of};
 use crate::axes::{Axes, AxisName};
 use crate::volume::VoxelType;
-
-/// The most positions along the first of four axes that are taken for channels rather than times.
-const MOST_CHANNELS: u64 = 8;
 
 /// The layout.
 pub(super) struct Matlab;

@@ -8,7 +8,7 @@
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
-use super::{FoundChannel, Layout, VoxelSize, plain};
+use super::{FoundChannel, Layout, VoxelSize, plain, usual_axes};
 use crate::axes::Axes;
 use crate::paint::Kind;
 use crate::volume::hdf5::{OpenError, OpenFile};
@@ -28,10 +28,9 @@ impl Layout for Minc {
             return None;
         }
         let order = about.attributes.text("dimorder").and_then(|order| axes(&order));
-        let usual = ["yx", "zyx", "tzyx"].get(about.rank().saturating_sub(2)).map(|axes| Axes::new(axes));
         let is_coloured = order.as_ref().is_some_and(|axes| axes.to_string().contains('c'));
         Some(Marks {
-            axes: order.or(usual.and_then(Result::ok)),
+            axes: order.or_else(|| usual_axes(about.rank())),
             kind: is_coloured.then_some(Kind::Rgb),
             voxel: voxel_size(about.file),
             remarks: scaling(about.file).into_iter().collect(),

@@ -5,8 +5,7 @@
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
-use super::{FoundChannel, Layout, plain};
-use crate::axes::Axes;
+use super::{FoundChannel, Layout, plain, usual_axes};
 use crate::paint::Kind;
 use crate::volume::hdf5::OpenError;
 
@@ -29,10 +28,9 @@ impl Layout for Ndstore {
         let known = channel.as_ref().map(|_| "CHANNELTYPE").or(data.as_ref().map(|_| "DATATYPE"))?;
         let is_labels =
             about.is_integer() && channel.is_some_and(|kind| kind.trim().starts_with("annotation"));
-        let axes = ["yx", "zyx", "tzyx"].get(about.rank().saturating_sub(2));
         Some(Marks {
             named_by: Some(about.group().to_owned()).filter(|group| !group.is_empty()),
-            axes: axes.and_then(|axes| Axes::new(axes).ok()),
+            axes: usual_axes(about.rank()),
             kind: Some(if is_labels { Kind::Labels } else { Kind::Image }),
             ..Marks::because(format!("it has {} with {known} beside it", about.path))
         })

@@ -19,7 +19,7 @@ use crate::volume::hdf5::{OpenError, OpenFile, View};
 /// The most positions along a last axis that are taken for channels.
 const MOST_COMPONENTS: u64 = 4;
 /// The most positions along a first axis of four that are taken for channels rather than times.
-const MOST_CHANNELS: u64 = 8;
+pub(super) const MOST_CHANNELS: u64 = 8;
 /// A channel axis is made into at most this many channels.
 const MOST_SERVED: u64 = 1000;
 

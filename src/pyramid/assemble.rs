@@ -11,11 +11,9 @@ use super::piece::{Record, records, tower};
 use super::piece_name;
 use super::tree::EDGE;
 use crate::geometry::Xyz;
+use crate::units;
 use crate::volume::hdf5::{Writer, pack};
 use crate::volume::{Voxel, with_samples};
-
-/// The units in which sizes of voxels may be given, in micrometres.
-const UNITS: [(&str, f64); 4] = [("nm", 1e-3), ("µm", 1.0), ("mm", 1e3), ("m", 1e6)];
 
 /// Writes all levels of a family, whose pieces are all there.
 pub(super) fn family(
@@ -41,9 +39,9 @@ fn dataset(family: &Family, target: &Target, writer: &mut Writer) -> Result<(), 
     writer.texts(path, "DIMENSION_LABELS", &["t", "c", "z", "y", "x"])?;
     let factor = target.record.factor.map(|factor| factor as f64);
     writer.numbers(path, "downsamplingFactors", &factor)?;
-    let unit = family.channel.voxel_unit.as_deref();
-    let scale = UNITS.iter().find(|(name, _)| Some(*name) == unit).map(|(_, scale)| scale);
-    if let (Some(size), Some(scale)) = (family.channel.voxel_size, scale) {
+    let unit = family.channel.voxel_unit.as_deref().and_then(units::in_nanometres);
+    if let (Some(size), Some(nanometres)) = (family.channel.voxel_size, unit) {
+        let scale = nanometres / units::MICROMETRE;
         let [fx, fy, fz] = factor;
         writer.numbers(
             path,

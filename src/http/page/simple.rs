@@ -9,6 +9,7 @@ use actix_web::HttpResponse;
 use crate::catalog::{Catalog, Channel, Dataset};
 use crate::config::Mount;
 use crate::geometry::Plane;
+use crate::http::escaped;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
@@ -59,8 +60,4 @@ fn figure(mount: &str, dataset: &Dataset, channel: &Channel, plane: Plane) -> St
         kind = channel.kind.name(),
         dtype = channel.voxel.name(),
     )
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

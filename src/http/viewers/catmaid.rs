@@ -12,7 +12,8 @@ use utoipa::ToSchema;
 
 use crate::catalog::{ChannelDescription, DatasetDescription};
 use crate::config::{ContentType, Mount};
-use crate::geometry::{Axis, Plane, TILE, Xyz};
+use crate::geometry::{Plane, TILE, Xyz};
+use crate::units;
 
 /// One entry of the project file.
 #[derive(Debug, Serialize, ToSchema)]
@@ -144,9 +145,8 @@ impl Sheet {
         let offered = channel.levels.iter().take_while(|level| level.planes.contains(&plane.name()));
         let full = channel.levels.first()?;
         let [columns, rows] = *full.drawn.get(index)?;
-        let slice = axis(plane.slice_axis());
-        let offset = *dataset.offset.get(slice)?;
-        let slices = *full.size.get(slice)?;
+        let offset = Xyz::from(dataset.offset)[plane.slice_axis()];
+        let slices = Xyz::from(full.size)[plane.slice_axis()];
         // Slices are numbered by their addresses, so that those before an offset are there and black.
         let depth = slices.saturating_add_signed(offset);
         let is_square = channel.orthogonal == "isotropic" && plane != Plane::Xy;
@@ -154,7 +154,7 @@ impl Sheet {
         let row = if is_square { plane.column_axis() } else { plane.row_axis() };
         let factors: Vec<[u64; 3]> = offered
             .map(|level| {
-                let factor = xyz(level.factor);
+                let factor = Xyz::from(level.factor);
                 // Square pixels halve with the columns, whatever the level does to z.
                 [factor[plane.column_axis()], factor[row], factor[plane.slice_axis()]]
             })
@@ -171,42 +171,16 @@ impl Sheet {
 
 /// Slice numbers hold their offset by themselves; rows and columns are counted from the first voxel.
 fn translation(dataset: &DatasetDescription, plane: Plane, voxel: Xyz<f64>) -> [f64; 3] {
-    let mut begins = xyz(dataset.offset).zip(voxel, |offset, size| offset as f64 * size);
+    let mut begins = Xyz::from(dataset.offset).zip(voxel, |offset, size| offset as f64 * size);
     begins[plane.slice_axis()] = 0.0;
-    [begins.x, begins.y, begins.z]
+    begins.into()
 }
 
 /// The size of a voxel in nanometres, as far as file and settings tell.
 fn nanometres(channel: &ChannelDescription) -> Xyz<f64> {
-    let size = channel.voxel_size.map_or(Xyz::all(1.0), xyz);
-    let scale = channel.voxel_unit.as_deref().map_or(1.0, in_nanometres);
+    let size = channel.voxel_size.map_or(Xyz::all(1.0), Xyz::from);
+    let scale = channel.voxel_unit.as_deref().and_then(units::in_nanometres).unwrap_or(1.0);
     size.map(|length| length * scale)
-}
-
-/// How many nanometres a unit has; 1 where it is not known.
-pub(super) fn in_nanometres(unit: &str) -> f64 {
-    match unit.to_lowercase().as_str() {
-        "µm" | "μm" | "um" | "micron" | "microns" | "micrometer" | "micrometers" | "micrometre"
-        | "micrometres" => 1e3,
-        "mm" | "millimeter" | "millimeters" | "millimetre" | "millimetres" => 1e6,
-        "cm" | "centimeter" | "centimetre" => 1e7,
-        "m" | "meter" | "metre" => 1e9,
-        "pm" | "picometer" | "picometre" => 1e-3,
-        "å" | "angstrom" | "angstroms" => 0.1,
-        _ => 1.0,
-    }
-}
-
-fn axis(axis: Axis) -> usize {
-    match axis {
-        Axis::X => 0,
-        Axis::Y => 1,
-        Axis::Z => 2,
-    }
-}
-
-fn xyz<T>([x, y, z]: [T; 3]) -> Xyz<T> {
-    Xyz::new(x, y, z)
 }
 
 fn text<T: std::fmt::Display>([x, y, z]: [T; 3]) -> String {

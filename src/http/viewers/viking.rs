@@ -9,10 +9,11 @@ use std::fmt::Write;
 
 use actix_web::HttpResponse;
 
-use super::catmaid::in_nanometres;
 use crate::catalog::{ChannelDescription, DatasetDescription};
 use crate::geometry::TILE;
+use crate::http::escaped;
 use crate::request::VIKING;
+use crate::units;
 
 /// The XML of a dataset, as an answer. `mount` is the address of a mount.
 pub(super) fn answer(dataset: &DatasetDescription, mount: &str) -> HttpResponse {
@@ -71,9 +72,5 @@ fn sections(dataset: &DatasetDescription) -> impl Iterator<Item = i64> + Clone +
 /// The width of a pixel in nanometres.
 fn pixel(channel: &ChannelDescription) -> Option<f64> {
     let [x, _, _] = channel.voxel_size?;
-    Some(x * channel.voxel_unit.as_deref().map_or(1.0, in_nanometres))
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    Some(x * channel.voxel_unit.as_deref().and_then(units::in_nanometres).unwrap_or(1.0))
 }

@@ -1,0 +1,54 @@
+//! Units of length: the signs that files and people write for them, and how many nanometres each has.
+
+/// The nanometres of a micrometre.
+pub const MICROMETRE: f64 = 1e3;
+
+/// Every unit by its usual sign, with its nanometres and the other ways in which it is written, in lower case.
+const UNITS: [(&str, f64, &[&str]); 7] = [
+    ("pm", 1e-3, &["picometer", "picometre"]),
+    ("Å", 0.1, &["å", "angstrom", "angstroms"]),
+    ("nm", 1.0, &["nanometer", "nanometers", "nanometre", "nanometres"]),
+    (
+        "µm",
+        MICROMETRE,
+        &["um", "μm", "micron", "microns", "micrometer", "micrometers", "micrometre", "micrometres"],
+    ),
+    ("mm", 1e6, &["millimeter", "millimeters", "millimetre", "millimetres"]),
+    ("cm", 1e7, &["centimeter", "centimeters", "centimetre", "centimetres"]),
+    ("m", 1e9, &["meter", "meters", "metre", "metres"]),
+];
+
+/// A unit by its usual sign; other names are left as they are.
+pub fn usual(unit: &str) -> String {
+    known(unit).map_or(unit, |(sign, _)| sign).to_owned()
+}
+
+/// How many nanometres a unit has, where it is known.
+pub fn in_nanometres(unit: &str) -> Option<f64> {
+    known(unit).map(|(_, nanometres)| nanometres)
+}
+
+fn known(unit: &str) -> Option<(&'static str, f64)> {
+    let lower = unit.to_lowercase();
+    let is_it = |(sign, _, words): &&(&str, f64, &[&str])| *sign == lower || words.contains(&lower.as_str());
+    UNITS.iter().find(is_it).map(|(sign, nanometres, _)| (*sign, *nanometres))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_known_by_sign_and_by_word_and_others_are_left_alone() {
+        for (written, sign, nanometres) in [
+            ("um", "µm", 1e3),
+            ("Microns", "µm", 1e3),
+            ("metre", "m", 1e9),
+            ("MM", "mm", 1e6),
+            ("Å", "Å", 0.1),
+        ] {
+            assert_eq!((usual(written).as_str(), in_nanometres(written)), (sign, Some(nanometres)));
+        }
+        assert_eq!((usual("Pixel").as_str(), in_nanometres("Pixel")), ("Pixel", None));
+    }
+}
