@@ -61,11 +61,15 @@ fn the_first_part_need_not_be_the_one_that_can_be_read() {
     assert_eq!(pixels(&place.serve(["main.h5"]), 3), [Err(500), Ok(20), Ok(30)]);
 }
 
-/// `voltile serve main.h5` by a shell that lowers a limit first.
+/// `voltile serve main.h5` by a shell that lowers a limit first. Of the descriptors the server's own threads take some
+/// each, so that it has one of a kind however many cores there are.
 fn with_limit(place: &Place, limit: &str) -> Server {
     let program = place.voltile(["serve"]).get_program().to_owned();
     let mut command = Command::new("sh");
-    command.arg("-c").arg(format!("{limit}; exec \"$0\" serve --bind 127.0.0.1:0 main.h5")).arg(program);
+    command
+        .arg("-c")
+        .arg(format!("{limit}; exec \"$0\" serve --bind 127.0.0.1:0 --set server.workers=1 main.h5"))
+        .arg(program);
     command.env_clear().current_dir(place.path(""));
     place.start(command)
 }

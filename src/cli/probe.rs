@@ -28,8 +28,8 @@ const MOST_COMPUTING: u64 = 50;
 const REHEARSALS: Duration = Duration::from_secs(6);
 /// The memory that a child may take, in bytes.
 const MEMORY: u64 = 1 << 30;
-/// How long is waited for one file: long, because disks may be slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long is waited for one file: longer than the most computing takes, because disks may be slow and others compute too.
+const PATIENCE: Duration = Duration::from_secs(3 * MOST_COMPUTING);
 
 /// The child's side: runs errands until there are no more.
 pub(super) fn run() -> Result<(), Failure> {

@@ -63,11 +63,6 @@ impl Report {
     pub fn count(&self, outcome: Outcome) -> usize {
         self.findings.iter().filter(|finding| finding.outcome == outcome).count()
     }
-
-    /// Whether nothing failed.
-    pub fn is_good(&self) -> bool {
-        self.count(Outcome::Fail) == 0
-    }
 }
 
 impl fmt::Display for Finding {
