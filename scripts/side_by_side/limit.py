@@ -2,7 +2,8 @@
 
 For each tile of a row, in the row's order, every chunk is inflated from memory as far as the last voxel that the tile
 needs and no further, by libdeflate (from the imagecodecs package), on as many threads as there are cores, one tile to a
-thread. libdeflate runs outside Python's lock, and a call takes some hundred times longer than what Python adds to it.
+thread. In a scroll every chunk is inflated once for all the slices that it holds. libdeflate runs outside Python's
+lock, and a call takes some hundred times longer than what Python adds to it.
 """
 
 import itertools
@@ -10,6 +11,7 @@ import mmap
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
@@ -18,11 +20,12 @@ import numpy as np
 
 from .tiles import EDGE, SIDE, Tile
 
-WHOLE = EDGE**3
+Corner = tuple[int, int, int]
+Need = list[tuple[Corner, int]]  # what one tile takes: chunks by their corners, and how many bytes of each
 
 
-def chunks_of(tile: Tile, shape: tuple[int, int, int]) -> list[tuple[tuple[int, int, int], int]]:
-    """Each chunk's corner, and how many of its bytes are needed."""
+def cubes(tile: Tile, shape: Corner) -> Need:
+    """What a tile alone takes of chunks that are cubes."""
     axis = {"xy": 0, "xz": 1, "yz": 2}[tile.plane]
     spans: list[range] = []
     positions = iter((tile.row, tile.column))
@@ -35,7 +38,18 @@ def chunks_of(tile: Tile, shape: tuple[int, int, int]) -> list[tuple[tuple[int, 
     return [(corner, needed) for corner in itertools.product(*spans)]
 
 
-def rate(path: Path, tiles: list[Tile], seconds: float) -> float:
+def plane(tile: Tile, _shape: Corner) -> Need:
+    """What an xy tile takes of chunks that are tiles."""
+    return [((tile.number, tile.row * SIDE, tile.column * SIDE), SIDE * SIDE)]
+
+
+def scrolled(tile: Tile, shape: Corner) -> Need:
+    """What an xy tile takes on average where its cubes serve all their slices: one of them whole, another each slice."""
+    chunks = [corner for corner, _ in cubes(tile, shape)]
+    return [(chunks[tile.number % len(chunks)], EDGE**3)]
+
+
+def rate(path: Path, tiles: list[Tile], need: Callable[[Tile, Corner], Need], seconds: float) -> float:
     """Tiles per second."""
     index: dict[tuple, tuple[int, int]] = {}
     with h5py.File(path) as file, open(path, "rb") as raw:
@@ -46,11 +60,11 @@ def rate(path: Path, tiles: list[Tile], seconds: float) -> float:
     lock, end = threading.Lock(), time.perf_counter() + seconds
 
     def work() -> None:
-        into = np.empty(WHOLE, np.uint8)
+        into = np.empty(EDGE**3, np.uint8)
         while time.perf_counter() < end:
             with lock:
                 tile = next(turn)
-            for corner, needed in chunks_of(tile, shape):
+            for corner, needed in need(tile, shape):
                 at, size = index[corner]
                 inflate(stored[at : at + size], into[:needed])
             done.append(time.perf_counter())

@@ -85,7 +85,8 @@ def asked(server: Server, seconds: int, ask: Callable[[], float]) -> Sample:
 def cold(bench: Bench, name: str, turn: int, token: str, plane: str, longer: int = 1) -> Sample:
     path, some = bench.volumes.file(token), tiles.cold(plane, bench.volumes.shape, turn)
     if name == "limit":
-        return Sample(limit.rate(path, some, bench.seconds * longer))
+        need = limit.plane if token == "planes" else limit.cubes
+        return Sample(limit.rate(path, some, need, bench.seconds * longer))
     with running(name, bench.set(token, neighbours=False, slices=bench.volumes.folder / "tiff")) as server:
         check_some(server, path, some)
         paths = [address(server, path, tile) for tile in some]
@@ -107,6 +108,8 @@ def scroll(bench: Bench, name: str, turn: int) -> Sample:
     """Four clients of four connections each, as a viewer asks for all the tiles in view at once."""
     path = bench.volumes.file("gzip")
     walks = [tiles.scroll(bench.volumes.shape, client, turn) for client in range(4)]
+    if name == "limit":
+        return Sample(limit.rate(path, [tile for step in zip(*walks) for tile in step], limit.scrolled, bench.seconds))
     with running(name, bench.set("gzip", chunks=SCROLL_CHUNKS)) as server:
         check_some(server, path, tiles.cold("xz", bench.volumes.shape, turn)[:1])
         paths = [[tile.path("gzip") for tile in walk] for walk in walks]
@@ -208,7 +211,7 @@ def rows(volumes: Volumes) -> list[Row]:
         Row(
             "scroll",
             "scroll along z, 2×2 viewport, 4 clients",
-            (*PEERS, "voltile"),
+            (*PEERS, "limit", "voltile"),
             scroll,
             (LAB(60, "≥ 60 × lab"), EXPERT(5, "≥ 5 × expert")),
         ),
@@ -225,7 +228,7 @@ def rows(volumes: Volumes) -> list[Row]:
         Row(
             "planes-xy",
             f"cold random xy, (1,512,512) gzip chunks, {CLIENTS} clients",
-            ("iipsrv", *OURS),
+            ("iipsrv", "limit", *OURS),
             partial(cold, token="planes", plane="xy"),
             (Target("iipsrv", 4, "≥ 4 × iipsrv"), SCALES),
         ),
