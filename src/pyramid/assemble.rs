@@ -69,7 +69,7 @@ fn walk<T: Voxel>(
                     &root,
                     tree.piece,
                     &mut |_, _| pieces.tower::<T>(&place),
-                    &mut |done: Done| match pack(&done.voxels) {
+                    &mut |done: Done| match pack(&done.voxels)? {
                         Some(packed) => place.put(done.height, done.at, &packed),
                         None => Ok(()),
                     },

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::volume::ReadError;
-use crate::volume::hdf5::WriteError;
+use crate::volume::hdf5::{PackError, WriteError};
 
 /// Why levels could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,9 @@ pub enum PyramidError {
     /// The HDF5 library refused.
     #[error("{0} What is finished is kept: the same command goes on from there")]
     Write(#[from] WriteError),
+    /// Voxels could not be packed.
+    #[error(transparent)]
+    Pack(#[from] PackError),
     /// There is something of that name.
     #[error("{} is there already and is not overwritten; to make it anew, remove it or move it away", path.display())]
     Exists {

@@ -8,7 +8,7 @@ use super::build::{Builder, Tower};
 use super::family::{Family, Unit};
 use super::grid::Grid;
 use crate::geometry::Xyz;
-use crate::volume::hdf5::pack;
+use crate::volume::hdf5::{PackError, pack};
 use crate::volume::{Samples, Voxel, with_samples};
 
 const DIGEST: usize = blake3::OUT_LEN;
@@ -36,7 +36,7 @@ fn make_typed<T: Voxel>(family: &Family, units: &[Unit], _typed: &[T]) -> Result
     let mut block = Samples::default();
     for unit in units {
         let mut sink = |done: super::build::Done| {
-            if let Some(packed) = pack(&done.voxels) {
+            if let Some(packed) = pack(&done.voxels)? {
                 file.put(&Record::Chunk { height: done.height, at: done.at, packed });
             }
             Ok(())
@@ -47,15 +47,16 @@ fn make_typed<T: Voxel>(family: &Family, units: &[Unit], _typed: &[T]) -> Result
             &mut |node, sink| builder.read::<T>(unit, node, &mut block, sink),
             &mut sink,
         )?;
-        file.put(&Record::Tower(tower.iter().map(packed_grid::<T>).collect()));
+        file.put(&Record::Tower(tower.iter().map(packed_grid::<T>).collect::<Result<_, _>>()?));
     }
     Ok(file.finish())
 }
 
-fn packed_grid<T: Voxel>(grid: &Grid<T::Sum>) -> (Xyz<u64>, Vec<u8>) {
+fn packed_grid<T: Voxel>(grid: &Grid<T::Sum>) -> Result<(Xyz<u64>, Vec<u8>), PackError> {
     let bytes: &[u8] = bytemuck::cast_slice(&grid.sums);
-    // Compressing into memory of its own making does not fail; if it did, the piece would be refused when it is read.
-    (grid.size.map(|extent| extent as u64), zstd::bulk::compress(bytes, 1).unwrap_or_default())
+    let packed = zstd::bulk::compress(bytes, 1)
+        .map_err(|error| PackError { bytes: bytes.len(), problem: error.to_string() })?;
+    Ok((grid.size.map(|extent| extent as u64), packed))
 }
 
 /// The tower that a record holds; `None` where its bytes make no sense.
@@ -163,7 +164,7 @@ mod tests {
         let grid = Grid { size: Xyz::new(2, 1, 1), sums: vec![7_i64, -9] };
         let all = [
             Record::Chunk { height: 3, at: Xyz::new(1, 2, 3), packed: vec![1, 2, 3] },
-            Record::Tower(vec![packed_grid::<u8>(&grid)]),
+            Record::Tower(vec![packed_grid::<u8>(&grid).unwrap()]),
             Record::Tower(Vec::new()),
         ];
         let mut file = File::default();

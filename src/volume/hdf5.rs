@@ -36,7 +36,7 @@ pub use library::{FilterSpec, look_beside_files};
 pub use links::LinkPolicy;
 pub use significant::SignificantBits;
 pub use volume::{Hdf5Volume, View};
-pub use writer::{WriteError, Writer, pack};
+pub use writer::{PackError, WriteError, Writer, pack};
 
 use self::links::{Follower, Found, Node};
 

@@ -32,19 +32,30 @@ pub struct WriteError {
     pub problem: String,
 }
 
+/// Voxels could not be packed: a defect, since there is room for whatever they come to.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{bytes} bytes of voxels could not be compressed: {problem}")]
+pub struct PackError {
+    /// How many there were.
+    pub bytes: usize,
+    /// What the compressor said.
+    pub problem: String,
+}
+
 /// The bytes of a chunk as a [`Writer`] stores it; `None` where all voxels are 0 and none need be stored.
-pub fn pack(voxels: &Samples) -> Option<Vec<u8>> {
+pub fn pack(voxels: &Samples) -> Result<Option<Vec<u8>>, PackError> {
     let bytes = voxels.bytes();
     if bytes.iter().all(|byte| *byte == 0) {
-        return None;
+        return Ok(None);
     }
+    let wrong = |problem: String| PackError { bytes: bytes.len(), problem };
     let shuffled = filters::shuffled(bytes, voxels.voxel_bytes());
-    let mut compressor = Compressor::new(CompressionLvl::new(i32::from(LEVEL)).unwrap_or_default());
+    let level = CompressionLvl::new(i32::from(LEVEL)).map_err(|e| wrong(format!("{e:?}")))?;
+    let mut compressor = Compressor::new(level);
     let mut packed = vec![0; compressor.zlib_compress_bound(shuffled.len())];
-    // The bound is enough for every input.
-    let length = compressor.zlib_compress(&shuffled, &mut packed).unwrap_or_default();
+    let length = compressor.zlib_compress(&shuffled, &mut packed).map_err(|e| wrong(e.to_string()))?;
     packed.truncate(length);
-    Some(packed)
+    Ok(Some(packed))
 }
 
 /// A new HDF5 file in the making.
