@@ -13,7 +13,7 @@ mod serve;
 mod verify;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -22,6 +22,7 @@ use crate::catalog::{Catalog, Opened};
 use crate::config::{self, Fault, Layers, Settings};
 use crate::crew::Crew;
 use crate::metrics::Metrics;
+use crate::tier::{Directory, SecondTier, TierError};
 use crate::volume::hdf5::{Files, look_beside_files};
 
 /// What went wrong at the outermost layer, by whose fault it was.
@@ -160,8 +161,29 @@ fn load(layers: &Layers, metrics: &Metrics, crew: &Crew) -> Loaded {
         tracing::warn!("{warning}");
     }
     faults.extend(of_files);
+    faults.extend(settings.cache.directory.as_deref().and_then(misnamed));
     faults.sort();
     Loaded { settings, catalog, faults, undecodable }
+}
+
+/// What is wrong with a cache directory that can be known before it is used.
+fn misnamed(directory: &Path) -> Option<Fault> {
+    let error = Directory::open_existing(directory).err().filter(TierError::is_misnamed)?;
+    Some(Fault { key: "cache.directory".to_owned(), problem: error.to_string() })
+}
+
+/// The second tier of the settings, where there is one. One that cannot be used now is said to be so, and done without.
+fn second_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<SecondTier>, Failure> {
+    let Some(directory) = &settings.cache.directory else { return Ok(None) };
+    match Directory::open(directory) {
+        Ok(directory) => Ok(Some(SecondTier::new(directory, metrics)?)),
+        Err(error) if error.is_misnamed() => Err(Failure::Usage(format!("cache.directory: {error}"))),
+        Err(error) => {
+            tracing::error!("cache.directory: {error}; tiles are served without it");
+            metrics.tier_errors.inc();
+            Ok(None)
+        }
+    }
 }
 
 /// All faults in one text, a line each.

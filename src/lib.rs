@@ -106,6 +106,7 @@ pub mod pyramid;
 pub mod render;
 pub mod request;
 pub mod service;
+pub mod tier;
 pub mod tile;
 pub mod verify;
 pub mod volume;

@@ -206,6 +206,16 @@ impl<'a> Resolved<'a> {
 }
 
 impl Resolved<'_> {
+    /// The dataset's token.
+    pub fn token(&self) -> &Name {
+        &self.dataset.token
+    }
+
+    /// The channels that are shown.
+    pub(super) fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> {
+        self.layers.iter().map(|layer| layer.channel)
+    }
+
     /// The channels whose windows must be measured before the rendering has a key.
     pub fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
         let needed =

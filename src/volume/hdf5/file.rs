@@ -39,7 +39,7 @@ pub struct FileIdentity {
 
 impl FileIdentity {
     /// The file at a path, of whatever kind, as it is now.
-    pub(super) fn of(path: &Path) -> std::io::Result<Self> {
+    pub fn of(path: &Path) -> std::io::Result<Self> {
         let resolved = path.canonicalize()?;
         let about = resolved.metadata()?;
         Ok(Self::new(resolved, &about))
@@ -48,6 +48,11 @@ impl FileIdentity {
     /// Where the file lies, links resolved.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the file that lies there is still this one.
+    pub fn is_current(&self) -> bool {
+        Self::of(&self.path).is_ok_and(|now| now == *self)
     }
 
     fn new(path: PathBuf, about: &std::fs::Metadata) -> Self {
