@@ -3,6 +3,7 @@
 //! Each command is a file of its own. Exit status: 0 done, 1 the work failed, 2 the command or its configuration is
 //! wrong. Standard output has results, standard error everything else.
 
+mod cache;
 mod check;
 mod inspect;
 mod limits;
@@ -62,6 +63,8 @@ enum Command {
     Check(check::Arguments),
     /// Do what viewers do against a running server, and say what keeps one black.
     Verify(verify::Arguments),
+    /// Say what is in the cache directory, or clear it.
+    Cache(cache::Arguments),
     /// About the configuration file.
     Config(ConfigArguments),
     /// Open files that others name on standard input, and say so: where it ends, the files were at fault.
@@ -114,6 +117,7 @@ pub fn run() -> ExitCode {
         Command::Pyramid(arguments) => pyramid::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Cache(arguments) => cache::run(&arguments),
         Command::Probe => probe::run(),
         Command::Config(ConfigArguments { what: ConfigCommand::Example }) => {
             print!("{}", config::example());
@@ -174,9 +178,14 @@ fn misnamed(directory: &Path) -> Option<Fault> {
 
 /// The second tier of the settings, where there is one. One that cannot be used now is said to be so, and done without.
 fn second_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<SecondTier>, Failure> {
-    let Some(directory) = &settings.cache.directory else { return Ok(None) };
+    let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0) else {
+        return Ok(None);
+    };
     match Directory::open(directory) {
-        Ok(directory) => Ok(Some(SecondTier::new(directory, metrics)?)),
+        Ok(directory) => {
+            let directory = directory.kept_to(settings.cache.disk as u64, metrics)?;
+            Ok(Some(SecondTier::new(directory, metrics)?))
+        }
         Err(error) if error.is_misnamed() => Err(Failure::Usage(format!("cache.directory: {error}"))),
         Err(error) => {
             tracing::error!("cache.directory: {error}; tiles are served without it");

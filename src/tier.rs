@@ -17,6 +17,7 @@
 //! eviction, and writes each tile's index apart from it. What is left to do over a file system is little: a name, a
 //! checksum, a rename (by `tempfile`), and a sweep.
 
+mod census;
 mod complaints;
 mod counted;
 mod directory;
@@ -24,6 +25,9 @@ mod entry;
 mod folders;
 mod marker;
 mod second;
+mod space;
+mod sweeper;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -32,6 +36,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
+pub use census::Holding;
 pub use directory::Directory;
 pub use second::SecondTier;
 
@@ -94,6 +99,14 @@ pub enum TierError {
         doing: &'static str,
         /// What the system said.
         problem: String,
+    },
+    /// More is there than may be, and it was not removed in time.
+    #[error("{} is full: it may take {budget} bytes, and too little can be removed", path.display())]
+    Full {
+        /// The directory.
+        path: PathBuf,
+        /// What it may take.
+        budget: u64,
     },
     /// What was found is not what was put.
     #[error("{} is damaged and was dropped: {problem}", path.display())]

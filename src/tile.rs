@@ -30,7 +30,7 @@ impl fmt::Display for Fingerprint {
 }
 
 /// Identifies one rendering of one tile: equal keys mean equal bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TileKey(Fingerprint);
 
 impl TileKey {

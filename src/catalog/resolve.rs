@@ -11,7 +11,8 @@ use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
 use crate::request::{Adjustment, ChannelChoice, TileRequest};
 use crate::tile::{Fingerprint, TileKey};
 
-/// Raised whenever the rules of drawing change, so that tiles drawn by older ones are not taken for new.
+/// Raised whenever tiles are drawn otherwise, by other rules of drawing or by mending what reads or decodes, so that those
+/// that an older voltile drew are not taken for new. Keys outlive the program: tiles are kept on disks under them.
 const RULES: u32 = 1;
 
 /// Why a well-formed request names nothing.
@@ -302,3 +303,6 @@ fn known<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> Stri
         _ => format!("the {what} are {}", shown.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,7 +30,7 @@ impl Complaints {
             if kept_back > 0 { format!(" (and {kept_back} more like it before)") } else { String::new() };
         match error {
             TierError::Corrupt { .. } => tracing::warn!("cache.directory: {error}{more}"),
-            _ => tracing::error!("cache.directory: {error}; tiles are served without it{more}"),
+            _ => tracing::error!("cache.directory: {error}{more}"),
         }
     }
 
@@ -54,6 +54,7 @@ fn kind(error: &TierError) -> &'static str {
     match error {
         TierError::System { doing, .. } => doing,
         TierError::Corrupt { .. } => "corrupt",
+        TierError::Full { .. } => "full",
         TierError::Foreign { .. } | TierError::Format { .. } | TierError::NoDirectory { .. } => "misnamed",
     }
 }

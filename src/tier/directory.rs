@@ -9,13 +9,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
 use super::entry::{self, TRAILER};
-use super::marker;
-use super::{TierError, TileTier, folders};
+use super::space::Space;
+use super::{TierError, TileTier, folders, marker, sweeper};
+use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::tile::TileKey;
 
@@ -24,10 +26,11 @@ const USED_LATELY: Duration = Duration::from_secs(60);
 /// How often a directory is made for a tile before it is given up: somebody may be clearing it away.
 const MOST_TRIES: usize = 4;
 
-/// Tiles in a directory.
+/// Tiles in a directory. It grows without bounds unless it is [kept to a budget](Directory::kept_to).
 #[derive(Debug)]
 pub struct Directory {
     root: PathBuf,
+    space: Option<Arc<Space>>,
 }
 
 impl Directory {
@@ -36,13 +39,21 @@ impl Directory {
         if marker::look(root)? == marker::Found::Empty {
             marker::make(root)?;
         }
-        Ok(Self { root: root.to_owned() })
+        Ok(Self { root: root.to_owned(), space: None })
     }
 
     /// Opens a cache directory that is there; `None` where it is empty or missing. Nothing is written.
     pub fn open_existing(root: &Path) -> Result<Option<Self>, TierError> {
         let found = marker::look(root)?;
-        Ok((found == marker::Found::Ours).then(|| Self { root: root.to_owned() }))
+        Ok((found == marker::Found::Ours).then(|| Self { root: root.to_owned(), space: None }))
+    }
+
+    /// The same, kept to so many bytes of the disk by a thread that removes what was used least lately. It counts first
+    /// what is there, which may take a while.
+    pub fn kept_to(self, budget: u64, metrics: &Metrics) -> io::Result<Self> {
+        let space = Arc::new(Space::new(budget, metrics.tier_bytes.clone()));
+        sweeper::start(self.root.clone(), Arc::clone(&space), metrics.clone())?;
+        Ok(Self { root: self.root.clone(), space: Some(space) })
     }
 
     /// Where it is.
@@ -51,14 +62,19 @@ impl Directory {
     }
 
     /// Whatever is wrong with an entry: it goes, so that the tile is made again.
-    fn drop_entry(&self, path: PathBuf, problem: &'static str) -> TierError {
+    fn drop_entry(&self, path: PathBuf, key: &TileKey, length: u64, problem: &'static str) -> TierError {
         let removed = fs::remove_file(&path).or_else(|error| match error.kind() {
             ErrorKind::IsADirectory => fs::remove_dir_all(&path),
             ErrorKind::NotFound => Ok(()),
             _ => Err(error),
         });
         match removed {
-            Ok(()) => TierError::Corrupt { path, problem },
+            Ok(()) => {
+                if let Some(space) = &self.space {
+                    space.tally.removed(key.first(), length);
+                }
+                TierError::Corrupt { path, problem }
+            }
             Err(error) => TierError::system(path, "removed, though it is damaged", &error),
         }
     }
@@ -69,13 +85,13 @@ impl TileTier for Directory {
         let path = folders::file(&self.root, token, key);
         let Some((mut file, length)) = opened(&path)? else { return Ok(None) };
         if length > entry::LONGEST {
-            return Err(self.drop_entry(path, "it is longer than a tile can be"));
+            return Err(self.drop_entry(path, key, length, "it is longer than a tile can be"));
         }
         let mut bytes = Vec::with_capacity(length as usize);
         match file.read_to_end(&mut bytes) {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::IsADirectory => {
-                return Err(self.drop_entry(path, "it is a directory"));
+                return Err(self.drop_entry(path, key, 0, "it is a directory"));
             }
             Err(error) => return Err(TierError::system(path, "read", &error)),
         }
@@ -84,13 +100,18 @@ impl TileTier for Directory {
                 mark_used(&file);
                 Ok(Some(png))
             }
-            Err(problem) => Err(self.drop_entry(path, problem)),
+            Err(problem) => Err(self.drop_entry(path, key, length, problem)),
         }
     }
 
     fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
         let path = folders::file(&self.root, token, key);
         let failed = |error: io::Error| TierError::system(&path, "written", &error);
+        let length = (png.len() + TRAILER) as u64;
+        if let Some(space) = self.space.as_ref().filter(|space| !space.has_room(length)) {
+            return Err(TierError::Full { path: self.root.clone(), budget: space.budget });
+        }
+        let before = fs::symlink_metadata(&path).ok().map(|about| about.len());
         let mut tries = 1;
         while let Err(error) = write(&path, key, png) {
             if error.kind() != ErrorKind::NotFound || tries == MOST_TRIES {
@@ -98,6 +119,9 @@ impl TileTier for Directory {
             }
             tries += 1;
             path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+        }
+        if let Some(space) = &self.space {
+            space.put(key.first(), length, before);
         }
         Ok(())
     }
@@ -108,6 +132,14 @@ impl TileTier for Directory {
         let mut end = [0; TRAILER];
         let read = length.checked_sub(TRAILER as u64).map(|start| file.read_exact_at(&mut end, start));
         Ok(matches!(read, Some(Ok(()))) && entry::claims(key, &end, length).is_ok())
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if let Some(space) = &self.space {
+            space.stop();
+        }
     }
 }
 
