@@ -27,7 +27,7 @@ pub(super) struct Space {
 struct Bell {
     rung: bool,
     stopped: bool,
-    /// The last sweep ended above the budget.
+    /// The last sweep could not remove what it should.
     stuck: bool,
 }
 

@@ -85,7 +85,8 @@ impl Sweeper {
         next(began)
     }
 
-    /// Removes the tiles used least lately, until nine tenths of the budget are left; whether it is kept now.
+    /// Removes the tiles used least lately, until nine tenths of the budget are left; whether all could be removed that
+    /// was to be. What is written meanwhile may be too much again.
     pub fn sweep(&self) -> bool {
         self.sweep_in(parts(self.space.tally.tiles()))
     }
@@ -93,19 +94,19 @@ impl Sweeper {
     fn sweep_in(&self, parts: usize) -> bool {
         let (share, width) = (self.space.budget / 10 * 9 / parts as u64, PARTS / parts);
         let folders = self.folders();
+        let mut left = 0;
         for part in 0..parts {
             if self.space.is_stopped() {
                 break;
             }
-            self.sweep_part(&folders, part * width..(part + 1) * width, share);
-            self.space.swept(false);
+            left += self.sweep_part(&folders, part * width..(part + 1) * width, share);
+            self.space.swept(left > 0);
         }
-        let is_kept = !self.space.is_over();
-        self.space.swept(!is_kept);
-        is_kept
+        left == 0
     }
 
-    fn sweep_part(&self, folders: &[Folder], bytes: Range<usize>, share: u64) {
+    /// Brings a part to its share; answers how many bytes beyond that could not be removed.
+    fn sweep_part(&self, folders: &[Folder], bytes: Range<usize>, share: u64) -> u64 {
         let mut tiles = Vec::new();
         for byte in bytes {
             self.counted(folders, byte as u8, |folder, tile| tiles.push(Candidate { folder, tile }));
@@ -122,6 +123,7 @@ impl Sweeper {
                 excess = excess.saturating_sub(on_disk(tile.length));
             }
         }
+        excess
     }
 
     /// Removes a tile; whether it is gone.
