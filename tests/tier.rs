@@ -13,6 +13,7 @@ mod common;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -21,6 +22,13 @@ use common::volumes::{self, Stored};
 use common::{MOUNT, Place, Server, wait_until};
 use ndarray::Array3;
 use serde_json::Value;
+use voltile::catalog::Catalog;
+use voltile::config::{Layers, load};
+use voltile::crew::Crew;
+use voltile::metrics::Metrics;
+use voltile::request::TilePath;
+use voltile::service::{RenderPool, TileError, TileService, Warmed};
+use voltile::tier::{Directory, SecondTier};
 
 const WRITES: &str = "voltile_tier_writes_total";
 const HITS: &str = "voltile_tier_hits_total";
@@ -368,6 +376,49 @@ fn a_directory_of_somebody_else_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_made_is_told_and_done_without() {
+    let place = Place::new();
+    volumes::planes(&place.path("planes.h5"), 2, 1, Stored::Flat);
+    let server = place.serve(["planes.h5", "--set", "cache.directory=/proc/voltile"]);
+    assert_eq!(server.tile(&plane_path(1)).picture(), volumes::plane(1, 1));
+    assert!(server.log().contains("/proc/voltile cannot be made a cache"), "{}", server.log());
+    assert_eq!(server.count(ERRORS), 1);
+}
+
+/// As `voltile warm` does it: no server, no cache in memory, each tile written before it is said to be.
+#[test]
+fn a_service_by_itself_warms_each_tile_once() {
+    let place = Place::new();
+    let path = place.path("planes.h5");
+    let bytes = volumes::planes(&path, 6, 1, Stored::Flat);
+    let (metrics, crew) = (Metrics::default(), Crew::default());
+    let settings = load(&Layers { files: vec![path.clone()], ..Layers::default() }).settings;
+    let catalog = Catalog::open(&settings, &metrics, &crew).catalog;
+    let pool = RenderPool::new(NonZeroUsize::MIN, 4, crew).unwrap();
+    let directory = Directory::open(&place.path("cache")).unwrap();
+    let tier = SecondTier::new(directory, &metrics).unwrap();
+    let service = TileService::new(catalog, 0, 0, pool, metrics.clone()).unwrap().with_tier(Some(tier));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let warm = |z: usize| {
+        let path = format!("{MOUNT}/{}", plane_path(z));
+        let request = TilePath::split(&path).unwrap().unwrap().request().unwrap();
+        let identified = runtime.block_on(service.identify(&request)).unwrap();
+        let was_kept = service.is_kept(&identified).unwrap();
+        (was_kept, runtime.block_on(service.warm(&identified)))
+    };
+    for z in 0..5 {
+        assert!(matches!(warm(z), (false, Ok(Warmed::Drawn(bytes))) if bytes > 1000));
+        assert_eq!(tiles(&place, "planes").len(), z + 1, "it is written by then");
+        assert!(matches!(warm(z), (true, Ok(Warmed::WasThere))));
+    }
+    assert!(matches!(warm(6), (_, Ok(Warmed::Black))));
+    assert_eq!((metrics.renders.get(), metrics.tier_writes.get()), (5, 5));
+    volumes::invert(&path, &bytes[5]);
+    assert!(matches!(warm(5), (false, Err(TileError::Changed { .. }))));
+    assert_eq!(tiles(&place, "planes").len(), 5);
+}
+
+#[test]
 fn check_makes_no_directory() {
     let place = Place::new();
     volumes::planes(&place.path("planes.h5"), 1, 1, Stored::Flat);
@@ -425,7 +476,7 @@ fn clear_removes_one_token_or_all_and_nothing_else() {
     assert_eq!((tiles(&place, "one").len(), tiles(&place, "two").len()), (0, 3));
     assert!(!place.path("cache/tiles/one").exists());
     let all = clear(&[]);
-    assert!(all.code == 0 && all.out.contains("1 files that are not voltile's are left"), "{}", all.out);
+    assert!(all.code == 0 && all.out.contains("1 file that is not voltile's is left"), "{}", all.out);
     assert_eq!(stats(&place)["tiles"], 0);
     assert!(place.path("cache/CACHEDIR.TAG").exists() && place.path("cache/tiles/two").exists());
 }

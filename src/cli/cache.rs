@@ -196,7 +196,8 @@ fn clear(found: &Found, token: Option<&str>) -> Result<(), Failure> {
     }
     for holding in &removed {
         let (token, size) = (&holding.token, ByteSize(holding.bytes));
-        println!("removed {} tiles of {token}, {size}{}", holding.tiles, left_of(holding));
+        let tiles = if holding.tiles == 1 { "tile" } else { "tiles" };
+        println!("removed {} {tiles} of {token}, {size}{}", holding.tiles, left_of(holding));
     }
     if removed.is_empty() {
         println!("{} has no tiles", found.path.display());
@@ -207,6 +208,7 @@ fn clear(found: &Found, token: Option<&str>) -> Result<(), Failure> {
 fn left_of(holding: &Holding) -> String {
     match holding.foreign {
         0 => String::new(),
+        1 => "; 1 file that is not voltile's is left".to_owned(),
         count => format!("; {count} files that are not voltile's are left"),
     }
 }
