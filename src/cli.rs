@@ -3,6 +3,7 @@
 //! Each command is a file of its own. Exit status: 0 done, 1 the work failed, 2 the command or its configuration is
 //! wrong. Standard output has results, standard error everything else.
 
+mod cache;
 mod check;
 mod inspect;
 mod limits;
@@ -13,7 +14,7 @@ mod serve;
 mod verify;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -22,6 +23,7 @@ use crate::catalog::{Catalog, Opened};
 use crate::config::{self, Fault, Layers, Settings};
 use crate::crew::Crew;
 use crate::metrics::Metrics;
+use crate::tier::{Directory, SecondTier, TierError};
 use crate::volume::hdf5::{Files, look_beside_files};
 
 /// What went wrong at the outermost layer, by whose fault it was.
@@ -61,6 +63,8 @@ enum Command {
     Check(check::Arguments),
     /// Do what viewers do against a running server, and say what keeps one black.
     Verify(verify::Arguments),
+    /// Say what is in the cache directory, or clear it.
+    Cache(cache::Arguments),
     /// About the configuration file.
     Config(ConfigArguments),
     /// Open files that others name on standard input, and say so: where it ends, the files were at fault.
@@ -113,6 +117,7 @@ pub fn run() -> ExitCode {
         Command::Pyramid(arguments) => pyramid::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Cache(arguments) => cache::run(&arguments),
         Command::Probe => probe::run(),
         Command::Config(ConfigArguments { what: ConfigCommand::Example }) => {
             print!("{}", config::example());
@@ -160,8 +165,34 @@ fn load(layers: &Layers, metrics: &Metrics, crew: &Crew) -> Loaded {
         tracing::warn!("{warning}");
     }
     faults.extend(of_files);
+    faults.extend(settings.cache.directory.as_deref().and_then(misnamed));
     faults.sort();
     Loaded { settings, catalog, faults, undecodable }
+}
+
+/// What is wrong with a cache directory that can be known before it is used.
+fn misnamed(directory: &Path) -> Option<Fault> {
+    let error = Directory::open_existing(directory).err().filter(TierError::is_misnamed)?;
+    Some(Fault { key: "cache.directory".to_owned(), problem: error.to_string() })
+}
+
+/// The second tier of the settings, where there is one. One that cannot be used now is said to be so, and done without.
+fn second_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<SecondTier>, Failure> {
+    let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0) else {
+        return Ok(None);
+    };
+    match Directory::open(directory) {
+        Ok(directory) => {
+            let directory = directory.kept_to(settings.cache.disk as u64, metrics)?;
+            Ok(Some(SecondTier::new(directory, metrics)?))
+        }
+        Err(error) if error.is_misnamed() => Err(Failure::Usage(format!("cache.directory: {error}"))),
+        Err(error) => {
+            tracing::error!("cache.directory: {error}; tiles are served without it");
+            metrics.tier_errors.inc();
+            Ok(None)
+        }
+    }
 }
 
 /// All faults in one text, a line each.

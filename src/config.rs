@@ -22,8 +22,7 @@ mod values;
 pub use address::{BindAddress, NotAnAddress};
 pub use example::example;
 pub use settings::{
-    CacheBudgets, ChannelSettings, ContentType, DatasetSettings, LevelSettings, Mount, Render, Server,
-    Settings,
+    Caches, ChannelSettings, ContentType, DatasetSettings, LevelSettings, Mount, Render, Server, Settings,
 };
 
 use std::ffi::OsString;
@@ -100,8 +99,8 @@ pub fn load(layers: &Layers) -> Loaded {
     let merged = layers::merge(layers, &mut notes);
     let mut root = Section::open(String::new(), Some(&merged.tree), keys::ROOT, &mut notes);
     let mut settings = Settings::default();
-    server::read(&mut root, &mut settings);
     let base = layers.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    server::read(&mut root, base, &mut settings);
     settings.datasets = datasets::read(&mut root, base, &merged.files);
     let (faults, warnings) = notes.sorted();
     Loaded { settings, faults, warnings }

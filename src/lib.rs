@@ -7,7 +7,8 @@
 //! A module names only modules in rows below its own.
 //!
 //! ```text
-//! 8  cli       serve · inspect · render · pyramid · check · verify · config: what a person types; the only room that knows `anyhow`
+//! 8  cli       serve · inspect · render · pyramid · check · verify · cache · config: what a person types; the only room that
+//!              knows `anyhow`
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page
 //! 6  service   TileService: identify, then fetch; the seam between the async side and the render threads
 //! 6  pyramid   levels that a file lacks, made once and stored: in pieces that outlive a kill, then in one HDF5 file
@@ -18,6 +19,7 @@
 //! 3  plan      what to read and how to paint it: the renderer's only input
 //! 2  request   a well-formed request, not yet known to exist: all three URL forms end here
 //! 2  volume    trait Volume; hdf5 (the only place that names the crate): links, chunks, filters; an in-memory twin
+//! 2  tier      encoded tiles for longer than memory: trait TileTier; a directory of files, kept to a budget
 //! 1  cache     absent | in flight | ready in one structure; least recently used by bytes
 //! 1  config    as typed → as meant: settings, or every fault at once          1  tile   TileKey, Tile
 //! 1  verify    what viewers do, played from outside against a running server
@@ -40,12 +42,13 @@
 //! 3. The [`tile::TileKey`] is a digest of everything that decides the bytes; it is the ETag. A client that names it
 //!    gets 304, and nothing was read.
 //! 4. [`service::TileService::fetch`] asks the [`cache`]: *ready*, *wait*, or *lead*. A leader has its [`plan::Plan`]
-//!    sent to the pool, where [`render::render`] asks each volume for boxes of voxels.
+//!    sent to the pool. Where there is a second [`tier`] the job looks there first, and lands with what it finds. Else
+//!    [`render::render`] asks each volume for boxes of voxels.
 //! 5. An HDF5 volume copies voxels without filters from the file as it is mapped into memory. Other chunks come from the
 //!    chunk store: decoded before, being decoded by another thread, or read at their position in the file and decoded
 //!    now, as far as they are wanted. What we do not decode goes through the library.
 //! 6. Voxels are averaged where the level is not stored, windowed, coloured, encoded. The flight lands: the tile is in
-//!    the cache and all who waited have it.
+//!    the cache and all who waited have it. A thread of the second tier writes it to the disk behind them.
 //! 7. While the render threads are idle the slices beside this one are rendered ahead, each on one thread. Such a render
 //!    gives way between two chunks as soon as anything is asked for, unless somebody waits for that very tile by then.
 //!
@@ -64,6 +67,8 @@
 //! - **No file is opened before a child process has opened it and lived**: files exist that crash the HDF5 library. The
 //!   command line has them tried (`cli::probe`, [`catalog::Errand`]); who uses the library alone opens at their own risk.
 //! - **Errors are not cached**, and a flight that panics frees its key.
+//! - **Nothing relies on a cache directory being ours alone**: several processes use it, people copy and remove what is in
+//!   it, and whoever is killed leaves a tile there whole or not at all. What is read is checked first.
 //!
 //! # Memory
 //!
@@ -72,7 +77,8 @@
 //! (2 MiB), one chunk as it is stored (2 MiB are kept). Chunks larger than a quarter of the chunk budget are read box by
 //! box through the library, which holds one such chunk meanwhile. A chunk index takes 24 bytes a chunk. Mapped files
 //! take addresses, not memory: their pages are the system's cache. Taking a channel's sample holds
-//! up to 2^21 voxels once (three times as many for RGB). The picture of a whole slice takes up to 12 MiB more while it
+//! up to 2^21 voxels once (three times as many for RGB). Tiles that wait to be written to the second tier take at most
+//! 32 MiB, and its sweep a few MiB for ten million tiles. The picture of a whole slice takes up to 12 MiB more while it
 //! is put together.
 //!
 //! Making pyramids is not bounded by the render threads' share: see [`pyramid`].
@@ -106,6 +112,7 @@ pub mod pyramid;
 pub mod render;
 pub mod request;
 pub mod service;
+pub mod tier;
 pub mod tile;
 pub mod units;
 pub mod verify;

@@ -30,6 +30,20 @@ pub struct Metrics {
     pub neighbours: Counter,
     /// Such renders given up because somebody asked for something.
     pub neighbours_given_up: Counter,
+    /// Tiles found in the second tier.
+    pub tier_hits: Counter,
+    /// Tiles written into it.
+    pub tier_writes: Counter,
+    /// Tiles that were to be written, and were not: too many waited, or their files had changed.
+    pub tier_dropped: Counter,
+    /// Tiles in it that were found damaged.
+    pub tier_corrupt: Counter,
+    /// Tiles removed from it to keep to its budget.
+    pub tier_evicted: Counter,
+    /// Reads from it and writes into it that failed.
+    pub tier_errors: Counter,
+    /// Bytes of encoded tiles in it, as counted last.
+    pub tier_bytes: Gauge,
     /// Bytes of encoded tiles held.
     pub tile_bytes: Gauge,
     /// Chunks found decoded.
@@ -46,7 +60,7 @@ impl Metrics {
     /// Every value in Prometheus' text format.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix("voltile");
-        let counters: [(&str, &str, &Counter); 13] = [
+        let counters: [(&str, &str, &Counter); 19] = [
             ("renders", "Tiles rendered", &self.renders),
             ("render_errors", "Renders that ended in an error", &self.render_errors),
             ("tile_cache_hits", "Tiles answered from the cache", &self.tile_hits),
@@ -61,6 +75,12 @@ impl Metrics {
                 "Such renders given up for what was asked for",
                 &self.neighbours_given_up,
             ),
+            ("tier_hits", "Tiles found in the second tier", &self.tier_hits),
+            ("tier_writes", "Tiles written into the second tier", &self.tier_writes),
+            ("tier_dropped", "Tiles that were to be written into it and were not", &self.tier_dropped),
+            ("tier_corrupt", "Tiles in it found damaged, and dropped", &self.tier_corrupt),
+            ("tier_evicted", "Tiles removed from it to keep to its budget", &self.tier_evicted),
+            ("tier_errors", "Reads from it and writes into it that failed", &self.tier_errors),
             ("chunk_cache_hits", "Chunks found decoded", &self.chunk_hits),
             ("chunk_reads", "Chunks read and decoded", &self.chunk_reads),
             ("chunk_decoded_bytes", "Bytes that decoding chunks came to", &self.chunk_decoded_bytes),
@@ -69,6 +89,7 @@ impl Metrics {
             registry.register(name, help, counter.clone());
         }
         registry.register("tile_cache_bytes", "Bytes of encoded tiles held", self.tile_bytes.clone());
+        registry.register("tier_bytes", "Bytes of encoded tiles in the second tier", self.tier_bytes.clone());
         registry.register("chunk_cache_bytes", "Bytes of decoded chunks held", self.chunk_bytes.clone());
         let mut text = String::new();
         encode(&mut text, &registry)?;

@@ -3,6 +3,8 @@
 //! A request is identified first, which needs no pixels and gives the ETag; then fetched: from the cache, from a flight
 //! under way, or by a render of its own on the pool. The job leads the flight, not the client: a client that leaves
 //! costs nobody anything, and a job for which nobody waits any more gives up before it begins.
+//!
+//! Where there is a second tier, a job looks there before it draws, and what it drew is written there behind its back.
 
 mod neighbours;
 mod pool;
@@ -10,19 +12,25 @@ mod pool;
 use std::cell::RefCell;
 use std::hash::Hash;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::oneshot;
 
 use neighbours::Neighbours;
 pub use pool::{Busy, RenderPool};
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
-use crate::catalog::{Catalog, Channel, Dataset, DatasetDescription, NotFound, Overview, Resolved, Survey};
+use crate::catalog::{
+    Catalog, Channel, Dataset, DatasetDescription, NotFound, Origin, Overview, Resolved, Survey,
+};
 use crate::metrics::Metrics;
+use crate::name::Name;
 use crate::paint::Kind;
 use crate::plan::PixelKind;
 use crate::render::{self, EncodeError, RenderError, Scratch};
 use crate::request::{Malformed, TileRequest};
+use crate::tier::{SecondTier, TierError};
 use crate::tile::{Fingerprint, Tile, TileKey};
 use crate::volume::ReadError;
 
@@ -44,6 +52,15 @@ pub enum TileError {
     /// The render was given up.
     #[error(transparent)]
     Lost(#[from] Lost),
+    /// It could not be kept, which was all that was wanted.
+    #[error(transparent)]
+    Tier(#[from] TierError),
+    /// A file was changed since it was opened, so that what is drawn of it must not be kept.
+    #[error("a file of the dataset {token} was changed since it was opened; start again to warm it as it is")]
+    Changed {
+        /// The dataset.
+        token: Name,
+    },
 }
 
 /// What kind of failure it is, for whoever has to answer.
@@ -62,7 +79,9 @@ impl TileError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,
-            TileError::Render(_) | TileError::Lost(_) => ErrorKind::Failed,
+            TileError::Render(_) | TileError::Lost(_) | TileError::Tier(_) | TileError::Changed { .. } => {
+                ErrorKind::Failed
+            }
             TileError::Busy(_) => ErrorKind::Busy,
         }
     }
@@ -113,11 +132,60 @@ impl Identified<'_> {
     }
 }
 
+/// What has a tile's picture drawn, on a render thread.
+type Draw = Box<dyn FnOnce(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send>;
+
+/// What drawing a tile takes: whose it is, and how it is drawn. None of it for one that is black.
+struct Drawing {
+    key: TileKey,
+    origin: Origin,
+    draw: Draw,
+}
+
+impl Identified<'_> {
+    /// What drawing it takes; `None` for a tile that is black.
+    fn drawing(&self) -> Option<Drawing> {
+        let (key, origin, draw): (_, _, Draw) = match self {
+            Identified::Black(_) => return None,
+            Identified::Made { key, resolved } => {
+                let plan = resolved.plan();
+                (*key, resolved.origin(), Box::new(move |scratch| render::render(&plan, scratch)))
+            }
+            Identified::Overview { key, overview } => {
+                let plan = overview.plan();
+                (*key, overview.origin()?, Box::new(move |scratch| render::overview(&plan, scratch)))
+            }
+        };
+        Some(Drawing { key, origin, draw })
+    }
+
+    /// The token that it is kept under; `None` for a tile that is black, which is never kept.
+    fn token(&self) -> Option<&Name> {
+        match self {
+            Identified::Black(_) => None,
+            Identified::Made { resolved, .. } => Some(resolved.token()),
+            Identified::Overview { overview, .. } => overview.tiles().first().map(Resolved::token),
+        }
+    }
+}
+
+/// What warming a tile came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Warmed {
+    /// It lies outside: nothing is kept of it.
+    Black,
+    /// The second tier had it.
+    WasThere,
+    /// It was drawn and is kept: so many bytes of PNG.
+    Drawn(usize),
+}
+
 /// Brings tiles.
 pub struct TileService {
     catalog: Catalog,
     cache: Cache<TileKey, Tile, TileError>,
     surveys: Cache<Fingerprint, Arc<Survey>, TileError>,
+    tier: Option<Arc<SecondTier>>,
     pool: RenderPool,
     neighbours: Neighbours,
     black: [Tile; 2],
@@ -125,8 +193,8 @@ pub struct TileService {
 }
 
 impl TileService {
-    /// A service over an opened catalogue, with a cache of `budget` bytes of encoded tiles, that renders `reach` slices
-    /// ahead of a scroll.
+    /// A service over an opened catalogue, with a cache of `budget` bytes of encoded tiles and no second tier, that renders
+    /// `reach` slices ahead of a scroll.
     pub fn new(
         catalog: Catalog,
         budget: usize,
@@ -143,7 +211,12 @@ impl TileService {
         // Surveys are kept by their channels; this only has each sample taken once at a time.
         let surveys = Cache::new(0, Gauge::default());
         let neighbours = Neighbours::new(reach);
-        Ok(Self { catalog, cache, surveys, pool, neighbours, black, metrics })
+        Ok(Self { catalog, cache, surveys, tier: None, pool, neighbours, black, metrics })
+    }
+
+    /// The same with a second tier behind its cache.
+    pub fn with_tier(self, tier: Option<SecondTier>) -> Self {
+        Self { tier: tier.map(Arc::new), ..self }
     }
 
     /// What is served.
@@ -186,29 +259,13 @@ impl TileService {
                 self.metrics.black_tiles.inc();
                 Ok(tile)
             }
-            Identified::Made { key, resolved } => {
-                self.bring(key, || {
-                    let plan = resolved.plan();
-                    move |scratch: &mut Scratch| render::render(&plan, scratch)
-                })
-                .await
-            }
-            Identified::Overview { key, overview } => {
-                self.bring(key, || {
-                    let plan = overview.plan();
-                    move |scratch: &mut Scratch| render::overview(&plan, scratch)
-                })
-                .await
-            }
+            Identified::Made { .. } | Identified::Overview { .. } => self.bring(&identified).await,
         }
     }
 
-    /// From the cache, from a flight under way, or by having it drawn; `plan` is only asked for what to draw then.
-    async fn bring<D>(&self, key: TileKey, plan: impl FnOnce() -> D) -> Result<Tile, TileError>
-    where
-        D: FnOnce(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send + 'static,
-    {
-        match self.cache.lookup(&key) {
+    /// From the cache, from a flight under way, or from a job that finds it in the second tier or draws it.
+    async fn bring(&self, identified: &Identified<'_>) -> Result<Tile, TileError> {
+        match self.cache.lookup(&identified.key()) {
             Lookup::Ready(tile) => {
                 self.metrics.tile_hits.inc();
                 Ok(tile)
@@ -218,9 +275,9 @@ impl TileService {
                 waiter.wait().await
             }
             Lookup::Lead(flight) => {
+                let drawing = identified.drawing().ok_or(Lost)?;
                 let waiter = flight.join();
-                let job = self.render(key, plan());
-                self.launch(flight, job);
+                self.launch(flight, self.find_or_draw(drawing));
                 waiter.wait().await
             }
         }
@@ -254,41 +311,82 @@ impl TileService {
         if resolved.is_black() || resolved.unmeasured().next().is_some() {
             return;
         }
-        let (key, plan) = (resolved.key(), resolved.plan());
+        let (key, plan, origin) = (resolved.key(), resolved.plan(), resolved.origin());
         let Lookup::Lead(flight) = self.cache.lookup(&key) else { return };
+        if let Some(tile) = found(self.tier.as_deref(), &origin, key) {
+            return flight.land(Ok(weighed(tile)));
+        }
         let draw = move |scratch: &mut Scratch| render::render(&plan, scratch);
         let drawn = self.pool.crew().work_ahead(|| with_scratch(&draw));
         match drawn {
             Ok(png) => {
                 self.metrics.neighbours.inc();
-                flight.land(Ok(weighed(key, png)));
+                let tile = Tile::new(key, png);
+                keep_later(self.tier.as_deref(), origin, &tile);
+                flight.land(Ok(weighed(tile)));
             }
             // Given up, or broken, which is nobody's business until somebody asks. If somebody has meanwhile, for this
             // very tile, it is rendered as if it were asked for now, so that an error is counted and told as any other.
             Err(_) => {
                 self.metrics.neighbours_given_up.inc();
                 if let Some(flight) = flight.still_wanted() {
-                    flight.land(self.render(key, draw)());
+                    let draw = Box::new(draw);
+                    flight.land(self.find_or_draw(Drawing { key, origin, draw })());
                 }
             }
         }
     }
 
-    /// A job that renders one tile.
-    fn render(
+    /// A job that brings one tile: from the second tier, or by drawing it.
+    fn find_or_draw(
         &self,
-        key: TileKey,
-        draw: impl FnOnce(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send + 'static,
+        drawing: Drawing,
     ) -> impl FnOnce() -> Result<(Tile, usize), TileError> + Send + 'static {
-        let metrics = self.metrics.clone();
+        let (metrics, tier) = (self.metrics.clone(), self.tier.clone());
         move || {
-            metrics.renders.inc();
-            let rendered = with_scratch(draw);
-            if let Err(error) = &rendered {
-                metrics.render_errors.inc();
-                tracing::error!(%key, "a tile could not be rendered: {error}");
+            let Drawing { key, origin, draw } = drawing;
+            if let Some(tile) = found(tier.as_deref(), &origin, key) {
+                return Ok(weighed(tile));
             }
-            Ok(weighed(key, rendered?))
+            let tile = drawn(key, draw, &metrics)?;
+            keep_later(tier.as_deref(), origin, &tile);
+            Ok(weighed(tile))
+        }
+    }
+
+    /// Has a tile in the second tier: unless it is there, draws it on the pool and writes it before this returns. It does
+    /// not go through the memory cache, and what it draws is nobody's to wait for.
+    ///
+    /// Without a second tier there is nothing to do, and all is said to have been there.
+    pub async fn warm(&self, identified: &Identified<'_>) -> Result<Warmed, TileError> {
+        let (Some(tier), Some(drawing)) = (self.tier.clone(), identified.drawing()) else {
+            return Ok(if self.tier.is_some() { Warmed::Black } else { Warmed::WasThere });
+        };
+        let place = self.pool.reserve()?;
+        let (metrics, (sender, warmed)) = (self.metrics.clone(), oneshot::channel());
+        self.pool.run(move || {
+            let result = warmed_by(&tier, drawing, &metrics);
+            drop(place);
+            // Who has left does not want to know.
+            let _ = sender.send(result);
+        });
+        warmed.await.unwrap_or_else(|_| Err(Lost.into()))
+    }
+
+    /// Whether the second tier has a tile, as far as can be told without reading it; black ones need not be there. Reads
+    /// from the disk: never to be called on an async thread.
+    pub fn is_kept(&self, identified: &Identified<'_>) -> Result<bool, TierError> {
+        match (&self.tier, identified.token()) {
+            (Some(tier), Some(token)) => tier.has(token, &identified.key()),
+            (tier, _) => Ok(tier.is_some()),
+        }
+    }
+
+    /// Waits until what was drawn is written to the second tier, though not for longer than so; what is drawn from now on
+    /// is not. Blocks.
+    pub fn finish_writing(&self, within: Duration) {
+        if let Some(tier) = &self.tier {
+            tier.finish(within);
         }
     }
 
@@ -368,10 +466,44 @@ impl TileService {
 }
 
 /// A tile and what it takes from the cache's budget.
-fn weighed(key: TileKey, png: Vec<u8>) -> (Tile, usize) {
-    let tile = Tile::new(key, png);
+fn weighed(tile: Tile) -> (Tile, usize) {
     let weight = tile.weight();
     (tile, weight)
+}
+
+/// The tile as the second tier has it.
+fn found(tier: Option<&SecondTier>, origin: &Origin, key: TileKey) -> Option<Tile> {
+    Some(Tile::new(key, tier?.find(&origin.token, &key)?))
+}
+
+/// Draws a tile, which is counted.
+fn drawn(key: TileKey, draw: Draw, metrics: &Metrics) -> Result<Tile, RenderError> {
+    metrics.renders.inc();
+    let rendered = with_scratch(draw);
+    if let Err(error) = &rendered {
+        metrics.render_errors.inc();
+        tracing::error!(%key, "a tile could not be rendered: {error}");
+    }
+    Ok(Tile::new(key, rendered?))
+}
+
+/// Has a tile that was just drawn written, unless its files turn out to have changed.
+fn keep_later(tier: Option<&SecondTier>, origin: Origin, tile: &Tile) {
+    let (Some(tier), now) = (tier, Instant::now()) else { return };
+    tier.keep_later(origin.token.clone(), tile, move || origin.was_unchanged_at(now));
+}
+
+fn warmed_by(tier: &SecondTier, drawing: Drawing, metrics: &Metrics) -> Result<Warmed, TileError> {
+    let Drawing { key, origin, draw } = drawing;
+    if tier.has(&origin.token, &key)? {
+        return Ok(Warmed::WasThere);
+    }
+    let tile = drawn(key, draw, metrics)?;
+    if !origin.was_unchanged_at(Instant::now()) {
+        return Err(TileError::Changed { token: origin.token });
+    }
+    tier.keep(&origin.token, &key, &tile.png)?;
+    Ok(Warmed::Drawn(tile.png.len()))
 }
 
 fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {

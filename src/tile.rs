@@ -25,14 +25,47 @@ impl Fingerprint {
     }
 }
 
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 /// Identifies one rendering of one tile: equal keys mean equal bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TileKey(Fingerprint);
 
 impl TileKey {
     /// The key of a rendering, given everything that decides its pixels and their encoding.
     pub fn of(rendering: &impl Hash) -> Self {
         TileKey(Fingerprint::of(rendering))
+    }
+
+    /// The key as it is shown; `None` for any other text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.as_bytes().as_chunks::<2>();
+        let (pairs, []) = digits else { return None };
+        let mut key = [0; 16];
+        if pairs.len() != key.len() {
+            return None;
+        }
+        for (byte, pair) in key.iter_mut().zip(pairs) {
+            let digit =
+                |at: usize| (pair[at] as char).to_digit(16).filter(|_| !pair[at].is_ascii_uppercase());
+            *byte = (digit(0)? << 4 | digit(1)?) as u8;
+        }
+        Some(TileKey(Fingerprint(key)))
+    }
+
+    /// The bytes of the digest.
+    pub fn bytes(&self) -> &[u8; 16] {
+        &self.0.0
+    }
+
+    /// The first byte: as good as random, for what is to be spread evenly.
+    pub fn first(&self) -> u8 {
+        let [first, ..] = self.0.0;
+        first
     }
 
     /// The strong entity tag, quotes included.
@@ -43,7 +76,7 @@ impl TileKey {
 
 impl fmt::Display for TileKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.0.fmt(f)
     }
 }
 
@@ -113,6 +146,18 @@ mod tests {
         let tile = Tile::new(TileKey::of(&7), Bytes::new());
         let same = tile.clone();
         assert_eq!([&same, &tile, &same].map(Tile::is_asked_first), [true, false, false]);
+    }
+
+    #[test]
+    fn a_key_is_read_as_it_is_shown() {
+        let key = TileKey::of(&7);
+        assert_eq!(TileKey::parse(&key.to_string()), Some(key));
+        let shown = key.to_string();
+        for wrong in
+            [&shown[1..], &shown.to_uppercase(), &format!("{shown}00"), &shown.replace(&shown[..1], "ä"), ""]
+        {
+            assert_eq!(TileKey::parse(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use super::made;
+use super::origin::Watch;
 use super::stored::StoredLevel;
 use super::survey::{self, Survey};
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
@@ -44,6 +45,8 @@ pub struct Channel {
     pub(super) window: ChannelWindow,
     /// What its sample told, once it has been taken.
     pub(super) surveyed: OnceLock<Arc<Survey>>,
+    /// When its files were looked at last.
+    pub(super) watch: Watch,
     /// Tells its voxels, and what they mean, from those of any other channel.
     pub fingerprint: Fingerprint,
 }

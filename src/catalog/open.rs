@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::channel::{Channel, ChannelWindow};
 use super::levels::Levels;
 use super::made::{Sidecars, Wanted};
+use super::origin::Watch;
 use super::{Catalog, Dataset, Recognised};
 use crate::axes::AxisName;
 use crate::config::{ChannelSettings, DatasetSettings, Fault, Settings};
@@ -204,6 +205,7 @@ impl Opening {
             file: file.path().to_owned(),
             window: window(given.window, &found, shape.voxel),
             surveyed: OnceLock::new(),
+            watch: Watch::default(),
             is_series: found.levels.iter().any(is_series),
             name: found.name,
             label: found.label,

@@ -11,7 +11,8 @@ use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
 use crate::request::{Adjustment, ChannelChoice, TileRequest};
 use crate::tile::{Fingerprint, TileKey};
 
-/// Raised whenever the rules of drawing change, so that tiles drawn by older ones are not taken for new.
+/// Raised whenever tiles are drawn otherwise, by other rules of drawing or by mending what reads or decodes, so that those
+/// that an older voltile drew are not taken for new. Keys outlive the program: tiles are kept on disks under them.
 const RULES: u32 = 1;
 
 /// Why a well-formed request names nothing.
@@ -205,6 +206,16 @@ impl<'a> Resolved<'a> {
 }
 
 impl Resolved<'_> {
+    /// The dataset's token.
+    pub fn token(&self) -> &Name {
+        &self.dataset.token
+    }
+
+    /// The channels that are shown.
+    pub(super) fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> {
+        self.layers.iter().map(|layer| layer.channel)
+    }
+
     /// The channels whose windows must be measured before the rendering has a key.
     pub fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
         let needed =
@@ -291,3 +302,6 @@ fn known<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> Stri
         _ => format!("the {what} are {}", shown.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use actix_web::rt::System;
 use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Failure, Sources, load_sound};
+use super::{Failure, Sources, load_sound, second_tier};
 use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::crew::Crew;
@@ -42,9 +42,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let (settings, catalog) = load_sound(&layers, &metrics, &crew)?;
     let addresses = addresses(&settings)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, crew)?;
-    let service =
-        Arc::new(TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?);
-    System::new().block_on(listen(&service, &settings, &addresses))
+    let tier = second_tier(&settings, &metrics)?;
+    let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
+    let service = Arc::new(service.with_tier(tier));
+    let served = System::new().block_on(listen(&service, &settings, &addresses));
+    service.finish_writing(settings.server.shutdown_timeout);
+    served
 }
 
 fn demo_volume() -> Result<PathBuf, Failure> {

@@ -1,7 +1,4 @@
 //! Reads what is said of datasets, channels and levels. Whether the files hold it is the catalogue's to find out.
-//!
-//! The odd one: a path that stands in the configuration file is relative to that file, one in a flag or a variable
-//! to the working directory, as every path in a shell is.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +8,6 @@ use config::{Value, ValueKind};
 use super::keys;
 use super::reader::{Entry, Notes, Section, at};
 use super::settings::{ChannelSettings, DatasetSettings, LevelSettings};
-use super::toml_file::is_in_file;
 use super::values::{self, Parsed};
 use crate::axes::AxisName;
 use crate::geometry::{Scaling, Xyz};
@@ -40,7 +36,7 @@ pub(super) fn read(
 
 fn dataset(section: &mut Section<'_, '_>, base: &Path, mut dataset: DatasetSettings) -> DatasetSettings {
     let scalings = [Scaling::Zslices, Scaling::Isotropic].map(|scaling| (scaling.name(), scaling));
-    section.set("file", file_below(base), &mut dataset.file);
+    section.set("file", values::path_below(base), &mut dataset.file);
     section.set("scaling", values::choice(&scalings), &mut dataset.scaling);
     section.set("voxel_size", values::triple(values::length), &mut dataset.voxel_size);
     section.set("offset", values::triple(values::whole(i64::MIN, i64::MAX)), &mut dataset.offset);
@@ -90,7 +86,7 @@ fn channel(section: &mut Section<'_, '_>, base: &Path) -> ChannelSettings {
     let kinds = [Kind::Image, Kind::Labels, Kind::Rgb].map(|kind| (kind.name(), kind));
     let mut channel = ChannelSettings::default();
     section.set("path", values::path, &mut channel.path);
-    section.set("file", file_below(base), &mut channel.file);
+    section.set("file", values::path_below(base), &mut channel.file);
     channel.levels = levels(section);
     section.set("axes", values::axes, &mut channel.axes);
     section.set("index", index, &mut channel.index);
@@ -101,14 +97,6 @@ fn channel(section: &mut Section<'_, '_>, base: &Path) -> ChannelSettings {
     }
     warn_of_idle_indices(section, &channel);
     channel
-}
-
-/// A file, from the directory that the value's place implies.
-fn file_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> {
-    move |value| {
-        let path = PathBuf::from(values::path(value)?);
-        Ok(if is_in_file(value) { base.join(path) } else { path })
-    }
 }
 
 fn levels(section: &mut Section<'_, '_>) -> Vec<LevelSettings> {

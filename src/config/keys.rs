@@ -61,7 +61,11 @@ const fn needed(name: &'static str, example: &'static str, doc: &'static str) ->
 /// The top of the file.
 pub(super) const ROOT: &[Key] = &[
     Key { name: "server", shape: Shape::Table(SERVER), doc: "HTTP." },
-    Key { name: "cache", shape: Shape::Table(CACHE), doc: "Memory: bytes, or \"KiB\", \"MiB\", \"GiB\"." },
+    Key {
+        name: "cache",
+        shape: Shape::Table(CACHE),
+        doc: "Memory, and a disk: bytes, or \"KiB\", \"MiB\", \"GiB\".",
+    },
     Key { name: "render", shape: Shape::Table(RENDER), doc: "How tiles are made." },
     Key {
         name: "datasets",
@@ -100,8 +104,16 @@ pub(super) const MOUNT: &[Key] = &[
 ];
 
 /// `[cache]`
-pub(super) const CACHE: &[Key] =
-    &[default("tiles", "\"512 MiB\"", "Encoded tiles."), default("chunks", "\"1 GiB\"", "Decoded chunks.")];
+pub(super) const CACHE: &[Key] = &[
+    default("tiles", "\"512 MiB\"", "Encoded tiles."),
+    default("chunks", "\"1 GiB\"", "Decoded chunks."),
+    optional(
+        "directory",
+        "\"cache\"",
+        "A directory for encoded tiles, which stay over restarts: empty, missing, or voltile's. Relative to this file.",
+    ),
+    default("disk", "\"10 GiB\"", "How much of its disk they may take."),
+];
 
 /// `[render]`
 pub(super) const RENDER: &[Key] = &[

@@ -1,17 +1,18 @@
 //! Reads the sections that are not about data: `[server]`, `[cache]` and `[render]`.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::keys;
 use super::reader::{Entry, Notes, Section, at};
-use super::settings::{CacheBudgets, ContentType, Mount, Render, Server, Settings};
+use super::settings::{Caches, ContentType, Mount, Render, Server, Settings};
 use super::values;
 use crate::paint::PngProfile;
 
-/// Reads the three sections into the settings.
-pub(super) fn read(root: &mut Section<'_, '_>, settings: &mut Settings) {
+/// Reads the three sections into the settings; `base` is the directory of the configuration file.
+pub(super) fn read(root: &mut Section<'_, '_>, base: &Path, settings: &mut Settings) {
     server(root.section("server", keys::SERVER), &mut settings.server);
-    cache(root.section("cache", keys::CACHE), &mut settings.cache);
+    cache(root.section("cache", keys::CACHE), base, &mut settings.cache);
     render(root.section("render", keys::RENDER), &mut settings.render);
 }
 
@@ -55,9 +56,11 @@ fn mount(mut section: Section<'_, '_>) -> Mount {
     mount
 }
 
-fn cache(mut section: Section<'_, '_>, cache: &mut CacheBudgets) {
+fn cache(mut section: Section<'_, '_>, base: &Path, cache: &mut Caches) {
     section.set("tiles", values::size, &mut cache.tiles);
     section.set("chunks", values::size, &mut cache.chunks);
+    section.set("directory", values::path_below(base), &mut cache.directory);
+    section.set("disk", values::size, &mut cache.disk);
 }
 
 fn render(mut section: Section<'_, '_>, render: &mut Render) {

@@ -16,8 +16,8 @@ use crate::paint::{Kind, PngProfile, WindowRule};
 pub struct Settings {
     /// What concerns HTTP.
     pub server: Server,
-    /// How much memory the caches may take.
-    pub cache: CacheBudgets,
+    /// What the caches may take.
+    pub cache: Caches,
     /// How tiles are made.
     pub render: Render,
     /// What is served, by token.
@@ -95,18 +95,22 @@ impl ContentType {
     }
 }
 
-/// How much memory the caches may take, in bytes; 0 keeps nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CacheBudgets {
-    /// Encoded tiles.
+/// What the caches may take, in bytes; 0 keeps nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caches {
+    /// Encoded tiles in memory.
     pub tiles: usize,
-    /// Decoded chunks.
+    /// Decoded chunks in memory.
     pub chunks: usize,
+    /// Where encoded tiles are kept over restarts; nowhere, if absent.
+    pub directory: Option<PathBuf>,
+    /// Encoded tiles in that directory.
+    pub disk: usize,
 }
 
-impl Default for CacheBudgets {
+impl Default for Caches {
     fn default() -> Self {
-        Self { tiles: 512 << 20, chunks: 1 << 30 }
+        Self { tiles: 512 << 20, chunks: 1 << 30, directory: None, disk: 10 << 30 }
     }
 }
 

@@ -577,3 +577,18 @@ fn every_key_in_the_table_is_read_and_is_in_the_example() {
         );
     }
 }
+
+#[test]
+fn a_cache_directory_is_relative_to_where_it_is_named() {
+    let file = typed("[cache]\ndirectory = \"tiles\"\ndisk = \"2 GiB\"");
+    let cache = file.settings().cache;
+    assert_eq!((cache.directory, cache.disk), (Some(file.directory.path().join("tiles")), 2 << 30));
+    let set = typed("[cache]\ndirectory = \"tiles\"").set(&["cache.directory=\"here\""]).settings().cache;
+    assert_eq!((set.directory, set.disk), (Some("here".into()), 10 << 30));
+    assert_eq!(typed("").settings().cache.directory, None);
+    let faults = typed("[cache]\ndirectory = 7\ndisk = \"much\"").faults();
+    assert!(
+        faults[0].starts_with("cache.directory: a path in quotes") && faults[1].contains("cache.disk"),
+        "{faults:?}"
+    );
+}

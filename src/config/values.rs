@@ -1,15 +1,18 @@
 //! What single values mean: numbers, sizes, durations, names, windows, each from a value of the tree.
 //!
 //! Every function says in its error what would be right and what was found. None is lenient where TOML has types:
-//! a number in quotes is a text.
+//! a number in quotes is a text. The odd one: a path that stands in the configuration file is relative to that file, one in
+//! a flag or a variable to the working directory, as every path in a shell is.
 
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config::{Value, ValueKind};
 
 use super::address::BindAddress;
+use super::toml_file::is_in_file;
 use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
 use crate::name::Name;
@@ -77,6 +80,14 @@ pub(super) fn path(value: &Value) -> Parsed<String> {
         .filter(|text| !text.is_empty() && !text.contains('\0'))
         .map(str::to_owned)
         .ok_or_else(wrong)
+}
+
+/// A path in the file system, from the directory that the value's place implies; `base` is the configuration file's.
+pub(super) fn path_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> {
+    move |value| {
+        let path = PathBuf::from(path(value)?);
+        Ok(if is_in_file(value) { base.join(path) } else { path })
+    }
 }
 
 /// `true` or `false`.

@@ -236,6 +236,13 @@ impl Server {
         assert!(status.success());
     }
 
+    /// Sends SIGKILL, and sees it end.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.stopped = true;
+    }
+
     /// How it ended, once it has.
     pub fn ended(&mut self) -> ExitStatus {
         let mut status = None;

@@ -27,10 +27,12 @@ pub struct StoredFile {
 const MOST_KEPT: usize = 2 << 20;
 
 /// A file at one moment: if any of this changes, its pixels may have.
+///
+/// The number of its device is left out. It tells nothing that path and inode do not, and it may be another one after the
+/// machine was started again, or on another machine that mounts the same disk: tiles that were kept would be lost.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileIdentity {
     path: PathBuf,
-    device: u64,
     inode: u64,
     length: u64,
     modified_seconds: i64,
@@ -39,7 +41,7 @@ pub struct FileIdentity {
 
 impl FileIdentity {
     /// The file at a path, of whatever kind, as it is now.
-    pub(super) fn of(path: &Path) -> std::io::Result<Self> {
+    pub fn of(path: &Path) -> std::io::Result<Self> {
         let resolved = path.canonicalize()?;
         let about = resolved.metadata()?;
         Ok(Self::new(resolved, &about))
@@ -50,10 +52,14 @@ impl FileIdentity {
         &self.path
     }
 
+    /// Whether the file that lies there is still this one.
+    pub fn is_current(&self) -> bool {
+        Self::of(&self.path).is_ok_and(|now| now == *self)
+    }
+
     fn new(path: PathBuf, about: &std::fs::Metadata) -> Self {
         Self {
             path,
-            device: about.dev(),
             inode: about.ino(),
             length: about.len(),
             modified_seconds: about.mtime(),
@@ -230,5 +236,43 @@ impl Files {
         let file = Arc::new(StoredFile::open(resolved.clone())?);
         open.insert(resolved, Arc::clone(&file));
         Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::time::{Duration, SystemTime};
+
+    fn touch(path: &Path, seconds: u64) {
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_left_alone_stays_itself_and_one_that_is_edited_or_replaced_does_not() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, other) = (place.path().join("a.h5"), place.path().join("b.h5"));
+        fs::write(&path, "one").unwrap();
+        touch(&path, 1000);
+        let identity = FileIdentity::of(&path).unwrap();
+        assert!(identity.is_current());
+        assert_eq!(
+            FileIdentity::of(&place.path().join("../").join(place.path()).join("a.h5")).unwrap(),
+            identity
+        );
+        // Edited in place; put back as it was.
+        fs::write(&path, "two").unwrap();
+        assert!(!identity.is_current());
+        touch(&path, 1000);
+        assert!(identity.is_current(), "by its time alone an edit is known");
+        // Replaced by a file of the same length and time.
+        fs::write(&other, "ten").unwrap();
+        touch(&other, 1000);
+        fs::rename(&other, &path).unwrap();
+        assert!(!identity.is_current());
+        fs::remove_file(&path).unwrap();
+        assert!(!identity.is_current());
     }
 }

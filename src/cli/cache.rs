@@ -1,0 +1,221 @@
+//! `voltile cache`: what is in the cache directory, and clearing it. A server may use it meanwhile.
+
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::{Failure, listed};
+use crate::config::{self, Layers};
+use crate::name::Name;
+use crate::tier::{Directory, Holding};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Say how many tiles there are of each token, and what they take from the disk.
+    Stats {
+        #[command(flatten)]
+        place: Place,
+        /// Read every tile and compare its checksum; exit status 1 if any is damaged.
+        #[arg(long)]
+        verify: bool,
+        /// Print JSON for programs.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove the tiles of one token, or all.
+    Clear {
+        /// The token; without one, everything is removed.
+        #[arg(value_name = "TOKEN")]
+        token: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// Where the directory is said to be.
+#[derive(Debug, Args)]
+struct Place {
+    /// The directory itself, rather than the one that a configuration names.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "set"])]
+    directory: Option<PathBuf>,
+    /// The configuration file; ./voltile.toml is read if it is there.
+    #[arg(long, value_name = "FILE.toml")]
+    config: Option<PathBuf>,
+    /// Set one key, such as cache.directory=cache; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+/// A directory, and what it may hold where that is known.
+struct Found {
+    path: PathBuf,
+    budget: Option<u64>,
+}
+
+impl Place {
+    fn found(&self) -> Result<Found, Failure> {
+        if let Some(path) = self.directory.clone() {
+            return Ok(Found { path, budget: None });
+        }
+        let (config, set) = (self.config.clone(), self.set.clone());
+        let loaded = config::load(&Layers { config, set, ..Layers::of_process() }.or_default_file());
+        if !loaded.faults.is_empty() {
+            return Err(Failure::Usage(listed(&loaded.faults)));
+        }
+        let cache = loaded.settings.cache;
+        let missing =
+            "no cache directory is configured: set cache.directory, or name one with --directory DIR";
+        let path = cache.directory.ok_or_else(|| Failure::Usage(missing.to_owned()))?;
+        Ok(Found { path, budget: Some(cache.disk as u64) })
+    }
+}
+
+impl Found {
+    /// The directory; `None` where nothing has been kept yet.
+    fn open(&self) -> Result<Option<Directory>, Failure> {
+        Directory::open_existing(&self.path).map_err(|error| {
+            if error.is_misnamed() { Failure::Usage(error.to_string()) } else { Failure::Work(error.into()) }
+        })
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.what {
+        What::Stats { place, verify, json } => stats(&place.found()?, *verify, *json),
+        What::Clear { token, place } => clear(&place.found()?, token.as_deref()),
+    }
+}
+
+/// What is printed for programs.
+#[derive(Serialize)]
+struct Stats<'a> {
+    directory: String,
+    /// Bytes; unknown where the directory was named by itself.
+    budget: Option<u64>,
+    tiles: u64,
+    /// What files take from the disk.
+    bytes: u64,
+    /// Damaged tiles; unknown unless they were verified.
+    corrupt: Option<usize>,
+    tokens: Vec<TokenStats<'a>>,
+}
+
+#[derive(Serialize)]
+struct TokenStats<'a> {
+    token: &'a str,
+    tiles: u64,
+    bytes: u64,
+    corrupt: Option<usize>,
+    /// Files that are being written, or were when a process was killed.
+    unfinished: u64,
+    /// Files that are not voltile's.
+    foreign: u64,
+}
+
+fn stats(found: &Found, verify: bool, json: bool) -> Result<(), Failure> {
+    let directory = found.open()?;
+    let holdings = directory.map_or(Ok(Vec::new()), |directory| directory.holdings(verify))?;
+    let damaged: Vec<_> = holdings.iter().flat_map(|holding| &holding.corrupt).collect();
+    if json {
+        println!("{}", serde_json::to_string_pretty(&described(found, &holdings, verify))?);
+    } else {
+        print!("{}", table(found, &holdings, verify));
+    }
+    for path in &damaged {
+        eprintln!("voltile: {} is damaged", path.display());
+    }
+    match damaged.len() {
+        0 => Ok(()),
+        count => Err(Failure::Work(anyhow::anyhow!(
+            "{count} {} damaged; a server drops and draws each when it is asked for, or remove them",
+            if count == 1 { "tile is" } else { "tiles are" }
+        ))),
+    }
+}
+
+fn described<'a>(found: &Found, holdings: &'a [Holding], verify: bool) -> Stats<'a> {
+    let corrupt = |holding: &Holding| verify.then_some(holding.corrupt.len());
+    let token = |holding: &'a Holding| TokenStats {
+        token: &holding.token,
+        tiles: holding.tiles,
+        bytes: holding.bytes,
+        corrupt: corrupt(holding),
+        unfinished: holding.unfinished,
+        foreign: holding.foreign,
+    };
+    Stats {
+        directory: found.path.display().to_string(),
+        budget: found.budget,
+        tiles: holdings.iter().map(|holding| holding.tiles).sum(),
+        bytes: holdings.iter().map(|holding| holding.bytes).sum(),
+        corrupt: verify.then(|| holdings.iter().map(|holding| holding.corrupt.len()).sum()),
+        tokens: holdings.iter().map(token).collect(),
+    }
+}
+
+fn table(found: &Found, holdings: &[Holding], verify: bool) -> String {
+    let budget =
+        found.budget.map(|bytes| format!(", which may take {}", ByteSize(bytes))).unwrap_or_default();
+    let mut text = format!("{}{budget}\n", found.path.display());
+    let longest = holdings.iter().map(|holding| holding.token.len()).max().unwrap_or_default().max(5);
+    let mut line = |token: &str, tiles: u64, bytes: u64, corrupt: usize, rest: &str| {
+        let corrupt = if verify { format!("  {corrupt:>8} damaged") } else { String::new() };
+        let bytes = ByteSize(bytes).to_string();
+        text.push_str(&format!("  {token:<longest$}  {tiles:>10} tiles  {bytes:>10}{corrupt}{rest}\n"));
+    };
+    for holding in holdings {
+        line(&holding.token, holding.tiles, holding.bytes, holding.corrupt.len(), &rest_of(holding));
+    }
+    let sum = |of: fn(&Holding) -> u64| holdings.iter().map(of).sum();
+    let corrupt = holdings.iter().map(|holding| holding.corrupt.len()).sum();
+    line("all", sum(|holding| holding.tiles), sum(|holding| holding.bytes), corrupt, "");
+    text
+}
+
+/// What else lies there.
+fn rest_of(holding: &Holding) -> String {
+    let told =
+        |count: u64, what: &str| if count > 0 { format!("  and {count} {what}") } else { String::new() };
+    told(holding.unfinished, "unfinished") + &told(holding.foreign, "that are not voltile's")
+}
+
+fn clear(found: &Found, token: Option<&str>) -> Result<(), Failure> {
+    let name = token.map(Name::new).transpose().map_err(|error| Failure::Usage(error.to_string()))?;
+    let directory = found.open()?;
+    let removed = directory.map_or(Ok(Vec::new()), |directory| directory.clear(name.as_ref()))?;
+    if let (Some(token), []) = (token, removed.as_slice()) {
+        return Err(Failure::Usage(unknown(found, token)?));
+    }
+    for holding in &removed {
+        let (token, size) = (&holding.token, ByteSize(holding.bytes));
+        let tiles = if holding.tiles == 1 { "tile" } else { "tiles" };
+        println!("removed {} {tiles} of {token}, {size}{}", holding.tiles, left_of(holding));
+    }
+    if removed.is_empty() {
+        println!("{} has no tiles", found.path.display());
+    }
+    Ok(())
+}
+
+fn left_of(holding: &Holding) -> String {
+    match holding.foreign {
+        0 => String::new(),
+        1 => "; 1 file that is not voltile's is left".to_owned(),
+        count => format!("; {count} files that are not voltile's are left"),
+    }
+}
+
+fn unknown(found: &Found, token: &str) -> Result<String, Failure> {
+    let holdings = found.open()?.map_or(Ok(Vec::new()), |directory| directory.holdings(false))?;
+    let known: Vec<&str> = holdings.iter().map(|holding| holding.token.as_str()).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    Ok(format!("{} has no tiles of a token {token:?}; it has those of: {known}", found.path.display()))
+}

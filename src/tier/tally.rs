@@ -1,0 +1,122 @@
+//! How much a directory holds: counted by walking, and kept up to date by what this process does.
+//!
+//! By the first byte of the keys, so that a part can be counted anew while tiles are written into others. What other
+//! processes do shows when it is counted again.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use prometheus_client::metrics::gauge::Gauge;
+
+/// What a disk gives files in, nearly everywhere: 4 KiB.
+const BLOCK: u64 = 4096;
+/// How many parts there are: one for each first byte.
+pub(super) const PARTS: usize = 256;
+
+/// What a file of that length takes from a disk, in bytes.
+pub(super) fn on_disk(length: u64) -> u64 {
+    length.div_ceil(BLOCK) * BLOCK
+}
+
+/// Bytes and tiles, of all and by parts.
+#[derive(Debug)]
+pub(super) struct Tally {
+    parts: [Part; PARTS],
+    bytes: AtomicI64,
+    gauge: Gauge,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    bytes: AtomicI64,
+    tiles: AtomicI64,
+}
+
+/// A part that is being counted: what it was taken to hold when that began.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counting {
+    byte: u8,
+    bytes: i64,
+    tiles: i64,
+}
+
+impl Tally {
+    /// Nothing is counted yet; `gauge` is kept at the bytes.
+    pub fn new(gauge: Gauge) -> Self {
+        Self { parts: std::array::from_fn(|_| Part::default()), bytes: AtomicI64::default(), gauge }
+    }
+
+    /// A file of that length was put, in the place of one of `before`.
+    pub fn put(&self, byte: u8, length: u64, before: Option<u64>) {
+        let more = on_disk(length) as i64 - before.map_or(0, |length| on_disk(length) as i64);
+        self.add(byte, more, i64::from(before.is_none()));
+    }
+
+    /// A file of that length was removed.
+    pub fn removed(&self, byte: u8, length: u64) {
+        self.add(byte, -(on_disk(length) as i64), -1);
+    }
+
+    /// Begins to count a part anew.
+    pub fn begin(&self, byte: u8) -> Counting {
+        let part = self.part(byte);
+        Counting {
+            byte,
+            bytes: part.bytes.load(Ordering::Relaxed),
+            tiles: part.tiles.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What was counted. What was put meanwhile may have been counted or not: it is taken not to have been.
+    pub fn end(&self, counting: Counting, bytes: u64, tiles: u64) {
+        self.add(counting.byte, bytes as i64 - counting.bytes, tiles as i64 - counting.tiles);
+    }
+
+    /// The bytes that all files take.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    /// The number of tiles.
+    pub fn tiles(&self) -> u64 {
+        self.parts.iter().map(|part| part.tiles.load(Ordering::Relaxed).max(0) as u64).sum()
+    }
+
+    fn part(&self, byte: u8) -> &Part {
+        &self.parts[usize::from(byte)]
+    }
+
+    fn add(&self, byte: u8, bytes: i64, tiles: i64) {
+        let part = self.part(byte);
+        part.bytes.fetch_add(bytes, Ordering::Relaxed);
+        part.tiles.fetch_add(tiles, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.gauge.inc_by(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_counted_in_blocks_and_once() {
+        let tally = Tally::new(Gauge::default());
+        tally.put(1, 1, None);
+        tally.put(1, 4097, Some(1));
+        tally.put(2, 4096, None);
+        assert_eq!((tally.bytes(), tally.tiles(), tally.gauge.get()), (12288, 2, 12288));
+        tally.removed(2, 4096);
+        assert_eq!((tally.bytes(), tally.tiles()), (8192, 1));
+    }
+
+    #[test]
+    fn counting_anew_forgets_what_was_thought_but_not_what_was_put_meanwhile() {
+        let tally = Tally::new(Gauge::default());
+        tally.put(1, 40960, None);
+        let counting = tally.begin(1);
+        tally.put(1, 4096, None);
+        tally.put(9, 4096, None);
+        tally.end(counting, 8192, 5);
+        assert_eq!((tally.bytes(), tally.tiles()), (16384, 7));
+    }
+}

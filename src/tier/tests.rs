@@ -1,0 +1,224 @@
+//! What every tier must do, whatever it keeps tiles in.
+
+use std::collections::HashMap;
+use std::fs;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use super::*;
+use crate::metrics::Metrics;
+use crate::tile::Tile;
+
+/// A tier in memory, by which the suite is tried itself.
+#[derive(Default)]
+struct Memory(Mutex<HashMap<(Name, TileKey), Bytes>>);
+
+impl TileTier for Memory {
+    fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
+        Ok(self.0.lock().unwrap().get(&(token.clone(), *key)).cloned())
+    }
+
+    fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
+        self.0.lock().unwrap().insert((token.clone(), *key), png.clone());
+        Ok(())
+    }
+
+    fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
+        Ok(self.0.lock().unwrap().contains_key(&(token.clone(), *key)))
+    }
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+/// The tile of a number: noise of some length, never the same twice.
+fn tile(number: usize) -> Tile {
+    let mixed = |at: usize| (((number << 20) + at).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8;
+    let png: Vec<u8> = (0..1 + number % 7 * 9000).map(mixed).collect();
+    Tile::new(TileKey::of(&number), png)
+}
+
+/// The suite.
+fn keeps_its_promises(tier: &dyn TileTier) {
+    what_is_put_is_there_for_its_token_and_key_alone(tier);
+    many_threads_see_whole_tiles(tier);
+}
+
+fn what_is_put_is_there_for_its_token_and_key_alone(tier: &dyn TileTier) {
+    let tokens = [name("a"), name(".."), name(&"long".repeat(100))];
+    for token in &tokens {
+        for number in 0..9 {
+            let Tile { key, png, .. } = tile(number);
+            assert_eq!((tier.get(token, &key), tier.has(token, &key)), (Ok(None), Ok(false)));
+            for _ in 0..2 {
+                tier.put(token, &key, &png).unwrap();
+                assert_eq!((tier.get(token, &key), tier.has(token, &key)), (Ok(Some(png.clone())), Ok(true)));
+            }
+        }
+        assert_eq!(tier.get(token, &tile(10).key), Ok(None));
+    }
+}
+
+/// Several write the same tiles while others read them.
+fn many_threads_see_whole_tiles(tier: &dyn TileTier) {
+    let token = name("many");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let token = &token;
+            scope.spawn(move || {
+                for step in 0..60 {
+                    let Tile { key, png, .. } = tile((step + thread * 2) % 10);
+                    match (thread + step) % 2 {
+                        0 => tier.put(token, &key, &png).unwrap(),
+                        _ => assert!(tier.get(token, &key).unwrap().is_none_or(|found| found == png)),
+                    }
+                }
+            });
+        }
+    });
+    assert!((0..10).all(|number| tier.get(&token, &tile(number).key).unwrap() == Some(tile(number).png)));
+}
+
+#[test]
+fn the_twin_in_memory_keeps_its_promises() {
+    keeps_its_promises(&Memory::default());
+}
+
+#[test]
+fn the_directory_keeps_its_promises_and_what_it_has() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("cache");
+    keeps_its_promises(&Directory::open(&path).unwrap());
+    let again = Directory::open(&path).unwrap();
+    let Tile { key, png, .. } = tile(5);
+    assert_eq!(again.get(&name("a"), &key), Ok(Some(png)));
+    for folder in folders::all(&path).unwrap() {
+        let mut found = (0..=255).flat_map(|byte| folder.found(byte).unwrap());
+        assert!(found.all(|found| matches!(found, folders::Found::Tile(_))), "nothing is left over");
+    }
+}
+
+#[test]
+fn a_file_in_the_directory_is_a_picture_for_anybody() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::open(place.path()).unwrap();
+    let mut png = Vec::new();
+    let picture = image::GrayImage::from_fn(9, 7, |x, y| image::Luma([(x * y) as u8]));
+    picture.write_to(&mut std::io::Cursor::new(&mut png), image::ImageFormat::Png).unwrap();
+    let (token, key) = (name("a"), TileKey::of(&1));
+    directory.put(&token, &key, &png.into()).unwrap();
+    let shown = image::open(folders::file(place.path(), &token, &key)).unwrap();
+    assert_eq!(shown.into_luma8(), picture);
+}
+
+#[test]
+fn what_is_damaged_is_dropped_once_and_can_be_put_again() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::open(place.path()).unwrap();
+    let (token, Tile { key, png, .. }) = (name("a"), tile(3));
+    let path = folders::file(place.path(), &token, &key);
+    let other = tile(4);
+    let damage: [(&str, &dyn Fn()); 7] = [
+        ("cut off", &|| fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1000).unwrap()),
+        ("empty", &|| fs::write(&path, "").unwrap()),
+        ("a flipped bit", &|| {
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[500] ^= 1;
+            fs::write(&path, bytes).unwrap();
+        }),
+        ("another tile", &|| {
+            directory.put(&token, &other.key, &other.png).unwrap();
+            fs::copy(folders::file(place.path(), &token, &other.key), &path).map(drop).unwrap();
+        }),
+        ("another file", &|| fs::write(&path, "dear diary").unwrap()),
+        ("a huge file", &|| fs::File::create(&path).unwrap().set_len(1 << 40).unwrap()),
+        ("a directory", &|| {
+            fs::remove_file(&path).unwrap();
+            fs::create_dir(&path).unwrap();
+        }),
+    ];
+    for (what, damage) in damage {
+        directory.put(&token, &key, &png).unwrap();
+        damage();
+        let error = directory.get(&token, &key).expect_err(what);
+        assert!(matches!(error, TierError::Corrupt { .. }), "{what}: {error}");
+        assert_eq!(directory.get(&token, &key), Ok(None), "{what}");
+    }
+    directory.put(&token, &key, &png).unwrap();
+    assert_eq!(directory.get(&token, &key), Ok(Some(png)));
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_an_error_and_nothing_is_lost() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::open(place.path()).unwrap();
+    let (token, Tile { key, png, .. }) = (name("a"), tile(3));
+    let folder = folders::folder(place.path(), &token);
+    fs::create_dir_all(folder.parent().unwrap()).unwrap();
+    fs::write(&folder, "in the way").unwrap();
+    for result in [directory.put(&token, &key, &png), directory.get(&token, &key).map(drop)] {
+        assert!(matches!(result, Err(TierError::System { .. })), "{result:?}");
+    }
+    assert_eq!(fs::read_to_string(&folder).unwrap(), "in the way");
+}
+
+/// A tier that takes nothing before it is opened.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<(bool, usize)>, Condvar)>);
+
+impl Gate {
+    fn open(&self) {
+        self.0.0.lock().unwrap().0 = true;
+        self.0.1.notify_all();
+    }
+}
+
+impl TileTier for Gate {
+    fn get(&self, _: &Name, _: &TileKey) -> Result<Option<Bytes>, TierError> {
+        Ok(None)
+    }
+
+    fn put(&self, _: &Name, _: &TileKey, _: &Bytes) -> Result<(), TierError> {
+        let mut state = self.0.0.lock().unwrap();
+        while !state.0 {
+            state = self.0.1.wait(state).unwrap();
+        }
+        state.1 += 1;
+        Ok(())
+    }
+
+    fn has(&self, _: &Name, _: &TileKey) -> Result<bool, TierError> {
+        Ok(false)
+    }
+}
+
+#[test]
+fn writing_waits_for_nobody_and_a_full_queue_drops_tiles() {
+    let (gate, metrics) = (Gate::default(), Metrics::default());
+    let tier = SecondTier::new(gate.clone(), &metrics).unwrap();
+    let large = Tile::new(TileKey::of(&1), vec![0; 10 << 20]);
+    (0..5).for_each(|_| tier.keep_later(name("a"), &large, || true));
+    assert_eq!(metrics.tier_dropped.get(), 2, "three of 10 MiB are within the bound");
+    tier.finish(Duration::from_millis(20));
+    assert_eq!(metrics.tier_dropped.get(), 4, "the one being written is not dropped");
+    gate.open();
+    while metrics.tier_writes.get() < 1 {
+        std::thread::yield_now();
+    }
+    tier.keep_later(name("a"), &large, || true);
+    assert_eq!((metrics.tier_dropped.get(), metrics.tier_writes.get()), (5, 1), "it is over");
+}
+
+#[test]
+fn what_waits_is_written_before_the_end_unless_it_is_not_so_any_more() {
+    let (gate, metrics) = (Gate::default(), Metrics::default());
+    gate.open();
+    let tier = SecondTier::new(gate.clone(), &metrics).unwrap();
+    (0..50).for_each(|number| tier.keep_later(name("a"), &tile(number), move || number % 10 != 0));
+    tier.finish(Duration::from_secs(60));
+    assert_eq!(
+        (metrics.tier_writes.get(), metrics.tier_dropped.get(), gate.0.0.lock().unwrap().1),
+        (45, 5, 45)
+    );
+}

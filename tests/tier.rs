@@ -1,0 +1,506 @@
+//! Stories of the second tier: what was drawn once is there after a restart, whole and right, whoever was killed meanwhile,
+//! within its budget, and in nobody's way.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a story that cannot go on has failed"
+)]
+
+mod common;
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use common::volumes::{self, Stored};
+use common::{MOUNT, Place, Server, wait_until};
+use ndarray::Array3;
+use serde_json::Value;
+use voltile::catalog::Catalog;
+use voltile::config::{Layers, load};
+use voltile::crew::Crew;
+use voltile::metrics::Metrics;
+use voltile::request::TilePath;
+use voltile::service::{RenderPool, TileError, TileService, Warmed};
+use voltile::tier::{Directory, SecondTier};
+
+const WRITES: &str = "voltile_tier_writes_total";
+const HITS: &str = "voltile_tier_hits_total";
+const DROPPED: &str = "voltile_tier_dropped_total";
+const CORRUPT: &str = "voltile_tier_corrupt_total";
+const ERRORS: &str = "voltile_tier_errors_total";
+const EVICTED: &str = "voltile_tier_evicted_total";
+const BYTES: &str = "voltile_tier_bytes";
+
+fn plane_path(z: usize) -> String {
+    format!("planes/raw/xy/{z}/0_0_0.png")
+}
+
+/// A server of a volume that has a cache directory, and draws only what it is asked for.
+fn served(place: &Place, more: &[&str]) -> Server {
+    let mut arguments = vec!["--set", "cache.directory=cache", "--set", "render.neighbours=0"];
+    arguments.extend(more);
+    place.serve(arguments)
+}
+
+fn served_planes(place: &Place) -> Server {
+    served(place, &["planes.h5"])
+}
+
+/// Has every plane drawn, and waits until all are on the disk.
+fn warmed(place: &Place, planes: usize) {
+    volumes::planes(&place.path("planes.h5"), planes, 1, Stored::Flat);
+    let server = served_planes(place);
+    (0..planes).for_each(|z| assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(1, z)));
+    wait_until("all tiles are written", || server.count(WRITES) == planes as u64);
+}
+
+/// Every file of a tile, by its name.
+fn tiles(place: &Place, token: &str) -> Vec<PathBuf> {
+    let listed = |path: &Path| {
+        let entries = fs::read_dir(path).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
+    };
+    let fans = listed(&place.path("cache/tiles").join(token));
+    let mut tiles: Vec<_> = fans.iter().flat_map(|fan| listed(fan)).collect();
+    tiles.retain(|path| path.extension().is_some_and(|extension| extension == "png"));
+    tiles.sort();
+    tiles
+}
+
+/// What `voltile cache stats` says, every tile verified.
+fn stats(place: &Place) -> Value {
+    let outcome = place.run(["cache", "stats", "--directory", "cache", "--verify", "--json"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.err);
+    serde_json::from_str(&outcome.out).unwrap()
+}
+
+#[test]
+fn what_was_served_is_served_again_after_a_restart_without_being_drawn() {
+    let place = Place::new();
+    volumes::planes(&place.path("planes.h5"), 20, 1, Stored::Gzip);
+    let mut server = served_planes(&place);
+    let first: Vec<_> = (0..20).map(|z| server.tile(&plane_path(z))).collect();
+    let overview = "planes/raw/xy/3/small.png";
+    let small = server.tile(overview);
+    // What waits is written before it ends.
+    server.stop();
+    let server = served_planes(&place);
+    for (z, before) in first.iter().enumerate() {
+        let again = server.tile(&plane_path(z));
+        assert_eq!(again.picture(), volumes::plane(1, z));
+        assert_eq!((again.etag(), &again.body), (before.etag(), &before.body));
+    }
+    assert_eq!(server.tile(overview).body, small.body);
+    let counts = [HITS, "voltile_renders_total", "voltile_chunk_reads_total", WRITES];
+    assert_eq!(counts.map(|name| server.count(name)), [21, 0, 0, 0]);
+    server.tile(&plane_path(0));
+    assert_eq!(server.count(HITS), 21, "it is in memory by now");
+}
+
+#[test]
+fn neighbours_are_looked_for_before_they_are_drawn() {
+    let place = Place::new();
+    warmed(&place, 12);
+    let server = place.serve(["planes.h5", "--set", "cache.directory=cache"]);
+    server.tile(&plane_path(5));
+    wait_until("two slices ahead and one behind are fetched", || server.count(HITS) == 4);
+    assert_eq!((server.renders(), server.count("voltile_neighbours_rendered_total")), (0, 0));
+}
+
+#[test]
+fn more_is_kept_than_memory_holds() {
+    let place = Place::new();
+    volumes::planes(&place.path("planes.h5"), 30, 1, Stored::Flat);
+    let server = served(&place, &["planes.h5", "--set", "cache.tiles=\"16 KiB\""]);
+    (0..30).for_each(|z| drop(server.tile(&plane_path(z)).picture()));
+    wait_until("all tiles are written", || server.count(WRITES) == 30);
+    for z in 0..30 {
+        assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(1, z));
+    }
+    let metrics = server.metrics();
+    assert!(metrics["voltile_tile_cache_bytes"] <= 16 << 10);
+    assert_eq!((metrics["voltile_renders_total"], metrics[HITS], metrics[BYTES]), (30, 30, 30 * 4096));
+}
+
+#[test]
+fn a_file_that_was_changed_has_other_tiles() {
+    let place = Place::new();
+    warmed(&place, 4);
+    volumes::planes(&place.path("planes.h5"), 4, 2, Stored::Flat);
+    let server = served_planes(&place);
+    for z in 0..4 {
+        assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(2, z));
+    }
+    assert_eq!((server.renders(), server.count(HITS)), (4, 0));
+}
+
+/// The file is edited under a running server and put back, its time too, as a backup would: its keys are the old ones.
+#[test]
+fn what_is_drawn_of_a_file_that_changed_meanwhile_is_not_kept_under_the_old_key() {
+    let place = Place::new();
+    let path = place.path("planes.h5");
+    let bytes = volumes::planes(&path, 4, 1, Stored::Flat);
+    let time = fs::metadata(&path).unwrap().modified().unwrap();
+    let server = served_planes(&place);
+    server.tile(&plane_path(0));
+    wait_until("the first is written", || server.count(WRITES) == 1);
+    volumes::invert(&path, &bytes[1]);
+    assert_ne!(server.tile(&plane_path(1)).picture(), volumes::plane(1, 1));
+    wait_until("the second is not", || server.count(DROPPED) == 1);
+    volumes::invert(&path, &bytes[1]);
+    OpenOptions::new().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    assert!(server.log().contains("planes.h5 was changed since it was opened"), "{}", server.log());
+    drop(server);
+    let server = served_planes(&place);
+    for z in 0..2 {
+        assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(1, z));
+    }
+    assert_eq!((server.count(HITS), server.renders()), (1, 1));
+}
+
+#[test]
+fn what_is_damaged_is_dropped_counted_logged_and_made_again() {
+    let place = Place::new();
+    warmed(&place, 8);
+    let files = tiles(&place, "planes");
+    assert_eq!(files.len(), 8);
+    fs::write(&files[0], "dear diary").unwrap();
+    volumes::truncate(&files[1], 1000);
+    volumes::truncate(&files[2], 0);
+    volumes::invert(&files[3], &(700..701));
+    fs::copy(&files[5], &files[4]).unwrap();
+    let verified = place.run(["cache", "stats", "--directory", "cache", "--verify"]);
+    assert_eq!(verified.code, 1);
+    assert!(
+        verified.out.contains("5 damaged") && verified.err.contains("5 tiles are damaged"),
+        "{}",
+        verified.out
+    );
+    let server = served_planes(&place);
+    for z in 0..8 {
+        assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(1, z));
+    }
+    wait_until("they are written again", || server.count(WRITES) == 5);
+    assert_eq!([HITS, CORRUPT, ERRORS].map(|name| server.count(name)), [3, 5, 0]);
+    assert!(server.log().contains("is damaged and was dropped"), "{}", server.log());
+    assert_eq!((stats(&place)["tiles"].as_u64(), stats(&place)["corrupt"].as_u64()), (Some(8), Some(0)));
+}
+
+/// The planes of the large volume; each fills a tile.
+const LARGE: usize = 60;
+
+/// Noise that no filter of an encoder sees through.
+fn noise(z: usize, y: usize, x: usize) -> u8 {
+    let mixed = ((z * 512 + y) * 512 + x).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    ((mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 56) as u8
+}
+
+/// Writes a volume whose tiles take some 260 KiB each.
+fn large(place: &Place) {
+    let file = hdf5::File::create(place.path("large.h5")).unwrap();
+    let data = Array3::from_shape_fn((LARGE, 512, 512), |(z, y, x)| noise(z, y, x));
+    file.new_dataset_builder().with_data(&data).create("raw").unwrap();
+    file.close().unwrap();
+}
+
+/// The tiles of a round: other ones in each.
+fn round_of(round: usize) -> Vec<String> {
+    let channel =
+        ["large/raw", "mcfc/large/raw:C", "mcfc/large/raw:M", "mcfc/large/raw:R", "mcfc/large/raw:G"];
+    let plane = |z| format!("{}/xy/{z}/0_0_0.png", channel[round % 5]);
+    let across = |slice| format!("large/raw/xz/{}/0_0_0.png", slice + LARGE * (round - 5));
+    (0..LARGE).map(|slice| if round < 5 { plane(slice) } else { across(slice) }).collect()
+}
+
+/// Asks for tiles until all have been answered or the server is gone.
+fn asked(address: SocketAddr, paths: &[String], next: &AtomicUsize) -> io::Result<()> {
+    while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let mut stream = TcpStream::connect(address)?;
+        write!(stream, "GET {MOUNT}/{path} HTTP/1.1\r\nHost: voltile.test\r\nConnection: close\r\n\r\n")?;
+        stream.read_to_end(&mut Vec::new())?;
+    }
+    Ok(())
+}
+
+#[test]
+fn killed_at_any_moment_it_leaves_no_tile_that_is_torn_or_wrong() {
+    const ROUNDS: usize = 10;
+    let place = Place::new();
+    large(&place);
+    let mut left = 0;
+    for round in 0..ROUNDS {
+        let mut server = served(&place, &["large.h5"]);
+        let (paths, next, address) = (round_of(round), AtomicUsize::new(0), server.address);
+        // Some twenty tiles into the round, at whatever the threads are doing then.
+        let moment = 1 + (round * 7919) % 23;
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| asked(address, &paths, &next));
+            }
+            wait_until("it is in the middle of writing", || tiles(&place, "large").len() >= left + moment);
+            server.kill();
+        });
+        left = tiles(&place, "large").len();
+    }
+    let found = stats(&place);
+    assert_eq!((found["tiles"].as_u64(), found["corrupt"].as_u64()), (Some(left as u64), Some(0)));
+    let with = served(&place, &["large.h5"]);
+    let without = place.serve(["large.h5", "--set", "render.neighbours=0"]);
+    let paths: Vec<_> = (0..ROUNDS).flat_map(round_of).collect();
+    thread::scope(|scope| {
+        for half in [0, 1] {
+            let (with, without, paths) = (&with, &without, &paths);
+            scope.spawn(move || {
+                let (mut with, mut without) = (with.connect(), without.connect());
+                for path in paths.iter().skip(half).step_by(2) {
+                    let target = format!("{MOUNT}/{path}");
+                    assert!(with.get(&target).picture() == without.get(&target).picture(), "{path}");
+                }
+            });
+        }
+    });
+    assert_eq!((with.count(HITS), with.count(CORRUPT)), (left as u64, 0));
+}
+
+#[test]
+fn the_budget_is_kept_and_nobody_waits_for_that() {
+    let place = Place::new();
+    large(&place);
+    let server = served(&place, &["large.h5", "--set", "cache.disk=\"4 MiB\""]);
+    let mut connection = server.connect();
+    for path in round_of(0) {
+        assert_eq!(connection.get(&format!("{MOUNT}/{path}")).status, 200);
+    }
+    let is_settled = || {
+        let metrics = server.metrics();
+        metrics[EVICTED] > 0
+            && metrics[WRITES] + metrics[DROPPED] == LARGE as u64
+            && metrics[BYTES] <= 4 << 20
+    };
+    wait_until("what is too much is removed", is_settled);
+    let found = stats(&place);
+    assert!(found["bytes"].as_u64().unwrap() <= 4 << 20, "{found}");
+    assert_eq!(server.count(WRITES) - server.count(EVICTED), found["tiles"].as_u64().unwrap());
+    assert!(found["tiles"].as_u64().unwrap() > 5, "not more than needed is removed: {found}");
+}
+
+#[test]
+fn a_directory_that_holds_too_much_at_the_start_is_brought_to_its_budget() {
+    let place = Place::new();
+    warmed(&place, 30);
+    let oldest: Vec<_> = tiles(&place, "planes").into_iter().take(10).collect();
+    for path in &oldest {
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    }
+    let budget = format!("cache.disk={}", 25 * 4096);
+    let server = served(&place, &["planes.h5", "--set", &budget]);
+    wait_until("what is too much is removed", || server.count(BYTES) == 22 * 4096);
+    let left = tiles(&place, "planes");
+    assert_eq!((left.len(), server.count(EVICTED)), (22, 8));
+    assert_eq!(oldest.iter().filter(|path| left.contains(path)).count(), 2, "the oldest go first");
+}
+
+#[test]
+fn two_servers_share_one_directory() {
+    let place = Place::new();
+    large(&place);
+    let (one, two) = (served(&place, &["large.h5"]), served(&place, &["large.h5"]));
+    let paths = round_of(0);
+    let (first, both) = paths.split_at(LARGE / 2);
+    first.iter().for_each(|path| drop(one.tile(path).picture()));
+    wait_until("the one has written its tiles", || one.count(WRITES) == first.len() as u64);
+    first.iter().for_each(|path| drop(two.tile(path).picture()));
+    assert_eq!((two.renders(), two.count(HITS)), (0, first.len() as u64));
+    thread::scope(|scope| {
+        for server in [&one, &two] {
+            scope.spawn(move || both.iter().for_each(|path| drop(server.tile(path).picture())));
+        }
+    });
+    let (mut one, mut two) = (one, two);
+    one.stop();
+    two.stop();
+    assert_eq!((stats(&place)["tiles"].as_u64(), stats(&place)["corrupt"].as_u64()), (Some(60), Some(0)));
+}
+
+#[test]
+fn where_nothing_can_be_written_or_read_tiles_are_served_all_the_same_and_it_is_told_briefly() {
+    let place = Place::new();
+    warmed(&place, 1);
+    fs::remove_dir_all(place.path("cache/tiles/planes")).unwrap();
+    place.write("cache/tiles/planes", "in the way");
+    volumes::planes(&place.path("planes.h5"), 30, 1, Stored::Flat);
+    let server = served_planes(&place);
+    for z in 0..30 {
+        assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(1, z));
+    }
+    wait_until("all failed to be read and to be written", || server.count(ERRORS) == 60);
+    let complaints = server.log().lines().filter(|line| line.contains("cache.directory")).count();
+    assert!((1..=6).contains(&complaints), "{}", server.log());
+    fs::remove_file(place.path("cache/tiles/planes")).unwrap();
+    volumes::planes(&place.path("more.h5"), 1, 1, Stored::Flat);
+    let mut server = served(&place, &["planes.h5", "more.h5"]);
+    server.tile(&plane_path(0));
+    server.stop();
+    assert_eq!(tiles(&place, "planes").len(), 1, "it works again");
+}
+
+#[test]
+fn a_directory_of_somebody_else_is_refused_and_left_as_it_is() {
+    let place = Place::new();
+    volumes::planes(&place.path("planes.h5"), 1, 1, Stored::Flat);
+    fs::create_dir(place.path("thesis")).unwrap();
+    place.write("thesis/chapter.tex", "words");
+    for (directory, said) in [("thesis", "no cache of voltile"), ("planes.h5", "not a directory")] {
+        let set = format!("cache.directory={directory}");
+        for (arguments, code) in [
+            (vec!["serve", "planes.h5", "--bind", "127.0.0.1:0", "--set", &set], 2),
+            (vec!["check", "planes.h5", "--set", &set], 1),
+            (vec!["cache", "stats", "--set", &set], 2),
+            (vec!["cache", "stats", "--directory", directory], 2),
+            (vec!["cache", "clear", "--directory", directory], 2),
+        ] {
+            let outcome = place.run(&arguments);
+            assert_eq!(outcome.code, code, "{arguments:?}: {}", outcome.err);
+            assert!(outcome.err.contains(said) && outcome.err.contains(directory), "{}", outcome.err);
+        }
+    }
+    assert_eq!(fs::read_dir(place.path("thesis")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_told_and_done_without() {
+    let place = Place::new();
+    volumes::planes(&place.path("planes.h5"), 2, 1, Stored::Flat);
+    let server = place.serve(["planes.h5", "--set", "cache.directory=/proc/voltile"]);
+    assert_eq!(server.tile(&plane_path(1)).picture(), volumes::plane(1, 1));
+    assert!(server.log().contains("/proc/voltile cannot be made a cache"), "{}", server.log());
+    assert_eq!(server.count(ERRORS), 1);
+}
+
+/// As `voltile warm` does it: no server, no cache in memory, each tile written before it is said to be.
+#[test]
+fn a_service_by_itself_warms_each_tile_once() {
+    let place = Place::new();
+    let path = place.path("planes.h5");
+    let bytes = volumes::planes(&path, 6, 1, Stored::Flat);
+    let (metrics, crew) = (Metrics::default(), Crew::default());
+    let settings = load(&Layers { files: vec![path.clone()], ..Layers::default() }).settings;
+    let catalog = Catalog::open(&settings, &metrics, &crew).catalog;
+    let pool = RenderPool::new(NonZeroUsize::MIN, 4, crew).unwrap();
+    let directory = Directory::open(&place.path("cache")).unwrap();
+    let tier = SecondTier::new(directory, &metrics).unwrap();
+    let service = TileService::new(catalog, 0, 0, pool, metrics.clone()).unwrap().with_tier(Some(tier));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let warm = |z: usize| {
+        let path = format!("{MOUNT}/{}", plane_path(z));
+        let request = TilePath::split(&path).unwrap().unwrap().request().unwrap();
+        let identified = runtime.block_on(service.identify(&request)).unwrap();
+        let was_kept = service.is_kept(&identified).unwrap();
+        (was_kept, runtime.block_on(service.warm(&identified)))
+    };
+    for z in 0..5 {
+        assert!(matches!(warm(z), (false, Ok(Warmed::Drawn(bytes))) if bytes > 1000));
+        assert_eq!(tiles(&place, "planes").len(), z + 1, "it is written by then");
+        assert!(matches!(warm(z), (true, Ok(Warmed::WasThere))));
+    }
+    assert!(matches!(warm(6), (_, Ok(Warmed::Black))));
+    assert_eq!((metrics.renders.get(), metrics.tier_writes.get()), (5, 5));
+    volumes::invert(&path, &bytes[5]);
+    assert!(matches!(warm(5), (false, Err(TileError::Changed { .. }))));
+    assert_eq!(tiles(&place, "planes").len(), 5);
+}
+
+#[test]
+fn check_makes_no_directory() {
+    let place = Place::new();
+    volumes::planes(&place.path("planes.h5"), 1, 1, Stored::Flat);
+    assert_eq!(place.run(["check", "planes.h5", "--set", "cache.directory=cache"]).code, 0);
+    assert!(!place.path("cache").exists());
+}
+
+/// A place with two tokens, of which 5 and 3 tiles are kept.
+fn two_tokens() -> Place {
+    let place = Place::new();
+    for token in ["one", "two"] {
+        volumes::planes(&place.path(&format!("{token}.h5")), 5, 1, Stored::Flat);
+    }
+    let mut server = served(&place, &["one.h5", "two.h5"]);
+    for (token, count) in [("one", 5), ("two", 3)] {
+        (0..count).for_each(|z| drop(server.tile(&format!("{token}/raw/xy/{z}/0_0_0.png")).picture()));
+    }
+    server.stop();
+    place
+}
+
+#[test]
+fn stats_tell_what_is_kept_by_token() {
+    let place = two_tokens();
+    place.write("voltile.toml", "[cache]\ndirectory = \"cache\"\ndisk = \"1 GiB\"\n");
+    let outcome = place.run(["cache", "stats", "--json"]);
+    let found: Value = serde_json::from_str(&outcome.out).unwrap();
+    assert_eq!((found["budget"].as_u64(), found["tiles"].as_u64()), (Some(1 << 30), Some(8)));
+    assert_eq!((found["bytes"].as_u64(), found["corrupt"].as_u64()), (Some(8 * 4096), None));
+    let told =
+        |token: usize| (found["tokens"][token]["token"].clone(), found["tokens"][token]["tiles"].clone());
+    assert_eq!([told(0), told(1)], [("one".into(), 5.into()), ("two".into(), 3.into())]);
+    let table = place.run(["cache", "stats", "--verify"]);
+    for word in ["1.0 GiB", "one", "two", "5 tiles", "8 tiles", "32.0 KiB", "0 damaged"] {
+        assert!(table.out.contains(word), "{word} is not in {}", table.out);
+    }
+    let nothing = place.run(["cache", "stats", "--directory", "nowhere"]);
+    assert!(nothing.code == 0 && nothing.out.contains("0 tiles"), "{}", nothing.out);
+    fs::remove_file(place.path("voltile.toml")).unwrap();
+    let unsaid = place.run(["cache", "stats"]);
+    assert!(unsaid.code == 2 && unsaid.err.contains("cache.directory"), "{}", unsaid.err);
+}
+
+#[test]
+fn clear_removes_one_token_or_all_and_nothing_else() {
+    let place = two_tokens();
+    let clear = |more: &[&str]| place.run([&["cache", "clear", "--directory", "cache"][..], more].concat());
+    let unknown = clear(&["three"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.err.contains("one, two"), "{}", unknown.err);
+    assert_eq!(clear(&["../one"]).code, 2);
+    fs::write(tiles(&place, "two")[0].with_file_name("notes.txt"), "mine").unwrap();
+    let one = clear(&["one"]);
+    assert_eq!((one.code, one.out.trim()), (0, "removed 5 tiles of one, 20.0 KiB"));
+    assert_eq!((tiles(&place, "one").len(), tiles(&place, "two").len()), (0, 3));
+    assert!(!place.path("cache/tiles/one").exists());
+    let all = clear(&[]);
+    assert!(all.code == 0 && all.out.contains("1 file that is not voltile's is left"), "{}", all.out);
+    assert_eq!(stats(&place)["tiles"], 0);
+    assert!(place.path("cache/CACHEDIR.TAG").exists() && place.path("cache/tiles/two").exists());
+}
+
+#[test]
+fn a_server_goes_on_while_its_directory_is_cleared_again_and_again() {
+    let place = Place::new();
+    large(&place);
+    let server = served(&place, &["large.h5", "--set", "cache.tiles=0"]);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                assert_eq!(place.run(["cache", "clear", "--directory", "cache"]).code, 0);
+            }
+        });
+        let mut connection = server.connect();
+        for path in round_of(5).iter().chain(&round_of(5)) {
+            assert_eq!(connection.get(&format!("{MOUNT}/{path}")).status, 200);
+        }
+        wait_until("all tiles are written", || {
+            server.count(WRITES) + server.count(DROPPED) == server.renders()
+        });
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!([ERRORS, CORRUPT].map(|name| server.count(name)), [0, 0], "{}", server.log());
+}
