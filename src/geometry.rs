@@ -8,9 +8,13 @@
 
 mod levels;
 mod patch;
+mod ruler;
+mod units;
 
 pub use levels::{Level, LevelView, Scaling};
 pub use patch::{Orthogonal, Patch, RowRun, TileAddress, patch};
+pub use ruler::Ruler;
+pub use units::in_nanometres;
 
 use std::fmt;
 use std::ops::{Index, IndexMut};

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::catalog::{ChannelDescription, DatasetDescription};
 use crate::config::{ContentType, Mount};
-use crate::geometry::{Axis, Plane, TILE, Xyz};
+use crate::geometry::{Axis, Plane, TILE, Xyz, in_nanometres};
 
 /// One entry of the project file.
 #[derive(Debug, Serialize, ToSchema)]
@@ -179,22 +179,8 @@ fn translation(dataset: &DatasetDescription, plane: Plane, voxel: Xyz<f64>) -> [
 /// The size of a voxel in nanometres, as far as file and settings tell.
 fn nanometres(channel: &ChannelDescription) -> Xyz<f64> {
     let size = channel.voxel_size.map_or(Xyz::all(1.0), xyz);
-    let scale = channel.voxel_unit.as_deref().map_or(1.0, in_nanometres);
+    let scale = channel.voxel_unit.as_deref().and_then(in_nanometres).unwrap_or(1.0);
     size.map(|length| length * scale)
-}
-
-/// How many nanometres a unit has; 1 where it is not known.
-pub(super) fn in_nanometres(unit: &str) -> f64 {
-    match unit.to_lowercase().as_str() {
-        "µm" | "μm" | "um" | "micron" | "microns" | "micrometer" | "micrometers" | "micrometre"
-        | "micrometres" => 1e3,
-        "mm" | "millimeter" | "millimeters" | "millimetre" | "millimetres" => 1e6,
-        "cm" | "centimeter" | "centimetre" => 1e7,
-        "m" | "meter" | "metre" => 1e9,
-        "pm" | "picometer" | "picometre" => 1e-3,
-        "å" | "angstrom" | "angstroms" => 0.1,
-        _ => 1.0,
-    }
 }
 
 fn axis(axis: Axis) -> usize {

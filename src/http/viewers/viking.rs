@@ -9,9 +9,8 @@ use std::fmt::Write;
 
 use actix_web::HttpResponse;
 
-use super::catmaid::in_nanometres;
 use crate::catalog::{ChannelDescription, DatasetDescription};
-use crate::geometry::TILE;
+use crate::geometry::{TILE, in_nanometres};
 use crate::request::VIKING;
 
 /// The XML of a dataset, as an answer. `mount` is the address of a mount.
@@ -71,7 +70,7 @@ fn sections(dataset: &DatasetDescription) -> impl Iterator<Item = i64> + Clone +
 /// The width of a pixel in nanometres.
 fn pixel(channel: &ChannelDescription) -> Option<f64> {
     let [x, _, _] = channel.voxel_size?;
-    Some(x * channel.voxel_unit.as_deref().map_or(1.0, in_nanometres))
+    Some(x * channel.voxel_unit.as_deref().and_then(in_nanometres).unwrap_or(1.0))
 }
 
 fn escaped(text: &str) -> String {
