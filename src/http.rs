@@ -14,6 +14,7 @@ mod viewers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use actix_web::dev::Server;
 use actix_web::http::{Method, header};
@@ -23,6 +24,7 @@ use crate::config;
 use crate::request::TilePath;
 use crate::service::TileService;
 use cors::Cors;
+use descriptions::CachesDescription;
 pub use page::has_viewer;
 
 /// The methods that are answered on every path.
@@ -34,14 +36,21 @@ pub struct Site {
     mounts: Vec<config::Mount>,
     cache_control: String,
     cors: Cors,
+    caches: CachesDescription,
+    threads: usize,
+    started: u64,
 }
 
 impl Site {
-    /// A site over a service, with the mounts and headers of the settings.
-    pub fn new(service: Arc<TileService>, settings: &config::Server) -> Self {
+    /// A site over a service, with the mounts and headers of the settings; it tells its threads and caches from them too.
+    pub fn new(service: Arc<TileService>, settings: &config::Settings) -> Self {
+        let (caches, threads) = ((&settings.cache).into(), settings.render.threads.get());
+        let settings = &settings.server;
+        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
         let cors = Cors::new(&settings.cors_origins);
         let (mounts, cache_control) = (settings.mounts.clone(), settings.cache_control.clone());
-        Self { service, mounts, cache_control, cors }
+        Self { service, mounts, cache_control, cors, caches, threads, started }
     }
 
     fn mount(&self, path: &TilePath) -> Option<&config::Mount> {

@@ -25,6 +25,7 @@ use crate::cache::{Cache, Flight, Lookup, Lost};
 use crate::catalog::{
     Catalog, Channel, Dataset, DatasetDescription, NotFound, Origin, Overview, Resolved, Survey,
 };
+use crate::crew;
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::paint::Kind;
@@ -136,11 +137,31 @@ impl Identified<'_> {
 /// What has a tile's picture drawn, on a render thread.
 type Draw = Box<dyn FnOnce(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send>;
 
+/// What is going to be drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Draws {
+    /// A tile, and who knows what then.
+    One,
+    /// Everything.
+    All,
+}
+
 /// What drawing a tile takes: whose it is, and how it is drawn. None of it for one that is black.
 struct Drawing {
     key: TileKey,
     origin: Origin,
     draw: Draw,
+}
+
+impl Drawing {
+    fn for_whom(self, draws: Draws) -> Self {
+        let Self { key, origin, draw } = self;
+        let draw: Draw = match draws {
+            Draws::One => draw,
+            Draws::All => Box::new(move |scratch| crew::thoroughly(|| draw(scratch))),
+        };
+        Self { key, origin, draw }
+    }
 }
 
 impl Identified<'_> {
@@ -260,12 +281,24 @@ impl TileService {
                 self.metrics.black_tiles.inc();
                 Ok(tile)
             }
-            Identified::Made { .. } | Identified::Overview { .. } => self.bring(&identified).await,
+            Identified::Made { .. } | Identified::Overview { .. } => {
+                self.bring(&identified, Draws::One).await
+            }
+        }
+    }
+
+    /// The same for somebody who is going to want all that lies beside it: what is decoded for it is decoded whole at once.
+    pub async fn prefetch(&self, identified: Identified<'_>) -> Result<Tile, TileError> {
+        match identified {
+            Identified::Black(_) => self.fetch(identified).await,
+            Identified::Made { .. } | Identified::Overview { .. } => {
+                self.bring(&identified, Draws::All).await
+            }
         }
     }
 
     /// From the cache, from a flight under way, or from a job that finds it in the second tier or draws it.
-    async fn bring(&self, identified: &Identified<'_>) -> Result<Tile, TileError> {
+    async fn bring(&self, identified: &Identified<'_>, draws: Draws) -> Result<Tile, TileError> {
         match self.cache.lookup(&identified.key()) {
             Lookup::Ready(tile) => {
                 self.metrics.tile_hits.inc();
@@ -276,7 +309,7 @@ impl TileService {
                 waiter.wait().await
             }
             Lookup::Lead(flight) => {
-                let drawing = identified.drawing().ok_or(Lost)?;
+                let drawing = identified.drawing().ok_or(Lost)?.for_whom(draws);
                 let waiter = flight.join();
                 self.launch(flight, self.find_or_draw(drawing));
                 waiter.wait().await
@@ -364,7 +397,7 @@ impl TileService {
         let place = self.pool.reserve()?;
         let (metrics, (sender, warmed)) = (self.metrics.clone(), oneshot::channel());
         self.pool.run(move || {
-            let result = warmed_by(&tier, drawing, &metrics);
+            let result = warmed_by(&tier, drawing.for_whom(Draws::All), &metrics);
             drop(place);
             // Who has left does not want to know.
             let _ = sender.send(result);

@@ -38,22 +38,35 @@ async fn tile(
         site.service.identify(&wanted).await?
     };
     let etag = identified.key().etag();
+    // What nobody looks at yet has no neighbours that anybody will look at next.
+    let looks = !is_overview && !is_prefetch(request);
     if is_known(request, &etag) {
         site.service.metrics().not_modified.inc();
-        look_ahead(site, is_overview, &wanted);
+        look_ahead(site, looks, &wanted);
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
-    let tile = site.service.fetch(identified).await?;
-    look_ahead(site, is_overview, &wanted);
+    let tile = if is_prefetch(request) {
+        site.service.prefetch(identified).await?
+    } else {
+        site.service.fetch(identified).await?
+    };
+    look_ahead(site, looks, &wanted);
     // A body of known length gets its Content-Length, also where HEAD leaves the body out.
     Ok(described(HttpResponse::Ok(), site, etag).content_type(mount.content_type.name()).body(tile.png))
 }
 
 /// Whoever looks at a slice is likely to look at the next; an overview is read as a tile that nobody asked for.
-fn look_ahead(site: &Site, is_overview: bool, asked: &TileRequest) {
-    if !is_overview {
+fn look_ahead(site: &Site, looks: bool, asked: &TileRequest) {
+    if looks {
         site.service.look_ahead(asked);
     }
+}
+
+/// Whether the tile is asked for before anybody wants to see it (`Sec-Purpose` of the Fetch standard, section 3.7), as
+/// `voltile warm` does, and browsers.
+fn is_prefetch(request: &HttpRequest) -> bool {
+    let purpose = request.headers().get("sec-purpose").and_then(|value| value.to_str().ok());
+    purpose.is_some_and(|purpose| purpose.split([';', ',']).any(|word| word.trim() == "prefetch"))
 }
 
 fn described(mut response: HttpResponseBuilder, site: &Site, etag: String) -> HttpResponseBuilder {
