@@ -110,3 +110,4 @@ pub mod tier;
 pub mod tile;
 pub mod verify;
 pub mod volume;
+pub mod warm;

@@ -22,7 +22,9 @@ pub enum ChoiceError {
     Token { token: Name, known: String },
     #[error("no dataset has the channel {channel}; the channels are {known}")]
     Channel { channel: String, known: String },
-    #[error("the channel {channel} holds {kind}, which cannot be composited; name it by itself, without a colour")]
+    #[error(
+        "the channel {channel} holds {kind}, which cannot be composited; name it by itself, without a colour"
+    )]
     NotComposable { channel: Name, kind: String },
     #[error("the box cannot be found in {token}: {reason}")]
     Size { token: String, reason: UnknownSize },
@@ -32,7 +34,9 @@ pub enum ChoiceError {
     Time { known: String },
     #[error("none of these levels exists: {known}")]
     Level { known: String },
-    #[error("none of these levels is offered in these planes: making one tile would read too much. Store the levels with `voltile pyramid`, or raise render.max_voxels_per_tile")]
+    #[error(
+        "none of these levels is offered in these planes: making one tile would read too much. Store the levels with `voltile pyramid`, or raise render.max_voxels_per_tile"
+    )]
     TooCostly,
     #[error("none of these slices exists: {known}")]
     Slice { known: String },
@@ -62,10 +66,10 @@ pub fn choose(wanted: &Selection, datasets: &[Dataset]) -> Result<Chosen, Choice
             choice.subject(dataset, channels)?;
         }
     }
-    let known = |dataset: &&Dataset| dataset.channels.iter().map(|c| c.name.as_str()).collect::<Vec<_>>();
     for channels in &wanted.channels {
         if !datasets.iter().any(|dataset| members(dataset, channels).is_some()) {
-            let known = datasets.iter().flat_map(known).collect::<Vec<_>>().join(", ");
+            let known = datasets.iter().flat_map(|dataset| &dataset.channels).map(|c| c.name.as_str());
+            let known = known.collect::<Vec<_>>().join(", ");
             return Err(ChoiceError::Channel { channel: channels.to_string(), known });
         }
     }
@@ -100,7 +104,9 @@ fn choices(wanted: &Selection, dataset: &Dataset) -> Vec<ChannelChoice> {
 fn members<'a>(dataset: &'a Dataset, channels: &ChannelChoice) -> Option<Vec<&'a Channel>> {
     match channels {
         ChannelChoice::One(name) => Some(vec![dataset.channel(name.as_str())?]),
-        ChannelChoice::Composite(list) => list.iter().map(|(name, _)| dataset.channel(name.as_str())).collect(),
+        ChannelChoice::Composite(list) => {
+            list.iter().map(|(name, _)| dataset.channel(name.as_str())).collect()
+        }
     }
 }
 
@@ -159,8 +165,7 @@ impl Choice<'_> {
     fn levels(&mut self, members: &[&Channel]) -> Result<Vec<u8>, ChoiceError> {
         let last = members.iter().filter_map(|channel| channel.levels.last()).map(|level| level.level).min();
         let last = last.unwrap_or(0);
-        let mut levels: Vec<u64> =
-            self.wanted.levels.within(&(0..u64::from(last) + 1))?.falling().collect();
+        let mut levels: Vec<u64> = self.wanted.levels.within(&(0..u64::from(last) + 1))?.falling().collect();
         levels.reverse();
         let has = |number: &u8| members.iter().all(|channel| channel.level(*number).is_some());
         let levels: Vec<u8> =
@@ -246,7 +251,8 @@ impl Choice<'_> {
         let Some(extent) = &self.wanted.within else { return Ok(Xyz::all(()).map(|()| 0..u64::MAX)) };
         let counted = extent.level().unwrap_or(0);
         let level = u8::try_from(counted).ok().and_then(|level| members.first()?.level(level));
-        let factor = level.map_or_else(|| Xyz::new(1 << counted.min(62), 1 << counted.min(62), 1), LevelServed::factor);
+        let factor = level
+            .map_or_else(|| Xyz::new(1 << counted.min(62), 1 << counted.min(62), 1), LevelServed::factor);
         let voxel = members.first().and_then(|channel| channel.voxel_size());
         let token = || dataset.token.clone();
         let found = extent.voxels(dataset.offset(), factor, voxel);

@@ -155,9 +155,8 @@ fn digits(text: &str) -> Option<u64> {
 
 impl fmt::Display for Extent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let part = |range: Option<(f64, f64)>| {
-            range.map_or("*".to_owned(), |(first, end)| format!("{first}-{end}"))
-        };
+        let part =
+            |range: Option<(f64, f64)>| range.map_or("*".to_owned(), |(first, end)| format!("{first}-{end}"));
         let Xyz { x, y, z } = self.axes.map(part);
         write!(f, "{x},{y},{z}")?;
         match self.unit {
@@ -190,7 +189,9 @@ mod tests {
 
     #[test]
     fn what_is_no_box_is_told() {
-        for wrong in ["", "1-2,3-4", "1-2,3-4,5", "1-2,3-4,a-b", "1.5-2,3-4,5-6", "1-2,3-4,5-6parsec", "1-2nm,3-4,5-6"] {
+        for wrong in
+            ["", "1-2,3-4", "1-2,3-4,5", "1-2,3-4,a-b", "1.5-2,3-4,5-6", "1-2,3-4,5-6parsec", "1-2nm,3-4,5-6"]
+        {
             assert!(matches!(wrong.parse::<Extent>(), Err(NotAnExtent::Box { .. })), "{wrong}");
         }
         for empty in ["2-2,3-4,5-6", "0-1,9-3,*"] {
@@ -207,7 +208,9 @@ mod tests {
         let voxels = extent.voxels(Xyz::new(0, 0, 1), Xyz::new(4, 4, 1), None).unwrap();
         assert_eq!(voxels, Xyz::new(0..2048, 2048..4096, 0..16));
         assert!(Extent::cutout("0/0,1/0,1/0,1/").is_some());
-        for other in ["0/0,1/0,1", "a/0,1/0,1/0,1", "http://host:1", "0/0-1/0,1/0,1", "my.h5", "0/-1,1/0,1/0,1"] {
+        for other in
+            ["0/0,1/0,1", "a/0,1/0,1/0,1", "http://host:1", "0/0-1/0,1/0,1", "my.h5", "0/-1,1/0,1/0,1"]
+        {
             assert_eq!(Extent::cutout(other), None, "{other}");
         }
     }

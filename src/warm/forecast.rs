@@ -57,9 +57,10 @@ impl Boxes {
 pub fn forecast(groups: &[Group], families: &[Family], sources: &[Source]) -> Forecast {
     let read = groups.iter().map(|group| read_by(group, families, sources));
     let all: Vec<&Family> = families.iter().collect();
-    let once = sources.iter().enumerate().map(|(place, source)| {
-        Boxes::of(source, union(&parts(&all, place, source)))
-    });
+    let once = sources
+        .iter()
+        .enumerate()
+        .map(|(place, source)| Boxes::of(source, union(&parts(&all, place, source))));
     let sum = |a: Boxes, b: Boxes| a.and(b);
     Forecast { read: read.fold(Boxes::default(), sum), once: once.fold(Boxes::default(), sum) }
 }
@@ -92,9 +93,12 @@ fn walked(group: &Group, families: &[Family], users: &[&Family], place: usize, s
         for block in blocks(group, families, axis).falling() {
             let start = block.saturating_mul(group.step[axis]);
             let range = start..start.saturating_add(group.step[axis]);
-            let tiles = users.iter().flat_map(|family| boxes_of(family, axis, &family.starting_in(axis, &range), source));
+            let tiles = users
+                .iter()
+                .flat_map(|family| boxes_of(family, axis, &family.starting_in(axis, &range), source));
             let boxes = Runs::of(tiles.collect());
-            let kept = last.filter(|_| innermost == Some(&axis)).map_or(0, |last: Runs| last.common(&boxes).count());
+            let kept =
+                last.filter(|_| innermost == Some(&axis)).map_or(0, |last: Runs| last.common(&boxes).count());
             counted += boxes.count() - kept;
             all.extend(boxes.iter().cloned());
             last = Some(boxes);

@@ -4,10 +4,11 @@ use std::cell::OnceCell;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
+use super::estimate::{Drawn, Probe};
 use super::run::{Filled, Hand, Stop};
 use crate::request::TileRequest;
 use crate::service::{ErrorKind, TileError, TileService, Warmed};
@@ -16,12 +17,12 @@ use crate::service::{ErrorKind, TileError, TileService, Warmed};
 const SOON: Duration = Duration::from_millis(20);
 
 /// A service with a second tier, whose tiles go there.
-pub struct Directory {
+pub struct InProcess {
     service: Arc<TileService>,
 }
 
-impl Directory {
-    /// Of a service that has a second tier.
+impl InProcess {
+    /// Of a service that has a second tier, unless tiles are only drawn to see what that takes.
     pub fn new(service: Arc<TileService>) -> Self {
         Self { service }
     }
@@ -38,7 +39,7 @@ impl Directory {
     }
 }
 
-impl Hand for Directory {
+impl Hand for InProcess {
     fn fill(&self, tile: &TileRequest, stop: &Stop) -> Filled {
         loop {
             let warmed = match here(self.warm(tile)) {
@@ -49,7 +50,9 @@ impl Hand for Directory {
                 Ok(Warmed::Drawn(bytes)) => Filled::Made(bytes as u64),
                 Ok(Warmed::WasThere) => Filled::Held,
                 Ok(Warmed::Black) => Filled::Black,
-                Err(error @ (TileError::Tier(_) | TileError::Changed { .. })) => Filled::Over(error.to_string()),
+                Err(error @ (TileError::Tier(_) | TileError::Changed { .. })) => {
+                    Filled::Over(error.to_string())
+                }
                 Err(error) if error.kind() == ErrorKind::Busy => {
                     if stop.wait(SOON) {
                         return Filled::Stopped;
@@ -70,6 +73,19 @@ impl Hand for Directory {
     }
 }
 
+impl Probe for InProcess {
+    fn draw(&self, tile: &TileRequest) -> Option<Drawn> {
+        let decoded = &self.service.metrics().chunk_decoded_bytes;
+        let (began, before) = (Instant::now(), decoded.get());
+        let drawn = here(async {
+            let identified = self.service.identify(tile).await.ok()?;
+            self.service.prefetch(identified).await.ok()
+        });
+        let bytes = drawn.ok().flatten()?.png.len() as u64;
+        Some(Drawn { bytes, inflated: decoded.get() - before, took: began.elapsed() })
+    }
+}
+
 /// Waits for something on this thread.
 fn here<T>(work: impl Future<Output = T>) -> io::Result<T> {
     thread_local! {
@@ -80,6 +96,8 @@ fn here<T>(work: impl Future<Output = T>) -> io::Result<T> {
             // Nobody else can have set it: it is this thread's.
             let _ = cell.set(Builder::new_current_thread().enable_time().build()?);
         }
-        cell.get().map(|runtime| runtime.block_on(work)).ok_or_else(|| io::Error::other("there is no runtime"))
+        cell.get()
+            .map(|runtime| runtime.block_on(work))
+            .ok_or_else(|| io::Error::other("there is no runtime"))
     })
 }

@@ -170,8 +170,8 @@ impl Journal {
     }
 
     fn add_line(&mut self, line: &Line) -> Result<(), JournalError> {
-        let failed = |problem| JournalError::System { path: self.path.clone(), doing: "written", problem };
-        self.add(line).map_err(failed)
+        let path = self.path.clone();
+        self.add(line).map_err(|problem| JournalError::System { path, doing: "written", problem })
     }
 
     fn add(&mut self, line: &impl Serialize) -> io::Result<()> {
@@ -288,7 +288,10 @@ mod tests {
         assert_eq!(Journal::open(&path, &title("b")).unwrap().1, Found::This(Position::default()));
         for foreign in ["hello\n", "{}\n", "[datasets]", "\n\n"] {
             fs::write(&path, foreign).unwrap();
-            assert!(matches!(Journal::open(&path, &title("a")), Err(JournalError::Foreign { .. })), "{foreign}");
+            assert!(
+                matches!(Journal::open(&path, &title("a")), Err(JournalError::Foreign { .. })),
+                "{foreign}"
+            );
             assert_eq!(fs::read_to_string(&path).unwrap(), foreign);
         }
     }

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ureq::http::Method;
 
+use super::estimate::{Drawn, Probe};
 use super::run::{Filled, Hand, Stop};
 use super::served::Served;
 use crate::request::TileRequest;
@@ -23,6 +24,10 @@ const SOON: Duration = Duration::from_millis(250);
 const LATE: Duration = Duration::from_secs(15);
 /// The longest wait that a server may ask for.
 const LONGEST: Duration = Duration::from_secs(60);
+/// The counters that tell what a server does for us.
+pub const INFLATED: &str = "voltile_chunk_decoded_bytes_total";
+/// The same for tiles drawn.
+pub const DRAWN: &str = "voltile_renders_total";
 /// What every PNG begins with.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
@@ -46,7 +51,8 @@ impl Server {
     pub fn ask(&mut self) -> Result<Served, String> {
         let answer = self.client.get("/datasets.json")?.found()?;
         let served: Served = serde_json::from_slice(&answer.body).map_err(|e| {
-            answer.wrong(format!("it cannot be read: {e}; is this a voltile of the same version as this one?"))
+            answer
+                .wrong(format!("it cannot be read: {e}; is this a voltile of the same version as this one?"))
         })?;
         let mount = served.mounts.first().ok_or_else(|| answer.wrong("no mount is served"))?;
         self.mount = format!("/{}/tilecache", mount.tile_service);
@@ -110,6 +116,18 @@ impl Hand for Server {
             Ok(answer) => Filled::Failed(answer.found().err().unwrap_or_default()),
             Err(why) => self.without_answer(why),
         }
+    }
+}
+
+impl Probe for Server {
+    fn draw(&self, tile: &TileRequest) -> Option<Drawn> {
+        let inflated = || self.counters().get(INFLATED).copied().unwrap_or_default();
+        let before = inflated();
+        let began = Instant::now();
+        let filled = self.fill(tile, &Stop::default());
+        let took = began.elapsed();
+        let Filled::Made(bytes) = filled else { return None };
+        Some(Drawn { bytes, inflated: inflated().saturating_sub(before), took })
     }
 }
 

@@ -50,7 +50,10 @@ impl fmt::Display for Selection {
         let channels = listed(self.channels.iter().map(ToString::to_string).collect());
         let planes = listed(self.planes.iter().map(ToString::to_string).collect());
         let Self { levels, slices, times, within, .. } = self;
-        write!(f, "token {tokens}, channel {channels}, plane {planes}, level {levels}, slice {slices}, time {times}")?;
+        write!(
+            f,
+            "token {tokens}, channel {channels}, plane {planes}, level {levels}, slice {slices}, time {times}"
+        )?;
         within.map_or(Ok(()), |within| write!(f, ", box {within}"))
     }
 }

@@ -16,6 +16,8 @@ pub struct Served {
     pub datasets: Vec<Dataset>,
     /// What it can keep.
     pub caches: Caches,
+    /// How many threads draw tiles.
+    pub threads: usize,
     /// When it was started, in milliseconds since 1970.
     pub started: u64,
 }

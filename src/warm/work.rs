@@ -88,7 +88,9 @@ impl Work {
     fn add_remarks(&mut self, chunks: u64) {
         let mut remarks = std::mem::take(&mut self.remarks);
         for group in self.groups.iter().filter(|group| !group.fits) {
-            remarks.extend(group.families.iter().map(|place| self.at_a_loss(group, &self.families[*place], chunks)));
+            remarks.extend(
+                group.families.iter().map(|place| self.at_a_loss(group, &self.families[*place], chunks)),
+            );
         }
         let mut told = std::collections::BTreeSet::new();
         remarks.retain(|remark| told.insert(remark.clone()));
