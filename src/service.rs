@@ -287,7 +287,8 @@ impl TileService {
         }
     }
 
-    /// The same for somebody who is going to want all that lies beside it: what is decoded for it is decoded whole at once.
+    /// The same for somebody who is going to want all that lies beside it: what is decoded for it is decoded whole at once,
+    /// and the second tier has it before this returns.
     pub async fn prefetch(&self, identified: Identified<'_>) -> Result<Tile, TileError> {
         match identified {
             Identified::Black(_) => self.fetch(identified).await,
@@ -311,7 +312,7 @@ impl TileService {
             Lookup::Lead(flight) => {
                 let drawing = identified.drawing().ok_or(Lost)?.for_whom(draws);
                 let waiter = flight.join();
-                self.launch(flight, self.find_or_draw(drawing));
+                self.launch(flight, self.find_or_draw(drawing, draws));
                 waiter.wait().await
             }
         }
@@ -363,7 +364,7 @@ impl TileService {
                 self.metrics.neighbours_given_up.inc();
                 if let Some(flight) = flight.still_wanted() {
                     let draw = Box::new(draw);
-                    flight.land(self.find_or_draw(Drawing { key, origin, draw })());
+                    flight.land(self.find_or_draw(Drawing { key, origin, draw }, Draws::One)());
                 }
             }
         }
@@ -373,6 +374,7 @@ impl TileService {
     fn find_or_draw(
         &self,
         drawing: Drawing,
+        draws: Draws,
     ) -> impl FnOnce() -> Result<(Tile, usize), TileError> + Send + 'static {
         let (metrics, tier) = (self.metrics.clone(), self.tier.clone());
         move || {
@@ -381,7 +383,11 @@ impl TileService {
                 return Ok(weighed(tile));
             }
             let tile = drawn(key, draw, &metrics)?;
-            keep_later(tier.as_deref(), origin, &tile);
+            match draws {
+                Draws::One => keep_later(tier.as_deref(), origin, &tile),
+                // More comes than the writer may have waiting, and all of it is to be there in the end.
+                Draws::All => keep_now(tier.as_deref(), &origin, &tile),
+            }
             Ok(weighed(tile))
         }
     }
@@ -523,6 +529,15 @@ fn drawn(key: TileKey, draw: Draw, metrics: &Metrics) -> Result<Tile, RenderErro
 fn keep_later(tier: Option<&SecondTier>, origin: Origin, tile: &Tile) {
     let (Some(tier), now) = (tier, Instant::now()) else { return };
     tier.keep_later(origin.token.clone(), tile, move || origin.was_unchanged_at(now));
+}
+
+/// Writes a tile that was just drawn, unless its files turn out to have changed. That it could not be written is counted and
+/// logged, and concerns nobody who waits for it.
+fn keep_now(tier: Option<&SecondTier>, origin: &Origin, tile: &Tile) {
+    let Some(tier) = tier else { return };
+    if !origin.was_unchanged_at(Instant::now()) || tier.keep(&origin.token, &tile.key, &tile.png).is_err() {
+        tracing::debug!(key = %tile.key, "a tile is not kept in the second tier");
+    }
 }
 
 fn warmed_by(tier: &SecondTier, drawing: Drawing, metrics: &Metrics) -> Result<Warmed, TileError> {

@@ -1,28 +1,32 @@
 //! `voltile warm`: has tiles made before anybody asks, by a server that runs or straight into a cache directory.
 
 mod arguments;
+mod job;
 mod journals;
+mod signals;
 mod tell;
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::{Failure, Sources, load_sound, second_tier};
+use super::{Failure, Sources, load_sound};
 use crate::crew::Crew;
 use crate::metrics::Metrics;
+use crate::request::TileRequest;
 use crate::service::{RenderPool, TileService};
+use crate::tier::{Directory, SecondTier};
 use crate::tile::Fingerprint;
 use crate::warm::{
-    DRAWN, Ending, Found, Hand, INFLATED, InProcess, Pace, Position, Probe, Report, Selection, Server, Stop,
-    Title, Work, described, estimate, run as work_off,
+    Counted, DRAWN, Dataset, EVICTED, INFLATED, InProcess, Selection, Server, Stop, Title, Work, described,
 };
 
 use arguments::{Selecting, Target};
-use tell::Tiles;
+use job::Job;
+use signals::stop_on_signals;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -74,19 +78,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Everything that a work is done with.
-struct Job<'a> {
-    arguments: &'a Arguments,
-    work: &'a Work,
-    title: &'a Title,
-    /// Where the journal is kept, where that is known.
-    journal: Option<PathBuf>,
-    /// How many tiles are under way at once, and how many are drawn.
-    threads: NonZeroUsize,
-    drawers: usize,
-    stop: &'a Stop,
-}
-
 fn over_http(
     arguments: &Arguments,
     url: &str,
@@ -105,8 +96,8 @@ fn over_http(
     let work = chosen(selection, &served.datasets, served.caches.chunks)?;
     // A server that keeps tiles in memory alone has lost them once it was started again.
     let life = served.caches.disk.is_none().then_some(served.started);
-    let tags = work.firsts().map(|tile| server.entity_tag(&tile)).collect::<Result<Vec<_>, _>>();
-    let title = titled(selection, &work, &(server.address(), life, tags.map_err(anyhow::Error::msg)?));
+    let tags = tags(&work, |tile| server.entity_tag(tile));
+    let title = titled(selection, &work, &(server.address(), life, tags));
     let journal = arguments.journal.clone().or_else(|| journals::of_server(server.address(), &title));
     let drawers = served.threads.min(arguments.clients.get());
     let job =
@@ -118,7 +109,7 @@ fn over_http(
     job.work_off(&server, || {
         let after = server.counters();
         let since = |name: &str| Some(after.get(name)?.saturating_sub(*before.get(name)?));
-        (since(DRAWN), since(INFLATED))
+        Counted { drawn: since(DRAWN), inflated: since(INFLATED), evicted: since(EVICTED) }
     })
 }
 
@@ -136,48 +127,55 @@ fn in_process(
         layers.files.push(super::serve::demo_volume()?);
         layers.config = arguments.config.clone();
     }
-    let (mut settings, catalog) = load_sound(&layers, &metrics, &crew)?;
-    if let Some(directory) = &arguments.into {
-        settings.cache.directory = Some(directory.clone());
-    }
-    let Some(directory) = settings.cache.directory.clone().or(arguments.dry_run.then(PathBuf::new)) else {
-        let problem =
-            "where to? Name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory";
-        return Err(Failure::Usage(problem.to_owned()));
+    let (settings, catalog) = load_sound(&layers, &metrics, &crew)?;
+    let directory = arguments.into.clone().or_else(|| settings.cache.directory.clone());
+    let budget = settings.cache.disk as u64;
+    let tier = match (&directory, arguments.dry_run) {
+        (_, true) => None,
+        (Some(directory), false) => Some(tier_in(directory, budget, &metrics)?),
+        (None, false) => return Err(Failure::Usage(WHERE_TO.to_owned())),
     };
     let datasets = described(&catalog)?;
     let work = chosen(selection, &datasets, settings.cache.chunks as u64)?;
     let threads = settings.render.threads;
     let pool = RenderPool::new(threads, settings.render.queue, crew)?;
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics.clone())?;
-    let tier = if arguments.dry_run { None } else { Some(kept_in(&settings, &metrics)?) };
     let service = Arc::new(service.with_tier(tier));
     let hand = InProcess::new(Arc::clone(&service));
-    let tags = work.firsts().map(|tile| hand.entity_tag(&tile)).collect::<Result<Vec<_>, _>>();
-    let title = titled(selection, &work, &tags.map_err(anyhow::Error::msg)?);
-    let journal = arguments.journal.clone().or_else(|| Some(journals::of_directory(&directory, &title)));
+    let title = titled(selection, &work, &tags(&work, |tile| hand.entity_tag(tile)));
+    let beside = || Some(journals::of_directory(directory.as_ref()?, &title));
+    let journal = arguments.journal.clone().or_else(beside);
     let job = Job { arguments, work: &work, title: &title, journal, threads, drawers: threads.get(), stop };
     if arguments.dry_run {
-        return job.foretell(&hand, settings.cache.disk as u64);
+        return job.foretell(&hand, budget);
     }
     let (drawn, inflated) = (metrics.renders.get(), metrics.chunk_decoded_bytes.get());
-    let counted =
-        || (Some(metrics.renders.get() - drawn), Some(metrics.chunk_decoded_bytes.get() - inflated));
+    let counted = || Counted {
+        drawn: Some(metrics.renders.get() - drawn),
+        inflated: Some(metrics.chunk_decoded_bytes.get() - inflated),
+        evicted: Some(metrics.tier_evicted.get()),
+    };
     let done = job.work_off(&hand, counted);
     service.finish_writing(Duration::ZERO);
     done
 }
 
+const WHERE_TO: &str =
+    "where to? Name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory";
+
 /// The second tier, which is all that this is for: where it cannot be had nothing is done.
-fn kept_in(
-    settings: &crate::config::Settings,
-    metrics: &Metrics,
-) -> Result<crate::tier::SecondTier, Failure> {
-    let refused = || anyhow::anyhow!("the cache directory cannot be used");
-    Ok(second_tier(settings, metrics)?.ok_or_else(refused)?)
+fn tier_in(directory: &Path, budget: u64, metrics: &Metrics) -> Result<SecondTier, Failure> {
+    if budget == 0 {
+        return Err(Failure::Usage("cache.disk is 0: no tile can be kept in a directory".to_owned()));
+    }
+    let opened = Directory::open(directory).map_err(|error| match error.is_misnamed() {
+        true => Failure::Usage(error.to_string()),
+        false => Failure::Work(error.into()),
+    })?;
+    Ok(SecondTier::new(opened.kept_to(budget, metrics)?, metrics)?)
 }
 
-fn chosen(selection: &Selection, datasets: &[crate::warm::Dataset], chunks: u64) -> Result<Work, Failure> {
+fn chosen(selection: &Selection, datasets: &[Dataset], chunks: u64) -> Result<Work, Failure> {
     let work = Work::new(selection, datasets, chunks).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
     for remark in work.remarks() {
         tracing::warn!("{remark}");
@@ -187,135 +185,12 @@ fn chosen(selection: &Selection, datasets: &[crate::warm::Dataset], chunks: u64)
 
 /// What the journal is of: the work, and whatever else its tiles depend on.
 fn titled(selection: &Selection, work: &Work, besides: &impl std::hash::Hash) -> Title {
-    let digest = Fingerprint::of(&(work.digest().to_string(), besides.fingerprint()));
+    let digest = Fingerprint::of(&(work.digest().to_string(), Fingerprint::of(besides).to_string()));
     Title { work: digest.to_string(), selection: selection.to_string(), tiles: work.total() }
 }
 
-/// A digest as a method, for what is hashed beside others.
-trait Fingerprinted {
-    fn fingerprint(&self) -> String;
-}
-
-impl<T: std::hash::Hash> Fingerprinted for T {
-    fn fingerprint(&self) -> String {
-        Fingerprint::of(self).to_string()
-    }
-}
-
-impl Job<'_> {
-    /// Says what it would come to.
-    fn foretell(&self, probe: &dyn Probe, room: u64) -> Result<(), Failure> {
-        let position = match self.journal.as_deref().map(|path| crate::warm::Journal::look(path, self.title))
-        {
-            Some(Found::This(position)) => position,
-            _ => Position::default(),
-        };
-        let Self { arguments, work, .. } = self;
-        let estimate = estimate(work, probe, position.done, self.drawers, arguments.rate, self.stop);
-        if arguments.json {
-            println!("{}", serde_json::to_string_pretty(&estimate)?);
-        } else {
-            println!("{estimate}");
-        }
-        if estimate.bytes > room {
-            tracing::warn!(
-                "the tiles come to more than the cache holds ({}): the first ones will be gone",
-                tell::bytes(room)
-            );
-        }
-        Ok(())
-    }
-
-    /// Does the work, and says what it came to; `counted` tells what was drawn and inflated meanwhile.
-    fn work_off(
-        &self,
-        hand: &dyn Hand,
-        counted: impl Fn() -> (Option<u64>, Option<u64>),
-    ) -> Result<(), Failure> {
-        let begun = self.begin(hand)?;
-        let pace = Pace { threads: self.threads, rate: self.arguments.rate };
-        let tiles = Tiles::new();
-        let outcome = work_off(self.work, hand, begun, pace, self.stop, &tiles);
-        tiles.finish();
-        let ending = outcome.ending.clone();
-        let (drawn, inflated) = counted();
-        let report = Report::new(self.title.tiles, outcome, &self.work.forecast(), drawn, inflated);
-        if self.arguments.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
-        } else {
-            println!("{report}");
-        }
-        report.failures().for_each(|failure| eprintln!("voltile: {failure}"));
-        match (ending, report.failed) {
-            (Ending::Finished, 0) => Ok(()),
-            (Ending::Finished, failed) => Err(anyhow::anyhow!(
-                "{failed} of {} tiles failed; the same command tries them again",
-                report.tiles
-            )
-            .into()),
-            (Ending::Stopped, _) => {
-                Err(anyhow::anyhow!("stopped; the same command goes on from here").into())
-            }
-            (Ending::Over(why), _) => {
-                Err(anyhow::anyhow!("{why}; the same command goes on from here").into())
-            }
-        }
-    }
-
-    /// Opens the journal, and finds out where to begin.
-    fn begin(&self, hand: &dyn Hand) -> Result<(Option<crate::warm::Journal>, Position), Failure> {
-        let Some(path) = &self.journal else {
-            tracing::warn!(
-                "there is no folder for a journal: if this is stopped, it begins anew; see --journal"
-            );
-            return Ok((None, Position::default()));
-        };
-        let (journal, found) = journals::open(path, self.title)?;
-        let position = match found {
-            Found::This(position) if journals::is_still_there(self.work, hand, position.done) => position,
-            Found::This(position) => {
-                tracing::warn!("some tiles that were done are gone: all are looked for again");
-                Position { done: 0, ..position }
-            }
-            Found::Other => {
-                tracing::warn!(
-                    "{} was of another selection, or of files that have changed since: this begins anew",
-                    path.display()
-                );
-                Position::default()
-            }
-            Found::Nothing => Position::default(),
-        };
-        Ok((Some(journal), position))
-    }
-}
-
-/// Hears Ctrl-C and SIGTERM: the first ends the work, with what is under way done and the journal written.
-fn stop_on_signals() -> Result<Arc<Stop>, Failure> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let stop = Arc::new(Stop::default());
-    let told = Arc::clone(&stop);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let mut signals = {
-        let _inside = runtime.enter();
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
-    };
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        runtime.block_on(async {
-            let (interrupt, terminate) = &mut signals;
-            for times in 0.. {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
-                if times > 0 {
-                    // Who says so twice means at once.
-                    std::process::exit(1);
-                }
-                tracing::info!("stopping: tiles under way are finished first");
-                told.tell();
-            }
-        });
-    })?;
-    Ok(stop)
+/// What identifies the first tiles: by them changes of windows and of drawing show. One that cannot be had will be told of
+/// when its turn comes.
+fn tags(work: &Work, tag: impl Fn(&TileRequest) -> Result<String, String>) -> Vec<String> {
+    work.firsts().map(|tile| tag(&tile).unwrap_or_else(|why| why)).collect()
 }

@@ -41,7 +41,7 @@ pub struct CachesDescription {
 
 impl From<&Caches> for CachesDescription {
     fn from(caches: &Caches) -> Self {
-        let disk = caches.directory.is_some().then_some(caches.disk);
+        let disk = caches.directory.is_some().then_some(caches.disk).filter(|disk| *disk > 0);
         Self { tiles: caches.tiles, chunks: caches.chunks, disk }
     }
 }

@@ -28,6 +28,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub const INFLATED: &str = "voltile_chunk_decoded_bytes_total";
 /// The same for tiles drawn.
 pub const DRAWN: &str = "voltile_renders_total";
+/// The same for tiles removed from its cache directory.
+pub const EVICTED: &str = "voltile_tier_evicted_total";
 /// What every PNG begins with.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 

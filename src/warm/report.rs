@@ -37,6 +37,8 @@ pub struct Report {
     pub seconds: f64,
     /// The tiles that were drawn anew, where that is known.
     pub drawn: Option<u64>,
+    /// The tiles that were removed from the cache directory meanwhile, where that is known.
+    pub evicted: Option<u64>,
     /// The bytes that were inflated, where that is known.
     pub bytes_inflated: Option<u64>,
     /// The bytes that everything inflates to once.
@@ -45,15 +47,20 @@ pub struct Report {
     pub failures: Vec<Failure>,
 }
 
+/// What was counted while a work was done, as far as that is known.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counted {
+    /// Tiles that were drawn.
+    pub drawn: Option<u64>,
+    /// Bytes that were inflated.
+    pub inflated: Option<u64>,
+    /// Tiles that were removed from the cache directory.
+    pub evicted: Option<u64>,
+}
+
 impl Report {
-    /// Of a work of so many tiles; what was drawn and inflated meanwhile is known from counters.
-    pub fn new(
-        tiles: u64,
-        outcome: Outcome,
-        forecast: &Forecast,
-        drawn: Option<u64>,
-        inflated: Option<u64>,
-    ) -> Self {
+    /// Of a work of so many tiles.
+    pub fn new(tiles: u64, outcome: Outcome, forecast: &Forecast, counted: Counted) -> Self {
         let ending = match outcome.ending {
             Ending::Finished => "finished".to_owned(),
             Ending::Stopped => "stopped".to_owned(),
@@ -69,8 +76,9 @@ impl Report {
             failed: outcome.failed,
             bytes: outcome.bytes,
             seconds: outcome.took.as_secs_f64(),
-            drawn,
-            bytes_inflated: inflated,
+            drawn: counted.drawn,
+            evicted: counted.evicted,
+            bytes_inflated: counted.inflated,
             bytes_of_one_pass: forecast.once.inflated,
             failures: outcome.failures,
         }
