@@ -14,6 +14,7 @@ mod origin;
 mod overview;
 mod probe;
 mod resolve;
+mod source;
 mod stored;
 mod survey;
 
@@ -36,6 +37,7 @@ pub use origin::Origin;
 pub use overview::Overview;
 pub use probe::Errand;
 pub use resolve::{NotFound, Resolved};
+pub use source::SourceDescription;
 pub use stored::StoredLevel;
 pub use survey::{Histogram, Percentile, Survey};
 

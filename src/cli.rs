@@ -3,6 +3,7 @@
 //! Each command is a file of its own. Exit status: 0 done, 1 the work failed, 2 the command or its configuration is
 //! wrong. Standard output has results, standard error everything else.
 
+mod bar;
 mod cache;
 mod check;
 mod inspect;
@@ -12,6 +13,7 @@ mod pyramid;
 mod render;
 mod serve;
 mod verify;
+mod warm;
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -59,6 +61,8 @@ enum Command {
     Render(render::Arguments),
     /// Make the levels that files lack, so that they need not be made for every tile.
     Pyramid(pyramid::Arguments),
+    /// Make tiles before anybody asks for them: by a running server, or straight into a cache directory.
+    Warm(warm::Arguments),
     /// Read a configuration, open every file, and list every fault.
     Check(check::Arguments),
     /// Do what viewers do against a running server, and say what keeps one black.
@@ -115,6 +119,7 @@ pub fn run() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Render(arguments) => render::run(&arguments),
         Command::Pyramid(arguments) => pyramid::run(&arguments),
+        Command::Warm(arguments) => warm::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),

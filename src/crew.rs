@@ -3,6 +3,8 @@
 //! One lonely tile has its chunks decoded by all threads at once. Where several tiles are under way each keeps to one
 //! thread, so that no thread that waits for its own chunks picks up another tile meanwhile, and tiles end in order.
 //! Work that nobody has asked for yet keeps to one thread too, and gives way as soon as somebody asks for anything.
+//!
+//! Whoever is going to want all of a volume says so, too: what is decoded for it is decoded whole at once.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -27,6 +29,28 @@ pub struct Place(Crew);
 thread_local! {
     /// Whether this thread does something that nobody has asked for.
     static AHEAD: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread works for somebody who is going to want all that lies beside it.
+    static THOROUGH: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does something for somebody who is going to want all that lies beside it.
+pub fn thoroughly<T>(work: impl FnOnce() -> T) -> T {
+    let _working = Thorough(THOROUGH.replace(true));
+    work()
+}
+
+/// Whether this thread does such work.
+pub fn is_thorough() -> bool {
+    THOROUGH.get()
+}
+
+/// Ends such work also where it panics.
+struct Thorough(bool);
+
+impl Drop for Thorough {
+    fn drop(&mut self) {
+        THOROUGH.set(self.0);
+    }
 }
 
 impl Crew {
@@ -109,6 +133,13 @@ mod tests {
         });
         let _place = crew.take(9).unwrap();
         assert!(crew.is_lonely() && !crew.gives_way());
+    }
+
+    #[test]
+    fn work_is_thorough_until_it_ends_or_panics() {
+        assert!(!is_thorough());
+        assert!(thoroughly(|| thoroughly(is_thorough) && is_thorough()));
+        assert!(std::panic::catch_unwind(|| thoroughly(|| panic!("on purpose"))).is_err() && !is_thorough());
     }
 
     #[test]

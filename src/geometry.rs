@@ -8,9 +8,11 @@
 
 mod levels;
 mod patch;
+mod ruler;
 
 pub use levels::{Level, LevelView, Scaling};
 pub use patch::{Orthogonal, Patch, RowRun, TileAddress, patch};
+pub use ruler::Ruler;
 
 use std::fmt;
 use std::ops::{Index, IndexMut};

@@ -14,6 +14,7 @@ mod viewers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use actix_web::dev::Server;
 use actix_web::http::Method;
@@ -24,6 +25,7 @@ use crate::config;
 use crate::request::TilePath;
 use crate::service::TileService;
 use cors::Cors;
+use descriptions::CachesDescription;
 pub use page::has_viewer;
 
 /// The methods that are answered on every path.
@@ -35,15 +37,23 @@ pub struct Site {
     mounts: Vec<config::Mount>,
     cache_control: HeaderValue,
     cors: Cors,
+    caches: CachesDescription,
+    threads: usize,
+    started: u64,
 }
 
 impl Site {
-    /// A site over a service, with the mounts and headers of the settings; fails where `cache_control` is no header's
-    /// value, which the configuration's reader has refused before.
-    pub fn new(service: Arc<TileService>, settings: &config::Server) -> Result<Self, InvalidHeaderValue> {
+    /// A site over a service, with the mounts and headers of the settings; it tells its threads and caches from them too.
+    /// Fails where `cache_control` is no header's value, which the configuration's reader has refused before.
+    pub fn new(service: Arc<TileService>, settings: &config::Settings) -> Result<Self, InvalidHeaderValue> {
+        let (caches, threads) = ((&settings.cache).into(), settings.render.threads.get());
+        let settings = &settings.server;
+        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
         let cors = Cors::new(&settings.cors_origins);
         let cache_control = HeaderValue::from_str(&settings.cache_control)?;
-        Ok(Self { service, mounts: settings.mounts.clone(), cache_control, cors })
+        let mounts = settings.mounts.clone();
+        Ok(Self { service, mounts, cache_control, cors, caches, threads, started })
     }
 
     fn mount(&self, path: &TilePath) -> Option<&config::Mount> {

@@ -117,3 +117,4 @@ pub mod tile;
 pub mod units;
 pub mod verify;
 pub mod volume;
+pub mod warm;

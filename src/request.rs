@@ -5,6 +5,8 @@
 
 mod adjust;
 
+use std::fmt;
+
 use percent_encoding::percent_decode_str;
 
 pub use adjust::{Adjustment, adjustments};
@@ -46,6 +48,41 @@ pub enum ChannelChoice {
     One(Name),
     /// One to six channels, each in a colour, added up.
     Composite(Vec<(Name, Colour)>),
+}
+
+impl ChannelChoice {
+    /// Channels in colours, as they stand in the path of a composite: `NAME:COLOUR,NAME:COLOUR`.
+    pub fn composite(list: &str) -> Result<Self, Malformed> {
+        composite(list).map(ChannelChoice::Composite)
+    }
+}
+
+impl fmt::Display for ChannelChoice {
+    /// As it stands in a path.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChannelChoice::One(name) => name.fmt(f),
+            ChannelChoice::Composite(channels) => {
+                let item = |(name, colour): &(Name, Colour)| format!("{name}:{}", colour.letter());
+                f.write_str(&channels.iter().map(item).collect::<Vec<_>>().join(","))
+            }
+        }
+    }
+}
+
+impl fmt::Display for TileRequest {
+    /// The path below a mount's `tilecache`; what a client changes of how it is drawn is no part of it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if matches!(self.channels, ChannelChoice::Composite(_)) {
+            write!(f, "{MCFC}/")?;
+        }
+        let TileAddress { plane, level, slice, row, column } = self.address;
+        write!(f, "{}/{}/{plane}/", self.token, self.channels)?;
+        if let Some(time) = self.time {
+            write!(f, "{time}/")?;
+        }
+        write!(f, "{slice}/{row}_{column}_{}.png", level.number())
+    }
 }
 
 /// Why a path asks for no tile.
@@ -122,7 +159,7 @@ impl TilePath {
 
 fn read(segments: &[&str]) -> Result<TileRequest, Malformed> {
     match segments {
-        [MCFC, rest @ ..] => planar(rest, |list| Ok(ChannelChoice::Composite(composite(list)?))),
+        [MCFC, rest @ ..] => planar(rest, ChannelChoice::composite),
         [VIKING, rest @ ..] => viking(rest),
         rest => planar(rest, |name| Ok(ChannelChoice::One(Name::new(name)?))),
     }

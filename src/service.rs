@@ -24,6 +24,7 @@ use crate::cache::{Cache, Flight, Lookup, Lost};
 use crate::catalog::{
     Catalog, Channel, Dataset, DatasetDescription, NotFound, Origin, Overview, Resolved, Survey,
 };
+use crate::crew;
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::paint::Kind;
@@ -135,11 +136,31 @@ impl Identified<'_> {
 /// What has a tile's picture drawn, on a render thread.
 type Draw = Box<dyn FnOnce(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send>;
 
+/// What is going to be drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Draws {
+    /// A tile, and who knows what then.
+    One,
+    /// Everything.
+    All,
+}
+
 /// What drawing a tile takes: whose it is, and how it is drawn. None of it for one that is black.
 struct Drawing {
     key: TileKey,
     origin: Origin,
     draw: Draw,
+}
+
+impl Drawing {
+    fn for_whom(self, draws: Draws) -> Self {
+        let Self { key, origin, draw } = self;
+        let draw: Draw = match draws {
+            Draws::One => draw,
+            Draws::All => Box::new(move |scratch| crew::thoroughly(|| draw(scratch))),
+        };
+        Self { key, origin, draw }
+    }
 }
 
 impl Identified<'_> {
@@ -259,12 +280,25 @@ impl TileService {
                 self.metrics.black_tiles.inc();
                 Ok(tile)
             }
-            Identified::Made { .. } | Identified::Overview { .. } => self.bring(&identified).await,
+            Identified::Made { .. } | Identified::Overview { .. } => {
+                self.bring(&identified, Draws::One).await
+            }
+        }
+    }
+
+    /// The same for somebody who is going to want all that lies beside it: what is decoded for it is decoded whole at once,
+    /// and the second tier has it before this returns.
+    pub async fn prefetch(&self, identified: Identified<'_>) -> Result<Tile, TileError> {
+        match identified {
+            Identified::Black(_) => self.fetch(identified).await,
+            Identified::Made { .. } | Identified::Overview { .. } => {
+                self.bring(&identified, Draws::All).await
+            }
         }
     }
 
     /// From the cache, from a flight under way, or from a job that finds it in the second tier or draws it.
-    async fn bring(&self, identified: &Identified<'_>) -> Result<Tile, TileError> {
+    async fn bring(&self, identified: &Identified<'_>, draws: Draws) -> Result<Tile, TileError> {
         match self.cache.lookup(&identified.key()) {
             Lookup::Ready(tile) => {
                 self.metrics.tile_hits.inc();
@@ -275,9 +309,9 @@ impl TileService {
                 waiter.wait().await
             }
             Lookup::Lead(flight) => {
-                let drawing = identified.drawing().ok_or(Lost)?;
+                let drawing = identified.drawing().ok_or(Lost)?.for_whom(draws);
                 let waiter = flight.join();
-                self.launch(flight, self.find_or_draw(drawing));
+                self.launch(flight, self.find_or_draw(drawing, draws));
                 waiter.wait().await
             }
         }
@@ -331,7 +365,7 @@ impl TileService {
                 self.metrics.neighbours_given_up.inc();
                 if let Some(flight) = flight.still_wanted() {
                     let draw = Box::new(draw);
-                    flight.land(self.find_or_draw(Drawing { key, origin, draw })());
+                    flight.land(self.find_or_draw(Drawing { key, origin, draw }, Draws::One)());
                 }
             }
         }
@@ -341,6 +375,7 @@ impl TileService {
     fn find_or_draw(
         &self,
         drawing: Drawing,
+        draws: Draws,
     ) -> impl FnOnce() -> Result<(Tile, usize), TileError> + Send + 'static {
         let (metrics, tier) = (self.metrics.clone(), self.tier.clone());
         move || {
@@ -349,7 +384,11 @@ impl TileService {
                 return Ok(weighed(tile));
             }
             let tile = drawn(key, draw, &metrics)?;
-            keep_later(tier.as_deref(), origin, &tile);
+            match draws {
+                Draws::One => keep_later(tier.as_deref(), origin, &tile),
+                // More comes than the writer may have waiting, and all of it is to be there in the end.
+                Draws::All => keep_now(tier.as_deref(), &origin, &tile),
+            }
             Ok(weighed(tile))
         }
     }
@@ -365,7 +404,7 @@ impl TileService {
         let place = self.pool.reserve()?;
         let (metrics, (sender, warmed)) = (self.metrics.clone(), oneshot::channel());
         self.pool.run(move || {
-            let result = warmed_by(&tier, drawing, &metrics);
+            let result = warmed_by(&tier, drawing.for_whom(Draws::All), &metrics);
             drop(place);
             // Who has left does not want to know.
             let _ = sender.send(result);
@@ -491,6 +530,15 @@ fn drawn(key: TileKey, draw: Draw, metrics: &Metrics) -> Result<Tile, RenderErro
 fn keep_later(tier: Option<&SecondTier>, origin: Origin, tile: &Tile) {
     let (Some(tier), now) = (tier, Instant::now()) else { return };
     tier.keep_later(origin.token.clone(), tile, move || origin.was_unchanged_at(now));
+}
+
+/// Writes a tile that was just drawn, unless its files turn out to have changed. That it could not be written is counted and
+/// logged, and concerns nobody who waits for it.
+fn keep_now(tier: Option<&SecondTier>, origin: &Origin, tile: &Tile) {
+    let Some(tier) = tier else { return };
+    if !origin.was_unchanged_at(Instant::now()) || tier.keep(&origin.token, &tile.key, &tile.png).is_err() {
+        tracing::debug!(key = %tile.key, "a tile is not kept in the second tier");
+    }
 }
 
 fn warmed_by(tier: &SecondTier, drawing: Drawing, metrics: &Metrics) -> Result<Warmed, TileError> {

@@ -10,6 +10,7 @@ mod report;
 mod served;
 mod viking;
 
+pub(crate) use client::Answer;
 pub use client::{Client, NotAServer};
 pub use report::{Finding, Outcome, Report};
 pub use served::Served;

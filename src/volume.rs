@@ -39,6 +39,19 @@ pub struct VolumeShape {
     pub times: u64,
     /// The box in which it is stored: reading along its borders wastes least.
     pub grain: Xyz<u64>,
+    /// What reading a part of such a box takes.
+    pub access: Access,
+}
+
+/// How boxes of voxels are had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Only what is wanted is copied.
+    Copied,
+    /// What is stored together is decoded once, and kept for a while.
+    Kept,
+    /// What is stored together is decoded anew for every box.
+    Anew,
 }
 
 /// One scalar value for each (time, z, y, x).

@@ -138,7 +138,7 @@ fn positions(patch: &Patch, view: &LevelView, plane: Plane) -> Positions {
 
 impl StoredLevel {
     /// Whether all its components are had from the same decoded chunks.
-    fn shares_chunks(&self) -> bool {
+    pub(super) fn shares_chunks(&self) -> bool {
         let place = self.source.view.axes.position(AxisName::C);
         let extent = place.and_then(|place| self.storage.chunk.as_ref()?.get(place));
         !self.storage.filters.is_empty() && extent.is_some_and(|extent| *extent > 1)

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Catalog, Channel, Dataset, Histogram, Percentile, Recognised, StoredLevel};
+use super::{Catalog, Channel, Dataset, Histogram, Percentile, Recognised, SourceDescription, StoredLevel};
 use crate::geometry::{LevelView, Orthogonal, Plane, TILE, Xyz};
 use crate::paint::{Kind, Window};
 use crate::volume::hdf5::StorageDescription;
@@ -91,6 +91,8 @@ pub struct LevelDescription {
     pub voxels_read: [u64; 3],
     /// The planes in which it is offered: making a tile must not read more than is allowed.
     pub planes: Vec<&'static str>,
+    /// What its tiles are drawn from.
+    pub source: SourceDescription,
 }
 
 impl Catalog {
@@ -170,6 +172,7 @@ impl Catalog {
             storage: view.is_stored().then(|| stored.storage.clone()),
             voxels_read: Plane::ALL.map(|plane| stored.voxels_read(view, plane)),
             planes: Plane::ALL.into_iter().filter(offered).map(Plane::name).collect(),
+            source: SourceDescription::of(stored, view)?,
         })
     }
 }

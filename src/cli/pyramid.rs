@@ -1,22 +1,19 @@
 //! `voltile pyramid`: makes the levels that files lack, in sidecars beside them, or a re-chunked volume.
 
-mod bar;
-
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::bar::Bar;
 use super::{Failure, Sources, load_sound};
 use crate::catalog::{Catalog, sidecar_path};
 use crate::crew::Crew;
 use crate::layout::inventory::Role;
 use crate::metrics::Metrics;
 use crate::name::Name;
-use crate::pyramid::{Report, Wanted, Work};
-
-use bar::Bar;
+use crate::pyramid::{Progress, Report, Wanted, Work};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -102,10 +99,25 @@ fn one(
         println!("{} has all levels; nothing is to be made", file.display());
         return Ok(());
     }
-    let bar = Bar::new(&output);
+    let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let bar = Bar::new(name, "voxels", "read");
     let report = work.run(threads, crew, &bar)?;
     bar.finish();
     told(&work, file, &report)
+}
+
+impl Progress for Bar {
+    fn begin(&self, total: u64, done: u64) {
+        Bar::begin(self, total, done);
+    }
+
+    fn advance(&self, voxels: u64) {
+        Bar::advance(self, voxels, String::new);
+    }
+
+    fn assemble(&self) {
+        tracing::debug!("all is read; its pieces are put together");
+    }
 }
 
 /// A volume of its own keeps the windows of the file that it was made of: percentiles would come out otherwise.

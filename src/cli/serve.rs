@@ -50,7 +50,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     served
 }
 
-fn demo_volume() -> Result<PathBuf, Failure> {
+/// Where the demo volume is, once it is made.
+pub(super) fn demo_volume() -> Result<PathBuf, Failure> {
     let path = demo::default_path()?;
     tracing::info!("the demo volume is {}", path.display());
     demo::ensure(&path)?;
@@ -74,7 +75,7 @@ fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>, Failure> {
 }
 
 async fn listen(service: &Arc<TileService>, settings: &Settings, bind: &[SocketAddr]) -> Result<(), Failure> {
-    let site = Site::new(Arc::clone(service), &settings.server)?;
+    let site = Site::new(Arc::clone(service), settings)?;
     let (server, addresses) = http::start(site, &settings.server, bind)
         .map_err(|e| anyhow::anyhow!("{} cannot be listened on: {e}", settings.server.bind.as_str()))?;
     // Listened for before anybody knows that we are here.

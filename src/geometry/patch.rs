@@ -106,7 +106,7 @@ fn stretched(address: &TileAddress, view: &LevelView, voxel: Xyz<f64>) -> Vec<u6
 }
 
 /// The z that a row of a slice drawn with square pixels shows.
-fn shown_by(row: u64, c: f64, d: f64) -> f64 {
+pub(super) fn shown_by(row: u64, c: f64, d: f64) -> f64 {
     ((row as f64 * c) / d).floor()
 }
 

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::{Site, problem, viewers};
 use crate::catalog::DatasetDescription;
-use crate::config::Mount;
+use crate::config::{Caches, Mount};
 use crate::name::Name;
 
 /// Everything that is served.
@@ -20,6 +20,30 @@ pub struct SiteDescription {
     pub mounts: Vec<MountDescription>,
     /// What is served, by token; windows are absent until they have been measured.
     pub datasets: Vec<DatasetDescription>,
+    /// What can be kept of what was drawn and decoded.
+    pub caches: CachesDescription,
+    /// How many threads draw tiles.
+    pub threads: usize,
+    /// When the server was started, in milliseconds since 1970.
+    pub started: u64,
+}
+
+/// The budgets of caches, in bytes.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+pub struct CachesDescription {
+    /// Encoded tiles in memory.
+    pub tiles: usize,
+    /// Decoded chunks in memory.
+    pub chunks: usize,
+    /// Encoded tiles on disk, which outlive the server; absent where none are kept there.
+    pub disk: Option<usize>,
+}
+
+impl From<&Caches> for CachesDescription {
+    fn from(caches: &Caches) -> Self {
+        let disk = caches.directory.is_some().then_some(caches.disk).filter(|disk| *disk > 0);
+        Self { tiles: caches.tiles, chunks: caches.chunks, disk }
+    }
 }
 
 /// A path below which tiles are: `/{tile_service}/tilecache/`.
@@ -49,6 +73,9 @@ pub(super) fn all(site: &Site) -> HttpResponse {
         version: env!("CARGO_PKG_VERSION"),
         mounts: site.mounts.iter().map(MountDescription::from).collect(),
         datasets: site.service.catalog().describe(),
+        caches: site.caches,
+        threads: site.threads,
+        started: site.started,
     })
 }
 

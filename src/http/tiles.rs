@@ -42,14 +42,27 @@ async fn tile(
         site.service.metrics().not_modified.inc();
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
-    let tile = site.service.fetch(identified).await?;
-    // Whoever looks at a slice is likely to look at the next; an overview is read as a tile that nobody asked for.
-    if !is_overview {
+    let is_prefetch = is_prefetch(request);
+    let tile = if is_prefetch {
+        site.service.prefetch(identified).await?
+    } else {
+        site.service.fetch(identified).await?
+    };
+    // Whoever looks at a slice is likely to look at the next; an overview is read as a tile that nobody asked for, and
+    // what nobody looks at yet has no neighbours that anybody will look at next.
+    if !is_overview && !is_prefetch {
         site.service.look_ahead(&wanted, &tile);
     }
     // A body of known length gets its Content-Length, also where HEAD leaves the body out.
     let content_type = HeaderValue::from_static(mount.content_type.name());
     Ok(described(HttpResponse::Ok(), site, etag).content_type(content_type).body(tile.png))
+}
+
+/// Whether the tile is asked for before anybody wants to see it (`Sec-Purpose` of the Fetch standard, section 3.7), as
+/// `voltile warm` does, and browsers.
+fn is_prefetch(request: &HttpRequest) -> bool {
+    let purpose = request.headers().get("sec-purpose").and_then(|value| value.to_str().ok());
+    purpose.is_some_and(|purpose| purpose.split([';', ',']).any(|word| word.trim() == "prefetch"))
 }
 
 fn described(mut response: HttpResponseBuilder, site: &Site, etag: String) -> HttpResponseBuilder {

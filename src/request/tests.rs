@@ -39,6 +39,13 @@ fn a_composite_colours_by_position_even_where_others_name_theirs() {
 }
 
 #[test]
+fn a_request_is_shown_as_the_path_that_it_is_read_from() {
+    for path in ["tok/chan/xz/7/3_2_1.png", "t/c/xy/2/7/0_0_0.png", "mcfc/t/a:C,b:R/yz/1/9/4_5_6.png"] {
+        assert_eq!(parse(&format!("/{path}")).unwrap().to_string(), path);
+    }
+}
+
+#[test]
 fn other_paths_are_not_below_a_mount() {
     for path in ["", "/", "/s", "/s/other/tok/chan/xy/0/0_0_0.png", "/tilecache/a"] {
         assert_eq!(TilePath::split(path), None, "{path:?}");

@@ -1,5 +1,6 @@
 //! A client that looks at answers as they are: no status is an error to it, no redirect is followed.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use image::{DynamicImage, ImageFormat};
@@ -34,7 +35,7 @@ pub struct Client {
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     pub url: String,
     pub status: u16,
     /// Names in lower case.
@@ -45,6 +46,11 @@ pub(super) struct Answer {
 impl Client {
     /// A client of the server at an address such as `http://127.0.0.1:8080`; a path behind it is left out.
     pub fn new(url: &str) -> Result<Self, NotAServer> {
+        Self::with_connections(url, NonZeroUsize::MIN)
+    }
+
+    /// The same, for so many threads that ask at once: each finds its connection kept.
+    pub fn with_connections(url: &str, connections: NonZeroUsize) -> Result<Self, NotAServer> {
         let wrong = |problem| NotAServer { url: url.to_owned(), problem };
         let host = match url.split_once("://") {
             Some(("http", rest)) => rest,
@@ -64,6 +70,8 @@ impl Client {
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
+            .max_idle_connections(connections.get())
+            .max_idle_connections_per_host(connections.get())
             .timeout_global(Some(PATIENCE));
         Ok(Self { agent: config.build().into(), base: format!("http://{host}") })
     }
@@ -73,12 +81,12 @@ impl Client {
         &self.base
     }
 
-    pub(super) fn get(&self, url: &str) -> Result<Answer, String> {
+    pub(crate) fn get(&self, url: &str) -> Result<Answer, String> {
         self.ask(&Method::GET, url, &[])
     }
 
     /// Asks for a path on this server, or for a whole address. What is wrong with the connection is a reason.
-    pub(super) fn ask(&self, method: &Method, url: &str, headers: &[(&str, &str)]) -> Result<Answer, String> {
+    pub(crate) fn ask(&self, method: &Method, url: &str, headers: &[(&str, &str)]) -> Result<Answer, String> {
         let url = if url.starts_with('/') { format!("{}{url}", self.base) } else { url.to_owned() };
         let failed = |error: &dyn std::fmt::Display| format!("{method} {url}: no answer: {error}");
         let mut request = Request::builder().method(method).uri(&url);

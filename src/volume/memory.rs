@@ -1,7 +1,7 @@
 //! A volume in memory: the twin of the stored ones, for tests and benchmarks.
 
 use super::scatter::{Lattice, copy_box};
-use super::{ReadError, Samples, Volume, VolumeShape, VoxelType};
+use super::{Access, ReadError, Samples, Volume, VolumeShape, VoxelType};
 use crate::geometry::{Region, Xyz};
 
 /// One time point of voxels, dense in z, y, x order.
@@ -20,7 +20,7 @@ impl MemoryVolume {
                 voxels.extend((0..size.x).map(|x| f(Xyz::new(x, y, z))));
             }
         }
-        let shape = VolumeShape { voxel, size, times: 1, grain: Xyz::all(64) };
+        let shape = VolumeShape { voxel, size, times: 1, grain: Xyz::all(64), access: Access::Copied };
         Self { shape, samples: T::samples(voxels) }
     }
 }

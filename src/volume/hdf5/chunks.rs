@@ -3,7 +3,7 @@
 //! A chunk costs one positional read and its decoding, on the thread that wants it; threads that want the same chunk
 //! wait for the one that decodes it. The first time, a chunk is decoded no further than the last voxel wanted, where
 //! its filters allow it: a tile asked for at random needs half of each chunk on average. Asked for more of it, it is
-//! decoded whole: a scroll pays a little more than once. `benches/RESULTS.md` has what else was tried. A chunk that was
+//! decoded whole: a scroll pays a little more than once. Whoever is known to want all decodes whole chunks at once. `benches/RESULTS.md` has what else was tried. A chunk that was
 //! never written, or whose voxels are all equal, is kept as that one value.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::dataset::{Storage, StoredDataset};
 use super::filters::Pipeline;
 use super::grid::{Position, StoredBox};
 use super::index::Entry;
-use crate::cache::{Cache, Lookup};
+use crate::cache::{Cache, Lookup, Waiter};
 use crate::crew::Crew;
 use crate::metrics::Metrics;
 use crate::tile::Fingerprint;
@@ -27,6 +27,8 @@ pub(super) struct Chunk {
     pub samples: Samples,
     /// Whether `samples` is that one.
     pub constant: bool,
+    /// Whether all of its voxels are here, one way or the other.
+    whole: bool,
 }
 
 impl Chunk {
@@ -35,12 +37,12 @@ impl Chunk {
         let whole = samples.len() as u64 >= dims.iter().product();
         let constant = whole && is_constant(&samples);
         let samples = if constant { first_of(&samples) } else { samples };
-        Self { dims, samples, constant }
+        Self { dims, samples, constant, whole }
     }
 
-    /// Whether that many voxels from the first on are here.
+    /// Whether that many voxels from the first on are here, or all that there are.
     fn holds(&self, voxels: u64) -> bool {
-        self.constant || self.samples.len() as u64 >= voxels
+        self.whole || self.samples.len() as u64 >= voxels
     }
 
     fn weight(&self) -> usize {
@@ -106,33 +108,55 @@ impl ChunkStore {
         wanted: u64,
         voxel: VoxelType,
     ) -> Result<Arc<Chunk>, ReadError> {
-        let key = (dataset.id, dataset.grid.number(at), voxel);
         loop {
-            match self.cache.lookup_if(&key, |chunk| chunk.holds(wanted)) {
-                Lookup::Ready(chunk) => {
-                    self.metrics.chunk_hits.inc();
-                    return Ok(chunk);
-                }
-                Lookup::Wait(waiter) => {
+            match self.find(dataset, at, wanted, voxel)? {
+                Found::Chunk(chunk) => return Ok(chunk),
+                Found::Flying(waiter) => {
                     let chunk = waiter.wait_blocking()?;
                     if chunk.holds(wanted) {
                         return Ok(chunk);
                     }
                     // The other thread wanted less of it: asked for again, it is decoded whole.
                 }
-                Lookup::Lead(flight) => {
-                    self.metrics.chunk_reads.inc();
-                    let wanted = if flight.replaces() { u64::MAX } else { wanted };
-                    let chunk = dataset.decode_chunk(at, wanted, voxel).map(Arc::new);
-                    if let Ok(chunk) = &chunk {
-                        self.metrics.chunk_decoded_bytes.inc_by(chunk.samples.bytes().len() as u64);
-                    }
-                    flight.land(chunk.as_ref().map(|c| (Arc::clone(c), c.weight())).map_err(Clone::clone));
-                    return chunk;
-                }
             }
         }
     }
+
+    /// The same, but that what another thread decodes just now is not waited for.
+    pub(super) fn find(
+        &self,
+        dataset: &StoredDataset,
+        at: &Position,
+        wanted: u64,
+        voxel: VoxelType,
+    ) -> Result<Found, ReadError> {
+        let key = (dataset.id, dataset.grid.number(at), voxel);
+        match self.cache.lookup_if(&key, |chunk| chunk.holds(wanted)) {
+            Lookup::Ready(chunk) => {
+                self.metrics.chunk_hits.inc();
+                Ok(Found::Chunk(chunk))
+            }
+            Lookup::Wait(waiter) => Ok(Found::Flying(waiter)),
+            Lookup::Lead(flight) => {
+                self.metrics.chunk_reads.inc();
+                let wanted = if flight.replaces() { u64::MAX } else { wanted };
+                let chunk = dataset.decode_chunk(at, wanted, voxel).map(Arc::new);
+                if let Ok(chunk) = &chunk {
+                    self.metrics.chunk_decoded_bytes.inc_by(chunk.samples.bytes().len() as u64);
+                }
+                flight.land(chunk.as_ref().map(|c| (Arc::clone(c), c.weight())).map_err(Clone::clone));
+                chunk.map(Found::Chunk)
+            }
+        }
+    }
+}
+
+/// A chunk, or the prospect of one.
+pub(super) enum Found {
+    /// Here it is.
+    Chunk(Arc<Chunk>),
+    /// Another thread decodes it, though maybe not as far as it is wanted.
+    Flying(Waiter<Arc<Chunk>, ReadError>),
 }
 
 impl StoredDataset {
@@ -208,7 +232,7 @@ impl StoredDataset {
     /// A chunk that was never written.
     fn missing_chunk(&self, at: &Position, voxel: VoxelType) -> Result<Chunk, ReadError> {
         let samples = self.fill_value(self.grid.origin(at), voxel)?;
-        Ok(Chunk { dims: *self.grid.chunk(), samples, constant: true })
+        Ok(Chunk { dims: *self.grid.chunk(), samples, constant: true, whole: true })
     }
 }
 
@@ -225,5 +249,7 @@ mod tests {
         assert!(!Chunk::new(dims, Samples::U16(vec![1, 1, 1, 2])).constant);
         let beginning = Chunk::new(dims, Samples::U16(vec![5; 3]));
         assert!(!beginning.constant && beginning.holds(3) && !beginning.holds(4));
+        // One that was cut at the edge has fewer than its grid counts.
+        assert!(Chunk::new(dims, Samples::U16(vec![1, 1, 1, 2])).holds(u64::MAX));
     }
 }

@@ -10,14 +10,15 @@ use std::time::Instant;
 use rayon::prelude::*;
 
 use super::OpenError;
-use super::chunks::{Chunk, ChunkStore};
+use super::chunks::{Chunk, ChunkStore, Found};
 use super::dataset::StoredDataset;
-use super::grid::{Part, Position, RANK, StoredBox, linear};
+use super::grid::{Grid, Part, Position, RANK, StoredBox, linear};
 use crate::axes::{Axes, AxisName};
 use crate::cache::Lost;
+use crate::crew;
 use crate::geometry::{Axis, Region, Xyz};
 use crate::volume::scatter::{Lattice, copy_box, fill_box};
-use crate::volume::{Positions, ReadCost, ReadError, Samples, Tally, Volume, VolumeShape, VoxelType};
+use crate::volume::{Access, Positions, ReadCost, ReadError, Samples, Tally, Volume, VolumeShape, VoxelType};
 
 /// How a dataset is to be seen as a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -73,7 +74,7 @@ impl Hdf5Volume {
                 return Err(wrong(format!("the axis {axis} has {extent} positions; there is no {index}")));
             }
         }
-        let shape = volume_shape(&dataset, &roles, view);
+        let shape = volume_shape(&dataset, &roles, view, &chunks);
         if shape.size.volume() == 0 || shape.times == 0 {
             return Err(wrong(format!("its shape {:?} holds no voxels", dataset.shape)));
         }
@@ -153,19 +154,14 @@ impl Hdf5Volume {
 
     /// Reads a box chunk by chunk; side by side on all render threads where only this box is asked for.
     fn read_chunked(&self, stored: &StoredBox, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
-        let grid = &self.dataset.grid;
-        let chunk = |at: &Position| {
-            let wanted = linear(grid.chunk(), &grid.part_of(at, stored).last()).saturating_add(1);
-            self.chunks.get(&self.dataset, at, wanted, self.shape.voxel)
-        };
         if !self.chunks.crew().is_lonely() {
-            for at in grid.chunks_of(stored) {
-                self.give_way()?;
-                self.place(&*chunk(&at)?, &grid.part_of(&at, stored), region, into)?;
-            }
-            return Ok(());
+            return self.read_one_by_one(stored, region, into);
         }
+        let grid = &self.dataset.grid;
         let most = (TOGETHER / grid.voxels().max(1)).max(2 * rayon::current_num_threads() as u64) as usize;
+        let wanted = Wanted::of(stored);
+        let chunk =
+            |at: &Position| self.chunks.get(&self.dataset, at, wanted.voxels(grid, at), self.shape.voxel);
         let mut rest = grid.chunks_of(stored).peekable();
         while rest.peek().is_some() {
             let group: Vec<Position> = rest.by_ref().take(most).collect();
@@ -174,6 +170,30 @@ impl Hdf5Volume {
             for (at, chunk) in group.iter().zip(chunks) {
                 self.place(&chunk, &grid.part_of(at, stored), region, into)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Reads a box chunk by chunk on this thread. What another thread decodes just now comes last: threads that want the
+    /// same chunks decode them side by side, rather than all wait for the one that was first.
+    fn read_one_by_one(
+        &self,
+        stored: &StoredBox,
+        region: &Region,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
+        let (grid, wanted, mut flying) = (&self.dataset.grid, Wanted::of(stored), Vec::new());
+        for at in grid.chunks_of(stored) {
+            self.give_way()?;
+            match self.chunks.find(&self.dataset, &at, wanted.voxels(grid, &at), self.shape.voxel)? {
+                Found::Chunk(chunk) => self.place(&chunk, &grid.part_of(&at, stored), region, into)?,
+                Found::Flying(_) => flying.push(at),
+            }
+        }
+        for at in flying {
+            self.give_way()?;
+            let chunk = self.chunks.get(&self.dataset, &at, wanted.voxels(grid, &at), self.shape.voxel)?;
+            self.place(&chunk, &grid.part_of(&at, stored), region, into)?;
         }
         Ok(())
     }
@@ -240,12 +260,10 @@ impl Volume for Hdf5Volume {
     fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
         into.reset(self.shape.voxel, region.voxels() as usize);
         let stored = self.stored_box(time, region);
-        if self.dataset.is_bare() {
-            self.read_bare(&stored, region, into)
-        } else if self.chunks.serves(&self.dataset) {
-            self.read_chunked(&stored, region, into)
-        } else {
-            self.read_through_library(&stored, region, into)
+        match self.shape.access {
+            Access::Copied => self.read_bare(&stored, region, into),
+            Access::Kept => self.read_chunked(&stored, region, into),
+            Access::Anew => self.read_through_library(&stored, region, into),
         }
     }
 
@@ -272,6 +290,29 @@ impl Volume for Hdf5Volume {
     }
 }
 
+/// How much of its chunks a box wants.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    stored: &'a StoredBox,
+    /// Whether all of them will be wanted before long.
+    whole: bool,
+}
+
+impl<'a> Wanted<'a> {
+    /// By the work that this thread does; other threads may then decode for it.
+    fn of(stored: &'a StoredBox) -> Self {
+        Self { stored, whole: crew::is_thorough() }
+    }
+
+    /// How many voxels from the first on of a chunk.
+    fn voxels(&self, grid: &Grid, at: &Position) -> u64 {
+        if self.whole {
+            return u64::MAX;
+        }
+        linear(grid.chunk(), &grid.part_of(at, self.stored).last()).saturating_add(1)
+    }
+}
+
 /// A single position.
 fn one_run(at: u64) -> Vec<Range<u64>> {
     std::iter::once(at..at + 1).collect()
@@ -291,7 +332,23 @@ fn role(axis: AxisName, fixed: &[(AxisName, u64)]) -> Role {
     }
 }
 
-fn volume_shape(dataset: &StoredDataset, roles: &[Role; RANK], view: &View) -> VolumeShape {
+/// How the dataset's voxels are had.
+fn access(dataset: &StoredDataset, chunks: &ChunkStore) -> Access {
+    if dataset.is_bare() {
+        Access::Copied
+    } else if chunks.serves(dataset) {
+        Access::Kept
+    } else {
+        Access::Anew
+    }
+}
+
+fn volume_shape(
+    dataset: &StoredDataset,
+    roles: &[Role; RANK],
+    view: &View,
+    chunks: &ChunkStore,
+) -> VolumeShape {
     let (mut size, mut grain, mut times) = (Xyz::all(1), Xyz::all(1), 1);
     for ((role, extent), natural) in roles.iter().zip(dataset.grid.shape()).zip(dataset.grain()) {
         match *role {
@@ -309,5 +366,5 @@ fn volume_shape(dataset: &StoredDataset, roles: &[Role; RANK], view: &View) -> V
         (VoxelType::U8, Some(VoxelType::Bool)) => VoxelType::Bool,
         _ => stored,
     };
-    VolumeShape { voxel, size, times, grain }
+    VolumeShape { voxel, size, times, grain, access: access(dataset, chunks) }
 }

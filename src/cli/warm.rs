@@ -1,0 +1,196 @@
+//! `voltile warm`: has tiles made before anybody asks, by a server that runs or straight into a cache directory.
+
+mod arguments;
+mod job;
+mod journals;
+mod signals;
+mod tell;
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{Failure, Sources, load_sound};
+use crate::crew::Crew;
+use crate::metrics::Metrics;
+use crate::request::TileRequest;
+use crate::service::{RenderPool, TileService};
+use crate::tier::{Directory, SecondTier};
+use crate::tile::Fingerprint;
+use crate::warm::{
+    Counted, DRAWN, Dataset, EVICTED, INFLATED, InProcess, Selection, Server, Stop, Title, Work, described,
+};
+
+use arguments::{Selecting, Target};
+use job::Job;
+use signals::stop_on_signals;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// A running server (http://HOST:PORT), or HDF5 files; behind them, if you like, as the ancestor's prefetch takes
+    /// them: a token and LEVEL/X1,X2/Y1,Y2/Z1,Z2
+    #[arg(value_name = "URL|FILE.h5|TOKEN CUTOUT")]
+    targets: Vec<String>,
+    /// Without a server: the configuration file; ./voltile.toml is read if it is there and nothing is named.
+    #[arg(long, value_name = "FILE.toml")]
+    config: Option<PathBuf>,
+    /// Without a server: set one key, such as cache.chunks="4 GiB"; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Without a server: the cache directory to render into; default: cache.directory.
+    #[arg(long, value_name = "DIR")]
+    into: Option<PathBuf>,
+    /// Without a server: the demo volume.
+    #[arg(long)]
+    demo: bool,
+    #[command(flatten)]
+    selecting: Selecting,
+    /// How many connections ask a server at once.
+    #[arg(long, value_name = "N", default_value = "4")]
+    clients: NonZeroUsize,
+    /// How often a tile that a server refuses for now is asked for again, later and later.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    retries: u32,
+    /// At most so many tiles a second.
+    #[arg(long, value_name = "TILES", value_parser = arguments::rate)]
+    rate: Option<f64>,
+    /// Where to keep how far the work is, so that it goes on there after it was stopped; removed when it is finished.
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+    /// Say how many tiles, bytes and minutes it would take; a few tiles are drawn to see.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON for programs.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let target = Target::of(&arguments.targets).map_err(Failure::Usage)?;
+    let selection = arguments.selecting.selection(&target).map_err(Failure::Usage)?;
+    let stop = stop_on_signals()?;
+    match &target.url {
+        Some(url) => over_http(arguments, url, &target, &selection, &stop),
+        None => in_process(arguments, &target, &selection, &stop),
+    }
+}
+
+fn over_http(
+    arguments: &Arguments,
+    url: &str,
+    target: &Target,
+    selection: &Selection,
+    stop: &Stop,
+) -> Result<(), Failure> {
+    if arguments.into.is_some() || arguments.config.is_some() || !target.files.is_empty() || arguments.demo {
+        let problem =
+            "a server has its own files and its own cache directory; name a server, or files and --into";
+        return Err(Failure::Usage(problem.to_owned()));
+    }
+    let mut server = Server::new(url, arguments.clients, arguments.retries)
+        .map_err(|wrong| Failure::Usage(wrong.to_string()))?;
+    let served = server.ask().map_err(anyhow::Error::msg)?;
+    let work = chosen(selection, &served.datasets, served.caches.chunks)?;
+    // A server that keeps tiles in memory alone has lost them once it was started again.
+    let life = served.caches.disk.is_none().then_some(served.started);
+    let tags = tags(&work, |tile| server.entity_tag(tile));
+    let title = titled(selection, &work, &(server.address(), life, tags));
+    let journal = arguments.journal.clone().or_else(|| journals::of_server(server.address(), &title));
+    let drawers = served.threads.min(arguments.clients.get());
+    let job =
+        Job { arguments, work: &work, title: &title, journal, threads: arguments.clients, drawers, stop };
+    if arguments.dry_run {
+        return job.foretell(&server, served.caches.disk.unwrap_or(served.caches.tiles));
+    }
+    let before = server.counters();
+    job.work_off(&server, || {
+        let after = server.counters();
+        let since = |name: &str| Some(after.get(name)?.saturating_sub(*before.get(name)?));
+        Counted { drawn: since(DRAWN), inflated: since(INFLATED), evicted: since(EVICTED) }
+    })
+}
+
+fn in_process(
+    arguments: &Arguments,
+    target: &Target,
+    selection: &Selection,
+    stop: &Stop,
+) -> Result<(), Failure> {
+    let (metrics, crew) = (Metrics::default(), Crew::default());
+    let mut layers =
+        Sources { files: target.files.clone(), config: arguments.config.clone(), set: arguments.set.clone() }
+            .layers();
+    if arguments.demo {
+        layers.files.push(super::serve::demo_volume()?);
+        layers.config = arguments.config.clone();
+    }
+    let (settings, catalog) = load_sound(&layers, &metrics, &crew)?;
+    let directory = arguments.into.clone().or_else(|| settings.cache.directory.clone());
+    let budget = settings.cache.disk as u64;
+    let tier = match (&directory, arguments.dry_run) {
+        (_, true) => None,
+        (Some(directory), false) => Some(tier_in(directory, budget, &metrics)?),
+        (None, false) => return Err(Failure::Usage(WHERE_TO.to_owned())),
+    };
+    let datasets = described(&catalog)?;
+    let work = chosen(selection, &datasets, settings.cache.chunks as u64)?;
+    let threads = settings.render.threads;
+    let pool = RenderPool::new(threads, settings.render.queue, crew)?;
+    let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics.clone())?;
+    let service = Arc::new(service.with_tier(tier));
+    let hand = InProcess::new(Arc::clone(&service));
+    let title = titled(selection, &work, &tags(&work, |tile| hand.entity_tag(tile)));
+    let beside = || Some(journals::of_directory(directory.as_ref()?, &title));
+    let journal = arguments.journal.clone().or_else(beside);
+    let job = Job { arguments, work: &work, title: &title, journal, threads, drawers: threads.get(), stop };
+    if arguments.dry_run {
+        return job.foretell(&hand, budget);
+    }
+    let (drawn, inflated) = (metrics.renders.get(), metrics.chunk_decoded_bytes.get());
+    let counted = || Counted {
+        drawn: Some(metrics.renders.get() - drawn),
+        inflated: Some(metrics.chunk_decoded_bytes.get() - inflated),
+        evicted: Some(metrics.tier_evicted.get()),
+    };
+    let done = job.work_off(&hand, counted);
+    service.finish_writing(Duration::ZERO);
+    done
+}
+
+const WHERE_TO: &str =
+    "where to? Name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory";
+
+/// The second tier, which is all that this is for: where it cannot be had nothing is done.
+fn tier_in(directory: &Path, budget: u64, metrics: &Metrics) -> Result<SecondTier, Failure> {
+    if budget == 0 {
+        return Err(Failure::Usage("cache.disk is 0: no tile can be kept in a directory".to_owned()));
+    }
+    let opened = Directory::open(directory).map_err(|error| match error.is_misnamed() {
+        true => Failure::Usage(error.to_string()),
+        false => Failure::Work(error.into()),
+    })?;
+    Ok(SecondTier::new(opened.kept_to(budget, metrics)?, metrics)?)
+}
+
+fn chosen(selection: &Selection, datasets: &[Dataset], chunks: u64) -> Result<Work, Failure> {
+    let work = Work::new(selection, datasets, chunks).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
+    for remark in work.remarks() {
+        tracing::warn!("{remark}");
+    }
+    Ok(work)
+}
+
+/// What the journal is of: the work, and whatever else its tiles depend on.
+fn titled(selection: &Selection, work: &Work, besides: &impl std::hash::Hash) -> Title {
+    let digest = Fingerprint::of(&(work.digest().to_string(), Fingerprint::of(besides).to_string()));
+    Title { work: digest.to_string(), selection: selection.to_string(), tiles: work.total() }
+}
+
+/// What identifies the first tiles: by them changes of windows and of drawing show. One that cannot be had will be told of
+/// when its turn comes.
+fn tags(work: &Work, tag: impl Fn(&TileRequest) -> Result<String, String>) -> Vec<String> {
+    work.firsts().map(|tile| tag(&tile).unwrap_or_else(|why| why)).collect()
+}

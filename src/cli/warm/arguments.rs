@@ -1,0 +1,161 @@
+//! What a person types to select tiles, and where they are to be.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::geometry::Plane;
+use crate::name::Name;
+use crate::warm::{Channels, Extent, Numbers, Selection};
+
+/// Which tiles.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which tiles")]
+pub(super) struct Selecting {
+    /// Datasets: A,B; default: all.
+    #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = name)]
+    token: Vec<Name>,
+    /// Channels by themselves: em,seg. Or in one picture, in colours as in an address: em:R,er:G. May be repeated.
+    /// Default: each by itself.
+    #[arg(long, value_name = "CHANNELS")]
+    channel: Vec<Channels>,
+    /// xy, xz, yz, or all; default: xy.
+    #[arg(long, value_name = "PLANES", value_delimiter = ',', value_parser = planes)]
+    plane: Vec<Planes>,
+    /// Levels: 0-2,4; default: all that a viewer uses.
+    #[arg(long, value_name = "LEVELS")]
+    level: Option<Numbers>,
+    /// Slices, by the numbers that they have in addresses at each level: 0-99,200-,0-1000:10; default: all.
+    #[arg(long, value_name = "SLICES")]
+    slice: Option<Numbers>,
+    /// Time points: 0-9; default: the first.
+    #[arg(long, value_name = "TIMES")]
+    time: Option<Numbers>,
+    /// A part of the volume at all levels: X1-X2,Y1-Y2,Z1-Z2 in voxels of level 0, or with a unit behind it (0-10,0-10,1-2um).
+    /// It begins at the first numbers and ends before the second; * is a whole axis. Positions count as slice numbers do.
+    #[arg(long = "box", value_name = "BOX")]
+    within: Option<Extent>,
+}
+
+/// What is to be warmed, and how it is to be had.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Target {
+    pub url: Option<String>,
+    pub files: Vec<PathBuf>,
+    /// The token before a cutout.
+    token: Option<Name>,
+    cutout: Option<(u64, Extent)>,
+}
+
+impl Target {
+    /// Tells addresses, files, and the ancestor's arguments apart.
+    pub fn of(texts: &[String]) -> Result<Self, String> {
+        let mut target = Self::default();
+        for (place, text) in texts.iter().enumerate() {
+            if text.contains("://") {
+                if let Some(other) = target.url.replace(text.clone()) {
+                    return Err(format!("{other} and {text} are two servers; warm one after the other"));
+                }
+            } else if let Some(cutout) = Extent::cutout(text) {
+                if cutout.1.is_empty() {
+                    return Err(format!(
+                        "{text:?} holds nothing: its second numbers must be above its first ones"
+                    ));
+                }
+                if target.cutout.replace(cutout).is_some() {
+                    return Err("there is more than one cutout; warm one after the other".to_owned());
+                }
+            } else {
+                let is_before_cutout =
+                    texts.get(place + 1).is_some_and(|next| Extent::cutout(next).is_some());
+                let token = Name::new(text).ok().filter(|_| is_before_cutout && !Path::new(text).exists());
+                match token {
+                    Some(token) => target.token = Some(token),
+                    None => target.files.push(text.into()),
+                }
+            }
+        }
+        Ok(target)
+    }
+}
+
+impl Selecting {
+    /// What is wanted.
+    pub fn selection(&self, target: &Target) -> Result<Selection, String> {
+        let default = Selection::default();
+        let planes: Vec<Plane> = self.plane.iter().flat_map(|planes| planes.0.clone()).collect();
+        let (mut levels, mut within) = (self.level.clone(), self.within);
+        if let Some((level, cutout)) = target.cutout {
+            if levels.is_some() || within.is_some() {
+                return Err(
+                    "a cutout says which levels and which part: leave out --level and --box".to_owned()
+                );
+            }
+            // From its own level to the last: the ancestor left that one out.
+            (levels, within) = (Some(Numbers::from(level)), Some(cutout));
+        }
+        let all = if target.cutout.is_some() { Plane::ALL.to_vec() } else { default.planes };
+        Ok(Selection {
+            tokens: unique(self.token.iter().chain(&target.token).cloned()),
+            channels: unique(self.channel.iter().flat_map(|channels| channels.0.clone())),
+            planes: if planes.is_empty() { all } else { unique(planes) },
+            levels: levels.unwrap_or(default.levels),
+            slices: self.slice.clone().unwrap_or(default.slices),
+            times: self.time.clone().unwrap_or(default.times),
+            within,
+        })
+    }
+}
+
+/// Each once, in the order in which they come first.
+fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut unique = Vec::new();
+    for item in items {
+        if !unique.contains(&item) {
+            unique.push(item);
+        }
+    }
+    unique
+}
+
+/// One plane, or all.
+#[derive(Debug, Clone)]
+struct Planes(Vec<Plane>);
+
+fn planes(text: &str) -> Result<Planes, String> {
+    match Plane::from_name(text) {
+        Some(plane) => Ok(Planes(vec![plane])),
+        None if text == "all" => Ok(Planes(Plane::ALL.to_vec())),
+        None => Err("xy, xz, yz or all is expected".to_owned()),
+    }
+}
+
+fn name(text: &str) -> Result<Name, String> {
+    Name::new(text).map_err(|e| e.to_string())
+}
+
+/// A number of tiles a second.
+pub(super) fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate >= 0.001);
+    rate.ok_or_else(|| "a number of tiles a second is expected, 0.001 or more".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(texts: &[&str]) -> Target {
+        Target::of(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn the_ancestors_arguments_are_known_among_files_and_addresses() {
+        let ancestor = target(&["http://host:1", "kasthuri11", "1/0,512/0,512/1,10"]);
+        assert_eq!(ancestor.token, Some(Name::new("kasthuri11").unwrap()));
+        assert!(ancestor.url.is_some() && ancestor.files.is_empty() && ancestor.cutout.is_some());
+        let files = target(&["a.h5", "/b/c.h5", "0/0,1/0,1/0,1/"]);
+        assert_eq!(files.files, [PathBuf::from("a.h5"), PathBuf::from("/b/c.h5")]);
+        let alone = target(&["kasthuri11"]);
+        assert_eq!((alone.token, alone.files), (None, vec![PathBuf::from("kasthuri11")]));
+    }
+}

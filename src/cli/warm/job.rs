@@ -1,0 +1,111 @@
+//! One work, done or foretold: the journal, the progress, what is said in the end.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use super::journals;
+use super::tell::{self, Tiles};
+use super::{Arguments, Failure};
+use crate::warm::{
+    Counted, Ending, Found, Hand, Journal, Pace, Position, Probe, Report, Stop, Title, Work, estimate, run,
+};
+
+/// Everything that a work is done with.
+pub(super) struct Job<'a> {
+    pub arguments: &'a Arguments,
+    pub work: &'a Work,
+    pub title: &'a Title,
+    /// Where the journal is kept, where that is known.
+    pub journal: Option<PathBuf>,
+    /// How many tiles are under way at once, and how many are drawn.
+    pub threads: NonZeroUsize,
+    pub drawers: usize,
+    pub stop: &'a Stop,
+}
+
+impl Job<'_> {
+    /// Says what it would come to.
+    pub fn foretell(&self, probe: &dyn Probe, room: u64) -> Result<(), Failure> {
+        let position = match self.journal.as_deref().map(|path| Journal::look(path, self.title)) {
+            Some(Found::This(position)) => position,
+            _ => Position::default(),
+        };
+        let Self { arguments, work, .. } = self;
+        let estimate = estimate(work, probe, position.done, self.drawers, arguments.rate, self.stop);
+        if arguments.json {
+            println!("{}", serde_json::to_string_pretty(&estimate)?);
+        } else {
+            println!("{estimate}");
+        }
+        if estimate.bytes > room {
+            tracing::warn!(
+                "the tiles come to more than the cache holds ({}): the first ones will be gone",
+                tell::bytes(room)
+            );
+        }
+        Ok(())
+    }
+
+    /// Does the work, and says what it came to; `counted` tells what was drawn and inflated meanwhile.
+    pub fn work_off(&self, hand: &dyn Hand, counted: impl Fn() -> Counted) -> Result<(), Failure> {
+        let begun = self.begin(hand)?;
+        let pace = Pace { threads: self.threads, rate: self.arguments.rate };
+        let tiles = Tiles::new();
+        let outcome = run(self.work, hand, begun, pace, self.stop, &tiles);
+        tiles.finish();
+        let ending = outcome.ending.clone();
+        let report = Report::new(self.title.tiles, outcome, &self.work.forecast(), counted());
+        if self.arguments.json {
+            println!("{}", serde_json::to_string_pretty(&report)?);
+        } else {
+            println!("{report}");
+        }
+        if let Some(evicted) = report.evicted.filter(|evicted| *evicted > 0) {
+            tracing::warn!(
+                "{evicted} tiles were removed from the cache directory to keep to cache.disk: it is too small for all"
+            );
+        }
+        report.failures().for_each(|failure| eprintln!("voltile: {failure}"));
+        match (ending, report.failed) {
+            (Ending::Finished, 0) => Ok(()),
+            (Ending::Finished, failed) => Err(anyhow::anyhow!(
+                "{failed} of {} tiles failed; the same command tries them again",
+                report.tiles
+            )
+            .into()),
+            (Ending::Stopped, _) => {
+                Err(anyhow::anyhow!("stopped; the same command goes on from here").into())
+            }
+            (Ending::Over(why), _) => {
+                Err(anyhow::anyhow!("{why}; the same command goes on from here").into())
+            }
+        }
+    }
+
+    /// Opens the journal, and finds out where to begin.
+    fn begin(&self, hand: &dyn Hand) -> Result<(Option<Journal>, Position), Failure> {
+        let Some(path) = &self.journal else {
+            tracing::warn!(
+                "there is no folder for a journal: if this is stopped, it begins anew; see --journal"
+            );
+            return Ok((None, Position::default()));
+        };
+        let (journal, found) = journals::open(path, self.title)?;
+        let position = match found {
+            Found::This(position) if journals::is_still_there(self.work, hand, position.done) => position,
+            Found::This(position) => {
+                tracing::warn!("some tiles that were done are gone: all are looked for again");
+                Position { done: 0, ..position }
+            }
+            Found::Other => {
+                tracing::warn!(
+                    "{} was of another selection, or of files that have changed since: this begins anew",
+                    path.display()
+                );
+                Position::default()
+            }
+            Found::Nothing => Position::default(),
+        };
+        Ok((Some(journal), position))
+    }
+}

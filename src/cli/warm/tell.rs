@@ -1,0 +1,61 @@
+//! How far the work is: tiles and bytes a second, and what failed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bytesize::ByteSize;
+
+use crate::cli::bar::Bar;
+use crate::warm::Progress;
+
+/// The progress of warming.
+pub(super) struct Tiles {
+    bar: Bar,
+    began: Instant,
+    done: AtomicU64,
+    bytes: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Tiles {
+    pub fn new() -> Self {
+        let bar = Bar::new("warming".to_owned(), "tiles", "done");
+        Self {
+            bar,
+            began: Instant::now(),
+            done: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        }
+    }
+
+    /// Clears the bar away.
+    pub fn finish(&self) {
+        self.bar.finish();
+    }
+
+    fn told(&self) -> String {
+        let seconds = self.began.elapsed().as_secs_f64().max(0.001);
+        let per_second = |count: &AtomicU64| count.load(Ordering::Relaxed) as f64 / seconds;
+        let (tiles, bytes) = (per_second(&self.done), bytes(per_second(&self.bytes) as u64));
+        format!(", {tiles:.0} tiles/s, {bytes}/s, {} failed", self.failed.load(Ordering::Relaxed))
+    }
+}
+
+impl Progress for Tiles {
+    fn begin(&self, total: u64, done: u64) {
+        self.bar.begin(total, done);
+    }
+
+    fn advance(&self, bytes: u64, failed: bool) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
+        self.bar.advance(1, || self.told());
+    }
+}
+
+/// A number of bytes, for people.
+pub(super) fn bytes(count: u64) -> String {
+    ByteSize::b(count).display().iec().to_string()
+}

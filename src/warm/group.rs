@@ -1,0 +1,251 @@
+//! Groups: families of tiles that are drawn in one walk over what is stored, so that every box of it is decoded once.
+//!
+//! A walk goes from block to block. All boxes that the tiles of a block are read from fit in the cache of decoded chunks
+//! together, so that within a block the order does not matter. Tiles belong to the block in which they begin. Along axes
+//! in which a family's tiles lie side by side a block is as long as the longest tile, or some of them; along those in which
+//! they lie behind each other, as deep as a stored box. Families that read the same boxes are put in one group for as long
+//! as that fits; a tile whose boxes alone do not fit is drawn at a loss, and its family has a group of its own.
+
+use std::ops::Range;
+
+use super::family::{Family, Source};
+use super::numbers::Runs;
+use super::served::AccessServed;
+use crate::geometry::{Axis, Xyz};
+
+/// The axes, as volumes are mostly stored: slowest first.
+const AXES: [Axis; 3] = [Axis::Z, Axis::Y, Axis::X];
+
+/// Families drawn in one walk.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Places among the families.
+    pub families: Vec<usize>,
+    /// The extent of a block, in voxels of full resolution; never 0.
+    pub step: Xyz<u64>,
+    /// The axes along which blocks follow each other, outermost first.
+    pub walk: [Axis; 3],
+    /// Whether the boxes of a block fit in the cache together. Else each tile has its boxes decoded anew.
+    pub fits: bool,
+    /// The bytes that the boxes of one block take, at most.
+    pub bytes: u64,
+}
+
+/// Puts all families into as few groups as the budget of bytes allows.
+pub fn group(families: &[Family], sources: &[Source], budget: u64) -> Vec<Group> {
+    let shape = |members: Vec<usize>| Shaping { families, sources, budget, members }.group();
+    let mut groups = Vec::new();
+    for mut related in related(families, sources.len()) {
+        // The largest first: they need most room, and smaller ones fit in beside them.
+        related.sort_by_key(|place| std::cmp::Reverse((families[*place].level, shape(vec![*place]).bytes)));
+        let mut own: Vec<Group> = Vec::new();
+        for place in related {
+            let alone = shape(vec![place]);
+            let joined = |(at, group): (usize, &Group)| {
+                let members = group.families.iter().copied().chain([place]).collect();
+                Some((at, shape(members))).filter(|(_, joined)| group.fits && joined.fits)
+            };
+            let joined = if alone.fits { own.iter().enumerate().find_map(joined) } else { None };
+            match joined {
+                Some((at, group)) => own[at] = group,
+                None => own.push(alone),
+            }
+        }
+        groups.extend(own);
+    }
+    groups
+}
+
+/// The families, such that those that read the same boxes are together, in the order of the first of each.
+fn related(families: &[Family], sources: usize) -> Vec<Vec<usize>> {
+    // For each source the set that it is in: the least source of the set, found by following.
+    let mut set: Vec<usize> = (0..sources).collect();
+    let find = |set: &[usize], mut source: usize| {
+        while set[source] != source {
+            source = set[source];
+        }
+        source
+    };
+    for family in families {
+        for pair in family.sources.windows(2) {
+            let (a, b) = (find(&set, pair[0]), find(&set, pair[1]));
+            set[a.max(b)] = a.min(b);
+        }
+    }
+    let mut sets: Vec<(usize, Vec<usize>)> = Vec::new();
+    let mut places = vec![None; sources];
+    for (place, family) in families.iter().enumerate() {
+        let root = family.sources.first().map(|source| find(&set, *source));
+        match root.and_then(|root| places[root]) {
+            Some(at) => {
+                let (_, members): &mut (usize, Vec<usize>) = &mut sets[at];
+                members.push(place);
+            }
+            None => {
+                if let Some(root) = root {
+                    places[root] = Some(sets.len());
+                }
+                sets.push((place, vec![place]));
+            }
+        }
+    }
+    sets.into_iter().map(|(_, members)| members).collect()
+}
+
+/// A group in the making.
+struct Shaping<'a> {
+    families: &'a [Family],
+    sources: &'a [Source],
+    budget: u64,
+    members: Vec<usize>,
+}
+
+impl Shaping<'_> {
+    fn group(&self) -> Group {
+        let mut step = Xyz::new(Axis::X, Axis::Y, Axis::Z).map(|axis| self.least_step(axis));
+        let bytes = self.bytes(step);
+        let decoded = self.sources().all(|source| source.access != AccessServed::Anew);
+        let fits = decoded && bytes <= self.budget;
+        if !fits {
+            // One tile after the other, all slices of one place: what does stay in the cache serves again.
+            let behind = AXES.into_iter().filter(|axis| !self.is_spread(*axis));
+            behind.for_each(|axis| step[axis] = u64::MAX);
+            return Group { families: self.members.clone(), step, walk: AXES, fits, bytes };
+        }
+        let walk = self.walk(step);
+        self.grow(&mut step, &walk);
+        Group { families: self.members.clone(), step, walk, fits, bytes: self.bytes(step) }
+    }
+
+    fn families(&self) -> impl Iterator<Item = &Family> {
+        self.members.iter().map(|place| &self.families[*place])
+    }
+
+    /// What the families read, each source once.
+    fn sources(&self) -> impl Iterator<Item = &Source> {
+        let mut places: Vec<usize> = self.families().flat_map(|family| family.sources.clone()).collect();
+        places.sort_unstable();
+        places.dedup();
+        places.into_iter().map(|place| &self.sources[place])
+    }
+
+    /// Whether the tiles of any family lie side by side along the axis.
+    fn is_spread(&self, axis: Axis) -> bool {
+        self.families().any(|family| family.spreads(axis))
+    }
+
+    /// The least extent of a block along an axis that holds whole tiles, and no less than a box.
+    fn least_step(&self, axis: Axis) -> u64 {
+        let grain = self.sources().map(|source| source.grain[axis]).max().unwrap_or(1);
+        let longest = |family: &Family| family.rulers[axis].longest();
+        if self.is_spread(axis) {
+            let tile = self.families().filter(|family| family.spreads(axis)).map(longest).max().unwrap_or(1);
+            return grain.div_ceil(tile.max(1)).max(1).saturating_mul(tile.max(1));
+        }
+        // Slices that are several voxels thick should end where boxes do.
+        let slice = self.families().map(longest).max().unwrap_or(1);
+        let both = lcm(grain, slice);
+        if both <= grain.saturating_mul(slice.min(16)) { both } else { grain }
+    }
+
+    /// The bytes of all boxes that a block of that extent can touch.
+    fn bytes(&self, step: Xyz<u64>) -> u64 {
+        let of = |source: &Source| {
+            let boxes = |axis: Axis| self.most_boxes(source, axis, step[axis]);
+            let boxes = boxes(Axis::X).saturating_mul(boxes(Axis::Y)).saturating_mul(boxes(Axis::Z));
+            boxes.saturating_mul(source.weight())
+        };
+        self.sources().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// The most boxes that a block touches along an axis.
+    fn most_boxes(&self, source: &Source, axis: Axis, step: u64) -> u64 {
+        let wanted = self.voxels(axis);
+        let all = source.boxes(axis, &wanted).max(1);
+        let grain = source.grain[axis];
+        if self.is_aligned(source, axis, step) {
+            return (step / grain).max(1).min(all);
+        }
+        // Tiles that begin in a block may end behind it.
+        let overhang = if self.is_nested(axis, step) { 0 } else { self.longest(axis) };
+        (step.saturating_add(overhang).div_ceil(grain)).saturating_add(1).min(all)
+    }
+
+    fn longest(&self, axis: Axis) -> u64 {
+        self.families().map(|family| family.rulers[axis].longest()).max().unwrap_or(1)
+    }
+
+    /// Whether every tile lies within one block.
+    fn is_nested(&self, axis: Axis, step: u64) -> bool {
+        let nests = |family: &Family| {
+            let ruler = &family.rulers[axis];
+            ruler.is_even() && step % ruler.longest().max(1) == 0
+        };
+        self.families().all(nests)
+    }
+
+    /// Whether no box is touched by two blocks.
+    fn is_aligned(&self, source: &Source, axis: Axis, step: u64) -> bool {
+        self.is_nested(axis, step) && step % source.grain[axis] == 0
+    }
+
+    /// The voxels along an axis in which wanted tiles lie.
+    fn voxels(&self, axis: Axis) -> Range<u64> {
+        let of = |family: &Family| {
+            let tiles = family.tiles[axis].bounds()?;
+            Some(family.rulers[axis].voxels(&tiles))
+        };
+        let all = self.families().filter_map(of);
+        all.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
+    }
+
+    /// The order of axes: those along which blocks share no boxes outermost, innermost the one of the most blocks among
+    /// those along which they do, for neighbours in a walk find what they share still in the cache.
+    fn walk(&self, step: Xyz<u64>) -> [Axis; 3] {
+        let mut walk = AXES;
+        let blocks = |axis: Axis| {
+            let Range { start, end } = self.voxels(axis);
+            (end - start) / step[axis]
+        };
+        walk.sort_by_key(|axis| {
+            let shares = self.sources().any(|source| !self.is_aligned(source, *axis, step[*axis]));
+            (shares, if shares { blocks(*axis) } else { 0 })
+        });
+        walk
+    }
+
+    /// Makes blocks longer along the axes that are not innermost and along which they share boxes, as far as two of them
+    /// still fit: the fewer blocks, the fewer boxes are decoded twice.
+    fn grow(&self, step: &mut Xyz<u64>, walk: &[Axis; 3]) {
+        let [outer, middle, _] = *walk;
+        for axis in [middle, outer] {
+            let is_shared = |step: u64| self.sources().any(|source| !self.is_aligned(source, axis, step));
+            let Range { start, end } = self.voxels(axis);
+            while is_shared(step[axis]) && step[axis] < end - start {
+                let mut longer = *step;
+                longer[axis] = step[axis].saturating_mul(2);
+                if self.bytes(longer) > self.budget / 2 {
+                    break;
+                }
+                *step = longer;
+            }
+        }
+    }
+}
+
+/// The least number that both divide; saturates.
+fn lcm(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x.max(1)).saturating_mul(b).max(1)
+}
+
+/// The blocks of a group along one axis that any of its tiles begins in.
+pub(super) fn blocks(group: &Group, families: &[Family], axis: Axis) -> Runs {
+    let step = group.step[axis].max(1);
+    let of = |family: &Family| family.starts(axis).mapped(|run| run.start / step..(run.end - 1) / step + 1);
+    let all = group.families.iter().map(|place| of(&families[*place]));
+    Runs::of(all.flat_map(|runs| runs.iter().cloned().collect::<Vec<_>>()).collect())
+}

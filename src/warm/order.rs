@@ -1,0 +1,145 @@
+//! The order of the work: every tile once, block by block, without ever listing them all.
+//!
+//! Blocks, and the tiles of each, come from far to near along every axis. Of every box the part that is stored last is
+//! then wanted first, so that also a server that decodes boxes only as far as they are wanted decodes each once. Within a
+//! block tiles follow each other as in a tree of quarters, the coarser ones after those that lie in them: what is wanted
+//! next is mostly what was wanted just now, should the cache be smaller than it was said to be.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use super::family::{Family, Tile};
+use super::group::{Group, blocks};
+use super::numbers::Runs;
+use crate::geometry::{Axis, Xyz};
+
+/// All tiles of a group of families but the first `skip`, in order.
+pub fn tiles<'a>(
+    group: &'a Group,
+    families: &'a [Family],
+    skip: u64,
+) -> impl Iterator<Item = Tile> + Send + 'a {
+    let mut left = skip;
+    let block_of = move |range: Xyz<Range<u64>>| Block { group, families, range };
+    blocks_of(group, families).map(block_of).flat_map(move |block| {
+        // Nothing need be looked at in blocks that are skipped.
+        let skipped = left.min(if left > 0 { block.count() } else { 0 });
+        left -= skipped;
+        block.tiles(skipped)
+    })
+}
+
+/// The blocks of a group, as ranges of voxels, far to near.
+fn blocks_of<'a>(
+    group: &'a Group,
+    families: &'a [Family],
+) -> impl Iterator<Item = Xyz<Range<u64>>> + Send + 'a {
+    let [outer, middle, inner] = group.walk;
+    let [outer_runs, middle_runs, inner_runs] = group.walk.map(|axis| blocks(group, families, axis));
+    let range = move |axis: Axis, block: u64| {
+        let start = block.saturating_mul(group.step[axis]);
+        start..start.saturating_add(group.step[axis])
+    };
+    outer_runs.falling().flat_map(move |o| {
+        let inner_runs = inner_runs.clone();
+        middle_runs.clone().falling().flat_map(move |m| {
+            inner_runs.clone().falling().map(move |i| {
+                let mut at = Xyz::all(()).map(|()| 0..0);
+                (at[outer], at[middle], at[inner]) = (range(outer, o), range(middle, m), range(inner, i));
+                at
+            })
+        })
+    })
+}
+
+/// The tiles that begin in a box of voxels.
+struct Block<'a> {
+    group: &'a Group,
+    families: &'a [Family],
+    range: Xyz<Range<u64>>,
+}
+
+/// A row and column of tiles of one family, with all the slices that lie behind each other there.
+struct Cell {
+    family: usize,
+    row: u64,
+    column: u64,
+    slices: Runs,
+}
+
+impl<'a> Block<'a> {
+    /// Which tiles of a family begin in it.
+    fn of(&self, family: &Family) -> Xyz<Runs> {
+        Xyz::new(Axis::X, Axis::Y, Axis::Z).map(|axis| family.starting_in(axis, &self.range[axis]))
+    }
+
+    fn count(&self) -> u64 {
+        let of = |place: &usize| self.of(&self.families[*place]).map(|runs| runs.count()).volume();
+        self.group.families.iter().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// All but the first so many.
+    fn tiles(&self, mut skip: u64) -> impl Iterator<Item = Tile> + Send + use<> {
+        let mut cells = self.cells();
+        let is_left = |cell: &Cell| {
+            let count = cell.slices.count();
+            let is_skipped = count <= skip;
+            skip -= if is_skipped { count } else { 0 };
+            !is_skipped
+        };
+        let first = cells.iter().position(is_left).unwrap_or(cells.len());
+        cells.drain(..first);
+        let tile = |cell: Cell| {
+            let Cell { family, row, column, slices } = cell;
+            slices.falling().map(move |slice| Tile { family, slice, row, column })
+        };
+        cells.into_iter().flat_map(tile).skip(usize::try_from(skip).unwrap_or(usize::MAX))
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for place in &self.group.families {
+            self.add_cells(*place, &mut cells);
+        }
+        cells.sort_by_key(|(key, _)| *key);
+        cells.into_iter().map(|(_, cell)| cell).collect()
+    }
+
+    fn add_cells(&self, place: usize, cells: &mut Vec<(Key, Cell)>) {
+        let family = &self.families[place];
+        let (row_axis, column_axis) = (family.plane.row_axis(), family.plane.column_axis());
+        let mut tiles = self.of(family);
+        let slices = std::mem::take(&mut tiles[family.plane.slice_axis()]);
+        if slices.is_empty() {
+            return;
+        }
+        let unit = Xyz::new(Axis::X, Axis::Y, Axis::Z).map(|axis| self.finest(family, axis));
+        let at = |axis: Axis, tile: u64| {
+            let start = family.rulers[axis].start(tile).saturating_sub(self.range[axis].start);
+            u32::try_from(start / unit[axis]).unwrap_or(u32::MAX)
+        };
+        for row in tiles[row_axis].clone().falling() {
+            for column in tiles[column_axis].clone().falling() {
+                let corner = interleaved(at(row_axis, row), at(column_axis, column));
+                let key = (family.plane.slice_axis() as u8, Reverse(corner), family.level.number(), place);
+                cells.push((key, Cell { family: place, row, column, slices: slices.clone() }));
+            }
+        }
+    }
+
+    /// The length of the shortest tile in the family's plane.
+    fn finest(&self, family: &Family, axis: Axis) -> u64 {
+        let members = self.group.families.iter().map(|place| &self.families[*place]);
+        let same = members.filter(|other| other.plane == family.plane);
+        same.map(|other| other.rulers[axis].longest()).min().unwrap_or(1).max(1)
+    }
+}
+
+/// What cells are sorted by: one plane after the other, from the far corner to the near one, finer tiles first.
+type Key = (u8, Reverse<u64>, u8, usize);
+
+/// The bits of two numbers in turn: neighbours in a tree of quarters have neighbouring numbers.
+fn interleaved(row: u32, column: u32) -> u64 {
+    let spread = |number: u32| (0..32).fold(0, |bits, bit| bits | u64::from(number >> bit & 1) << (2 * bit));
+    spread(row) << 1 | spread(column)
+}

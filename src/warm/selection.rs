@@ -1,0 +1,76 @@
+//! What a person wants to be warm: tokens, channels, planes, levels, slices, times, a part of the volume.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::extent::Extent;
+use super::numbers::Numbers;
+use crate::geometry::Plane;
+use crate::name::Name;
+use crate::request::ChannelChoice;
+
+/// What is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Selection {
+    /// The datasets; all where none is named.
+    pub tokens: Vec<Name>,
+    /// The channels, alone or in colours; each by itself where none is named.
+    pub channels: Vec<ChannelChoice>,
+    /// The planes.
+    pub planes: Vec<Plane>,
+    /// The levels.
+    pub levels: Numbers,
+    /// The slices, as URLs number them at each level.
+    pub slices: Numbers,
+    /// The time points.
+    pub times: Numbers,
+    /// The part of the volume.
+    pub within: Option<Extent>,
+}
+
+impl Default for Selection {
+    /// Every channel of every dataset by itself, in xy, all levels and slices, at the first time point.
+    fn default() -> Self {
+        Self {
+            tokens: Vec::new(),
+            channels: Vec::new(),
+            planes: vec![Plane::Xy],
+            levels: Numbers::all(),
+            slices: Numbers::all(),
+            times: Numbers::one(0),
+            within: None,
+        }
+    }
+}
+
+impl fmt::Display for Selection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listed = |items: Vec<String>| if items.is_empty() { "all".to_owned() } else { items.join(",") };
+        let tokens = listed(self.tokens.iter().map(ToString::to_string).collect());
+        let channels = listed(self.channels.iter().map(ToString::to_string).collect());
+        let planes = listed(self.planes.iter().map(ToString::to_string).collect());
+        let Self { levels, slices, times, within, .. } = self;
+        write!(
+            f,
+            "token {tokens}, channel {channels}, plane {planes}, level {levels}, slice {slices}, time {times}"
+        )?;
+        within.map_or(Ok(()), |within| write!(f, ", box {within}"))
+    }
+}
+
+/// The channels of one option: `em,seg` are two by themselves, `em:R,er:G` two in one picture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Channels(pub Vec<ChannelChoice>);
+
+impl FromStr for Channels {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.contains(':') {
+            let composite = ChannelChoice::composite(text).map_err(|e| e.to_string())?;
+            return Ok(Self(vec![composite]));
+        }
+        let one = |name: &str| Name::new(name.trim()).map(ChannelChoice::One).map_err(|e| e.to_string());
+        text.split(',').map(one).collect::<Result<_, _>>().map(Self)
+    }
+}
