@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use super::OpenError;
 use super::chunks::{Chunk, ChunkStore};
 use super::dataset::StoredDataset;
+use super::file::FileIdentity;
 use super::grid::{Part, Position, RANK, StoredBox, linear};
 use crate::axes::{Axes, AxisName};
 use crate::cache::Lost;
@@ -241,11 +242,11 @@ impl Volume for Hdf5Volume {
         into.reset(self.shape.voxel, region.voxels() as usize);
         let stored = self.stored_box(time, region);
         if self.dataset.is_bare() {
-            self.read_bare(&stored, region, into)
+            self.chunks.metrics().copying.time(|| self.read_bare(&stored, region, into))
         } else if self.chunks.serves(&self.dataset) {
             self.read_chunked(&stored, region, into)
         } else {
-            self.read_through_library(&stored, region, into)
+            self.chunks.metrics().library.time(|| self.read_through_library(&stored, region, into))
         }
     }
 
@@ -256,6 +257,15 @@ impl Volume for Hdf5Volume {
             // What is wrong with it is told when it is read in earnest.
             let _ = self.read(0, &first, &mut Samples::default());
         }
+    }
+
+    fn forget_chunks(&self) {
+        self.chunks.clear();
+    }
+
+    fn forget_pages(&self) -> std::io::Result<()> {
+        self.dataset.file.unmap();
+        self.dataset.files.iter().try_for_each(FileIdentity::forget_pages)
     }
 
     fn tally(&self, _most: usize) -> Result<Tally, ReadError> {
