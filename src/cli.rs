@@ -3,6 +3,7 @@
 //! Each command is a file of its own. Exit status: 0 done, 1 the work failed, 2 the command or its configuration is
 //! wrong. Standard output has results, standard error everything else.
 
+mod bench;
 mod check;
 mod inspect;
 mod limits;
@@ -57,6 +58,8 @@ enum Command {
     Render(render::Arguments),
     /// Make the levels that files lack, so that they need not be made for every tile.
     Pyramid(pyramid::Arguments),
+    /// Measure how fast tiles of a file are made, or come from a running server, and say what limits that.
+    Bench(bench::Arguments),
     /// Read a configuration, open every file, and list every fault.
     Check(check::Arguments),
     /// Do what viewers do against a running server, and say what keeps one black.
@@ -111,6 +114,7 @@ pub fn run() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Render(arguments) => render::run(&arguments),
         Command::Pyramid(arguments) => pyramid::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Probe => probe::run(),

@@ -34,7 +34,7 @@ pub struct Client {
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     pub url: String,
     pub status: u16,
     /// Names in lower case.
@@ -73,7 +73,7 @@ impl Client {
         &self.base
     }
 
-    pub(super) fn get(&self, url: &str) -> Result<Answer, String> {
+    pub(crate) fn get(&self, url: &str) -> Result<Answer, String> {
         self.ask(&Method::GET, url, &[])
     }
 
