@@ -22,7 +22,7 @@ mod verdict;
 pub use local::{Local, NotMeasured};
 pub use machine::Machine;
 pub use pattern::Pattern;
-pub use remote::{Gone, Remote, RemoteRow, ServerSeconds, ServerShare, Turn, told};
+pub use remote::{Gone, NotReached, Remote, RemoteRow, ServerSeconds, ServerShare, Turn, told};
 pub use row::{ChunkUse, Limits, Row, Stages, State, Subject};
 pub use sample::Percentiles;
 pub use scaling::{Scaling, scaling};

@@ -59,7 +59,7 @@ enum Command {
     /// Make the levels that files lack, so that they need not be made for every tile.
     Pyramid(pyramid::Arguments),
     /// Measure how fast tiles of a file are made, or come from a running server, and say what limits that.
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
     /// Read a configuration, open every file, and list every fault.
     Check(check::Arguments),
     /// Do what viewers do against a running server, and say what keeps one black.

@@ -20,7 +20,7 @@ use super::pattern::{Case, Pattern, cases};
 use super::row::{Limits, Row, Stages, State, Subject};
 use super::sample::{Percentiles, milliseconds};
 use super::target::Target;
-use crate::catalog::{Catalog, ChannelDescription};
+use crate::catalog::{Catalog, ChannelDescription, Resolved};
 use crate::crew::Crew;
 use crate::geometry::TileAddress;
 use crate::metrics::Metrics;
@@ -148,7 +148,7 @@ impl<'a> Local<'a> {
         };
         let requests: Vec<TileRequest> = case.tiles.iter().map(request).collect();
         let first = requests.first().and_then(|first| self.catalog.resolve(first).ok());
-        for channel in first.iter().flat_map(|resolved| resolved.unmeasured()) {
+        for channel in first.iter().flat_map(Resolved::unmeasured) {
             match channel.survey() {
                 Ok(survey) => channel.keep(&Arc::new(survey)),
                 Err(error) => {
@@ -168,13 +168,17 @@ impl<'a> Local<'a> {
 
     fn row(&mut self, team: &mut Team, course: &Course<'_>, state: State) -> Row {
         let mut requests: Vec<&TileRequest> = course.requests.iter().collect();
+        let before = self.metrics.chunk_reads.get();
         if state != State::Disk {
             // What these tiles need is brought into memory: of all of them as many as there is time for.
+            course.forget_chunks();
             let there = team.round(self.catalog, &requests, Instant::now() + self.limits.time);
             requests.truncate(there.max(1));
             team.take();
         }
-        let alone = state != State::Warm && course.case.pattern == Pattern::Random;
+        let keeps_chunks = self.metrics.chunk_reads.get() > before;
+        let is_cold = state == State::Disk || (state == State::Chunks && keeps_chunks);
+        let alone = is_cold && course.case.pattern == Pattern::Random;
         let each = if alone { team.threads() } else { requests.len() }.max(1);
         let (began, mut counted) = (Instant::now(), Duration::ZERO);
         let (mut done, mut meanwhile) = (Done::default(), Reading::NOTHING);
@@ -199,7 +203,7 @@ impl<'a> Local<'a> {
     /// Forgets what the state wants forgotten.
     fn prepare(&mut self, course: &Course<'_>, state: State) {
         if state != State::Warm {
-            course.volumes.iter().for_each(|volume| volume.forget_chunks());
+            course.forget_chunks();
         }
         if state == State::Disk {
             for volume in &course.volumes {
@@ -217,6 +221,12 @@ impl<'a> Local<'a> {
                 remark(&mut self.failures, failure.clone());
             }
         }
+    }
+}
+
+impl Course<'_> {
+    fn forget_chunks(&self) {
+        self.volumes.iter().for_each(|volume| volume.forget_chunks());
     }
 }
 

@@ -100,6 +100,17 @@ impl RemoteRow {
     }
 }
 
+/// Why a server cannot be measured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotReached {
+    /// The address is not one of a server, or names something that it has not.
+    #[error("{0}")]
+    Address(String),
+    /// Nothing answers there, or nothing that describes what it serves.
+    #[error("{0}")]
+    Answer(String),
+}
+
 /// The server does not answer any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the server at {base} does not answer any more: {problem}")]
@@ -114,13 +125,13 @@ impl Remote {
     /// The server at an address, which may name the mount below which tiles are.
     ///
     /// # Errors
-    /// In words: what the address should be, that nothing answers there, or that it does not describe what it serves.
-    pub fn described(url: &str, limits: Limits) -> Result<Self, String> {
-        let (client, mount) = address(url)?;
-        let served = ask(&client, &[])?;
+    /// Where the address is wrong, or nothing there describes what it serves.
+    pub fn described(url: &str, limits: Limits) -> Result<Self, NotReached> {
+        let (client, mount) = address(url).map_err(NotReached::Address)?;
+        let served = ask(&client, &[]).map_err(NotReached::Answer)?;
         let below = match mount {
             None => served.tilecache(),
-            Some(mount) => below_mount(&served, &mount)?,
+            Some(mount) => below_mount(&served, &mount).map_err(NotReached::Address)?,
         };
         let targets = served.datasets.iter().flat_map(Target::served).collect();
         Ok(Self { client, below, targets, limits })
@@ -129,9 +140,9 @@ impl Remote {
     /// The same of a server that describes nothing: its mount is that of the address, or none.
     ///
     /// # Errors
-    /// In words: what the address should be.
-    pub fn undescribed(url: &str, target: Target, limits: Limits) -> Result<Self, String> {
-        let (client, mount) = address(url)?;
+    /// Where the address is wrong.
+    pub fn undescribed(url: &str, target: Target, limits: Limits) -> Result<Self, NotReached> {
+        let (client, mount) = address(url).map_err(NotReached::Address)?;
         let mount = mount.map(|mount| format!("/{mount}")).unwrap_or_default();
         Ok(Self { client, below: format!("{mount}/tilecache"), targets: vec![target], limits })
     }

@@ -226,17 +226,15 @@ impl Selection {
     /// # Errors
     /// Where something that is named is not there, or nothing is left.
     pub fn choose(&self, all: Vec<Target>) -> Result<Choice, Unknown> {
-        let known = |names: Vec<&str>| listed(names);
-        if let Some(token) = missing(&self.tokens, all.iter().map(|target| target.token.as_str())) {
-            let known = known(all.iter().map(|target| target.token.as_str()).collect());
-            return Err(Unknown::Token { token, known });
+        let tokens: Vec<&str> = all.iter().map(|target| target.token.as_str()).collect();
+        if let Some(token) = missing(&self.tokens, &tokens) {
+            return Err(Unknown::Token { token, known: listed(tokens) });
         }
         let of_tokens = |target: &Target| self.tokens.is_empty() || self.tokens.contains(&target.token);
         let of_tokens: Vec<Target> = all.into_iter().filter(of_tokens).collect();
-        if let Some(channel) = missing(&self.channels, of_tokens.iter().map(|target| target.channel.as_str()))
-        {
-            let known = known(of_tokens.iter().map(|target| target.channel.as_str()).collect());
-            return Err(Unknown::Channel { channel, known });
+        let channels: Vec<&str> = of_tokens.iter().map(|target| target.channel.as_str()).collect();
+        if let Some(channel) = missing(&self.channels, &channels) {
+            return Err(Unknown::Channel { channel, known: listed(channels) });
         }
         let chosen: Vec<bool> = of_tokens.iter().map(|target| self.has(target, &of_tokens)).collect();
         let mut choice = Choice { targets: Vec::new(), left_out: Vec::new() };
@@ -285,8 +283,8 @@ impl Selection {
 }
 
 /// The first of the wanted that is not known.
-fn missing<'a>(wanted: &[String], known: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
-    wanted.iter().find(|name| known.clone().all(|other| other != name.as_str())).cloned()
+fn missing(wanted: &[String], known: &[&str]) -> Option<String> {
+    wanted.iter().find(|name| !known.contains(&name.as_str())).cloned()
 }
 
 /// The first few names, each once.

@@ -225,12 +225,11 @@ impl<'a> Evidence<'a> {
         // What is asked for again should be found decoded.
         let forgets = self.row.state == State::Warm && self.row.chunks.decoded > 0;
         match self.limit() {
-            Limit::ChunkShape => vec![Help::Rechunk],
+            Limit::ChunkShape | Limit::Library => vec![Help::Rechunk],
             Limit::MadeLevel => vec![Help::StoreLevels],
             Limit::Disk => vec![Help::FasterDisk],
             Limit::Inflate if forgets => vec![Help::MoreChunksKept, Help::MoreThreads],
             Limit::Inflate if is_slow => vec![Help::MoreThreads, Help::LighterFilter],
-            Limit::Library => vec![Help::Rechunk],
             Limit::Encoder if small => vec![Help::FastPng, Help::MoreTilesKept],
             Limit::Encoder => vec![Help::MoreThreads, Help::MoreTilesKept],
             Limit::Inflate | Limit::Memory | Limit::Drawing | Limit::Planning => vec![Help::MoreThreads],

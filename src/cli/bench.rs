@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 
 use super::{Failure, load_sound};
 use crate::bench::{
-    Local, Machine, Remote, RemoteRow, Row, Selection, Subject, Target, Unknown, scaling, told, verdicts,
+    Local, Machine, NotReached, Remote, RemoteRow, Row, Selection, Subject, Target, Unknown, scaling, told,
+    verdicts,
 };
 use crate::catalog::Catalog;
 use crate::crew::Crew;
@@ -154,13 +155,13 @@ fn reached(arguments: &Arguments, server: &Server) -> Result<(Remote, Selection,
     let selection = server.selection(arguments.selection());
     match (Remote::described(&server.url, server.limits), server.unseen(&selection)) {
         (Ok(remote), _) => Ok((remote, selection, Vec::new())),
-        (Err(why), Some(target)) => {
+        (Err(NotReached::Answer(why)), Some(target)) => {
             let remark = format!("what is there is not known, and is asked for as it was named ({why})");
-            let remote = Remote::undescribed(&server.url, target, server.limits);
-            let remote = remote.map_err(Failure::Usage)?;
+            let remote = Remote::undescribed(&server.url, target, server.limits)?;
             Ok((remote, Selection::default(), vec![remark]))
         }
-        (Err(why), None) => Err(Failure::Work(anyhow::anyhow!("{why}"))),
+        (Err(NotReached::Address(why)), _) => Err(Failure::Usage(why)),
+        (Err(why), None) => Err(why.into()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::share::{ServerSeconds, ServerShare};
 use super::{RemoteRow, Turn};
 
 /// The share of answers from which a server is said to have had them all.
@@ -13,11 +14,25 @@ const BUSY: f64 = 0.1;
 pub fn told(rows: &[RemoteRow]) -> Vec<String> {
     let mut says = failures(rows);
     for turn in [Turn::First, Turn::Again] {
-        let of_turn: Vec<&RemoteRow> = rows.iter().filter(|row| row.turn == turn).collect();
-        says.extend(source(&of_turn).map(|text| format!("asked for {}: {text}", turn.words())));
-        says.extend(scaling(&of_turn).map(|text| format!("asked for {}: {text}", turn.words())));
+        let known =
+            rows.iter().filter(|row| row.turn == turn).filter_map(|row| Some((row, row.server.as_ref()?)));
+        let (kept, made): (Vec<Known<'_>>, Vec<Known<'_>>) = known.partition(|(_, share)| is_kept(share));
+        says.extend([made, kept].iter().filter_map(|rows| source(rows, turn)));
     }
+    says.extend(scaling(rows));
     says
+}
+
+/// A row, and what its server says.
+type Known<'a> = (&'a RemoteRow, &'a ServerShare);
+
+fn answers(share: &ServerShare) -> u64 {
+    share.hits + share.waits + share.renders + share.black
+}
+
+/// Whether a server had most of what it was asked for.
+fn is_kept(share: &ServerShare) -> bool {
+    (share.hits + share.black) as f64 >= MOSTLY * answers(share) as f64
 }
 
 impl Turn {
@@ -59,32 +74,31 @@ fn why(status: u16) -> &'static str {
     }
 }
 
-/// Where tiles came from, by the server's own counters.
-fn source(rows: &[&RemoteRow]) -> Option<String> {
-    let known: Vec<_> = rows.iter().filter_map(|row| Some((*row, row.server.as_ref()?))).collect();
-    let sum =
-        |count: fn(&super::ServerShare) -> u64| known.iter().map(|(_, share)| count(share)).sum::<u64>();
+/// Where the tiles of rows came from that were all kept, or all made.
+fn source(rows: &[Known<'_>], turn: Turn) -> Option<String> {
+    let sum = |count: fn(&ServerShare) -> u64| rows.iter().map(|(_, share)| count(share)).sum::<u64>();
+    let (_, first) = rows.first()?;
+    let all = sum(answers);
     let (hits, waits, renders, black) =
         (sum(|s| s.hits), sum(|s| s.waits), sum(|s| s.renders), sum(|s| s.black));
-    let answers = hits + waits + renders + black;
-    if answers == 0 {
-        return None;
-    }
+    let turn = turn.words();
     let counts = format!(
-        "of {answers} tiles the server had {hits}, rendered {renders}, {waits} waited for one being rendered, and {black} were black"
+        "asked for {turn}, in {} of its rows: of {all} tiles the server had {hits}, rendered {renders}, let {waits} wait for one being rendered, and {black} were black",
+        rows.len()
     );
-    if (hits + black) as f64 >= MOSTLY * answers as f64 {
-        return Some(format!(
-            "{counts}; HTTP limits: the connection, the server's workers, and this client beside them where it is the same machine"
-        ));
-    }
-    Some(format!("{counts}{}", busy(&known)))
+    let limit = if is_kept(first) {
+        "HTTP limits: the connection, the server's workers, and this client where it is the same machine"
+            .to_owned()
+    } else {
+        busy(rows)
+    };
+    (all > 0).then(|| format!("{counts}; {limit}"))
 }
 
 /// What kept the server's threads busy.
-fn busy(known: &[(&RemoteRow, &super::ServerShare)]) -> String {
+fn busy(known: &[Known<'_>]) -> String {
     let all: f64 = known.iter().map(|(row, _)| row.seconds).sum();
-    let sum = |of: fn(&super::share::ServerSeconds) -> f64| -> f64 {
+    let sum = |of: fn(&ServerSeconds) -> f64| -> f64 {
         known.iter().filter_map(|(_, share)| share.seconds.as_ref().map(of)).sum::<f64>()
             / all.max(f64::MIN_POSITIVE)
     };
@@ -98,33 +112,36 @@ fn busy(known: &[(&RemoteRow, &super::ServerShare)]) -> String {
     busy.sort_by(|a, b| b.1.total_cmp(&a.1));
     let busy: Vec<String> = busy.iter().map(|(stage, threads)| format!("{stage} {threads:.1}")).collect();
     match busy.len() {
-        0 => "; its threads spent next to nothing on getting at voxels: drawing, encoding and HTTP limit"
+        0 => "its threads spent next to nothing on getting at voxels: drawing, encoding and HTTP limit"
             .to_owned(),
         _ => format!(
-            "; threads kept busy by {} (`voltile bench FILE` there tells all stages)",
+            "threads kept busy by {} (`voltile bench FILE` there tells all stages)",
             busy.join(", by ")
         ),
     }
 }
 
-/// How many more tiles more clients got.
-fn scaling(rows: &[&RemoteRow]) -> Option<String> {
-    let numbers = || rows.iter().map(|row| row.clients);
-    let (least, most) = (numbers().min()?, numbers().max()?);
-    let mean = |clients: usize| {
-        let own: Vec<f64> =
-            rows.iter().filter(|row| row.clients == clients).map(|row| row.tiles_per_second).collect();
-        own.iter().sum::<f64>() / own.len().max(1) as f64
+/// How many more tiles more clients got of those that the server was asked for before: the median over all patterns.
+fn scaling(rows: &[RemoteRow]) -> Option<String> {
+    let again = || rows.iter().filter(|row| row.turn == Turn::Again);
+    let (least, most) = (again().map(|row| row.clients).min()?, again().map(|row| row.clients).max()?);
+    let of = |row: &'_ RemoteRow| {
+        (row.token.clone(), row.channel.clone(), row.plane.clone(), row.level, row.pattern)
     };
-    let (few, many) = (mean(least), mean(most));
-    (least < most && few > 0.0)
-        .then(|| format!("{most} clients get {:.2} times as many tiles as {least}", many / few))
+    let ratio = |few: &RemoteRow| {
+        let many = again().find(|many| many.clients == most && of(many) == of(few))?;
+        (few.tiles_per_second > 0.0).then(|| many.tiles_per_second / few.tiles_per_second)
+    };
+    let mut ratios: Vec<f64> = again().filter(|row| row.clients == least).filter_map(ratio).collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let median = ratios.get(ratios.len() / 2)?;
+    (least < most)
+        .then(|| format!("asked for again: {most} clients get {median:.2} times as many tiles as {least}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::super::sample::Percentiles;
-    use super::super::share::{ServerSeconds, ServerShare};
     use super::*;
     use crate::bench::Pattern;
 
@@ -169,9 +186,10 @@ mod tests {
         let mut failing = row(Turn::First, 1, 5.0, ServerShare::default());
         failing.statuses = BTreeMap::from([(200, 60), (503, 39)]);
         failing.unanswered = 1;
-        let says = told(&[failing, row(Turn::First, 8, 20.0, ServerShare::default())]);
-        assert!(says[0].contains("39 of 200 requests were answered 503") && says[0].contains("render.queue"));
-        assert!(says[1].contains("1 of 200 requests were not answered"));
+        let again = |clients, speed| row(Turn::Again, clients, speed, ServerShare::default());
+        let says = told(&[failing, again(1, 5.0), again(8, 20.0)]);
+        assert!(says[0].contains("39 of 300 requests were answered 503") && says[0].contains("render.queue"));
+        assert!(says[1].contains("1 of 300 requests were not answered"));
         assert!(says[2].contains("8 clients get 4.00 times as many tiles as 1"), "{says:?}");
     }
 }
