@@ -122,6 +122,22 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         }
     }
 
+    /// Forgets every value; flights go on.
+    pub fn clear(&self) {
+        let mut state = self.lock();
+        let slots = std::mem::replace(&mut state.slots, LruCache::unbounded());
+        let (flying, ready): (Vec<_>, Vec<_>) =
+            slots.into_iter().partition(|(_, slot)| matches!(slot, Slot::Flying(_)));
+        for (key, flight) in flying {
+            state.slots.put(key, flight);
+        }
+        state.bytes = 0;
+        self.shared.held.set(0);
+        drop(state);
+        // Values may be large: they are given back without the lock.
+        drop(ready);
+    }
+
     /// A poisoned lock is taken as it is: nothing panics while it is held half-changed.
     fn lock(&self) -> MutexGuard<'_, State<K, V, E>> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -319,6 +335,19 @@ mod tests {
         fill(&cache, 5, 11);
         assert_eq!(cache.peek(&5), None);
         assert_eq!(cache.shared.held.get(), 9);
+    }
+
+    #[test]
+    fn what_is_cleared_is_forgotten_and_flights_go_on() {
+        let cache = cache(100);
+        fill(&cache, 1, 7);
+        let flight = lead(&cache, 2);
+        let waiter = wait(&cache, 2);
+        cache.clear();
+        assert_eq!((cache.peek(&1), cache.shared.held.get()), (None, 0));
+        flight.land(Ok(("two".into(), 3)));
+        assert_eq!(waiter.wait_blocking(), Ok("two".into()));
+        assert_eq!((cache.peek(&2), cache.shared.held.get()), (Some("two".into()), 3));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! wrong. Standard output has results, standard error everything else.
 
 mod bar;
+mod bench;
 mod cache;
 mod check;
 mod inspect;
@@ -63,6 +64,8 @@ enum Command {
     Pyramid(pyramid::Arguments),
     /// Make tiles before anybody asks for them: by a running server, or straight into a cache directory.
     Warm(warm::Arguments),
+    /// Measure how fast tiles of a file are made, or come from a running server, and say what limits that.
+    Bench(Box<bench::Arguments>),
     /// Read a configuration, open every file, and list every fault.
     Check(check::Arguments),
     /// Do what viewers do against a running server, and say what keeps one black.
@@ -120,6 +123,7 @@ pub fn run() -> ExitCode {
         Command::Render(arguments) => render::run(&arguments),
         Command::Pyramid(arguments) => pyramid::run(&arguments),
         Command::Warm(arguments) => warm::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),

@@ -14,7 +14,7 @@ mod viewers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use actix_web::dev::Server;
 use actix_web::http::Method;
@@ -30,6 +30,9 @@ pub use page::has_viewer;
 
 /// The methods that are answered on every path.
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
+
+/// How long a connection may be idle: people look at a slice for a while before they ask for the next.
+const KEPT_ALIVE: Duration = Duration::from_secs(75);
 
 /// What every request is answered from.
 pub struct Site {
@@ -71,6 +74,7 @@ pub fn start(
     let server = HttpServer::new(move || App::new().app_data(site.clone()).default_service(web::to(answer)))
         .workers(settings.workers.get())
         .shutdown_timeout(settings.shutdown_timeout.as_secs().max(1))
+        .keep_alive(KEPT_ALIVE)
         // A client that has closed its side is taken to have gone: what only it waited for need not be drawn.
         .h1_allow_half_closed(false)
         // Signals are the command line's: Ctrl-C must drain as SIGTERM does.

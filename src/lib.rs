@@ -7,10 +7,11 @@
 //! A module names only modules in rows below its own.
 //!
 //! ```text
-//! 8  cli       serve · inspect · render · pyramid · check · verify · cache · config: what a person types; the only room that
-//!              knows `anyhow`
+//! 8  cli       serve · inspect · render · pyramid · warm · check · verify · bench · cache · config: what a person types; the
+//!              only room that knows `anyhow`
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page
 //! 6  service   TileService: identify, then fetch; the seam between the async side and the render threads
+//! 6  bench     tiles drawn here or had from a server, by the clock: stages, percentiles, what limits
 //! 6  pyramid   levels that a file lacks, made once and stored: in pieces that outlive a kill, then in one HDF5 file
 //! 5  catalog   Token → Dataset → Channel; opened once from settings; a request becomes a key and a plan
 //! 4  render    slice → downsample → window → composite → encode: pure steps over buffers
@@ -94,6 +95,7 @@
 //! that becomes an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code.
 
 pub mod axes;
+pub mod bench;
 pub mod cache;
 pub mod catalog;
 pub mod cli;

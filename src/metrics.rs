@@ -2,10 +2,37 @@
 //!
 //! Whoever does a thing holds a handle and counts it; nothing is looked up by name on the way.
 
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+
+/// The time that threads spent on one kind of work, all of them together; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Clock(Counter<f64, AtomicU64>);
+
+impl Clock {
+    /// Does some work, and counts how long that took.
+    pub fn time<T>(&self, work: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let result = work();
+        self.add(began.elapsed());
+        result
+    }
+
+    /// Counts what was measured elsewhere.
+    pub fn add(&self, span: Duration) {
+        self.0.inc_by(span.as_secs_f64());
+    }
+
+    /// What has come together so far.
+    pub fn seconds(&self) -> f64 {
+        self.0.get()
+    }
+}
 
 /// The counters; clones share their values.
 #[derive(Debug, Clone, Default)]
@@ -54,13 +81,25 @@ pub struct Metrics {
     pub chunk_decoded_bytes: Counter,
     /// Bytes of decoded chunks held.
     pub chunk_bytes: Gauge,
+    /// Bytes of chunks as they are stored that were read to be decoded.
+    pub chunk_stored_bytes: Counter,
+    /// Reading chunks as they are stored.
+    pub chunk_reading: Clock,
+    /// Decoding them.
+    pub chunk_decoding: Clock,
+    /// Waiting for a chunk that another thread decodes.
+    pub chunk_waiting: Clock,
+    /// Copying voxels without filters from files.
+    pub copying: Clock,
+    /// Reading through the HDF5 library, decoding included.
+    pub library: Clock,
 }
 
 impl Metrics {
     /// Every value in Prometheus' text format.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix("voltile");
-        let counters: [(&str, &str, &Counter); 19] = [
+        let counters: [(&str, &str, &Counter); 20] = [
             ("renders", "Tiles rendered", &self.renders),
             ("render_errors", "Renders that ended in an error", &self.render_errors),
             ("tile_cache_hits", "Tiles answered from the cache", &self.tile_hits),
@@ -84,9 +123,20 @@ impl Metrics {
             ("chunk_cache_hits", "Chunks found decoded", &self.chunk_hits),
             ("chunk_reads", "Chunks read and decoded", &self.chunk_reads),
             ("chunk_decoded_bytes", "Bytes that decoding chunks came to", &self.chunk_decoded_bytes),
+            ("chunk_stored_bytes", "Bytes of stored chunks that were read", &self.chunk_stored_bytes),
         ];
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());
+        }
+        let clocks: [(&str, &str, &Clock); 5] = [
+            ("chunk_read_seconds", "Time of threads to read stored chunks", &self.chunk_reading),
+            ("chunk_decode_seconds", "Time of threads to decode chunks", &self.chunk_decoding),
+            ("chunk_wait_seconds", "Time of threads that waited for others' chunks", &self.chunk_waiting),
+            ("copy_seconds", "Time of threads to copy voxels without filters", &self.copying),
+            ("library_seconds", "Time of threads to read through the HDF5 library", &self.library),
+        ];
+        for (name, help, clock) in clocks {
+            registry.register(name, help, clock.0.clone());
         }
         registry.register("tile_cache_bytes", "Bytes of encoded tiles held", self.tile_bytes.clone());
         registry.register("tier_bytes", "Bytes of encoded tiles in the second tier", self.tier_bytes.clone());
@@ -105,8 +155,10 @@ mod tests {
     fn the_text_names_each_counter_with_its_value() {
         let metrics = Metrics::default();
         metrics.renders.inc_by(3);
+        metrics.copying.add(Duration::from_millis(1500));
         let text = metrics.text().unwrap();
         assert!(text.contains("voltile_renders_total 3"), "{text}");
         assert!(text.contains("voltile_chunk_cache_bytes 0"), "{text}");
+        assert!(text.contains("voltile_copy_seconds_total 1.5"), "{text}");
     }
 }

@@ -50,6 +50,11 @@ struct Drawing {
     pixels: Vec<u8>,
 }
 
+/// Draws one tile without encoding it: its pixels, row by row.
+pub fn draw<'s>(plan: &Plan, scratch: &'s mut Scratch) -> Result<&'s [u8], ReadError> {
+    scratch.drawing.draw(&plan.picture)
+}
+
 /// Renders one tile to a PNG.
 pub fn render(plan: &Plan, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
     let pixels = scratch.drawing.draw(&plan.picture)?;

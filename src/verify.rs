@@ -14,6 +14,7 @@ pub(crate) use client::Answer;
 pub use client::{Client, NotAServer};
 pub use report::{Finding, Outcome, Report};
 pub use served::Served;
+pub(crate) use served::{Dataset as ServedDataset, Level as ServedLevel, ask};
 
 /// Whose part is played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]
@@ -44,7 +45,7 @@ impl Viewer {
 /// Plays the viewers named, for the datasets whose tokens are named, or for all.
 pub fn verify(client: &Client, viewers: &[Viewer], tokens: &[String]) -> Report {
     let mut report = Report::default();
-    let served = match served::ask(client, tokens) {
+    let served = match ask(client, tokens) {
         Ok(served) => served,
         Err(reason) => {
             report.add(None, "descriptions", "/datasets.json", Err(reason));

@@ -73,6 +73,14 @@ pub trait Volume: Send + Sync + fmt::Debug {
     /// file that makes it go wrong does no harm. What it brings is thrown away.
     fn rehearse(&self, _until: Instant) {}
 
+    /// Forgets the chunks that are kept decoded, also those of other volumes that share the cache: for measuring.
+    fn forget_chunks(&self) {}
+
+    /// Has the system forget what it keeps of the files in memory, as far as it lets a user: for measuring.
+    fn forget_pages(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
     /// What of it is stored; of one that is made up of datasets, of the first so many of them that can be opened.
     fn tally(&self, _most: usize) -> Result<Tally, ReadError> {
         Ok(Tally::default())

@@ -3,7 +3,7 @@
 //! What is printed for people is written in [`table`], what to do about tiles that cost much in [`advice`], and the
 //! configuration in [`configuration`]. JSON is the description of `/datasets.json`, with more in it.
 
-mod advice;
+pub(super) mod advice;
 mod configuration;
 mod table;
 

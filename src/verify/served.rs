@@ -7,31 +7,32 @@ use super::client::Client;
 /// What is served.
 #[derive(Debug, Deserialize)]
 pub struct Served {
-    pub(super) mounts: Vec<Mount>,
-    pub(super) datasets: Vec<Dataset>,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) datasets: Vec<Dataset>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Mount {
+pub(crate) struct Mount {
     pub tile_service: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Dataset {
+pub(crate) struct Dataset {
     pub token: String,
     pub offset: [i64; 3],
     pub channels: Vec<Channel>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     pub name: String,
+    pub kind: Option<String>,
     pub times: Option<u64>,
     pub levels: Vec<Level>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Level {
+pub(crate) struct Level {
     pub level: u8,
     pub size: [u64; 3],
     pub factor: [u64; 3],
@@ -40,7 +41,7 @@ pub(super) struct Level {
 }
 
 /// Asks what is served; only the tokens that are named, where any are.
-pub(super) fn ask(client: &Client, tokens: &[String]) -> Result<Served, String> {
+pub(crate) fn ask(client: &Client, tokens: &[String]) -> Result<Served, String> {
     let answer = client.get("/datasets.json")?.found()?;
     let mut served: Served =
         serde_json::from_slice(&answer.body).map_err(|e| answer.wrong(format!("it cannot be read: {e}")))?;
@@ -57,7 +58,7 @@ pub(super) fn ask(client: &Client, tokens: &[String]) -> Result<Served, String> 
 
 impl Served {
     /// What stands before the path of a tile: that of the first mount.
-    pub(super) fn tilecache(&self) -> String {
+    pub(crate) fn tilecache(&self) -> String {
         let mount = self.mounts.first().map_or("", |mount| mount.tile_service.as_str());
         format!("/{mount}/tilecache")
     }

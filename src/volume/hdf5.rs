@@ -32,6 +32,7 @@ pub use attributes::Attributes;
 pub use chunks::ChunkStore;
 pub use dataset::{Scale, Storage, StorageDescription, StoredDataset};
 pub use file::{FileIdentity, Files, StoredFile};
+pub use filters::decode_chunk;
 pub use library::{FilterSpec, look_beside_files};
 pub use links::LinkPolicy;
 pub use significant::SignificantBits;

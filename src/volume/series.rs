@@ -65,6 +65,12 @@ impl Series {
     fn volumes(&self) -> impl Iterator<Item = Arc<dyn Volume>> {
         (0..self.shape.times).filter(|time| self.has(*time)).filter_map(|time| self.volume(time).ok())
     }
+
+    /// Those that are open.
+    fn opened(&self) -> Vec<Arc<dyn Volume>> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().map(|(_, volume)| Arc::clone(volume)).collect()
+    }
 }
 
 impl Volume for Series {
@@ -89,6 +95,14 @@ impl Volume for Series {
                 volume.rehearse(until);
             }
         }
+    }
+
+    fn forget_chunks(&self) {
+        self.opened().iter().for_each(|volume| volume.forget_chunks());
+    }
+
+    fn forget_pages(&self) -> std::io::Result<()> {
+        self.opened().iter().try_for_each(|volume| volume.forget_pages())
     }
 
     fn tally(&self, most: usize) -> Result<Tally, ReadError> {

@@ -57,6 +57,14 @@ impl Volume for Stack {
         self.sections.rehearse(until);
     }
 
+    fn forget_chunks(&self) {
+        self.sections.forget_chunks();
+    }
+
+    fn forget_pages(&self) -> std::io::Result<()> {
+        self.sections.forget_pages()
+    }
+
     fn tally(&self, most: usize) -> Result<Tally, ReadError> {
         self.sections.tally(most)
     }

@@ -54,6 +54,11 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// The whole part of a counter's value.
+fn whole(value: &str) -> u64 {
+    value.parse::<f64>().unwrap() as u64
+}
+
 /// A directory of its own, in which the program runs.
 pub struct Place {
     directory: TempDir,
@@ -203,12 +208,11 @@ impl Server {
         self.get(&format!("{MOUNT}/{path}"))
     }
 
-    /// Every counter by name.
+    /// Every counter by name; of seconds the whole ones.
     pub fn metrics(&self) -> BTreeMap<String, u64> {
         let text = self.get("/metrics").text();
         let lines = text.lines().filter(|line| !line.starts_with('#'));
-        let pair =
-            |line: &str| line.split_once(' ').map(|(name, value)| (name.to_owned(), value.parse().unwrap()));
+        let pair = |line: &str| line.split_once(' ').map(|(name, value)| (name.to_owned(), whole(value)));
         lines.filter_map(pair).collect()
     }
 

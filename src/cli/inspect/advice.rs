@@ -53,10 +53,7 @@ fn of_channel(channel: &ChannelDescription, costs: &[LevelCost], file: &Path) ->
     }
     let dear = dear_planes(channel, costs);
     found.extend(ill_suited(channel, costs, &dear).map(|problem| warning(problem, Some(rechunk(file)))));
-    found.extend(
-        not_stored(channel, costs, &dear)
-            .map(|problem| warning(problem, Some(format!("voltile pyramid {}", shell(file))))),
-    );
+    found.extend(not_stored(channel, costs, &dear).map(|problem| warning(problem, Some(store_levels(file)))));
     found
 }
 
@@ -138,10 +135,16 @@ fn names(planes: &[Plane]) -> String {
     }
 }
 
-fn rechunk(file: &Path) -> String {
+/// The command that makes a copy in chunks that suit all planes.
+pub(in crate::cli) fn rechunk(file: &Path) -> String {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let out = file.with_file_name(format!("{stem}.rechunked.h5"));
     format!("voltile pyramid {} --rechunk {}", shell(file), shell(&out))
+}
+
+/// The command that makes the levels that a file lacks.
+pub(in crate::cli) fn store_levels(file: &Path) -> String {
+    format!("voltile pyramid {}", shell(file))
 }
 
 /// A path as a shell takes it.

@@ -7,6 +7,7 @@
 //! never written, or whose voxels are all equal, is kept as that one value.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::dataset::{Storage, StoredDataset};
 use super::filters::Pipeline;
@@ -88,6 +89,16 @@ impl ChunkStore {
         Self { cache: Cache::new(budget, metrics.chunk_bytes.clone()), largest, metrics, crew }
     }
 
+    /// Forgets every chunk.
+    pub(super) fn clear(&self) {
+        self.cache.clear();
+    }
+
+    /// The counters of whoever reads.
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
     /// How busy those are who decode chunks.
     pub(super) fn crew(&self) -> &Crew {
         &self.crew
@@ -112,11 +123,15 @@ impl ChunkStore {
             match self.find(dataset, at, wanted, voxel)? {
                 Found::Chunk(chunk) => return Ok(chunk),
                 Found::Flying(waiter) => {
-                    let chunk = waiter.wait_blocking()?;
-                    if chunk.holds(wanted) {
-                        return Ok(chunk);
+                    match self.metrics.chunk_waiting.time(|| waiter.wait_blocking()) {
+                        Ok(chunk) if chunk.holds(wanted) => return Ok(chunk),
+                        // The other thread wanted less of it: asked for again, it is decoded whole.
+                        Ok(_) => {}
+                        // The other thread may have wanted what is damaged, and this one what lies before it.
+                        Err(_) => {
+                            return dataset.decode_chunk(at, wanted, voxel, &self.metrics).map(Arc::new);
+                        }
                     }
-                    // The other thread wanted less of it: asked for again, it is decoded whole.
                 }
             }
         }
@@ -140,7 +155,7 @@ impl ChunkStore {
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
                 let wanted = if flight.replaces() { u64::MAX } else { wanted };
-                let chunk = dataset.decode_chunk(at, wanted, voxel).map(Arc::new);
+                let chunk = dataset.decode_chunk(at, wanted, voxel, &self.metrics).map(Arc::new);
                 if let Ok(chunk) = &chunk {
                     self.metrics.chunk_decoded_bytes.inc_by(chunk.samples.bytes().len() as u64);
                 }
@@ -184,15 +199,21 @@ impl StoredDataset {
     }
 
     /// Decodes a chunk as far as its first `wanted` voxels, or further.
-    fn decode_chunk(&self, at: &Position, wanted: u64, voxel: VoxelType) -> Result<Chunk, ReadError> {
+    fn decode_chunk(
+        &self,
+        at: &Position,
+        wanted: u64,
+        voxel: VoxelType,
+        metrics: &Metrics,
+    ) -> Result<Chunk, ReadError> {
         let Some(entry) = self.entry(at)? else {
             return self.missing_chunk(at, voxel);
         };
         if let Some(pipeline) = self.direct_pipeline() {
-            return self.decode_directly(at, entry, wanted, voxel, pipeline);
+            return self.decode_directly(at, entry, wanted, voxel, pipeline, metrics);
         }
         self.file.ensure_reaches(entry.end(), &self.place())?;
-        self.decode_through_library(at, voxel)
+        metrics.library.time(|| self.decode_through_library(at, voxel))
     }
 
     fn decode_directly(
@@ -202,6 +223,7 @@ impl StoredDataset {
         wanted: u64,
         voxel: VoxelType,
         pipeline: &Pipeline,
+        metrics: &Metrics,
     ) -> Result<Chunk, ReadError> {
         let size = self.grid.voxels() as usize * self.stored_bytes();
         // Held against what the filters could make of it before memory is taken for what the file claims.
@@ -212,11 +234,18 @@ impl StoredDataset {
         }
         let mask = if self.edges_are_plain && self.grid.is_cut(at) { u32::MAX } else { entry.mask };
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_mul(self.stored_bytes());
+        let began = Instant::now();
+        let mut read = began;
         let bytes = self.file.read_at(entry.address, entry.length as usize, &self.place(), |stored| {
+            read = Instant::now();
             let decoded = pipeline.decode(stored, mask, size, wanted);
             decoded.map_err(|e| self.damaged(&format!("chunk {}: {e}", self.chunk_name(at))))
         })??;
-        Ok(Chunk::new(*self.grid.chunk(), self.samples(bytes, voxel)))
+        let chunk = Chunk::new(*self.grid.chunk(), self.samples(bytes, voxel));
+        metrics.chunk_stored_bytes.inc_by(u64::from(entry.length));
+        metrics.chunk_reading.add(read - began);
+        metrics.chunk_decoding.add(read.elapsed());
+        Ok(chunk)
     }
 
     fn decode_through_library(&self, at: &Position, voxel: VoxelType) -> Result<Chunk, ReadError> {

@@ -57,6 +57,14 @@ impl FileIdentity {
         Self::of(&self.path).is_ok_and(|now| now == *self)
     }
 
+    /// Has the system forget what it keeps of the file in memory: all but what is mapped.
+    pub(super) fn forget_pages(&self) -> std::io::Result<()> {
+        let file = std::fs::File::open(&self.path)?;
+        // Pages that have yet to be written stay; where nothing can be written there are none.
+        let _ = file.sync_data();
+        forget(&file)
+    }
+
     fn new(path: PathBuf, about: &std::fs::Metadata) -> Self {
         Self {
             path,
@@ -66,6 +74,16 @@ impl FileIdentity {
             modified_nanoseconds: about.mtime_nsec(),
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn forget(file: &std::fs::File) -> std::io::Result<()> {
+    Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forget(_file: &std::fs::File) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }
 
 impl StoredFile {
@@ -142,12 +160,17 @@ impl StoredFile {
         self.ensure_reaches(end, place)?;
         lent.map_err(|Gone| {
             // The next one gets a mapping of the file as it is then.
-            *self.mapping.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.unmap();
             ReadError::System {
                 place: place.to_owned(),
                 problem: "its bytes could not be read from the disk".to_owned(),
             }
         })
+    }
+
+    /// Gives the mapping up; the next one who needs it makes a new one.
+    pub(super) fn unmap(&self) {
+        *self.mapping.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// The file as memory, at least up to `end`.

@@ -28,6 +28,7 @@ use std::borrow::Cow;
 pub(super) use shuffle::encode as shuffled;
 
 use super::library::FilterSpec;
+use crate::volume::ReadError;
 
 /// Why the bytes of a chunk could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,6 +95,21 @@ pub(super) fn describe(filter: &FilterSpec) -> String {
         _ => &filter.name,
     };
     format!("{known} (number {})", filter.id)
+}
+
+/// Undoes the filters of one stored chunk that comes to `size` bytes, in memory: for whoever has a chunk without its
+/// file, as benchmarks do.
+///
+/// # Errors
+/// Where the filters cannot be undone here, or the bytes are not what they make.
+pub fn decode_chunk(filters: &[FilterSpec], stored: &[u8], size: usize) -> Result<Vec<u8>, ReadError> {
+    let place = || "a chunk in memory".to_owned();
+    let pipeline = Pipeline::new(filters).ok_or_else(|| {
+        let names: Vec<String> = filters.iter().map(describe).collect();
+        ReadError::MissingFilter { place: place(), filter: names.join(" with ") }
+    })?;
+    let decoded = pipeline.decode(stored, 0, size, size);
+    decoded.map_err(|e| ReadError::Damaged { place: place(), problem: e.to_string() })
 }
 
 /// The filters of a dataset in the order in which they were applied, all of which can be undone here.

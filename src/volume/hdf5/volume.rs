@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use super::OpenError;
 use super::chunks::{Chunk, ChunkStore, Found};
 use super::dataset::StoredDataset;
+use super::file::FileIdentity;
 use super::grid::{Grid, Part, Position, RANK, StoredBox, linear};
 use crate::axes::{Axes, AxisName};
 use crate::cache::Lost;
@@ -158,7 +159,8 @@ impl Hdf5Volume {
             return self.read_one_by_one(stored, region, into);
         }
         let grid = &self.dataset.grid;
-        let most = (TOGETHER / grid.voxels().max(1)).max(2 * rayon::current_num_threads() as u64) as usize;
+        let chunk_bytes = grid.voxels().saturating_mul(self.dataset.stored_bytes() as u64);
+        let most = (TOGETHER / chunk_bytes.max(1)).max(2 * rayon::current_num_threads() as u64) as usize;
         let wanted = Wanted::of(stored);
         let chunk =
             |at: &Position| self.chunks.get(&self.dataset, at, wanted.voxels(grid, at), self.shape.voxel);
@@ -260,10 +262,11 @@ impl Volume for Hdf5Volume {
     fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
         into.reset(self.shape.voxel, region.voxels() as usize);
         let stored = self.stored_box(time, region);
+        let metrics = self.chunks.metrics();
         match self.shape.access {
-            Access::Copied => self.read_bare(&stored, region, into),
+            Access::Copied => metrics.copying.time(|| self.read_bare(&stored, region, into)),
             Access::Kept => self.read_chunked(&stored, region, into),
-            Access::Anew => self.read_through_library(&stored, region, into),
+            Access::Anew => metrics.library.time(|| self.read_through_library(&stored, region, into)),
         }
     }
 
@@ -274,6 +277,15 @@ impl Volume for Hdf5Volume {
             // What is wrong with it is told when it is read in earnest.
             let _ = self.read(0, &first, &mut Samples::default());
         }
+    }
+
+    fn forget_chunks(&self) {
+        self.chunks.clear();
+    }
+
+    fn forget_pages(&self) -> std::io::Result<()> {
+        self.dataset.file.unmap();
+        self.dataset.files.iter().try_for_each(FileIdentity::forget_pages)
     }
 
     fn tally(&self, _most: usize) -> Result<Tally, ReadError> {

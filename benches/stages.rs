@@ -1,0 +1,35 @@
+//! Every stage by itself, and whole tiles of each layout: what `voltile bench` tells of a file, told of made ones.
+//!
+//! A path becomes a request, a request a plan (`request`); a chunk is decoded, each filter beside what undoing it takes
+//! at least (`chunk`, `unshuffle`); voxels in memory are drawn (`draw`); a tile is found in the cache, or drawn and
+//! encoded from files of each layout (`tile cold`, `tile kept`). Encoders are in `encode`, slices in `slicing`.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a benchmark is read, not called, and one that cannot go on says so"
+)]
+
+#[path = "stages/chunks.rs"]
+mod chunks;
+#[path = "common/mod.rs"]
+mod common;
+#[path = "stages/drawing.rs"]
+mod drawing;
+#[path = "stages/layouts.rs"]
+mod layouts;
+#[path = "stages/requests.rs"]
+mod requests;
+
+use criterion::{criterion_group, criterion_main};
+
+criterion_group!(
+    benches,
+    requests::requests,
+    chunks::filters,
+    chunks::unshuffling,
+    drawing::drawing,
+    layouts::tiles
+);
+criterion_main!(benches);

@@ -1,0 +1,227 @@
+//! One chunk of 64³ voxels like a micrograph's, decoded: what each filter takes, beside its limit.
+//!
+//! The limit is the codec alone, into memory that is kept; where there is none, copying the chunk. Stored bytes are made
+//! by the crates, or by the HDF5 library in a file of one chunk. No writer is at hand for szip, nbit and blosc2.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use criterion::{BenchmarkId, Criterion, Throughput};
+use hdf5::DatasetBuilder;
+use hdf5::filters::ScaleOffset;
+use libdeflater::{CompressionLvl, Compressor, Decompressor};
+use voltile::crew::Crew;
+use voltile::metrics::Metrics;
+use voltile::volume::hdf5::{ChunkStore, FilterSpec, LinkPolicy, Opener, decode_chunk};
+
+use crate::common::{Dice, micrograph};
+
+const EDGE: usize = 64;
+const VOXELS: usize = EDGE * EDGE * EDGE;
+
+/// Decodes stored bytes into memory that is kept.
+type Limit = fn(&[u8], &mut [u8]);
+
+/// A stored chunk, how it is told to be stored, and the least that decoding it takes.
+struct Stored {
+    name: &'static str,
+    filters: Vec<FilterSpec>,
+    bytes: Vec<u8>,
+    size: usize,
+    limit: Limit,
+}
+
+fn voxels() -> Vec<u8> {
+    let mut dice = Dice(5);
+    let place = |i: usize| (i % EDGE, i / EDGE % EDGE, i / EDGE / EDGE);
+    let voxel = |i: usize| {
+        let (x, y, z) = place(i);
+        micrograph(x, y, z, dice.bell()) as u8
+    };
+    (0..VOXELS).map(voxel).collect()
+}
+
+/// Twelve bits of sixteen, as a camera gives them.
+fn wide() -> Vec<u16> {
+    let mut dice = Dice(6);
+    voxels().into_iter().map(|voxel| u16::from(voxel) * 16 + (dice.roll() % 16) as u16).collect()
+}
+
+fn spec(id: i32, values: &[u32]) -> FilterSpec {
+    FilterSpec { id, name: String::new(), values: values.to_vec(), available: true }
+}
+
+fn deflated(bytes: &[u8]) -> Vec<u8> {
+    let mut compressor = Compressor::new(CompressionLvl::new(4).unwrap());
+    let mut out = vec![0; compressor.zlib_compress_bound(bytes.len())];
+    let length = compressor.zlib_compress(bytes, &mut out).unwrap();
+    out.truncate(length);
+    out
+}
+
+fn inflate(stored: &[u8], out: &mut [u8]) {
+    Decompressor::new().zlib_decompress(stored, out).unwrap();
+}
+
+/// As much as there is to copy; what is stored in fewer bytes is copied from elsewhere.
+fn copy(stored: &[u8], out: &mut [u8]) {
+    let length = stored.len().min(out.len());
+    out[..length].copy_from_slice(&stored[..length]);
+    out[length..].fill(stored[0]);
+}
+
+/// Bytes of each element apart: what the shuffle stores.
+fn shuffled(bytes: &[u8], element: usize) -> Vec<u8> {
+    (0..element).flat_map(|byte| bytes[byte..].iter().step_by(element).copied()).collect()
+}
+
+/// One LZ4 block behind its header.
+fn lz4(bytes: &[u8]) -> Vec<u8> {
+    let block = lz4_flex::block::compress(bytes);
+    let mut stored = (bytes.len() as u64).to_be_bytes().to_vec();
+    stored.extend((bytes.len() as u32).to_be_bytes());
+    stored.extend((block.len() as u32).to_be_bytes());
+    stored.extend(block);
+    stored
+}
+
+/// First bits of all elements first, block by block, each behind its length as LZ4.
+fn bitshuffled(bytes: &[u8], element: usize) -> Vec<u8> {
+    let block = 8192;
+    let mut stored = (bytes.len() as u64).to_be_bytes().to_vec();
+    stored.extend((block as u32).to_be_bytes());
+    for bytes in bytes.chunks(block) {
+        let count = bytes.len() / element;
+        let mut planes = vec![0u8; bytes.len()];
+        for (number, value) in bytes.chunks(element).enumerate() {
+            for bit in 0..8 * element {
+                let set = value[bit / 8] >> (bit % 8) & 1;
+                planes[bit * count / 8 + number / 8] |= set << (number % 8);
+            }
+        }
+        let packed = lz4_flex::block::compress(&planes);
+        stored.extend((packed.len() as u32).to_be_bytes());
+        stored.extend(packed);
+    }
+    stored
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::bulk::compress(bytes, 3).unwrap()
+}
+
+fn bzip2(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// What the HDF5 library stores for a chunk, and the filters that it names.
+fn written<T: hdf5::H5Type>(
+    folder: &Path,
+    voxels: Vec<T>,
+    filter: impl FnOnce(DatasetBuilder) -> DatasetBuilder,
+) -> (Vec<FilterSpec>, Vec<u8>) {
+    let path = folder.join(format!("{}.h5", folder.read_dir().unwrap().count()));
+    let data = ndarray::Array3::from_shape_vec((EDGE, EDGE, EDGE), voxels).unwrap();
+    let file = hdf5::File::create(&path).unwrap();
+    let chunk = {
+        // The builder keeps the file open.
+        let builder = filter(file.new_dataset_builder()).chunk((EDGE, EDGE, EDGE)).with_data(&data);
+        builder.create("raw").unwrap().chunk_info(0).unwrap()
+    };
+    file.close().unwrap();
+    let mut bytes = vec![0; chunk.size as usize];
+    File::open(&path).unwrap().read_exact_at(&mut bytes, chunk.addr).unwrap();
+    let chunks = ChunkStore::new(1 << 20, Metrics::default(), Crew::default());
+    let opener = Opener { files: std::sync::Arc::default(), chunks, policy: LinkPolicy::BelowTheFile };
+    (opener.open(&path).unwrap().dataset("raw").unwrap().filters.clone(), bytes)
+}
+
+fn stored(folder: &Path) -> Vec<Stored> {
+    let (narrow, wide) = (voxels(), wide());
+    let wide_bytes: Vec<u8> = wide.iter().flat_map(|voxel| voxel.to_le_bytes()).collect();
+    let (one, two) = (VOXELS, 2 * VOXELS);
+    let of = |name, filters, bytes, size, limit: Limit| Stored { name, filters, bytes, size, limit };
+    let by_library = |name, (filters, bytes), size| of(name, filters, bytes, size, copy);
+    vec![
+        of("deflate, u8", vec![spec(1, &[4])], deflated(&narrow), one, inflate),
+        of(
+            "shuffle and deflate, u16",
+            vec![spec(2, &[2]), spec(1, &[4])],
+            deflated(&shuffled(&wide_bytes, 2)),
+            two,
+            inflate,
+        ),
+        of("lz4, u8", vec![spec(32004, &[])], lz4(&narrow), one, |stored, out| {
+            lz4_flex::block::decompress_into(&stored[16..], out).unwrap();
+        }),
+        of("zstd, u8", vec![spec(32015, &[])], zstd(&narrow), one, |stored, out| {
+            zstd::bulk::decompress_to_buffer(stored, out).unwrap();
+        }),
+        of("bzip2, u8", vec![spec(307, &[9])], bzip2(&narrow), one, |stored, out| {
+            bzip2::read::BzDecoder::new(stored).read_exact(out).unwrap();
+        }),
+        of(
+            "bitshuffle and lz4, u16",
+            vec![spec(32008, &[0, 4, 2, 0, 2])],
+            bitshuffled(&wide_bytes, 2),
+            two,
+            copy,
+        ),
+        by_library("lzf, u8", written(folder, narrow.clone(), DatasetBuilder::lzf), one),
+        by_library("fletcher32, u8", written(folder, narrow.clone(), DatasetBuilder::fletcher32), one),
+        by_library(
+            "scaleoffset, u16",
+            written(folder, wide.clone(), |builder| builder.scale_offset(ScaleOffset::Integer(0))),
+            two,
+        ),
+        by_library(
+            "blosc lz4, u16",
+            written(folder, wide.clone(), |builder| builder.blosc_lz4(5, true)),
+            two,
+        ),
+        by_library("blosc zstd, u16", written(folder, wide, |builder| builder.blosc_zstd(3, true)), two),
+    ]
+}
+
+/// Each filter beside its limit.
+pub fn filters(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut group = criterion.benchmark_group("chunk");
+    group.sample_size(20);
+    for stored in stored(folder.path()) {
+        let Stored { name, filters, bytes, size, limit } = stored;
+        assert_eq!(decode_chunk(&filters, &bytes, size).unwrap().len(), size, "{name}");
+        group.throughput(Throughput::Bytes(size as u64));
+        group.bench_function(BenchmarkId::new(name, "voltile"), |bencher| {
+            bencher.iter(|| decode_chunk(&filters, black_box(&bytes), size).unwrap());
+        });
+        let mut out = vec![0; size];
+        group.bench_function(BenchmarkId::new(name, "limit"), |bencher| {
+            bencher.iter(|| limit(black_box(&bytes), black_box(&mut out)));
+        });
+    }
+    group.finish();
+}
+
+/// The shuffle alone, by the size of an element.
+pub fn unshuffling(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("unshuffle");
+    let bytes = vec![7u8; 2 * VOXELS];
+    let mut out = vec![0; bytes.len()];
+    group.sample_size(20).throughput(Throughput::Bytes(bytes.len() as u64));
+    for element in [2, 3, 4, 8] {
+        let filters = [spec(2, &[element])];
+        group.bench_function(BenchmarkId::new(format!("{element} bytes"), "voltile"), |bencher| {
+            bencher.iter(|| decode_chunk(&filters, black_box(&bytes), bytes.len()).unwrap());
+        });
+        group.bench_function(BenchmarkId::new(format!("{element} bytes"), "limit"), |bencher| {
+            bencher.iter(|| copy(black_box(&bytes), black_box(&mut out)));
+        });
+    }
+    group.finish();
+}

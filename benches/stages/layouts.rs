@@ -1,0 +1,197 @@
+//! Whole tiles, from the request to the PNG, by one thread: of files of each layout and each kind of storage.
+//!
+//! Cold: no chunk is kept decoded, the file's pages are in the system's cache. Kept: all chunks are decoded. The volumes
+//! are 128 × 512 × 512 voxels like a micrograph's; each tile is of another slice.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion};
+use hdf5::types::FixedAscii;
+use hdf5::{DatasetBuilder, H5Type, Location};
+use ndarray::Array3;
+use voltile::catalog::Catalog;
+use voltile::config::{DatasetSettings, Settings};
+use voltile::crew::Crew;
+use voltile::geometry::{Axis, Level, Plane, Region, TileAddress};
+use voltile::metrics::Metrics;
+use voltile::name::Name;
+use voltile::plan::{Picture, Plan};
+use voltile::render::{Scratch, render};
+use voltile::request::{ChannelChoice, TileRequest};
+use voltile::volume::{Samples, Volume};
+
+use crate::common::{Dice, micrograph};
+
+const DEPTH: usize = 128;
+const SIDE: usize = 512;
+
+fn voxels() -> Array3<u8> {
+    let mut dice = Dice(11);
+    Array3::from_shape_fn((DEPTH, SIDE, SIDE), |(z, y, x)| micrograph(x, y, z, dice.bell()) as u8)
+}
+
+/// A file of one dataset, and nothing that says what it is.
+pub fn plain(path: &Path, storage: impl FnOnce(DatasetBuilder) -> DatasetBuilder) {
+    let file = hdf5::File::create(path).unwrap();
+    put(&file, "raw", &voxels(), storage);
+    file.close().unwrap();
+}
+
+fn put<T: H5Type>(
+    file: &hdf5::File,
+    name: &str,
+    voxels: &Array3<T>,
+    storage: impl FnOnce(DatasetBuilder) -> DatasetBuilder,
+) {
+    storage(file.new_dataset_builder()).with_data(voxels).create(name).unwrap();
+}
+
+/// A name, and what makes such a file.
+type Layout = (&'static str, fn(&Path));
+
+/// Every layout and kind of storage.
+const LAYOUTS: [Layout; 7] = [
+    ("64³ gzip", |path| plain(path, |builder| builder.chunk((64, 64, 64)).deflate(4))),
+    ("64³", |path| plain(path, |builder| builder.chunk((64, 64, 64)))),
+    ("64³ lzf", |path| plain(path, |builder| builder.chunk((64, 64, 64)).lzf())),
+    ("(1,512,512) gzip", |path| plain(path, |builder| builder.chunk((1, SIDE, SIDE)).deflate(4))),
+    ("contiguous", |path| plain(path, |builder| builder)),
+    ("BigDataViewer", big_data_viewer),
+    ("Imaris", imaris),
+];
+
+/// As Fiji exports: unsigned 16-bit numbers kept as signed ones, in chunks of 16³, with a level of half the size.
+fn big_data_viewer(path: &Path) {
+    let file = hdf5::File::create(path).unwrap();
+    let factors = ndarray::arr2(&[[1.0, 1.0, 1.0], [2.0, 2.0, 1.0]]);
+    file.new_dataset_builder().with_data(&factors).create("s00/resolutions").unwrap();
+    let full = voxels().mapv(|voxel| i16::from(voxel) * 16);
+    let half = full.slice(ndarray::s![.., ..;2, ..;2]).to_owned();
+    for (name, voxels) in [("t00000/s00/0/cells", &full), ("t00000/s00/1/cells", &half)] {
+        put(&file, name, voxels, |builder| builder.chunk((16, 16, 16)).deflate(6));
+    }
+    file.close().unwrap();
+}
+
+/// As Imaris writes: chunks of 16 × 256 × 256, gzip at level 2, and a level of half the size.
+fn imaris(path: &Path) {
+    let file = hdf5::File::create(path).unwrap();
+    let full = voxels();
+    let half = full.slice(ndarray::s![.., ..;2, ..;2]).to_owned();
+    for (level, voxels, side) in [(0, &full, "512"), (1, &half, "256")] {
+        let path = format!("DataSet/ResolutionLevel {level}/TimePoint 0/Channel 0");
+        put(&file, &format!("{path}/Data"), voxels, |builder| builder.chunk((16, 256, 256)).deflate(2));
+        let group = file.group(&path).unwrap();
+        for (axis, size) in [("X", side), ("Y", side), ("Z", "128")] {
+            characters(&group, &format!("ImageSize{axis}"), size);
+        }
+    }
+    let image = file.create_group("DataSetInfo/Image").unwrap();
+    for (axis, extent) in ["512.0", "512.0", "128.0"].iter().enumerate() {
+        characters(&image, &format!("ExtMin{axis}"), "0.0");
+        characters(&image, &format!("ExtMax{axis}"), extent);
+    }
+    file.close().unwrap();
+}
+
+/// An attribute as Imaris writes it.
+fn characters(at: &Location, name: &str, value: &str) {
+    let value: Vec<FixedAscii<1>> =
+        value.bytes().map(|byte| FixedAscii::from_ascii(&[byte]).unwrap()).collect();
+    at.new_attr_builder().with_data(&value).create(name).unwrap();
+}
+
+/// The catalogue of one file, as a server opens it.
+pub fn opened(path: &Path) -> (Catalog, Metrics, Crew) {
+    let (metrics, crew) = (Metrics::default(), Crew::default());
+    let token = Name::nearest(&path.file_stem().unwrap().to_string_lossy());
+    let datasets = [(token, DatasetSettings::of_file(path.to_owned()))].into_iter().collect();
+    let settings = Settings { datasets, ..Settings::default() };
+    let opened = Catalog::open(&settings, &metrics, &crew);
+    assert!(opened.faults.is_empty(), "{:?}", opened.faults);
+    (opened.catalog, metrics, crew)
+}
+
+/// The tiles of a plane, of one slice after the other in no order.
+struct Tiles<'a> {
+    catalog: &'a Catalog,
+    plane: Plane,
+    dice: Dice,
+    scratch: Scratch,
+}
+
+impl Tiles<'_> {
+    fn plan(&mut self) -> Plan {
+        let dataset = self.catalog.datasets().next().unwrap();
+        let channel = dataset.channels.values().next().unwrap();
+        if channel.window().is_none() {
+            channel.keep(&channel.survey().unwrap().into());
+        }
+        let extent = if self.plane.slice_axis() == Axis::Z { DEPTH } else { SIDE } as u64;
+        let slice = self.dice.roll() % extent;
+        let address = TileAddress { plane: self.plane, level: Level::FULL, slice, row: 0, column: 0 };
+        let request = TileRequest {
+            token: dataset.token.clone(),
+            channels: ChannelChoice::One(channel.name.clone()),
+            time: None,
+            address,
+            adjust: Vec::new(),
+        };
+        let resolved = self.catalog.resolve(&request).unwrap();
+        black_box(resolved.key());
+        resolved.plan()
+    }
+
+    fn volume(&mut self) -> Arc<dyn Volume> {
+        match self.plan().picture {
+            Picture::Grey(layer) => layer.source.volume,
+            other => panic!("grey is expected: {other:?}"),
+        }
+    }
+
+    /// Decodes all chunks, which are kept.
+    fn decode(&mut self) {
+        let volume = self.volume();
+        volume.read(0, &Region::whole(volume.shape().size), &mut Samples::default()).unwrap();
+    }
+
+    /// One tile; beforehand, outside of the time that is counted, chunks are forgotten where it is to be cold.
+    fn tile(&mut self, cold: bool) -> Duration {
+        if cold {
+            self.volume().forget_chunks();
+        }
+        let began = Instant::now();
+        let plan = self.plan();
+        black_box(render(&plan, &mut self.scratch).unwrap());
+        began.elapsed()
+    }
+}
+
+/// Each layout in each plane, from cold and with all chunks decoded.
+pub fn tiles(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, (_, make)) in LAYOUTS.iter().enumerate() {
+        make(&folder.path().join(format!("{number}.h5")));
+    }
+    for (group, cold) in [("tile cold", true), ("tile kept", false)] {
+        let mut group = criterion.benchmark_group(group);
+        group.sample_size(10);
+        for (number, (name, _)) in LAYOUTS.iter().enumerate() {
+            let (catalog, _metrics, crew) = opened(&folder.path().join(format!("{number}.h5")));
+            // Other jobs are under way, so that each tile keeps to one thread.
+            let _others = (crew.take(2), crew.take(2));
+            for plane in Plane::ALL {
+                let mut tiles =
+                    Tiles { catalog: &catalog, plane, dice: Dice(3), scratch: Scratch::default() };
+                tiles.decode();
+                group.bench_function(BenchmarkId::new(*name, plane), |bencher| {
+                    bencher.iter_custom(|times| (0..times).map(|_| tiles.tile(cold)).sum());
+                });
+            }
+        }
+        group.finish();
+    }
+}

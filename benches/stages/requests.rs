@@ -1,0 +1,70 @@
+//! What a request takes before a voxel is touched, and all of it where the tile is in the cache.
+
+use std::future::Future;
+use std::hint::black_box;
+use std::num::NonZeroUsize;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use criterion::Criterion;
+use voltile::catalog::Catalog;
+use voltile::crew::Crew;
+use voltile::metrics::Metrics;
+use voltile::request::{TilePath, TileRequest};
+use voltile::service::{RenderPool, TileService};
+
+use crate::layouts::{self, opened};
+
+const SIMPLE: &str = "/ndtilecache/tilecache/plain/raw/xy/17/0_0_0.png";
+const COLOURED: &str = "/ndtilecache/tilecache/mcfc/plain/raw:R,raw:G,raw:B/xy/17/0_0_0.png";
+
+fn request(path: &str) -> TileRequest {
+    TilePath::split(path).unwrap().unwrap().request().unwrap()
+}
+
+/// Brings a tile; it takes no waiting where the tile is there.
+fn bring(service: &TileService, request: &TileRequest) -> Poll<usize> {
+    let bring = async {
+        let identified = service.identify(request).await.unwrap();
+        service.fetch(identified).await.unwrap().png.len()
+    };
+    pin!(bring).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn service(catalog: Catalog, metrics: Metrics, crew: Crew) -> TileService {
+    let pool = RenderPool::new(NonZeroUsize::MIN, 4, crew).unwrap();
+    TileService::new(catalog, 64 << 20, 0, pool, metrics).unwrap()
+}
+
+/// Path, names, key, plan; and a tile from the cache.
+pub fn requests(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plain.h5");
+    layouts::plain(&path, |builder| builder.chunk((64, 64, 64)));
+    let (catalog, metrics, crew) = opened(&path);
+    let mut group = criterion.benchmark_group("request");
+    for (name, path) in [("simple", SIMPLE), ("three colours", COLOURED)] {
+        let asked = request(path);
+        group.bench_function(format!("{name}: parse the path"), |b| b.iter(|| request(black_box(path))));
+        group.bench_function(format!("{name}: resolve"), |b| {
+            b.iter(|| catalog.resolve(black_box(&asked)).unwrap().is_black());
+        });
+        group.bench_function(format!("{name}: resolve, key"), |b| {
+            b.iter(|| catalog.resolve(black_box(&asked)).unwrap().key());
+        });
+        group.bench_function(format!("{name}: resolve, key, plan"), |b| {
+            b.iter(|| {
+                let resolved = catalog.resolve(black_box(&asked)).unwrap();
+                (resolved.key(), resolved.plan())
+            });
+        });
+    }
+    let service = service(catalog, metrics, crew);
+    let asked = request(SIMPLE);
+    while bring(&service, &asked).is_pending() {
+        // It is being drawn, once.
+        std::thread::yield_now();
+    }
+    group.bench_function("a tile from the cache", |b| b.iter(|| bring(&service, black_box(&asked))));
+    group.finish();
+}

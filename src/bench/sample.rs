@@ -1,0 +1,79 @@
+//! Times of single tiles, all of them kept, and what they come to: percentiles are those of real tiles.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// What the times of many tiles come to, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Percentiles {
+    /// The mean.
+    pub mean: f64,
+    /// Half of them took no longer.
+    pub p50: f64,
+    /// Nine of ten took no longer.
+    pub p90: f64,
+    /// 99 of 100 took no longer.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Percentiles {
+    /// Of times in any order; all 0 where there are none.
+    pub(super) fn of(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        let Some(max) = times.last() else { return Self::default() };
+        let sum: Duration = times.iter().sum();
+        Self {
+            mean: milliseconds(sum) / times.len() as f64,
+            p50: at(&times, 50),
+            p90: at(&times, 90),
+            p99: at(&times, 99),
+            max: milliseconds(*max),
+        }
+    }
+}
+
+/// The least of the sorted times that so many percent do not exceed (nearest rank).
+fn at(sorted: &[Duration], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied().map_or(0.0, milliseconds)
+}
+
+/// A time in milliseconds.
+pub(super) fn milliseconds(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(times: &[u64]) -> Percentiles {
+        Percentiles::of(times.iter().map(|time| Duration::from_millis(*time)).collect())
+    }
+
+    #[test]
+    fn percentiles_are_times_that_were_taken() {
+        let hundred = of(&(1..=100).rev().collect::<Vec<_>>());
+        assert_eq!((hundred.p50, hundred.p90, hundred.p99, hundred.max), (50.0, 90.0, 99.0, 100.0));
+        assert!((hundred.mean - 50.5).abs() < 1e-9);
+        let one = of(&[7]);
+        assert_eq!((one.p50, one.p99, one.max), (7.0, 7.0, 7.0));
+        assert_eq!(of(&[]), Percentiles::default());
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_rise_and_stay_within(times in prop::collection::vec(0..10_000u64, 1..300)) {
+            let got = of(&times);
+            let least = *times.iter().min().unwrap() as f64;
+            let greatest = *times.iter().max().unwrap() as f64;
+            let rising = [least, got.p50, got.p90, got.p99, got.max];
+            prop_assert!(rising.is_sorted() && got.max == greatest);
+            prop_assert!(got.mean >= least - 1e-9 && got.mean <= greatest + 1e-9);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! How much faster several threads are than one, told pattern by pattern. Pure.
+
+use serde::Serialize;
+
+use super::row::{Row, State};
+
+/// The share of its threads' speed from which more of them are said to help.
+const SCALES: f64 = 0.75;
+
+/// How much faster more threads were than one, and whether more would help.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Scaling {
+    /// The most threads.
+    pub threads: usize,
+    /// The fewest that they are compared with.
+    pub against: usize,
+    /// What was in memory.
+    pub state: State,
+    /// The median, over all patterns, of how many times as many tiles they drew.
+    pub factor: f64,
+}
+
+impl Scaling {
+    /// In words.
+    pub fn says(&self) -> String {
+        let Self { threads, against, factor, .. } = self;
+        let state = self.state.words();
+        let expected = *threads as f64 / *against as f64;
+        let so = if *factor >= SCALES * expected {
+            "more threads on more cores would help"
+        } else {
+            "they get in each other's way, or in that of other programs: more would help little"
+        };
+        format!("{state}: {threads} threads draw {factor:.2} times as many tiles as {against}; {so}")
+    }
+}
+
+/// How threads scale, for each state in which several numbers of them were measured.
+pub fn scaling(rows: &[Row]) -> Vec<Scaling> {
+    let numbers = || rows.iter().map(|row| row.threads);
+    let (Some(against), Some(threads)) = (numbers().min(), numbers().max()) else { return Vec::new() };
+    let of_state = |state: State| {
+        let same = |one: &Row, other: &Row| {
+            (&one.token, &one.channel, &one.plane, one.level, one.pattern, one.state)
+                == (&other.token, &other.channel, &other.plane, other.level, other.pattern, other.state)
+        };
+        let few = rows.iter().filter(|row| row.threads == against && row.state == state && row.tiles > 0);
+        let many = |row: &Row| {
+            rows.iter().find(|other| other.threads == threads && same(row, other) && other.tiles >= threads)
+        };
+        let mut factors: Vec<f64> =
+            few.filter_map(|row| Some(many(row)?.tiles_per_second / row.tiles_per_second)).collect();
+        factors.sort_unstable_by(f64::total_cmp);
+        let factor = *factors.get(factors.len() / 2)?;
+        Some(Scaling { threads, against, state, factor })
+    };
+    if threads == against { Vec::new() } else { State::ALL.into_iter().filter_map(of_state).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::verdict::tests::{inflating, row};
+    use super::*;
+
+    #[test]
+    fn threads_are_compared_pattern_by_pattern() {
+        let one = row("xy", State::Chunks, inflating());
+        let two =
+            |speed: f64| Row { threads: 2, tiles_per_second: speed * one.tiles_per_second, ..one.clone() };
+        let told = |speed| scaling(&[one.clone(), two(speed)]);
+        assert_eq!(told(1.9).len(), 1);
+        assert!((told(1.9)[0].factor - 1.9).abs() < 1e-9);
+        assert!(
+            told(1.9)[0].says().contains("1.90 times")
+                && told(1.9)[0].says().contains("more cores would help")
+        );
+        assert!(told(1.1)[0].says().contains("get in each other's way"));
+        assert!(scaling(std::slice::from_ref(&one)).is_empty());
+    }
+}

@@ -1,0 +1,86 @@
+//! What is chosen of what there is, and what is said of the rest.
+
+use super::*;
+
+/// A level of 1000 × 700 × 30 voxels in all planes, and one of half that.
+pub fn target(token: &str, channel: &str, is_image: bool) -> Target {
+    let full = ([1000, 700, 30], [1, 1, 1], [[1000, 700], [1000, 30], [700, 30]]);
+    let half = ([500, 350, 30], [2, 2, 1], [[500, 350], [500, 30], [350, 30]]);
+    let all = |_: &Plane| true;
+    let spaces: Vec<Space> =
+        spaces(0, full, [0; 3], all).into_iter().chain(spaces(1, half, [0; 3], all)).collect();
+    let (token, channel) = (token.to_owned(), channel.to_owned());
+    Target { token, channel, is_series: false, is_image, spaces }
+}
+
+fn all() -> Vec<Target> {
+    vec![target("a", "labels", false), target("a", "raw", true), target("b", "stain", true)]
+}
+
+fn names(choice: &Choice) -> Vec<&str> {
+    choice.targets.iter().map(|target| target.channel.as_str()).collect()
+}
+
+#[test]
+fn the_first_image_of_each_dataset_is_measured_unless_others_are_named() {
+    let choice = Selection::default().choose(all()).unwrap();
+    assert_eq!(names(&choice), ["raw", "stain"]);
+    assert_eq!(choice.left_out, ["a/labels"]);
+    let selection = Selection { channels: vec!["labels".to_owned()], ..Selection::default() };
+    assert_eq!(names(&selection.choose(all()).unwrap()), ["labels"]);
+    let selection = Selection { tokens: vec!["b".to_owned()], ..Selection::default() };
+    assert_eq!(names(&selection.choose(all()).unwrap()), ["stain"]);
+    let only = vec![target("c", "ids", false)];
+    assert_eq!(names(&Selection::default().choose(only).unwrap()), ["ids"]);
+}
+
+#[test]
+fn what_is_not_there_is_named_with_what_is() {
+    let wrong = |selection: Selection| selection.choose(all()).unwrap_err().to_string();
+    let tokens = vec!["z".to_owned()];
+    let text = wrong(Selection { tokens: tokens.clone(), ..Selection::default() });
+    assert!(text.contains("\"z\"") && text.contains("a, b"), "{text}");
+    let text = wrong(Selection { channels: tokens, ..Selection::default() });
+    assert!(text.contains("labels, raw, stain"), "{text}");
+    let text = wrong(Selection { levels: vec![1, 7], ..Selection::default() });
+    assert!(text.contains("level 7") && text.contains("0, 1"), "{text}");
+    let bounds = Bounds { slices: Some(5000..6000), ..Bounds::default() };
+    assert!(wrong(Selection { bounds, ..Selection::default() }).contains("nothing is left"));
+}
+
+#[test]
+fn bounds_cut_slices_rows_and_columns() {
+    let bounds = Bounds { slices: Some(10..1000), rows: None, columns: Some(1..9) };
+    let selection = Selection { bounds, planes: vec![Plane::Xy], levels: vec![0], ..Selection::default() };
+    let choice = selection.choose(all()).unwrap();
+    let space = &choice.targets[0].spaces[0];
+    assert_eq!((&space.slices, &space.rows, &space.columns), (&(10..30), &(0..2), &(1..2)));
+    assert_eq!(space.count(), 20 * 2);
+}
+
+#[test]
+fn slices_have_the_numbers_of_addresses() {
+    assert_eq!(slices(30, 1, 7), 7..37);
+    assert_eq!(slices(30, 2, 7), 3..33);
+    assert_eq!(slices(30, 1, -10), 0..20);
+    assert!(slices(30, 1, -40).is_empty());
+}
+
+#[test]
+fn a_voxel_lies_in_one_tile_of_each_plane() {
+    let target = target("a", "raw", true);
+    let around = |number: usize| {
+        let address = target.spaces[number].around(Xyz::new(999, 600, 29));
+        (address.slice, address.row, address.column)
+    };
+    assert_eq!((around(0), around(1), around(2)), ((29, 1, 1), (600, 0, 1), (999, 0, 1)));
+    assert_eq!(target.path(&target.spaces[1].around(Xyz::all(5))), "a/raw/xz/5/0_0_0.png");
+}
+
+#[test]
+fn a_channel_nobody_has_described_is_what_was_asked_for() {
+    let bounds = Bounds { slices: Some(1..3), rows: Some(0..2), columns: Some(0..4) };
+    let target = Target::unseen("k", "image", Level::FULL, &bounds).unwrap();
+    assert_eq!(target.spaces[0].count(), 2 * 2 * 4);
+    assert_eq!(Target::unseen("k", "image", Level::FULL, &Bounds::default()), None);
+}

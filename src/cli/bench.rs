@@ -1,0 +1,209 @@
+//! `voltile bench`: how fast tiles of a file are made here, or come from a running server, and what limits that.
+//!
+//! What is asked for is understood in [`form`], also in the form of the ancestor's benchmark; rows and verdicts are
+//! written for people in [`table`] and [`words`], as they come, or as JSON at the end. A tile that fails is counted and
+//! named, and the exit status is 1.
+
+mod form;
+mod table;
+mod words;
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::{Failure, load_sound};
+use crate::bench::{
+    Local, Machine, NotReached, Remote, RemoteRow, Row, Selection, Subject, Target, Unknown, scaling, told,
+    verdicts,
+};
+use crate::catalog::Catalog;
+use crate::crew::Crew;
+use crate::metrics::Metrics;
+use crate::name::Name;
+use crate::paint::PngProfile;
+
+pub(super) use form::Arguments;
+use form::{Files, Form, Server};
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match arguments.form().map_err(Failure::Usage)? {
+        Form::Files(files) => of_files(arguments, &files),
+        Form::Server(server) => of_server(arguments, &server),
+    }
+}
+
+fn of_files(arguments: &Arguments, files: &Files) -> Result<(), Failure> {
+    let (metrics, crew) = (Metrics::default(), Crew::default());
+    let (settings, catalog) = load_sound(&files.sources.layers(), &metrics, &crew)?;
+    let mut local = Local::new(&catalog, &metrics, &crew, files.limits);
+    let threads = files.threads(settings.render.threads);
+    let choice = chosen(&arguments.selection(), local.targets())?;
+    let machine = Machine::here();
+    let out = Output { json: arguments.json() };
+    out.put(&table::machine(&machine))?;
+    out.put(&words::left_out(&choice.left_out))?;
+    let (mut rows, mut subjects): (Vec<Row>, Vec<Subject>) = (Vec::new(), Vec::new());
+    for target in &choice.targets {
+        let own = local.subjects(target);
+        let mut written = Ok(());
+        let mut last = None;
+        local.measure(target, &files.patterns, &files.states, &threads, arguments.seed(), |row| {
+            if last.replace(row.level) != Some(row.level) {
+                let subject = own.iter().find(|subject| subject.level == row.level);
+                written = out.put(&table::heading(row, subject));
+            }
+            rows.push(row.clone());
+            written = std::mem::replace(&mut written, Ok(())).and(out.put(&table::row(row)));
+        })?;
+        written?;
+        subjects.extend(own);
+    }
+    let small = settings.render.png == PngProfile::Small;
+    let (verdicts, scaling) = (verdicts(&rows, &subjects, small), scaling(&rows));
+    let places = places(&catalog, &choice.targets);
+    let remarks = [local.remarks(), &words::not_from_disk(&rows)].concat();
+    out.put(&words::verdicts(&verdicts, &scaling, &places))?;
+    out.put(&words::remarks(&remarks, local.failures()))?;
+    let failed: usize = rows.iter().map(|row| row.failed).sum();
+    out.finish(|| {
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "machine": machine,
+            "settings": {
+                "seconds": files.limits.time.as_secs_f64(), "tiles": files.limits.tiles, "seed": arguments.seed(),
+                "chunk_cache_bytes": settings.cache.chunks, "png": if small { "small" } else { "fast" },
+            },
+            "subjects": subjects,
+            "rows": rows,
+            "verdicts": verdicts.iter().map(|verdict| words::json(verdict, &places)).collect::<Vec<_>>(),
+            "scaling": scaling,
+            "remarks": remarks,
+            "left_out": choice.left_out,
+            "failures": local.failures(),
+        })
+    })?;
+    match failed {
+        0 => Ok(()),
+        _ => Err(Failure::Work(anyhow::anyhow!("{failed} tiles could not be drawn"))),
+    }
+}
+
+fn of_server(arguments: &Arguments, server: &Server) -> Result<(), Failure> {
+    let (remote, selection, mut remarks) = reached(arguments, server)?;
+    let choice = chosen(&selection, remote.targets())?;
+    let machine = Machine::here();
+    let out = Output { json: arguments.json() };
+    out.put(&format!("{}server     {}\n", table::machine(&machine), remote.base()))?;
+    out.put(&words::left_out(&choice.left_out))?;
+    let mut rows: Vec<RemoteRow> = Vec::new();
+    let mut gone = None;
+    for target in &choice.targets {
+        let mut written = Ok(());
+        let mut last = None;
+        let measured = remote.measure(target, &server.patterns, &server.clients, arguments.seed(), |row| {
+            let heading = (row.clients, row.level);
+            if last.replace(heading) != Some(heading) {
+                written = out.put(&table::remote_heading(&row));
+            }
+            written = std::mem::replace(&mut written, Ok(())).and(out.put(&table::remote_row(&row)));
+            rows.push(row);
+        });
+        written?;
+        if let Err(error) = measured {
+            gone = Some(error);
+            break;
+        }
+    }
+    let told = told(&rows);
+    let mut problems: Vec<String> = rows.iter().flat_map(|row| row.problems.clone()).collect();
+    problems.dedup();
+    problems.truncate(10);
+    if is_here(remote.base()) {
+        remarks.push("the server is on this machine, and shares its processors with the clients".to_owned());
+    }
+    out.put(&words::sentences(&told))?;
+    out.put(&words::remarks(&remarks, &problems))?;
+    let failed: u64 = rows.iter().map(RemoteRow::failed).sum();
+    let asked: u64 = rows.iter().map(|row| row.requests).sum();
+    out.finish(|| {
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "machine": machine,
+            "server": remote.base(),
+            "settings": {
+                "seconds": server.limits.time.as_secs_f64(), "tiles": server.limits.tiles, "seed": arguments.seed(),
+            },
+            "rows": rows,
+            "verdicts": told,
+            "remarks": remarks,
+            "left_out": choice.left_out,
+            "failures": problems,
+        })
+    })?;
+    match (gone, failed) {
+        (Some(gone), _) => Err(Failure::Work(gone.into())),
+        (None, 0) => Ok(()),
+        (None, failed) => Err(Failure::Work(anyhow::anyhow!("{failed} of {asked} requests brought no tile"))),
+    }
+}
+
+/// The server, as it describes itself; or, where all that is needed was named, as it was named.
+fn reached(arguments: &Arguments, server: &Server) -> Result<(Remote, Selection, Vec<String>), Failure> {
+    let selection = server.selection(arguments.selection());
+    match (Remote::described(&server.url, server.limits), server.unseen(&selection)) {
+        (Ok(remote), _) => Ok((remote, selection, Vec::new())),
+        (Err(NotReached::Answer(why)), Some(target)) => {
+            let remark = format!("what is there is not known, and is asked for as it was named ({why})");
+            let remote = Remote::undescribed(&server.url, target, server.limits)?;
+            Ok((remote, Selection::default(), vec![remark]))
+        }
+        (Err(NotReached::Address(why)), _) => Err(Failure::Usage(why)),
+        (Err(why), None) => Err(why.into()),
+    }
+}
+
+fn chosen(selection: &Selection, all: Vec<Target>) -> Result<crate::bench::Choice, Failure> {
+    selection.choose(all).map_err(|unknown: Unknown| Failure::Usage(unknown.to_string()))
+}
+
+/// The file of each channel, for the commands that help.
+fn places(catalog: &Catalog, targets: &[Target]) -> BTreeMap<(String, String), PathBuf> {
+    let place = |target: &Target| {
+        let (token, channel) = (Name::new(&target.token).ok()?, Name::new(&target.channel).ok()?);
+        let file = catalog.dataset(&token)?.channels.get(&channel)?.file.clone();
+        Some(((target.token.clone(), target.channel.clone()), file))
+    };
+    targets.iter().filter_map(place).collect()
+}
+
+fn is_here(base: &str) -> bool {
+    let host = base.trim_start_matches("http://");
+    ["127.", "localhost", "[::1]"].iter().any(|own| host.starts_with(own))
+}
+
+/// Where results go: to people as they come, or to programs at the end.
+struct Output {
+    json: bool,
+}
+
+impl Output {
+    fn put(&self, text: &str) -> Result<(), Failure> {
+        if self.json { Ok(()) } else { written(text) }
+    }
+
+    fn finish(&self, value: impl FnOnce() -> Value) -> Result<(), Failure> {
+        if self.json { written(&format!("{}\n", serde_json::to_string_pretty(&value())?)) } else { Ok(()) }
+    }
+}
+
+fn written(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // Whoever read the first lines only, as `head` does, has what it wanted.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
