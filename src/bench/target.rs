@@ -158,8 +158,7 @@ fn spaces(
     offset: [i64; 3],
     offered: impl Fn(&Plane) -> bool,
 ) -> Vec<Space> {
-    let xyz = |[x, y, z]: [u64; 3]| Xyz::new(x, y, z);
-    let (size, factor, offset) = (xyz(size), xyz(factor), Xyz::new(offset[0], offset[1], offset[2]));
+    let (size, factor, offset) = (Xyz::from(size), Xyz::from(factor), Xyz::from(offset));
     let space = |(plane, [columns, rows]): (Plane, [u64; 2])| {
         let axis = plane.slice_axis();
         let tiles = |pixels: u64| 0..pixels.div_ceil(TILE as u64);

