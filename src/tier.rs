@@ -101,7 +101,7 @@ pub enum TierError {
         problem: String,
     },
     /// More is there than may be, and it was not removed in time.
-    #[error("{} is full: it may take {budget} bytes, and too little can be removed", path.display())]
+    #[error("{} is full: it may take {budget} bytes, and what is too much has not been removed yet", path.display())]
     Full {
         /// The directory.
         path: PathBuf,

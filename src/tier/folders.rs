@@ -5,7 +5,7 @@
 
 use std::fs::{self, DirEntry, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirEntryExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -133,13 +133,16 @@ fn found(entry: &DirEntry, byte: u8) -> Option<Found> {
     })
 }
 
-/// The entries of a directory; none where it is not there.
+/// The entries of a directory, in the order in which file systems keep what is asked of them next; none where it is not
+/// there.
 fn listed(path: &Path) -> io::Result<Vec<DirEntry>> {
-    match fs::read_dir(path) {
-        Ok(entries) => entries.collect(),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
+    let mut entries: Vec<DirEntry> = match fs::read_dir(path) {
+        Ok(entries) => entries.collect::<Result<_, _>>()?,
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    entries.sort_unstable_by_key(DirEntry::ino);
+    Ok(entries)
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ impl FileIdentity {
 
     /// Whether the file that lies there is still this one.
     pub fn is_current(&self) -> bool {
-        Self::of(&self.path).is_ok_and(|now| now == *self)
+        self.path.metadata().is_ok_and(|about| Self::new(self.path.clone(), &about) == *self)
     }
 
     /// Has the system forget what it keeps of the file in memory: all but what is mapped.
