@@ -63,7 +63,7 @@ enum Command {
     /// Make the levels that files lack, so that they need not be made for every tile.
     Pyramid(pyramid::Arguments),
     /// Make tiles before anybody asks for them: by a running server, or straight into a cache directory.
-    Warm(warm::Arguments),
+    Warm(Box<warm::Arguments>),
     /// Measure how fast tiles of a file are made, or come from a running server, and say what limits that.
     Bench(Box<bench::Arguments>),
     /// Read a configuration, open every file, and list every fault.

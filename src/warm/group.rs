@@ -179,14 +179,14 @@ impl Shaping<'_> {
     fn is_nested(&self, axis: Axis, step: u64) -> bool {
         let nests = |family: &Family| {
             let ruler = &family.rulers[axis];
-            ruler.is_even() && step % ruler.longest().max(1) == 0
+            ruler.is_even() && step.is_multiple_of(ruler.longest().max(1))
         };
         self.families().all(nests)
     }
 
     /// Whether no box is touched by two blocks.
     fn is_aligned(&self, source: &Source, axis: Axis, step: u64) -> bool {
-        self.is_nested(axis, step) && step % source.grain[axis] == 0
+        self.is_nested(axis, step) && step.is_multiple_of(source.grain[axis])
     }
 
     /// The voxels along an axis in which wanted tiles lie.

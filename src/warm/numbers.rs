@@ -216,7 +216,7 @@ impl Runs {
 
     /// All numbers, falling.
     pub fn falling(self) -> impl Iterator<Item = u64> {
-        self.0.into_iter().rev().flat_map(|run| run.rev())
+        self.0.into_iter().rev().flat_map(Iterator::rev)
     }
 }
 
@@ -229,6 +229,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::single_range_in_vec_init, reason = "lists of ranges are meant")]
     fn lists_and_ranges_are_cut_to_what_there_is() {
         assert_eq!(runs("5", 0..10), [5..6]);
         assert_eq!(runs("0-99", 0..10), [0..10]);
