@@ -1,7 +1,7 @@
 //! What a work would come to, from a few tiles that are drawn to see: bytes, and time.
 //!
-//! Tiles are drawn in twos: the first of a place finds nothing decoded, the one behind it everything. The difference is
-//! what decoding takes, which the forecast has the bytes of; the rest is taken by every tile.
+//! Tiles are drawn in twos: the first of a place finds nothing decoded, the one behind it mostly everything. The
+//! difference is what decoding takes, which the forecast has the bytes of; the rest is taken by every tile.
 
 use std::time::Duration;
 
@@ -58,19 +58,33 @@ pub struct Estimate {
     pub samples: u64,
 }
 
-/// What tiles of one family take, as far as was seen.
-#[derive(Debug, Clone, Copy, Default)]
-struct Seen {
-    bytes: f64,
-    seconds: f64,
+/// Tiles of one family that were drawn to see; empty where none could be, or none was tried.
+#[derive(Debug, Default)]
+struct Seen(Vec<Drawn>);
+
+impl Seen {
+    /// The bytes of a tile, in the mean.
+    fn bytes(&self) -> Option<f64> {
+        mean(self.0.iter().map(|drawn| drawn.bytes as f64))
+    }
+
+    /// The seconds that a tile takes for which nothing is decoded, in the mean.
+    fn seconds(&self) -> Option<f64> {
+        let decoded = self.0.iter().filter(|drawn| drawn.inflated == 0);
+        mean(decoded.map(|drawn| drawn.took.as_secs_f64()))
+    }
+
+    /// The seconds that decoding took, and how many bytes came of it, if drawing alone takes so many seconds.
+    fn decoding(&self, seconds: f64) -> (f64, f64) {
+        let inflating = self.0.iter().filter(|drawn| drawn.inflated > 0);
+        let of = |drawn: &Drawn| ((drawn.took.as_secs_f64() - seconds).max(0.0), drawn.inflated as f64);
+        inflating.map(of).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
 }
 
-/// Sums up what was drawn.
-#[derive(Debug, Default)]
-struct Sums {
-    drawn: u64,
-    decoding: f64,
-    inflated: u64,
+fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = numbers.fold((0.0, 0.0), |(sum, count), number| (sum + number, count + 1.0));
+    (count > 0.0).then_some(sum / count)
 }
 
 /// Estimates a work of which so many tiles are done, by so many threads at no more than a rate.
@@ -84,59 +98,51 @@ pub fn estimate(
 ) -> Estimate {
     let forecast = work.forecast();
     let samples = work.samples(MOST_PLACES);
-    let (mut sums, mut all) = (Sums::default(), Vec::new());
     let every = samples.len().div_ceil(MOST_FAMILIES).max(1);
     let places = (PLACES / (samples.len() as u64).max(1)).clamp(1, MOST_PLACES) as usize;
-    for (number, sample) in samples.iter().enumerate() {
-        let looked_at = number % every == 0 && !stop.is_told();
-        all.push(if looked_at { sums.look(sample, places, probe) } else { None });
-    }
-    let seen: Vec<Seen> = all.iter().copied().flatten().collect();
-    let mean = |of: fn(&Seen) -> f64| seen.iter().map(of).sum::<f64>() / (seen.len().max(1) as f64);
-    let mean = Seen { bytes: mean(|seen| seen.bytes), seconds: mean(|seen| seen.seconds) };
-    let total = |of: fn(Seen) -> f64| {
+    let look = |(number, sample): (usize, &Sample)| {
+        let is_looked_at = number % every == 0 && !stop.is_told();
+        if is_looked_at { Seen::at(sample, places, probe) } else { Seen::default() }
+    };
+    let seen: Vec<Seen> = samples.iter().enumerate().map(look).collect();
+    // Of families that were not looked at the others tell.
+    let bytes = mean(seen.iter().filter_map(Seen::bytes)).unwrap_or_default();
+    let seconds = mean(seen.iter().filter_map(Seen::seconds)).unwrap_or_default();
+    let total = |of: fn(&Seen) -> Option<f64>, other: f64| {
         let each =
-            samples.iter().zip(&all).map(|(sample, seen)| sample.tiles as f64 * of(seen.unwrap_or(mean)));
+            samples.iter().zip(&seen).map(|(sample, seen)| sample.tiles as f64 * of(seen).unwrap_or(other));
         each.sum::<f64>()
     };
+    let decoding = seen.iter().map(|seen| seen.decoding(seen.seconds().unwrap_or(seconds)));
+    let (took, inflated) = decoding.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let decoding = if inflated > 0.0 { took / inflated * forecast.read.inflated as f64 } else { 0.0 };
+    let drawing = total(Seen::seconds, seconds) / threads.max(1) as f64;
     let tiles = work.total();
     let left = tiles.saturating_sub(done) as f64 / tiles.max(1) as f64;
-    let decoding = sums.decoding / sums.inflated.max(1) as f64 * forecast.read.inflated as f64;
-    let drawing = total(|seen| seen.seconds) / threads.max(1) as f64;
     let paced = rate.map_or(0.0, |rate| tiles as f64 / rate);
     let Forecast { read, once } = forecast;
     Estimate {
         tiles,
         done,
-        bytes: total(|seen| seen.bytes) as u64,
+        bytes: total(Seen::bytes, bytes) as u64,
         seconds: (decoding + drawing).max(paced) * left,
         chunks_read: read.count,
         bytes_inflated: read.inflated,
         bytes_of_one_pass: once.inflated,
         passes: forecast.passes(),
-        samples: sums.drawn,
+        samples: seen.iter().map(|seen| seen.0.len() as u64).sum(),
     }
 }
 
-impl Sums {
-    /// Draws a family's samples; `None` where nothing could be drawn.
-    fn look(&mut self, sample: &Sample, places: usize, probe: &dyn Probe) -> Option<Seen> {
-        let (mut bytes, mut seconds, mut tiles) = (0.0, 0.0, 0.0);
-        for place in sample.places.iter().take(places) {
-            let drawn: Vec<Drawn> = place.iter().filter_map(|tile| probe.draw(tile)).collect();
-            let Some(cold) = drawn.first() else { continue };
-            // Without one behind it, decoding is taken for all that it took.
-            let warm = drawn.get(1).map_or(0.0, |behind| behind.took.as_secs_f64());
-            if cold.inflated > 0 {
-                self.decoding += (cold.took.as_secs_f64() - warm).max(0.0);
-                self.inflated += cold.inflated;
-            }
-            let alone = if cold.inflated > 0 { warm } else { cold.took.as_secs_f64() };
-            bytes += drawn.iter().map(|drawn| drawn.bytes as f64).sum::<f64>() / drawn.len() as f64;
-            seconds += alone;
-            tiles += 1.0;
-            self.drawn += drawn.len() as u64;
-        }
-        (tiles > 0.0).then(|| Seen { bytes: bytes / tiles, seconds: seconds / tiles })
+impl Seen {
+    /// Draws a family's samples.
+    fn at(sample: &Sample, places: usize, probe: &dyn Probe) -> Self {
+        let tiles = sample.places.iter().take(places).flatten();
+        let draw = |tile: &TileRequest| {
+            let drawn = probe.draw(tile);
+            tracing::debug!("{tile}, drawn to see: {drawn:?}");
+            drawn
+        };
+        Self(tiles.filter_map(draw).collect())
     }
 }

@@ -128,7 +128,7 @@ impl fmt::Display for Estimate {
         if self.done > 0 {
             write!(f, " for the {} that are left", counted(self.tiles - self.done))?;
         }
-        write!(f, "\n{} chunks read", counted(self.chunks_read))?;
+        write!(f, "\nat most {} chunks read", counted(self.chunks_read))?;
         if self.bytes_of_one_pass > 0 {
             write!(f, ", {} inflated: {:.2} passes", bytes(self.bytes_inflated), self.passes)?;
         } else {
