@@ -6,189 +6,33 @@
 //!
 //! Where there is a second tier, a job looks there before it draws, and what it drew is written there behind its back.
 
+mod drawing;
+mod error;
 mod neighbours;
 mod pool;
+mod samples;
 
-use std::cell::RefCell;
 use std::hash::Hash;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::oneshot;
 
+pub use drawing::Identified;
+use drawing::{Drawing, Draws, drawn, found, keep_later, keep_now, warmed_by, weighed, with_scratch};
+pub use error::{ErrorKind, TileError};
 use neighbours::Neighbours;
 pub use pool::{Busy, RenderPool};
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
-use crate::catalog::{
-    Catalog, Channel, Dataset, DatasetDescription, NotFound, Origin, Overview, Resolved, Survey,
-};
-use crate::crew;
+use crate::catalog::{Catalog, Resolved, Survey};
 use crate::metrics::Metrics;
-use crate::name::Name;
-use crate::paint::Kind;
 use crate::plan::PixelKind;
-use crate::render::{self, EncodeError, RenderError, Scratch};
-use crate::request::{Malformed, TileRequest};
+use crate::render::{self, EncodeError, Scratch};
+use crate::request::TileRequest;
 use crate::tier::{SecondTier, TierError};
 use crate::tile::{Fingerprint, Tile, TileKey};
-use crate::volume::ReadError;
-
-/// Why there is no tile.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum TileError {
-    /// The path asks for none.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
-    /// Nothing has that name or number.
-    #[error(transparent)]
-    NotFound(#[from] NotFound),
-    /// It could not be made.
-    #[error(transparent)]
-    Render(#[from] RenderError),
-    /// Too much is waiting already.
-    #[error(transparent)]
-    Busy(#[from] Busy),
-    /// The render was given up.
-    #[error(transparent)]
-    Lost(#[from] Lost),
-    /// It could not be kept, which was all that was wanted.
-    #[error(transparent)]
-    Tier(#[from] TierError),
-    /// A file was changed since it was opened, so that what is drawn of it must not be kept.
-    #[error("a file of the dataset {token} was changed since it was opened; start again to warm it as it is")]
-    Changed {
-        /// The dataset.
-        token: Name,
-    },
-}
-
-/// What kind of failure it is, for whoever has to answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// Asking again will not help: there is no such tile.
-    NotFound,
-    /// The data or the program is at fault.
-    Failed,
-    /// Asking again later will help.
-    Busy,
-}
-
-impl TileError {
-    /// The kind of failure.
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,
-            TileError::Render(_) | TileError::Lost(_) | TileError::Tier(_) | TileError::Changed { .. } => {
-                ErrorKind::Failed
-            }
-            TileError::Busy(_) => ErrorKind::Busy,
-        }
-    }
-
-    /// What a client may know: like the message, without the paths of files.
-    pub fn public(&self) -> String {
-        match self {
-            TileError::Render(RenderError::Read(error)) => error.public(),
-            other => other.to_string(),
-        }
-    }
-}
-
-impl From<ReadError> for TileError {
-    fn from(error: ReadError) -> Self {
-        TileError::Render(error.into())
-    }
-}
-
-/// A tile that is known to exist, before anybody has made it.
-#[derive(Debug)]
-pub enum Identified<'a> {
-    /// It lies outside: one of the shared black tiles.
-    Black(Tile),
-    /// It is to be found or made.
-    Made {
-        /// Its key.
-        key: TileKey,
-        /// What it shows.
-        resolved: Resolved<'a>,
-    },
-    /// It is a slice drawn small, to be found or made.
-    Overview {
-        /// Its key.
-        key: TileKey,
-        /// What it shows.
-        overview: Overview<'a>,
-    },
-}
-
-impl Identified<'_> {
-    /// What identifies the tile's bytes.
-    pub fn key(&self) -> TileKey {
-        match self {
-            Identified::Black(tile) => tile.key,
-            Identified::Made { key, .. } | Identified::Overview { key, .. } => *key,
-        }
-    }
-}
-
-/// What has a tile's picture drawn, on a render thread.
-type Draw = Box<dyn FnOnce(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send>;
-
-/// What is going to be drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Draws {
-    /// A tile, and who knows what then.
-    One,
-    /// Everything.
-    All,
-}
-
-/// What drawing a tile takes: whose it is, and how it is drawn. None of it for one that is black.
-struct Drawing {
-    key: TileKey,
-    origin: Origin,
-    draw: Draw,
-}
-
-impl Drawing {
-    fn for_whom(self, draws: Draws) -> Self {
-        let Self { key, origin, draw } = self;
-        let draw: Draw = match draws {
-            Draws::One => draw,
-            Draws::All => Box::new(move |scratch| crew::thoroughly(|| draw(scratch))),
-        };
-        Self { key, origin, draw }
-    }
-}
-
-impl Identified<'_> {
-    /// What drawing it takes; `None` for a tile that is black.
-    fn drawing(&self) -> Option<Drawing> {
-        let (key, origin, draw): (_, _, Draw) = match self {
-            Identified::Black(_) => return None,
-            Identified::Made { key, resolved } => {
-                let plan = resolved.plan();
-                (*key, resolved.origin(), Box::new(move |scratch| render::render(&plan, scratch)))
-            }
-            Identified::Overview { key, overview } => {
-                let plan = overview.plan();
-                (*key, overview.origin()?, Box::new(move |scratch| render::overview(&plan, scratch)))
-            }
-        };
-        Some(Drawing { key, origin, draw })
-    }
-
-    /// The token that it is kept under; `None` for a tile that is black, which is never kept.
-    fn token(&self) -> Option<&Name> {
-        match self {
-            Identified::Black(_) => None,
-            Identified::Made { resolved, .. } => Some(resolved.token()),
-            Identified::Overview { overview, .. } => overview.tiles().first().map(Resolved::token),
-        }
-    }
-}
 
 /// What warming a tile came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -457,123 +301,4 @@ impl TileService {
             flight.land(result);
         });
     }
-
-    /// Describes a dataset with everything that samples of its channels tell; those not yet taken are taken now.
-    ///
-    /// A channel that cannot be read says so in its own description. That too much is waiting concerns all of it.
-    pub async fn describe(&self, dataset: &Dataset) -> Result<DatasetDescription, Busy> {
-        let mut problems = Vec::new();
-        for channel in dataset.channels.values() {
-            problems.push(match self.sample(channel).await {
-                Err(TileError::Busy(busy)) => return Err(busy),
-                other => other.err(),
-            });
-        }
-        let mut description = self.catalog.describe_dataset(dataset);
-        let channels = description.channels.iter_mut().zip(dataset.channels.values());
-        for ((description, channel), problem) in channels.zip(problems) {
-            description.add_survey(channel);
-            description.problem = problem.map(|problem| problem.public());
-        }
-        Ok(description)
-    }
-
-    async fn sample(&self, channel: &Arc<Channel>) -> Result<(), TileError> {
-        if channel.kind == Kind::Labels || channel.surveyed().is_some() {
-            return Ok(());
-        }
-        self.measure(channel).await
-    }
-
-    /// Takes a channel's sample on the pool, once for all who need it. What it told is kept also when those who asked
-    /// have left.
-    async fn measure(&self, channel: &Arc<Channel>) -> Result<(), TileError> {
-        let survey = match self.surveys.lookup(&channel.fingerprint) {
-            Lookup::Ready(survey) => survey,
-            Lookup::Wait(waiter) => waiter.wait().await?,
-            Lookup::Lead(flight) => {
-                let waiter = flight.join();
-                let channel = Arc::clone(channel);
-                self.launch(flight, move || survey(&channel).map(|survey| (survey, 0)));
-                waiter.wait().await?
-            }
-        };
-        // Other channels may have the same voxels, and each has a window of its own.
-        channel.keep(&survey);
-        Ok(())
-    }
-}
-
-/// A tile and what it takes from the cache's budget.
-fn weighed(tile: Tile) -> (Tile, usize) {
-    let weight = tile.weight();
-    (tile, weight)
-}
-
-/// The tile as the second tier has it.
-fn found(tier: Option<&SecondTier>, origin: &Origin, key: TileKey) -> Option<Tile> {
-    Some(Tile::new(key, tier?.find(&origin.token, &key)?))
-}
-
-/// Draws a tile, which is counted.
-fn drawn(key: TileKey, draw: Draw, metrics: &Metrics) -> Result<Tile, RenderError> {
-    metrics.renders.inc();
-    let rendered = with_scratch(draw);
-    if let Err(error) = &rendered {
-        metrics.render_errors.inc();
-        tracing::error!(%key, "a tile could not be rendered: {error}");
-    }
-    Ok(Tile::new(key, rendered?))
-}
-
-/// Has a tile that was just drawn written, unless its files turn out to have changed.
-fn keep_later(tier: Option<&SecondTier>, origin: Origin, tile: &Tile) {
-    let (Some(tier), now) = (tier, Instant::now()) else { return };
-    tier.keep_later(origin.token.clone(), tile, move || origin.was_unchanged_at(now));
-}
-
-/// Writes a tile that was just drawn, unless its files turn out to have changed. That it could not be written is counted and
-/// logged, and concerns nobody who waits for it.
-fn keep_now(tier: Option<&SecondTier>, origin: &Origin, tile: &Tile) {
-    let Some(tier) = tier else { return };
-    if !origin.was_unchanged_at(Instant::now()) || tier.keep(&origin.token, &tile.key, &tile.png).is_err() {
-        tracing::debug!(key = %tile.key, "a tile is not kept in the second tier");
-    }
-}
-
-fn warmed_by(tier: &SecondTier, drawing: Drawing, metrics: &Metrics) -> Result<Warmed, TileError> {
-    let Drawing { key, origin, draw } = drawing;
-    if tier.has(&origin.token, &key)? {
-        return Ok(Warmed::WasThere);
-    }
-    let tile = drawn(key, draw, metrics)?;
-    if !origin.was_unchanged_at(Instant::now()) {
-        return Err(TileError::Changed { token: origin.token });
-    }
-    tier.keep(&origin.token, &key, &tile.png)?;
-    Ok(Warmed::Drawn(tile.png.len()))
-}
-
-fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
-    let survey = channel.survey().map(Arc::new);
-    match &survey {
-        Ok(survey) => {
-            channel.keep(survey);
-            let window = channel.window().unwrap_or(survey.window);
-            tracing::info!(channel = %channel.name, "a sample was taken; the window is {window}");
-        }
-        Err(error) => tracing::error!(channel = %channel.name, "no sample could be taken: {error}"),
-    }
-    Ok(survey?)
-}
-
-/// Lends the thread's buffers to a job. They are taken out meanwhile, so that a job within a job gets fresh ones.
-fn with_scratch<T>(job: impl FnOnce(&mut Scratch) -> T) -> T {
-    thread_local! {
-        static SCRATCH: RefCell<Scratch> = RefCell::default();
-    }
-    let mut scratch = SCRATCH.take();
-    let result = job(&mut scratch);
-    SCRATCH.set(scratch);
-    result
 }

@@ -1,0 +1,68 @@
+//! Samples of channels: taken on the pool, once for all who need them, for windows and descriptions.
+
+use std::sync::Arc;
+
+use super::{Busy, TileError, TileService};
+use crate::cache::Lookup;
+use crate::catalog::{Channel, Dataset, DatasetDescription, Survey};
+use crate::paint::Kind;
+
+impl TileService {
+    /// Describes a dataset with everything that samples of its channels tell; those not yet taken are taken now.
+    ///
+    /// A channel that cannot be read says so in its own description. That too much is waiting concerns all of it.
+    pub async fn describe(&self, dataset: &Dataset) -> Result<DatasetDescription, Busy> {
+        let mut problems = Vec::new();
+        for channel in dataset.channels.values() {
+            problems.push(match self.sample(channel).await {
+                Err(TileError::Busy(busy)) => return Err(busy),
+                other => other.err(),
+            });
+        }
+        let mut description = self.catalog.describe_dataset(dataset);
+        let channels = description.channels.iter_mut().zip(dataset.channels.values());
+        for ((description, channel), problem) in channels.zip(problems) {
+            description.add_survey(channel);
+            description.problem = problem.map(|problem| problem.public());
+        }
+        Ok(description)
+    }
+
+    async fn sample(&self, channel: &Arc<Channel>) -> Result<(), TileError> {
+        if channel.kind == Kind::Labels || channel.surveyed().is_some() {
+            return Ok(());
+        }
+        self.measure(channel).await
+    }
+
+    /// Takes a channel's sample on the pool, once for all who need it. What it told is kept also when those who asked
+    /// have left.
+    pub(super) async fn measure(&self, channel: &Arc<Channel>) -> Result<(), TileError> {
+        let survey = match self.surveys.lookup(&channel.fingerprint) {
+            Lookup::Ready(survey) => survey,
+            Lookup::Wait(waiter) => waiter.wait().await?,
+            Lookup::Lead(flight) => {
+                let waiter = flight.join();
+                let channel = Arc::clone(channel);
+                self.launch(flight, move || survey(&channel).map(|survey| (survey, 0)));
+                waiter.wait().await?
+            }
+        };
+        // Other channels may have the same voxels, and each has a window of its own.
+        channel.keep(&survey);
+        Ok(())
+    }
+}
+
+fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
+    let survey = channel.survey().map(Arc::new);
+    match &survey {
+        Ok(survey) => {
+            channel.keep(survey);
+            let window = channel.window().unwrap_or(survey.window);
+            tracing::info!(channel = %channel.name, "a sample was taken; the window is {window}");
+        }
+        Err(error) => tracing::error!(channel = %channel.name, "no sample could be taken: {error}"),
+    }
+    Ok(survey?)
+}
