@@ -345,7 +345,8 @@ fn a_server_is_asked_as_often_as_its_own_counters_say() {
     // Of two levels: two patterns in three planes and the walk, by two numbers of clients, twice each.
     assert_eq!(rows(&report).len(), 2 * 7 * 2 * 2);
     for row in rows(&report) {
-        let told = ["hits", "waits", "renders", "black"].map(|key| row["server"][key].as_u64().unwrap());
+        let told =
+            ["hits", "tier", "waits", "renders", "black"].map(|key| row["server"][key].as_u64().unwrap());
         assert_eq!(told.iter().sum::<u64>(), row["requests"].as_u64().unwrap(), "{row}");
         assert_eq!(row["statuses"], json!({"200": row["requests"]}), "{row}");
         assert_eq!((&row["unanswered"], &row["problems"]), (&json!(0), &json!([])));
@@ -359,6 +360,26 @@ fn a_server_is_asked_as_often_as_its_own_counters_say() {
     let answered: u64 = answered.iter().map(|name| metrics[&format!("voltile_{name}_total")]).sum();
     assert_eq!(answered, sum(rows(&report), |row| &row["requests"]));
     assert!(!report["verdicts"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn what_a_server_had_on_its_disk_is_told_from_what_it_had_in_memory() {
+    let place = Place::new();
+    let mut server = served(&place);
+    server.stop();
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let mut server =
+            place.serve(["em.h5", "--set", "render.neighbours=0", "--set", "cache.directory=tiles"]);
+        let host = server.address.to_string();
+        let report = measured(&place, &["em", "raw", "0", "--server", &host, "--min", "0"]);
+        let share = |row: &Value| ["renders", "tier", "hits"].map(|key| row["server"][key].as_u64().unwrap());
+        told.extend(rows(&report).iter().map(share));
+        // Before it ends, what was drawn is written.
+        server.stop();
+    }
+    // Four slices of two by two tiles; the second server finds them where the first one left them.
+    assert_eq!(told, [[16, 0, 0], [0, 0, 16], [0, 16, 0], [0, 0, 16]]);
 }
 
 #[test]

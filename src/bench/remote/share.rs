@@ -9,8 +9,10 @@ use crate::verify::Client;
 /// What a server did, for all its clients.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ServerShare {
-    /// Tiles that it had kept.
+    /// Tiles that it had kept in memory.
     pub hits: u64,
+    /// Tiles that it found in its second tier, on disk.
+    pub tier: u64,
     /// Requests that waited for a tile that was being rendered.
     pub waits: u64,
     /// Tiles that it rendered because they were asked for.
@@ -48,6 +50,11 @@ pub struct ServerSeconds {
 type Counters = BTreeMap<String, f64>;
 
 impl ServerShare {
+    /// Tiles that it had kept, wherever.
+    pub fn kept(&self) -> u64 {
+        self.hits + self.tier
+    }
+
     /// All that a server did since it began, where it tells.
     pub(super) fn ask(client: &Client) -> Option<Self> {
         let answer = client.get("/metrics").ok()?.found().ok()?;
@@ -68,6 +75,7 @@ impl ServerShare {
         };
         Some(Self {
             hits: count("tile_cache_hits"),
+            tier: count("tier_hits"),
             waits: count("tile_cache_waits"),
             renders: count("renders"),
             errors: count("render_errors"),
@@ -90,6 +98,7 @@ impl ServerShare {
         });
         Some(Self {
             hits: self.hits.checked_sub(before.hits)?,
+            tier: self.tier.checked_sub(before.tier)?,
             waits: self.waits.checked_sub(before.waits)?,
             renders: self.renders.checked_sub(before.renders)?,
             errors: self.errors.checked_sub(before.errors)?,

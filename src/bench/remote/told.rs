@@ -27,12 +27,12 @@ pub fn told(rows: &[RemoteRow]) -> Vec<String> {
 type Known<'a> = (&'a RemoteRow, &'a ServerShare);
 
 fn answers(share: &ServerShare) -> u64 {
-    share.hits + share.waits + share.renders + share.black
+    share.kept() + share.waits + share.renders + share.black
 }
 
 /// Whether a server had most of what it was asked for.
 fn is_kept(share: &ServerShare) -> bool {
-    (share.hits + share.black) as f64 >= MOSTLY * answers(share) as f64
+    (share.kept() + share.black) as f64 >= MOSTLY * answers(share) as f64
 }
 
 impl Turn {
@@ -79,11 +79,12 @@ fn source(rows: &[Known<'_>], turn: Turn) -> Option<String> {
     let sum = |count: fn(&ServerShare) -> u64| rows.iter().map(|(_, share)| count(share)).sum::<u64>();
     let (_, first) = rows.first()?;
     let all = sum(answers);
-    let (hits, waits, renders, black) =
-        (sum(|s| s.hits), sum(|s| s.waits), sum(|s| s.renders), sum(|s| s.black));
+    let (hits, tier, waits) = (sum(|s| s.hits), sum(|s| s.tier), sum(|s| s.waits));
+    let (renders, black) = (sum(|s| s.renders), sum(|s| s.black));
+    let tier = if tier == 0 { String::new() } else { format!(" in memory and {tier} on disk") };
     let turn = turn.words();
     let counts = format!(
-        "asked for {turn}, in {} of its rows: of {all} tiles the server had {hits}, rendered {renders}, let {waits} wait for one being rendered, and {black} were black",
+        "asked for {turn}, in {} of its rows: of {all} tiles the server had {hits}{tier}, rendered {renders}, let {waits} wait for one being rendered, and {black} were black",
         rows.len()
     );
     let limit = if is_kept(first) {

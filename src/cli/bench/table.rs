@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use bytesize::ByteSize;
 
-use crate::bench::{Machine, Percentiles, RemoteRow, Row, Subject};
+use crate::bench::{Machine, Percentiles, RemoteRow, Row, ServerShare, Subject};
 
 /// The machine, so that a report that is passed on tells where it comes from.
 pub(super) fn machine(machine: &Machine) -> String {
@@ -99,7 +99,7 @@ pub(super) fn remote_heading(row: &RemoteRow) -> String {
         "p90",
         "p99",
         "max",
-        "hits",
+        "kept",
         "rendered",
         "waited"
     )
@@ -124,7 +124,7 @@ pub(super) fn remote_row(row: &RemoteRow) -> String {
         short(row.tiles_per_second),
         short(row.mb_per_second),
         times(&row.latency),
-        count(server.map(|server| server.hits)),
+        count(server.map(ServerShare::kept)),
         count(server.map(|server| server.renders)),
         count(server.map(|server| server.waits)),
     )
