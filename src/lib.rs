@@ -10,6 +10,7 @@
 //! 8  cli       serve · inspect · render · pyramid · warm · check · verify · bench · cache · config: what a person types; the
 //!              only room that knows `anyhow`
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page
+//! 7  warm      a selection of tiles in the order of chunks, had from a server or drawn here; goes on where it was stopped
 //! 6  service   TileService: identify, then fetch; the seam between the async side and the render threads
 //! 6  bench     tiles drawn here or had from a server, by the clock: stages, percentiles, what limits
 //! 6  pyramid   levels that a file lacks, made once and stored: in pieces that outlive a kill, then in one HDF5 file
