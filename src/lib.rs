@@ -10,7 +10,7 @@
 //! 8  cli       serve · inspect · render · pyramid · warm · check · verify · bench · cache · config: what a person types; the
 //!              only room that knows `anyhow`
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page
-//! 7  warm      a selection of tiles in the order of chunks, had from a server or drawn here; goes on where it was stopped
+//! 7  warm      every tile of a selection, in an order that decodes each chunk once; asked of a server, or drawn here
 //! 6  service   TileService: identify, then fetch; the seam between the async side and the render threads
 //! 6  bench     tiles drawn here or had from a server, by the clock: stages, percentiles, what limits
 //! 6  pyramid   levels that a file lacks, made once and stored: in pieces that outlive a kill, then in one HDF5 file
@@ -48,7 +48,8 @@
 //!    [`render::render`] asks each volume for boxes of voxels.
 //! 5. An HDF5 volume copies voxels without filters from the file as it is mapped into memory. Other chunks come from the
 //!    chunk store: decoded before, being decoded by another thread, or read at their position in the file and decoded
-//!    now, as far as they are wanted. What we do not decode goes through the library.
+//!    now, as far as they are wanted; whole for who is going to want everything ([`warm`]). What we do not decode goes
+//!    through the library.
 //! 6. Voxels are averaged where the level is not stored, windowed, coloured, encoded. The flight lands: the tile is in
 //!    the cache and all who waited have it. A thread of the second tier writes it to the disk behind them.
 //! 7. While the render threads are idle the slices beside this one are rendered ahead, each on one thread. Such a render
