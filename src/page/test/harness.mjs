@@ -74,6 +74,7 @@ export class Visit {
 
   async open(hash = "") {
     await this.page.goto(`${this.server.address}${hash}`);
+    if (hash === "#") await this.page.waitForSelector(".list a");
     if (hash.length > 1) await this.settle();
   }
 
