@@ -42,7 +42,9 @@ impl Load {
     pub fn new(clients: NonZeroUsize) -> Self {
         let agent = || -> Agent {
             let config = Agent::config_builder().http_status_as_error(false).max_redirects(0);
-            let config = config.max_redirects_will_error(false).timeout_global(Some(PATIENCE));
+            // One limit for a whole call would have each call look the host's name up, on a thread of its own.
+            let config = config.max_redirects_will_error(false).timeout_connect(Some(PATIENCE));
+            let config = config.timeout_recv_response(Some(PATIENCE)).timeout_recv_body(Some(PATIENCE));
             config.max_idle_connections(1).build().into()
         };
         Self { agents: std::iter::repeat_with(agent).take(clients.get()).collect() }
