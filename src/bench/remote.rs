@@ -106,9 +106,12 @@ pub enum NotReached {
     /// The address is not one of a server, or names something that it has not.
     #[error("{0}")]
     Address(String),
-    /// Nothing answers there, or nothing that describes what it serves.
+    /// Nothing answers there.
     #[error("{0}")]
-    Answer(String),
+    Silent(String),
+    /// What answers does not describe what it serves.
+    #[error("{0}")]
+    Undescribed(String),
 }
 
 /// The server does not answer any more.
@@ -125,10 +128,12 @@ impl Remote {
     /// The server at an address, which may name the mount below which tiles are.
     ///
     /// # Errors
-    /// Where the address is wrong, or nothing there describes what it serves.
+    /// Where the address is wrong, nothing answers there, or it does not describe what it serves.
     pub fn described(url: &str, limits: Limits) -> Result<Self, NotReached> {
         let (client, mount) = address(url).map_err(NotReached::Address)?;
-        let served = ask(&client, &[]).map_err(NotReached::Answer)?;
+        // Whatever it answers, it is there.
+        client.get("/healthz").map_err(NotReached::Silent)?;
+        let served = ask(&client, &[]).map_err(NotReached::Undescribed)?;
         let below = match mount {
             None => served.tilecache(),
             Some(mount) => below_mount(&served, &mount).map_err(NotReached::Address)?,

@@ -155,13 +155,13 @@ fn reached(arguments: &Arguments, server: &Server) -> Result<(Remote, Selection,
     let selection = server.selection(arguments.selection());
     match (Remote::described(&server.url, server.limits), server.unseen(&selection)) {
         (Ok(remote), _) => Ok((remote, selection, Vec::new())),
-        (Err(NotReached::Answer(why)), Some(target)) => {
+        (Err(NotReached::Undescribed(why)), Some(target)) => {
             let remark = format!("what is there is not known, and is asked for as it was named ({why})");
             let remote = Remote::undescribed(&server.url, target, server.limits)?;
             Ok((remote, Selection::default(), vec![remark]))
         }
         (Err(NotReached::Address(why)), _) => Err(Failure::Usage(why)),
-        (Err(why), None) => Err(why.into()),
+        (Err(why), _) => Err(why.into()),
     }
 }
 
