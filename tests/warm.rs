@@ -374,6 +374,8 @@ fn selections_come_to_the_tiles_that_they_name() {
         (&["--token", "two", "--box", "0-1,0-1,0-10"], "outside"),
         (&["two", "0/0,512/0,60/10,12", "--level", "1"], "leave out --level"),
         (&["http://a", "http://b"], "two servers"),
+        (&["http://a", "two"], "named with --token"),
+        (&["http://a", "--set", "cache.disk=0"], "without a server"),
     ] {
         let refused = outcome(place.voltile(["warm", "--dry-run"]).args(wrong));
         assert!(refused.code == 2 && refused.err.contains(told), "{wrong:?}: {}", refused.err);

@@ -85,10 +85,8 @@ fn over_http(
     selection: &Selection,
     stop: &Stop,
 ) -> Result<(), Failure> {
-    if arguments.into.is_some() || arguments.config.is_some() || !target.files.is_empty() || arguments.demo {
-        let problem =
-            "a server has its own files and its own cache directory; name a server, or files and --into";
-        return Err(Failure::Usage(problem.to_owned()));
+    if let Some(problem) = misplaced(arguments, target) {
+        return Err(Failure::Usage(problem));
     }
     let mut server = Server::new(url, arguments.clients, arguments.retries)
         .map_err(|wrong| Failure::Usage(wrong.to_string()))?;
@@ -158,6 +156,24 @@ fn in_process(
     let done = job.work_off(&hand, counted);
     service.finish_writing(Duration::ZERO);
     done
+}
+
+/// What is said that concerns a work without a server, where there is one.
+fn misplaced(arguments: &Arguments, target: &Target) -> Option<String> {
+    if let Some(other) = target.files.first() {
+        let other = other.display();
+        return Some(format!("{other}: a server has its own files; a dataset of it is named with --token"));
+    }
+    let without_server = [
+        ("--into", arguments.into.is_some()),
+        ("--config", arguments.config.is_some()),
+        ("--set", !arguments.set.is_empty()),
+        ("--demo", arguments.demo),
+    ];
+    let (option, _) = without_server.iter().find(|(_, is_given)| *is_given)?;
+    Some(format!(
+        "{option} is for a work without a server, which has its own files, settings and cache directory"
+    ))
 }
 
 const WHERE_TO: &str =

@@ -238,7 +238,11 @@ impl Choice<'_> {
         let slices = numbers.cut(&bounds);
         if slices.is_empty() {
             let last = numbered.end.saturating_sub(1);
-            let known = format!("the slices in {plane} are {} to {last}", numbered.start);
+            let known = if numbered.is_empty() {
+                format!("those in {plane} all have numbers below 0, by the dataset's offset")
+            } else {
+                format!("the slices in {plane} are {} to {last}", numbered.start)
+            };
             self.missed = Some(ChoiceError::Slice { known });
             return Ok(None);
         }

@@ -1,7 +1,8 @@
 //! What a work will take: how many boxes of what is stored are read, and how many bytes that inflates to.
 //!
 //! Counted, not tried: boxes that tiles touch are products of runs along the three axes, and unions of few of these. What
-//! neighbouring blocks share is counted as the walk finds it: once along its innermost axis, else for each of them.
+//! neighbouring blocks share is counted as the walk finds it: once along its innermost axis, where two blocks fit in the
+//! cache, else for each of them.
 
 use super::family::{Family, Source};
 use super::group::{Group, blocks};
@@ -13,6 +14,9 @@ use crate::geometry::{Axis, Xyz};
 const MOST_PARTS: usize = 8;
 /// Beyond so many tiles along an axis all are taken for the largest.
 const MOST_COUNTED: u64 = 1 << 17;
+
+/// How many blocks along an axis are looked at.
+const MOST_BLOCKS: usize = 1 << 14;
 
 /// Boxes, and the bytes that come out of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,10 +91,11 @@ pub fn read_by(group: &Group, families: &[Family], sources: &[Source]) -> Boxes 
 /// The boxes that a walk reads of a source.
 fn walked(group: &Group, families: &[Family], users: &[&Family], place: usize, source: &Source) -> u64 {
     let once = union(&parts(users, place, source));
-    let innermost = group.walk.last();
+    let innermost = group.walk.last().filter(|_| group.fits_twice);
     let again = |axis: Axis| {
         let (mut all, mut last, mut counted) = (Vec::new(), None, 0);
-        for block in blocks(group, families, axis).falling() {
+        // Blocks are much alike: the first ones tell of all.
+        for block in blocks(group, families, axis).falling().take(MOST_BLOCKS) {
             let start = block.saturating_mul(group.step[axis]);
             let range = start..start.saturating_add(group.step[axis]);
             let tiles = users

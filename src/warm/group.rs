@@ -27,6 +27,8 @@ pub struct Group {
     pub walk: [Axis; 3],
     /// Whether the boxes of a block fit in the cache together. Else each tile has its boxes decoded anew.
     pub fits: bool,
+    /// Whether those of two blocks do: then what neighbours in the walk share is decoded once.
+    pub fits_twice: bool,
     /// The bytes that the boxes of one block take, at most.
     pub bytes: u64,
 }
@@ -110,11 +112,14 @@ impl Shaping<'_> {
             // One tile after the other, all slices of one place: what does stay in the cache serves again.
             let behind = AXES.into_iter().filter(|axis| !self.is_spread(*axis));
             behind.for_each(|axis| step[axis] = u64::MAX);
-            return Group { families: self.members.clone(), step, walk: AXES, fits, bytes };
+            let families = self.members.clone();
+            return Group { families, step, walk: AXES, fits, fits_twice: false, bytes };
         }
         let walk = self.walk(step);
         self.grow(&mut step, &walk);
-        Group { families: self.members.clone(), step, walk, fits, bytes: self.bytes(step) }
+        let bytes = self.bytes(step);
+        let fits_twice = bytes <= self.budget / 2;
+        Group { families: self.members.clone(), step, walk, fits, fits_twice, bytes }
     }
 
     fn families(&self) -> impl Iterator<Item = &Family> {

@@ -301,3 +301,6 @@ impl Ledger {
         self.outcome
     }
 }
+
+#[cfg(test)]
+mod tests;
