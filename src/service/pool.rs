@@ -7,7 +7,7 @@ use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
 /// Too many renders are waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{waiting} renders are waiting already; ask again in a moment")]
+#[error("as many tiles are being drawn as can be, and {waiting} wait already; ask again in a moment")]
 pub struct Busy {
     /// How many.
     pub waiting: usize,

@@ -1,0 +1,142 @@
+//! How a dataset was created: its filters, and the other files that hold its voxels.
+
+use std::ffi::{CStr, c_char};
+
+use hdf5::{Dataset, Result, sync::sync};
+use hdf5_sys::h5::hsize_t;
+use hdf5_sys::h5d::H5Dget_create_plist;
+use hdf5_sys::h5i::hid_t;
+use hdf5_sys::h5p as p;
+
+use super::{Id, LONGEST_NAME, text};
+
+/// One filter of a dataset's pipeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterSpec {
+    /// The number it is registered under.
+    pub id: i32,
+    /// The name that the file gives it; may be empty.
+    pub name: String,
+    /// Its parameters, as far as there are at most 64.
+    pub values: Vec<u32>,
+    /// Whether the library at hand can decode it.
+    pub available: bool,
+}
+
+/// How a dataset was created.
+struct Creation(Id);
+
+impl Creation {
+    fn of(dataset: &Dataset) -> Result<Self> {
+        // SAFETY: the dataset is open.
+        sync(|| Id::new(unsafe { H5Dget_create_plist(dataset.id()) })).map(Creation)
+    }
+}
+
+/// The filters of a dataset, in the order in which they were applied.
+pub(in crate::volume::hdf5) fn filters(dataset: &Dataset) -> Result<Vec<FilterSpec>> {
+    let creation = Creation::of(dataset)?;
+    sync(|| {
+        // SAFETY: plain call on an open identifier.
+        let count = unsafe { hdf5::h5check(p::H5Pget_nfilters(creation.0.0))? };
+        (0..count as u32).map(|index| filter(&creation, index)).collect()
+    })
+}
+
+fn filter(creation: &Creation, index: u32) -> Result<FilterSpec> {
+    let (mut values, mut name) = ([0u32; 64], [0 as c_char; 128]);
+    let (mut count, mut flags, mut config) = (values.len(), 0, 0);
+    // SAFETY: the buffers are as long as is said; the library reports the true count but writes no more.
+    unsafe {
+        let id = hdf5::h5check(p::H5Pget_filter2(
+            creation.0.0,
+            index,
+            &mut flags,
+            &mut count,
+            values.as_mut_ptr(),
+            name.len() - 1,
+            name.as_mut_ptr(),
+            &mut config,
+        ))?;
+        let available = hdf5_sys::h5z::H5Zfilter_avail(id) > 0;
+        let values = values[..count.min(values.len())].to_vec();
+        Ok(FilterSpec {
+            id,
+            name: CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned(),
+            values,
+            available,
+        })
+    }
+}
+
+/// Whether chunks that reach over the edge of the dataset are stored without filters.
+pub(in crate::volume::hdf5) fn edge_chunks_are_plain(dataset: &Dataset) -> Result<bool> {
+    const DONT_FILTER_PARTIAL_CHUNKS: u32 = 2;
+    let creation = Creation::of(dataset)?;
+    let mut options = 0;
+    // SAFETY: `options` is ours; only asked of chunked datasets.
+    sync(|| unsafe { hdf5::h5check(p::H5Pget_chunk_opts(creation.0.0, &mut options)) })?;
+    Ok(options & DONT_FILTER_PARTIAL_CHUNKS != 0)
+}
+
+/// The names of the raw files that hold a dataset's data, as the file gives them.
+pub(in crate::volume::hdf5) fn raw_files(dataset: &Dataset) -> Result<Vec<String>> {
+    let creation = Creation::of(dataset)?;
+    sync(|| {
+        // SAFETY: plain call on an open identifier.
+        let count = unsafe { hdf5::h5check(p::H5Pget_external_count(creation.0.0))? };
+        (0..count as u32).map(|index| raw_file(&creation, index)).collect()
+    })
+}
+
+fn raw_file(creation: &Creation, index: u32) -> Result<String> {
+    let mut name = vec![0 as c_char; LONGEST_NAME];
+    let (mut offset, mut size): (_, hsize_t) = (0, 0);
+    // SAFETY: the library copies at most the length it is told, and may leave out the closing zero.
+    unsafe {
+        let length = name.len();
+        hdf5::h5check(p::H5Pget_external(
+            creation.0.0,
+            index,
+            length,
+            name.as_mut_ptr(),
+            &mut offset,
+            &mut size,
+        ))?;
+    }
+    if name.last() != Some(&0) {
+        return Err("the name of a raw file is too long".into());
+    }
+    text(name.as_ptr())
+}
+
+/// The (file, dataset) names that a virtual dataset is made of, as the file gives them.
+pub(in crate::volume::hdf5) fn virtual_sources(dataset: &Dataset) -> Result<Vec<(String, String)>> {
+    let creation = Creation::of(dataset)?;
+    sync(|| {
+        let mut count = 0;
+        // SAFETY: `count` is ours; only asked of virtual datasets.
+        unsafe { hdf5::h5check(p::H5Pget_virtual_count(creation.0.0, &mut count))? };
+        let name = |index, get: VirtualName| virtual_name(&creation, index, get);
+        (0..count)
+            .map(|index| {
+                Ok((name(index, p::H5Pget_virtual_filename)?, name(index, p::H5Pget_virtual_dsetname)?))
+            })
+            .collect()
+    })
+}
+
+type VirtualName = unsafe extern "C" fn(hid_t, usize, *mut c_char, usize) -> isize;
+
+fn virtual_name(creation: &Creation, index: usize, get: VirtualName) -> Result<String> {
+    // SAFETY: asked first for the length, then given a buffer that long and one more for the zero.
+    unsafe {
+        let length = hdf5::h5check(get(creation.0.0, index, std::ptr::null_mut(), 0))? as usize;
+        if length > LONGEST_NAME {
+            return Err("the name of a virtual dataset's part is too long".into());
+        }
+        let mut name = vec![0 as c_char; length + 1];
+        hdf5::h5check(get(creation.0.0, index, name.as_mut_ptr(), name.len()))?;
+        text(name.as_ptr())
+    }
+}

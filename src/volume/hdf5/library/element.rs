@@ -1,0 +1,126 @@
+//! What the elements of a dataset are.
+
+use hdf5::{Dataset, Result, sync::sync};
+use hdf5_sys::h5::H5free_memory;
+use hdf5_sys::h5d::H5Dget_type;
+use hdf5_sys::h5t as t;
+
+use super::{Id, text};
+use crate::volume::VoxelType;
+use crate::volume::hdf5::significant::SignificantBits;
+
+/// A dataset's element type, as far as voxels go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredType {
+    /// What the elements are.
+    pub voxel: VoxelType,
+    /// Whether raw elements can be made voxels without the library: no odd size, no odd float format.
+    pub plain: bool,
+    /// The bits that count, where not all do.
+    pub significant: Option<SignificantBits>,
+    /// Whether the most significant byte comes first.
+    pub big_endian: bool,
+}
+
+/// The element type of a dataset; `None` where its elements are no numbers.
+pub(in crate::volume::hdf5) fn stored_type(dataset: &Dataset) -> Result<Option<StoredType>> {
+    sync(|| {
+        // SAFETY: the dataset is open.
+        let own = Id::new(unsafe { H5Dget_type(dataset.id()) })?;
+        // SAFETY: plain calls on an open type.
+        let class = unsafe { t::H5Tget_class(own.0) };
+        match class {
+            t::H5T_class_t::H5T_INTEGER => Ok(integer_type(&own)),
+            t::H5T_class_t::H5T_FLOAT => Ok(float_type(&own)),
+            t::H5T_class_t::H5T_ENUM => {
+                // SAFETY: as above.
+                let base = Id::new(unsafe { t::H5Tget_super(own.0) })?;
+                let bool_like = is_bool(&own);
+                Ok(integer_type(&base).map(|stored| match stored.voxel {
+                    VoxelType::I8 | VoxelType::U8 if bool_like => {
+                        StoredType { voxel: VoxelType::Bool, ..stored }
+                    }
+                    _ => stored,
+                }))
+            }
+            _ => Ok(None),
+        }
+    })
+}
+
+/// The layout of a number within its bytes: (bytes, the bits that count where not all do, big-endian).
+fn number_layout(own: &Id, signed: bool) -> (usize, Option<SignificantBits>, bool) {
+    // SAFETY: plain calls on an open atomic type.
+    let (size, precision, offset, order) = unsafe {
+        let (size, precision) = (t::H5Tget_size(own.0), t::H5Tget_precision(own.0));
+        (size, precision, t::H5Tget_offset(own.0), t::H5Tget_order(own.0))
+    };
+    let part = precision != size * 8 || offset != 0;
+    let bits = SignificantBits { precision: precision as u32, offset: offset as u32, signed };
+    (size, part.then_some(bits), order == t::H5T_order_t::H5T_ORDER_BE)
+}
+
+fn integer_type(own: &Id) -> Option<StoredType> {
+    // SAFETY: plain call on an open type.
+    let signed = unsafe { t::H5Tget_sign(own.0) } == t::H5T_sign_t::H5T_SGN_2;
+    let (size, significant, big_endian) = number_layout(own, signed);
+    let voxel = match (size, signed) {
+        (1, false) => VoxelType::U8,
+        (1, true) => VoxelType::I8,
+        (2, false) => VoxelType::U16,
+        (2, true) => VoxelType::I16,
+        (3..=4, false) => VoxelType::U32,
+        (3..=4, true) => VoxelType::I32,
+        (5..=8, false) => VoxelType::U64,
+        (5..=8, true) => VoxelType::I64,
+        _ => return None,
+    };
+    let plain = matches!(size, 1 | 2 | 4 | 8);
+    Some(StoredType { voxel, plain, significant, big_endian })
+}
+
+fn float_type(own: &Id) -> Option<StoredType> {
+    let (size, part, big_endian) = number_layout(own, true);
+    let (mut sign, mut exponent, mut exponent_bits, mut mantissa, mut mantissa_bits) = (0, 0, 0, 0, 0);
+    // SAFETY: plain calls on an open floating point type.
+    let (fields, bias) = unsafe {
+        t::H5Tget_fields(
+            own.0,
+            &mut sign,
+            &mut exponent,
+            &mut exponent_bits,
+            &mut mantissa,
+            &mut mantissa_bits,
+        );
+        ((sign, exponent, exponent_bits, mantissa, mantissa_bits), t::H5Tget_ebias(own.0))
+    };
+    let (voxel, ieee) = match size {
+        2 => (VoxelType::F16, ((15, 10, 5, 0, 10), 15)),
+        1..=4 => (VoxelType::F32, ((31, 23, 8, 0, 23), 127)),
+        5.. => (VoxelType::F64, ((63, 52, 11, 0, 52), 1023)),
+        _ => return None,
+    };
+    let plain = part.is_none() && (fields, bias) == ieee;
+    // Half floats of another make are widened by the library.
+    let voxel = if voxel == VoxelType::F16 && !plain { VoxelType::F32 } else { voxel };
+    Some(StoredType { voxel, plain, significant: None, big_endian })
+}
+
+/// Whether an enumeration is how h5py and the `hdf5` crate store booleans: FALSE and TRUE.
+fn is_bool(own: &Id) -> bool {
+    let member = |index| {
+        // SAFETY: the library allocates the name and takes it back.
+        unsafe {
+            let name = t::H5Tget_member_name(own.0, index);
+            if name.is_null() {
+                return None;
+            }
+            let owned = text(name);
+            H5free_memory(name.cast());
+            owned.ok()
+        }
+    };
+    // SAFETY: plain call on an open enumeration.
+    let count = unsafe { t::H5Tget_nmembers(own.0) };
+    count == 2 && member(0).as_deref() == Some("FALSE") && member(1).as_deref() == Some("TRUE")
+}
