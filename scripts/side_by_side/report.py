@@ -52,7 +52,8 @@ def verdict(row: Row, results: Results, target: Target) -> tuple[str, bool | Non
     if reached is None:
         return f"not measured ({target.text})", None
     if target.other is None:
-        return f"{figure(reached)} {row.unit} ({target.text})", reached <= target.bound
+        good = reached >= target.bound if target.least else reached <= target.bound
+        return f"{figure(reached)} {row.unit} ({target.text})", good
     shown = f"{reached:.0%}" if "%" in target.text else f"{reached:.3g} ×"
     if row.unit == "ms":
         shown = f"1/{reached:.3g}"
