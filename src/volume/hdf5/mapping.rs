@@ -175,20 +175,25 @@ extern "C" fn on_bus_error(signal: i32, info: *mut libc::siginfo_t, context: *mu
     }
 }
 
-/// Hands the signal to whoever handled it before us, or lets it have its usual effect.
+/// Hands the signal to whoever handled it before us; where that takes no `siginfo_t`, it is given back for good.
 fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let before = BEFORE.get().filter(|before| before.sa_flags & libc::SA_SIGINFO != 0);
-    match before {
-        Some(before) if before.sa_sigaction != libc::SIG_DFL && before.sa_sigaction != libc::SIG_IGN => {
-            // SAFETY: with SA_SIGINFO the field holds a function of this type.
-            let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
-                unsafe { std::mem::transmute(before.sa_sigaction) };
-            handler(signal, info, context);
+    let before = BEFORE.get();
+    let takes_all = |before: &&libc::sigaction| {
+        before.sa_flags & libc::SA_SIGINFO != 0
+            && ![libc::SIG_DFL, libc::SIG_IGN].contains(&before.sa_sigaction)
+    };
+    if let Some(before) = before.filter(takes_all) {
+        // SAFETY: with SA_SIGINFO the field holds a function of this type.
+        let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+            unsafe { std::mem::transmute(before.sa_sigaction) };
+        return handler(signal, info, context);
+    }
+    // SAFETY: what is restored was had from the system; the instruction is tried again, and what was to happen happens.
+    unsafe {
+        match before {
+            Some(before) => _ = libc::sigaction(signal, before, ptr::null_mut()),
+            None => _ = libc::signal(signal, libc::SIG_DFL),
         }
-        // SAFETY: the default action is restored; the instruction is tried again and ends the process as it should.
-        _ => unsafe {
-            libc::signal(signal, libc::SIG_DFL);
-        },
     }
 }
 
