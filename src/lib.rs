@@ -27,6 +27,7 @@
 //! 1  verify    what viewers do, played from outside against a running server
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  color · paint · name · axes · units · metrics · crew        demo: a volume to look at, made at first use
+//! 0  connection: requests over one kept connection, for who asks so often that asking must cost little
 //! ```
 //!
 //! (What the page does in a browser is not Rust: `src/page`, bundled by `build.rs` into what [`http`] serves.)
@@ -103,6 +104,7 @@ pub mod catalog;
 pub mod cli;
 pub mod color;
 pub mod config;
+pub mod connection;
 pub mod crew;
 pub mod demo;
 pub mod geometry;

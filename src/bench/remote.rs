@@ -177,9 +177,9 @@ impl Remote {
     ) -> Result<(), Gone> {
         for (turn, clients) in clients.iter().enumerate() {
             // Each number of clients asks for tiles of its own, which the server has not been asked for before.
-            let load = Load::new(*clients);
+            let mut load = Load::new(self.client.host(), *clients);
             for case in cases(target, patterns, self.limits.tiles, seed.wrapping_add(turn as u64)) {
-                self.rows(&load, target, &case, &mut watch)?;
+                self.rows(&mut load, target, &case, &mut watch)?;
             }
         }
         Ok(())
@@ -187,21 +187,21 @@ impl Remote {
 
     fn rows(
         &self,
-        load: &Load,
+        load: &mut Load,
         target: &Target,
         case: &Case,
         watch: &mut impl FnMut(RemoteRow),
     ) -> Result<(), Gone> {
-        let path = |tile| format!("{}{}/{}", self.base(), self.below, target.path(tile));
-        let mut urls: Vec<String> = case.tiles.iter().map(path).collect();
+        let path = |tile| format!("{}/{}", self.below, target.path(tile));
+        let mut paths: Vec<String> = case.tiles.iter().map(path).collect();
         for turn in [Turn::First, Turn::Again] {
             let before = ServerShare::ask(&self.client);
             let loaded = match (turn, case.pattern) {
-                (Turn::First, _) | (_, Pattern::Sweep) => load.once(&urls, self.limits.time),
-                (Turn::Again, _) => load.again(&urls, self.limits.time),
+                (Turn::First, _) | (_, Pattern::Sweep) => load.once(&paths, self.limits.time),
+                (Turn::Again, _) => load.again(&paths, self.limits.time),
             };
             let server = before.and_then(|before| ServerShare::ask(&self.client)?.since(&before));
-            urls.truncate((loaded.requests as usize).max(1));
+            paths.truncate((loaded.requests as usize).max(1));
             let gone = loaded.gone.clone();
             watch(row(target, case, turn, load.clients(), loaded, server));
             if let Some(problem) = gone {

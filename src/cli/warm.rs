@@ -88,8 +88,8 @@ fn over_http(
     if let Some(problem) = misplaced(arguments, target) {
         return Err(Failure::Usage(problem));
     }
-    let mut server = Server::new(url, arguments.clients, arguments.retries)
-        .map_err(|wrong| Failure::Usage(wrong.to_string()))?;
+    let mut server =
+        Server::new(url, arguments.retries).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
     let served = server.ask().map_err(anyhow::Error::msg)?;
     let work = chosen(selection, &served.datasets, served.caches.chunks)?;
     // A server that keeps tiles in memory alone has lost them once it was started again.

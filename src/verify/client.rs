@@ -1,6 +1,5 @@
 //! A client that looks at answers as they are: no status is an error to it, no redirect is followed.
 
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use image::{DynamicImage, ImageFormat};
@@ -46,11 +45,6 @@ pub(crate) struct Answer {
 impl Client {
     /// A client of the server at an address such as `http://127.0.0.1:8080`; a path behind it is left out.
     pub fn new(url: &str) -> Result<Self, NotAServer> {
-        Self::with_connections(url, NonZeroUsize::MIN)
-    }
-
-    /// The same, for so many threads that ask at once: each finds its connection kept.
-    pub fn with_connections(url: &str, connections: NonZeroUsize) -> Result<Self, NotAServer> {
         let wrong = |problem| NotAServer { url: url.to_owned(), problem };
         let host = match url.split_once("://") {
             Some(("http", rest)) => rest,
@@ -70,15 +64,21 @@ impl Client {
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .max_idle_connections(connections.get())
-            .max_idle_connections_per_host(connections.get())
-            .timeout_global(Some(PATIENCE));
+            // One limit for a whole call would have each call look the host's name up, on a thread of its own.
+            .timeout_connect(Some(PATIENCE))
+            .timeout_recv_response(Some(PATIENCE))
+            .timeout_recv_body(Some(PATIENCE));
         Ok(Self { agent: config.build().into(), base: format!("http://{host}") })
     }
 
     /// The scheme and host.
     pub fn base(&self) -> &str {
         &self.base
+    }
+
+    /// The host, with its port where one was given.
+    pub fn host(&self) -> &str {
+        self.base.trim_start_matches("http://")
     }
 
     pub(crate) fn get(&self, url: &str) -> Result<Answer, String> {

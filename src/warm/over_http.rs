@@ -4,7 +4,7 @@
 //! no neighbours of them, and decodes chunks whole at once. What is refused for now is asked for again, later and later.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ureq::http::Method;
@@ -12,6 +12,7 @@ use ureq::http::Method;
 use super::estimate::{Drawn, Probe};
 use super::run::{Filled, Hand, Stop};
 use super::served::Served;
+use crate::connection::{self, Connection};
 use crate::request::TileRequest;
 use crate::verify::{Answer, Client, NotAServer};
 
@@ -37,16 +38,17 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 #[derive(Debug)]
 pub struct Server {
     client: Client,
+    /// Those over which nothing is asked just now: as many as threads ever asked at once.
+    idle: Mutex<Vec<Connection>>,
     mount: String,
     tries: u32,
 }
 
 impl Server {
-    /// The server at an address, asked over so many connections; a tile that is refused for now is asked for again so many
-    /// times. Nothing is asked yet.
-    pub fn new(url: &str, connections: NonZeroUsize, retries: u32) -> Result<Self, NotAServer> {
-        let client = Client::with_connections(url, connections)?;
-        Ok(Self { client, mount: String::new(), tries: retries.saturating_add(1) })
+    /// The server at an address; a tile that is refused for now is asked for again so many times. Nothing is asked yet.
+    pub fn new(url: &str, retries: u32) -> Result<Self, NotAServer> {
+        let client = Client::new(url)?;
+        Ok(Self { client, idle: Mutex::default(), mount: String::new(), tries: retries.saturating_add(1) })
     }
 
     /// Asks what is served.
@@ -88,6 +90,38 @@ impl Server {
         format!("{}/{tile}", self.mount)
     }
 
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.address())
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for a tile until it is not refused any more, as often as may be.
+    fn ask_again(&self, connection: &mut Connection, path: &str, stop: &Stop) -> Filled {
+        let mut last = Tried::Unanswered(String::new());
+        for tried in 0..self.tries {
+            if tried > 0 && stop.wait(last.wait(tried)) {
+                return Filled::Stopped;
+            }
+            last = match connection.get(path, &[PREFETCH]) {
+                Ok(answer) => match answered(&answer, || self.url(path)) {
+                    Ok(filled) => return filled,
+                    Err(refused) => refused,
+                },
+                Err(error) => Tried::Unanswered(format!("{}: no answer: {error}", self.url(path))),
+            };
+            if stop.is_told() {
+                return Filled::Stopped;
+            }
+        }
+        match last {
+            Tried::Refused { why, .. } => Filled::Failed(why),
+            Tried::Unanswered(why) => self.without_answer(why),
+        }
+    }
+
     /// Why a tile cannot be had that no answer came for: for its own sake, or because there is no server any more.
     fn without_answer(&self, why: String) -> Filled {
         match self.client.get("/healthz").and_then(Answer::found) {
@@ -97,27 +131,19 @@ impl Server {
     }
 }
 
+/// A try that another one may better.
+enum Tried {
+    Refused { why: String, retry_after: Option<u64> },
+    Unanswered(String),
+}
+
 impl Hand for Server {
     fn fill(&self, tile: &TileRequest, stop: &Stop) -> Filled {
-        let path = self.path(tile);
-        let mut last = Err(String::new());
-        for tried in 0..self.tries {
-            if tried > 0 && stop.wait(wait(tried, last.as_ref().ok())) {
-                return Filled::Stopped;
-            }
-            last = self.client.ask(&Method::GET, &path, &[PREFETCH]);
-            match &last {
-                Ok(answer) if answer.status == 200 => return taken(answer),
-                Ok(answer) if !is_for_now(answer.status) => break,
-                // Asked for again.
-                _ if stop.is_told() => return Filled::Stopped,
-                _ => {}
-            }
-        }
-        match last {
-            Ok(answer) => Filled::Failed(answer.found().err().unwrap_or_default()),
-            Err(why) => self.without_answer(why),
-        }
+        let kept = self.idle().pop();
+        let mut connection = kept.unwrap_or_else(|| Connection::new(self.client.host()));
+        let filled = self.ask_again(&mut connection, &self.path(tile), stop);
+        self.idle().push(connection);
+        filled
     }
 }
 
@@ -133,12 +159,17 @@ impl Probe for Server {
     }
 }
 
-/// A tile as it came.
-fn taken(answer: &Answer) -> Filled {
-    if answer.body.starts_with(PNG) {
-        Filled::Made(answer.body.len() as u64)
-    } else {
-        Filled::Failed(answer.wrong(format!("its {} bytes are no PNG", answer.body.len())))
+/// What came of an answer; or that it is to be asked for again.
+fn answered(answer: &connection::Answer<'_>, url: impl Fn() -> String) -> Result<Filled, Tried> {
+    let why = || format!("{}: {}", url(), answer.problem());
+    match answer.status {
+        200 if answer.body.starts_with(PNG) => Ok(Filled::Made(answer.body.len() as u64)),
+        200 => Ok(Filled::Failed(format!("{}: its {} bytes are no PNG", url(), answer.body.len()))),
+        status if is_for_now(status) => {
+            let retry_after = answer.header("retry-after").and_then(|value| value.trim().parse().ok());
+            Err(Tried::Refused { why: why(), retry_after })
+        }
+        _ => Ok(Filled::Failed(why())),
     }
 }
 
@@ -147,9 +178,15 @@ fn is_for_now(status: u16) -> bool {
     matches!(status, 408 | 429 | 502 | 503 | 504)
 }
 
-/// How long to wait after so many tries: what the server says, or twice as long every time.
-fn wait(tried: u32, refused: Option<&Answer>) -> Duration {
-    let own = SOON.saturating_mul(1 << (tried - 1).min(10)).min(LATE);
-    let asked = refused.and_then(|answer| answer.header("retry-after")?.trim().parse().ok());
-    asked.map_or(own, |seconds| Duration::from_secs(seconds).clamp(own.min(LONGEST), LONGEST))
+impl Tried {
+    /// How long to wait after so many tries: what the server says, or twice as long every time.
+    fn wait(&self, tried: u32) -> Duration {
+        let own = SOON.saturating_mul(1 << (tried - 1).min(10)).min(LATE);
+        match self {
+            Tried::Refused { retry_after: Some(seconds), .. } => {
+                Duration::from_secs(*seconds).clamp(own.min(LONGEST), LONGEST)
+            }
+            _ => own,
+        }
+    }
 }

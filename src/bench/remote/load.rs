@@ -1,17 +1,12 @@
 //! Connections that ask for tiles, each for one after the other, kept alive.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ureq::Agent;
+use crate::connection::{Answer, Connection};
 
-/// Longer than any tile takes that a person would wait for.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The most bytes of one answer.
-const MOST_BYTES: u64 = 64 << 20;
 /// How many requests in a row may have no answer before a client takes the server to be gone.
 const MOST_UNANSWERED: u32 = 3;
 /// Of so many requests that failed the reason is told.
@@ -19,7 +14,9 @@ const MOST_TOLD: usize = 5;
 
 /// So many clients of one server.
 pub(super) struct Load {
-    agents: Vec<Agent>,
+    /// What stands before a path in what people are told.
+    base: String,
+    connections: Vec<Connection>,
 }
 
 /// What came of asking.
@@ -38,40 +35,34 @@ pub(super) struct Loaded {
 }
 
 impl Load {
-    /// Clients, none of which has asked yet.
-    pub fn new(clients: NonZeroUsize) -> Self {
-        let agent = || -> Agent {
-            let config = Agent::config_builder().http_status_as_error(false).max_redirects(0);
-            // One limit for a whole call would have each call look the host's name up, on a thread of its own.
-            let config = config.max_redirects_will_error(false).timeout_connect(Some(PATIENCE));
-            let config = config.timeout_recv_response(Some(PATIENCE)).timeout_recv_body(Some(PATIENCE));
-            config.max_idle_connections(1).build().into()
-        };
-        Self { agents: std::iter::repeat_with(agent).take(clients.get()).collect() }
+    /// Clients of a host, none of which has asked yet.
+    pub fn new(host: &str, clients: NonZeroUsize) -> Self {
+        let connections = std::iter::repeat_with(|| Connection::new(host)).take(clients.get()).collect();
+        Self { base: format!("http://{host}"), connections }
     }
 
     pub fn clients(&self) -> usize {
-        self.agents.len()
+        self.connections.len()
     }
 
-    /// Asks for each address once, in order, until the time is up.
-    pub fn once(&self, urls: &[String], time: Duration) -> Loaded {
-        self.ask(urls, urls.len(), time)
+    /// Asks for each path once, in order, until the time is up.
+    pub fn once(&mut self, paths: &[String], time: Duration) -> Loaded {
+        self.ask(paths, paths.len(), time)
     }
 
     /// Asks for them again and again, until the time is up.
-    pub fn again(&self, urls: &[String], time: Duration) -> Loaded {
-        self.ask(urls, usize::MAX, time)
+    pub fn again(&mut self, paths: &[String], time: Duration) -> Loaded {
+        self.ask(paths, usize::MAX, time)
     }
 
-    fn ask(&self, urls: &[String], most: usize, time: Duration) -> Loaded {
-        let next = AtomicUsize::new(0);
+    fn ask(&mut self, paths: &[String], most: usize, time: Duration) -> Loaded {
+        let (next, base) = (AtomicUsize::new(0), &self.base);
         let began = Instant::now();
         let until = began + time;
         let mut all = std::thread::scope(|scope| {
-            let clients = self.agents.iter().map(|agent| {
+            let clients = self.connections.iter_mut().map(|connection| {
                 let next = &next;
-                scope.spawn(move || client(agent, urls, next, most, until))
+                scope.spawn(move || client(connection, base, paths, next, most, until))
             });
             let clients: Vec<_> = clients.collect();
             let mut all = Loaded::default();
@@ -88,34 +79,35 @@ impl Load {
     }
 }
 
-/// What one client does: the next address that nobody has taken, until the time is up.
-fn client(agent: &Agent, urls: &[String], next: &AtomicUsize, most: usize, until: Instant) -> Loaded {
-    let (mut loaded, mut body, mut in_a_row) = (Loaded::default(), Vec::new(), 0);
+/// What one client does: the next path that nobody has taken, until the time is up.
+fn client(
+    connection: &mut Connection,
+    base: &str,
+    paths: &[String],
+    next: &AtomicUsize,
+    most: usize,
+    until: Instant,
+) -> Loaded {
+    let (mut loaded, mut in_a_row) = (Loaded::default(), 0);
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         if number >= most || (number > 0 && Instant::now() >= until) {
             return loaded;
         }
-        let Some(url) = urls.get(number % urls.len().max(1)) else { return loaded };
+        let Some(path) = paths.get(number % paths.len().max(1)) else { return loaded };
         let began = Instant::now();
         loaded.requests += 1;
-        match answer(agent, url, &mut body) {
-            Ok(status) => {
+        match connection.get(path, &[]) {
+            Ok(answer) => {
                 in_a_row = 0;
-                *loaded.statuses.entry(status).or_default() += 1;
-                if status == 200 {
-                    loaded.times.push(began.elapsed());
-                    loaded.bytes += body.len() as u64;
-                } else {
-                    loaded.tell(problem(url, status, &body));
-                }
+                loaded.answered(answer, began, || format!("{base}{path}"));
             }
             Err(error) => {
                 loaded.unanswered += 1;
                 in_a_row += 1;
-                loaded.tell(format!("{url}: no answer: {error}"));
+                loaded.tell(format!("{base}{path}: no answer: {error}"));
                 if in_a_row >= MOST_UNANSWERED {
-                    loaded.gone = Some(error);
+                    loaded.gone = Some(error.to_string());
                     return loaded;
                 }
             }
@@ -123,25 +115,17 @@ fn client(agent: &Agent, urls: &[String], next: &AtomicUsize, most: usize, until
     }
 }
 
-/// The status of an answer, whose body is read to its end.
-fn answer(agent: &Agent, url: &str, body: &mut Vec<u8>) -> Result<u16, String> {
-    let mut response = agent.get(url).call().map_err(|e| e.to_string())?;
-    body.clear();
-    let reader = response.body_mut().with_config().limit(MOST_BYTES).reader();
-    // Its memory is kept from one answer to the next.
-    let mut reader = reader.take(MOST_BYTES);
-    reader.read_to_end(body).map_err(|e| e.to_string())?;
-    Ok(response.status().as_u16())
-}
-
-/// What a problem body says, as far as there is one.
-fn problem(url: &str, status: u16, body: &[u8]) -> String {
-    let detail: Option<serde_json::Value> = serde_json::from_slice(body).ok();
-    let detail = detail.and_then(|body| Some(format!(": {}", body.get("detail")?.as_str()?)));
-    format!("{url}: the status is {status}{}", detail.unwrap_or_default())
-}
-
 impl Loaded {
+    fn answered(&mut self, answer: Answer<'_>, began: Instant, url: impl FnOnce() -> String) {
+        *self.statuses.entry(answer.status).or_default() += 1;
+        if answer.status == 200 {
+            self.times.push(began.elapsed());
+            self.bytes += answer.body.len() as u64;
+        } else {
+            self.tell(format!("{}: {}", url(), answer.problem()));
+        }
+    }
+
     fn tell(&mut self, problem: String) {
         if self.problems.len() < MOST_TOLD {
             self.problems.push(problem);
