@@ -2,7 +2,8 @@
 //!
 //! A path becomes a request, a request a plan (`request`); a chunk is decoded, each filter beside what undoing it takes
 //! at least (`chunk`, `unshuffle`); voxels in memory are drawn (`draw`); a tile is found in the cache, or drawn and
-//! encoded from files of each layout (`tile cold`, `tile kept`). Encoders are in `encode`, slices in `slicing`.
+//! encoded from files of each layout (`tile cold`, `tile kept`), or from files that are named (`file cold`, `file kept`).
+//! Encoders are in `encode`, slices in `slicing`.
 
 #![allow(
     missing_docs,
@@ -17,6 +18,8 @@ mod chunks;
 mod common;
 #[path = "stages/drawing.rs"]
 mod drawing;
+#[path = "stages/files.rs"]
+mod files;
 #[path = "stages/layouts.rs"]
 mod layouts;
 #[path = "stages/requests.rs"]
@@ -30,6 +33,7 @@ criterion_group!(
     chunks::filters,
     chunks::unshuffling,
     drawing::drawing,
-    layouts::tiles
+    layouts::tiles,
+    files::files
 );
 criterion_main!(benches);

@@ -323,6 +323,30 @@ fn tiles_that_cannot_be_drawn_are_counted_and_named_and_the_others_measured() {
     assert!(outcome.out.contains("failed     /raw in "), "{}", outcome.out);
 }
 
+#[test]
+fn a_volume_that_cannot_be_drawn_at_all_is_not_tried_for_long_and_nothing_is_said_to_limit_it() {
+    let place = Place::new();
+    let path = place.path("v.h5");
+    let planes = volumes::planes(&path, 5, 1, Stored::Gzip);
+    planes.iter().for_each(|plane| volumes::invert(&path, plane));
+    // Two rows, in any order and one after the other; time enough for many thousands.
+    let all = ["v.h5", "--plane", "xy", "--pattern", "random,sweep", "--state", "chunks", "--threads", "1"];
+    let outcome = bench(&place, &[&all[..], &["--seconds", "20", "--tiles", "512", "--json"]].concat());
+    assert_eq!(outcome.code, 1, "{}", outcome.err);
+    let report = told(&outcome);
+    for row in rows(&report) {
+        assert_eq!((&row["tiles"], &row["tiles_per_second"]), (&json!(0), &json!(0.0)), "{row}");
+        assert!((5..=512).contains(&row["failed"].as_u64().unwrap()), "{row}");
+        assert!(row["stages"].as_object().unwrap().values().all(|stage| number(stage) == 0.0), "{row}");
+    }
+    let outcome = bench(&place, &[&all[..], &["--seconds", "20", "--tiles", "512"]].concat());
+    assert!(
+        !outcome.out.contains("verdict") && outcome.out.contains("failed     /raw in "),
+        "{}",
+        outcome.out
+    );
+}
+
 /// A volume of two by two tiles and two levels, as `em`, in a server that renders nothing ahead.
 fn served(place: &Place) -> Server {
     made::file(&place.path("em.h5"), |file| {

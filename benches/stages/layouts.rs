@@ -115,29 +115,28 @@ pub fn opened(path: &Path) -> (Catalog, Metrics, Crew) {
     (opened.catalog, metrics, crew)
 }
 
-/// The tiles of a plane, of one slice after the other in no order.
-struct Tiles<'a> {
+/// Draws tiles of the first channel, by one thread.
+pub struct Drawer<'a> {
     catalog: &'a Catalog,
-    plane: Plane,
-    dice: Dice,
     scratch: Scratch,
 }
 
-impl Tiles<'_> {
-    fn plan(&mut self) -> Plan {
+impl<'a> Drawer<'a> {
+    pub fn new(catalog: &'a Catalog) -> Self {
+        Self { catalog, scratch: Scratch::default() }
+    }
+
+    fn plan(&self, address: &TileAddress) -> Plan {
         let dataset = self.catalog.datasets().next().unwrap();
         let channel = dataset.channels.values().next().unwrap();
         if channel.window().is_none() {
             channel.keep(&channel.survey().unwrap().into());
         }
-        let extent = if self.plane.slice_axis() == Axis::Z { DEPTH } else { SIDE } as u64;
-        let slice = self.dice.roll() % extent;
-        let address = TileAddress { plane: self.plane, level: Level::FULL, slice, row: 0, column: 0 };
         let request = TileRequest {
             token: dataset.token.clone(),
             channels: ChannelChoice::One(channel.name.clone()),
             time: None,
-            address,
+            address: *address,
             adjust: Vec::new(),
         };
         let resolved = self.catalog.resolve(&request).unwrap();
@@ -145,29 +144,29 @@ impl Tiles<'_> {
         resolved.plan()
     }
 
-    fn volume(&mut self) -> Arc<dyn Volume> {
-        match self.plan().picture {
+    fn volume(&self, address: &TileAddress) -> Arc<dyn Volume> {
+        match self.plan(address).picture {
             Picture::Grey(layer) => layer.source.volume,
             other => panic!("grey is expected: {other:?}"),
         }
     }
 
-    /// Decodes all chunks, which are kept.
-    fn decode(&mut self) {
-        let volume = self.volume();
-        volume.read(0, &Region::whole(volume.shape().size), &mut Samples::default()).unwrap();
-    }
-
     /// One tile; beforehand, outside of the time that is counted, chunks are forgotten where it is to be cold.
-    fn tile(&mut self, cold: bool) -> Duration {
+    pub fn tile(&mut self, address: &TileAddress, cold: bool) -> Duration {
         if cold {
-            self.volume().forget_chunks();
+            self.volume(address).forget_chunks();
         }
         let began = Instant::now();
-        let plan = self.plan();
+        let plan = self.plan(address);
         black_box(render(&plan, &mut self.scratch).unwrap());
         began.elapsed()
     }
+}
+
+/// The tile of some slice.
+fn any(plane: Plane, dice: &mut Dice) -> TileAddress {
+    let extent = if plane.slice_axis() == Axis::Z { DEPTH } else { SIDE } as u64;
+    TileAddress { plane, level: Level::FULL, slice: dice.roll() % extent, row: 0, column: 0 }
 }
 
 /// Each layout in each plane, from cold and with all chunks decoded.
@@ -184,11 +183,13 @@ pub fn tiles(criterion: &mut Criterion) {
             // Other jobs are under way, so that each tile keeps to one thread.
             let _others = (crew.take(2), crew.take(2));
             for plane in Plane::ALL {
-                let mut tiles =
-                    Tiles { catalog: &catalog, plane, dice: Dice(3), scratch: Scratch::default() };
-                tiles.decode();
+                let (mut drawer, mut dice) = (Drawer::new(&catalog), Dice(3));
+                let volume = drawer.volume(&any(plane, &mut dice));
+                // All chunks are decoded, and kept.
+                volume.read(0, &Region::whole(volume.shape().size), &mut Samples::default()).unwrap();
+                let mut tile = || drawer.tile(&any(plane, &mut dice), cold);
                 group.bench_function(BenchmarkId::new(*name, plane), |bencher| {
-                    bencher.iter_custom(|times| (0..times).map(|_| tiles.tile(cold)).sum());
+                    bencher.iter_custom(|times| (0..times).map(|_| tile()).sum());
                 });
             }
         }

@@ -129,12 +129,12 @@ def table(rows: list[Row], all_results: dict[str, Results], about: list[str]) ->
     return "\n".join([*about, coldness(rows, all_results), "", *lines, "", *effort(rows, all_results), ""])
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
     """Puts `text` between the markers, at the end of the file where it has none."""
     before = path.read_text() if path.is_file() else "# Results\n"
-    if BEGIN not in before:
-        before = f"{before.rstrip()}\n\n{BEGIN}\n{END}\n"
-    head, rest = before.split(BEGIN, 1)
-    tail = rest.split(END, 1)[1] if END in rest else "\n"
+    if begin not in before:
+        before = f"{before.rstrip()}\n\n{begin}\n{end}\n"
+    head, rest = before.split(begin, 1)
+    tail = rest.split(end, 1)[1] if end in rest else "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{head}{BEGIN}\n{text}{END}{tail}")
+    path.write_text(f"{head}{begin}\n{text}{end}{tail}")

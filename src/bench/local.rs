@@ -32,6 +32,8 @@ use crate::volume::hdf5::StorageDescription;
 
 /// Failures are counted all, and so many are told.
 const MOST_TOLD: usize = 10;
+/// After so many failures and not one tile, what is left of a row is taken to fail too.
+const MOST_FAILED: usize = 16;
 /// How many times longer than what is counted a row may take, for what is forgotten in between.
 const AROUND: u32 = 4;
 
@@ -191,7 +193,8 @@ impl<'a> Local<'a> {
                 meanwhile += Reading::of(self.metrics) - before;
                 done += team.take();
                 let late = began.elapsed() > self.limits.time * AROUND;
-                if counted >= self.limits.time || done.times.len() >= self.limits.tiles || late {
+                let hopeless = done.times.is_empty() && done.failed >= MOST_FAILED;
+                if counted >= self.limits.time || done.times.len() >= self.limits.tiles || late || hopeless {
                     break 'rows;
                 }
             }
@@ -244,7 +247,8 @@ fn remark(remarks: &mut Vec<String>, text: String) {
 
 fn row(course: &Course<'_>, state: State, threads: usize, done: Done, reading: Reading) -> Row {
     let tiles = done.times.len();
-    let each = |seconds: f64| seconds * 1e3 / (tiles.max(1) as f64);
+    // What failed takes time as well, of which no tile came.
+    let each = |seconds: f64| if tiles == 0 { 0.0 } else { seconds * 1e3 / tiles as f64 };
     let of = |time: Duration| milliseconds(time) / tiles.max(1) as f64;
     let Reading { read, inflate, library, wait, chunks, disk } = reading;
     let stored = read + inflate + library + wait;

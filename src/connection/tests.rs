@@ -25,8 +25,11 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// All answers that come, with what their connection is good for.
-fn answers(stream: &[u8], pieces: usize) -> Vec<Result<(u16, Vec<u8>, bool), String>> {
+/// A status, a body, and whether more can be asked; or what is wrong.
+type Came = Result<(u16, Vec<u8>, bool), String>;
+
+/// All answers that come.
+fn answers(stream: &[u8], pieces: usize) -> Vec<Came> {
     let mut from = Incoming::new(Pieces(stream, pieces));
     let (mut head, mut body, mut all) = (Vec::new(), vec![7; 3], Vec::new());
     loop {
@@ -45,7 +48,7 @@ fn answers(stream: &[u8], pieces: usize) -> Vec<Result<(u16, Vec<u8>, bool), Str
     }
 }
 
-fn one(stream: &str) -> Result<(u16, Vec<u8>, bool), String> {
+fn one(stream: &str) -> Came {
     answers(stream.as_bytes(), usize::MAX).remove(0)
 }
 

@@ -12,8 +12,11 @@ use crate::bench::{Help, Row, Scaling, State, Verdict};
 /// The file of each channel, by token and name.
 type Places = BTreeMap<(String, String), PathBuf>;
 
-/// All verdicts.
+/// All verdicts; nothing where no tile could be drawn.
 pub(super) fn verdicts(verdicts: &[Verdict], scaling: &[Scaling], places: &Places) -> String {
+    if verdicts.is_empty() && scaling.is_empty() {
+        return String::new();
+    }
     let mut out = "\nverdict\n".to_owned();
     for verdict in verdicts {
         let Verdict { token, channel, state, rows, says, .. } = verdict;

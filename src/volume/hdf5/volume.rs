@@ -155,7 +155,7 @@ impl Hdf5Volume {
 
     /// Reads a box chunk by chunk; side by side on all render threads where only this box is asked for.
     fn read_chunked(&self, stored: &StoredBox, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
-        if !self.chunks.crew().is_lonely() {
+        if !self.chunks.crew().is_lonely() || rayon::current_num_threads() == 1 {
             return self.read_one_by_one(stored, region, into);
         }
         let grid = &self.dataset.grid;

@@ -1,0 +1,61 @@
+//! Whole tiles of files that are named: the same tiles by the same path as a row of `voltile bench FILE` with the pattern
+//! "random", one thread and the same seed, so that the two can be held against each other (`scripts/bench --agree`).
+//!
+//! `VOLTILE_BENCH_FILES` names the files, as `PATH` does folders; without it nothing is measured here. Cold are
+//! `VOLTILE_BENCH_TILES` tiles (8) of the whole level by `VOLTILE_BENCH_SEED` (1); kept are 64 of its first tile's column, whose
+//! chunks any budget holds. What is told is the time of all of them, one after the other.
+
+use std::path::Path;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, SamplingMode};
+use voltile::bench::{Bounds, Selection, Target};
+use voltile::catalog::Catalog;
+use voltile::geometry::{Plane, TileAddress};
+
+use crate::layouts::{Drawer, opened};
+
+/// How many slices the kept tiles are of.
+const KEPT: u64 = 64;
+
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().unwrap())
+}
+
+/// Each file in each plane, from cold and with the chunks decoded.
+pub fn files(criterion: &mut Criterion) {
+    let Some(files) = std::env::var_os("VOLTILE_BENCH_FILES") else { return };
+    for (group, cold) in [("file cold", true), ("file kept", false)] {
+        let mut group = criterion.benchmark_group(group);
+        group.sample_size(10).sampling_mode(SamplingMode::Flat);
+        for file in std::env::split_paths(&files) {
+            let (catalog, _metrics, crew) = opened(&file);
+            // Another job is under way, so that each tile keeps to one thread.
+            let _others = (crew.take(2), crew.take(2));
+            for plane in Plane::ALL {
+                let (addresses, mut drawer) = (tiles(&catalog, plane, cold), Drawer::new(&catalog));
+                let mut turn = || addresses.iter().map(|tile| drawer.tile(tile, cold)).sum::<Duration>();
+                turn();
+                let id = BenchmarkId::new(stem(&file), plane);
+                group.bench_function(id, |bencher| {
+                    bencher.iter_custom(|times| (0..times).map(|_| turn()).sum());
+                });
+            }
+        }
+        group.finish();
+    }
+}
+
+fn stem(file: &Path) -> String {
+    file.file_stem().unwrap().to_string_lossy().into_owned()
+}
+
+/// The tiles of a plane of level 0.
+fn tiles(catalog: &Catalog, plane: Plane, cold: bool) -> Vec<TileAddress> {
+    let all = catalog.describe().iter().flat_map(Target::described).collect();
+    let first = Bounds { slices: Some(0..KEPT), rows: Some(0..1), columns: Some(0..1) };
+    let bounds = if cold { Bounds::default() } else { first };
+    let selection = Selection { planes: vec![plane], levels: vec![0], bounds, ..Selection::default() };
+    let most = if cold { number("VOLTILE_BENCH_TILES", 8) } else { KEPT };
+    selection.choose(all).unwrap().targets[0].random(most as usize, number("VOLTILE_BENCH_SEED", 1))
+}

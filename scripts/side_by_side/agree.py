@@ -1,0 +1,264 @@
+"""Holds `voltile bench` against others that measure the same work: criterion, and a load generator.
+
+`voltile bench FILE` and criterion (`benches/stages/files.rs`) draw the same tiles by one thread, cold and with their
+chunks decoded; `voltile bench URL` and wrk ask one server for the same tiles, cold and kept. They take turns, round after
+round, and ratios are taken within a round, so what slows the machine for a while slows both sides. Started by
+`scripts/bench --agree`. Exit status: 0 measured, 2 it could not run.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import load, pixels, report, volumes, watch
+from .servers import MIB, ROOT, Missing, Server, Setting, fetch, program, running
+from .tiles import SIDE, Tile
+
+LAYOUTS = {"gzip": "64³ gzip", "plain": "64³", "planes": "(1,512,512) gzip", "contiguous": "contiguous"}
+PLANES = ("xy", "xz", "yz")
+COMPRESSED = ("gzip", "planes")
+SLICES = range(32, 48)  # of which a server is asked for every tile
+CLIENTS, THREADS = 8, 2
+CRITERION = ("--warm-up-time", "0.2", "--measurement-time", "0.5", "--noplot")
+START, END = "<!-- agree -->", "<!-- /agree -->"
+
+
+@dataclass(frozen=True)
+class Means:
+    """What measures, and where."""
+
+    voltile: Path
+    stages: Path
+    made: volumes.Volumes
+    work: Path
+    tiles: int
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One figure of both sides, and the processor time (µs) that each client, and the server for it, took for an answer."""
+
+    ours: float
+    other: float
+    costs: tuple[float, float, float, float] | None = None
+
+
+Pairs = dict[tuple[str, str, str], list[Pair]]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("scripts/bench --agree --", description="voltile bench beside criterion and wrk.")
+    add = parser.add_argument
+    add("--rounds", type=int, default=5, help="(default: 5)")
+    add("--seconds", type=int, default=3, help="of one measurement over HTTP (default: 3)")
+    add("--tiles", type=int, default=6, help="cold tiles of a compressed layout; 32 times as many of others (default: 6)")
+    add("--small", action="store_true", help="volumes of a sixteenth: does it all work? The figures mean little")
+    add("--only", choices=("files", "http"), help="one half")
+    add("--volumes", type=Path, default=ROOT / "target" / "bench-volumes", help="(default: %(default)s)")
+    add("--voltile", type=Path, default=ROOT / "target" / "release" / "voltile", help="the binary (default: it is built first)")
+    add("--stages", type=Path, help="benches/stages.rs, built (default: it is built first)")
+    add("--json", type=Path, default=ROOT / "target" / "agree.json", help="raw figures (default: %(default)s)")
+    add("--report", type=Path, help="the table (default: benches/RESULTS.md; with --small or --only nowhere)")
+    return parser.parse_args()
+
+
+def built() -> Path:
+    """The benchmark's program, as cargo names it."""
+    command = [program("cargo", "cargo"), "bench", "--locked", "--no-run", "--bench", "stages"]
+    done = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    found = re.search(r"Executable benches/stages\.rs \((.+)\)", done.stderr)
+    if done.returncode or not found:
+        raise Missing(f"benches/stages.rs could not be built:\n{done.stderr}")
+    return (ROOT / found[1]).resolve()
+
+
+def main() -> int:
+    options = arguments()
+    busy = os.getloadavg()[0]
+    pairs: Pairs = {}
+    with tempfile.TemporaryDirectory(prefix="agree-") as work:
+        made = volumes.make(volumes.plan(options.volumes, options.small))
+        stages = (options.stages or built()).resolve()
+        means = Means(options.voltile.resolve(), stages, made, Path(work), options.tiles, options.seconds)
+        for turn in range(options.rounds):
+            for key, pair in measured(means, options.only, turn):
+                pairs.setdefault(key, []).append(pair)
+                print(f"round {turn + 1}/{options.rounds}  {' '.join(key):26} {pair}", flush=True)
+    raw = {" ".join(key): [vars(pair) for pair in some] for key, some in pairs.items()}
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(raw, indent=1))
+    text = table(pairs, options, busy)
+    print(f"\n{text}")
+    to = options.report or (None if options.small or options.only else ROOT / "benches" / "RESULTS.md")
+    if to:
+        report.write(to, text, START, END)
+        print(f"written: {to}")
+    return 0
+
+
+def measured(means: Means, only: str | None, turn: int) -> Iterator[tuple[tuple[str, str, str], Pair]]:
+    for token in LAYOUTS:
+        watch.read_through([means.made.file(token)])
+        if only != "http":
+            yield from of_file(means, token, turn)
+        if only != "files":
+            yield from of_server(means, token, turn)
+
+
+def bench(means: Means, *words: object) -> list[dict]:
+    """The rows that `voltile bench` tells, level 0 alone."""
+    command = [str(word) for word in (means.voltile, "bench", *words, "--level", 0, "--pattern", "random", "--json")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise Missing(f"{' '.join(command)}: {done.stderr}")
+    return json.loads(done.stdout)["rows"]
+
+
+def of_file(means: Means, token: str, turn: int) -> Iterator[tuple[tuple[str, str, str], Pair]]:
+    """Milliseconds for a tile: by bench, and by criterion."""
+    path, seed = means.made.file(token), turn + 1
+    most = means.tiles if token in COMPRESSED else 32 * means.tiles
+    sides = {"bench": lambda: files_by_bench(means, path, seed, most), "criterion": lambda: criterion(means, path, seed, most)}
+    # Each begins every other round.
+    names = sorted(sides, reverse=turn % 2 == 1)
+    found = {name: sides[name]() for name in names}
+    for key in ((state, plane) for plane in PLANES for state in ("cold", "kept")):
+        yield (token, key[1], key[0]), Pair(found["bench"][key], found["criterion"][key])
+
+
+def files_by_bench(means: Means, path: Path, seed: int, most: int) -> dict[tuple[str, str], float]:
+    usual = (path, "--threads", 1, "--seed", seed, "--seconds", 60)
+    cold = bench(means, *usual, "--state", "chunks", "--tiles", most)
+    # The tiles that criterion keeps (benches/stages/files.rs).
+    kept = bench(means, *usual, "--state", "warm", "--tiles", 1024, "--max", 64, "--x", 0, 0, "--y", 0, 0)
+    rows = [("cold", row) for row in cold] + [("kept", row) for row in kept]
+    return {(state, row["plane"]): row["latency"]["mean"] for state, row in rows}
+
+
+def criterion(means: Means, path: Path, seed: int, most: int) -> dict[tuple[str, str], float]:
+    home = means.work / "criterion"
+    extra = {
+        "VOLTILE_BENCH_FILES": str(path),
+        "VOLTILE_BENCH_TILES": str(most),
+        "VOLTILE_BENCH_SEED": str(seed),
+        "CRITERION_HOME": str(home),
+    }
+    command = [means.stages, "--bench", *CRITERION, "^file (cold|kept)/"]
+    done = subprocess.run(command, cwd=means.work, capture_output=True, text=True, env=os.environ | extra)
+    if done.returncode:
+        raise Missing(f"{means.stages}: {done.stderr}")
+    found = {}
+    for state, plane in ((state, plane) for state in ("cold", "kept") for plane in PLANES):
+        estimates = json.loads((home / f"file_{state}" / path.stem / plane / "new" / "estimates.json").read_text())
+        # Of 64 kept tiles, or of all cold ones.
+        found[state, plane] = estimates["mean"]["point_estimate"] / 1e6 / (64 if state == "kept" else most)
+    return found
+
+
+def of_server(means: Means, token: str, turn: int) -> Iterator[tuple[tuple[str, str, str], Pair]]:
+    """Tiles in a second: by bench, and by wrk."""
+    rows, columns = (extent // SIDE for extent in means.made.shape[1:])
+    some = [Tile("xy", number, row, column) for number in SLICES for row in range(rows) for column in range(columns)]
+    random.Random(turn).shuffle(some)
+    paths = [tile.path(token) for tile in some]
+    # Nothing is kept for the next request; then all of it.
+    for state, tiles, chunks in (("cold", 1, 8 * MIB), ("hits", 512 * MIB, 512 * MIB)):
+        setting = Setting(means.work, means.voltile, [means.made.file(token)], tiles, chunks, neighbours=False)
+        with running("voltile", setting) as server:
+            for path in paths if state == "hits" else paths[-3:]:
+                fetch(server, path)
+            sides = {"bench": lambda: by_bench(means, server, state), "wrk": lambda: by_wrk(means, server, paths)}
+            found = {name: costing(server, sides[name]) for name in sorted(sides, reverse=turn % 2 == 1)}
+        ours, others = found["bench"], found["wrk"]
+        yield (token, "xy", state), Pair(ours[0], others[0], (ours[1], others[1], ours[2], others[2]))
+
+
+def by_bench(means: Means, server: Server, state: str) -> tuple[float, int]:
+    """Tiles in a second, and all requests."""
+    where = ("--plane", "xy", "--min", SLICES.start, "--max", SLICES.stop, "--clients", CLIENTS)
+    # What is cold for a server is so again; hits are asked for again and again.
+    most = 256 if state == "hits" else 1 << 20
+    rows = bench(means, f"http://127.0.0.1:{server.port}", *where, "--seconds", means.seconds, "--tiles", most)
+    return rows[-1]["tiles_per_second"], sum(row["requests"] for row in rows)
+
+
+def by_wrk(means: Means, server: Server, paths: list[str]) -> tuple[float, int]:
+    lists = [paths[thread::THREADS] for thread in range(THREADS)]
+    rate = load.wrk(server, means.work, lists, CLIENTS // THREADS, means.seconds)
+    return rate, round(rate * means.seconds)
+
+
+def costing(server: Server, ask) -> tuple[float, float, float]:
+    """A rate, and the microseconds of processor time that the client and the server took for one answer."""
+    before, served = clients(), watch.spent(server)
+    rate, requests = ask()
+    return rate, (clients() - before) * 1e6 / requests, (watch.spent(server) - served) * 1e6 / requests
+
+
+def clients() -> float:
+    """Seconds of processor time of programs that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def middle(some: list[Pair], of) -> float:
+    return statistics.median(of(pair) for pair in some)
+
+
+def compared(some: list[Pair], unit: str) -> list[str]:
+    ratios = sorted(pair.ours / pair.other for pair in some)
+    cells = [f"{report.figure(middle(some, of))}{unit}" for of in (lambda p: p.ours, lambda p: p.other)]
+    return [*cells, f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"]
+
+
+def table(pairs: Pairs, options: argparse.Namespace, busy: float) -> str:
+    lines = [
+        "## What bench says, and what others say",
+        "",
+        f"{watch.today()}, {watch.processor()}, {watch.cores()} cores, load average {busy:.1f} before it began. By `scripts/bench --agree`: medians of",
+        f"{options.rounds} rounds, both in turn; ratios are bench to the other within a round, with the least and the greatest. 256×2048×2048 u8.",
+        *(["**Only a trial: the volumes are small.**"] if options.small else []),
+    ]
+    files = {key: some for key, some in pairs.items() if some[0].costs is None}
+    if files:
+        lines += ["", "One tile by one thread, page cache warm: the same tiles by `voltile bench FILE` and by criterion.", ""]
+        lines += ["| layout | plane | chunks | bench | criterion | ratio |", "|---" * 6 + "|"]
+        for (token, plane, state), some in files.items():
+            lines.append("| " + " | ".join([LAYOUTS[token], plane, state, *compared(some, " ms")]) + " |")
+    served = {key: some for key, some in pairs.items() if some[0].costs}
+    if served:
+        lines += [
+            "",
+            f"Tiles in a second over HTTP, {CLIENTS} connections: the same xy tiles by `voltile bench URL` and by wrk ({THREADS} threads). Clients and server",
+            "share the cores, so that a client that takes less leaves more to the server; the last columns are processor time for",
+            "one answer, by bench and by wrk.",
+            "",
+            "| layout | tiles | bench | wrk | ratio | client, µs | server, µs |",
+            "|---" * 7 + "|",
+        ]
+        for (token, _, state), some in served.items():
+            costs = [report.figure(middle(some, lambda pair, n=n: pair.costs[n])) for n in range(4)]
+            cells = [LAYOUTS[token], state, *compared(some, "/s"), f"{costs[0]}, {costs[1]}", f"{costs[2]}, {costs[3]}"]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("agree: stopped")
+    except (Missing, pixels.Wrong, OSError) as problem:
+        print(f"agree: {problem}", file=sys.stderr)
+        sys.exit(2)
