@@ -171,31 +171,38 @@ def of_server(means: Means, token: str, turn: int) -> Iterator[tuple[tuple[str, 
     rows, columns = (extent // SIDE for extent in means.made.shape[1:])
     some = [Tile("xy", number, row, column) for number in SLICES for row in range(rows) for column in range(columns)]
     random.Random(turn).shuffle(some)
-    paths = [tile.path(token) for tile in some]
-    # Nothing is kept for the next request; then all of it.
-    for state, tiles, chunks in (("cold", 1, 8 * MIB), ("hits", 512 * MIB, 512 * MIB)):
-        setting = Setting(means.work, means.voltile, [means.made.file(token)], tiles, chunks, neighbours=False)
-        with running("voltile", setting) as server:
-            for path in paths if state == "hits" else paths[-3:]:
-                fetch(server, path)
-            sides = {"bench": lambda: by_bench(means, server, state), "wrk": lambda: by_wrk(means, server, paths)}
-            found = {name: costing(server, sides[name]) for name in sorted(sides, reverse=turn % 2 == 1)}
-        ours, others = found["bench"], found["wrk"]
-        yield (token, "xy", state), Pair(ours[0], others[0], (ours[1], others[1], ours[2], others[2]))
+    # Nothing is kept for the next request; or the one tile that is asked for.
+    these = ("--tiles", 1 << 14, "--min", SLICES.start, "--max", SLICES.stop)
+    yield (token, "xy", "cold"), asked(means, token, turn, 1, 8 * MIB, some, these)
+    one = ("--tiles", 1, "--min", SLICES.start, "--max", SLICES.start + 1, "--x", 0, 0, "--y", 0, 0)
+    yield (token, "xy", "hits"), asked(means, token, turn, 64 * MIB, 64 * MIB, [Tile("xy", SLICES.start, 0, 0)], one)
 
 
-def by_bench(means: Means, server: Server, state: str) -> tuple[float, int]:
+def asked(means: Means, token: str, turn: int, tiles: int, chunks: int, some: list[Tile], words: tuple) -> Pair:
+    setting = Setting(means.work, means.voltile, [means.made.file(token)], tiles, chunks, neighbours=False)
+    with running("voltile", setting) as server:
+        for tile in some[:3]:
+            pixels.compare("voltile", fetch(server, tile.path(token)), means.made.file(token), tile)
+        sides = {"bench": lambda: by_bench(means, server, words), "wrk": lambda: by_wrk(means, server, token, some)}
+        found = {name: costing(server, sides[name]) for name in sorted(sides, reverse=turn % 2 == 1)}
+    ours, others = found["bench"], found["wrk"]
+    return Pair(ours[0], others[0], (ours[1], others[1], ours[2], others[2]))
+
+
+def by_bench(means: Means, server: Server, words: tuple) -> tuple[float, int]:
     """Tiles in a second, and all requests."""
-    where = ("--plane", "xy", "--min", SLICES.start, "--max", SLICES.stop, "--clients", CLIENTS)
-    # What is cold for a server is so again; hits are asked for again and again.
-    most = 256 if state == "hits" else 1 << 20
-    rows = bench(means, f"http://127.0.0.1:{server.port}", *where, "--seconds", means.seconds, "--tiles", most)
+    url = f"http://127.0.0.1:{server.port}"
+    rows = bench(means, url, "--plane", "xy", "--clients", CLIENTS, "--seconds", means.seconds, *words)
+    # Both of its rows are alike here: what is cold is so again. The second one lasts as long as it should.
     return rows[-1]["tiles_per_second"], sum(row["requests"] for row in rows)
 
 
-def by_wrk(means: Means, server: Server, paths: list[str]) -> tuple[float, int]:
-    lists = [paths[thread::THREADS] for thread in range(THREADS)]
-    rate = load.wrk(server, means.work, lists, CLIENTS // THREADS, means.seconds)
+def by_wrk(means: Means, server: Server, token: str, some: list[Tile]) -> tuple[float, int]:
+    paths, each = [tile.path(token) for tile in some], CLIENTS // THREADS
+    if len(paths) == 1:
+        rate = load.run(server, paths[0], THREADS, each, means.seconds, {}, load.LEAST_BYTES)
+    else:
+        rate = load.wrk(server, means.work, [paths[thread::THREADS] for thread in range(THREADS)], each, means.seconds)
     return rate, round(rate * means.seconds)
 
 
@@ -240,9 +247,9 @@ def table(pairs: Pairs, options: argparse.Namespace, busy: float) -> str:
     if served:
         lines += [
             "",
-            f"Tiles in a second over HTTP, {CLIENTS} connections: the same xy tiles by `voltile bench URL` and by wrk ({THREADS} threads). Clients and server",
-            "share the cores, so that a client that takes less leaves more to the server; the last columns are processor time for",
-            "one answer, by bench and by wrk.",
+            f"Tiles in a second over HTTP, {CLIENTS} connections: the same xy tiles by `voltile bench URL` and by wrk ({THREADS} threads); as hits one tile,",
+            "again and again. Clients and server share the cores, so that a client that takes less leaves more to the server: the last",
+            "columns are processor time for one answer, where bench asked and where wrk did.",
             "",
             "| layout | tiles | bench | wrk | ratio | client, µs | server, µs |",
             "|---" * 7 + "|",

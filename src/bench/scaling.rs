@@ -6,6 +6,8 @@ use super::row::{Row, State};
 
 /// The share of its threads' speed from which more of them are said to help.
 const SCALES: f64 = 0.75;
+/// The same from which threads alone cannot explain it.
+const BEYOND: f64 = 1.25;
 
 /// How much faster more threads were than one, and whether more would help.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,7 +28,9 @@ impl Scaling {
         let Self { threads, against, factor, .. } = self;
         let state = self.state.words();
         let expected = *threads as f64 / *against as f64;
-        let so = if *factor >= SCALES * expected {
+        let so = if *factor >= BEYOND * expected {
+            "that is more than threads can do: what was measured first found the machine or its disk busier"
+        } else if *factor >= SCALES * expected {
             "more threads on more cores would help"
         } else {
             "they get in each other's way, or in that of other programs: more would help little"
@@ -75,6 +79,7 @@ mod tests {
                 && told(1.9)[0].says().contains("more cores would help")
         );
         assert!(told(1.1)[0].says().contains("get in each other's way"));
+        assert!(told(5.8)[0].says().contains("more than threads can do"));
         assert!(scaling(std::slice::from_ref(&one)).is_empty());
     }
 }

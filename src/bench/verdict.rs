@@ -3,7 +3,8 @@
 //!
 //! The stage that takes most of a tile's time limits it. Where that is getting at voxels, it is asked why so much has to
 //! be read: because the level is made of a finer one, or because chunks suit the plane badly. They do where a tile reads
-//! more than twice what it would of cubes of 64 voxels, the shape that `voltile pyramid --rechunk` gives.
+//! more than twice what it would of cubes of 64 voxels, the shape that `voltile pyramid --rechunk` gives, and more than one
+//! such cube: of less no other shape would take less.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +13,10 @@ use serde::Serialize;
 
 use super::row::{Row, State, Subject};
 use crate::catalog::TileCost;
+use crate::geometry::{Axis, Plane, Xyz};
 
-/// How many times what it shows a tile reads of cubes of 64 voxels.
-const OF_CUBES: u64 = 64;
+/// The side of the cubes that chunks are compared with.
+const CUBE: u64 = 64;
 /// From how many times the voxels of a tile on a made level is one that should be stored.
 const MADE_OF_MANY: f64 = 3.0;
 
@@ -115,9 +117,14 @@ pub fn verdicts(rows: &[Row], subjects: &[Subject], small: bool) -> Vec<Verdict>
     groups.into_iter().map(verdict).collect()
 }
 
+/// What is read or inflated, whichever is more.
+fn bytes(tile: &TileCost) -> u64 {
+    tile.cost.bytes_read.max(tile.cost.bytes_inflated)
+}
+
 /// How many times what is wanted is read.
 fn amplification(tile: &TileCost) -> u64 {
-    tile.cost.bytes_read.max(tile.cost.bytes_inflated) / tile.bytes_wanted.max(1)
+    bytes(tile) / tile.bytes_wanted.max(1)
 }
 
 impl<'a> Evidence<'a> {
@@ -186,7 +193,11 @@ impl<'a> Evidence<'a> {
     }
 
     fn lies_across(&self) -> bool {
-        self.amplification() > 2 * OF_CUBES
+        let Some((plane, tile)) = self.planes.first() else { return false };
+        let axis = Plane::from_name(plane).map_or(Axis::Z, Plane::slice_axis);
+        // Of cubes it would read so many slices; a volume that is flatter has no more.
+        let of_cubes = tile.bytes_wanted.saturating_mul(CUBE.min(Xyz::from(self.subject.size)[axis]));
+        bytes(tile) > CUBE.pow(3).max(2 * of_cubes)
     }
 
     /// Why so much is read, where that is why.
@@ -275,7 +286,7 @@ fn words(limit: Limit) -> &'static str {
         Limit::ChunkShape => "reading what chunks hold beside what is shown",
         Limit::MadeLevel => "making the level of finer voxels",
         Limit::Disk => "the disk",
-        Limit::Memory => "copying stored voxels from the system's cache",
+        Limit::Memory => "copying what is stored from the system's cache",
         Limit::Inflate => "inflating chunks",
         Limit::Library => "reading through the HDF5 library",
         Limit::Waiting => "waiting for chunks that another thread decodes",

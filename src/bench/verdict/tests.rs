@@ -186,3 +186,18 @@ fn rows_that_are_limited_alike_are_told_together() {
     let empty = Row { tiles: 0, ..row("xy", State::Chunks, Stages::default()) };
     assert!(verdicts(&[empty], &[cubes()], false).is_empty());
 }
+
+#[test]
+fn chunks_of_which_cubes_would_save_nothing_are_not_said_to_lie_across() {
+    // Five slices in all: whatever its shape, a chunk can hold no more than those in vain.
+    let mut thin = subject(storage(Some(vec![5, 64, 64]), &[]), false, [(5 << 18, 0, 1 << 18); 3]);
+    thin.size = [2048, 2048, 5];
+    // Voxels of which a page holds all there are.
+    let mut tiny = subject(storage(Some(vec![2, 2, 2]), &[]), false, [(16 << 10, 0, 24); 3]);
+    tiny.size = [2, 3, 4];
+    for subject in [thin, tiny] {
+        let rows = [row("xy", State::Chunks, copying(0.9))];
+        let verdicts = verdicts(&rows, &[subject], false);
+        assert_eq!(verdicts[0].limit, Limit::Memory, "{}", verdicts[0].says);
+    }
+}
