@@ -87,23 +87,24 @@ impl fmt::Display for Colour {
 ///
 /// Ids are spread over the hue circle by a multiplicative hash (the 64-bit golden ratio) in whole numbers, so
 /// that every implementation of the rule gives the same bytes. Signed ids are sign-extended by the caller.
+///
+/// It is arithmetic without branches, which vectors can do: a component lies high over two of the six sectors of the
+/// circle, low over two, and rises or falls between.
+#[inline(always)]
 pub fn label_colour(id: u64) -> Rgb {
-    const LOW: u8 = 85;
-    const HIGH: u8 = 242;
-    if id == 0 {
-        return [0; 3];
-    }
+    const LOW: i32 = 85;
+    const HEIGHT: i32 = 157;
     let hue = (id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) * 6;
-    let part = (157 * ((hue >> 24) & 255) / 255) as u8;
-    let (up, down) = (LOW + part, HIGH - part);
-    match hue >> 32 {
-        0 => [HIGH, up, LOW],
-        1 => [down, HIGH, LOW],
-        2 => [LOW, HIGH, up],
-        3 => [LOW, down, HIGH],
-        4 => [up, LOW, HIGH],
-        _ => [HIGH, LOW, down],
-    }
+    let part = HEIGHT as u32 * ((hue >> 24) as u32 & 255) / 255;
+    let place = (hue >> 32) as i32 * HEIGHT + part as i32;
+    let distance = |sectors: i32| (place - sectors * HEIGHT).abs();
+    let is_coloured = i32::from(id != 0);
+    let component = |height: i32| (is_coloured * (LOW + height.clamp(0, HEIGHT))) as u8;
+    [
+        component(distance(3) - HEIGHT),
+        component(2 * HEIGHT - distance(2)),
+        component(2 * HEIGHT - distance(4)),
+    ]
 }
 
 #[cfg(test)]
@@ -119,6 +120,35 @@ mod tests {
         assert_eq!(letters, "CMYRGB");
         for wrong in ["", "c", "K", "CC", "C "] {
             assert_eq!(Colour::from_text(wrong), None);
+        }
+    }
+
+    /// The rule as it is written down, sector by sector.
+    fn by_sector(id: u64) -> Rgb {
+        if id == 0 {
+            return [0; 3];
+        }
+        let k = (id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) * 6;
+        let f = (157 * ((k >> 24) & 255) / 255) as u8;
+        let (up, down) = (85 + f, 242 - f);
+        match k >> 32 {
+            0 => [242, up, 85],
+            1 => [down, 242, 85],
+            2 => [85, 242, up],
+            3 => [85, down, 242],
+            4 => [up, 85, 242],
+            _ => [242, 85, down],
+        }
+    }
+
+    #[test]
+    fn arithmetic_gives_every_sector_its_colours() {
+        // The product with this steps through all hues evenly, the other way round through all low ids.
+        let inverse = (0..6)
+            .fold(1u64, |x, _| x.wrapping_mul(2u64.wrapping_sub(x.wrapping_mul(0x9E37_79B9_7F4A_7C15))));
+        let hues = (0..6 * 256 * 4).map(|i: u64| (i << (64 - 13)).wrapping_mul(inverse));
+        for id in (0..5000).chain(hues).chain([u64::MAX, 1 << 63]) {
+            assert_eq!(label_colour(id), by_sector(id), "{id}");
         }
     }
 

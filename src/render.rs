@@ -11,6 +11,7 @@ mod overview;
 mod slice;
 mod window;
 
+use crate::color::Colour;
 use crate::geometry::{Patch, TILE};
 use crate::paint::PngProfile;
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
@@ -42,6 +43,8 @@ pub struct Scratch {
 struct Drawing {
     /// Stored voxels as they were read.
     block: Samples,
+    /// What their means are made of.
+    sums: downsample::SumBuffer,
     /// The voxels of the level, one for each distinct row and column of the patch.
     field: Samples,
     /// The field in 8 bits.
@@ -81,10 +84,8 @@ impl Drawing {
             }
             Picture::Rgb(layers) => {
                 self.clear(PixelKind::Rgb);
-                for (component, layer) in layers.iter().enumerate() {
-                    self.shade(layer, |shades, patch, pixels| {
-                        composite::component(shades, patch, component, pixels);
-                    })?;
+                for (layer, colour) in layers.iter().zip([Colour::Red, Colour::Green, Colour::Blue]) {
+                    self.shade(layer, |shades, patch, pixels| composite::add(shades, patch, colour, pixels))?;
                 }
             }
             Picture::Labels(source) => self.labels(source)?,
@@ -101,7 +102,7 @@ impl Drawing {
     fn grey(&mut self, layer: &Layer) -> Result<&[u8], ReadError> {
         match &layer.source.patch {
             Some(patch) if patch.is_whole_tile() => {
-                slice::means(&layer.source, patch, &mut self.block, &mut self.field)?;
+                slice::means(&layer.source, patch, &mut self.block, &mut self.sums, &mut self.field)?;
                 Ok(window::apply(&self.field, &layer.window, layer.gamma, &mut self.shades))
             }
             _ => {
@@ -115,7 +116,7 @@ impl Drawing {
     /// Reads a layer, makes it 8 bits and has it painted; a layer that lies outside adds nothing.
     fn shade(&mut self, layer: &Layer, paint: impl Fn(&[u8], &Patch, &mut [u8])) -> Result<(), ReadError> {
         let Some(patch) = &layer.source.patch else { return Ok(()) };
-        slice::means(&layer.source, patch, &mut self.block, &mut self.field)?;
+        slice::means(&layer.source, patch, &mut self.block, &mut self.sums, &mut self.field)?;
         let shades = window::apply(&self.field, &layer.window, layer.gamma, &mut self.shades);
         paint(shades, patch, &mut self.pixels);
         Ok(())

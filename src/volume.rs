@@ -54,6 +54,9 @@ pub enum Access {
     Anew,
 }
 
+/// The most bytes of stored voxels that are held at once to make fewer of them.
+pub(crate) const BLOCK_BYTES: u64 = 2 << 20;
+
 /// One scalar value for each (time, z, y, x).
 pub trait Volume: Send + Sync + fmt::Debug {
     /// Type, extents and storage.
@@ -68,6 +71,17 @@ pub trait Volume: Send + Sync + fmt::Debug {
     ///
     /// `into` is given the right type and length here; its memory is reused.
     fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError>;
+
+    /// Reads every so-many-th voxel of a box along each axis, from its first on, as densely.
+    fn read_every(
+        &self,
+        step: Xyz<u64>,
+        time: u64,
+        region: &Region,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
+        scatter::thinned(self.shape(), step, region, into, |part, into| self.read(time, part, into))
+    }
 
     /// Does beforehand what reading will do for the first time, as far as there is time for it: to be called where a
     /// file that makes it go wrong does no harm. What it brings is thrown away.

@@ -1,5 +1,7 @@
 //! Compositing: from 8-bit values, one for each distinct row and column, to the pixels of a tile.
 
+use multiversion::multiversion;
+
 use crate::color::{Colour, Rgb, label_colour};
 use crate::geometry::{Patch, TILE};
 use crate::volume::{Samples, Voxel, with_samples};
@@ -14,42 +16,51 @@ pub(super) fn grey(shades: &[u8], patch: &Patch, pixels: &mut [u8]) {
 /// Adds shades to the components that a colour names; sums stop at 255.
 pub(super) fn add(shades: &[u8], patch: &Patch, colour: Colour, pixels: &mut [u8]) {
     // A factor for each component keeps the inner loop free of branches.
-    let factor = colour.components().map(u8::from);
-    for (from, into) in rows(shades, patch, pixels, 3) {
-        for (shade, pixel) in from.iter().zip(into.as_chunks_mut::<3>().0) {
-            for (component, factor) in pixel.iter_mut().zip(factor) {
-                *component = component.saturating_add(shade * factor);
-            }
-        }
-    }
+    let factors = colour.components().map(u8::from);
+    rows(shades, patch, pixels, 3).for_each(|(from, into)| add_row(from, factors, into));
 }
 
-/// Puts shades into one component of a colour tile: 0 red, 1 green, 2 blue.
-pub(super) fn component(shades: &[u8], patch: &Patch, component: usize, pixels: &mut [u8]) {
-    for (from, into) in rows(shades, patch, pixels, 3) {
-        for (shade, pixel) in from.iter().zip(into.as_chunks_mut::<3>().0) {
-            pixel[component] = *shade;
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
+fn add_row(shades: &[u8], factors: [u8; 3], pixels: &mut [u8]) {
+    for (shade, pixel) in shades.iter().zip(pixels.as_chunks_mut::<3>().0) {
+        for (component, factor) in pixel.iter_mut().zip(factors) {
+            *component = component.saturating_add(shade * factor);
         }
     }
 }
 
 /// Puts the colours of label ids into a colour tile.
 pub(super) fn labels(ids: &Samples, patch: &Patch, pixels: &mut [u8]) {
-    with_samples!(ids, ids => paint_labels(ids, patch, pixels));
+    with_samples!(ids, ids => rows(ids, patch, pixels, 3).for_each(|(from, into)| label_row(from, into)));
 }
 
-fn paint_labels<T: Voxel>(ids: &[T], patch: &Patch, pixels: &mut [u8]) {
-    // Neighbours mostly have the same id.
-    let mut last: (u64, Rgb) = (0, [0; 3]);
-    for (from, into) in rows(ids, patch, pixels, 3) {
-        for (id, pixel) in from.iter().zip(into.as_chunks_mut::<3>().0) {
-            let id = id.to_label();
-            if id != last.0 {
-                last = (id, label_colour(id));
+/// How many ids are coloured at once.
+const GROUP: usize = 32;
+
+/// Neighbours mostly have the same id: groups of one id are filled with its colour. Where segments meet every pixel's
+/// colour is worked out, which is no more than arithmetic.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
+fn label_row<T: Voxel>(ids: &[T], pixels: &mut [u8]) {
+    let (groups, rest) = ids.as_chunks::<GROUP>();
+    let (pixels, last) = pixels.as_chunks_mut::<3>().0.split_at_mut(GROUP * groups.len());
+    let mut flat = (0, [[0; 3]; GROUP]);
+    for (ids, pixels) in groups.iter().zip(pixels.as_chunks_mut::<GROUP>().0) {
+        let first = ids[0].to_label();
+        if ids.iter().fold(0, |others, id| others | (id.to_label() ^ first)) == 0 {
+            if first != flat.0 {
+                flat = (first, [label_colour(first); GROUP]);
             }
-            *pixel = last.1;
+            *pixels = flat.1;
+        } else {
+            colour_each(ids, pixels);
         }
     }
+    colour_each(rest, last);
+}
+
+#[inline(always)]
+fn colour_each<T: Voxel>(ids: &[T], pixels: &mut [Rgb]) {
+    ids.iter().zip(pixels).for_each(|(id, pixel)| *pixel = label_colour(id.to_label()));
 }
 
 /// The rows of a patch beside the rows of the tile that show them.

@@ -1,115 +1,156 @@
-//! Levels made on the fly: means and picks over boxes of stored voxels.
+//! Levels made on the fly: means over boxes of stored voxels.
 //!
 //! Blocks of stored voxels arrive in any order and any cut; sums are kept for the whole patch and divided at the end,
 //! by the number of voxels that each box really holds at the edge.
 
+use bytemuck::cast_slice_mut;
+use multiversion::multiversion;
+
 use crate::geometry::{Axis, LevelView, Patch, Region, RowRun, held};
 use crate::volume::{Samples, Voxel};
 
+/// Memory for sums of any type; kept, for what is touched for the first time costs more than adding up.
+pub(super) type SumBuffer = Vec<u128>;
+
 /// Means in the making: one sum for each distinct row and column of a patch.
 pub(super) struct Means<'a, T: Voxel> {
-    sums: Vec<T::Sum>,
+    sums: &'a mut [T::Sum],
     view: LevelView,
     patch: &'a Patch,
 }
 
 impl<'a, T: Voxel> Means<'a, T> {
     /// Sums of nothing; `_typed` only names the type of the voxels to come.
-    pub fn new(_typed: Vec<T>, view: LevelView, patch: &'a Patch) -> Self {
-        Self { sums: vec![T::Sum::default(); patch.width() * patch.height()], view, patch }
+    pub fn new(_typed: &[T], view: LevelView, patch: &'a Patch, buffer: &'a mut SumBuffer) -> Self {
+        let count = patch.width() * patch.height();
+        buffer.resize((count * size_of::<T::Sum>()).div_ceil(size_of::<u128>()), 0);
+        let sums = &mut cast_slice_mut::<u128, T::Sum>(buffer)[..count];
+        sums.fill(T::Sum::default());
+        Self { sums, view, patch }
     }
 
     /// Adds a block of stored voxels, dense in z, y, x order, that belongs to a run of rows.
     pub fn add(&mut self, block: &Samples, region: &Region, run: &RowRun) {
         let Some(voxels) = T::slice(block) else { return };
-        let (width, columns) = (self.patch.width(), self.patch.plane().column_axis());
-        let first = self.patch.region(run).start[columns];
-        for (row, line, y) in lines(voxels, region, run, &self.view, self.patch) {
-            let sums = &mut self.sums[row * width..][..width];
-            if columns == Axis::X {
-                add_line(line, region.start.x, self.view.boxed.x, first, sums);
-            } else {
-                let sum = &mut sums[(y / self.view.boxed.y - first) as usize];
-                line.iter().for_each(|voxel| *sum += voxel.widen());
-            }
+        let (width, plane) = (self.patch.width(), self.patch.plane());
+        let first = self.patch.region(run).start[plane.column_axis()];
+        let line = Line::of(region, &self.view, plane.column_axis());
+        for (number, voxels) in voxels.chunks_exact(line.length).enumerate() {
+            let row = self.row(line.place(number as u64, region, plane.row_axis()));
+            let sums = &mut self.sums[((row - run.rows.start) as usize + run.first) * width..][..width];
+            add_line(voxels, line.start, line.boxed, first, sums);
         }
     }
 
+    /// The row of the level that a position along the stored rows belongs to.
+    fn row(&self, position: u64) -> u64 {
+        position / self.view.boxed[self.patch.plane().row_axis()]
+    }
+
     /// Divides every sum by what went into it.
-    pub fn finish(self) -> Samples {
+    pub fn finish(self, field: &mut Samples) {
         let plane = self.patch.plane();
-        let mut means = Vec::with_capacity(self.sums.len());
-        let mut sums = self.sums.into_iter();
+        let means = room::<T::Mean>(field, self.sums.len());
+        let mut lines =
+            self.sums.chunks_exact(self.patch.width()).zip(means.chunks_exact_mut(self.patch.width()));
         for run in self.patch.runs() {
             let region = self.patch.region(run);
             let (boxed, stored) = (self.view.boxed, self.view.stored_size);
             let along =
                 |axis: Axis, offset: u64| held(region.start[axis] + offset, boxed[axis], stored[axis]);
-            for row in 0..region.size[plane.row_axis()] {
+            let (columns, last) = (plane.column_axis(), self.patch.width() - 1);
+            for (row, (sums, means)) in (0..region.size[plane.row_axis()]).zip(&mut lines) {
                 let thick = along(plane.row_axis(), row) * along(plane.slice_axis(), 0);
-                for (column, sum) in (0..region.size[plane.column_axis()]).zip(&mut sums) {
-                    means.push(T::mean(sum, thick * along(plane.column_axis(), column)));
-                }
+                // Only the last column can be cut.
+                let (sums, last_sum) = sums.split_at(last);
+                let (means, last_mean) = means.split_at_mut(last);
+                divide::<T>(sums, thick * boxed[columns], means);
+                divide::<T>(last_sum, thick * along(columns, last as u64), last_mean);
             }
         }
-        T::Mean::samples(means)
     }
 }
 
-/// The lines along x of a block: (distinct row of the patch, voxels, position along y).
-fn lines<'v, T>(
-    voxels: &'v [T],
-    region: &Region,
-    run: &RowRun,
-    view: &LevelView,
-    patch: &Patch,
-) -> impl Iterator<Item = (usize, &'v [T], u64)> {
-    let (region, boxed, run) = (*region, view.boxed, run.clone());
-    let row_axis = patch.plane().row_axis();
-    voxels.chunks_exact(region.size.x as usize).enumerate().map(move |(line, voxels)| {
-        let z = region.start.z + line as u64 / region.size.y;
-        let y = region.start.y + line as u64 % region.size.y;
-        let row = if row_axis == Axis::Y { y / boxed.y } else { z / boxed.z };
-        ((row - run.rows.start) as usize + run.first, voxels, y)
-    })
+/// So many voxels of that type, to be filled: in memory that is there already where it can be.
+fn room<T: Voxel>(samples: &mut Samples, count: usize) -> &mut [T] {
+    if T::slice(samples).is_none_or(|voxels| voxels.len() != count) {
+        *samples = T::samples(vec![T::default(); count]);
+    }
+    T::slice_mut(samples).unwrap_or_default()
 }
 
-/// Adds a line that starts at stored position `x` to the sums of its columns, the first of which is `first`.
-fn add_line<T: Voxel>(line: &[T], x: u64, boxed: u64, first: u64, sums: &mut [T::Sum]) {
-    let mut column = (x / boxed - first) as usize;
-    let head = ((boxed - x % boxed) % boxed).min(line.len() as u64) as usize;
+/// Voxels of a block that follow each other and belong to one row of a patch.
+struct Line {
+    length: usize,
+    /// Where it starts, and how many of its voxels a column takes, counted in voxels of such lines.
+    start: u64,
+    boxed: u64,
+    /// Whether a line is a whole section of its block.
+    is_section: bool,
+}
+
+impl Line {
+    /// Where columns run along x, a line of voxels; where they run along y, all lines of a section after each other.
+    fn of(region: &Region, view: &LevelView, columns: Axis) -> Self {
+        let (thick, is_section) = if columns == Axis::X { (1, false) } else { (region.size.x, true) };
+        Self {
+            length: (region.size[columns] * thick) as usize,
+            start: region.start[columns] * thick,
+            boxed: view.boxed[columns] * thick,
+            is_section,
+        }
+    }
+
+    /// The position of the block's line of that number along the rows' axis.
+    fn place(&self, number: u64, region: &Region, rows: Axis) -> u64 {
+        region.start[rows]
+            + match rows {
+                Axis::Y => number % region.size.y,
+                _ if self.is_section => number,
+                _ => number / region.size.y,
+            }
+    }
+}
+
+/// Adds a line of voxels to the sums of its columns, the first of which is `first`.
+fn add_line<T: Voxel>(line: &[T], start: u64, boxed: u64, first: u64, sums: &mut [T::Sum]) {
+    let mut sums = &mut sums[(start / boxed - first) as usize..];
+    let head = ((boxed - start % boxed) % boxed).min(line.len() as u64) as usize;
     let (head, rest) = line.split_at(head);
     if !head.is_empty() {
-        head.iter().for_each(|voxel| sums[column] += voxel.widen());
-        column += 1;
+        add_box(head, &mut sums[0]);
+        sums = &mut sums[1..];
     }
-    for (group, sum) in rest.chunks(boxed as usize).zip(&mut sums[column..]) {
-        group.iter().for_each(|voxel| *sum += voxel.widen());
+    match boxed {
+        2 => add_boxes::<T, 2>(rest, sums),
+        4 => add_boxes::<T, 4>(rest, sums),
+        8 => add_boxes::<T, 8>(rest, sums),
+        16 => add_boxes::<T, 16>(rest, sums),
+        _ => rest.chunks(boxed as usize).zip(sums).for_each(|(voxels, sum)| add_box(voxels, sum)),
     }
 }
 
-/// Puts the first voxel of each box that begins within a block into `field`.
-pub(super) fn pick<T: Voxel>(
-    voxels: &[T],
-    region: &Region,
-    run: &RowRun,
-    view: &LevelView,
-    patch: &Patch,
-    field: &mut Samples,
-) {
-    let Some(field) = T::slice_mut(field) else { return };
-    let plane = patch.plane();
-    let first = patch.region(run).start[plane.column_axis()];
-    let (width, boxed) = (patch.width(), view.boxed);
-    for (index, (row, line, y)) in lines(voxels, region, run, view, patch).enumerate() {
-        let z = region.start.z + index as u64 / region.size.y;
-        if !z.is_multiple_of(boxed.z) || !y.is_multiple_of(boxed.y) {
-            continue;
-        }
-        let skip = (boxed.x - region.start.x % boxed.x) % boxed.x;
-        for (x, voxel) in (region.start.x..).zip(line).skip(skip as usize).step_by(boxed.x as usize) {
-            let column = if plane.column_axis() == Axis::X { x / boxed.x } else { y / boxed.y };
-            field[row * width + (column - first) as usize] = *voxel;
-        }
+/// Adds boxes of so many voxels to their sums: a number that the compiler knows, so that it makes vectors of them.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
+fn add_boxes<T: Voxel, const BOX: usize>(line: &[T], sums: &mut [T::Sum]) {
+    let (boxes, rest) = line.as_chunks::<BOX>();
+    boxes.iter().zip(sums.iter_mut()).for_each(|(voxels, sum)| T::add(voxels, sum));
+    if let Some(sum) = sums.get_mut(boxes.len()) {
+        T::add(rest, sum);
+    }
+}
+
+fn add_box<T: Voxel>(voxels: &[T], sum: &mut T::Sum) {
+    voxels.chunks(T::MOST_ADDED).for_each(|voxels| T::add(voxels, sum));
+}
+
+/// The means of boxes of `count` voxels each. A power of two, as all but those at the edge have, takes no division.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
+fn divide<T: Voxel>(sums: &[T::Sum], count: u64, means: &mut [T::Mean]) {
+    let pairs = sums.iter().zip(means);
+    if count.is_power_of_two() {
+        pairs.for_each(|(sum, mean)| *mean = T::mean_of_power(*sum, count.ilog2()));
+    } else {
+        pairs.for_each(|(sum, mean)| *mean = T::mean(*sum, count));
     }
 }

@@ -3,69 +3,53 @@
 //! A stored level is read row run by row run. A made one is read in blocks of bounded size, cut along the grain of the
 //! volume, which are reduced one after the other: memory does not grow with the level.
 
-use super::downsample;
+use super::downsample::{Means, SumBuffer};
 use crate::geometry::{Patch, Region, RowRun};
 use crate::plan::Source;
-use crate::volume::{ReadError, Samples, with_samples};
-
-/// The most bytes of stored voxels that are held at once while a level is made.
-const BLOCK_BYTES: u64 = 2 << 20;
+use crate::volume::{BLOCK_BYTES, ReadError, Samples, with_samples};
 
 /// Fills `field` with the patch's intensities: `height` × `width`, means over boxes where the level is made.
 pub(super) fn means(
     source: &Source,
     patch: &Patch,
     block: &mut Samples,
+    sums: &mut SumBuffer,
     field: &mut Samples,
 ) -> Result<(), ReadError> {
     if source.view.is_stored() {
-        return stored(source, patch, block, field);
+        return picks(source, patch, block, field);
     }
     let typed = source.volume.shape().voxel.samples();
-    *field = with_samples!(typed, typed => {
-        let mut means = downsample::Means::new(typed, source.view, patch);
+    with_samples!(&typed, typed => {
+        let mut means = Means::new(typed, source.view, patch, sums);
         for_blocks(source, patch, |run, region| {
             source.volume.read(source.time, &region, block)?;
             means.add(block, &region, run);
             Ok(())
         })?;
-        means.finish()
+        means.finish(field);
     });
     Ok(())
 }
 
-/// Fills `field` with the patch's label ids: those of the first voxel of each box where the level is made.
+/// Fills `field` with the patch's voxels as they are stored: the first of each box where the level is made.
 pub(super) fn picks(
     source: &Source,
     patch: &Patch,
     block: &mut Samples,
     field: &mut Samples,
 ) -> Result<(), ReadError> {
-    if source.view.is_stored() {
-        return stored(source, patch, block, field);
-    }
-    field.reset(source.volume.shape().voxel, patch.width() * patch.height());
-    let slices = patch.plane().slice_axis();
-    for_blocks(source, patch, |run, region| {
-        // Only the first of the slices that a box covers can hold its first voxel.
-        if region.start[slices] % source.view.boxed[slices] != 0 {
-            return Ok(());
-        }
-        source.volume.read(source.time, &region, block)?;
-        with_samples!(&*block, voxels => downsample::pick(voxels, &region, run, &source.view, patch, field));
-        Ok(())
-    })
-}
-
-/// Reads a stored level, whose voxels are the tile's.
-fn stored(source: &Source, patch: &Patch, block: &mut Samples, field: &mut Samples) -> Result<(), ReadError> {
+    let read = |run: &RowRun, into: &mut Samples| {
+        let region = source.view.stored_region(&patch.region(run));
+        source.volume.read_every(source.view.boxed, source.time, &region, into)
+    };
     if let [run] = patch.runs() {
-        return source.volume.read(source.time, &patch.region(run), field);
+        return read(run, field);
     }
     field.reset(source.volume.shape().voxel, patch.width() * patch.height());
     let row = patch.width() * field.voxel_bytes();
     for run in patch.runs() {
-        source.volume.read(source.time, &patch.region(run), block)?;
+        read(run, block)?;
         let bytes = block.bytes();
         field.bytes_mut()[run.first * row..][..bytes.len()].copy_from_slice(bytes);
     }

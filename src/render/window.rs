@@ -1,4 +1,11 @@
 //! Windows: from stored values to 8 bits.
+//!
+//! Each window is a rule for one voxel, exact and slow. Lines of voxels are estimated in 32-bit floating point instead,
+//! several to a vector; the rule is asked where an estimate leaves open which of two shades it is. A bent curve is worked
+//! out only as often as it takes to know all values of the type.
+
+use bytemuck::Pod;
+use multiversion::multiversion;
 
 use crate::paint::{Finite, Window};
 use crate::volume::{Samples, Voxel, with_samples};
@@ -14,95 +21,194 @@ pub(super) fn apply<'a>(
     gamma: Option<Finite>,
     shades: &'a mut Vec<u8>,
 ) -> &'a [u8] {
-    if let Some(gamma) = gamma {
-        shades.clear();
-        with_samples!(field, voxels => bent(voxels, window.limits(), gamma.get(), shades));
-        return shades;
-    }
-    if *window == Window::AsStored
+    if gamma.is_none()
+        && *window == Window::AsStored
         && let Some(bytes) = u8::slice(field)
     {
         return bytes;
     }
-    shades.clear();
-    with_samples!(field, voxels => paint(voxels, window, shades));
+    // What is there from before is overwritten.
+    shades.resize(field.len(), 0);
+    with_samples!(field, voxels => match gamma {
+        Some(gamma) => bent(voxels, window.limits(), gamma.get(), shades),
+        None => paint(voxels, window, shades),
+    });
     shades
 }
 
-fn paint<T: Voxel>(voxels: &[T], window: &Window, shades: &mut Vec<u8>) {
+fn paint<T: Voxel>(voxels: &[T], window: &Window, shades: &mut [u8]) {
     match *window {
-        Window::AsStored => shades.extend(voxels.iter().map(|v| v.to_f64() as u8)),
-        _ if size_of::<T>() == 1 && voxels.len() > 256 => by_table(voxels, window, shades),
-        Window::Whole { lo, hi } if hi == lo => {
-            let above = |v: &T| if T::IS_FLOAT { v.to_f64() > lo as f64 } else { v.to_whole() > lo };
-            shades.extend(voxels.iter().map(|v| 255 * u8::from(above(v))));
-        }
+        Window::AsStored => each(voxels, shades, |v| v.to_f64() as u8),
+        Window::Whole { lo, hi } if hi == lo => each(voxels, shades, |v| {
+            255 * u8::from(if T::IS_FLOAT { v.to_f64() > lo as f64 } else { v.to_whole() > lo })
+        }),
         Window::Whole { lo, hi } if !T::IS_FLOAT => whole(voxels, lo, hi, shades),
         Window::Whole { lo, hi } => real(voxels, lo as f64, hi as f64, shades),
         Window::Real { lo, hi } => real(voxels, lo, hi, shades),
     }
 }
 
-/// One byte has few values: each is windowed once.
-fn by_table<T: Voxel>(voxels: &[T], window: &Window, shades: &mut Vec<u8>) {
-    let values: Vec<u8> = (0..=u8::MAX).collect();
-    let mut table = Vec::with_capacity(values.len());
-    paint::<T>(bytemuck::cast_slice(&values), window, &mut table);
-    let indices: &[u8] = bytemuck::cast_slice(voxels);
-    shades.extend(indices.iter().map(|value| table[usize::from(*value)]));
+fn each<T: Voxel>(voxels: &[T], shades: &mut [u8], rule: impl Fn(T) -> u8) {
+    voxels.iter().zip(shades).for_each(|(voxel, shade)| *shade = rule(*voxel));
 }
 
-fn whole<T: Voxel>(voxels: &[T], lo: i128, hi: i128, shades: &mut Vec<u8>) {
+fn whole<T: Voxel>(voxels: &[T], lo: i128, hi: i128, shades: &mut [u8]) {
+    // Shades change at multiples of 1/510: moved by half of that, none of them changes at a voxel.
+    let (least, greatest) = (lo as f64, hi as f64);
+    let estimate = Estimate::of(least - (greatest - least).signum() / 1020.0, greatest - least);
     if size_of::<T>() <= 4 && lo.abs() < EXACT && hi.abs() < EXACT {
-        return whole_exact(voxels, lo as f64, hi as f64, shades);
+        return estimated(voxels, estimate, shades, |v| whole_exact(v.to_f64(), least, greatest));
     }
     // Inverted windows are mirrored, so that the division is by a positive number and rounds down.
     let (sign, range) = if hi < lo { (-1, lo - hi) } else { (1, hi - lo) };
-    shades.extend(voxels.iter().map(|v| {
+    estimated(voxels, estimate, shades, |v| {
         let above = (v.to_whole().clamp(lo.min(hi), lo.max(hi)) - lo) * sign;
         (above.saturating_mul(510).saturating_add(range) / range.saturating_mul(2)).clamp(0, 255) as u8
-    }));
+    });
 }
 
 /// floor((v − lo) · 255 / (hi − lo) + 1/2) as floor(a / b) of whole numbers, in floating point.
 ///
 /// a and b stay below 2^53 and are exact. Where a / b is not whole it is at least 1 / b > 2^-43 from the next whole
 /// number, which is further than the division rounds (2^-46 below 256): the floor is exact.
-fn whole_exact<T: Voxel>(voxels: &[T], lo: f64, hi: f64, shades: &mut Vec<u8>) {
+fn whole_exact(v: f64, lo: f64, hi: f64) -> u8 {
     let range = hi - lo;
-    shades.extend(
-        voxels.iter().map(|v| (((v.to_f64() - lo) * 510.0 + range) / (2.0 * range)).clamp(0.0, 255.0) as u8),
-    );
+    (((v - lo) * 510.0 + range) / (2.0 * range)).clamp(0.0, 255.0) as u8
 }
 
 /// The rule in 64-bit floating point; what is not a number becomes 0, by the cast.
-fn real<T: Voxel>(voxels: &[T], lo: f64, hi: f64, shades: &mut Vec<u8>) {
+fn real<T: Voxel>(voxels: &[T], lo: f64, hi: f64, shades: &mut [u8]) {
     if hi == lo {
-        shades.extend(voxels.iter().map(|v| 255 * u8::from(v.to_f64() > lo)));
-        return;
+        return each(voxels, shades, |v| 255 * u8::from(v.to_f64() > lo));
     }
     let range = hi - lo;
-    shades.extend(voxels.iter().map(|v| ((v.to_f64() - lo) * 255.0 / range + 0.5) as u8));
+    estimated(voxels, Estimate::of(lo, range), shades, |v| ((v.to_f64() - lo) * 255.0 / range + 0.5) as u8);
+}
+
+/// A window in 32-bit floating point, and by how much of a shade it may be wrong.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Estimate {
+    lo: f32,
+    scale: f32,
+    slack: f32,
+}
+
+impl Estimate {
+    /// `None` where it would be off by so much that it settles little.
+    fn of(lo: f64, range: f64) -> Option<Self> {
+        // Everything is rounded by up to 2^-24 of itself: the voxel and lo (2 |lo| + |range| together), their difference
+        // (|range|), the scale, the product and what is added to it (256 shades each). That comes to less than
+        // 2^-16 · (5.1 + 2 |lo / range|) shades within the window; without, all steps rise with the voxel.
+        let slack = (8.0 + 2.0 * (lo / range).abs()) / 65536.0;
+        let (lo, scale) = (lo as f32, (255.0 / range) as f32);
+        (slack < 0.125 && lo.is_finite() && scale.is_normal()).then_some(Self {
+            lo,
+            scale,
+            slack: slack as f32,
+        })
+    }
+}
+
+/// Shades every voxel as `exact` would: where the estimate, made smaller and larger by its slack, rounds to one shade,
+/// by that.
+fn estimated<T: Voxel>(voxels: &[T], estimate: Option<Estimate>, shades: &mut [u8], exact: impl Fn(T) -> u8) {
+    let Some(estimate) = estimate else { return each(voxels, shades, exact) };
+    let (groups, rest) = voxels.as_chunks();
+    let (places, last) = shades.as_chunks_mut();
+    by_groups(groups, estimate, places, &exact);
+    each(rest, last, exact);
+}
+
+/// How many voxels share the question whether all estimates are good enough.
+const GROUP: usize = 32;
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
+fn by_groups<T: Voxel>(
+    groups: &[[T; GROUP]],
+    Estimate { lo, scale, slack }: Estimate,
+    places: &mut [[u8; GROUP]],
+    exact: &impl Fn(T) -> u8,
+) {
+    /// Added to a number below 2^22 it leaves it rounded, in its lowest bits: cheaper than a conversion.
+    const ROUNDING: f32 = (1 << 23) as f32;
+    for (voxels, shades) in groups.iter().zip(places) {
+        let mut open = 0;
+        for (voxel, shade) in voxels.iter().zip(shades.iter_mut()) {
+            let estimate = (voxel.to_f64() as f32 - lo) * scale;
+            // Written so that what is not a number becomes 0.
+            let estimate = if estimate > 0.0 { estimate } else { 0.0 };
+            let estimate = if estimate < 255.0 { estimate } else { 255.0 };
+            let least = (estimate - slack + ROUNDING).to_bits();
+            open |= least ^ (estimate + slack + ROUNDING).to_bits();
+            *shade = least as u8;
+        }
+        if open != 0 {
+            each(voxels, shades, exact);
+        }
+    }
 }
 
 /// floor(255 · s^gamma + 0.5), s being the share of the window below the value; v ≤ lo → 0 whatever the exponent.
-fn bent<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: &mut Vec<u8>) {
+fn bent<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: &mut [u8]) {
     let share =
         |v: f64| if hi == lo { f64::from(u8::from(v > lo)) } else { ((v - lo) / (hi - lo)).clamp(0.0, 1.0) };
-    let shade = |v: f64| {
-        let share = share(v);
+    let shade = |v: T| {
+        let share = share(v.to_f64());
         // What is not a number becomes 0, by the cast.
         if share <= 0.0 { 0 } else { (255.0 * share.powf(gamma) + 0.5) as u8 }
     };
-    shades.extend(voxels.iter().map(|v| shade(v.to_f64())));
+    match size_of::<T>() {
+        1 => looked_up::<T, u8, 256>(voxels, &(0..=u8::MAX).collect::<Vec<_>>(), shade, shades),
+        2 => looked_up::<T, u16, 65536>(voxels, &(0..=u16::MAX).collect::<Vec<_>>(), shade, shades),
+        _ => each(voxels, shades, shade),
+    }
+}
+
+/// Shades voxels of so few values that all of them are known beforehand: `values`, in the order of their bits.
+fn looked_up<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
+    voxels: &[T],
+    values: &[I],
+    shade: impl Fn(T) -> u8,
+    shades: &mut [u8],
+) {
+    let values: &[T] = bytemuck::cast_slice(values);
+    let mut table = vec![0; values.len()];
+    // Below zero is behind above zero; the curve rises throughout, or falls, within either half.
+    let half = values.len() / 2;
+    for (values, table) in values.chunks(half).zip(table.chunks_mut(half)) {
+        if let ([first, .., last], [to_first, .., to_last]) = (values, &mut *table) {
+            (*to_first, *to_last) = (shade(*first), shade(*last));
+        }
+        fill_between(values, &shade, table);
+    }
+    let Some(table) = table.first_chunk::<VALUES>() else { return };
+    let indices: &[I] = bytemuck::cast_slice(voxels);
+    indices.iter().zip(shades).for_each(|(index, shade)| *shade = table[(*index).into()]);
+}
+
+/// Fills in what lies between two shades that are known: where they are one, all between are.
+///
+/// 255 steps are found in some thousand questions, 65,536 values would take as many: a millisecond for a curve. Neighbours
+/// among the values lie so much further apart than a power is rounded that curves rise also as they are computed.
+fn fill_between<T: Copy>(values: &[T], shade: &impl Fn(T) -> u8, shades: &mut [u8]) {
+    let (Some(first), Some(last)) = (shades.first().copied(), shades.last()) else { return };
+    if first == *last {
+        shades.fill(first);
+    } else if shades.len() > 2 {
+        let middle = shades.len() / 2;
+        shades[middle] = shade(values[middle]);
+        fill_between(&values[..=middle], shade, &mut shades[..=middle]);
+        fill_between(&values[middle..], shade, &mut shades[middle..]);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn windowed<T: Voxel>(voxels: &[T], window: Window) -> Vec<u8> {
-        let mut shades = Vec::new();
+        let mut shades = vec![77; voxels.len()];
         paint(voxels, &window, &mut shades);
         shades
     }
@@ -153,7 +259,7 @@ mod tests {
     #[test]
     fn an_exponent_bends_the_curve_and_leaves_its_ends() {
         let bent = |values: &[f32], window: (f64, f64), gamma: f64| {
-            let mut shades = Vec::new();
+            let mut shades = vec![77; values.len()];
             super::bent(values, window, gamma, &mut shades);
             shades
         };
@@ -170,10 +276,107 @@ mod tests {
         assert_eq!(windowed(&[0.4f32, 0.5, f32::NAN], Window::Real { lo: 0.45, hi: 0.45 }), [0, 255, 0]);
     }
 
+    fn all_16_bits<T: Voxel>() -> Vec<T> {
+        bytemuck::cast_slice(&(0..=u16::MAX).collect::<Vec<_>>()).to_vec()
+    }
+
+    fn is_exact<T: Voxel>(voxels: &[T], lo: i128, hi: i128) {
+        let want: Vec<u8> = voxels.iter().map(|v| rule(v.to_whole(), lo, hi)).collect();
+        assert!(windowed(voxels, Window::Whole { lo, hi }) == want, "[{lo}, {hi}]");
+    }
+
     #[test]
-    fn bytes_go_through_a_table_and_come_out_the_same() {
-        let all: Vec<i8> = (i8::MIN..=i8::MAX).cycle().take(1000).collect();
-        let window = Window::Whole { lo: -100, hi: 100 };
-        assert_eq!(windowed(&all, window)[..256], windowed(&all[..256], window));
+    fn every_window_of_bytes_is_exact_for_every_byte() {
+        let all: Vec<u8> = (0..=u8::MAX).collect();
+        let signed: Vec<i8> = (i8::MIN..=i8::MAX).collect();
+        for (lo, hi) in (-3..260).flat_map(|lo| (-3..260).map(move |hi| (lo, hi))).filter(|(lo, hi)| lo != hi)
+        {
+            is_exact(&all, lo, hi);
+            is_exact(&signed, lo - 128, hi - 128);
+        }
+    }
+
+    /// The rule in 64-bit floating point, as it is written down.
+    fn real_rule(v: f64, lo: f64, hi: f64) -> u8 {
+        ((v - lo) * 255.0 / (hi - lo) + 0.5) as u8
+    }
+
+    #[test]
+    fn voxels_on_the_border_of_two_shades_get_that_of_the_rule() {
+        for (lo, hi) in
+            [(0.0, 1.0), (0.1, 0.9), (-3.0, 507.0), (1000.0, -20.0), (1e6, 1e6 + 3.0), (0.0, 1e-30)]
+        {
+            let borders = (0..=256).map(|k| lo + (f64::from(k) - 0.5) * (hi - lo) / 255.0);
+            let near = borders.flat_map(|v| {
+                [-2, -1, 0, 1, 2].map(|step| f32::from_bits((v as f32).to_bits().wrapping_add_signed(step)))
+            });
+            let voxels: Vec<f32> = near.collect();
+            let want: Vec<u8> = voxels.iter().map(|v| real_rule(f64::from(*v), lo, hi)).collect();
+            assert_eq!(windowed(&voxels, Window::Real { lo, hi }), want, "[{lo}, {hi}]");
+        }
+    }
+
+    #[test]
+    fn absurd_windows_are_not_estimated() {
+        assert!(Estimate::of(0.1, 0.8).is_some() && Estimate::of(300.0, -3600.0).is_some());
+        for (lo, range) in
+            [(1e9, 1.0), (0.0, f64::INFINITY), (0.0, 1e-40), (0.0, 1e200), (f64::NAN, 1.0), (0.0, f64::MAX)]
+        {
+            assert_eq!(Estimate::of(lo, range), None, "{lo} {range}");
+        }
+    }
+
+    #[test]
+    fn curves_that_are_looked_up_are_those_of_the_rule_for_every_value() {
+        fn both<T: Voxel>(values: &[T], limits: (f64, f64), gamma: f64) {
+            let wide: Vec<f64> = values.iter().map(|v| v.to_f64()).collect();
+            let (mut shades, mut want) = (vec![77; values.len()], vec![77; values.len()]);
+            bent(values, limits, gamma, &mut shades);
+            bent(&wide, limits, gamma, &mut want);
+            assert!(shades == want, "{limits:?} {gamma}");
+        }
+        for gamma in [0.0, 1e-9, 0.1, 0.45, 1.0, 2.2, 7.3, 300.0] {
+            for limits in [(0.0, 65535.0), (300.0, 3900.0), (40_000.5, -7000.0), (12.0, 12.0), (0.0, 1e9)] {
+                both(&all_16_bits::<u16>(), limits, gamma);
+                both(&all_16_bits::<i16>(), limits, gamma);
+                both(&(i8::MIN..=i8::MAX).collect::<Vec<_>>(), limits, gamma);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_whole_window_is_exact_for_every_16_bit_value(lo in -70_000..70_000i128, hi in -70_000..70_000i128) {
+            prop_assume!(lo != hi);
+            is_exact(&all_16_bits::<u16>(), lo, hi);
+            is_exact(&all_16_bits::<i16>(), lo, hi);
+        }
+
+        #[test]
+        fn any_window_of_wide_voxels_is_exact(
+            lo in any::<i64>(), hi in any::<i64>(), shift in 0..60u32, voxels in prop::collection::vec(any::<i64>(), 0..200),
+        ) {
+            let (lo, hi) = (i128::from(lo >> shift), i128::from(hi >> shift));
+            prop_assume!(lo != hi);
+            let voxels: Vec<i64> = voxels.iter().map(|v| v >> shift).collect();
+            is_exact(&voxels, lo, hi);
+            is_exact(&voxels.iter().map(|v| *v as i32).collect::<Vec<_>>(), lo, hi);
+        }
+
+        #[test]
+        fn any_window_of_floats_is_that_of_the_rule(
+            lo in any::<f32>(), width in -300.0..300.0f64, wide in any::<f64>(), shares in prop::collection::vec(-0.2..1.2f64, 1..200),
+        ) {
+            let lo = f64::from(lo);
+            for hi in [lo + width, lo + lo * width, lo + wide, lo + 1.0 / wide] {
+                prop_assume!(hi != lo && hi.is_finite());
+                let inside = shares.iter().map(|share| (lo + share * (hi - lo)) as f32);
+                let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, f32::MIN_POSITIVE, -0.0];
+                let voxels: Vec<f32> = inside.chain(odd).collect();
+                let want: Vec<u8> = voxels.iter().map(|v| real_rule(f64::from(*v), lo, hi)).collect();
+                prop_assert_eq!(windowed(&voxels, Window::Real { lo, hi }), want, "[{}, {}]", lo, hi);
+            }
+        }
     }
 }

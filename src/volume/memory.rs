@@ -30,11 +30,21 @@ impl Volume for MemoryVolume {
         self.shape
     }
 
-    fn read(&self, _time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
-        into.reset(self.shape.voxel, region.voxels() as usize);
-        let from = Lattice::dense(self.shape.size, region.start);
-        let at = Lattice::dense(region.size, Xyz::all(0));
-        if copy_box(&self.samples, from, into, at, region.size) {
+    fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+        self.read_every(Xyz::all(1), time, region, into)
+    }
+
+    fn read_every(
+        &self,
+        step: Xyz<u64>,
+        _time: u64,
+        region: &Region,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
+        let size = region.size.zip(step, u64::div_ceil);
+        into.reset(self.shape.voxel, size.volume() as usize);
+        let from = Lattice::dense(self.shape.size, region.start).every(step);
+        if copy_box(&self.samples, from, into, Lattice::dense(size, Xyz::all(0)), size) {
             Ok(())
         } else {
             let problem = format!("the voxels are not {}", self.shape.voxel.name());

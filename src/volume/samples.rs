@@ -95,11 +95,18 @@ pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
     type Mean: Voxel;
     /// Whether it is a floating point number.
     const IS_FLOAT: bool;
+    /// How many voxels can be added at once.
+    const MOST_ADDED: usize = 1 << 15;
 
     /// The value as a sum of one.
     fn widen(self) -> Self::Sum;
+    /// Adds voxels to a sum, at most [`Voxel::MOST_ADDED`] of them; floats one by one in their order, for order decides
+    /// what is lost.
+    fn add(voxels: &[Self], sum: &mut Self::Sum);
     /// The mean of `count` voxels: rounded half up for integers, as it is for floats.
     fn mean(sum: Self::Sum, count: u64) -> Self::Mean;
+    /// The very same of 2^`power` voxels (at most 2^62), without a division.
+    fn mean_of_power(sum: Self::Sum, power: u32) -> Self::Mean;
     /// The value as a float, rounded where 53 bits do not hold it.
     fn to_f64(self) -> f64;
     /// The exact value of an integer; a float's whole part.
@@ -130,7 +137,7 @@ macro_rules! buffer_of {
 }
 
 macro_rules! integer_voxel {
-    ($($type:ty, $sum:ty, $variant:ident;)*) => { $(
+    ($($type:ty, $few:ty, $sum:ty, $variant:ident;)*) => { $(
         impl Voxel for $type {
             type Sum = $sum;
             type Mean = $type;
@@ -138,6 +145,14 @@ macro_rules! integer_voxel {
 
             fn widen(self) -> $sum {
                 <$sum>::from(self)
+            }
+            #[inline(always)]
+            fn add(voxels: &[$type], sum: &mut $sum) {
+                *sum += <$sum>::from(voxels.iter().map(|voxel| <$few>::from(*voxel)).sum::<$few>());
+            }
+            #[inline(always)]
+            fn mean_of_power(sum: $sum, power: u32) -> $type {
+                ((sum + ((1 << power) >> 1)) >> power) as $type
             }
             fn mean(sum: $sum, count: u64) -> $type {
                 let count = <$sum>::try_from(count).unwrap_or(<$sum>::MAX);
@@ -167,6 +182,15 @@ macro_rules! float_voxel {
             fn widen(self) -> f64 {
                 f64::from(self)
             }
+            #[inline(always)]
+            fn add(voxels: &[$type], sum: &mut f64) {
+                voxels.iter().for_each(|voxel| *sum += f64::from(*voxel));
+            }
+            #[inline(always)]
+            fn mean_of_power(sum: f64, power: u32) -> f64 {
+                // The reciprocal is exact: product and quotient are one number, rounded once.
+                sum * (1.0 / (1u64 << power) as f64)
+            }
             fn mean(sum: f64, count: u64) -> f64 {
                 sum / count as f64
             }
@@ -184,16 +208,16 @@ macro_rules! float_voxel {
     )* };
 }
 
-// 2^26 voxels of 32 bits sum within 64; 64-bit voxels need more.
+// Type, sum of a few, sum of all, name. 2^15 voxels of 16 bits sum within 32, 2^26 of 32 within 64; 64-bit voxels need more.
 integer_voxel! {
-    u8, i64, U8;
-    i8, i64, I8;
-    u16, i64, U16;
-    i16, i64, I16;
-    u32, i64, U32;
-    i32, i64, I32;
-    u64, i128, U64;
-    i64, i128, I64;
+    u8, i32, i64, U8;
+    i8, i32, i64, I8;
+    u16, i32, i64, U16;
+    i16, i32, i64, I16;
+    u32, i64, i64, U32;
+    i32, i64, i64, I32;
+    u64, i128, i128, U64;
+    i64, i128, i128, I64;
 }
 float_voxel! {
     f32, F32;

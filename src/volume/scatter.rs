@@ -4,7 +4,8 @@
 //! copied by strides; where x is the fastest axis of both, whole rows go at once.
 
 use super::samples::Samples;
-use crate::geometry::{Axis, Xyz};
+use super::{BLOCK_BYTES, ReadError, VolumeShape};
+use crate::geometry::{Axis, Region, Xyz};
 
 /// Where a box of voxels lies in a buffer: the index of its first voxel and the step along each axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,11 +24,64 @@ impl Lattice {
         Self { start: offsets.x + offsets.y + offsets.z, step }
     }
 
+    /// Every so-many-th of its voxels, from the first on.
+    pub fn every(self, step: Xyz<u64>) -> Self {
+        Self { step: self.step.zip(step, |own, step| own * step as usize), ..self }
+    }
+
+    /// The same from another voxel on, so far from the first.
+    pub fn from(self, offset: Xyz<u64>) -> Self {
+        let Xyz { x, y, z } = self.step.zip(offset, |step, offset| step * offset as usize);
+        Self { start: self.start + x + y + z, ..self }
+    }
+
     /// How many voxels of the buffer lie from the first to the last of a box of `size` voxels, both included.
     pub fn span(&self, size: Xyz<u64>) -> usize {
         let Xyz { x, y, z } = size.zip(self.step, |n, step| n.saturating_sub(1) as usize * step);
         x + y + z + 1
     }
+}
+
+/// Every so-many-th voxel of a box, of which those in a part of it are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sieve {
+    /// Where the first of them lies, counted from the first voxel of the part.
+    pub offset: Xyz<u64>,
+    /// Where it comes among all of the box.
+    pub place: Xyz<u64>,
+    /// How many there are along each axis.
+    pub count: Xyz<u64>,
+}
+
+impl Sieve {
+    /// `None` where the part, which lies in the box, has none of them.
+    pub fn of(part: &Region, region: &Region, step: Xyz<u64>) -> Option<Self> {
+        let before = part.start.zip(region.start, u64::saturating_sub);
+        let place = before.zip(step, u64::div_ceil);
+        let offset = place.zip(step, u64::saturating_mul).zip(before, u64::saturating_sub);
+        let count = part.size.zip(offset, u64::saturating_sub).zip(step, u64::div_ceil);
+        (count.volume() > 0).then_some(Self { offset, place, count })
+    }
+}
+
+/// Reads every so-many-th voxel of a region by reading all of them, block by block, with `read`.
+pub(super) fn thinned(
+    shape: VolumeShape,
+    step: Xyz<u64>,
+    region: &Region,
+    into: &mut Samples,
+    mut read: impl FnMut(&Region, &mut Samples) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    let size = region.size.zip(step, u64::div_ceil);
+    into.reset(shape.voxel, size.volume() as usize);
+    let mut block = Samples::default();
+    for part in region.blocks(shape.grain, BLOCK_BYTES / into.voxel_bytes() as u64) {
+        let Some(sieve) = Sieve::of(&part, region, step) else { continue };
+        read(&part, &mut block)?;
+        let from = Lattice::dense(part.size, sieve.offset).every(step);
+        copy_box(&block, from, into, Lattice::dense(size, sieve.place), sieve.count);
+    }
+    Ok(())
 }
 
 /// Copies a box of `size` voxels. Both buffers hold voxels of one type; where they do not, nothing is copied

@@ -8,7 +8,7 @@ use std::time::Instant;
 use lru::LruCache;
 
 use super::{Positions, ReadCost, ReadError, Samples, Tally, Volume, VolumeShape};
-use crate::geometry::Region;
+use crate::geometry::{Region, Xyz};
 
 /// How many time points are kept open at once.
 const KEPT_OPEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
@@ -84,6 +84,16 @@ impl Volume for Series {
 
     fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
         self.volume(time)?.read(0, region, into)
+    }
+
+    fn read_every(
+        &self,
+        step: Xyz<u64>,
+        time: u64,
+        region: &Region,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
+        self.volume(time)?.read_every(step, 0, region, into)
     }
 
     fn rehearse(&self, until: Instant) {

@@ -4,16 +4,22 @@
 //! pages, and a copy from there costs no more than one from a cache of ours. Contiguous data counts as one chunk.
 
 use super::dataset::{Storage, StoredDataset};
+use super::file::Loan;
 use super::grid::Position;
 use crate::geometry::Xyz;
 use crate::volume::scatter::{Lattice, copy_box, copy_elements};
 use crate::volume::{ReadError, Samples, VoxelType};
 
-/// A stored chunk whose bytes are its voxels.
+/// Where a stored chunk lies whose bytes are its voxels.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BareChunk<'a> {
-    dataset: &'a StoredDataset,
+pub(super) struct BareChunk {
     address: u64,
+}
+
+/// The bytes of the file that a dataset lies in, for as long as one box is read.
+pub(super) struct BareBytes<'a> {
+    dataset: &'a StoredDataset,
+    bytes: Loan<'a>,
 }
 
 impl StoredDataset {
@@ -24,10 +30,15 @@ impl StoredDataset {
         placed && self.filters.is_empty() && self.stored.plain && self.file.can_be_mapped()
     }
 
+    /// The file's bytes. What is copied out of them is voxels only if they are still there afterwards.
+    pub(super) fn bare_bytes(&self) -> Result<BareBytes<'_>, ReadError> {
+        Ok(BareBytes { dataset: self, bytes: self.file.borrow(self.place())? })
+    }
+
     /// The chunk at this place of the grid; `None` where it was never written.
-    pub(super) fn bare_chunk(&self, at: &Position) -> Result<Option<BareChunk<'_>>, ReadError> {
+    pub(super) fn bare_chunk(&self, at: &Position) -> Result<Option<BareChunk>, ReadError> {
         if let Storage::Contiguous { address } = self.storage {
-            return Ok(address.map(|address| BareChunk { dataset: self, address }));
+            return Ok(address.map(|address| BareChunk { address }));
         }
         let Some(entry) = self.entry(at)? else { return Ok(None) };
         let expected = self.grid.voxels().saturating_mul(self.stored_bytes() as u64);
@@ -39,29 +50,29 @@ impl StoredDataset {
             );
             return Err(self.damaged(&problem));
         }
-        Ok(Some(BareChunk { dataset: self, address: entry.address }))
+        Ok(Some(BareChunk { address: entry.address }))
     }
 }
 
-impl BareChunk<'_> {
+impl BareBytes<'_> {
     /// Copies a box of `size` voxels that lies at `from` in the chunk to `target` in `into`, which holds voxels of
     /// that type.
     pub fn copy(
         &self,
+        chunk: BareChunk,
         from: Lattice,
         into: &mut Samples,
         target: Lattice,
         size: Xyz<u64>,
         voxel: VoxelType,
     ) -> Result<(), ReadError> {
-        let width = self.dataset.stored_bytes();
         if self.dataset.is_native() {
-            return self.copy_bytes(from, into.bytes_mut(), width, target, size);
+            return self.copy_bytes(chunk, from, into.bytes_mut(), target, size);
         }
         // Odd voxels are brought together first and put right there.
         let (gathered, dense) = (size.volume() as usize, Lattice::dense(size, Xyz::all(0)));
-        let mut bytes = vec![0; gathered * width];
-        self.copy_bytes(from, &mut bytes, width, dense, size)?;
+        let mut bytes = vec![0; gathered * self.dataset.stored_bytes()];
+        self.copy_bytes(chunk, from, &mut bytes, dense, size)?;
         let voxels = self.dataset.samples(bytes, voxel);
         if copy_box(&voxels, dense, into, target, size) {
             Ok(())
@@ -72,22 +83,28 @@ impl BareChunk<'_> {
 
     fn copy_bytes(
         &self,
+        chunk: BareChunk,
         from: Lattice,
         into: &mut [u8],
-        width: usize,
         target: Lattice,
         size: Xyz<u64>,
     ) -> Result<(), ReadError> {
+        let width = self.dataset.stored_bytes();
         let span = from.span(size) * width;
-        let start = self.address.saturating_add((from.start * width) as u64);
+        let start = chunk.address.saturating_add((from.start * width) as u64);
         // Where most of the bytes between are wanted, the system may as well bring them all.
         let dense = span as u64 <= 4 * size.volume().saturating_mul(width as u64);
         let front = Lattice { start: 0, ..from };
-        self.dataset.file.lend(start, span, dense, &self.dataset.place(), |bytes| match width {
+        self.bytes.lend(start, span, dense, |bytes| match width {
             1 => copy_elements::<1>(bytes, front, into, target, size),
             2 => copy_elements::<2>(bytes, front, into, target, size),
             4 => copy_elements::<4>(bytes, front, into, target, size),
             _ => copy_elements::<8>(bytes, front, into, target, size),
         })
+    }
+
+    /// Fails where the file has become shorter meanwhile than what was copied of it.
+    pub fn ensure_still_there(&self) -> Result<(), ReadError> {
+        self.bytes.ensure_still_there()
     }
 }

@@ -137,7 +137,21 @@ impl ChunkStore {
         }
     }
 
-    /// The same, but that what another thread decodes just now is not waited for.
+    /// The chunk where it is in the cache; `None` where it would have to be decoded, or waited for.
+    pub(super) fn kept(
+        &self,
+        dataset: &StoredDataset,
+        at: &Position,
+        wanted: u64,
+        voxel: VoxelType,
+    ) -> Option<Arc<Chunk>> {
+        let key = (dataset.id, dataset.grid.number(at), voxel);
+        let chunk = self.cache.peek(&key).filter(|chunk| chunk.holds(wanted))?;
+        self.metrics.chunk_hits.inc();
+        Some(chunk)
+    }
+
+    /// The chunk as [`ChunkStore::get`] has it, but that what another thread decodes just now is not waited for.
     pub(super) fn find(
         &self,
         dataset: &StoredDataset,

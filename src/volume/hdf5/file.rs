@@ -138,34 +138,13 @@ impl StoredFile {
         *self.mappable.get_or_init(|| self.mapped(0).is_ok())
     }
 
-    /// Lends `length` bytes at a position of the file to `work`, which copies what it wants of them; `whole` says that
-    /// this is most of them. What it returned is thrown away where bytes turn out to be missing.
-    pub(super) fn lend<T>(
-        &self,
-        address: u64,
-        length: usize,
-        whole: bool,
-        place: &str,
-        work: impl FnOnce(&[u8]) -> T,
-    ) -> Result<T, ReadError> {
-        let end = address.saturating_add(length as u64);
-        self.ensure_reaches(end, place)?;
-        let mapping = self.mapped(end).map_err(|e| system(place, &e))?;
-        let range = address as usize..end as usize;
-        if whole {
-            mapping.announce(&range);
-        }
-        let lent = mapping.lend(range, work);
-        // The rest of the last page of a file that was cut off meanwhile reads as zeros, without any signal.
-        self.ensure_reaches(end, place)?;
-        lent.map_err(|Gone| {
-            // The next one gets a mapping of the file as it is then.
-            self.unmap();
-            ReadError::System {
-                place: place.to_owned(),
-                problem: "its bytes could not be read from the disk".to_owned(),
-            }
-        })
+    /// The file's bytes as they are now, to copy from; `place` is for errors.
+    ///
+    /// The file is asked for its length now and at the end, not for every piece: 64 chunks of a tile would take a fifth
+    /// longer.
+    pub(super) fn borrow(&self, place: String) -> Result<Loan<'_>, ReadError> {
+        let length = self.length(&place)?;
+        Ok(Loan { file: self, length, reached: Cell::new(0), place })
     }
 
     /// Gives the mapping up; the next one who needs it makes a new one.
@@ -184,14 +163,71 @@ impl StoredFile {
         Ok(fresh)
     }
 
+    /// The length of the file as it is now.
+    fn length(&self, place: &str) -> Result<u64, ReadError> {
+        Ok(self.raw.metadata().map_err(|e| system(place, &e))?.len())
+    }
+
     /// Fails where the file, as it is now, ends before `needed`: the library would hand out zeros.
     pub(super) fn ensure_reaches(&self, needed: u64, place: &str) -> Result<(), ReadError> {
-        let length = self.raw.metadata().map_err(|e| system(place, &e))?.len();
-        if needed <= length {
-            Ok(())
-        } else {
-            Err(ReadError::Truncated { place: place.to_owned(), length, needed })
+        reaches(needed, self.length(place)?, place)
+    }
+}
+
+/// The bytes of a file, from which pieces are copied one after the other.
+pub(super) struct Loan<'a> {
+    file: &'a StoredFile,
+    /// The length of the file before.
+    length: u64,
+    /// Where the furthest piece ends.
+    reached: Cell<u64>,
+    place: String,
+}
+
+impl Loan<'_> {
+    /// More bytes than the system brings by itself where one of them is touched.
+    const ANNOUNCED: usize = 64 << 10;
+
+    /// Lends `length` bytes at a position of the file to `work`, which copies what it wants of them; `whole` says that
+    /// this is most of them. What it returned is thrown away where bytes turn out to be missing.
+    pub fn lend<T>(
+        &self,
+        address: u64,
+        length: usize,
+        whole: bool,
+        work: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, ReadError> {
+        let end = address.saturating_add(length as u64);
+        reaches(end, self.length, &self.place)?;
+        self.reached.set(self.reached.get().max(end));
+        let mapping = self.file.mapped(end).map_err(|e| system(&self.place, &e))?;
+        let range = address as usize..end as usize;
+        if whole && length > Self::ANNOUNCED {
+            mapping.announce(&range);
         }
+        mapping.lend(range, work).map_err(|Gone| {
+            // The next one gets a mapping of the file as it is then.
+            self.file.unmap();
+            let shorter = self.ensure_still_there().err();
+            shorter.unwrap_or_else(|| ReadError::System {
+                place: self.place.clone(),
+                problem: "its bytes could not be read from the disk".to_owned(),
+            })
+        })
+    }
+
+    /// Fails where the file ends before what was copied. To be asked at last: the rest of the last page of a file that was
+    /// cut off meanwhile reads as zeros, without any signal.
+    pub fn ensure_still_there(&self) -> Result<(), ReadError> {
+        self.file.ensure_reaches(self.reached.get(), &self.place)
+    }
+}
+
+fn reaches(needed: u64, length: u64, place: &str) -> Result<(), ReadError> {
+    if needed <= length {
+        Ok(())
+    } else {
+        Err(ReadError::Truncated { place: place.to_owned(), length, needed })
     }
 }
 

@@ -18,7 +18,7 @@ use crate::axes::{Axes, AxisName};
 use crate::cache::Lost;
 use crate::crew;
 use crate::geometry::{Axis, Region, Xyz};
-use crate::volume::scatter::{Lattice, copy_box, fill_box};
+use crate::volume::scatter::{Lattice, Sieve, copy_box, fill_box, thinned};
 use crate::volume::{Access, Positions, ReadCost, ReadError, Samples, Tally, Volume, VolumeShape, VoxelType};
 
 /// How a dataset is to be seen as a volume.
@@ -121,10 +121,17 @@ impl Hdf5Volume {
         xyz
     }
 
-    /// Where a part lies in the dense buffer of a region, and its size.
-    fn place_of(&self, part: &Part, region: &Region) -> (Lattice, Xyz<u64>) {
-        let at = self.spatial(&part.start, 0).zip(region.start, u64::saturating_sub);
-        (Lattice::dense(region.size, at), self.spatial(&part.count, 1))
+    /// What of a part of a box is wanted; `None` where that is nothing.
+    fn sieve(&self, part: &Part, wish: &Wish) -> Option<Sieve> {
+        let part = Region { start: self.spatial(&part.start, 0), size: self.spatial(&part.count, 1) };
+        Sieve::of(&part, &wish.region, wish.step)
+    }
+
+    /// The chunks that a box touches, in stored order, but for those of which nothing is wanted.
+    fn chunks_of<'a>(&'a self, wish: &'a Wish) -> impl Iterator<Item = Position> + 'a {
+        let grid = &self.dataset.grid;
+        let is_wanted = move |at: &Position| self.sieve(&grid.part_of(at, &wish.stored), wish).is_some();
+        grid.chunks_of(&wish.stored).filter(is_wanted)
     }
 
     /// Ends what nobody has asked for where somebody asks for something.
@@ -133,44 +140,51 @@ impl Hdf5Volume {
     }
 
     /// Reads a box whose voxels went through no filter.
-    fn read_bare(&self, stored: &StoredBox, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+    fn read_bare(&self, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
         let grid = &self.dataset.grid;
-        for at in grid.chunks_of(stored) {
+        let bytes = self.dataset.bare_bytes()?;
+        for at in self.chunks_of(wish) {
             self.give_way()?;
-            let part = grid.part_of(&at, stored);
-            let (target, size) = self.place_of(&part, region);
+            let part = grid.part_of(&at, &wish.stored);
+            let Some(sieve) = self.sieve(&part, wish) else { continue };
+            let target = wish.target(&sieve);
             match self.dataset.bare_chunk(&at)? {
-                Some(bare) => {
-                    let from = self.lattice(grid.chunk(), &part.within);
-                    bare.copy(from, into, target, size, self.shape.voxel)?;
+                Some(chunk) => {
+                    let from = self.lattice(grid.chunk(), &part.within).from(sieve.offset).every(wish.step);
+                    bytes.copy(chunk, from, into, target, sieve.count, self.shape.voxel)?;
                 }
                 None => {
                     let fill = self.dataset.fill_value(part.start, self.shape.voxel)?;
-                    self.ensure(fill_box(&fill, into, target, size))?;
+                    self.ensure(fill_box(&fill, into, target, sieve.count))?;
                 }
             }
         }
-        Ok(())
+        bytes.ensure_still_there()
     }
 
-    /// Reads a box chunk by chunk; side by side on all render threads where only this box is asked for.
-    fn read_chunked(&self, stored: &StoredBox, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+    /// Reads a box chunk by chunk; side by side on all render threads where only this box is asked for. What is kept
+    /// decoded is copied at once: to have other threads woken for it would take longer than all the rest.
+    fn read_chunked(&self, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
         if !self.chunks.crew().is_lonely() || rayon::current_num_threads() == 1 {
-            return self.read_one_by_one(stored, region, into);
+            return self.read_one_by_one(wish, into);
         }
         let grid = &self.dataset.grid;
+        let mut missing = Vec::new();
+        for at in self.chunks_of(wish) {
+            match self.chunks.kept(&self.dataset, &at, wish.voxels(grid, &at), self.shape.voxel) {
+                Some(chunk) => self.place(&chunk, &at, wish, into)?,
+                None => missing.push(at),
+            }
+        }
         let chunk_bytes = grid.voxels().saturating_mul(self.dataset.stored_bytes() as u64);
         let most = (TOGETHER / chunk_bytes.max(1)).max(2 * rayon::current_num_threads() as u64) as usize;
-        let wanted = Wanted::of(stored);
         let chunk =
-            |at: &Position| self.chunks.get(&self.dataset, at, wanted.voxels(grid, at), self.shape.voxel);
-        let mut rest = grid.chunks_of(stored).peekable();
-        while rest.peek().is_some() {
-            let group: Vec<Position> = rest.by_ref().take(most).collect();
+            |at: &Position| self.chunks.get(&self.dataset, at, wish.voxels(grid, at), self.shape.voxel);
+        for group in missing.chunks(most) {
             let chunks: Vec<Arc<Chunk>> =
                 group.par_iter().with_max_len(1).map(chunk).collect::<Result<_, _>>()?;
             for (at, chunk) in group.iter().zip(chunks) {
-                self.place(&chunk, &grid.part_of(at, stored), region, into)?;
+                self.place(&chunk, at, wish, into)?;
             }
         }
         Ok(())
@@ -178,41 +192,33 @@ impl Hdf5Volume {
 
     /// Reads a box chunk by chunk on this thread. What another thread decodes just now comes last: threads that want the
     /// same chunks decode them side by side, rather than all wait for the one that was first.
-    fn read_one_by_one(
-        &self,
-        stored: &StoredBox,
-        region: &Region,
-        into: &mut Samples,
-    ) -> Result<(), ReadError> {
-        let (grid, wanted, mut flying) = (&self.dataset.grid, Wanted::of(stored), Vec::new());
-        for at in grid.chunks_of(stored) {
+    fn read_one_by_one(&self, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
+        let (grid, mut flying) = (&self.dataset.grid, Vec::new());
+        for at in self.chunks_of(wish) {
             self.give_way()?;
-            match self.chunks.find(&self.dataset, &at, wanted.voxels(grid, &at), self.shape.voxel)? {
-                Found::Chunk(chunk) => self.place(&chunk, &grid.part_of(&at, stored), region, into)?,
+            match self.chunks.find(&self.dataset, &at, wish.voxels(grid, &at), self.shape.voxel)? {
+                Found::Chunk(chunk) => self.place(&chunk, &at, wish, into)?,
                 Found::Flying(_) => flying.push(at),
             }
         }
         for at in flying {
             self.give_way()?;
-            let chunk = self.chunks.get(&self.dataset, &at, wanted.voxels(grid, &at), self.shape.voxel)?;
-            self.place(&chunk, &grid.part_of(&at, stored), region, into)?;
+            let chunk = self.chunks.get(&self.dataset, &at, wish.voxels(grid, &at), self.shape.voxel)?;
+            self.place(&chunk, &at, wish, into)?;
         }
         Ok(())
     }
 
-    /// Copies the part of a chunk that lies in the region to its place.
-    fn place(
-        &self,
-        chunk: &Chunk,
-        part: &Part,
-        region: &Region,
-        into: &mut Samples,
-    ) -> Result<(), ReadError> {
-        let (target, size) = self.place_of(part, region);
+    /// Copies what is wanted of a chunk to its place.
+    fn place(&self, chunk: &Chunk, at: &Position, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
+        let part = self.dataset.grid.part_of(at, &wish.stored);
+        let Some(sieve) = self.sieve(&part, wish) else { return Ok(()) };
+        let target = wish.target(&sieve);
         self.ensure(if chunk.constant {
-            fill_box(&chunk.samples, into, target, size)
+            fill_box(&chunk.samples, into, target, sieve.count)
         } else {
-            copy_box(&chunk.samples, self.lattice(&chunk.dims, &part.within), into, target, size)
+            let from = self.lattice(&chunk.dims, &part.within).from(sieve.offset).every(wish.step);
+            copy_box(&chunk.samples, from, into, target, sieve.count)
         })
     }
 
@@ -222,6 +228,16 @@ impl Hdf5Volume {
         } else {
             Err(self.dataset.damaged("its voxels came out as another type than its own"))
         }
+    }
+
+    /// Reads through the library: a box as it is, or block by block to take what is wanted out of each.
+    fn read_anew(&self, wish: &Wish, time: u64, into: &mut Samples) -> Result<(), ReadError> {
+        if wish.step == Xyz::all(1) {
+            into.reset(self.shape.voxel, wish.region.voxels() as usize);
+            let metrics = self.chunks.metrics();
+            return metrics.library.time(|| self.read_through_library(&wish.stored, &wish.region, into));
+        }
+        thinned(self.shape, wish.step, &wish.region, into, |part, into| self.read(time, part, into))
     }
 
     /// Reads a box through the library, which hands out zeros for chunks that lie behind the end of the file.
@@ -260,13 +276,26 @@ impl Volume for Hdf5Volume {
     }
 
     fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
-        into.reset(self.shape.voxel, region.voxels() as usize);
-        let stored = self.stored_box(time, region);
-        let metrics = self.chunks.metrics();
+        self.read_every(Xyz::all(1), time, region, into)
+    }
+
+    fn read_every(
+        &self,
+        step: Xyz<u64>,
+        time: u64,
+        region: &Region,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
+        let (stored, metrics) = (self.stored_box(time, region), self.chunks.metrics());
+        let whole = crew::is_thorough();
+        let wish = Wish { region: *region, step, stored, whole };
+        if self.shape.access == Access::Anew {
+            return self.read_anew(&wish, time, into);
+        }
+        into.reset(self.shape.voxel, wish.size().volume() as usize);
         match self.shape.access {
-            Access::Copied => metrics.copying.time(|| self.read_bare(&stored, region, into)),
-            Access::Kept => self.read_chunked(&stored, region, into),
-            Access::Anew => metrics.library.time(|| self.read_through_library(&stored, region, into)),
+            Access::Copied => metrics.copying.time(|| self.read_bare(&wish, into)),
+            _ => self.read_chunked(&wish, into),
         }
     }
 
@@ -302,18 +331,26 @@ impl Volume for Hdf5Volume {
     }
 }
 
-/// How much of its chunks a box wants.
-#[derive(Clone, Copy)]
-struct Wanted<'a> {
-    stored: &'a StoredBox,
-    /// Whether all of them will be wanted before long.
+/// Every so-many-th voxel of a box.
+struct Wish {
+    region: Region,
+    step: Xyz<u64>,
+    /// The region at its time, as the dataset has it.
+    stored: StoredBox,
+    /// Whether all of its chunks will be wanted before long, by the work that this thread does; other threads may then
+    /// decode for it.
     whole: bool,
 }
 
-impl<'a> Wanted<'a> {
-    /// By the work that this thread does; other threads may then decode for it.
-    fn of(stored: &'a StoredBox) -> Self {
-        Self { stored, whole: crew::is_thorough() }
+impl Wish {
+    /// How many voxels are wanted along each axis.
+    fn size(&self) -> Xyz<u64> {
+        self.region.size.zip(self.step, u64::div_ceil)
+    }
+
+    /// Where a part of them goes, among all.
+    fn target(&self, sieve: &Sieve) -> Lattice {
+        Lattice::dense(self.size(), sieve.place)
     }
 
     /// How many voxels from the first on of a chunk.
@@ -321,7 +358,7 @@ impl<'a> Wanted<'a> {
         if self.whole {
             return u64::MAX;
         }
-        linear(grid.chunk(), &grid.part_of(at, self.stored).last()).saturating_add(1)
+        linear(grid.chunk(), &grid.part_of(at, &self.stored).last()).saturating_add(1)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use multiversion::multiversion;
+
 use super::Broken;
 
 /// The length of a checksum.
@@ -27,26 +29,72 @@ pub(super) fn decode(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, Broken> {
 }
 
 /// The library's variant of Fletcher's checksum: over big-endian 16-bit words, an odd last byte as a high half.
+///
+/// The second sum adds up what the first one is after every word: each word as often as there are words from it to the
+/// end. Counted so, words need not wait for each other.
 fn checksum(bytes: &[u8]) -> u32 {
-    // This many words can be summed before 32 bits overflow.
-    const WORDS: usize = 360;
-    let (mut first, mut second) = (0u32, 0u32);
-    for block in bytes.chunks(2 * WORDS) {
-        for word in block.chunks(2) {
-            first += u32::from(word[0]) << 8 | u32::from(word.get(1).copied().unwrap_or(0));
-            second += first;
-        }
-        first = (first & 0xffff) + (first >> 16);
-        second = (second & 0xffff) + (second >> 16);
+    let (mut first, mut second) = (0, 0);
+    let (words, odd) = bytes.as_chunks();
+    for words in words.chunks(BLOCK) {
+        let (sum, weighted) = sums(words);
+        second = folded(second + words.len() as u64 * first + u64::from(weighted));
+        first = folded(first + u64::from(sum));
     }
-    first = (first & 0xffff) + (first >> 16);
-    second = (second & 0xffff) + (second >> 16);
-    second << 16 | first
+    if let [last] = odd {
+        first = folded(first + (u64::from(*last) << 8));
+        second = folded(second + first);
+    }
+    (second << 16 | first) as u32
+}
+
+/// How many words are added up at once: their weighted sum, 2^16 · 2^17 at most, fits 32 bits.
+const BLOCK: usize = 256;
+
+/// The sum of all words, and of all weighted by how many there are from each to the end.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
+fn sums(words: &[[u8; 2]]) -> (u32, u32) {
+    let (mut sum, mut weighted) = (0, 0);
+    for (word, weight) in words.iter().zip((1..=words.len() as u32).rev()) {
+        let word = u32::from(u16::from_be_bytes(*word));
+        sum += word;
+        weighted += word * weight;
+    }
+    (sum, weighted)
+}
+
+/// The remainder by 2^16 - 1, with that number for what is a multiple of it, but 0 for 0.
+fn folded(sum: u64) -> u64 {
+    if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Word after word, as the library adds them up.
+    fn slowly(bytes: &[u8]) -> u32 {
+        let (mut first, mut second) = (0u32, 0u32);
+        let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
+        for block in bytes.chunks(720) {
+            for word in block.chunks(2) {
+                first += u32::from(word[0]) << 8 | u32::from(word.get(1).copied().unwrap_or(0));
+                second += first;
+            }
+            (first, second) = (fold(first), fold(second));
+        }
+        fold(second) << 16 | fold(first)
+    }
+
+    #[test]
+    fn words_can_be_added_in_any_order() {
+        let bytes: Vec<u8> = (0..5000u32).map(|i| (i * i >> 3) as u8).collect();
+        for length in [0, 1, 2, 3, 511, 512, 513, 719, 720, 721, 1024, 4999, 5000] {
+            assert_eq!(checksum(&bytes[..length]), slowly(&bytes[..length]), "{length}");
+        }
+        for flat in [0, 1, 0xfe, 0xff] {
+            assert_eq!(checksum(&vec![flat; 4001]), slowly(&vec![flat; 4001]), "{flat}");
+        }
+    }
 
     #[test]
     fn a_wrong_checksum_is_noticed() {

@@ -1,5 +1,7 @@
 //! shuffle (filter 2): first bytes of all elements first, then all second bytes, and so on.
 
+use multiversion::multiversion;
+
 use super::Broken;
 
 /// Puts the bytes of each element together again; what is left over at the end was never shuffled.
@@ -66,6 +68,9 @@ pub(super) fn unshuffle(bytes: &[u8], target: &mut [u8], element: usize) {
     if element.is_power_of_two() {
         return interleave(planes, elements, element.trailing_zeros());
     }
+    if element == 3 {
+        return triples(planes, elements);
+    }
     for (byte, plane) in planes.chunks_exact(count).enumerate() {
         for (value, place) in plane.iter().zip(elements[byte..].iter_mut().step_by(element)) {
             *place = *value;
@@ -85,10 +90,22 @@ fn interleave(planes: &[u8], elements: &mut [u8], rounds: u32) {
     }
 }
 
+/// First bytes, second bytes and third bytes together, as those of red, green and blue are.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
+fn triples(planes: &[u8], elements: &mut [u8]) {
+    let (first, others) = planes.split_at(planes.len() / 3);
+    let (second, third) = others.split_at(first.len());
+    let bytes = first.iter().zip(second).zip(third);
+    for (((a, b), c), triple) in bytes.zip(elements.as_chunks_mut().0) {
+        *triple = [*a, *b, *c];
+    }
+}
+
 /// The first bytes of both halves, then their second bytes, and so on.
 ///
 /// Inlined, the compiler no longer sees that the slices lie apart, and gives up on vectors.
 #[inline(never)]
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
 fn merge(halves: &[u8], merged: &mut [u8]) {
     let (first, second) = halves.split_at(halves.len() / 2);
     for ((a, b), pair) in first.iter().zip(second).zip(merged.as_chunks_mut().0) {
