@@ -97,5 +97,7 @@ mod tests {
         let region = Region { start: Xyz::new(1, 2, 0), size: Xyz::new(2, 1, 3) };
         stack.read(0, &region, &mut read).unwrap();
         assert_eq!(read.bytes(), [21, 22, 0, 0, 221, 222]);
+        stack.read_every(Xyz::new(3, 2, 2), 0, &Region::whole(stack.shape().size), &mut read).unwrap();
+        assert_eq!(read.bytes(), [0, 3, 20, 23, 200, 203, 220, 223]);
     }
 }

@@ -5,6 +5,8 @@
 //! of what each filter would leave of a few rows. Written over slices of equal length, so that the compiler makes
 //! vectors of every loop.
 
+use multiversion::multiversion;
+
 use super::deflate;
 
 /// A way of guessing a byte from its neighbours; the number is the one that stands before each row.
@@ -104,6 +106,7 @@ pub(super) fn least_sum(pixels: &[u8], row: usize, pixel: usize, out: &mut Vec<u
     }
 }
 
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
 fn subtract(guess: &[u8], rest: &mut [u8]) {
     for (byte, guess) in rest.iter_mut().zip(guess) {
         *byte = byte.wrapping_sub(*guess);
@@ -114,6 +117,7 @@ fn sub(row: &[u8], pixel: usize, rest: &mut [u8]) {
     subtract(row, rest.get_mut(pixel..).unwrap_or_default());
 }
 
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
 fn half_left(row: &[u8], pixel: usize, rest: &mut [u8]) {
     for (byte, left) in rest.iter_mut().skip(pixel).zip(row) {
         *byte = byte.wrapping_sub(left / 2);
@@ -125,6 +129,7 @@ fn half_sum(a: u8, b: u8) -> u8 {
     (a & b) + ((a ^ b) >> 1)
 }
 
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
 fn average(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
     let (head, rest) = rest.split_at_mut(pixel.min(row.len()));
     let (first, above) = above.split_at(head.len());
@@ -136,6 +141,7 @@ fn average(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
     }
 }
 
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
 fn paeth(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
     let (head, rest) = rest.split_at_mut(pixel.min(row.len()));
     subtract(above, head);

@@ -417,3 +417,6 @@ fn volume_shape(
     };
     VolumeShape { voxel, size, times, grain, access: access(dataset, chunks) }
 }
+
+#[cfg(test)]
+mod tests;

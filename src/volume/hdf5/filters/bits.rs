@@ -128,12 +128,52 @@ impl Elements {
 }
 
 fn fill<const N: usize>(out: &mut [u8], packed: Packed<'_>, big_endian: bool, value: impl Fn(u64) -> u64) {
-    for (index, target) in out.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-        target.copy_from_slice(&value(packed.number(index)).to_le_bytes()[..N]);
+    let put = |number: u64, target: &mut [u8; N]| {
+        target.copy_from_slice(&value(number).to_le_bytes()[..N]);
         if big_endian {
             target.reverse();
         }
+    };
+    let targets = out.as_chunks_mut::<N>().0;
+    let done = by_eights(packed, targets, &put);
+    for (index, target) in targets.iter_mut().enumerate().skip(done) {
+        put(packed.number(index), target);
     }
+}
+
+/// Unpacks eight numbers at a time, as far as there are eight, and says how many it put: a third of the time that each
+/// by itself takes. Numbers of more than 16 bits are left to others.
+fn by_eights<const N: usize>(
+    packed: Packed<'_>,
+    targets: &mut [[u8; N]],
+    put: &impl Fn(u64, &mut [u8; N]),
+) -> usize {
+    macro_rules! of_bits {
+        ($($bits:literal)*) => {
+            match packed.bits {
+                $($bits => {
+                    let (groups, targets) = (packed.bytes.as_chunks().0, targets.as_chunks_mut::<8>().0);
+                    let pairs = groups.iter().zip(targets);
+                    let count = 8 * pairs.len();
+                    pairs.for_each(|(group, targets)| {
+                        eight::<$bits>(group).into_iter().zip(targets).for_each(|(number, target)| put(number, target));
+                    });
+                    count
+                })*
+                _ => 0,
+            }
+        };
+    }
+    of_bits!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
+}
+
+/// The eight numbers in so many bytes, each at a place that the compiler knows.
+#[inline(always)]
+fn eight<const BITS: usize>(bytes: &[u8; BITS]) -> [u64; 8] {
+    let mut word = [0; 16];
+    word[..BITS].copy_from_slice(bytes);
+    let word = u128::from_be_bytes(word);
+    std::array::from_fn(|number| (word << (number * BITS) >> (128 - BITS)) as u64)
 }
 
 impl Packed<'_> {

@@ -3,27 +3,73 @@
 use super::Broken;
 use super::cursor::Cursor;
 
+/// The most that is copied at once, whatever of it is wanted: copies of a length that the compiler knows take half as long.
+/// No run of literals is longer.
+const PIECE: usize = 32;
+
 /// Decodes to at most `limit` bytes; the format does not say how many it comes to.
 pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-    let mut out = Vec::with_capacity(limit);
+    let mut out = Output { bytes: vec![0; limit.saturating_add(PIECE)], length: 0, limit };
     let mut input = Cursor(bytes);
     while let Ok(control) = input.byte() {
         if control < 32 {
-            let run = input.take(usize::from(control) + 1)?;
-            if run.len() > limit - out.len() {
-                return Err("it is longer than a chunk".into());
-            }
-            out.extend_from_slice(run);
+            let piece = input.0.first_chunk();
+            out.append(input.take(usize::from(control) + 1)?, piece)?;
         } else {
             let mut length = usize::from(control >> 5) + 2;
             if control >> 5 == 7 {
                 length += usize::from(input.byte()?);
             }
             let distance = usize::from(control & 31) << 8 | usize::from(input.byte()?);
-            repeat(&mut out, distance + 1, length, limit)?;
+            out.repeat(distance + 1, length)?;
         }
     }
-    Ok(out)
+    out.bytes.truncate(out.length);
+    Ok(out.bytes)
+}
+
+/// What has been decoded, with room behind it for a piece of which less is wanted.
+struct Output {
+    bytes: Vec<u8>,
+    length: usize,
+    limit: usize,
+}
+
+impl Output {
+    /// The end of `more` bytes behind what there is.
+    fn end(&self, more: usize) -> Result<usize, Broken> {
+        if more > self.limit - self.length {
+            Err("it is longer than a chunk".into())
+        } else {
+            Ok(self.length + more)
+        }
+    }
+
+    /// Appends a run, with which `piece` begins where the input reaches so far.
+    fn append(&mut self, run: &[u8], piece: Option<&[u8; PIECE]>) -> Result<(), Broken> {
+        let end = self.end(run.len())?;
+        match piece {
+            Some(piece) => self.bytes[self.length..][..PIECE].copy_from_slice(piece),
+            None => self.bytes[self.length..end].copy_from_slice(run),
+        }
+        self.length = end;
+        Ok(())
+    }
+
+    /// Appends `length` bytes that were written `distance` bytes ago; they may reach into those that they append.
+    fn repeat(&mut self, distance: usize, length: usize) -> Result<(), Broken> {
+        let from = self.length.checked_sub(distance).ok_or("it refers to what lies before its start")?;
+        let (start, end) = (self.length, self.end(length)?);
+        if distance >= PIECE {
+            (0..length).step_by(PIECE).for_each(|done| {
+                self.bytes.copy_within(from + done..from + done + PIECE, start + done);
+            });
+        } else {
+            (0..length).for_each(|done| self.bytes[start + done] = self.bytes[from + done]);
+        }
+        self.length = end;
+        Ok(())
+    }
 }
 
 /// Appends `length` bytes that were written `distance` bytes ago; they may reach into those that they append.
@@ -47,12 +93,50 @@ pub(super) fn repeat(out: &mut Vec<u8>, distance: usize, length: usize, limit: u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn literals_and_references_are_decoded() {
         assert_eq!(decode(&[2, b'a', b'b', b'c', 0x20, 2], 6), Ok(b"abcabc".to_vec()));
         assert_eq!(decode(&[0, b'x', 0xe0, 3, 0], 13), Ok(vec![b'x'; 13]));
         assert_eq!(decode(&[], 6), Ok(Vec::new()));
+    }
+
+    /// Byte by byte.
+    fn slowly(bytes: &[u8], limit: usize) -> Option<Vec<u8>> {
+        let (mut out, mut rest) = (Vec::new(), bytes.iter().copied().map(usize::from));
+        while let Some(control) = rest.next() {
+            if control < 32 {
+                for _ in 0..=control {
+                    out.push(rest.next()? as u8);
+                }
+            } else {
+                let more = if control >> 5 == 7 { rest.next()? } else { 0 };
+                let distance = ((control & 31) << 8) + rest.next()? + 1;
+                let from = out.len().checked_sub(distance)?;
+                (0..(control >> 5) + 2 + more).for_each(|i| out.push(out[from + i]));
+            }
+        }
+        (out.len() <= limit).then_some(out)
+    }
+
+    proptest! {
+        #[test]
+        fn any_stream_is_decoded_as_byte_by_byte(
+            pieces in prop::collection::vec((0..300usize, prop::collection::vec(any::<u8>(), 1..33), 2..9usize), 0..40),
+            cut in 0..3usize, limit in 0..5000usize,
+        ) {
+            let mut stored = Vec::new();
+            for (distance, literals, length) in pieces {
+                stored.push(literals.len() as u8 - 1);
+                stored.extend(&literals);
+                stored.push((length.min(7) << 5 | distance >> 8) as u8);
+                stored.extend((length > 6).then_some(17 * length as u8));
+                stored.push(distance as u8);
+            }
+            let stored = &stored[..stored.len() - cut.min(stored.len())];
+            prop_assert_eq!(decode(stored, limit).ok(), slowly(stored, limit));
+        }
     }
 
     #[test]

@@ -1,0 +1,90 @@
+//! Boxes, and voxels picked out of boxes, of one volume stored in every way that is read differently.
+
+use std::path::Path;
+
+use ndarray::Array3;
+use proptest::prelude::*;
+
+use super::*;
+use crate::metrics::Metrics;
+use crate::volume::hdf5::{LinkPolicy, Opener};
+
+const SIZE: Xyz<u64> = Xyz { x: 41, y: 33, z: 19 };
+
+fn value(at: Xyz<u64>) -> u16 {
+    (at.x + 50 * at.y + 2000 * at.z) as u16
+}
+
+fn write(path: &Path) {
+    let file = hdf5::File::create(path).unwrap();
+    let shape = (SIZE.z as usize, SIZE.y as usize, SIZE.x as usize);
+    let at = |(z, y, x): (usize, usize, usize)| value(Xyz::new(x, y, z).map(|n| n as u64));
+    let data = Array3::from_shape_fn(shape, at);
+    let new = || file.new_dataset_builder().with_data(&data);
+    new().create("contiguous").unwrap();
+    new().chunk((4, 8, 16)).create("bare").unwrap();
+    new().chunk((4, 8, 16)).deflate(1).create("gzip").unwrap();
+    new().chunk((19, 33, 41)).deflate(1).create("large").unwrap();
+    // Of sections stored x first, and of one chunk that was never written.
+    let turned = data.permuted_axes([0, 2, 1]).as_standard_layout().to_owned();
+    let turned = file.new_dataset_builder().chunk((4, 16, 8)).with_data(&turned);
+    turned.deflate(1).create("turned").unwrap();
+    file.new_dataset::<u16>().shape(shape).chunk((4, 8, 16)).deflate(1).create("never").unwrap();
+}
+
+fn volume(path: &Path, name: &str, budget: usize) -> Hdf5Volume {
+    let chunks = ChunkStore::new(budget, Metrics::default(), crew::Crew::default());
+    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile };
+    let axes = Axes::new(if name == "turned" { "zxy" } else { "zyx" }).unwrap();
+    let view = View { axes, fixed: Vec::new(), means: None, size: None };
+    opener.open(path).unwrap().volume(name, &view).unwrap()
+}
+
+/// What is at every `step`-th place of a region.
+fn picked(region: &Region, step: Xyz<u64>, value: impl Fn(Xyz<u64>) -> u16) -> Samples {
+    let along = |start: u64, size: u64, step: u64| (start..start + size).step_by(step as usize);
+    let mut all = Vec::new();
+    for z in along(region.start.z, region.size.z, step.z) {
+        for y in along(region.start.y, region.size.y, step.y) {
+            all.extend(along(region.start.x, region.size.x, step.x).map(|x| value(Xyz::new(x, y, z))));
+        }
+    }
+    Samples::U16(all)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn any_box_is_read_and_picked_from_alike_however_it_is_stored(
+        boxes in prop::collection::vec(
+            ((0..41u64, 0..33u64, 0..19u64), (1..42u64, 1..34u64, 1..20u64), (1..40u64, 1..20u64, 1..9u64)), 1..12,
+        ),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("volume.h5");
+        write(&path);
+        let ways = [
+            ("contiguous", 1 << 20, Access::Copied),
+            ("bare", 1 << 20, Access::Copied),
+            ("gzip", 1 << 20, Access::Kept),
+            ("turned", 1 << 20, Access::Kept),
+            ("large", 1 << 12, Access::Anew),
+            ("never", 1 << 20, Access::Kept),
+        ];
+        for (name, budget, access) in ways {
+            let volume = volume(&path, name, budget);
+            prop_assert_eq!(volume.shape().access, access, "{}", name);
+            let value = |at| if name == "never" { 0 } else { value(at) };
+            let mut into = Samples::default();
+            for (start, size, step) in &boxes {
+                let [start, size, step] = [start, size, step].map(|(x, y, z)| Xyz::new(*x, *y, *z));
+                let size = size.zip(SIZE.zip(start, |all, start| all - start), u64::min);
+                let region = Region { start, size };
+                volume.read(0, &region, &mut into).unwrap();
+                prop_assert!(into == picked(&region, Xyz::all(1), value), "{} {:?}", name, region);
+                volume.read_every(step, 0, &region, &mut into).unwrap();
+                prop_assert!(into == picked(&region, step, value), "{} {:?} {:?}", name, region, step);
+            }
+        }
+    }
+}
