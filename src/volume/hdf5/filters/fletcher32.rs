@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn words_can_be_added_in_any_order() {
-        let bytes: Vec<u8> = (0..5000u32).map(|i| (i * i >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..5000u32).map(|i| ((i * i) >> 3) as u8).collect();
         for length in [0, 1, 2, 3, 511, 512, 513, 719, 720, 721, 1024, 4999, 5000] {
             assert_eq!(checksum(&bytes[..length]), slowly(&bytes[..length]), "{length}");
         }
