@@ -27,9 +27,10 @@ from .tiles import SIDE, Tile
 LAYOUTS = {"gzip": "64³ gzip", "plain": "64³", "planes": "(1,512,512) gzip", "contiguous": "contiguous"}
 PLANES = ("xy", "xz", "yz")
 COMPRESSED = ("gzip", "planes")
+MORE = 64  # more voxels than a processor's cache holds, where drawing a tile is little else than copying them
 SLICES = range(32, 48)  # of which a server is asked for every tile
 CLIENTS, THREADS = 8, 2
-CRITERION = ("--warm-up-time", "0.2", "--measurement-time", "0.5", "--noplot")
+CRITERION = ("--warm-up-time", "0.2", "--measurement-time", "0.5", "--nresamples", "1001", "--noplot")
 START, END = "<!-- agree -->", "<!-- /agree -->"
 
 
@@ -54,6 +55,7 @@ class Pair:
     costs: tuple[float, float, float, float] | None = None
 
 
+# By layout, plane (or HTTP) and state.
 Pairs = dict[tuple[str, str, str], list[Pair]]
 
 
@@ -61,15 +63,17 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("scripts/bench --agree --", description="voltile bench beside criterion and wrk.")
     add = parser.add_argument
     add("--rounds", type=int, default=5, help="(default: 5)")
-    add("--seconds", type=int, default=3, help="of one measurement over HTTP (default: 3)")
-    add("--tiles", type=int, default=6, help="cold tiles of a compressed layout; 32 times as many of others (default: 6)")
+    add("--seconds", type=int, default=1, help="of one measurement over HTTP (default: 1)")
+    add("--tiles", type=int, default=4, help=f"cold tiles of a compressed layout, {MORE} times as many of others (default: 4)")
     add("--small", action="store_true", help="volumes of a sixteenth: does it all work? The figures mean little")
     add("--only", choices=("files", "http"), help="one half")
+    add("--layout", action="append", choices=tuple(LAYOUTS), help="only this one; may be repeated")
+    add("--add", action="store_true", help="add rounds to those in --json, where a machine is quiet for minutes at a time")
     add("--volumes", type=Path, default=ROOT / "target" / "bench-volumes", help="(default: %(default)s)")
     add("--voltile", type=Path, default=ROOT / "target" / "release" / "voltile", help="the binary (default: it is built first)")
     add("--stages", type=Path, help="benches/stages.rs, built (default: it is built first)")
     add("--json", type=Path, default=ROOT / "target" / "agree.json", help="raw figures (default: %(default)s)")
-    add("--report", type=Path, help="the table (default: benches/RESULTS.md; with --small or --only nowhere)")
+    add("--report", type=Path, help="the table (default: benches/RESULTS.md; with --small, --only or --layout nowhere)")
     return parser.parse_args()
 
 
@@ -86,33 +90,45 @@ def built() -> Path:
 def main() -> int:
     options = arguments()
     busy = os.getloadavg()[0]
-    pairs: Pairs = {}
+    pairs = known(options.json) if options.add else {}
     with tempfile.TemporaryDirectory(prefix="agree-") as work:
         made = volumes.make(volumes.plan(options.volumes, options.small))
         stages = (options.stages or built()).resolve()
         means = Means(options.voltile.resolve(), stages, made, Path(work), options.tiles, options.seconds)
-        for turn in range(options.rounds):
-            for key, pair in measured(means, options.only, turn):
+        before = min((len(some) for key, some in pairs.items() if key[0] in (options.layout or LAYOUTS)), default=0)
+        for turn in range(before, before + options.rounds):
+            for key, pair in measured(means, options, turn):
                 pairs.setdefault(key, []).append(pair)
-                print(f"round {turn + 1}/{options.rounds}  {' '.join(key):26} {pair}", flush=True)
-    raw = {" ".join(key): [vars(pair) for pair in some] for key, some in pairs.items()}
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(raw, indent=1))
+                print(f"round {turn + 1}/{before + options.rounds}  {' '.join(key):26} {pair}", flush=True)
+                keep(options.json, pairs)
     text = table(pairs, options, busy)
     print(f"\n{text}")
-    to = options.report or (None if options.small or options.only else ROOT / "benches" / "RESULTS.md")
+    part = options.small or options.only or options.layout
+    to = options.report or (None if part else ROOT / "benches" / "RESULTS.md")
     if to:
         report.write(to, text, START, END)
         print(f"written: {to}")
     return 0
 
 
-def measured(means: Means, only: str | None, turn: int) -> Iterator[tuple[tuple[str, str, str], Pair]]:
-    for token in LAYOUTS:
+def known(raw: Path) -> Pairs:
+    """The rounds of calls before this one."""
+    told = json.loads(raw.read_text()) if raw.is_file() else {}
+    return {tuple(key.split()): [Pair(**pair) for pair in some] for key, some in told.items()}
+
+
+def keep(raw: Path, pairs: Pairs) -> None:
+    told = {" ".join(key): [vars(pair) for pair in some] for key, some in pairs.items()}
+    raw.parent.mkdir(parents=True, exist_ok=True)
+    raw.write_text(json.dumps(told, indent=1))
+
+
+def measured(means: Means, options: argparse.Namespace, turn: int) -> Iterator[tuple[tuple[str, str, str], Pair]]:
+    for token in options.layout or LAYOUTS:
         watch.read_through([means.made.file(token)])
-        if only != "http":
+        if options.only != "http":
             yield from of_file(means, token, turn)
-        if only != "files":
+        if options.only != "files":
             yield from of_server(means, token, turn)
 
 
@@ -128,7 +144,7 @@ def bench(means: Means, *words: object) -> list[dict]:
 def of_file(means: Means, token: str, turn: int) -> Iterator[tuple[tuple[str, str, str], Pair]]:
     """Milliseconds for a tile: by bench, and by criterion."""
     path, seed = means.made.file(token), turn + 1
-    most = means.tiles if token in COMPRESSED else 32 * means.tiles
+    most = means.tiles * (1 if token in COMPRESSED else MORE)
     sides = {"bench": lambda: files_by_bench(means, path, seed, most), "criterion": lambda: criterion(means, path, seed, most)}
     # Each begins every other round.
     names = sorted(sides, reverse=turn % 2 == 1)
@@ -160,7 +176,7 @@ def criterion(means: Means, path: Path, seed: int, most: int) -> dict[tuple[str,
         raise Missing(f"{means.stages}: {done.stderr}")
     found = {}
     for state, plane in ((state, plane) for state in ("cold", "kept") for plane in PLANES):
-        estimates = json.loads((home / f"file_{state}" / path.stem / plane / "new" / "estimates.json").read_text())
+        estimates = json.loads((home / f"file {state}" / path.stem / plane / "new" / "estimates.json").read_text())
         # Of 64 kept tiles, or of all cold ones.
         found[state, plane] = estimates["mean"]["point_estimate"] / 1e6 / (64 if state == "kept" else most)
     return found
@@ -173,9 +189,9 @@ def of_server(means: Means, token: str, turn: int) -> Iterator[tuple[tuple[str, 
     random.Random(turn).shuffle(some)
     # Nothing is kept for the next request; or the one tile that is asked for.
     these = ("--tiles", 1 << 14, "--min", SLICES.start, "--max", SLICES.stop)
-    yield (token, "xy", "cold"), asked(means, token, turn, 1, 8 * MIB, some, these)
+    yield (token, "HTTP", "cold"), asked(means, token, turn, 1, 8 * MIB, some, these)
     one = ("--tiles", 1, "--min", SLICES.start, "--max", SLICES.start + 1, "--x", 0, 0, "--y", 0, 0)
-    yield (token, "xy", "hits"), asked(means, token, turn, 64 * MIB, 64 * MIB, [Tile("xy", SLICES.start, 0, 0)], one)
+    yield (token, "HTTP", "hits"), asked(means, token, turn, 64 * MIB, 64 * MIB, [Tile("xy", SLICES.start, 0, 0)], one)
 
 
 def asked(means: Means, token: str, turn: int, tiles: int, chunks: int, some: list[Tile], words: tuple) -> Pair:
@@ -234,7 +250,7 @@ def table(pairs: Pairs, options: argparse.Namespace, busy: float) -> str:
         "## What bench says, and what others say",
         "",
         f"{watch.today()}, {watch.processor()}, {watch.cores()} cores, load average {busy:.1f} before it began. By `scripts/bench --agree`: medians of",
-        f"{options.rounds} rounds, both in turn; ratios are bench to the other within a round, with the least and the greatest. 256×2048×2048 u8.",
+        f"{max(map(len, pairs.values()), default=0)} rounds, both in turn; ratios are bench to the other within a round, with the least and the greatest. 256×2048×2048 u8.",
         *(["**Only a trial: the volumes are small.**"] if options.small else []),
     ]
     files = {key: some for key, some in pairs.items() if some[0].costs is None}
