@@ -4,6 +4,7 @@
 //! slashes merge, numbers have bounds, and what is malformed is a 404 with a reason. Nothing here blocks: what takes
 //! time is awaited from the service.
 
+mod body;
 mod cors;
 mod descriptions;
 mod openapi;
@@ -59,7 +60,7 @@ impl Site {
         Ok(Self { service, mounts, cache_control, cors, caches, threads, started })
     }
 
-    fn mount(&self, path: &TilePath) -> Option<&config::Mount> {
+    fn mount(&self, path: &TilePath<'_>) -> Option<&config::Mount> {
         self.mounts.iter().find(|mount| mount.tile_service.as_str() == path.tile_service)
     }
 }
@@ -75,6 +76,8 @@ pub fn start(
         .workers(settings.workers.get())
         .shutdown_timeout(settings.shutdown_timeout.as_secs().max(1))
         .keep_alive(KEPT_ALIVE)
+        // A body goes out in pieces: the last, which is short, must not wait until those before are acknowledged.
+        .tcp_nodelay(true)
         // A client that has closed its side is taken to have gone: what only it waited for need not be drawn.
         .h1_allow_half_closed(false)
         // Signals are the command line's: Ctrl-C must drain as SIGTERM does.
@@ -121,7 +124,7 @@ async fn below_mounts(site: &Site, request: &HttpRequest, path: &str) -> HttpRes
     match TilePath::split(path) {
         Some(Ok(path)) => match site.mount(&path) {
             Some(mount) => tiles::answer(site, mount, &path, request).await,
-            None => problem::not_found(&unknown_mount(site, &path.tile_service)),
+            None => problem::not_found(&unknown_mount(site, path.tile_service)),
         },
         Some(Err(malformed)) => problem::not_found(&malformed.to_string()),
         None => problem::not_found(&nothing_here(site)),

@@ -5,6 +5,7 @@
 
 mod adjust;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use percent_encoding::percent_decode_str;
@@ -119,17 +120,17 @@ pub enum Malformed {
 
 /// A path split at its slashes: the mount's name, and what follows `tilecache`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TilePath {
+pub struct TilePath<'a> {
     /// The first segment.
-    pub tile_service: String,
-    segments: Vec<String>,
+    pub tile_service: &'a str,
+    segments: Vec<Cow<'a, str>>,
 }
 
-impl TilePath {
+impl<'a> TilePath<'a> {
     /// Splits the path of a URL; `None` where it lies below no `/{tile_service}/tilecache`.
-    pub fn split(path: &str) -> Option<Result<Self, Malformed>> {
+    pub fn split(path: &'a str) -> Option<Result<Self, Malformed>> {
         let mut raw = path.split('/').filter(|segment| !segment.is_empty());
-        let tile_service = raw.next()?.to_owned();
+        let tile_service = raw.next()?;
         if raw.next()? != TILECACHE {
             return None;
         }
@@ -145,7 +146,7 @@ impl TilePath {
 
     /// Reads the request for the picture of a whole slice, as one for the slice's first tile.
     pub fn overview(&self) -> Result<TileRequest, Malformed> {
-        let mut segments: Vec<&str> = self.segments.iter().map(String::as_str).collect();
+        let mut segments: Vec<&str> = self.segments.iter().map(AsRef::as_ref).collect();
         segments.pop();
         segments.push("0_0_0.png");
         read(&segments)
@@ -153,7 +154,7 @@ impl TilePath {
 
     /// Reads the tile request in what follows `tilecache`.
     pub fn request(&self) -> Result<TileRequest, Malformed> {
-        read(&self.segments.iter().map(String::as_str).collect::<Vec<_>>())
+        read(&self.segments.iter().map(AsRef::as_ref).collect::<Vec<_>>())
     }
 }
 
@@ -165,11 +166,9 @@ fn read(segments: &[&str]) -> Result<TileRequest, Malformed> {
     }
 }
 
-fn decoded(segment: &str) -> Result<String, Malformed> {
-    match percent_decode_str(segment).decode_utf8() {
-        Ok(text) => Ok(text.into_owned()),
-        Err(_) => Err(Malformed::Encoding { segment: segment.to_owned() }),
-    }
+fn decoded(segment: &str) -> Result<Cow<'_, str>, Malformed> {
+    let decoded = percent_decode_str(segment).decode_utf8();
+    decoded.map_err(|_| Malformed::Encoding { segment: segment.to_owned() })
 }
 
 /// `TOKEN/CHANNELS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png`, the form that simple and mcfc paths share.
@@ -235,13 +234,13 @@ fn composite_item(item: &str, by_position: Colour) -> Result<(Name, Colour), Mal
 fn file_numbers(file: &str, prefixes: [&str; 3], expected: &'static str) -> Result<[u64; 3], Malformed> {
     let wrong = || Malformed::File { file: file.to_owned(), expected };
     let stem = file.strip_suffix(".png").ok_or_else(wrong)?;
-    let parts: Vec<&str> = stem.split('_').collect();
-    let parts: [&str; 3] = parts.try_into().map_err(|_| wrong())?;
+    let mut parts = stem.split('_');
     let mut numbers = [0; 3];
-    for ((part, prefix), value) in parts.into_iter().zip(prefixes).zip(&mut numbers) {
-        *value = digits(part.strip_prefix(prefix).ok_or_else(wrong)?).ok_or_else(wrong)?;
+    for (prefix, value) in prefixes.into_iter().zip(&mut numbers) {
+        let part = parts.next().and_then(|part| part.strip_prefix(prefix));
+        *value = part.and_then(digits).ok_or_else(wrong)?;
     }
-    Ok(numbers)
+    if parts.next().is_some() { Err(wrong()) } else { Ok(numbers) }
 }
 
 fn level_of(level: u64) -> Result<Level, Malformed> {

@@ -3,7 +3,7 @@
 //! A [`TileKey`] is a digest of a value that holds everything that decides a tile's pixels, taken through its
 //! `Hash`. Whoever adds a field to such a value has it in the key, by the type. The key is also the ETag.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,11 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        // Digit by digit: as numbers, a hit spent as long on them as on reading its path.
+        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        digits
+            .filter_map(|digit| char::from_digit(digit.into(), 16))
+            .try_for_each(|digit| f.write_char(digit))
     }
 }
 

@@ -11,8 +11,10 @@
 
 mod common;
 
+use common::picture::Picture;
 use common::wire::Answer;
-use common::{MOUNT, Place, Server, fixture};
+use common::{MOUNT, Place, Server, fixture, made};
+use ndarray::ArrayD;
 
 /// A tile that has to be drawn, in the dataset of [`served`].
 const TILE: &str = "/ndtilecache/tilecache/wide/raw/xy/0/0_0_0.png";
@@ -232,4 +234,29 @@ fn requests_on_one_connection_are_answered_in_order() {
         assert_eq!((answer.status, &answer.body), (alone.status, &alone.body), "{target}");
     }
     assert_eq!(connection.get(TILE).status, 200, "the connection lives on");
+}
+
+#[test]
+fn large_tiles_arrive_whole_and_in_order_though_nobody_reads_for_a_while() {
+    const SLICES: usize = 3;
+    let mut random = fastrand::Rng::with_seed(7);
+    let noise = ArrayD::from_shape_simple_fn(vec![SLICES, 512, 512], || random.u8(..));
+    let place = Place::new();
+    made::file(&place.path("noise.h5"), |file| drop(made::put(file, "raw", &noise)));
+    let server = place.serve(["noise.h5", "--set", "render.neighbours=0"]);
+    // Far more than the sockets between them hold: the server has to wait in the middle of a body.
+    let asked: Vec<(&str, usize)> =
+        (0..48).map(|n| (if n % 5 == 4 { "HEAD" } else { "GET" }, n % SLICES)).collect();
+    let mut connection = server.connect();
+    for (method, z) in &asked {
+        connection.send(method, &format!("{MOUNT}/noise/raw/xy/{z}/0_0_0.png"), &[]);
+    }
+    for (method, z) in asked {
+        let answer = connection.receive(method).unwrap();
+        if method == "GET" {
+            assert!(answer.body.len() > 200_000, "{} bytes are no large tile", answer.body.len());
+            assert_eq!(answer.picture(), Picture::of_plane(512, 512, |y, x| noise[[z, y, x]]));
+        }
+    }
+    assert_eq!(server.renders(), SLICES as u64);
 }

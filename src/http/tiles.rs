@@ -3,6 +3,7 @@
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
+use super::body::Pieces;
 use super::{Site, problem};
 use crate::config::Mount;
 use crate::request::{TilePath, adjustments};
@@ -12,7 +13,7 @@ use crate::service::TileError;
 pub(super) async fn answer(
     site: &Site,
     mount: &Mount,
-    path: &TilePath,
+    path: &TilePath<'_>,
     request: &HttpRequest,
 ) -> HttpResponse {
     match tile(site, mount, path, request).await {
@@ -24,7 +25,7 @@ pub(super) async fn answer(
 async fn tile(
     site: &Site,
     mount: &Mount,
-    path: &TilePath,
+    path: &TilePath<'_>,
     request: &HttpRequest,
 ) -> Result<HttpResponse, TileError> {
     let is_overview = path.is_overview();
@@ -55,7 +56,7 @@ async fn tile(
     }
     // A body of known length gets its Content-Length, also where HEAD leaves the body out.
     let content_type = HeaderValue::from_static(mount.content_type.name());
-    Ok(described(HttpResponse::Ok(), site, etag).content_type(content_type).body(tile.png))
+    Ok(described(HttpResponse::Ok(), site, etag).content_type(content_type).body(Pieces::of(tile.png)))
 }
 
 /// Whether the tile is asked for before anybody wants to see it (`Sec-Purpose` of the Fetch standard, section 3.7), as

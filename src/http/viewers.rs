@@ -24,15 +24,23 @@ enum File {
     VikingXml,
 }
 
+impl File {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            _ if name.eq_ignore_ascii_case("info") => Some(File::Info),
+            _ if name.eq_ignore_ascii_case("volume.vikingxml") => Some(File::VikingXml),
+            _ => None,
+        }
+    }
+}
+
 /// Answers a path below a mount that ends in a dataset's file; `None` where it does not.
 pub(super) fn answer(site: &Site, request: &HttpRequest, path: &str) -> Option<HttpResponse> {
-    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-    let [mount, between @ .., token, file] = segments.as_slice() else { return None };
-    let file = match file.to_ascii_lowercase().as_str() {
-        "info" => File::Info,
-        "volume.vikingxml" => File::VikingXml,
-        _ => return None,
-    };
+    let segments = || path.split('/').filter(|segment| !segment.is_empty());
+    // The name first: nearly every path is a tile's, and goes on from here.
+    let file = File::named(segments().next_back()?)?;
+    let segments: Vec<&str> = segments().collect();
+    let [mount, between @ .., token, _] = segments.as_slice() else { return None };
     let is_known =
         BETWEEN.contains(&between) && site.mounts.iter().any(|m| m.tile_service.as_str() == *mount);
     is_known.then(|| {
