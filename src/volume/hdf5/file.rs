@@ -140,8 +140,7 @@ impl StoredFile {
 
     /// The file's bytes as they are now, to copy from; `place` is for errors.
     ///
-    /// The file is asked for its length now and at the end, not for every piece: 64 chunks of a tile would take a fifth
-    /// longer.
+    /// The file is asked for its length now and at the end, not for every piece: a tile may be made of 64.
     pub(super) fn borrow(&self, place: String) -> Result<Loan<'_>, ReadError> {
         let length = self.length(&place)?;
         Ok(Loan { file: self, length, reached: Cell::new(0), place })
