@@ -2,8 +2,9 @@
 
 `voltile bench FILE` and criterion (`benches/stages/files.rs`) draw the same tiles by one thread, cold and with their
 chunks decoded; `voltile bench URL` and wrk ask one server for the same tiles, cold and kept. They take turns, round after
-round, and ratios are taken within a round, so what slows the machine for a while slows both sides. Started by
-`scripts/bench --agree`. Exit status: 0 measured, 2 it could not run.
+round, and ratios are taken within a round, so what slows the machine for a while slows both sides. Kept tiles are asked
+for by h2load too: wrk reads by 8 KiB, and clients share the cores with the server. Started by `scripts/bench --agree`.
+Exit status: 0 measured, 2 it could not run.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +56,7 @@ class Pair:
     costs: tuple[float, float, float, float] | None = None
 
 
-# By layout, plane (or HTTP) and state.
+# By layout, plane (or who else asks) and state.
 Pairs = dict[tuple[str, str, str], list[Pair]]
 
 
@@ -183,25 +184,28 @@ def criterion(means: Means, path: Path, seed: int, most: int) -> dict[tuple[str,
 
 
 def of_server(means: Means, token: str, turn: int) -> Iterator[tuple[tuple[str, str, str], Pair]]:
-    """Tiles in a second: by bench, and by wrk."""
+    """Tiles in a second: by bench, and by others."""
     rows, columns = (extent // SIDE for extent in means.made.shape[1:])
     some = [Tile("xy", number, row, column) for number in SLICES for row in range(rows) for column in range(columns)]
     random.Random(turn).shuffle(some)
     # Nothing is kept for the next request; or the one tile that is asked for.
     these = ("--tiles", 1 << 14, "--min", SLICES.start, "--max", SLICES.stop)
-    yield (token, "HTTP", "cold"), asked(means, token, turn, 1, 8 * MIB, some, these)
-    one = ("--tiles", 1, "--min", SLICES.start, "--max", SLICES.start + 1, "--x", 0, 0, "--y", 0, 0)
-    yield (token, "HTTP", "hits"), asked(means, token, turn, 64 * MIB, 64 * MIB, [Tile("xy", SLICES.start, 0, 0)], one)
+    yield (token, "wrk", "cold"), asked(means, token, turn, (1, 8 * MIB), some, these, by_wrk)
+    one, hot = ("--tiles", 1, "--min", SLICES.start, "--max", SLICES.start + 1, "--x", 0, 0, "--y", 0, 0), (64 * MIB,) * 2
+    for name, other in (("wrk", by_wrk), ("h2load", by_h2load)):
+        yield (token, name, "hits"), asked(means, token, turn, hot, [Tile("xy", SLICES.start, 0, 0)], one, other)
 
 
-def asked(means: Means, token: str, turn: int, tiles: int, chunks: int, some: list[Tile], words: tuple) -> Pair:
-    setting = Setting(means.work, means.voltile, [means.made.file(token)], tiles, chunks, neighbours=False)
+def asked(
+    means: Means, token: str, turn: int, caches: tuple[int, int], some: list[Tile], words: tuple, other: Callable
+) -> Pair:
+    setting = Setting(means.work, means.voltile, [means.made.file(token)], *caches, neighbours=False)
     with running("voltile", setting) as server:
         for tile in some[:3]:
             pixels.compare("voltile", fetch(server, tile.path(token)), means.made.file(token), tile)
-        sides = {"bench": lambda: by_bench(means, server, words), "wrk": lambda: by_wrk(means, server, token, some)}
+        sides = {"bench": lambda: by_bench(means, server, words), "other": lambda: other(means, server, token, some)}
         found = {name: costing(server, sides[name]) for name in sorted(sides, reverse=turn % 2 == 1)}
-    ours, others = found["bench"], found["wrk"]
+    ours, others = found["bench"], found["other"]
     return Pair(ours[0], others[0], (ours[1], others[1], ours[2], others[2]))
 
 
@@ -220,6 +224,16 @@ def by_wrk(means: Means, server: Server, token: str, some: list[Tile]) -> tuple[
     else:
         rate = load.wrk(server, means.work, [paths[thread::THREADS] for thread in range(THREADS)], each, means.seconds)
     return rate, round(rate * means.seconds)
+
+
+def by_h2load(means: Means, server: Server, token: str, some: list[Tile]) -> tuple[float, int]:
+    h2load, url = program("h2load", "nghttp2-client"), f"http://127.0.0.1:{server.port}{some[0].path(token)}"
+    words = ("--h1", "-t", THREADS, "-c", CLIENTS, "-D", means.seconds, url)
+    done = subprocess.run([h2load, *map(str, words)], capture_output=True, text=True)
+    finished = re.search(r"^requests: (\d+) total, .* (\d+) succeeded, 0 failed, 0 errored", done.stdout, re.MULTILINE)
+    if done.returncode or not finished:
+        raise pixels.Wrong(f"h2load failed: {(done.stderr or done.stdout).strip()}")
+    return int(finished[2]) / means.seconds, int(finished[2])
 
 
 def costing(server: Server, ask) -> tuple[float, float, float]:
@@ -263,16 +277,16 @@ def table(pairs: Pairs, options: argparse.Namespace, busy: float) -> str:
     if served:
         lines += [
             "",
-            f"Tiles in a second over HTTP, {CLIENTS} connections: the same xy tiles by `voltile bench URL` and by wrk ({THREADS} threads); as hits one tile,",
-            "again and again. Clients and server share the cores, so that a client that takes less leaves more to the server: the last",
-            "columns are processor time for one answer, where bench asked and where wrk did.",
+            f"Tiles in a second over HTTP, {CLIENTS} connections: the same xy tiles by `voltile bench URL` and by another ({THREADS} threads); as hits one",
+            "tile, again and again. Clients and server share the cores, so that a client that takes less leaves more to the server: the last",
+            "columns are processor time for one answer, where bench asked and where the other did.",
             "",
-            "| layout | tiles | bench | wrk | ratio | client, µs | server, µs |",
-            "|---" * 7 + "|",
+            "| layout | tiles | beside | bench | other | ratio | client, µs | server, µs |",
+            "|---" * 8 + "|",
         ]
-        for (token, _, state), some in served.items():
+        for (token, other, state), some in served.items():
             costs = [report.figure(middle(some, lambda pair, n=n: pair.costs[n])) for n in range(4)]
-            cells = [LAYOUTS[token], state, *compared(some, "/s"), f"{costs[0]}, {costs[1]}", f"{costs[2]}, {costs[3]}"]
+            cells = [LAYOUTS[token], state, other, *compared(some, "/s"), f"{costs[0]}, {costs[1]}", f"{costs[2]}, {costs[3]}"]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])
 
