@@ -61,7 +61,7 @@ Pairs = dict[tuple[str, str, str], list[Pair]]
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser("scripts/bench --agree --", description="voltile bench beside criterion and wrk.")
+    parser = argparse.ArgumentParser("scripts/bench --agree --", description="voltile bench beside criterion, wrk and h2load.")
     add = parser.add_argument
     add("--rounds", type=int, default=5, help="(default: 5)")
     add("--seconds", type=int, default=1, help="of one measurement over HTTP (default: 1)")
