@@ -17,7 +17,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use answer::Head;
-pub use answer::{Answer, MOST_BYTES};
+pub use answer::{Answer, problem};
 use incoming::Incoming;
 
 /// Longer than any tile takes that a person would wait for.

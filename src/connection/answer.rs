@@ -8,7 +8,7 @@ use super::Broken;
 use super::incoming::Incoming;
 
 /// The most bytes of one body.
-pub const MOST_BYTES: usize = 64 << 20;
+const MOST_BYTES: usize = 64 << 20;
 /// The most bytes of a head, and the most headers in it.
 const MOST_HEAD: usize = 64 << 10;
 const MOST_HEADERS: usize = 100;
@@ -52,10 +52,15 @@ impl Answer<'_> {
 
     /// The status, and what a problem body says, in words.
     pub fn problem(&self) -> String {
-        let detail: Option<serde_json::Value> = serde_json::from_slice(self.body).ok();
-        let detail = detail.and_then(|body| Some(format!(": {}", body.get("detail")?.as_str()?)));
-        format!("the status is {}{}", self.status, detail.unwrap_or_default())
+        problem(self.status, self.body)
     }
+}
+
+/// A status, and what the `detail` of a problem body (RFC 9457) says, in words.
+pub fn problem(status: u16, body: &[u8]) -> String {
+    let detail: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let detail = detail.and_then(|body| Some(format!(": {}", body.get("detail")?.as_str()?)));
+    format!("the status is {status}{}", detail.unwrap_or_default())
 }
 
 /// Reads one answer; its head and the beginning of the memory of bodies are what came.

@@ -6,6 +6,7 @@ use image::{DynamicImage, ImageFormat};
 use ureq::Agent;
 use ureq::http::{Method, Request};
 
+use crate::connection::problem;
 use crate::geometry::TILE;
 
 /// Longer than any tile takes that a person would wait for.
@@ -121,13 +122,7 @@ impl Answer {
         if self.status == 200 {
             return Ok(self);
         }
-        let detail: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
-        let detail = detail.and_then(|body| body.get("detail")?.as_str().map(str::to_owned));
-        Err(self.wrong(format!(
-            "the status is {}{}",
-            self.status,
-            detail.map_or(String::new(), |d| format!(": {d}"))
-        )))
+        Err(self.wrong(problem(self.status, &self.body)))
     }
 
     /// The picture in it: a PNG.

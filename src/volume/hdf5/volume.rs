@@ -121,17 +121,14 @@ impl Hdf5Volume {
         xyz
     }
 
-    /// What of a part of a box is wanted; `None` where that is nothing.
-    fn sieve(&self, part: &Part, wish: &Wish) -> Option<Sieve> {
-        let part = Region { start: self.spatial(&part.start, 0), size: self.spatial(&part.count, 1) };
-        Sieve::of(&part, &wish.region, wish.step)
-    }
-
     /// The chunks that a box touches, in stored order, but for those of which nothing is wanted.
-    fn chunks_of<'a>(&'a self, wish: &'a Wish) -> impl Iterator<Item = Position> + 'a {
+    fn wanted<'a>(&'a self, wish: &'a Wish) -> impl Iterator<Item = Wanted> + 'a {
         let grid = &self.dataset.grid;
-        let is_wanted = move |at: &Position| self.sieve(&grid.part_of(at, &wish.stored), wish).is_some();
-        grid.chunks_of(&wish.stored).filter(is_wanted)
+        grid.chunks_of(&wish.stored).filter_map(move |at| {
+            let part = grid.part_of(&at, &wish.stored);
+            let region = Region { start: self.spatial(&part.start, 0), size: self.spatial(&part.count, 1) };
+            Some(Wanted { sieve: Sieve::of(&region, &wish.region, wish.step)?, at, part })
+        })
     }
 
     /// Ends what nobody has asked for where somebody asks for something.
@@ -141,16 +138,14 @@ impl Hdf5Volume {
 
     /// Reads a box whose voxels went through no filter.
     fn read_bare(&self, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
-        let grid = &self.dataset.grid;
         let bytes = self.dataset.bare_bytes()?;
-        for at in self.chunks_of(wish) {
+        for Wanted { at, part, sieve } in self.wanted(wish) {
             self.give_way()?;
-            let part = grid.part_of(&at, &wish.stored);
-            let Some(sieve) = self.sieve(&part, wish) else { continue };
             let target = wish.target(&sieve);
             match self.dataset.bare_chunk(&at)? {
                 Some(chunk) => {
-                    let from = self.lattice(grid.chunk(), &part.within).from(sieve.offset).every(wish.step);
+                    let dims = self.dataset.grid.chunk();
+                    let from = self.lattice(dims, &part.within).from(sieve.offset).every(wish.step);
                     bytes.copy(chunk, from, into, target, sieve.count, self.shape.voxel)?;
                 }
                 None => {
@@ -168,23 +163,22 @@ impl Hdf5Volume {
         if !self.chunks.crew().is_lonely() || rayon::current_num_threads() == 1 {
             return self.read_one_by_one(wish, into);
         }
-        let grid = &self.dataset.grid;
+        let (grid, dataset, voxel) = (&self.dataset.grid, &self.dataset, self.shape.voxel);
         let mut missing = Vec::new();
-        for at in self.chunks_of(wish) {
-            match self.chunks.kept(&self.dataset, &at, wish.voxels(grid, &at), self.shape.voxel) {
-                Some(chunk) => self.place(&chunk, &at, wish, into)?,
-                None => missing.push(at),
+        for wanted in self.wanted(wish) {
+            match self.chunks.kept(dataset, &wanted.at, wish.voxels(grid, &wanted), voxel) {
+                Some(chunk) => self.place(&chunk, &wanted, wish, into)?,
+                None => missing.push(wanted),
             }
         }
-        let chunk_bytes = grid.voxels().saturating_mul(self.dataset.stored_bytes() as u64);
+        let chunk_bytes = grid.voxels().saturating_mul(dataset.stored_bytes() as u64);
         let most = (TOGETHER / chunk_bytes.max(1)).max(2 * rayon::current_num_threads() as u64) as usize;
-        let chunk =
-            |at: &Position| self.chunks.get(&self.dataset, at, wish.voxels(grid, at), self.shape.voxel);
+        let chunk = |wanted: &Wanted| self.chunks.get(dataset, &wanted.at, wish.voxels(grid, wanted), voxel);
         for group in missing.chunks(most) {
             let chunks: Vec<Arc<Chunk>> =
                 group.par_iter().with_max_len(1).map(chunk).collect::<Result<_, _>>()?;
-            for (at, chunk) in group.iter().zip(chunks) {
-                self.place(&chunk, at, wish, into)?;
+            for (wanted, chunk) in group.iter().zip(chunks) {
+                self.place(&chunk, wanted, wish, into)?;
             }
         }
         Ok(())
@@ -193,27 +187,32 @@ impl Hdf5Volume {
     /// Reads a box chunk by chunk on this thread. What another thread decodes just now comes last: threads that want the
     /// same chunks decode them side by side, rather than all wait for the one that was first.
     fn read_one_by_one(&self, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
-        let (grid, mut flying) = (&self.dataset.grid, Vec::new());
-        for at in self.chunks_of(wish) {
+        let (grid, dataset, voxel) = (&self.dataset.grid, &self.dataset, self.shape.voxel);
+        let mut flying = Vec::new();
+        for wanted in self.wanted(wish) {
             self.give_way()?;
-            match self.chunks.find(&self.dataset, &at, wish.voxels(grid, &at), self.shape.voxel)? {
-                Found::Chunk(chunk) => self.place(&chunk, &at, wish, into)?,
-                Found::Flying(_) => flying.push(at),
+            match self.chunks.find(dataset, &wanted.at, wish.voxels(grid, &wanted), voxel)? {
+                Found::Chunk(chunk) => self.place(&chunk, &wanted, wish, into)?,
+                Found::Flying(_) => flying.push(wanted),
             }
         }
-        for at in flying {
+        for wanted in flying {
             self.give_way()?;
-            let chunk = self.chunks.get(&self.dataset, &at, wish.voxels(grid, &at), self.shape.voxel)?;
-            self.place(&chunk, &at, wish, into)?;
+            let chunk = self.chunks.get(dataset, &wanted.at, wish.voxels(grid, &wanted), voxel)?;
+            self.place(&chunk, &wanted, wish, into)?;
         }
         Ok(())
     }
 
     /// Copies what is wanted of a chunk to its place.
-    fn place(&self, chunk: &Chunk, at: &Position, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
-        let part = self.dataset.grid.part_of(at, &wish.stored);
-        let Some(sieve) = self.sieve(&part, wish) else { return Ok(()) };
-        let target = wish.target(&sieve);
+    fn place(
+        &self,
+        chunk: &Chunk,
+        Wanted { part, sieve, .. }: &Wanted,
+        wish: &Wish,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
+        let target = wish.target(sieve);
         self.ensure(if chunk.constant {
             fill_box(&chunk.samples, into, target, sieve.count)
         } else {
@@ -354,12 +353,19 @@ impl Wish {
     }
 
     /// How many voxels from the first on of a chunk.
-    fn voxels(&self, grid: &Grid, at: &Position) -> u64 {
+    fn voxels(&self, grid: &Grid, wanted: &Wanted) -> u64 {
         if self.whole {
             return u64::MAX;
         }
-        linear(grid.chunk(), &grid.part_of(at, &self.stored).last()).saturating_add(1)
+        linear(grid.chunk(), &wanted.part.last()).saturating_add(1)
     }
+}
+
+/// A chunk of which something is wanted: its place in the grid, what of it lies in the box, and what of that is wanted.
+struct Wanted {
+    at: Position,
+    part: Part,
+    sieve: Sieve,
 }
 
 /// A single position.
