@@ -79,13 +79,17 @@ pub(super) fn thinned(
         let Some(sieve) = Sieve::of(&part, region, step) else { continue };
         read(&part, &mut block)?;
         let from = Lattice::dense(part.size, sieve.offset).every(step);
-        copy_box(&block, from, into, Lattice::dense(size, sieve.place), sieve.count);
+        if !copy_box(&block, from, into, Lattice::dense(size, sieve.place), sieve.count) {
+            let problem = format!("voxels that should be {} came out as another type", shape.voxel.name());
+            return Err(ReadError::Damaged { place: "a volume".to_owned(), problem });
+        }
     }
     Ok(())
 }
 
 /// Copies a box of `size` voxels. Both buffers hold voxels of one type; where they do not, nothing is copied
 /// and `false` is returned.
+#[must_use]
 pub(super) fn copy_box(
     from: &Samples,
     from_at: Lattice,
@@ -109,6 +113,7 @@ pub(super) fn copy_box(
 }
 
 /// Sets a box of `size` voxels to the first voxel of `value`; `false` where there is none of the same type.
+#[must_use]
 pub(super) fn fill_box(value: &Samples, into: &mut Samples, into_at: Lattice, size: Xyz<u64>) -> bool {
     let still = Lattice { start: 0, step: Xyz::all(0) };
     !value.is_empty() && copy_box(value, still, into, into_at, size)
