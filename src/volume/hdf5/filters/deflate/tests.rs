@@ -130,9 +130,9 @@ proptest! {
     }
 
     #[test]
-    fn noise_is_not_left_to_libdeflate_and_comes_out_the_same(seed in any::<u64>(), shades in 8..16u8, compressor in 0..2u8, share in 0.1..1.0f64) {
+    fn noise_is_not_left_to_libdeflate_and_comes_out_the_same(seed in any::<u64>(), compressor in 0..2u8, share in 0.1..1.0f64) {
         let mut random = fastrand::Rng::with_seed(seed);
-        let bytes: Vec<u8> = (0..100_000).map(|_| (0..4).map(|_| random.u8(..shades)).sum()).collect();
+        let bytes: Vec<u8> = (0..100_000).map(|_| (0..4).map(|_| random.u8(..10)).sum()).collect();
         let stream = deflated(&bytes, compressor, 6);
         prop_assert!(of_noise(&stream));
         let needed = (bytes.len() as f64 * share) as usize;
