@@ -1,10 +1,10 @@
 //! deflate (filter 1): a zlib stream.
 //!
-//! libdeflate is the fastest inflater there is, for most streams. In sensor noise of few bits, though, a compressor finds
-//! a match of three or four bytes every few literals, by chance, and which of the two comes next no
-//! processor can foresee: half of libdeflate's time is spent on going back from wrong guesses. An [`Inflater`] of our own
-//! has no such branches, and takes two thirds of the time for those streams. It is chosen by the codes of the first block
-//! ([`of_noise`]); what it finds odd is left to libdeflate as well, which alone says what is damaged.
+//! libdeflate inflates most streams faster than anything else we know. In sensor noise of few bits, though, a compressor
+//! finds a match of three or four bytes every few literals, by chance, and no processor can foresee which of the two
+//! comes next: half of the time goes into turning back from wrong guesses. An [`Inflater`] of our own has no such
+//! branches, and takes half to two thirds of the time for those streams, which the codes of the first block
+//! tell ([`of_noise`]). What it finds odd is left to libdeflate as well, which alone says what is damaged.
 
 mod codes;
 mod header;
@@ -39,35 +39,46 @@ const AHEAD: usize = 128;
 const MARK: [u8; 8] = [0xA5, 0x3C, 0x96, 0x0F, 0x69, 0xC3, 0x5A, 0xF1];
 
 /// Inflates a stream that comes to at most `limit` bytes: all of it, or its first `needed` bytes where that is much less.
-///
-/// libdeflate writes a stream from front to back and stops where its buffer is full, but does not say how far it came. A
-/// mark a little behind what is needed tells: it was overwritten, or (before a stored block that does not fit, say) it
-/// was not, and then all is inflated. Only a whole stream has its checksum checked.
+/// Only a whole stream has its checksum checked.
 pub(super) fn decode(bytes: &[u8], limit: usize, needed: usize) -> Result<Vec<u8>, Broken> {
     if needed >= limit - limit / 8 || limit - needed <= ROOM {
         return whole(bytes, limit);
     }
-    if of_noise(bytes) {
-        let mut out = vec![0; needed];
-        match inflate_noise(bytes, &mut out) {
-            Ok(Reached::Full) => return Ok(out),
-            Ok(Reached::End(length)) => {
-                out.truncate(length);
-                return Ok(out);
-            }
-            Err(Refused) => {}
-        }
+    match beginning_of_noise(bytes, needed) {
+        Some(begun) => Ok(begun),
+        None => beginning(bytes, needed)?.map_or_else(|| whole(bytes, limit), Ok),
     }
+}
+
+/// The first `needed` bytes, or all where there are fewer; `None` where it is not for our own inflater to say.
+fn beginning_of_noise(bytes: &[u8], needed: usize) -> Option<Vec<u8>> {
+    if !of_noise(bytes) {
+        return None;
+    }
+    let mut out = vec![0; needed];
+    if let Reached::End(length) = inflate_noise(bytes, &mut out).ok()? {
+        out.truncate(length);
+    }
+    Some(out)
+}
+
+/// The first `needed` bytes, or all where there are no more than a few behind them; `None` where it is unknown how far
+/// they go.
+///
+/// libdeflate writes a stream from front to back and stops where its buffer is full, but does not say how far it came. A
+/// mark a little behind what is needed tells: it was overwritten, or (before a stored block that does not fit, say) it
+/// was not.
+fn beginning(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, Broken> {
     let mut out = vec![0; needed + ROOM];
     let mark = needed + AHEAD..needed + AHEAD + MARK.len();
     out[mark.clone()].copy_from_slice(&MARK);
     match Decompressor::new().zlib_decompress(bytes, &mut out) {
         Ok(length) => out.truncate(length),
         Err(DecompressionError::InsufficientSpace) if out[mark] != MARK => out.truncate(needed),
-        Err(DecompressionError::InsufficientSpace) => return whole(bytes, limit),
+        Err(DecompressionError::InsufficientSpace) => return Ok(None),
         Err(DecompressionError::BadData) => return Err(NONSENSE.into()),
     }
-    Ok(out)
+    Ok(Some(out))
 }
 
 const NONSENSE: &str = "its zlib stream makes no sense";

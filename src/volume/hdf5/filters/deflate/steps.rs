@@ -104,25 +104,26 @@ impl Steps {
         for (&length, symbol) in lengths.iter().zip(0..).filter(|(length, _)| **length > 0) {
             let code = codes.next(length) & mask(STEP_BITS);
             let left = (STEP_BITS as u8).saturating_sub(length);
-            let slots = self.steps[code..].iter_mut().step_by(1 << length.min(STEP_BITS as u8));
+            let places = (code..1 << STEP_BITS).step_by(1 << length.min(STEP_BITS as u8));
             let first = |value, bytes| packed::step(length, length, value, bytes);
             match symbol {
                 0..=255 if left > 0 => {
                     let alone = first(symbol, 1);
-                    for (slot, second) in slots.zip(&*self.seconds) {
+                    for (place, second) in places.zip(&*self.seconds) {
                         let second = if *second as u8 <= left { *second } else { 0 };
-                        *slot = Step((alone + second).to_le_bytes());
+                        self.steps[place] = Step((alone + second).to_le_bytes());
                     }
                 }
                 257..=LAST_COPIED if left > 0 => {
                     let alone = first(0, (symbol - 254) as u8);
-                    for (slot, distance) in slots.zip(self.distances.iter().cycle()) {
+                    for (place, bits) in places.zip(0..) {
+                        let distance = self.distances[bits & mask(DISTANCE_BITS)];
                         let known = (distance >> 8) as u8 <= left;
                         let step = if known { alone + distance } else { packed::SPECIAL };
-                        *slot = Step(step.to_le_bytes());
+                        self.steps[place] = Step(step.to_le_bytes());
                     }
                 }
-                _ => slots.for_each(|slot| *slot = Step(packed::SPECIAL.to_le_bytes())),
+                _ => places.for_each(|place| self.steps[place] = Step(packed::SPECIAL.to_le_bytes())),
             }
         }
     }

@@ -12,9 +12,9 @@ pub(super) struct Target<'a> {
 
 impl<'a> Target<'a> {
     /// # Errors
-    /// Where there is more room than 4 GiB: no chunk has that.
+    /// Where there is more room than 2 GiB: what lies before the first byte must not be taken for something behind it.
     pub(super) fn new(out: &'a mut [u8]) -> Result<Self, Refused> {
-        if u32::try_from(out.len()).is_err() {
+        if i32::try_from(out.len()).is_err() {
             return Err(Refused);
         }
         Ok(Self { out, length: 0 })
