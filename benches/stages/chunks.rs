@@ -12,7 +12,7 @@ use std::path::Path;
 use criterion::{BenchmarkId, Criterion, Throughput};
 use hdf5::DatasetBuilder;
 use hdf5::filters::ScaleOffset;
-use libdeflater::{CompressionLvl, Compressor, Decompressor};
+use libdeflater::Decompressor;
 use voltile::crew::Crew;
 use voltile::metrics::Metrics;
 use voltile::volume::hdf5::{ChunkStore, FilterSpec, LinkPolicy, Opener, decode_chunk};
@@ -27,7 +27,7 @@ type Limit = fn(&[u8], &mut [u8]);
 
 /// A stored chunk, how it is told to be stored, and the least that decoding it takes.
 struct Stored {
-    name: &'static str,
+    name: String,
     filters: Vec<FilterSpec>,
     bytes: Vec<u8>,
     size: usize,
@@ -44,6 +44,12 @@ fn voxels() -> Vec<u8> {
     (0..VOXELS).map(voxel).collect()
 }
 
+/// Noise alone, of that standard deviation.
+fn noise(levels: f32) -> Vec<u8> {
+    let mut dice = Dice(7);
+    (0..VOXELS).map(|_| (128.0 + levels * dice.bell()).clamp(0.0, 255.0) as u8).collect()
+}
+
 /// Twelve bits of sixteen, as a camera gives them.
 fn wide() -> Vec<u16> {
     let mut dice = Dice(6);
@@ -52,14 +58,6 @@ fn wide() -> Vec<u16> {
 
 fn spec(id: i32, values: &[u32]) -> FilterSpec {
     FilterSpec { id, name: String::new(), values: values.to_vec(), available: true }
-}
-
-fn deflated(bytes: &[u8]) -> Vec<u8> {
-    let mut compressor = Compressor::new(CompressionLvl::new(4).unwrap());
-    let mut out = vec![0; compressor.zlib_compress_bound(bytes.len())];
-    let length = compressor.zlib_compress(bytes, &mut out).unwrap();
-    out.truncate(length);
-    out
 }
 
 fn inflate(stored: &[u8], out: &mut [u8]) {
@@ -71,11 +69,6 @@ fn copy(stored: &[u8], out: &mut [u8]) {
     let length = stored.len().min(out.len());
     out[..length].copy_from_slice(&stored[..length]);
     out[length..].fill(stored[0]);
-}
-
-/// Bytes of each element apart: what the shuffle stores.
-fn shuffled(bytes: &[u8], element: usize) -> Vec<u8> {
-    (0..element).flat_map(|byte| bytes[byte..].iter().step_by(element).copied()).collect()
 }
 
 /// One LZ4 block behind its header.
@@ -145,16 +138,26 @@ fn stored(folder: &Path) -> Vec<Stored> {
     let (narrow, wide) = (voxels(), wide());
     let wide_bytes: Vec<u8> = wide.iter().flat_map(|voxel| voxel.to_le_bytes()).collect();
     let (one, two) = (VOXELS, 2 * VOXELS);
-    let of = |name, filters, bytes, size, limit: Limit| Stored { name, filters, bytes, size, limit };
-    let by_library = |name, (filters, bytes), size| of(name, filters, bytes, size, copy);
-    vec![
-        of("deflate, u8", vec![spec(1, &[4])], deflated(&narrow), one, inflate),
-        of(
+    let of = |name: &str, filters, bytes, size, limit: Limit| Stored {
+        name: name.to_owned(),
+        filters,
+        bytes,
+        size,
+        limit,
+    };
+    let by_library = |name: &str, (filters, bytes), size| of(name, filters, bytes, size, copy);
+    let gzip = |name: &str, (filters, bytes), size| of(name, filters, bytes, size, inflate);
+    let noisy = |levels: f32| {
+        let name = format!("deflate, noise of {levels} grey levels");
+        gzip(&name, written(folder, noise(levels), |builder| builder.deflate(4)), one)
+    };
+    let mut all: Vec<Stored> = [1.0, 3.0, 6.0, 12.0, 24.0].map(noisy).into();
+    all.extend([
+        gzip("deflate, u8", written(folder, narrow.clone(), |builder| builder.deflate(4)), one),
+        gzip(
             "shuffle and deflate, u16",
-            vec![spec(2, &[2]), spec(1, &[4])],
-            deflated(&shuffled(&wide_bytes, 2)),
+            written(folder, wide.clone(), |builder| builder.shuffle().deflate(4)),
             two,
-            inflate,
         ),
         of("lz4, u8", vec![spec(32004, &[])], lz4(&narrow), one, |stored, out| {
             lz4_flex::block::decompress_into(&stored[16..], out).unwrap();
@@ -185,7 +188,8 @@ fn stored(folder: &Path) -> Vec<Stored> {
             two,
         ),
         by_library("blosc zstd, u16", written(folder, wide, |builder| builder.blosc_zstd(3, true)), two),
-    ]
+    ]);
+    all
 }
 
 /// Each filter beside its limit.
@@ -197,11 +201,11 @@ pub fn filters(criterion: &mut Criterion) {
         let Stored { name, filters, bytes, size, limit } = stored;
         assert_eq!(decode_chunk(&filters, &bytes, size).unwrap().len(), size, "{name}");
         group.throughput(Throughput::Bytes(size as u64));
-        group.bench_function(BenchmarkId::new(name, "voltile"), |bencher| {
+        group.bench_function(BenchmarkId::new(&name, "voltile"), |bencher| {
             bencher.iter(|| decode_chunk(&filters, black_box(&bytes), size).unwrap());
         });
         let mut out = vec![0; size];
-        group.bench_function(BenchmarkId::new(name, "limit"), |bencher| {
+        group.bench_function(BenchmarkId::new(&name, "limit"), |bencher| {
             bencher.iter(|| limit(black_box(&bytes), black_box(&mut out)));
         });
     }
