@@ -122,11 +122,6 @@ impl Canonical {
         Self { counts, next }
     }
 
-    /// The shortest of all lengths.
-    pub(super) fn shortest(&self) -> usize {
-        self.counts.iter().position(|count| *count > 0).unwrap_or(LONGEST)
-    }
-
     /// The next code of that length, as it stands in a stream: its first bit lowest.
     #[inline]
     pub(super) fn next(&mut self, length: u8) -> usize {

@@ -6,7 +6,7 @@
 //! foresee. What does not fit a slot (long matches, near ones, long codes, the end of the block) is
 //! special, and left to the caller.
 
-use super::codes::{Canonical, Codes, mask};
+use super::codes::{Canonical, Codes, Slot, mask};
 use super::symbols;
 
 /// How many bits choose a step. With the 13 that a distance has at most, two steps take 50 of the 64 bits that are
@@ -71,15 +71,39 @@ impl Step {
 /// The steps of a block.
 pub(super) struct Steps {
     steps: Box<[Step; 1 << STEP_BITS]>,
-    /// By the bits behind a literal: what a second one adds, and in the lowest byte how many bits it takes.
-    seconds: Box<[u64; 1 << STEP_BITS]>,
-    /// By the bits behind a length: what its distance adds, and in the byte above the lowest how many bits its code has.
-    distances: [u64; 1 << DISTANCE_BITS],
+    /// What a second literal adds to one before it.
+    seconds: Rows,
+    /// What a distance adds to a length.
+    distances: Rows,
+}
+
+/// What can be told from the bits that a code leaves of a step: for each number of them a row, of all that they can be.
+struct Rows(Box<[u64; 1 << STEP_BITS]>);
+
+impl Rows {
+    fn new() -> Self {
+        Self(Box::new([0; _]))
+    }
+
+    /// For `left` bits, fewer than a step has.
+    fn of(&self, left: usize) -> &[u64] {
+        &self.0[1 << left..2 << left]
+    }
+
+    /// Fills those rows that the codes of these lengths ask for.
+    fn set(&mut self, lengths: &[u8], told: impl Fn(usize, usize) -> u64) {
+        let used = lengths.iter().fold(0u32, |used, length| used | 1 << (length & 15));
+        for length in (1..=STEP_BITS).filter(|length| used >> length & 1 == 1) {
+            let left = STEP_BITS - length;
+            let row = &mut self.0[1 << left..2 << left];
+            row.iter_mut().enumerate().for_each(|(bits, told_by)| *told_by = told(bits, left));
+        }
+    }
 }
 
 impl Steps {
     pub(super) fn new() -> Self {
-        Self { steps: Box::new([Step([0; 8]); _]), seconds: Box::new([0; _]), distances: [0; _] }
+        Self { steps: Box::new([Step([0; 8]); _]), seconds: Rows::new(), distances: Rows::new() }
     }
 
     /// What these bits say.
@@ -95,60 +119,52 @@ impl Steps {
         literals: &Codes<LITERAL_BITS>,
         distances: &Codes<DISTANCE_BITS>,
     ) {
+        let copied = usize::from(LAST_COPIED) + 1;
+        self.seconds.set(&lengths[..256], |bits, left| second(literals.first(bits), left));
+        self.distances.set(&lengths[257..copied.min(lengths.len())], |bits, left| {
+            distance(distances.first(bits), left)
+        });
         let mut codes = Canonical::of(lengths);
-        self.set_seconds(literals, STEP_BITS.saturating_sub(codes.shortest()));
-        self.set_distances(distances);
         if !codes.is_complete() {
             self.steps.fill(Step(packed::SPECIAL.to_le_bytes()));
         }
         for (&length, symbol) in lengths.iter().zip(0..).filter(|(length, _)| **length > 0) {
             let code = codes.next(length) & mask(STEP_BITS);
-            let left = (STEP_BITS as u8).saturating_sub(length);
-            let places = (code..1 << STEP_BITS).step_by(1 << length.min(STEP_BITS as u8));
+            let taken = usize::from(length).min(STEP_BITS);
+            let fits = usize::from(length) <= STEP_BITS;
+            let slots = self.steps[code..].iter_mut().step_by(1 << taken);
             let first = |value, bytes| packed::step(length, length, value, bytes);
-            match symbol {
-                0..=255 if left > 0 => {
-                    let alone = first(symbol, 1);
-                    for (place, second) in places.zip(&*self.seconds) {
-                        let second = if *second as u8 <= left { *second } else { 0 };
-                        self.steps[place] = Step((alone + second).to_le_bytes());
-                    }
+            let (alone, row) = match symbol {
+                0..=255 if fits => (first(symbol, 1), self.seconds.of(STEP_BITS - taken)),
+                257..=LAST_COPIED if fits => {
+                    (first(0, (symbol - 254) as u8), self.distances.of(STEP_BITS - taken))
                 }
-                257..=LAST_COPIED if left > 0 => {
-                    let alone = first(0, (symbol - 254) as u8);
-                    for (place, bits) in places.zip(0..) {
-                        let distance = self.distances[bits & mask(DISTANCE_BITS)];
-                        let known = (distance >> 8) as u8 <= left;
-                        let step = if known { alone + distance } else { packed::SPECIAL };
-                        self.steps[place] = Step(step.to_le_bytes());
-                    }
+                _ => {
+                    slots.for_each(|slot| *slot = Step(packed::SPECIAL.to_le_bytes()));
+                    continue;
                 }
-                _ => places.for_each(|place| self.steps[place] = Step(packed::SPECIAL.to_le_bytes())),
-            }
+            };
+            slots.zip(row).for_each(|(slot, told)| *slot = Step((alone + told).to_le_bytes()));
         }
     }
+}
 
-    /// What a literal adds to one before it, for all that `bits` bits can say.
-    fn set_seconds(&mut self, literals: &Codes<LITERAL_BITS>, bits: usize) {
-        const NONE: u64 = u8::MAX as u64;
-        for (bits, second) in self.seconds[..1 << bits].iter_mut().enumerate() {
-            let slot = literals.first(bits);
-            let is_literal = slot.is_whole() && slot.symbol < symbols::END;
-            *second =
-                if is_literal { packed::step(slot.length, slot.length, slot.symbol << 8, 1) } else { NONE };
-        }
+/// What a literal adds to one before it that leaves so many bits; nothing where they do not tell one.
+fn second(slot: Slot, left: usize) -> u64 {
+    if slot.is_whole() && slot.symbol < symbols::END && usize::from(slot.length) <= left {
+        packed::step(slot.length, slot.length, slot.symbol << 8, 1)
+    } else {
+        0
     }
+}
 
-    fn set_distances(&mut self, distances: &Codes<DISTANCE_BITS>) {
-        const NONE: u64 = (u8::MAX as u64) << 8;
-        for (bits, adds) in self.distances.iter_mut().enumerate() {
-            let slot = distances.first(bits);
-            let number =
-                symbols::distance(slot.symbol).filter(|number| slot.is_whole() && number.base >= COPIED);
-            *adds = number.map_or(NONE, |number| {
-                let total = slot.length + number.extra;
-                packed::step(total, slot.length, number.base, 0) | packed::mask(number.extra) | packed::COPY
-            });
-        }
-    }
+/// What a distance adds to a length that leaves so many bits. Where they do not tell one that is far enough, the step
+/// becomes a special one.
+fn distance(slot: Slot, left: usize) -> u64 {
+    let known = slot.is_whole() && usize::from(slot.length) <= left;
+    let number = symbols::distance(slot.symbol).filter(|number| known && number.base >= COPIED);
+    number.map_or(packed::SPECIAL, |number| {
+        let total = slot.length + number.extra;
+        packed::step(total, slot.length, number.base, 0) | packed::mask(number.extra) | packed::COPY
+    })
 }
