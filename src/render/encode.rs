@@ -41,7 +41,7 @@ impl EncodeError {
 /// The level from which libdeflate gains little and costs much.
 const SMALL_LEVEL: i32 = 6;
 
-/// Memory that encoding reuses: about as much as a tile's pixels.
+/// Memory that encoding reuses: about as much as a tile's pixels, and 320 KiB.
 #[derive(Debug, Default)]
 pub struct EncodeBuffers {
     filtered: Vec<u8>,

@@ -1,7 +1,5 @@
 //! Bits on their way into bytes, the first bit lowest.
 
-use multiversion::multiversion;
-
 use super::huffman::Code;
 use super::pairs::Pairs;
 
@@ -82,8 +80,11 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Writes codes of words, what waits being kept in registers from word to word.
-#[multiversion(targets("x86_64+avx2+bmi1+bmi2"))]
+/// Writes the codes of words behind what is begun.
+///
+/// By itself and on a copy, so that what waits stays in registers from word to word: within another loop it did not,
+/// and took up to twice the time.
+#[inline(never)]
 fn coded<'a>(words: &[[u8; 8]], pairs: &Pairs, begun: Writer<'a>) -> Writer<'a> {
     let Writer { out, pending, count } = begun;
     let mut writer = Writer { out, pending, count };
