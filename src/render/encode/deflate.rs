@@ -2,16 +2,18 @@
 //!
 //! Looking for matches costs most of an encoder's time and finds none in sensor noise. What filters leave of flat
 //! areas is zeros, and those are found eight at a time. One dynamic block (RFC 1951, section 3.2.7) in a zlib stream
-//! (RFC 1950): bytes are counted in a first walk and written in a second one, eight to a step.
+//! (RFC 1950): bytes are counted in a first walk and written in a second one, in both by pairs.
 
 use simd_adler32::adler32;
 
+use super::bits::{Bits, Writer};
 use super::huffman::{self, Code};
+use super::pairs::Pairs;
 
 /// The symbols for literals, the end of the block, and lengths.
 const SYMBOLS: usize = 286;
 const END_OF_BLOCK: usize = 256;
-/// Four codes of at most 14 bits, and the 7 bits that may be left over, fit a word of 64.
+/// Four codes of at most 14 bits, and the 7 bits that may wait before them, fit a word of 64.
 const LONGEST_CODE: usize = 14;
 /// The codes of code lengths have at most 7 bits, and are listed in this order.
 const LONGEST_LENGTH_CODE: usize = 7;
@@ -25,30 +27,23 @@ const CHECKSUM: usize = 4;
 /// How many bytes more than a stream must be there to write it: it is written in whole words.
 pub(super) const SLACK: usize = 8;
 
-/// A stream that is known, but not yet written.
+/// A stream that is known, but not yet written: bytes, codes for them, and how long it will be.
 pub(super) struct Stream<'a> {
     bytes: &'a [u8],
-    codes: Codes,
+    codes: Codes<'a>,
     header: Vec<Bits>,
     length: usize,
 }
 
-/// Some bits, at most 56, the first one lowest.
-#[derive(Debug, Clone, Copy)]
-struct Bits {
-    bits: u64,
-    count: u32,
-}
-
 impl<'a> Stream<'a> {
-    /// The stream for these bytes, which are walked through once to count them.
-    pub fn of(bytes: &'a [u8]) -> Self {
-        let counts = Counts::of(bytes);
-        let lengths = huffman::lengths(&counts.total(), LONGEST_CODE);
+    /// The stream for these bytes, which are walked through once to count them. What `pairs` held is overwritten.
+    pub fn of(bytes: &'a [u8], pairs: &'a mut Pairs) -> Self {
+        let counts = Counts::of(bytes, pairs).total();
+        let lengths = huffman::lengths(&counts, LONGEST_CODE);
         let header = header(&lengths);
         let told: u64 = header.iter().map(|bits| u64::from(bits.count)).sum();
-        let length = (told + counts.bits(&lengths)).div_ceil(8) as usize + CHECKSUM;
-        Self { bytes, codes: Codes::of(&lengths), header, length }
+        let length = (told + bits(&counts, &lengths)).div_ceil(8) as usize + CHECKSUM;
+        Self { bytes, codes: Codes::of(&lengths, pairs), header, length }
     }
 
     /// How many bytes it has.
@@ -58,20 +53,14 @@ impl<'a> Stream<'a> {
 
     /// Writes it to the front of `out`, which has room for [`SLACK`] bytes more.
     pub fn write(&self, out: &mut [u8]) {
-        let mut writer = Writer { out, length: 0, pending: 0, count: 0, codes: &self.codes };
-        self.header.iter().for_each(|bits| writer.bits(*bits));
-        walk(self.bytes, &mut writer);
-        writer.code(END_OF_BLOCK);
-        writer.finish(adler32(&self.bytes));
+        let mut coder = Coder { writer: Writer::new(out), codes: &self.codes };
+        self.header.iter().for_each(|bits| coder.writer.bits(*bits));
+        walk(self.bytes, &mut coder);
+        let Coder { mut writer, codes } = coder;
+        writer.bits(codes.single[END_OF_BLOCK].into());
+        writer.align();
+        writer.bits(Bits { bits: u64::from(adler32(&self.bytes).swap_bytes()), count: 32 });
     }
-}
-
-/// About how many bits the codes for these bytes take, were their lengths no whole numbers.
-pub(super) fn entropy(bytes: &[u8]) -> f32 {
-    let counts = Counts::of(bytes).total();
-    let logged = |count: u32| count as f32 * (count.max(1) as f32).log2();
-    let all: u32 = counts.iter().sum();
-    logged(all) - counts.iter().map(|count| logged(*count)).sum::<f32>()
 }
 
 /// What takes the bytes, as they are cut into words and runs.
@@ -87,17 +76,30 @@ trait Sink {
 /// Cuts bytes into words and runs of zeros.
 fn walk(bytes: &[u8], sink: &mut impl Sink) {
     let (mut words, rest) = bytes.as_chunks::<8>();
-    let length_of = |words: &[[u8; 8]], zero: bool| {
-        words.iter().position(|word| (u64::from_ne_bytes(*word) == 0) != zero).unwrap_or(words.len())
-    };
     while !words.is_empty() {
-        let (plain, others) = words.split_at(length_of(words, false));
+        let (plain, others) = words.split_at(leading(words, |word| word != 0));
         sink.words(plain);
-        let run = length_of(others, true);
+        let run = leading(others, |word| word == 0);
         zeros(8 * run, sink);
         words = &others[run..];
     }
     rest.iter().for_each(|byte| sink.byte(*byte));
+}
+
+/// How many words in front are alike.
+fn leading(words: &[[u8; 8]], alike: impl Fn(u64) -> bool) -> usize {
+    const BLOCK: usize = 16;
+    let is = |word: &[u8; 8]| alike(u64::from_ne_bytes(*word));
+    let singly = |words: &[[u8; 8]]| words.iter().position(|word| !is(word)).unwrap_or(words.len());
+    let near = singly(&words[..words.len().min(BLOCK)]);
+    if near < BLOCK {
+        return near;
+    }
+    // Where there are many, by blocks, which become vectors.
+    let (blocks, _) = words.as_chunks::<BLOCK>();
+    let all = |block: &&[[u8; 8]; BLOCK]| block.iter().fold(true, |all, word| all & is(word));
+    let whole = BLOCK * blocks.iter().take_while(all).count();
+    whole + singly(&words[whole..])
 }
 
 /// A run of at least 8 zeros as matches; what is too short for one goes byte by byte.
@@ -129,178 +131,102 @@ fn extra_bits(symbol: usize) -> u32 {
     }
 }
 
-/// How often each symbol occurs. Bytes are counted in four tables, so that equal neighbours need not wait for each
-/// other's count.
-struct Counts {
-    bytes: [[u32; 256]; 4],
-    lengths: [u32; SYMBOLS - 256],
+/// How often each symbol occurs.
+struct Counts<'a> {
+    pairs: &'a mut Pairs,
+    /// Bytes that stand in no pair.
+    bytes: [u32; 256],
+    /// Matches by their length.
+    matches: [u32; LONGEST_MATCH + 1],
 }
 
-impl Default for Counts {
-    fn default() -> Self {
-        Self { bytes: [[0; 256]; 4], lengths: [0; SYMBOLS - 256] }
-    }
-}
-
-impl Counts {
-    fn of(bytes: &[u8]) -> Self {
-        let mut counts = Self::default();
+impl<'a> Counts<'a> {
+    fn of(bytes: &[u8], pairs: &'a mut Pairs) -> Self {
+        pairs.clear();
+        let mut counts = Self { pairs, bytes: [0; 256], matches: [0; LONGEST_MATCH + 1] };
         walk(bytes, &mut counts);
         counts
     }
 
-    /// How many bits the codes take, with what follows those of lengths and the end of the block.
-    fn bits(&self, lengths: &[u8]) -> u64 {
-        let coded = self
-            .total()
-            .iter()
-            .zip(lengths)
-            .map(|(n, length)| u64::from(*n) * u64::from(*length))
-            .sum::<u64>();
-        let extra = |symbol: usize| extra_bits(symbol + 256) + DISTANCE_BITS;
-        let following =
-            self.lengths.iter().zip(0..).map(|(n, symbol)| u64::from(*n) * u64::from(extra(symbol)));
-        coded + following.sum::<u64>()
-    }
-
     fn total(&self) -> [u32; SYMBOLS] {
         let mut all = [0; SYMBOLS];
-        for table in &self.bytes {
-            all.iter_mut().zip(table).for_each(|(sum, count)| *sum += count);
-        }
-        all[256..].copy_from_slice(&self.lengths);
+        all[..256].copy_from_slice(&self.pairs.totals());
+        all.iter_mut().zip(&self.bytes).for_each(|(sum, count)| *sum += count);
+        self.matches
+            .iter()
+            .enumerate()
+            .skip(3)
+            .for_each(|(length, count)| all[length_symbol(length).0] += count);
         all[END_OF_BLOCK] = 1;
         all
     }
 }
 
-impl Sink for Counts {
+impl Sink for Counts<'_> {
     fn words(&mut self, words: &[[u8; 8]]) {
-        let [one, two, three, four] = &mut self.bytes;
-        for word in words {
-            let [a, b, c, d, e, f, g, h] = word.map(usize::from);
-            one[a] += 1;
-            two[b] += 1;
-            three[c] += 1;
-            four[d] += 1;
-            one[e] += 1;
-            two[f] += 1;
-            three[g] += 1;
-            four[h] += 1;
-        }
+        self.pairs.count(words);
     }
 
     fn zeros(&mut self, more: usize) {
-        self.byte(0);
-        self.lengths[length_symbol(more).0 - 256] += 1;
+        self.bytes[0] += 1;
+        self.matches[more] += 1;
     }
 
     fn byte(&mut self, byte: u8) {
-        self.bytes[0][usize::from(byte)] += 1;
+        self.bytes[usize::from(byte)] += 1;
     }
 }
 
-/// The codes of all symbols.
-struct Codes {
-    /// Those of bytes: bits and lengths apart, so that neither has to be cut out of the other.
-    bits_of: [u64; 256],
-    length_of: [u8; 256],
-    others: [Code; SYMBOLS - 256],
+/// How many bits the codes of so many symbols take, with what follows those of lengths.
+fn bits(counts: &[u32; SYMBOLS], lengths: &[u8]) -> u64 {
+    let following =
+        |symbol: usize| if symbol > END_OF_BLOCK { extra_bits(symbol) + DISTANCE_BITS } else { 0 };
+    let each = counts.iter().zip(lengths).zip(0..);
+    each.map(|((n, length), symbol)| u64::from(*n) * u64::from(u32::from(*length) + following(symbol))).sum()
 }
 
-impl Codes {
-    fn of(lengths: &[u8]) -> Self {
-        let (mut bits_of, mut length_of) = ([0; 256], [0; 256]);
-        let mut others = [Code::default(); SYMBOLS - 256];
-        for (symbol, code) in huffman::codes(lengths).into_iter().enumerate() {
-            match symbol {
-                0..256 => (bits_of[symbol], length_of[symbol]) = (u64::from(code.bits), code.length),
-                _ => others[symbol - 256] = code,
-            }
+/// The codes of all that is written.
+struct Codes<'a> {
+    pairs: &'a Pairs,
+    /// By symbol.
+    single: Vec<Code>,
+    /// A byte of 0 and a match, by the match's length.
+    runs: Vec<Bits>,
+}
+
+impl<'a> Codes<'a> {
+    fn of(lengths: &[u8], pairs: &'a mut Pairs) -> Self {
+        let single = huffman::codes(lengths);
+        if let Some(bytes) = single.first_chunk() {
+            pairs.code(bytes);
         }
-        Self { bits_of, length_of, others }
-    }
-
-    #[inline]
-    fn byte(&self, byte: u8) -> (u64, u32) {
-        (self.bits_of[usize::from(byte)], u32::from(self.length_of[usize::from(byte)]))
-    }
-
-    /// The codes of four bytes in a row, as one.
-    #[inline]
-    fn four(&self, bytes: &[u8; 4]) -> (u64, u32) {
-        // In pairs, so that no code waits for the length of more than one other.
-        let [one, two, three, four] = bytes.map(|byte| self.byte(byte));
-        let pair = |(a, i): (u64, u32), (b, j): (u64, u32)| (a | b << (i & 63), i + j);
-        pair(pair(one, two), pair(three, four))
+        let run = |length: usize| {
+            let (symbol, extra, count) = length_symbol(length);
+            let distance_behind = Bits { bits: extra, count: count + DISTANCE_BITS };
+            Bits::from(single[0]).then(single[symbol].into()).then(distance_behind)
+        };
+        let runs = (0..=LONGEST_MATCH).map(run).collect();
+        Self { pairs, single, runs }
     }
 }
 
-/// Writes codes, the first bit lowest.
-struct Writer<'a> {
-    out: &'a mut [u8],
-    length: usize,
-    /// Bits not yet written, and how many: fewer than 8 between calls.
-    pending: u64,
-    count: u32,
-    codes: &'a Codes,
+/// Writes the codes of what it takes.
+struct Coder<'a> {
+    writer: Writer<'a>,
+    codes: &'a Codes<'a>,
 }
 
-impl Writer<'_> {
-    /// Writes some bits. Whole bytes go out, fewer than 8 bits wait for the next ones.
-    #[inline]
-    fn bits(&mut self, Bits { bits, count }: Bits) {
-        let pending = self.pending | bits << self.count;
-        let count = self.count + count;
-        if let Some(room) = self.out.get_mut(self.length..).and_then(|out| out.first_chunk_mut::<8>()) {
-            *room = pending.to_le_bytes();
-        }
-        self.length += (count / 8) as usize;
-        self.pending = pending.wrapping_shr(count & !7);
-        self.count = count % 8;
-    }
-
-    /// Writes the code of the end of the block or of a length.
-    fn code(&mut self, symbol: usize) {
-        let code = self.codes.others[symbol - 256];
-        self.bits(Bits { bits: u64::from(code.bits), count: u32::from(code.length) });
-    }
-
-    /// Writes what still waits, and the checksum.
-    fn finish(mut self, checksum: u32) {
-        self.bits(Bits { bits: 0, count: self.count.wrapping_neg() % 8 });
-        self.bits(Bits { bits: u64::from(checksum.swap_bytes()), count: 32 });
-    }
-}
-
-impl Sink for Writer<'_> {
-    // What waits is kept in registers from word to word; four codes are written at once.
+impl Sink for Coder<'_> {
     fn words(&mut self, words: &[[u8; 8]]) {
-        let (mut pending, mut count, mut length) = (self.pending, self.count, self.length);
-        for half in words.as_flattened().as_chunks::<4>().0 {
-            let (bits, more) = self.codes.four(half);
-            pending |= bits << (count & 63);
-            count += more;
-            if let Some(room) = self.out.get_mut(length..length + 8) {
-                room.copy_from_slice(&pending.to_le_bytes());
-            }
-            length += (count / 8) as usize;
-            pending >>= count & 0x38;
-            count %= 8;
-        }
-        (self.pending, self.count, self.length) = (pending, count, length);
+        self.writer.words(words, self.codes.pairs);
     }
 
     fn zeros(&mut self, more: usize) {
-        self.byte(0);
-        let (symbol, extra, count) = length_symbol(more);
-        self.code(symbol);
-        self.bits(Bits { bits: extra, count: count + DISTANCE_BITS });
+        self.writer.bits(self.codes.runs[more]);
     }
 
     fn byte(&mut self, byte: u8) {
-        let (bits, count) = self.codes.byte(byte);
-        self.bits(Bits { bits, count });
+        self.writer.bits(self.codes.single[usize::from(byte)].into());
     }
 }
 
@@ -372,7 +298,11 @@ mod tests {
 
     /// Two decoders that share no code: libdeflate and miniz.
     fn comes_back(bytes: &[u8]) {
-        let known = Stream::of(bytes);
+        comes_back_by(bytes, &mut Pairs::default());
+    }
+
+    fn comes_back_by(bytes: &[u8], pairs: &mut Pairs) {
+        let known = Stream::of(bytes, pairs);
         let mut stream = vec![0xAA; known.len() + SLACK];
         known.write(&mut stream);
         let stream = &stream[..known.len()];
@@ -403,6 +333,16 @@ mod tests {
     }
 
     #[test]
+    fn eight_codes_that_do_not_fit_a_word_come_back() {
+        // The rarest stand together, and have codes of 14 bits.
+        let often = (0..14u8).flat_map(|i| std::iter::repeat_n(i, 1 << (i + 2)));
+        let bytes: Vec<u8> = (100..=255).chain(often).chain((100..=255).rev()).collect();
+        let mut pairs = Pairs::default();
+        assert!(Stream::of(&bytes, &mut pairs).codes.single[100].length == LONGEST_CODE as u8);
+        (0..16).for_each(|from| comes_back_by(&bytes[from..], &mut pairs));
+    }
+
+    #[test]
     fn all_lengths_have_the_symbols_of_the_standard() {
         assert_eq!(length_symbol(3), (257, 0, 0));
         assert_eq!(length_symbol(10), (264, 0, 0));
@@ -427,7 +367,10 @@ mod tests {
                 0..20,
             ),
         ) {
-            comes_back(&pieces.concat());
+            let mut pairs = Pairs::default();
+            comes_back_by(&pieces.concat(), &mut pairs);
+            // What was kept makes no difference.
+            comes_back_by(&pieces.concat()[pieces.first().map_or(0, Vec::len)..], &mut pairs);
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use multiversion::multiversion;
 
-use super::deflate;
+use super::entropy::entropy;
 
 /// A way of guessing a byte from its neighbours; the number is the one that stands before each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Filter {
                 let above = number.checked_sub(1).map(|above| &pixels[above * row..][..row]);
                 filter.append(line, above, pixel, spare);
             }
-            deflate::entropy(spare)
+            entropy(spare)
         };
         let mut best = (f32::INFINITY, Filter::None);
         for filter in Self::ALL {
@@ -129,26 +129,43 @@ fn half_sum(a: u8, b: u8) -> u8 {
     (a & b) + ((a ^ b) >> 1)
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn average(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
-    let (head, rest) = rest.split_at_mut(pixel.min(row.len()));
-    let (first, above) = above.split_at(head.len());
-    for (byte, above) in head.iter_mut().zip(first) {
-        *byte = byte.wrapping_sub(above / 2);
-    }
-    for ((byte, left), above) in rest.iter_mut().zip(row).zip(above) {
-        *byte = byte.wrapping_sub(half_sum(*left, *above));
+/// Takes a guess from each byte of a row behind its first pixel: `guess` is given the bytes to the left, above, and
+/// above that to the left.
+#[inline(always)]
+fn guessed(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8], guess: impl Fn(u8, u8, u8) -> u8) {
+    const BLOCK: usize = 64;
+    let Some(last) = row.len().checked_sub(BLOCK).filter(|last| *last >= pixel) else {
+        for at in pixel..row.len() {
+            rest[at] = row[at].wrapping_sub(guess(row[at - pixel], above[at], above[at - pixel]));
+        }
+        return;
+    };
+    // Whole blocks without a rest: the last one lies over the end of the one before.
+    for at in (pixel..row.len()).step_by(BLOCK).map(|at| at.min(last)) {
+        let before = at - pixel;
+        let (bytes, left) = (&row[at..at + BLOCK], &row[before..before + BLOCK]);
+        let (above, corner) = (&above[at..at + BLOCK], &above[before..before + BLOCK]);
+        let rest = &mut rest[at..at + BLOCK];
+        for i in 0..BLOCK {
+            rest[i] = bytes[i].wrapping_sub(guess(left[i], above[i], corner[i]));
+        }
     }
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn paeth(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
-    let (head, rest) = rest.split_at_mut(pixel.min(row.len()));
-    subtract(above, head);
-    let neighbours = row.iter().zip(&above[head.len()..]).zip(above);
-    for (byte, ((left, above), corner)) in rest.iter_mut().zip(neighbours) {
-        *byte = byte.wrapping_sub(predict(*left, *above, *corner));
+fn average(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
+    for (byte, above) in rest.iter_mut().zip(above).take(pixel) {
+        *byte = byte.wrapping_sub(above / 2);
     }
+    guessed(row, above, pixel, rest, |left, above, _| half_sum(left, above));
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
+fn paeth(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
+    for (byte, above) in rest.iter_mut().zip(above).take(pixel) {
+        *byte = byte.wrapping_sub(*above);
+    }
+    guessed(row, above, pixel, rest, predict);
 }
 
 /// Paeth's predictor: of left, above and corner the one nearest to left + above - corner, in this order.
@@ -171,6 +188,7 @@ fn distance(a: u8, b: u8) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn each_filter_takes_its_guess_away() {
@@ -212,6 +230,35 @@ mod tests {
                     predicted(left, above, corner),
                     "{left} {above} {corner}"
                 );
+            }
+        }
+    }
+
+    proptest! {
+        /// Rows of more and of fewer bytes than a block.
+        #[test]
+        fn rows_of_any_length_are_filtered_as_the_specification_says(
+            bytes in prop::collection::vec(any::<u8>(), 2..1200),
+            pixel in prop_oneof![Just(1usize), Just(3)],
+        ) {
+            let (above, row) = bytes.split_at(bytes.len() / 2);
+            let row = &row[..above.len()];
+            let before = |line: &[u8], at: usize| if at < pixel { 0 } else { line[at - pixel] };
+            for filter in Filter::ALL {
+                let mut filtered = Vec::new();
+                filter.append(row, Some(above), pixel, &mut filtered);
+                prop_assert_eq!(filtered[0], filter as u8);
+                for (at, byte) in filtered[1..].iter().enumerate() {
+                    let (left, up, corner) = (before(row, at), above[at], before(above, at));
+                    let guess = match filter {
+                        Filter::None => 0,
+                        Filter::Sub => left,
+                        Filter::Up => up,
+                        Filter::Average => u16::midpoint(left.into(), up.into()) as u8,
+                        Filter::Paeth => predicted(left, up, corner),
+                    };
+                    prop_assert_eq!(byte.wrapping_add(guess), row[at], "{:?} {}", filter, at);
+                }
             }
         }
     }
