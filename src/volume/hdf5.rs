@@ -21,6 +21,7 @@ mod links;
 mod listing;
 mod mapping;
 mod significant;
+mod spare;
 mod tally;
 mod volume;
 mod writer;

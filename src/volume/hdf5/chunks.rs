@@ -13,6 +13,7 @@ use super::dataset::{Storage, StoredDataset};
 use super::filters::Pipeline;
 use super::grid::{Position, StoredBox};
 use super::index::Entry;
+use super::spare;
 use crate::cache::{Cache, Lookup, Waiter};
 use crate::crew::Crew;
 use crate::metrics::Metrics;
@@ -49,6 +50,14 @@ impl Chunk {
     fn weight(&self) -> usize {
         const BOOKKEEPING: usize = 256;
         self.samples.bytes().len() + BOOKKEEPING
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let (Samples::U8(buffer), true) = (&mut self.samples, self.whole) {
+            spare::give(std::mem::take(buffer));
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use libdeflater::{DecompressionError, Decompressor};
 use self::header::Block;
 use self::inflater::{Inflater, Reached};
 use self::source::Source;
+use super::super::spare;
 use super::Broken;
 
 /// A stream that is not inflated by our own means: damaged, or merely strange.
@@ -84,7 +85,7 @@ fn beginning(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, Broken> {
 const NONSENSE: &str = "its zlib stream makes no sense";
 
 fn whole(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-    let mut out = vec![0; limit];
+    let mut out = spare::take(limit);
     let length = inflate(bytes, &mut out)?;
     out.truncate(length);
     Ok(out)
