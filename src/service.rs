@@ -153,12 +153,21 @@ impl TileService {
                 waiter.wait().await
             }
             Lookup::Lead(flight) => {
-                let drawing = identified.drawing().ok_or(Lost)?.for_whom(draws);
+                let is_scroll = draws == Draws::One && self.is_scroll(identified);
+                let drawing = identified.drawing().ok_or(Lost)?;
+                let drawing = drawing.for_whom(if is_scroll { Draws::All } else { draws });
                 let waiter = flight.join();
                 self.launch(flight, self.find_or_draw(drawing, draws));
                 waiter.wait().await
             }
         }
+    }
+
+    /// Whether the same tile of a slice beside this one is known: whoever goes through slices is going to want all of their
+    /// chunks, which are then decoded once, rather than as far as the first slice and then whole.
+    fn is_scroll(&self, identified: &Identified<'_>) -> bool {
+        let Identified::Made { resolved, .. } = identified else { return false };
+        resolved.keys_beside().any(|beside| self.cache.knows(&beside))
     }
 
     /// Has what is likely to be asked for after this tile rendered, as soon as and as long as nothing else is to be done.

@@ -3,8 +3,8 @@
 //! A chunk costs one positional read and its decoding, on the thread that wants it; threads that want the same chunk
 //! wait for the one that decodes it. The first time, a chunk is decoded no further than the last voxel wanted, where
 //! its filters allow it: a tile asked for at random needs half of each chunk on average. Asked for more of it, it is
-//! decoded whole: a scroll pays a little more than once. Whoever is known to want all decodes whole chunks at once. `benches/RESULTS.md` has what else was tried. A chunk that was
-//! never written, or whose voxels are all equal, is kept as that one value.
+//! decoded whole. Whoever is known to want all, as in a scroll, decodes whole chunks at once. `benches/RESULTS.md` has
+//! what else was tried. A chunk that was never written, or whose voxels are all equal, is kept as that one value.
 
 use std::sync::Arc;
 use std::time::Instant;
