@@ -3,12 +3,15 @@
 //! There are three ways in. Voxels without filters are copied straight from the file's bytes ([`super::bare`]); others
 //! come by the chunk from the chunk store; what neither takes goes through the library.
 
+mod together;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use rayon::prelude::*;
 
+use self::together::Together;
 use super::OpenError;
 use super::chunks::{Chunk, ChunkStore, Found};
 use super::dataset::StoredDataset;
@@ -164,13 +167,14 @@ impl Hdf5Volume {
             return self.read_one_by_one(wish, into);
         }
         let (grid, dataset, voxel) = (&self.dataset.grid, &self.dataset, self.shape.voxel);
-        let mut missing = Vec::new();
+        let (mut missing, mut found) = (Vec::new(), Together::default());
         for wanted in self.wanted(wish) {
             match self.chunks.kept(dataset, &wanted.at, wish.voxels(grid, &wanted), voxel) {
-                Some(chunk) => self.place(&chunk, &wanted, wish, into)?,
+                Some(chunk) => found.place(self, chunk, wanted, wish, into)?,
                 None => missing.push(wanted),
             }
         }
+        found.finish(self, wish, into)?;
         let chunk_bytes = grid.voxels().saturating_mul(dataset.stored_bytes() as u64);
         let most = (TOGETHER / chunk_bytes.max(1)).max(2 * rayon::current_num_threads() as u64) as usize;
         let chunk = |wanted: &Wanted| self.chunks.get(dataset, &wanted.at, wish.voxels(grid, wanted), voxel);
@@ -188,14 +192,15 @@ impl Hdf5Volume {
     /// same chunks decode them side by side, rather than all wait for the one that was first.
     fn read_one_by_one(&self, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
         let (grid, dataset, voxel) = (&self.dataset.grid, &self.dataset, self.shape.voxel);
-        let mut flying = Vec::new();
+        let (mut flying, mut found) = (Vec::new(), Together::default());
         for wanted in self.wanted(wish) {
             self.give_way()?;
             match self.chunks.find(dataset, &wanted.at, wish.voxels(grid, &wanted), voxel)? {
-                Found::Chunk(chunk) => self.place(&chunk, &wanted, wish, into)?,
+                Found::Chunk(chunk) => found.place(self, chunk, wanted, wish, into)?,
                 Found::Flying(_) => flying.push(wanted),
             }
         }
+        found.finish(self, wish, into)?;
         for wanted in flying {
             self.give_way()?;
             let chunk = self.chunks.get(dataset, &wanted.at, wish.voxels(grid, &wanted), voxel)?;
@@ -208,17 +213,21 @@ impl Hdf5Volume {
     fn place(
         &self,
         chunk: &Chunk,
-        Wanted { part, sieve, .. }: &Wanted,
+        wanted: &Wanted,
         wish: &Wish,
         into: &mut Samples,
     ) -> Result<(), ReadError> {
-        let target = wish.target(sieve);
+        let (target, count) = (wish.target(&wanted.sieve), wanted.sieve.count);
         self.ensure(if chunk.constant {
-            fill_box(&chunk.samples, into, target, sieve.count)
+            fill_box(&chunk.samples, into, target, count)
         } else {
-            let from = self.lattice(&chunk.dims, &part.within).from(sieve.offset).every(wish.step);
-            copy_box(&chunk.samples, from, into, target, sieve.count)
+            copy_box(&chunk.samples, self.within(chunk, wanted, wish), into, target, count)
         })
+    }
+
+    /// Where what is wanted of a chunk lies in it.
+    fn within(&self, chunk: &Chunk, Wanted { part, sieve, .. }: &Wanted, wish: &Wish) -> Lattice {
+        self.lattice(&chunk.dims, &part.within).from(sieve.offset).every(wish.step)
     }
 
     fn ensure(&self, fits: bool) -> Result<(), ReadError> {
