@@ -154,8 +154,8 @@ impl TileService {
             }
             Lookup::Lead(flight) => {
                 let is_scroll = draws == Draws::One && self.is_scroll(identified);
-                let drawing = identified.drawing().ok_or(Lost)?;
-                let drawing = drawing.for_whom(if is_scroll { Draws::All } else { draws });
+                let draws = if is_scroll { Draws::Slices } else { draws };
+                let drawing = identified.drawing().ok_or(Lost)?.for_whom(draws);
                 let waiter = flight.join();
                 self.launch(flight, self.find_or_draw(drawing, draws));
                 waiter.wait().await
@@ -238,7 +238,7 @@ impl TileService {
             }
             let tile = drawn(key, draw, &metrics)?;
             match draws {
-                Draws::One => keep_later(tier.as_deref(), origin, &tile),
+                Draws::One | Draws::Slices => keep_later(tier.as_deref(), origin, &tile),
                 // More comes than the writer may have waiting, and all of it is to be there in the end.
                 Draws::All => keep_now(tier.as_deref(), &origin, &tile),
             }

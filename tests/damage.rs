@@ -14,9 +14,11 @@ mod common;
 
 use std::fs;
 
+use common::picture::Picture;
 use common::volumes::{self, Stored};
 use common::wire::Answer;
 use common::{Place, Server};
+use ndarray::Array3;
 
 /// How many planes the volumes have.
 const PLANES: usize = 8;
@@ -100,6 +102,26 @@ fn a_spoilt_chunk_is_an_error_until_it_is_mended() {
         volumes::invert(&path, &(middle..middle + 8));
         assert_planes(&server, &place, |_| false, &story);
     }
+}
+
+#[test]
+fn a_scroll_shows_what_lies_before_the_damage_of_a_chunk() {
+    let place = Place::new();
+    let path = place.path("thick.h5");
+    let voxel = |z: usize, y: usize, x: usize| ((z * 31 + y * 17 + x * x * 7) % 251) as u8;
+    let file = hdf5::File::create(&path).unwrap();
+    let data = Array3::from_shape_fn((64, 256, 256), |(z, y, x)| voxel(z, y, x));
+    let raw = file.new_dataset_builder().with_data(&data).chunk((32, 256, 256)).deflate(1).create("raw");
+    let last = raw.unwrap().chunk_info(1).unwrap();
+    file.close().unwrap();
+    let end = last.addr + last.size;
+    volumes::invert(&path, &(end - 64..end));
+    let server = place.serve(["thick.h5", "--set", "render.neighbours=0"]);
+    for z in 30..33 {
+        let expected = Picture::of_plane(256, 256, |y, x| voxel(z, y, x));
+        assert_eq!(server.tile(&format!("thick/raw/xy/{z}/0_0_0.png")).picture(), expected, "{z}");
+    }
+    assert_eq!(server.tile("thick/raw/xy/63/0_0_0.png").status, 500);
 }
 
 #[test]

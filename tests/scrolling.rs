@@ -43,6 +43,29 @@ fn the_next_slices_are_drawn_before_anybody_asks() {
     assert_eq!(server.renders(), 1, "they are answered from the cache");
 }
 
+/// Chunks of 32 slices, gzipped.
+fn thick(path: &Path) {
+    let data = Array3::from_shape_fn((64, 256, 256), |(z, y, x)| voxel(z, y, x));
+    let file = hdf5::File::create(path).unwrap();
+    file.new_dataset_builder().with_data(&data).chunk((32, 128, 128)).deflate(1).create("raw").unwrap();
+}
+
+#[test]
+fn a_scroll_decodes_each_chunk_it_comes_to_once() {
+    let place = Place::new();
+    thick(&place.path("thick.h5"));
+    let server = place.serve(["thick.h5", "--set", "render.neighbours=0"]);
+    let decoded = || server.count("voltile_chunk_reads_total");
+    let see = |z: usize| {
+        let expected = Picture::of_plane(256, 256, |y, x| voxel(z, y, x));
+        assert_eq!(server.tile(&format!("thick/raw/xy/{z}/0_0_0.png")).picture(), expected, "{z}");
+    };
+    (0..32).for_each(see);
+    assert_eq!(decoded(), 4 + 4, "the first slice, asked for by itself, and then all");
+    (32..64).for_each(see);
+    assert_eq!(decoded(), 4 + 4 + 4);
+}
+
 #[test]
 fn the_edges_of_a_volume_have_fewer_neighbours_and_none_can_be_wanted() {
     let place = Place::new();
