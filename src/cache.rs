@@ -122,11 +122,6 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         }
     }
 
-    /// Whether there is a value, or somebody is making it; no sign that either is wanted.
-    pub fn knows(&self, key: &K) -> bool {
-        self.lock().slots.contains(key)
-    }
-
     /// Forgets every value; flights go on.
     pub fn clear(&self) {
         let mut state = self.lock();
@@ -287,7 +282,6 @@ mod tests {
     fn one_leads_and_the_others_wait_for_the_same_value() {
         let cache = cache(100);
         let flight = lead(&cache, 1);
-        assert!(cache.knows(&1) && !cache.knows(&2));
         let waiters: Vec<_> = (0..5).map(|_| wait(&cache, 1)).collect();
         flight.land(Ok(("one".into(), 3)));
         for waiter in waiters {

@@ -153,21 +153,12 @@ impl TileService {
                 waiter.wait().await
             }
             Lookup::Lead(flight) => {
-                let is_scroll = draws == Draws::One && self.is_scroll(identified);
-                let draws = if is_scroll { Draws::Slices } else { draws };
                 let drawing = identified.drawing().ok_or(Lost)?.for_whom(draws);
                 let waiter = flight.join();
                 self.launch(flight, self.find_or_draw(drawing, draws));
                 waiter.wait().await
             }
         }
-    }
-
-    /// Whether the same tile of a slice beside this one is known: whoever goes through slices is going to want all of their
-    /// chunks, which are then decoded once, rather than as far as the first slice and then whole.
-    fn is_scroll(&self, identified: &Identified<'_>) -> bool {
-        let Identified::Made { resolved, .. } = identified else { return false };
-        resolved.keys_beside().any(|beside| self.cache.knows(&beside))
     }
 
     /// Has what is likely to be asked for after this tile rendered, as soon as and as long as nothing else is to be done.
@@ -238,7 +229,7 @@ impl TileService {
             }
             let tile = drawn(key, draw, &metrics)?;
             match draws {
-                Draws::One | Draws::Slices => keep_later(tier.as_deref(), origin, &tile),
+                Draws::One => keep_later(tier.as_deref(), origin, &tile),
                 // More comes than the writer may have waiting, and all of it is to be there in the end.
                 Draws::All => keep_now(tier.as_deref(), &origin, &tile),
             }

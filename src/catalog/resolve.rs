@@ -238,16 +238,6 @@ impl Resolved<'_> {
 
     /// The key of the rendering: everything that decides its bytes.
     pub fn key(&self) -> TileKey {
-        self.key_at(self.address)
-    }
-
-    /// The keys of the same tile of the slices beside this one, where there are such.
-    pub fn keys_beside(&self) -> impl Iterator<Item = TileKey> + '_ {
-        let slices = [-1, 1].into_iter().filter_map(|by| self.address.slice.checked_add_signed(by));
-        slices.map(|slice| self.key_at(TileAddress { slice, ..self.address }))
-    }
-
-    fn key_at(&self, address: TileAddress) -> TileKey {
         let layers = self.layers.iter().map(|layer| LayerRendering {
             channel: layer.channel.fingerprint,
             colour: layer.colour,
@@ -265,7 +255,7 @@ impl Resolved<'_> {
             scaling: self.dataset.scaling,
             offset: self.dataset.offset,
             time: self.time,
-            address,
+            address: self.address,
             layers: layers.collect(),
         })
     }

@@ -44,15 +44,13 @@ impl Identified<'_> {
 }
 
 /// What has a tile's picture drawn, on a render thread.
-pub(super) type Draw = Box<dyn Fn(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send>;
+pub(super) type Draw = Box<dyn FnOnce(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send>;
 
 /// What is going to be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Draws {
     /// A tile, and who knows what then.
     One,
-    /// One slice after the other.
-    Slices,
     /// Everything.
     All,
 }
@@ -69,10 +67,6 @@ impl Drawing {
         let Self { key, origin, draw } = self;
         let draw: Draw = match draws {
             Draws::One => draw,
-            // A chunk may be damaged behind what this slice wants of it.
-            Draws::Slices => {
-                Box::new(move |scratch| crew::thoroughly(|| draw(scratch)).or_else(|_| draw(scratch)))
-            }
             Draws::All => Box::new(move |scratch| crew::thoroughly(|| draw(scratch))),
         };
         Self { key, origin, draw }

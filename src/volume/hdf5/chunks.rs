@@ -3,7 +3,7 @@
 //! A chunk costs one positional read and its decoding, on the thread that wants it; threads that want the same chunk
 //! wait for the one that decodes it. The first time, a chunk is decoded no further than the last voxel wanted, where
 //! its filters allow it: a tile asked for at random needs half of each chunk on average. Asked for more of it, it is
-//! decoded whole. Whoever is known to want all, as in a scroll, decodes whole chunks at once. `benches/RESULTS.md` has
+//! decoded whole, and so it is where a scroll comes to it, or all is known to be wanted. `benches/RESULTS.md` has
 //! what else was tried. A chunk that was never written, or whose voxels are all equal, is kept as that one value.
 
 use std::sync::Arc;
@@ -160,6 +160,20 @@ impl ChunkStore {
         Some(chunk)
     }
 
+    /// Whether somebody who goes through slices has come to the first ones of a chunk: the one before it is kept whole. All
+    /// slices will be wanted then. What is wanted may be no more than a sixteenth: where the cache has no room for all that
+    /// is gone through, chunks that are decoded whole each time would cost twice as much.
+    fn is_come_to(&self, dataset: &StoredDataset, at: &Position, wanted: u64, voxel: VoxelType) -> bool {
+        let depth = dataset.grid.chunk().iter().position(|extent| *extent > 1);
+        let before = depth.and_then(|axis| {
+            let mut before = *at;
+            before[axis] = before[axis].checked_sub(1)?;
+            Some((dataset.id, dataset.grid.number(&before), voxel))
+        });
+        let is_whole = |key| self.cache.peek(&key).is_some_and(|chunk| chunk.whole && !chunk.constant);
+        wanted <= dataset.grid.voxels() / 16 && before.is_some_and(is_whole)
+    }
+
     /// The chunk as [`ChunkStore::get`] has it, but that what another thread decodes just now is not waited for.
     pub(super) fn find(
         &self,
@@ -177,8 +191,16 @@ impl ChunkStore {
             Lookup::Wait(waiter) => Ok(Found::Flying(waiter)),
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
-                let wanted = if flight.replaces() { u64::MAX } else { wanted };
-                let chunk = dataset.decode_chunk(at, wanted, voxel, &self.metrics).map(Arc::new);
+                let decode = |wanted| dataset.decode_chunk(at, wanted, voxel, &self.metrics);
+                let chunk = if flight.replaces() {
+                    decode(u64::MAX)
+                } else if self.is_come_to(dataset, at, wanted, voxel) {
+                    // It may be damaged behind what is wanted of it.
+                    decode(u64::MAX).or_else(|_| decode(wanted))
+                } else {
+                    decode(wanted)
+                };
+                let chunk = chunk.map(Arc::new);
                 if let Ok(chunk) = &chunk {
                     self.metrics.chunk_decoded_bytes.inc_by(chunk.samples.bytes().len() as u64);
                 }
