@@ -100,12 +100,10 @@ impl Estimate {
         // (|range|), the scale, the product and what is added to it (256 shades each). That comes to less than
         // 2^-16 · (5.1 + 2 |lo / range|) shades within the window; without, all steps rise with the voxel.
         let slack = (8.0 + 2.0 * (lo / range).abs()) / 65536.0;
+        // What becomes infinite must lie without the window.
+        let fits = lo.abs().max((lo + range).abs()) < f64::from(f32::MAX) / 2.0;
         let (lo, scale) = (lo as f32, (255.0 / range) as f32);
-        (slack < 0.125 && lo.is_finite() && scale.is_normal()).then_some(Self {
-            lo,
-            scale,
-            slack: slack as f32,
-        })
+        (slack < 0.125 && fits && scale.is_normal()).then_some(Self { lo, scale, slack: slack as f32 })
     }
 }
 
@@ -323,6 +321,24 @@ mod tests {
             [(1e9, 1.0), (0.0, f64::INFINITY), (0.0, 1e-40), (0.0, 1e200), (f64::NAN, 1.0), (0.0, f64::MAX)]
         {
             assert_eq!(Estimate::of(lo, range), None, "{lo} {range}");
+        }
+    }
+
+    #[test]
+    fn windows_near_the_end_of_32_bit_floats_are_those_of_the_rule() {
+        let ends: [f64; 8] = [-6.3e37, 1.33e40, 3.3e38, 3.5e38, -3.3e38, -1.7e38, 1.6e38, 0.0];
+        let wide: Vec<f64> = (-64..64).map(|step| f64::from(step) * 6e36).chain(ends).collect();
+        let narrow: Vec<f32> = wide.iter().map(|v| *v as f32).collect();
+        for (lo, hi) in ends.iter().flat_map(|lo| ends.map(|hi| (*lo, hi))).filter(|(lo, hi)| lo != hi) {
+            let want = |v: f64| real_rule(v, lo, hi);
+            let window = Window::Real { lo, hi };
+            assert_eq!(
+                windowed(&wide, window),
+                wide.iter().map(|v| want(*v)).collect::<Vec<_>>(),
+                "[{lo}, {hi}]"
+            );
+            let rule: Vec<u8> = narrow.iter().map(|v| want(f64::from(*v))).collect();
+            assert_eq!(windowed(&narrow, window), rule, "[{lo}, {hi}]");
         }
     }
 
