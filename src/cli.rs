@@ -117,6 +117,7 @@ pub fn run() -> ExitCode {
     look_beside_files();
     limits::allow_many_files();
     start_log();
+    limits::share_arenas();
     let outcome = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),

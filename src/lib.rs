@@ -76,10 +76,10 @@
 //!
 //! # Memory
 //!
-//! The two cache budgets (`cache.tiles`, `cache.chunks`), and for each render thread about 8 MiB: a block of stored
-//! voxels (512 KiB, 2 MiB where it is decoded anew), sums of one patch (2 MiB, 4 MiB for 64-bit voxels) and its voxels (up
-//! to 2 MiB), pixels and the encoder's buffers (2 MiB), one chunk as it is stored and one that is not kept any more (2 MiB
-//! of each). Chunks larger than a quarter of the chunk budget are read box by box through the library, which holds one
+//! The two cache budgets (`cache.tiles`, `cache.chunks`), and for each render thread some 8 MiB, 14 at most: a block of
+//! stored voxels (512 KiB, 2 MiB where it is decoded anew), sums of one patch (2 MiB, 4 MiB for 64-bit voxels) and its
+//! voxels (up to 2 MiB), pixels and the encoder's buffers (2 MiB), one chunk as it is stored and one that is not kept any
+//! more (up to 2 MiB of each); and chunks that are copied from while the cache lets them go (2 MiB). Chunks larger than a quarter of the chunk budget are read box by box through the library, which holds one
 //! such chunk meanwhile. A chunk index takes 24 bytes a chunk. Mapped files take addresses, not memory: their pages are
 //! the system's cache. Taking a channel's sample holds up to 2^21 voxels once (three times as many for RGB). Tiles that wait to be written to the second tier take at most
 //! 32 MiB, and its sweep a few MiB for ten million tiles. The picture of a whole slice takes up to 12 MiB more while it
@@ -95,7 +95,8 @@
 //! decodes, and never waits for another flight.
 //!
 //! A file that shrinks while it is mapped raises a signal in whoever copies from it; `volume::hdf5::mapping` says how
-//! that becomes an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code.
+//! that becomes an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for one call in
+//! `cli::limits`.
 
 pub mod axes;
 pub mod bench;

@@ -117,7 +117,7 @@ fn a_scroll_shows_what_lies_before_the_damage_of_a_chunk() {
     let end = last.addr + last.size;
     volumes::invert(&path, &(end - 64..end));
     let server = place.serve(["thick.h5", "--set", "render.neighbours=0"]);
-    for z in 30..33 {
+    for z in (30..41).chain([33, 40]) {
         let expected = Picture::of_plane(256, 256, |y, x| voxel(z, y, x));
         assert_eq!(server.tile(&format!("thick/raw/xy/{z}/0_0_0.png")).picture(), expected, "{z}");
     }

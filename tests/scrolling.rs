@@ -67,6 +67,23 @@ fn a_scroll_decodes_each_chunk_it_comes_to_once() {
 }
 
 #[test]
+fn chunks_of_one_slice_are_decoded_as_far_as_a_tile_reaches_into_them() {
+    let place = Place::new();
+    let data = Array3::from_shape_fn((1, 1000, 1000), |(z, y, x)| voxel(z, y, x));
+    let file = hdf5::File::create(place.path("flat.h5")).unwrap();
+    file.new_dataset_builder().with_data(&data).chunk((1, 500, 500)).deflate(1).create("raw").unwrap();
+    file.close().unwrap();
+    let server = place.serve(["flat.h5", "--set", "render.neighbours=0"]);
+    let expected = Picture::of_plane(512, 512, |y, x| voxel(0, y, x));
+    assert_eq!(server.tile("flat/raw/xy/0/0_0_0.png").picture(), expected);
+    let decoded = server.count("voltile_chunk_decoded_bytes_total");
+    assert!(
+        decoded < 2 * 500 * 500 + 2 * 20 * 500,
+        "of the second row of chunks no more than its beginning: {decoded}"
+    );
+}
+
+#[test]
 fn the_edges_of_a_volume_have_fewer_neighbours_and_none_can_be_wanted() {
     let place = Place::new();
     volumes::planes(&place.path("planes.h5"), 2, 1, Stored::Flat);

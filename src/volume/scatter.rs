@@ -163,8 +163,6 @@ fn copy<T: Copy>(from: &[T], from_at: Lattice, into: &mut [T], into_at: Lattice,
 
 fn copy_row<T: Copy>(from: &[T], from_step: usize, into: &mut [T], into_step: usize, count: usize) {
     match (from_step, into_step) {
-        // What the compiler knows the length of is no call.
-        (1, 1) if count == 64 => into[..64].copy_from_slice(&from[..64]),
         (1, 1) => into[..count].copy_from_slice(&from[..count]),
         (0, 1) => into[..count].fill(from[0]),
         (_, 1) => {

@@ -71,6 +71,7 @@ impl<'a> Writer<'a> {
     #[inline(always)]
     fn write(&mut self) {
         let whole = self.count & 0x38;
+        debug_assert!(self.out.len() >= 8, "there is room for a word");
         if let Some(room) = self.out.first_chunk_mut::<8>() {
             *room = self.pending.to_le_bytes();
             self.out = &mut std::mem::take(&mut self.out)[whole as usize / 8..];

@@ -38,7 +38,7 @@ impl Chunk {
     fn new(dims: Position, samples: Samples) -> Self {
         let whole = samples.len() as u64 >= dims.iter().product();
         let constant = whole && is_constant(&samples);
-        let samples = if constant { first_of(&samples) } else { samples };
+        let samples = if constant { first_of(samples) } else { samples };
         Self { dims, samples, constant, whole }
     }
 
@@ -55,6 +55,7 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
+        // Voxels of more bytes lie in a buffer of their own, not in the one that was decoded to.
         if let (Samples::U8(buffer), true) = (&mut self.samples, self.whole) {
             spare::give(std::mem::take(buffer));
         }
@@ -68,8 +69,12 @@ fn is_constant(samples: &Samples) -> bool {
     bytes.len() > voxel && bytes[voxel..] == bytes[..bytes.len() - voxel]
 }
 
-fn first_of(samples: &Samples) -> Samples {
-    with_samples!(samples, voxels => crate::volume::Voxel::samples(voxels[..1].to_vec()))
+fn first_of(samples: Samples) -> Samples {
+    let first = with_samples!(&samples, voxels => crate::volume::Voxel::samples(voxels[..1].to_vec()));
+    if let Samples::U8(buffer) = samples {
+        spare::give(buffer);
+    }
+    first
 }
 
 /// A chunk in the cache: the dataset's id, the chunk's number, and what its voxels are taken for.
@@ -160,18 +165,21 @@ impl ChunkStore {
         Some(chunk)
     }
 
-    /// Whether somebody who goes through slices has come to the first ones of a chunk: the one before it is kept whole. All
-    /// slices will be wanted then. What is wanted may be no more than a sixteenth: where the cache has no room for all that
-    /// is gone through, chunks that are decoded whole each time would cost twice as much.
+    /// Whether somebody who goes through slices has come to the first one of a chunk: the one before it is kept whole, though
+    /// not as a single value, which it would be however little was wanted. All slices will be wanted then. The first is to
+    /// be no more than a sixteenth: where the cache has no room for all that is gone through, chunks that are decoded
+    /// whole each time would cost twice as much.
     fn is_come_to(&self, dataset: &StoredDataset, at: &Position, wanted: u64, voxel: VoxelType) -> bool {
-        let depth = dataset.grid.chunk().iter().position(|extent| *extent > 1);
-        let before = depth.and_then(|axis| {
-            let mut before = *at;
-            before[axis] = before[axis].checked_sub(1)?;
-            Some((dataset.id, dataset.grid.number(&before), voxel))
-        });
-        let is_whole = |key| self.cache.peek(&key).is_some_and(|chunk| chunk.whole && !chunk.constant);
-        wanted <= dataset.grid.voxels() / 16 && before.is_some_and(is_whole)
+        let chunk = dataset.grid.chunk();
+        let Some(axis) = chunk.iter().position(|extent| *extent > 1) else { return false };
+        let Some(before) = at[axis].checked_sub(1) else { return false };
+        if chunk[axis] < 16 || wanted > dataset.grid.voxels() / chunk[axis] {
+            return false;
+        }
+        let mut place = *at;
+        place[axis] = before;
+        let kept = self.cache.peek(&(dataset.id, dataset.grid.number(&place), voxel));
+        kept.is_some_and(|chunk| chunk.whole && !chunk.constant)
     }
 
     /// The chunk as [`ChunkStore::get`] has it, but that what another thread decodes just now is not waited for.
@@ -192,11 +200,11 @@ impl ChunkStore {
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
                 let decode = |wanted| dataset.decode_chunk(at, wanted, voxel, &self.metrics);
-                let chunk = if flight.replaces() {
-                    decode(u64::MAX)
-                } else if self.is_come_to(dataset, at, wanted, voxel) {
-                    // It may be damaged behind what is wanted of it.
-                    decode(u64::MAX).or_else(|_| decode(wanted))
+                let chunk = if flight.replaces() || self.is_come_to(dataset, at, wanted, voxel) {
+                    decode(u64::MAX).or_else(|damage| {
+                        tracing::warn!("{damage}; slices before the damage are shown");
+                        decode(wanted)
+                    })
                 } else {
                     decode(wanted)
                 };

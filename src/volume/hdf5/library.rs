@@ -1,7 +1,7 @@
 //! The few calls into libhdf5 that the `hdf5` crate does not offer, or offers in a form that odd files can break.
 //!
-//! With `mapping` it holds all `unsafe` code of the project. Every function takes the library's lock, checks lengths before it
-//! hands out memory, and turns a failure into the crate's error. Nothing here knows of volumes.
+//! With `mapping` it holds all `unsafe` code of the project but one call. Every function takes the library's lock,
+//! checks lengths before it hands out memory, and turns a failure into the crate's error. Nothing here knows of volumes.
 #![allow(unsafe_code, reason = "the only room that calls C")]
 
 mod creation;

@@ -17,8 +17,13 @@ thread_local! {
 
 /// A buffer of so many bytes, whatever they are.
 pub(super) fn take(length: usize) -> Vec<u8> {
-    let spare = SPARE.take().filter(|spare| spare.len() == length);
-    spare.unwrap_or_else(|| vec![0; length])
+    match SPARE.take() {
+        Some(spare) if spare.len() == length => spare,
+        other => {
+            SPARE.set(other);
+            vec![0; length]
+        }
+    }
 }
 
 /// Leaves a buffer to the chunk that this thread decodes next.
@@ -39,6 +44,7 @@ mod tests {
         assert_eq!((take(1 << 16), take(1 << 16)), (vec![7; 1 << 16], vec![0; 1 << 16]));
         give(vec![7; 1 << 16]);
         assert_eq!(take(1 << 15), vec![0; 1 << 15]);
+        assert_eq!(take(1 << 16), vec![7; 1 << 16]);
     }
 
     #[test]

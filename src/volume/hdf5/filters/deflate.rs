@@ -3,8 +3,9 @@
 //! libdeflate inflates most streams faster than anything else we know. In sensor noise of few bits, though, a compressor
 //! finds a match of three or four bytes every few literals, by chance, and no processor can foresee which of the two
 //! comes next: half of the time goes into turning back from wrong guesses. An [`Inflater`] of our own has no such
-//! branches, and takes half to two thirds of the time for those streams, which the codes of the first block
-//! tell ([`of_noise`]). What it finds odd is left to libdeflate as well, which alone says what is damaged.
+//! branches, and takes half of the time where it gains most. The codes of the first block tell for which streams it is
+//! likely to gain anything ([`of_noise`]). What it finds odd is left to libdeflate as well, which alone says what is
+//! damaged.
 
 mod codes;
 mod header;

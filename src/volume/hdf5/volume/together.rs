@@ -11,9 +11,9 @@ use crate::volume::hdf5::chunks::Chunk;
 use crate::volume::scatter::touch_box;
 use crate::volume::{ReadError, Samples};
 
-/// From how many bytes on chunks that were found are copied from: until then they stay in memory if all others go.
+/// Chunks are copied from once so many bytes of them wait. Meanwhile they stay in memory even if the cache lets them go.
 const HELD: usize = 2 << 20;
-/// The most rows of a chunk that are asked of memory before they are copied: what the nearest cache has room for.
+/// Of a chunk of which more rows are wanted, so many are copied that asking for them beforehand gains nothing.
 const MOST_ROWS: u64 = 128;
 
 /// Chunks that were found, of which something is wanted.

@@ -22,7 +22,7 @@ impl Slot {
 
     /// Whether it is a symbol's, all of whose code lies within the first bits.
     pub(super) fn is_whole(self) -> bool {
-        self.further == 0
+        self.further == 0 && self.length > 0
     }
 }
 
@@ -39,8 +39,8 @@ impl<const BITS: usize> Codes<BITS> {
     /// Becomes the codes that have these lengths, by symbol; 0 for symbols that do not occur.
     ///
     /// # Errors
-    /// Where codes are told that cannot be, or fewer than the bits allow: only a single code may leave some unused, as
-    /// in zlib.
+    /// Where codes are told that cannot be, or fewer than the bits allow: only a single code of one bit may leave the other
+    /// unused, as zlib has it for literals and distances.
     pub(super) fn set(&mut self, lengths: &[u8]) -> Result<(), Refused> {
         let canonical = Canonical::of(lengths);
         canonical.check()?;
@@ -133,7 +133,7 @@ impl Canonical {
 
     /// How many codes of the longest length are left over; fewer than none where there are too many codes.
     fn left(&self) -> i32 {
-        self.counts[1..].iter().fold(1, |left, count| left.saturating_mul(2) - i32::from(*count))
+        self.counts[1..].iter().fold(1, |left, count| 2 * left - i32::from(*count))
     }
 
     /// Whether all bits stand for something.

@@ -1,8 +1,9 @@
 //! What a block says before its data: its kind, and how long the codes of its symbols are.
 
 use super::Refused;
-use super::codes::Codes;
+use super::codes::{Canonical, Codes};
 use super::source::Source;
+use super::symbols::END;
 
 /// Literals, the end of the block, and lengths; two of them never occur.
 const LITERALS: usize = 288;
@@ -107,6 +108,9 @@ impl Lengths {
         }
         let mut codes = Codes::<LENGTH_BITS>::new();
         codes.set(&of_lengths)?;
+        if !Canonical::of(&of_lengths).is_complete() {
+            return Err(Refused);
+        }
         let mut all = [0; LITERALS + DISTANCES];
         let mut at = 0;
         while at < literals + distances {
@@ -123,6 +127,7 @@ impl Lengths {
             all[..literals + distances].get_mut(at..at + times).ok_or(Refused)?.fill(value);
             at += times;
         }
-        Ok(Self { all, literals, distances })
+        // Without a code for it the block would not end.
+        if all[usize::from(END)] == 0 { Err(Refused) } else { Ok(Self { all, literals, distances }) }
     }
 }

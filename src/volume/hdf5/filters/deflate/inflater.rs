@@ -10,6 +10,11 @@ use super::steps::{DISTANCE_BITS, LITERAL_BITS, Steps};
 use super::symbols;
 use super::target::Target;
 
+/// Blocks of fewer bytes, on average, are not worth the tables that each of them has made: zlib's have 10 KB and more. A
+/// stream may have so many blocks whatever its length.
+const LEAST_BLOCK: usize = 1024;
+const MOST_BLOCKS: usize = 16;
+
 /// How far a stream was inflated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reached {
@@ -48,7 +53,9 @@ impl Inflater {
         check_method(method)?;
         let mut source = Source::new(data);
         let mut target = Target::new(out)?;
+        let mut blocks = MOST_BLOCKS + stream.len() / LEAST_BLOCK;
         loop {
+            blocks = blocks.checked_sub(1).ok_or(Refused)?;
             let (block, last) = Block::read(&mut source)?;
             let stop = match block {
                 Block::Stored(bytes) if target.append(bytes) => Stop::End,

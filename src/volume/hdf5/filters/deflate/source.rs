@@ -27,7 +27,7 @@ impl<'a> Source<'a> {
         self.bits
     }
 
-    /// Has at least 56 bits there, and 64 to look at; false, and nothing changed, within the last 8 bytes.
+    /// Has at least 56 bits there, and 64 to look at; false, and nothing changed, where fewer than 8 bytes are left.
     #[inline(always)]
     #[must_use]
     pub(super) fn refill(&mut self) -> bool {

@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
-use flate2::{Compression, write::ZlibEncoder};
+use flate2::write::ZlibEncoder;
+use flate2::{Compression, Decompress, FlushDecompress, Status};
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
 use proptest::prelude::*;
 
-use super::inflater::{Inflater, Reached};
+use super::inflater::Reached;
 use super::*;
 
 /// What libdeflate makes of a stream that comes to at most `most` bytes.
@@ -17,14 +18,33 @@ fn by_libdeflate(stream: &[u8], most: usize) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// What ours makes of it.
+/// What ours makes of it, with tables that other streams were inflated by.
 fn by_ours(stream: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut out = vec![0xA5; most];
-    match Inflater::new().inflate(stream, &mut out) {
+    match inflate_noise(stream, &mut out) {
         Ok(Reached::End(length)) => out.truncate(length),
         Ok(Reached::Full) | Err(Refused) => return None,
     }
     Some(out)
+}
+
+/// What zlib makes of the beginning of a stream that may be damaged: all that comes before the damage.
+fn beginning_by_zlib(stream: &[u8], most: usize) -> Vec<u8> {
+    let mut inflate = Decompress::new(true);
+    let mut out = Vec::new();
+    while out.len() < most {
+        let mut byte = [0];
+        let left = &stream[inflate.total_in() as usize..];
+        let status = inflate.decompress(left, &mut byte, FlushDecompress::None);
+        if inflate.total_out() as usize == out.len() {
+            break;
+        }
+        out.push(byte[0]);
+        if !matches!(status, Ok(Status::Ok | Status::BufError)) {
+            break;
+        }
+    }
+    out
 }
 
 /// A stream by one of three compressors that share no code.
@@ -88,7 +108,7 @@ proptest! {
         prop_assume!(!bytes.is_empty());
         let stream = deflated(&bytes, compressor, level);
         let mut out = vec![0xA5; (bytes.len() as f64 * share) as usize];
-        prop_assert_eq!(Inflater::new().inflate(&stream, &mut out), Ok(Reached::Full));
+        prop_assert_eq!(inflate_noise(&stream, &mut out), Ok(Reached::Full));
         prop_assert!(out == bytes[..out.len()]);
     }
 
@@ -113,6 +133,7 @@ proptest! {
         damage in prop::collection::vec((any::<prop::sample::Index>(), 0..8u32), 0..3),
         cut in prop::option::of(any::<prop::sample::Index>()),
         begin in any::<bool>(),
+        share in 0.0..1.0f64,
     ) {
         let mut stream = deflated(&bytes, compressor, level);
         for (at, bit) in damage {
@@ -126,6 +147,10 @@ proptest! {
         let most = bytes.len() + 300;
         if let Some(ours) = by_ours(&stream, most) {
             prop_assert!(Some(ours) == by_libdeflate(&stream, most));
+        }
+        let mut out = vec![0xA5; (bytes.len() as f64 * share) as usize];
+        if inflate_noise(&stream, &mut out) == Ok(Reached::Full) {
+            prop_assert!(out == beginning_by_zlib(&stream, out.len()));
         }
     }
 
@@ -227,6 +252,8 @@ fn streams_that_cannot_be_are_refused() {
     refused(&begun().stream(b"A"));
     refused(&begun().symbol(256).stream(b"B"));
     refused(&Written::default().number(1, 1).number(3, 2).stream(b""));
+    // No code for the end of the block.
+    refused(&Written::dynamic(&[(65, 1), (66, 1)], &[1]).code(0, 1).stream(b"A"));
     // Too many codes; too few.
     refused(&Written::dynamic(&[(65, 1), (66, 1), (256, 1)], &[1]).code(1, 1).stream(b""));
     refused(&Written::dynamic(&[(65, 2), (256, 2)], &[1]).code(1, 2).stream(b""));
@@ -243,6 +270,34 @@ fn streams_that_cannot_be_are_refused() {
         refused(&[&[method, flags], &good[2..]].concat());
     }
     (0..good.len()).for_each(|length| refused(&good[..length]));
+}
+
+#[test]
+fn streams_of_blocks_that_are_not_worth_their_tables_are_refused() {
+    let empty = |written: Written| written.number(0, 1).number(1, 2).symbol(256);
+    let stream =
+        |blocks| (0..blocks).fold(Written::default(), |written, _| empty(written)).number(1, 1).number(1, 2);
+    let few = stream(10).symbol(65).symbol(256).stream(b"A");
+    let many = stream(1000).symbol(65).symbol(256).stream(b"A");
+    assert_eq!((by_ours(&few, 9), by_ours(&many, 9)), (Some(b"A".to_vec()), None));
+    assert_eq!((by_libdeflate(&few, 9), by_libdeflate(&many, 9)), (Some(b"A".to_vec()), Some(b"A".to_vec())));
+}
+
+#[test]
+fn a_buffer_that_is_used_again_shows_nothing_of_what_it_held() {
+    let ramp: Vec<u8> = (0..100_000u32).map(|i| (i / 3 % 251) as u8).collect();
+    let mut random = fastrand::Rng::with_seed(1);
+    let noise: Vec<u8> = (0..100_000).map(|_| (0..4).map(|_| random.u8(..10)).sum()).collect();
+    for (bytes, ours) in [(ramp, false), (noise, true)] {
+        let stream = deflated(&bytes, 0, 6);
+        let limit = bytes.len() + 1;
+        // Ours is for streams of some length; the ramp's is short and for libdeflate.
+        assert_eq!(of_noise(&stream), ours);
+        spare::give(vec![7; limit]);
+        assert_eq!(decode(&stream, limit, limit).unwrap(), bytes);
+        spare::give(vec![7; limit]);
+        assert!(decode(&stream[..stream.len() - 8], limit, limit).is_err());
+    }
 }
 
 #[test]
