@@ -11,16 +11,20 @@ pub(super) fn allow_many_files() {
     set(Resource::Nofile, limit.maximum);
 }
 
-/// Has all threads share two arenas of the C library's allocator: before there is any other thread.
+/// Has all threads share one arena of the C library's allocator, or one for every eight processors: to be called before
+/// there is any other thread.
 ///
 /// As it is, each thread has one of its own, which keeps what it once held: where the threads take turns at drawing, the
 /// process comes to hold half as much again as it uses. Who sets `MALLOC_ARENA_MAX` knows better.
 pub(super) fn share_arenas() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if std::env::var_os("MALLOC_ARENA_MAX").is_none() {
+        const PROCESSORS: usize = 8;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let arenas = i32::try_from(processors.div_ceil(PROCESSORS)).unwrap_or(1);
         #[allow(unsafe_code, reason = "a call into the C library")]
         // SAFETY: it takes two numbers, and changes nothing but how many arenas are made from now on.
-        let set = unsafe { libc::mallopt(libc::M_ARENA_MAX, 2) };
+        let set = unsafe { libc::mallopt(libc::M_ARENA_MAX, arenas) };
         if set == 0 {
             tracing::debug!("the number of arenas cannot be set");
         }
