@@ -68,6 +68,15 @@ pub(super) fn cases(target: &Target, patterns: &[Pattern], most: usize, seed: u6
     levels.into_iter().flat_map(|level| of_level(target, level, patterns, most, seed)).collect()
 }
 
+impl Target {
+    /// The tiles that a row of [`Pattern::Random`] draws of the first level in the first plane, at most so many: for who
+    /// draws the same ones in another way.
+    pub fn random(&self, most: usize, seed: u64) -> Vec<TileAddress> {
+        let case = cases(self, &[Pattern::Random], most, seed).into_iter().next();
+        case.map(|case| case.tiles).unwrap_or_default()
+    }
+}
+
 fn of_level(target: &Target, level: u8, patterns: &[Pattern], most: usize, seed: u64) -> Vec<Case> {
     let spaces: Vec<&Space> = target.spaces.iter().filter(|space| space.level.number() == level).collect();
     let case = |pattern: Pattern, spaces: &[&Space]| {

@@ -3,7 +3,6 @@
 
 use std::ops::Range;
 
-use super::pattern::{Pattern, cases};
 use crate::catalog::DatasetDescription;
 use crate::geometry::{Axis, Level, Plane, TILE, TileAddress, Xyz};
 use crate::verify::{ServedDataset, ServedLevel};
@@ -135,13 +134,6 @@ impl Target {
             }
         });
         channels.collect()
-    }
-
-    /// The tiles that a row of [`Pattern::Random`] draws of the first level in the first plane, at most so many: for who
-    /// draws the same ones in another way.
-    pub fn random(&self, most: usize, seed: u64) -> Vec<TileAddress> {
-        let case = cases(self, &[Pattern::Random], most, seed).into_iter().next();
-        case.map(|case| case.tiles).unwrap_or_default()
     }
 
     /// The path of a tile below `/{tile_service}/tilecache/`.

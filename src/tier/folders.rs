@@ -11,10 +11,11 @@ use std::time::SystemTime;
 
 use tempfile::NamedTempFile;
 
-use super::marker::UNFINISHED;
 use crate::name::Name;
 use crate::tile::{Fingerprint, TileKey};
 
+/// What files begin with that are being written, at the top and beside tiles.
+pub(super) const UNFINISHED: &str = ".voltile-";
 /// The folder that holds those of the tokens.
 const TILES: &str = "tiles";
 /// What stands for a dot that a folder would begin with.

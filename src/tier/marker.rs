@@ -7,12 +7,11 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use super::TierError;
+use super::folders::{self, UNFINISHED};
 
 /// The format of the whole directory and of what is in it. Raised when either changes; what pixels a key means is no
 /// part of it: that is the key's own business.
 pub(super) const FORMAT: u32 = 1;
-/// What files begin with that are being written, here and beside tiles.
-pub(super) const UNFINISHED: &str = ".voltile-";
 
 const NAME: &str = "CACHEDIR.TAG";
 /// As the Cache Directory Tagging Specification has it.
@@ -86,7 +85,7 @@ fn unmarked(path: &Path) -> Result<Found, TierError> {
 pub(super) fn make(path: &Path) -> Result<(), TierError> {
     let failed = |error: io::Error| TierError::system(path, "made a cache", &error);
     fs::create_dir_all(path).map_err(failed)?;
-    let mut file = super::folders::unfinished(path).map_err(failed)?;
+    let mut file = folders::unfinished(path).map_err(failed)?;
     file.write_all(text().as_bytes()).map_err(failed)?;
     match file.persist_noclobber(path.join(NAME)) {
         Ok(_) => Ok(()),

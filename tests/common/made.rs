@@ -22,8 +22,11 @@ pub const CORNER: ([u64; 3], f64) = ([6, 4, 1], 146.0);
 /// Its extent in x, y, z order.
 pub const SIZE: [u64; 3] = [7, 5, 2];
 
-/// Makes a file.
+/// Makes a file, or another one in the place of one that is there: whoever still has that open keeps its lock.
 pub fn file(path: &Path, write: impl FnOnce(&hdf5::File)) {
+    if path.exists() {
+        std::fs::remove_file(path).unwrap();
+    }
     let file = hdf5::File::create(path).unwrap();
     write(&file);
     file.close().unwrap();
