@@ -27,6 +27,7 @@
 //! 1  verify    what viewers do, played from outside against a running server
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  color · paint · name · axes · units · metrics · crew        demo: a volume to look at, made at first use
+//! 0  deflate: what its standard fixes, for who writes such streams and who reads them
 //! 0  connection: requests over one kept connection, for who asks so often that asking must cost little
 //! ```
 //!
@@ -78,10 +79,12 @@
 //!
 //! The two cache budgets (`cache.tiles`, `cache.chunks`), and for each render thread some 8 MiB, 14 at most: a block of
 //! stored voxels (512 KiB, 2 MiB where it is decoded anew), sums of one patch (2 MiB, 4 MiB for 64-bit voxels) and its
-//! voxels (up to 2 MiB), pixels and the encoder's buffers (2 MiB), one chunk as it is stored and one that is not kept any
-//! more (up to 2 MiB of each); and chunks that are copied from while the cache lets them go (2 MiB). Chunks larger than a quarter of the chunk budget are read box by box through the library, which holds one
-//! such chunk meanwhile. A chunk index takes 24 bytes a chunk. Mapped files take addresses, not memory: their pages are
-//! the system's cache. Taking a channel's sample holds up to 2^21 voxels once (three times as many for RGB). Tiles that wait to be written to the second tier take at most
+//! voxels (up to 2 MiB), pixels and the encoder's buffers (2 MiB), one chunk as it is stored and one that is not kept
+//! any more (up to 2 MiB of each); and chunks that are copied from while the cache lets them go (2 MiB). Chunks larger
+//! than a quarter of the chunk budget are read box by box through the library, which holds one such chunk meanwhile. A
+//! chunk index takes 24 bytes a chunk. Mapped files take addresses, not memory: their pages are the system's cache.
+//! Taking a channel's sample holds up to 2^21 voxels once (three times as many for RGB). Tiles that wait to be written
+//! to the second tier take at most
 //! 32 MiB, and its sweep a few MiB for ten million tiles. The picture of a whole slice takes up to 12 MiB more while it
 //! is put together.
 //!
@@ -107,6 +110,7 @@ pub mod color;
 pub mod config;
 pub mod connection;
 pub mod crew;
+mod deflate;
 pub mod demo;
 pub mod geometry;
 pub mod http;

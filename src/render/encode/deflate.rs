@@ -9,15 +9,15 @@ use simd_adler32::adler32;
 use super::bits::{Bits, Writer};
 use super::huffman::{self, Code};
 use super::pairs::Pairs;
+use crate::deflate::{self, LENGTH_ORDER};
 
 /// The symbols for literals, the end of the block, and lengths.
 const SYMBOLS: usize = 286;
-const END_OF_BLOCK: usize = 256;
+const END_OF_BLOCK: usize = deflate::END_OF_BLOCK as usize;
 /// Four codes of at most 14 bits, and the 7 bits that may wait before them, fit a word of 64.
 const LONGEST_CODE: usize = 14;
-/// The codes of code lengths have at most 7 bits, and are listed in this order.
+/// The codes of code lengths have at most 7 bits.
 const LONGEST_LENGTH_CODE: usize = 7;
-const LENGTH_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 /// The longest match.
 const LONGEST_MATCH: usize = 258;
 /// The one code of distances, 1, has one bit: 0.
@@ -123,12 +123,10 @@ fn length_symbol(length: usize) -> (usize, u64, u32) {
     (symbol, (above & ((1 << extra) - 1)) as u64, extra)
 }
 
-/// How many extra bits follow the symbol of a length.
+/// How many extra bits follow a symbol.
 fn extra_bits(symbol: usize) -> u32 {
-    match symbol {
-        265..285 => (symbol as u32 - 261) / 4,
-        _ => 0,
-    }
+    let length = u16::try_from(symbol).ok().and_then(deflate::length);
+    length.map_or(0, |length| length.extra.into())
 }
 
 /// How often each symbol occurs.

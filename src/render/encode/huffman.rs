@@ -3,6 +3,8 @@
 //! Lengths come from the usual merging of the two rarest; where one is too long, lengths are evened out until the code
 //! is complete again (as zlib and others do: a little less than the best, and quick).
 
+use crate::deflate::Canonical;
+
 /// No code of so few symbols is longer.
 const LONGEST: usize = 32;
 
@@ -93,23 +95,12 @@ fn evened(mut of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1]
 
 /// The codes that deflate derives from lengths.
 pub(super) fn codes(lengths: &[u8]) -> Vec<Code> {
-    let mut of_length = [0u16; 16];
-    lengths.iter().filter(|length| **length > 0).for_each(|length| of_length[usize::from(*length & 15)] += 1);
-    let mut next = [0u16; 16];
-    for length in 1..16 {
-        next[length] = (next[length - 1] + of_length[length - 1]) << 1;
-    }
-    lengths
-        .iter()
-        .map(|&length| match length {
-            0 => Code::default(),
-            _ => {
-                let value = next[usize::from(length & 15)];
-                next[usize::from(length & 15)] += 1;
-                Code { bits: value.reverse_bits() >> (16 - length), length }
-            }
-        })
-        .collect()
+    let mut codes = Canonical::of(lengths);
+    let code = |&length: &u8| match length {
+        0 => Code::default(),
+        _ => Code { bits: codes.next(length) as u16, length },
+    };
+    lengths.iter().map(code).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ mod header;
 mod inflater;
 mod source;
 mod steps;
-mod symbols;
 mod target;
 #[cfg(test)]
 mod tests;

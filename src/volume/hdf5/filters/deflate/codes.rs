@@ -1,9 +1,7 @@
 //! A set of Huffman codes as a table over the next bits (RFC 1951, section 3.2.2).
 
 use super::Refused;
-
-/// The longest code of all.
-const LONGEST: usize = 15;
+use crate::deflate::{Canonical, LONGEST_CODE};
 
 /// What the next bits stand for.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +41,7 @@ impl<const BITS: usize> Codes<BITS> {
     /// unused, as zlib has it for literals and distances.
     pub(super) fn set(&mut self, lengths: &[u8]) -> Result<(), Refused> {
         let canonical = Canonical::of(lengths);
-        canonical.check()?;
+        check(&canonical)?;
         self.slots.truncate(1 << BITS);
         self.slots.fill(Slot::NONE);
         self.lead_to_longer(&canonical);
@@ -66,8 +64,8 @@ impl<const BITS: usize> Codes<BITS> {
     /// Makes room for codes of more than `BITS` bits: as many slots for each beginning as its longest code asks for.
     fn lead_to_longer(&mut self, canonical: &Canonical) {
         let mut codes = canonical.clone();
-        for length in BITS as u8 + 1..=LONGEST as u8 {
-            for _ in 0..canonical.counts[usize::from(length)] {
+        for length in BITS as u8 + 1..=LONGEST_CODE as u8 {
+            for _ in 0..canonical.count(length) {
                 let further = length - BITS as u8;
                 self.slots[codes.next(length) & mask(BITS)] = Slot { symbol: 0, length: 0, further };
             }
@@ -102,47 +100,7 @@ pub(super) const fn mask(bits: usize) -> usize {
     (1 << bits) - 1
 }
 
-/// The codes of symbols in their order, by the lengths alone.
-#[derive(Debug, Clone)]
-pub(super) struct Canonical {
-    counts: [u16; LONGEST + 1],
-    next: [u16; LONGEST + 1],
-}
-
-impl Canonical {
-    /// For lengths of at most 15.
-    pub(super) fn of(lengths: &[u8]) -> Self {
-        let mut counts = [0; LONGEST + 1];
-        lengths.iter().for_each(|length| counts[usize::from(length & 15)] += 1);
-        counts[0] = 0;
-        let mut next = [0u16; LONGEST + 1];
-        for length in 1..=LONGEST {
-            next[length] = (next[length - 1].wrapping_add(counts[length - 1])) << 1;
-        }
-        Self { counts, next }
-    }
-
-    /// The next code of that length, as it stands in a stream: its first bit lowest.
-    #[inline]
-    pub(super) fn next(&mut self, length: u8) -> usize {
-        let code = &mut self.next[usize::from(length)];
-        let reversed = code.reverse_bits() >> (16 - u32::from(length));
-        *code = code.wrapping_add(1);
-        reversed.into()
-    }
-
-    /// How many codes of the longest length are left over; fewer than none where there are too many codes.
-    fn left(&self) -> i32 {
-        self.counts[1..].iter().fold(1, |left, count| 2 * left - i32::from(*count))
-    }
-
-    /// Whether all bits stand for something.
-    pub(super) fn is_complete(&self) -> bool {
-        self.left() == 0
-    }
-
-    fn check(&self) -> Result<(), Refused> {
-        let few = self.counts[2..].iter().all(|count| *count == 0);
-        if self.is_complete() || (self.left() > 0 && few) { Ok(()) } else { Err(Refused) }
-    }
+fn check(codes: &Canonical) -> Result<(), Refused> {
+    let few = (2..=LONGEST_CODE as u8).all(|length| codes.count(length) == 0);
+    if codes.is_complete() || (codes.left() > 0 && few) { Ok(()) } else { Err(Refused) }
 }

@@ -1,15 +1,13 @@
 //! What a block says before its data: its kind, and how long the codes of its symbols are.
 
 use super::Refused;
-use super::codes::{Canonical, Codes};
+use super::codes::Codes;
 use super::source::Source;
-use super::symbols::END;
+use crate::deflate::{Canonical, END_OF_BLOCK, LENGTH_ORDER};
 
 /// Literals, the end of the block, and lengths; two of them never occur.
 const LITERALS: usize = 288;
 const DISTANCES: usize = 32;
-/// The order in which the lengths of the codes of code lengths are told (RFC 1951, section 3.2.7).
-const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 /// The longest code of a code length.
 const LENGTH_BITS: usize = 7;
 
@@ -101,8 +99,8 @@ impl Lengths {
         if literals > 286 || distances > 30 {
             return Err(Refused);
         }
-        let mut of_lengths = [0; ORDER.len()];
-        for symbol in &ORDER[..told] {
+        let mut of_lengths = [0; LENGTH_ORDER.len()];
+        for symbol in &LENGTH_ORDER[..told] {
             source.refill_at_end();
             of_lengths[*symbol] = source.take(3) as u8;
         }
@@ -128,6 +126,6 @@ impl Lengths {
             at += times;
         }
         // Without a code for it the block would not end.
-        if all[usize::from(END)] == 0 { Err(Refused) } else { Ok(Self { all, literals, distances }) }
+        if all[usize::from(END_OF_BLOCK)] == 0 { Err(Refused) } else { Ok(Self { all, literals, distances }) }
     }
 }

@@ -7,8 +7,8 @@ use super::codes::Codes;
 use super::header::{Block, Lengths};
 use super::source::Source;
 use super::steps::{DISTANCE_BITS, LITERAL_BITS, Steps};
-use super::symbols;
 use super::target::Target;
+use crate::deflate::{self, END_OF_BLOCK};
 
 /// Blocks of fewer bytes, on average, are not worth the tables that each of them has made: zlib's have 10 KB and more. A
 /// stream may have so many blocks whatever its length.
@@ -140,14 +140,14 @@ impl Inflater {
         let slot = self.literals.of(source.bits());
         source.skip(slot.length);
         match slot.symbol {
-            symbols::END => Ok(Symbol::End),
-            literal @ ..symbols::END => Ok(Symbol::Literal(literal as u8)),
+            END_OF_BLOCK => Ok(Symbol::End),
+            literal @ ..END_OF_BLOCK => Ok(Symbol::Literal(literal as u8)),
             symbol => {
-                let length = symbols::length(symbol).ok_or(Refused)?;
+                let length = deflate::length(symbol).ok_or(Refused)?;
                 let length = usize::from(length.base) + source.take(length.extra);
                 let slot = self.distances.of(source.bits());
                 source.skip(slot.length);
-                let distance = symbols::distance(slot.symbol).ok_or(Refused)?;
+                let distance = deflate::distance(slot.symbol).ok_or(Refused)?;
                 let distance = usize::from(distance.base) + source.take(distance.extra);
                 Ok(Symbol::Match { length, distance })
             }

@@ -6,8 +6,8 @@
 //! foresee. What does not fit a slot (long matches, near ones, long codes, the end of the block) is
 //! special, and left to the caller.
 
-use super::codes::{Canonical, Codes, Slot, mask};
-use super::symbols;
+use super::codes::{Codes, Slot, mask};
+use crate::deflate::{self, Canonical, END_OF_BLOCK};
 
 /// How many bits choose a step. With the 13 that a distance has at most, two steps take 50 of the 64 bits that are
 /// there after a refill, which leaves enough to look the next step up before the refill that follows.
@@ -151,7 +151,7 @@ impl Steps {
 
 /// What a literal adds to one before it that leaves so many bits; nothing where they do not tell one.
 fn second(slot: Slot, left: usize) -> u64 {
-    if slot.is_whole() && slot.symbol < symbols::END && usize::from(slot.length) <= left {
+    if slot.is_whole() && slot.symbol < END_OF_BLOCK && usize::from(slot.length) <= left {
         packed::step(slot.length, slot.length, slot.symbol << 8, 1)
     } else {
         0
@@ -162,7 +162,7 @@ fn second(slot: Slot, left: usize) -> u64 {
 /// becomes a special one.
 fn distance(slot: Slot, left: usize) -> u64 {
     let known = slot.is_whole() && usize::from(slot.length) <= left;
-    let number = symbols::distance(slot.symbol).filter(|number| known && number.base >= COPIED);
+    let number = deflate::distance(slot.symbol).filter(|number| known && number.base >= COPIED);
     number.map_or(packed::SPECIAL, |number| {
         let total = slot.length + number.extra;
         packed::step(total, slot.length, number.base, 0) | packed::mask(number.extra) | packed::COPY
