@@ -1,7 +1,7 @@
 //! The catalogue: which tokens there are, their datasets and channels, and what a request for a tile of them means.
 //!
-//! It is opened once, from settings, and never changes: files are opened, layouts recognised, levels and windows
-//! decided then. Every fault is collected with the key of the setting that it belongs to. A request is resolved
+//! It is opened from settings and never changes: files are opened, layouts recognised, levels and windows decided then.
+//! Where a file has changed since, its dataset is opened anew and another catalogue has it ([`Catalog::with`]). Every fault is collected with the key of the setting that it belongs to. A request is resolved
 //! without reading any data; what reading takes is in the plan that a [`Resolved`] request makes.
 
 mod channel;
@@ -17,6 +17,7 @@ mod resolve;
 mod source;
 mod stored;
 mod survey;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +33,8 @@ pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, TileCost};
 pub use describe::{ChannelDescription, DatasetDescription, LevelDescription};
 pub use made::sidecar_path;
-pub use open::Opened;
+use open::Stores;
+pub use open::{Opened, Reopened};
 pub use origin::Origin;
 pub use overview::Overview;
 pub use probe::Errand;
@@ -44,9 +46,10 @@ pub use survey::{Histogram, Percentile, Survey};
 /// Every dataset that is served.
 #[derive(Debug)]
 pub struct Catalog {
-    datasets: BTreeMap<Name, Dataset>,
+    datasets: BTreeMap<Name, Arc<Dataset>>,
     max_voxels_per_tile: u64,
     profile: PngProfile,
+    stores: Stores,
 }
 
 /// The layout of a file.
@@ -73,6 +76,8 @@ pub struct Dataset {
     pub square_pixels: bool,
     /// Whether tiles wholly outside are not found, rather than black.
     pub not_found_outside: bool,
+    /// Whether an instrument is writing its files: it is served as it was when they were opened last.
+    pub growing: bool,
     /// The layouts of its files, as far as they were recognised.
     pub layouts: Vec<Recognised>,
     /// The channels by name.
@@ -88,13 +93,21 @@ impl Dataset {
 
 impl Catalog {
     /// Every dataset, by token.
-    pub fn datasets(&self) -> impl Iterator<Item = &Dataset> {
+    pub fn datasets(&self) -> impl Iterator<Item = &Arc<Dataset>> {
         self.datasets.values()
     }
 
     /// The dataset of a token.
-    pub fn dataset(&self, token: &Name) -> Option<&Dataset> {
+    pub fn dataset(&self, token: &Name) -> Option<&Arc<Dataset>> {
         self.datasets.get(token)
+    }
+
+    /// The same catalogue with another dataset in the place of the one of that token.
+    pub fn with(&self, dataset: Arc<Dataset>) -> Self {
+        let mut datasets = self.datasets.clone();
+        datasets.insert(dataset.token.clone(), dataset);
+        let Self { max_voxels_per_tile, profile, .. } = *self;
+        Self { datasets, max_voxels_per_tile, profile, stores: self.stores.clone() }
     }
 
     /// How tiles are encoded.

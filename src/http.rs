@@ -100,7 +100,7 @@ async fn answer(site: web::Data<Site>, request: HttpRequest) -> HttpResponse {
 async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
     // The raw path: what a router decodes is not what the grammar splits.
     let path = request.uri().path();
-    if let Some(answer) = page::answer(path, request, site.service.catalog(), &site.mounts) {
+    if let Some(answer) = page::answer(path, request, &site.service.catalog(), &site.mounts) {
         return answer;
     }
     match path {

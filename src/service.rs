@@ -8,6 +8,7 @@
 
 mod drawing;
 mod error;
+mod live;
 mod neighbours;
 mod pool;
 mod samples;
@@ -22,12 +23,16 @@ use tokio::sync::oneshot;
 pub use drawing::Identified;
 use drawing::{Drawing, Draws, drawn, found, keep_later, keep_now, warmed_by, weighed, with_scratch};
 pub use error::{ErrorKind, TileError};
+pub use live::Trial;
+use live::{LiveCatalog, Reopener};
 use neighbours::Neighbours;
 pub use pool::{Busy, RenderPool};
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
-use crate::catalog::{Catalog, Resolved, Survey};
+use crate::catalog::{Catalog, Channel, Resolved, Survey};
+use crate::config::Settings;
 use crate::metrics::Metrics;
+use crate::name::Name;
 use crate::plan::PixelKind;
 use crate::render::{self, EncodeError, Scratch};
 use crate::request::TileRequest;
@@ -47,7 +52,8 @@ pub enum Warmed {
 
 /// Brings tiles.
 pub struct TileService {
-    catalog: Catalog,
+    live: Arc<LiveCatalog>,
+    reopener: Option<Reopener>,
     cache: Cache<TileKey, Tile, TileError>,
     surveys: Cache<Fingerprint, Arc<Survey>, TileError>,
     tier: Option<Arc<SecondTier>>,
@@ -76,7 +82,8 @@ impl TileService {
         // Surveys are kept by their channels; this only has each sample taken once at a time.
         let surveys = Cache::new(0, Gauge::default());
         let neighbours = Neighbours::new(reach);
-        Ok(Self { catalog, cache, surveys, tier: None, pool, neighbours, black, metrics })
+        let live = Arc::new(LiveCatalog::of(catalog));
+        Ok(Self { live, reopener: None, cache, surveys, tier: None, pool, neighbours, black, metrics })
     }
 
     /// The same with a second tier behind its cache.
@@ -84,9 +91,16 @@ impl TileService {
         Self { tier: tier.map(Arc::new), ..self }
     }
 
-    /// What is served.
-    pub fn catalog(&self) -> &Catalog {
-        &self.catalog
+    /// The same, where datasets whose files have changed are opened anew, by these settings and after a trial. Without it
+    /// their tiles stay errors.
+    pub fn with_reopening(self, settings: Settings, trial: Trial) -> std::io::Result<Self> {
+        let reopener = Some(Reopener::start(Arc::clone(&self.live), settings, trial)?);
+        Ok(Self { reopener, ..self })
+    }
+
+    /// What is served at the moment.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.live.get()
     }
 
     /// The counters.
@@ -95,8 +109,11 @@ impl TileService {
     }
 
     /// Finds out which tile a request means. Reads data only where a channel's window has yet to be measured.
-    pub async fn identify(&self, request: &TileRequest) -> Result<Identified<'_>, TileError> {
-        let resolved = self.catalog.resolve(request)?;
+    pub async fn identify(&self, request: &TileRequest) -> Result<Identified, TileError> {
+        let catalog = self.catalog();
+        let resolved = catalog.resolve(request);
+        self.ensure_unchanged(&catalog, &request.token, resolved.as_ref().ok()).await?;
+        let resolved = resolved?;
         if resolved.is_black() {
             let [grey, rgb] = &self.black;
             let tile = if resolved.pixels() == PixelKind::Grey { grey } else { rgb };
@@ -109,16 +126,44 @@ impl TileService {
     }
 
     /// Finds out which small picture of a slice a request means, which is read as one for the slice's first tile.
-    pub async fn identify_overview(&self, request: &TileRequest) -> Result<Identified<'_>, TileError> {
-        let overview = self.catalog.overview(request)?;
+    pub async fn identify_overview(&self, request: &TileRequest) -> Result<Identified, TileError> {
+        let catalog = self.catalog();
+        let overview = catalog.overview(request);
+        let first = overview.as_ref().ok().and_then(|overview| overview.tiles().first());
+        self.ensure_unchanged(&catalog, &request.token, first).await?;
+        let overview = overview?;
         for channel in overview.tiles().iter().flat_map(Resolved::unmeasured) {
             self.measure(channel).await?;
         }
         Ok(Identified::Overview { key: overview.key(), overview })
     }
 
+    /// Fails where a file of the channels that a request shows has changed since it was opened; of all channels of the
+    /// dataset where it names none, or nothing of them: a new state may have it.
+    async fn ensure_unchanged(
+        &self,
+        catalog: &Catalog,
+        token: &Name,
+        resolved: Option<&Resolved>,
+    ) -> Result<(), TileError> {
+        let Some(dataset) = catalog.dataset(token) else { return Ok(()) };
+        let shown = resolved.filter(|resolved| !resolved.is_black());
+        let channels: Vec<&Arc<Channel>> = match shown {
+            Some(resolved) => resolved.channels().collect(),
+            None => dataset.channels.values().collect(),
+        };
+        live::check(channels.iter().copied()).await;
+        if dataset.growing || !channels.iter().any(|channel| channel.has_changed()) {
+            return Ok(());
+        }
+        if let Some(reopener) = &self.reopener {
+            reopener.reopen(token);
+        }
+        Err(TileError::Changed { token: token.clone() })
+    }
+
     /// Brings an identified tile.
-    pub async fn fetch(&self, identified: Identified<'_>) -> Result<Tile, TileError> {
+    pub async fn fetch(&self, identified: Identified) -> Result<Tile, TileError> {
         match identified {
             Identified::Black(tile) => {
                 self.metrics.black_tiles.inc();
@@ -132,7 +177,7 @@ impl TileService {
 
     /// The same for somebody who is going to want all that lies beside it: what is decoded for it is decoded whole at once,
     /// and the second tier has it before this returns.
-    pub async fn prefetch(&self, identified: Identified<'_>) -> Result<Tile, TileError> {
+    pub async fn prefetch(&self, identified: Identified) -> Result<Tile, TileError> {
         match identified {
             Identified::Black(_) => self.fetch(identified).await,
             Identified::Made { .. } | Identified::Overview { .. } => {
@@ -142,7 +187,7 @@ impl TileService {
     }
 
     /// From the cache, from a flight under way, or from a job that finds it in the second tier or draws it.
-    async fn bring(&self, identified: &Identified<'_>, draws: Draws) -> Result<Tile, TileError> {
+    async fn bring(&self, identified: &Identified, draws: Draws) -> Result<Tile, TileError> {
         match self.cache.lookup(&identified.key()) {
             Lookup::Ready(tile) => {
                 self.metrics.tile_hits.inc();
@@ -185,8 +230,11 @@ impl TileService {
 
     /// Renders a tile that nobody has asked for yet, unless it is there or takes measuring first.
     fn render_neighbour(&self, tile: &TileRequest) {
-        let Ok(resolved) = self.catalog.resolve(tile) else { return };
-        if resolved.is_black() || resolved.unmeasured().next().is_some() {
+        let Ok(resolved) = self.catalog().resolve(tile) else { return };
+        if resolved.is_black()
+            || resolved.channels().any(|channel| channel.has_changed())
+            || resolved.unmeasured().next().is_some()
+        {
             return;
         }
         let (key, plan, origin) = (resolved.key(), resolved.plan(), resolved.origin());
@@ -241,7 +289,7 @@ impl TileService {
     /// not go through the memory cache, and what it draws is nobody's to wait for.
     ///
     /// Without a second tier there is nothing to do, and all is said to have been there.
-    pub async fn warm(&self, identified: &Identified<'_>) -> Result<Warmed, TileError> {
+    pub async fn warm(&self, identified: &Identified) -> Result<Warmed, TileError> {
         let (Some(tier), Some(drawing)) = (self.tier.clone(), identified.drawing()) else {
             return Ok(if self.tier.is_some() { Warmed::Black } else { Warmed::WasThere });
         };
@@ -258,7 +306,7 @@ impl TileService {
 
     /// Whether the second tier has a tile, as far as can be told without reading it; black ones need not be there. Reads
     /// from the disk: never to be called on an async thread.
-    pub fn is_kept(&self, identified: &Identified<'_>) -> Result<bool, TierError> {
+    pub fn is_kept(&self, identified: &Identified) -> Result<bool, TierError> {
         match (&self.tier, identified.token()) {
             (Some(tier), Some(token)) => tier.has(token, &identified.key()),
             (tier, _) => Ok(tier.is_some()),

@@ -106,6 +106,10 @@ pub trait Volume: Send + Sync + fmt::Debug {
     }
 }
 
+/// What a client is told of a file that is not what it was when it was opened.
+pub(crate) const CHANGED: &str =
+    "the file has changed since it was opened; it is served again as soon as it can be opened anew";
+
 /// Why voxels could not be read. The text is for the log: it names files. [`ReadError::public`] does not.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {
@@ -120,6 +124,12 @@ pub enum ReadError {
         length: u64,
         /// Where the wanted data ends.
         needed: u64,
+    },
+    /// A file is not what it was when it was opened.
+    #[error("{place}: a file has changed since it was opened; what is read of it now may be anything")]
+    Changed {
+        /// File and dataset.
+        place: String,
     },
     /// Stored bytes make no sense.
     #[error("{place}: {problem}")]
@@ -155,6 +165,7 @@ impl ReadError {
     pub fn public(&self) -> String {
         match self {
             ReadError::Truncated { .. } => "the file ends before the data of this tile".to_owned(),
+            ReadError::Changed { .. } => CHANGED.to_owned(),
             ReadError::Damaged { .. } => "the stored data of this tile is damaged".to_owned(),
             ReadError::MissingFilter { filter, .. } => {
                 format!("the data is stored with the filter {filter}, which this server cannot decode")

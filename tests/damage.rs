@@ -1,7 +1,8 @@
-//! Stories of files that change under a server: cut off, spoilt, mended, replaced, removed.
+//! Stories of files that change under a server: truncated, damaged, mended, replaced, removed.
 //!
-//! A tile that touches what is missing or spoilt is an error for as long as it is so, and no longer. All others are right,
-//! before and afterwards. The volumes are made so that it is known which bytes hold which plane.
+//! Once a file has changed its tiles are errors until it has been opened anew; then a tile that touches what is missing
+//! or damaged is an error, and all others are right. The volumes are made so that it is known which bytes hold which
+//! plane.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,11 +14,13 @@
 mod common;
 
 use std::fs;
+use std::thread;
+use std::time::Duration;
 
 use common::picture::Picture;
 use common::volumes::{self, Stored};
 use common::wire::Answer;
-use common::{Place, Server};
+use common::{Place, Server, wait_until};
 use ndarray::Array3;
 
 /// How many planes the volumes have.
@@ -47,6 +50,19 @@ fn assert_planes(server: &Server, place: &Place, is_lost: impl Fn(usize) -> bool
     }
 }
 
+/// Waits until a change of a file must have been noticed: the last check may be 200 ms old.
+fn notice() {
+    thread::sleep(Duration::from_millis(250));
+}
+
+/// Waits until a plane is shown as it is by now.
+fn wait_for_plane(server: &Server, seed: usize, z: usize) {
+    wait_until("the file is opened anew", || {
+        let answer = xy(server, z);
+        answer.status == 200 && answer.picture() == volumes::plane(seed, z)
+    });
+}
+
 #[test]
 fn a_file_cut_off_while_it_is_served_loses_what_is_missing_until_it_is_back() {
     for stored in [Stored::Flat, Stored::Gzip, Stored::Packed] {
@@ -58,9 +74,11 @@ fn a_file_cut_off_while_it_is_served_loses_what_is_missing_until_it_is_back() {
         let whole = fs::read(&path).unwrap();
         let length = (bytes[4].start + bytes[4].end) / 2;
         volumes::truncate(&path, length);
-        // What was drawn before is still at hand; what is stored before the cut can still be read.
-        let is_lost = |z: usize| z > 0 && bytes[z].end > length;
+        notice();
+        // What is stored before the cut can be read as soon as the file has been opened anew.
+        let is_lost = |z: usize| bytes[z].end > length;
         assert!((1..PLANES).any(is_lost) && !(1..PLANES).all(is_lost));
+        wait_for_plane(&server, 1, 1);
         for _ in 0..2 {
             assert_planes(&server, &place, is_lost, &story);
         }
@@ -70,6 +88,8 @@ fn a_file_cut_off_while_it_is_served_loses_what_is_missing_until_it_is_back() {
         assert_eq!(server.tile("planes/raw/xy/4/0_0_2.png").status, 500, "{story}: a made level");
         assert!(server.log().contains(path.to_str().unwrap()), "the log names the file");
         fs::write(&path, &whole).unwrap();
+        notice();
+        wait_for_plane(&server, 1, PLANES - 1);
         assert_planes(&server, &place, |_| false, &story);
         assert_eq!(server.tile("planes/raw/xz/3/0_0_0.png").status, 200, "{story}");
     }
@@ -83,6 +103,8 @@ fn a_file_cut_off_before_anything_was_read_is_no_worse() {
     let server = place.serve(["planes.h5"]);
     let length = bytes[2].end;
     volumes::truncate(&path, length);
+    notice();
+    wait_for_plane(&server, 1, 2);
     assert_planes(&server, &place, |z| z > 2, "flat");
 }
 
@@ -95,11 +117,16 @@ fn a_spoilt_chunk_is_an_error_until_it_is_mended() {
         let server = served(&place, stored);
         let middle = (bytes[3].start + bytes[3].end) / 2;
         volumes::invert(&path, &(middle..middle + 8));
+        notice();
+        wait_for_plane(&server, 1, 0);
+        let errors = server.count("voltile_render_errors_total");
         for _ in 0..2 {
             assert_planes(&server, &place, |z| z == 3, &story);
         }
-        assert_eq!(server.count("voltile_render_errors_total"), 2, "{story}: errors are not kept");
+        assert_eq!(server.count("voltile_render_errors_total"), errors + 2, "{story}: errors are not kept");
         volumes::invert(&path, &(middle..middle + 8));
+        notice();
+        wait_for_plane(&server, 1, 3);
         assert_planes(&server, &place, |_| false, &story);
     }
 }
@@ -143,7 +170,7 @@ fn many_clients_of_a_spoilt_chunk_all_hear_of_it() {
 }
 
 #[test]
-fn a_replaced_file_is_shown_as_it_was_until_the_server_starts_anew() {
+fn a_replaced_file_is_shown_as_it_is_as_soon_as_it_has_been_opened() {
     let place = Place::new();
     let path = place.path("planes.h5");
     volumes::planes(&path, PLANES, 1, Stored::Gzip);
@@ -151,26 +178,35 @@ fn a_replaced_file_is_shown_as_it_was_until_the_server_starts_anew() {
     let old = xy(&server, 0);
     volumes::planes(&place.path("new.h5"), PLANES, 2, Stored::Gzip);
     fs::rename(place.path("new.h5"), &path).unwrap();
-    assert_planes(&server, &place, |_| false, "never half of one and half of the other");
-    let anew = place.serve(["planes.h5"]);
-    let new = xy(&anew, 0);
-    assert_eq!(new.picture(), volumes::plane(2, 0));
-    assert_ne!(new.header("etag"), old.header("etag"));
-    let asked = anew.ask(
-        "GET",
-        &format!("{}/planes/raw/xy/0/0_0_0.png", common::MOUNT),
-        &[("If-None-Match", old.etag())],
-    );
+    notice();
+    let tile = format!("{}/planes/raw/xy/0/0_0_0.png", common::MOUNT);
+    let asked = server.ask("GET", &tile, &[("If-None-Match", old.etag())]);
+    assert!(asked.status == 500 || asked.picture() == volumes::plane(2, 0), "no 304 for the old file");
+    wait_for_plane(&server, 2, 0);
+    for z in 0..PLANES {
+        assert_eq!(xy(&server, z).picture(), volumes::plane(2, z));
+    }
+    assert_ne!(xy(&server, 0).header("etag"), old.header("etag"));
+    let asked = server.ask("GET", &tile, &[("If-None-Match", old.etag())]);
     assert_eq!(asked.status, 200, "what a client kept of the old file is not taken for the new one");
+    assert!(server.log().contains("was opened anew"), "{}", server.log());
 }
 
 #[test]
-fn a_removed_file_is_served_to_the_end() {
-    let place = Place::new();
-    volumes::planes(&place.path("planes.h5"), PLANES, 1, Stored::Packed);
-    let server = served(&place, Stored::Packed);
-    fs::remove_file(place.path("planes.h5")).unwrap();
-    assert_planes(&server, &place, |_| false, "removed");
+fn a_removed_file_is_an_error_until_it_is_back() {
+    for stored in [Stored::Gzip, Stored::Packed] {
+        let place = Place::new();
+        let (path, aside) = (place.path("planes.h5"), place.path("aside"));
+        volumes::planes(&path, PLANES, 1, stored);
+        let server = served(&place, stored);
+        assert_eq!(xy(&server, 0).status, 200);
+        fs::rename(&path, &aside).unwrap();
+        notice();
+        assert_planes(&server, &place, |_| true, "removed");
+        fs::rename(&aside, &path).unwrap();
+        wait_for_plane(&server, 1, 0);
+        assert_planes(&server, &place, |_| false, "back again");
+    }
 }
 
 #[test]
@@ -179,12 +215,16 @@ fn a_file_overwritten_with_rubbish_is_errors_and_no_more() {
     let path = place.path("planes.h5");
     volumes::planes(&path, PLANES, 1, Stored::Gzip);
     let server = place.serve(["planes.h5", "--set", "render.neighbours=0"]);
-    let shown = xy(&server, 0);
+    assert_eq!(xy(&server, 0).status, 200);
     let length = fs::metadata(&path).unwrap().len();
     volumes::invert(&path, &(0..length));
-    for z in 1..PLANES {
-        assert_eq!(xy(&server, z).status, 500);
+    notice();
+    for _ in 0..3 {
+        assert_planes(&server, &place, |_| true, "rubbish");
+        thread::sleep(Duration::from_millis(100));
     }
-    assert!(xy(&server, 0).body == shown.body, "what was drawn before is still at hand");
     assert_eq!(server.get("/").status, 200);
+    volumes::invert(&path, &(0..length));
+    wait_for_plane(&server, 1, 0);
+    assert_planes(&server, &place, |_| false, "mended");
 }

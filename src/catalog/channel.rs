@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use super::made;
-use super::origin::Watch;
 use super::stored::StoredLevel;
 use super::survey::{self, Survey};
+use super::watch::Watch;
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::Paths;
 use crate::layout::inventory::{ChannelRecord, range_text};
@@ -45,7 +45,7 @@ pub struct Channel {
     pub(super) window: ChannelWindow,
     /// What its sample told, once it has been taken.
     pub(super) surveyed: OnceLock<Arc<Survey>>,
-    /// When its files were looked at last.
+    /// Whether its files are what they were when they were opened.
     pub(super) watch: Watch,
     /// Tells its voxels, and what they mean, from those of any other channel.
     pub fingerprint: Fingerprint,
@@ -135,6 +135,21 @@ impl Channel {
     pub fn lacks(&self, view: &LevelView) -> bool {
         let has = |made: &StoredLevel| made.sidecar.is_none() && made.stands_for(view);
         !view.is_stored() && !self.made.iter().any(has)
+    }
+
+    /// Whether it is known well enough if its files have changed since they were opened.
+    pub fn is_checked(&self) -> bool {
+        self.watch.is_fresh()
+    }
+
+    /// Finds out whether its files have changed. Asks the file system: never to be called on an async thread.
+    pub fn check(&self) {
+        self.watch.check();
+    }
+
+    /// Whether its files were found to have changed since they were opened.
+    pub fn has_changed(&self) -> bool {
+        self.watch.has_changed()
     }
 
     /// The levels that its file stores, and those that were made of them before.

@@ -1,13 +1,14 @@
 //! Opening a catalogue: settings and files become datasets and channels, and every fault is collected.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::channel::{Channel, ChannelWindow};
 use super::levels::Levels;
 use super::made::{Sidecars, Wanted};
-use super::origin::Watch;
+use super::stored::StoredLevel;
+use super::watch::Watch;
 use super::{Catalog, Dataset, Recognised};
 use crate::axes::AxisName;
 use crate::config::{ChannelSettings, DatasetSettings, Fault, Settings};
@@ -43,25 +44,59 @@ impl Catalog {
     /// The same, where some files are to be refused.
     pub fn open_among(files: Files, settings: &Settings, metrics: &Metrics, crew: &Crew) -> Opened {
         let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone(), crew.clone());
-        let (faults, undecodable, warnings) = Default::default();
-        let (files, sidecars) = (Arc::new(files), Sidecars::default());
-        let mut opening = Opening { files, chunks, sidecars, faults, undecodable, warnings };
+        let stores = Stores { files: Arc::new(files), chunks };
+        let mut opening = Opening::with(stores.clone());
         let datasets = settings
             .datasets
             .iter()
-            .map(|(token, dataset)| (token.clone(), opening.dataset(token, dataset)))
+            .map(|(token, dataset)| (token.clone(), Arc::new(opening.dataset(token, dataset))))
             .collect();
         let (max_voxels_per_tile, profile) = (settings.render.max_voxels_per_tile, settings.render.png);
-        let catalog = Catalog { datasets, max_voxels_per_tile, profile };
+        let catalog = Catalog { datasets, max_voxels_per_tile, profile, stores };
         let Opening { faults, undecodable, warnings, .. } = opening;
         Opened { catalog, faults, undecodable, warnings }
     }
+
+    /// Opens one dataset anew, from the files as they are now. Channels whose files have not changed stay as they are, and
+    /// so do their samples.
+    pub fn reopen(&self, token: &Name, settings: &DatasetSettings) -> Reopened {
+        let mut opening = Opening::with(self.stores.clone());
+        let mut dataset = opening.dataset(token, settings);
+        let known = self.dataset(token).map(|dataset| &dataset.channels);
+        for (name, channel) in &mut dataset.channels {
+            let before = known.and_then(|channels| channels.get(name));
+            let same =
+                before.filter(|before| before.fingerprint == channel.fingerprint && !before.has_changed());
+            if let Some(same) = same {
+                *channel = Arc::clone(same);
+            }
+        }
+        let Opening { faults, warnings, .. } = opening;
+        Reopened { dataset: Arc::new(dataset), faults, warnings }
+    }
+}
+
+/// A dataset that was opened anew.
+#[derive(Debug)]
+pub struct Reopened {
+    /// What could be opened.
+    pub dataset: Arc<Dataset>,
+    /// What could not.
+    pub faults: Vec<Fault>,
+    /// What will not work as people may expect, though it is no fault.
+    pub warnings: Vec<String>,
+}
+
+/// What all datasets share: the open files, and decoded chunks.
+#[derive(Debug, Clone)]
+pub(super) struct Stores {
+    files: Arc<Files>,
+    chunks: ChunkStore,
 }
 
 /// The catalogue in the making.
 struct Opening {
-    files: Arc<Files>,
-    chunks: ChunkStore,
+    stores: Stores,
     sidecars: Sidecars,
     faults: Vec<Fault>,
     undecodable: Vec<Fault>,
@@ -69,10 +104,16 @@ struct Opening {
 }
 
 impl Opening {
+    fn with(stores: Stores) -> Self {
+        let (sidecars, faults, undecodable, warnings) = Default::default();
+        Self { stores, sidecars, faults, undecodable, warnings }
+    }
+
     fn dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Dataset {
         let key = format!("datasets.{token}");
         let policy = if settings.allow_external { LinkPolicy::Anywhere } else { LinkPolicy::BelowTheFile };
-        let opener = Opener { files: Arc::clone(&self.files), chunks: self.chunks.clone(), policy };
+        let Stores { files, chunks } = self.stores.clone();
+        let opener = Opener { files, chunks, policy, growing: settings.growing };
         let file = settings.file.as_deref().and_then(|path| self.file(&opener, path, &format!("{key}.file")));
         let (mut channels, mut layouts) = (BTreeMap::new(), Vec::new());
         if let Some(file) = &file
@@ -97,6 +138,7 @@ impl Opening {
             voxel_size: settings.voxel_size,
             square_pixels: settings.square_pixels,
             not_found_outside: settings.not_found_outside,
+            growing: settings.growing,
             layouts,
             channels,
         }
@@ -200,12 +242,13 @@ impl Opening {
         let (kind, voxel) = (found.kind, shape.voxel);
         let wanted = Wanted { file, found: &found, levels: &levels, kind, voxel, scaling };
         let made = wanted.open(&mut self.sidecars, &mut self.warnings);
+        let files: BTreeSet<_> = levels.iter().chain(&made).flat_map(StoredLevel::files).cloned().collect();
         Ok(Channel {
             made,
             file: file.path().to_owned(),
             window: window(given.window, &found, shape.voxel),
             surveyed: OnceLock::new(),
-            watch: Watch::default(),
+            watch: Watch::over(files),
             is_series: found.levels.iter().any(is_series),
             name: found.name,
             label: found.label,

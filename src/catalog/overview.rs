@@ -15,17 +15,18 @@ const MOST_TILES: u64 = 16;
 
 /// An overview whose names are known.
 #[derive(Debug)]
-pub struct Overview<'a> {
-    tiles: Vec<Resolved<'a>>,
+pub struct Overview {
+    tiles: Vec<Resolved>,
     across: usize,
     extent: (usize, usize),
 }
 
 impl Catalog {
     /// Finds what a request for an overview names, which is read as one for the slice's first tile. Nothing is read.
-    pub fn overview(&self, request: &TileRequest) -> Result<Overview<'_>, NotFound> {
+    pub fn overview(&self, request: &TileRequest) -> Result<Overview, NotFound> {
         let outside = || NotFound::Outside { token: request.token.clone() };
-        let (dataset, channel) = self.resolve(request)?.subject().ok_or_else(outside)?;
+        let first = self.resolve(request)?;
+        let (dataset, channel) = first.subject().ok_or_else(outside)?;
         let plane = request.address.plane;
         let (view, (columns, rows)) = fitting(dataset, channel, &request.address)
             .ok_or_else(|| NotFound::NoOverview { channel: channel.name.clone(), plane })?;
@@ -60,9 +61,9 @@ fn slice_at(dataset: &Dataset, view: &LevelView, address: &TileAddress) -> u64 {
     u64::try_from(slice).unwrap_or(u64::MAX)
 }
 
-impl Overview<'_> {
+impl Overview {
     /// The tiles that it is made from; never none.
-    pub fn tiles(&self) -> &[Resolved<'_>] {
+    pub fn tiles(&self) -> &[Resolved] {
         &self.tiles
     }
 

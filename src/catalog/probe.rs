@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -65,7 +66,8 @@ impl Errand {
     pub fn run(&self, latest: Instant) {
         let until = latest.min(Instant::now() + REHEARSAL);
         let opened = Catalog::open(&self.settings(), &Metrics::default(), &Crew::default());
-        for channel in opened.catalog.datasets().flat_map(|dataset: &Dataset| dataset.channels.values()) {
+        for channel in opened.catalog.datasets().flat_map(|dataset: &Arc<Dataset>| dataset.channels.values())
+        {
             for volume in channel.levels().iter().flat_map(|level| &level.volumes) {
                 volume.rehearse(until);
             }

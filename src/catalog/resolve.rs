@@ -41,17 +41,17 @@ pub enum NotFound {
 
 /// A request whose names are known.
 #[derive(Debug)]
-pub struct Resolved<'a> {
-    dataset: &'a Dataset,
+pub struct Resolved {
+    dataset: Arc<Dataset>,
     profile: PngProfile,
-    layers: Vec<ResolvedLayer<'a>>,
+    layers: Vec<ResolvedLayer>,
     time: u64,
     address: TileAddress,
 }
 
 #[derive(Debug)]
-struct ResolvedLayer<'a> {
-    channel: &'a Arc<Channel>,
+struct ResolvedLayer {
+    channel: Arc<Channel>,
     colour: Option<Colour>,
     adjust: Adjustment,
     view: LevelView,
@@ -85,7 +85,7 @@ struct LayerRendering {
 
 impl Catalog {
     /// Finds what a request names. Nothing is read.
-    pub fn resolve(&self, request: &TileRequest) -> Result<Resolved<'_>, NotFound> {
+    pub fn resolve(&self, request: &TileRequest) -> Result<Resolved, NotFound> {
         let token = &request.token;
         let dataset = self.datasets.get(token).ok_or_else(|| NotFound::Token {
             token: token.clone(),
@@ -104,21 +104,27 @@ impl Catalog {
                 all.map(|(i, (name, colour))| one(name, Some(*colour), i)).collect::<Result<_, _>>()?
             }
         };
-        let resolved = Resolved { dataset, profile: self.profile, layers, time, address: request.address };
+        let resolved = Resolved {
+            dataset: Arc::clone(dataset),
+            profile: self.profile,
+            layers,
+            time,
+            address: request.address,
+        };
         if dataset.not_found_outside && resolved.is_black() {
             return Err(NotFound::Outside { token: token.clone() });
         }
         Ok(resolved)
     }
 
-    fn layer<'a>(
+    fn layer(
         &self,
-        dataset: &'a Dataset,
+        dataset: &Dataset,
         name: &Name,
         colour: Option<Colour>,
         time: u64,
         address: &TileAddress,
-    ) -> Result<ResolvedLayer<'a>, NotFound> {
+    ) -> Result<ResolvedLayer, NotFound> {
         let channel = dataset.channels.get(name).ok_or_else(|| NotFound::Channel {
             token: dataset.token.clone(),
             channel: name.clone(),
@@ -134,6 +140,7 @@ impl Catalog {
         let orthogonal = dataset.orthogonal(channel);
         let there = channel.is_there(&view, dataset.scaling, time);
         let patch = there.then(|| patch(address, &view, dataset.offset, orthogonal)).flatten();
+        let channel = Arc::clone(channel);
         Ok(ResolvedLayer { channel, colour, adjust: Adjustment::default(), view, orthogonal, patch })
     }
 
@@ -157,7 +164,7 @@ impl Catalog {
     }
 }
 
-impl ResolvedLayer<'_> {
+impl ResolvedLayer {
     /// With what a client changes. Ids have no shades and stored colours stay: of labels nothing is changed, of RGB data
     /// not the colour.
     fn adjusted(self, adjust: Adjustment) -> Self {
@@ -198,29 +205,26 @@ impl Dataset {
     }
 }
 
-impl<'a> Resolved<'a> {
+impl Resolved {
     /// The dataset, and the first channel that is shown.
-    pub(super) fn subject(&self) -> Option<(&'a Dataset, &'a Channel)> {
-        Some((self.dataset, self.layers.first()?.channel.as_ref()))
+    pub(super) fn subject(&self) -> Option<(&Dataset, &Channel)> {
+        Some((&self.dataset, &self.layers.first()?.channel))
     }
-}
 
-impl Resolved<'_> {
     /// The dataset's token.
     pub fn token(&self) -> &Name {
         &self.dataset.token
     }
 
     /// The channels that are shown.
-    pub(super) fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        self.layers.iter().map(|layer| layer.channel)
+    pub fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> {
+        self.layers.iter().map(|layer| &layer.channel)
     }
 
     /// The channels whose windows must be measured before the rendering has a key.
     pub fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        let needed =
-            |layer: &&ResolvedLayer<'_>| layer.channel.kind != Kind::Labels && layer.window().is_none();
-        self.layers.iter().filter(needed).map(|layer| layer.channel)
+        let needed = |layer: &&ResolvedLayer| layer.channel.kind != Kind::Labels && layer.window().is_none();
+        self.layers.iter().filter(needed).map(|layer| &layer.channel)
     }
 
     /// Whether nothing of any volume is in the tile.
@@ -271,7 +275,7 @@ impl Resolved<'_> {
         Plan { picture, profile: self.profile }
     }
 
-    fn picture(&self, layer: &ResolvedLayer<'_>) -> Picture {
+    fn picture(&self, layer: &ResolvedLayer) -> Picture {
         match layer.channel.kind {
             Kind::Image => Picture::Grey(self.shaded(layer, 0)),
             Kind::Labels => Picture::Labels(self.source(layer, 0)),
@@ -279,12 +283,12 @@ impl Resolved<'_> {
         }
     }
 
-    fn shaded(&self, layer: &ResolvedLayer<'_>, component: usize) -> Layer {
+    fn shaded(&self, layer: &ResolvedLayer, component: usize) -> Layer {
         let window = layer.window().unwrap_or(layer.channel.voxel.full_window());
         Layer { source: self.source(layer, component), window, gamma: layer.adjust.gamma }
     }
 
-    fn source(&self, layer: &ResolvedLayer<'_>, component: usize) -> Source {
+    fn source(&self, layer: &ResolvedLayer, component: usize) -> Source {
         let volumes = layer.channel.volumes(&layer.view);
         let volume = Arc::clone(&volumes[component.min(volumes.len() - 1)]);
         Source { volume, time: self.time, view: layer.view, patch: layer.patch.clone() }

@@ -9,7 +9,7 @@ use actix_web::rt::System;
 use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Failure, Sources, load_sound, second_tier};
+use super::{Failure, Sources, load_sound, probe, second_tier};
 use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::crew::Crew;
@@ -44,7 +44,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, crew)?;
     let tier = second_tier(&settings, &metrics)?;
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
-    let service = Arc::new(service.with_tier(tier));
+    let service = service.with_tier(tier).with_reopening(settings.clone(), Box::new(probe::harmful))?;
+    let service = Arc::new(service);
     let served = System::new().block_on(listen(&service, &settings, &addresses));
     service.finish_writing(settings.server.shutdown_timeout);
     served
@@ -83,7 +84,7 @@ async fn listen(service: &Arc<TileService>, settings: &Settings, bind: &[SocketA
     if !http::has_viewer() {
         tracing::info!("this voltile was built without its viewer: the page is the simple one");
     }
-    announce(service.catalog(), settings, &addresses)?;
+    announce(&service.catalog(), settings, &addresses)?;
     let handle = server.handle();
     actix_web::rt::spawn(async move {
         told_to_stop(signals).await;

@@ -45,6 +45,7 @@ fn dataset(section: &mut Section<'_, '_>, base: &Path, mut dataset: DatasetSetti
     let outside = [("black", false), ("not_found", true)];
     section.set("out_of_bounds", values::choice(&outside), &mut dataset.not_found_outside);
     section.set("allow_external", values::flag, &mut dataset.allow_external);
+    section.set("growing", values::flag, &mut dataset.growing);
     let homeless = channels(section, base, &mut dataset.channels);
     if dataset.file.is_none() && !section.has("file") {
         check_homes(section, &homeless);

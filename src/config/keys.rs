@@ -149,6 +149,11 @@ pub(super) const DATASET: &[Key] = &[
     ),
     default("out_of_bounds", "\"black\"", "Tiles wholly outside; or \"not_found\"."),
     default("allow_external", "false", "Whether links may leave the directory of the file that names them."),
+    default(
+        "growing",
+        "false",
+        "Whether an instrument is writing the file: it is reopened every two seconds.",
+    ),
     Key {
         name: "channels",
         shape: Shape::Named("image", CHANNEL),

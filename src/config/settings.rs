@@ -159,6 +159,8 @@ pub struct DatasetSettings {
     pub not_found_outside: bool,
     /// Whether links may leave the directory of the file that names them.
     pub allow_external: bool,
+    /// Whether an instrument is writing its files: they are reopened every two seconds, and served meanwhile as they were.
+    pub growing: bool,
     /// What is said of channels. Empty: all as discovered.
     pub channels: BTreeMap<Name, ChannelSettings>,
 }
@@ -173,6 +175,7 @@ impl Default for DatasetSettings {
             square_pixels: true,
             not_found_outside: false,
             allow_external: false,
+            growing: false,
             channels: BTreeMap::new(),
         }
     }

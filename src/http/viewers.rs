@@ -7,6 +7,8 @@ pub(super) mod catmaid;
 pub(super) mod info;
 pub(super) mod viking;
 
+use std::sync::Arc;
+
 use actix_web::{HttpRequest, HttpResponse};
 
 use super::{Site, problem};
@@ -48,16 +50,16 @@ pub(super) fn answer(site: &Site, request: &HttpRequest, path: &str) -> Option<H
             return problem::not_found(&no_dataset(token));
         };
         match file {
-            File::Info => HttpResponse::Ok().json(info::of(dataset, &description)),
+            File::Info => HttpResponse::Ok().json(info::of(&dataset, &description)),
             File::VikingXml => viking::answer(&description, &format!("{}/{mount}", base(request))),
         }
     })
 }
 
-fn dataset<'a>(site: &'a Site, token: &str) -> Option<(&'a Dataset, DatasetDescription)> {
+fn dataset(site: &Site, token: &str) -> Option<(Arc<Dataset>, DatasetDescription)> {
     let catalog = site.service.catalog();
     let dataset = catalog.dataset(&Name::new(token).ok()?)?;
-    Some((dataset, catalog.describe_dataset(dataset)))
+    Some((Arc::clone(dataset), catalog.describe_dataset(dataset)))
 }
 
 /// Says that there is no such dataset.

@@ -14,7 +14,7 @@ use crate::tile::{Tile, TileKey};
 
 /// A tile that is known to exist, before anybody has made it.
 #[derive(Debug)]
-pub enum Identified<'a> {
+pub enum Identified {
     /// It lies outside: one of the shared black tiles.
     Black(Tile),
     /// It is to be found or made.
@@ -22,18 +22,18 @@ pub enum Identified<'a> {
         /// Its key.
         key: TileKey,
         /// What it shows.
-        resolved: Resolved<'a>,
+        resolved: Resolved,
     },
     /// It is a slice drawn small, to be found or made.
     Overview {
         /// Its key.
         key: TileKey,
         /// What it shows.
-        overview: Overview<'a>,
+        overview: Overview,
     },
 }
 
-impl Identified<'_> {
+impl Identified {
     /// What identifies the tile's bytes.
     pub fn key(&self) -> TileKey {
         match self {
@@ -73,7 +73,7 @@ impl Drawing {
     }
 }
 
-impl Identified<'_> {
+impl Identified {
     /// What drawing it takes; `None` for a tile that is black.
     pub(super) fn drawing(&self) -> Option<Drawing> {
         let (key, origin, draw): (_, _, Draw) = match self {

@@ -7,7 +7,7 @@ use crate::name::Name;
 use crate::render::RenderError;
 use crate::request::Malformed;
 use crate::tier::TierError;
-use crate::volume::ReadError;
+use crate::volume::{CHANGED, ReadError};
 
 /// Why there is no tile.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -30,8 +30,8 @@ pub enum TileError {
     /// It could not be kept, which was all that was wanted.
     #[error(transparent)]
     Tier(#[from] TierError),
-    /// A file was changed since it was opened, so that what is drawn of it must not be kept.
-    #[error("a file of the dataset {token} was changed since it was opened; start again to warm it as it is")]
+    /// A file is not what it was when it was opened.
+    #[error("a file of the dataset {token} has changed since it was opened")]
     Changed {
         /// The dataset.
         token: Name,
@@ -65,6 +65,7 @@ impl TileError {
     pub fn public(&self) -> String {
         match self {
             TileError::Render(RenderError::Read(error)) => error.public(),
+            TileError::Changed { .. } => CHANGED.to_owned(),
             other => other.to_string(),
         }
     }

@@ -19,7 +19,7 @@ impl TileService {
                 other => other.err(),
             });
         }
-        let mut description = self.catalog.describe_dataset(dataset);
+        let mut description = self.catalog().describe_dataset(dataset);
         let channels = description.channels.iter_mut().zip(dataset.channels.values());
         for ((description, channel), problem) in channels.zip(problems) {
             description.add_survey(channel);

@@ -8,13 +8,17 @@
 //!
 //! The library hands out zeros behind a file's end: whatever is read through it is checked against the length first.
 
+mod admission;
 mod attributes;
 mod bare;
+mod bytes;
 mod chunks;
 mod dataset;
+mod external;
 mod file;
 mod filters;
 mod grid;
+mod identity;
 mod index;
 mod library;
 mod links;
@@ -32,8 +36,9 @@ use std::sync::Arc;
 pub use attributes::Attributes;
 pub use chunks::ChunkStore;
 pub use dataset::{Scale, Storage, StorageDescription, StoredDataset};
-pub use file::{FileIdentity, Files, StoredFile};
+pub use file::{Files, StoredFile};
 pub use filters::decode_chunk;
+pub use identity::FileIdentity;
 pub use library::{FilterSpec, look_beside_files};
 pub use links::LinkPolicy;
 pub use significant::SignificantBits;
@@ -104,12 +109,14 @@ pub struct Opener {
     pub chunks: ChunkStore,
     /// Where links may lead.
     pub policy: LinkPolicy,
+    /// Whether somebody may be appending to the files while they are open.
+    pub growing: bool,
 }
 
 impl Opener {
     /// Opens a file.
     pub fn open(&self, path: &Path) -> Result<OpenFile, OpenError> {
-        Ok(OpenFile { file: self.files.open(path)?, opener: self.clone() })
+        Ok(OpenFile { file: self.files.open(path, self.growing)?, opener: self.clone() })
     }
 }
 
@@ -133,7 +140,7 @@ impl OpenFile {
 
     /// What tells the file, as it is now, from any other.
     pub fn identity(&self) -> &FileIdentity {
-        &self.file.identity
+        self.file.identity()
     }
 
     /// The dataset that `path` leads to.
@@ -207,6 +214,7 @@ impl OpenFile {
     }
 
     fn follower(&self) -> Follower<'_> {
-        Follower { files: &self.opener.files, policy: self.opener.policy }
+        let Opener { files, policy, growing, .. } = &self.opener;
+        Follower { files, policy: *policy, growing: *growing }
     }
 }

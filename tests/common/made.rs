@@ -74,7 +74,9 @@ pub fn numbers<T: H5Type>(at: &Location, name: &str, values: &[T]) {
 /// A file, opened as the catalogue does.
 pub fn open(path: &Path) -> OpenFile {
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Crew::default());
-    Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile }.open(path).unwrap()
+    Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false }
+        .open(path)
+        .unwrap()
 }
 
 /// What is found in a file.

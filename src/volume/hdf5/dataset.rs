@@ -9,11 +9,15 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::attributes::{self, Attributes};
-use super::file::{FileIdentity, StoredFile};
+use super::bytes::changed;
+use super::external::RawFile;
+use super::file::StoredFile;
 use super::filters::Pipeline;
 use super::grid::{Grid, Position, RANK, StoredBox, linear, padded};
+use super::identity::FileIdentity;
 use super::index::{ChunkIndex, Entry};
 use super::library::{self, FilterSpec, StoredType};
+use super::links::Audited;
 use super::{OpenError, filters};
 use crate::tile::Fingerprint;
 use crate::volume::{ReadError, Samples, VoxelType};
@@ -90,6 +94,8 @@ pub struct StoredDataset {
     pub(super) id: Fingerprint,
     pub(super) edges_are_plain: bool,
     pub(super) grid: Grid,
+    /// The raw files that hold its voxels, in order, where they lie in such.
+    pub(super) raw: Vec<RawFile>,
     index: ChunkIndex,
     fill: OnceLock<Samples>,
     handle: Dataset,
@@ -100,7 +106,7 @@ impl StoredDataset {
         file: Arc<StoredFile>,
         handle: Dataset,
         path: &str,
-        files: Vec<FileIdentity>,
+        audited: Audited,
     ) -> Result<Self, OpenError> {
         let wrong = |problem: String| OpenError::object(&file, path, problem);
         let library = |e: hdf5::Error| wrong(e.to_string());
@@ -120,7 +126,8 @@ impl StoredDataset {
         let filters = library::filters(&handle).map_err(library)?;
         let pipeline = Pipeline::new(&filters);
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
-        let id = Fingerprint::of(&(&file.identity, handle.name()));
+        let Audited { files, raw } = audited;
+        let id = Fingerprint::of(&(file.identity(), handle.name(), &files));
         let grid = Grid::new(&shape, if let Storage::Chunked { chunk } = &storage { chunk } else { &shape });
         let (path, index, fill) = (path.to_owned(), ChunkIndex::new(handle.clone(), grid), OnceLock::new());
         Ok(Self {
@@ -135,6 +142,7 @@ impl StoredDataset {
             id,
             edges_are_plain,
             grid,
+            raw,
             index,
             fill,
             handle,
@@ -188,12 +196,17 @@ impl StoredDataset {
 
     /// Where a chunk is stored; `None` where it was never written.
     pub(super) fn entry(&self, at: &Position) -> Result<Option<Entry>, ReadError> {
-        self.index.entry(self.grid.number(at)).map_err(|problem| self.damaged(&problem))
+        self.index.entry(self.grid.number(at)).map_err(|problem| self.without_index(&problem))
     }
 
     /// Where all its chunks are stored.
     pub(super) fn entries(&self) -> Result<&[Entry], ReadError> {
-        self.index.entries().map_err(|problem| self.damaged(&problem))
+        self.index.entries().map_err(|problem| self.without_index(&problem))
+    }
+
+    /// Why the index of chunks cannot be had: the library does not say whether the file has changed.
+    fn without_index(&self, problem: &str) -> ReadError {
+        self.file.ensure_unchanged(&self.place()).err().unwrap_or_else(|| self.damaged(problem))
     }
 
     /// Reads a box densely in stored order; the samples must have been made ready for it.
@@ -208,13 +221,30 @@ impl StoredDataset {
         stored: &StoredBox,
         into: &mut Samples,
     ) -> Result<(), ReadError> {
+        if self.storage == Storage::External {
+            return self.read_raw_files(stored, into);
+        }
         self.ensure_in_file(stored)?;
         // What was never written and has no fill value the library leaves as it was: another tile's voxels.
         into.bytes_mut().fill(0);
         let own = RANK - self.shape.len().min(RANK)..;
         let (start, count) = (&stored.start[own.clone()], &stored.count[own]);
-        library::read_box(&self.handle, self.stored.voxel, start, count, into.bytes_mut())
-            .map_err(|e| self.damaged(&format!("the library cannot read it: {e}")))
+        let read = library::read_box(&self.handle, self.stored.voxel, start, count, into.bytes_mut());
+        // The library fails where a file has changed, and does not say so.
+        self.ensure_unchanged()?;
+        read.map_err(|e| self.damaged(&format!("the library cannot read it: {e}")))
+    }
+
+    /// Fails where one of the files that it lies in has changed since it was opened. Asks the file system for each.
+    fn ensure_unchanged(&self) -> Result<(), ReadError> {
+        self.file.ensure_unchanged(&self.place())?;
+        // Virtual datasets lie in others; whoever may be appending to them replaces none of them.
+        let others = if self.storage == Storage::Virtual && !self.file.is_growing() {
+            self.files.as_slice()
+        } else {
+            &[]
+        };
+        if others.iter().all(FileIdentity::is_current) { Ok(()) } else { Err(changed(&self.place())) }
     }
 
     /// Elements as they are stored, as voxels.

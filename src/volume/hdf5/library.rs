@@ -5,26 +5,29 @@
 #![allow(unsafe_code, reason = "the only room that calls C")]
 
 mod creation;
+mod driver;
 mod element;
 mod link;
 
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
 
 use hdf5::{Dataset, Datatype, File, Group, Result, from_id, globals, sync::sync};
 use hdf5_sys::h5::hbool_t;
 use hdf5_sys::h5d::{H5Dopen2, H5Dread, H5Dwrite_chunk};
-use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5Fopen};
+use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_SWMR_READ, H5Fopen};
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 use hdf5_sys::h5p as p;
 use hdf5_sys::h5s as s;
+use hdf5_sys::h5t::H5Tconvert;
 
 pub use creation::FilterSpec;
-pub(super) use creation::{edge_chunks_are_plain, filters, raw_files, virtual_sources};
+pub(super) use creation::{RawFileEntry, edge_chunks_are_plain, filters, raw_files, virtual_sources};
 pub use element::StoredType;
 pub(super) use element::stored_type;
 pub(super) use link::{Link, link};
 
+use super::admission::Admission;
 use crate::volume::VoxelType;
 
 /// Names longer than this are refused rather than read in part.
@@ -58,24 +61,30 @@ fn text(pointer: *const c_char) -> Result<String> {
     name.to_str().map(str::to_owned).map_err(|_| format!("the name {name:?} is not UTF-8").into())
 }
 
-/// Opens a file for reading: without locking it, and also where its end is missing.
+/// Opens an admitted file for reading: without locking it, and also where its end is missing.
 ///
-/// A file that is still being copied is better served in part than refused; what lies behind its end is noticed
-/// when it is read. Locks fail on network file systems and would stop whoever writes.
-pub(super) fn open_file(path: &Path) -> Result<File> {
-    let name = c_name(&path.to_string_lossy())?;
+/// A file that is still being copied is better served in part than refused; what lies beyond its end is noticed
+/// when it is read. Locks fail on network file systems and would stop whoever writes. A file that is being written in
+/// the single-writer/multiple-readers mode (SWMR) can only be opened as one of its readers.
+pub(super) fn open_file(admission: &Admission) -> Result<File> {
+    let name = CString::new(admission.own().identity().path().as_os_str().as_bytes())
+        .map_err(|_| "its name holds a zero byte")?;
     let skip: hbool_t = 1;
     sync(|| {
         // SAFETY: the property list lives until after the open; "skip_eof_check" is a property of one bool.
         unsafe {
             let access = Id::new(p::H5Pcreate(*globals::H5P_FILE_ACCESS))?;
+            driver::use_for(&access, admission)?;
             hdf5::h5check(p::H5Pset_file_locking(access.0, 0, 1))?;
             hdf5::h5check(p::H5Pset(
                 access.0,
                 c"skip_eof_check".as_ptr(),
                 std::ptr::from_ref(&skip).cast_mut().cast(),
             ))?;
-            from_id(hdf5::h5check(H5Fopen(name.as_ptr(), H5F_ACC_RDONLY, access.0))?)
+            let open = |flags| hdf5::h5check(H5Fopen(name.as_ptr(), flags, access.0));
+            open(H5F_ACC_RDONLY)
+                .or_else(|e| open(H5F_ACC_RDONLY | H5F_ACC_SWMR_READ).map_err(|_| e))
+                .and_then(|id| from_id(id))
         }
     })
 }
@@ -165,6 +174,29 @@ pub(super) fn read_box(
             hdf5::h5check(H5Dread(dataset.id(), id, memory.0, from, p::H5P_DEFAULT, buffer)).map(|_| ())
         }
     })
+}
+
+/// Makes voxels of elements as they are stored in the file, through the library: `stored` holds them one after the other,
+/// and `into` gets as many of type `voxel` in the machine's byte order.
+pub(super) fn convert(dataset: &Dataset, voxel: VoxelType, stored: &[u8], into: &mut [u8]) -> Result<()> {
+    let (from, to) = (dataset.dtype()?, native(voxel)?);
+    let count = into.len() / to.size().max(1);
+    if count * to.size() != into.len() || count.checked_mul(from.size()) != Some(stored.len()) {
+        let (elements, voxels) = (stored.len(), into.len());
+        return Err(format!("{elements} bytes of elements do not make {voxels} bytes of voxels").into());
+    }
+    // Converted in place, in a buffer that holds either form.
+    let mut buffer = vec![0; stored.len().max(into.len())];
+    buffer[..stored.len()].copy_from_slice(stored);
+    let memory: *mut c_void = buffer.as_mut_ptr().cast();
+    sync(|| {
+        // SAFETY: the buffer is large enough for both forms; numbers need no background.
+        let done =
+            unsafe { H5Tconvert(from.id(), to.id(), count, memory, std::ptr::null_mut(), p::H5P_DEFAULT) };
+        hdf5::h5check(done)
+    })?;
+    into.copy_from_slice(&buffer[..into.len()]);
+    Ok(())
 }
 
 /// Stores a chunk as it is, its filters applied already. `origin` has one number for each stored axis.

@@ -3,8 +3,9 @@
 //! A file can name other files: by external links, as raw storage, as parts of virtual datasets. What such a name
 //! resolves to must lie below the folder of the file that names it, symbolic links resolved; otherwise a volume
 //! that someone was sent could show any file that the server may read. `allow_external` lifts the rule. The library
-//! itself is only ever given hard links to follow, except within the parts of virtual datasets, which it opens alone:
-//! these are audited before the dataset is read, and whatever the audit cannot make out is refused.
+//! itself is only ever given hard links to follow, except within the sources of virtual datasets, which it opens by
+//! itself: these are audited before the dataset is read, whatever the audit cannot make out is refused, and the library's
+//! file driver opens the files that were audited and no others ([`super::admission`]).
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,10 @@ use hdf5::plist::dataset_create::Layout;
 use hdf5::{Dataset, Group, LocationType};
 
 use super::OpenError;
-use super::file::{FileIdentity, Files, StoredFile};
+use super::bytes::is_regular;
+use super::external::RawFile;
+use super::file::{Files, StoredFile};
+use super::identity::FileIdentity;
 use super::library::{self, Link};
 
 /// How many soft and external links may follow each other, and how deep virtual datasets may nest.
@@ -57,26 +61,54 @@ struct End {
 pub(super) struct Follower<'a> {
     pub files: &'a Files,
     pub policy: LinkPolicy,
+    /// Whether somebody may be appending to the files.
+    pub growing: bool,
 }
 
-/// An audit under way: what has been looked at, and every file that reading the dataset would open.
+/// What reading a dataset opens, all of it found allowed.
+#[derive(Debug, Default)]
+pub(super) struct Audited {
+    /// Every file that its voxels come from, and those that are named but missing.
+    pub files: Vec<FileIdentity>,
+    /// The raw files that hold the dataset's own voxels, in order.
+    pub raw: Vec<RawFile>,
+}
+
+/// An audit under way.
 #[derive(Default)]
 struct Audit {
+    /// The parts that have been looked at.
     seen: HashSet<(PathBuf, String)>,
     files: BTreeSet<FileIdentity>,
+    /// The files that name others.
+    holders: Vec<Arc<StoredFile>>,
+    /// What the library may open, by the names that it will use.
+    admitted: Vec<(PathBuf, FileIdentity)>,
+}
+
+impl Audit {
+    fn finish(self, raw: Vec<RawFile>) -> Audited {
+        // The library asks under the file that it came from, or that of the first dataset.
+        for holder in &self.holders {
+            for (name, identity) in &self.admitted {
+                holder.admission.admit(name.clone(), identity.clone());
+            }
+        }
+        Audited { files: self.files.into_iter().collect(), raw }
+    }
 }
 
 impl Follower<'_> {
-    /// The dataset at `path`, once everything that reading it would open has been found allowed; and all those files.
+    /// The dataset at `path`, once everything that reading it would open has been found allowed; and what that is.
     pub fn dataset(
         &self,
         file: &Arc<StoredFile>,
         path: &str,
-    ) -> Result<(Found<Dataset>, Vec<FileIdentity>), OpenError> {
+    ) -> Result<(Found<Dataset>, Audited), OpenError> {
         let found = self.unaudited_dataset(file, path, true)?;
         let mut audit = Audit::default();
-        self.audit(&found, &mut audit, 0)?;
-        Ok((found, audit.files.into_iter().collect()))
+        let raw = self.audit(&found, &mut audit, 0)?;
+        Ok((found, audit.finish(raw)))
     }
 
     /// The group or dataset at `path`. A dataset had this way must not be read.
@@ -101,7 +133,7 @@ impl Follower<'_> {
 
     /// The file that holds what is at `path`, without opening that.
     pub fn file_of(&self, file: &Arc<StoredFile>, path: &str) -> Result<FileIdentity, OpenError> {
-        self.walk(file, path, true).map(|end| end.file.identity.clone())
+        self.walk(file, path, true).map(|end| end.file.identity().clone())
     }
 
     fn follow(&self, file: &Arc<StoredFile>, path: &str, may_leave: bool) -> Result<Found<Node>, OpenError> {
@@ -168,30 +200,34 @@ impl Follower<'_> {
             .into_iter()
             .find(|place| place.exists())
             .ok_or_else(|| OpenError::missing(from, path, name))?;
-        self.allow(from, name, &target)?;
-        self.files.open(&target)
+        match self.allowed(from, name, &target)? {
+            Some(resolved) => self.files.open_resolved(resolved, self.growing),
+            None => Err(OpenError::missing(from, path, name)),
+        }
     }
 
-    /// Checks and collects every file that reading the dataset would open, and theirs in turn.
-    fn audit(&self, found: &Found<Dataset>, audit: &mut Audit, depth: usize) -> Result<(), OpenError> {
+    /// Checks and collects every file that reading the dataset would open, and theirs in turn; returns its raw files.
+    fn audit(
+        &self,
+        found: &Found<Dataset>,
+        audit: &mut Audit,
+        depth: usize,
+    ) -> Result<Vec<RawFile>, OpenError> {
         let name = found.object.name();
         let wrong = |problem: String| OpenError::object(&found.file, &name, problem);
         if depth > MOST_LINKS {
             return Err(wrong("virtual datasets refer to each other without end".to_owned()));
         }
-        audit.files.insert(found.file.identity.clone());
-        let raw_files = library::raw_files(&found.object).map_err(|e| wrong(e.to_string()))?;
-        if !raw_files.is_empty() && !library::looks_beside_files() {
+        audit.files.insert(found.file.identity().clone());
+        let raw = self.raw_files(found)?;
+        if depth > 0 && !raw.is_empty() && !library::looks_beside_files() {
             return Err(wrong("the process was not prepared to look for raw files beside it".to_owned()));
         }
-        for raw in raw_files {
-            let target = found.file.folder().join(&raw);
-            self.allow(&found.file, &raw, &target)?;
-            audit.files.extend(FileIdentity::of(&target).ok());
-        }
+        audit.files.extend(raw.iter().map(|raw| raw.identity.clone()));
         if found.object.layout() != Layout::Virtual {
-            return Ok(());
+            return Ok(raw);
         }
+        audit.holders.push(Arc::clone(&found.file));
         for (file, dataset) in library::virtual_sources(&found.object).map_err(|e| wrong(e.to_string()))? {
             match self.audit_mapping(found, &file, &dataset, audit, depth) {
                 // Who allows everything is told by the library what it cannot read, when it is read.
@@ -199,7 +235,27 @@ impl Follower<'_> {
                 checked => checked?,
             }
         }
-        Ok(())
+        Ok(raw)
+    }
+
+    /// The raw files that hold a dataset's voxels; one that is missing is among them, and an error where it is read.
+    fn raw_files(&self, found: &Found<Dataset>) -> Result<Vec<RawFile>, OpenError> {
+        let name = found.object.name();
+        let wrong = |problem: String| OpenError::object(&found.file, &name, problem);
+        let raw_files = library::raw_files(&found.object).map_err(|e| wrong(e.to_string()))?;
+        let raw_file = |raw: library::RawFileEntry| {
+            let target = found.file.folder().join(&raw.name);
+            let identity = match self.allowed(&found.file, &raw.name, &target)? {
+                Some(resolved) if !is_regular(&resolved) => {
+                    return Err(wrong(format!("its raw file {:?} is not a regular file", raw.name)));
+                }
+                Some(resolved) => FileIdentity::of(&resolved)
+                    .map_err(|e| wrong(format!("its raw file {:?} cannot be looked at: {e}", raw.name)))?,
+                None => FileIdentity::missing(target),
+            };
+            Ok(RawFile { identity, position: raw.offset, length: raw.size })
+        };
+        raw_files.into_iter().map(raw_file).collect()
     }
 
     /// Checks one mapping of a virtual dataset; names with `%b` stand for numbered files or datasets, up to the first
@@ -233,7 +289,7 @@ impl Follower<'_> {
         audit: &mut Audit,
         depth: usize,
     ) -> Result<bool, OpenError> {
-        let Some(source) = self.part_file(&found.file, file)? else { return Ok(false) };
+        let Some(source) = self.part_file(&found.file, file, audit)? else { return Ok(false) };
         if !audit.seen.insert((source.path.clone(), dataset.to_owned())) {
             return Ok(true);
         }
@@ -242,37 +298,48 @@ impl Follower<'_> {
             return Err(OpenError::object(&found.file, &found.object.name(), problem));
         }
         match self.unaudited_dataset(&source, dataset, false) {
-            Ok(part) => self.audit(&part, audit, depth + 1).map(|()| true),
+            Ok(part) => self.audit(&part, audit, depth + 1).map(|_| true),
             Err(OpenError::Missing { .. }) => Ok(false),
             Err(unclear) => Err(unclear),
         }
     }
 
     /// The file that the library would take a part from: the first there is of those that it tries.
-    fn part_file(&self, from: &Arc<StoredFile>, name: &str) -> Result<Option<Arc<StoredFile>>, OpenError> {
+    fn part_file(
+        &self,
+        from: &Arc<StoredFile>,
+        name: &str,
+        audit: &mut Audit,
+    ) -> Result<Option<Arc<StoredFile>>, OpenError> {
         if name == "." {
             return Ok(Some(Arc::clone(from)));
         }
         let mut tried = places(from, name);
         // Last it tries the working directory, where nothing of the file's can be.
         tried.push(PathBuf::from(last_component(name)));
-        let Some(target) = tried.iter().find(|place| place.exists()) else { return Ok(None) };
-        self.allow(from, name, target)?;
-        self.files.open(target).map(Some)
+        let found = tried.iter().find(|place| place.exists());
+        let found = found.map(|target| Ok(self.allowed(from, name, target)?.zip(Some(target))));
+        let Some((resolved, target)) = found.transpose()?.flatten() else {
+            audit.files.insert(FileIdentity::missing(from.folder().join(last_component(name))));
+            return Ok(None);
+        };
+        if let Ok(identity) = FileIdentity::of(&resolved) {
+            audit.admitted.push((target.clone(), identity));
+        }
+        self.files.open_resolved(resolved, self.growing).map(Some)
     }
 
-    /// Fails where `target`, which `from` names, lies outside the folder of `from`.
-    fn allow(&self, from: &StoredFile, name: &str, target: &Path) -> Result<(), OpenError> {
-        if self.policy == LinkPolicy::Anywhere {
-            return Ok(());
-        }
-        let inside = match target.canonicalize() {
-            Ok(resolved) => resolved.starts_with(from.folder()),
+    /// Where `target`, which `from` names, lies without symbolic links; `None` where nothing lies there. Fails where that
+    /// is outside the folder of `from`.
+    fn allowed(&self, from: &StoredFile, name: &str, target: &Path) -> Result<Option<PathBuf>, OpenError> {
+        let resolved = target.canonicalize().ok();
+        let inside = match &resolved {
+            Some(resolved) => resolved.starts_with(from.folder()),
             // What does not exist must at least not climb out by its name.
-            Err(_) => !climbs(from.folder(), target),
+            None => !climbs(from.folder(), target),
         };
-        if inside {
-            return Ok(());
+        if inside || self.policy == LinkPolicy::Anywhere {
+            return Ok(resolved);
         }
         Err(refused(from, name, "which is not below its own folder"))
     }

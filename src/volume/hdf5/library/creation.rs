@@ -79,8 +79,19 @@ pub(in crate::volume::hdf5) fn edge_chunks_are_plain(dataset: &Dataset) -> Resul
     Ok(options & DONT_FILTER_PARTIAL_CHUNKS != 0)
 }
 
-/// The names of the raw files that hold a dataset's data, as the file gives them.
-pub(in crate::volume::hdf5) fn raw_files(dataset: &Dataset) -> Result<Vec<String>> {
+/// A raw file that holds a part of a dataset's data, as the dataset's header gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::volume::hdf5) struct RawFileEntry {
+    /// Its name, relative to the folder of the HDF5 file unless it is absolute.
+    pub name: String,
+    /// Where the part begins in it, in bytes.
+    pub offset: u64,
+    /// The bytes of the part; `u64::MAX` where it has no limit.
+    pub size: u64,
+}
+
+/// The raw files that hold a dataset's data, in order.
+pub(in crate::volume::hdf5) fn raw_files(dataset: &Dataset) -> Result<Vec<RawFileEntry>> {
     let creation = Creation::of(dataset)?;
     sync(|| {
         // SAFETY: plain call on an open identifier.
@@ -89,7 +100,7 @@ pub(in crate::volume::hdf5) fn raw_files(dataset: &Dataset) -> Result<Vec<String
     })
 }
 
-fn raw_file(creation: &Creation, index: u32) -> Result<String> {
+fn raw_file(creation: &Creation, index: u32) -> Result<RawFileEntry> {
     let mut name = vec![0 as c_char; LONGEST_NAME];
     let (mut offset, mut size): (_, hsize_t) = (0, 0);
     // SAFETY: the library copies at most the length it is told, and may leave out the closing zero.
@@ -104,10 +115,11 @@ fn raw_file(creation: &Creation, index: u32) -> Result<String> {
             &mut size,
         ))?;
     }
+    let offset = u64::try_from(offset).map_err(|_| "the position in a raw file is negative")?;
     if name.last() != Some(&0) {
         return Err("the name of a raw file is too long".into());
     }
-    text(name.as_ptr())
+    Ok(RawFileEntry { name: text(name.as_ptr())?, offset, size })
 }
 
 /// The (file, dataset) names that a virtual dataset is made of, as the file gives them.

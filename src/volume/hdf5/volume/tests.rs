@@ -34,7 +34,7 @@ fn write(path: &Path) {
 
 fn volume(path: &Path, name: &str, budget: usize) -> Hdf5Volume {
     let chunks = ChunkStore::new(budget, Metrics::default(), crew::Crew::default());
-    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile };
+    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     let axes = Axes::new(if name == "turned" { "zxy" } else { "zyx" }).unwrap();
     let view = View { axes, fixed: Vec::new(), means: None, size: None };
     opener.open(path).unwrap().volume(name, &view).unwrap()

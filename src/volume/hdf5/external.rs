@@ -1,0 +1,136 @@
+//! Data in external raw files: read here, because the library would open them by name, whatever lies there by then.
+//!
+//! The raw files of a dataset, put one behind the other, hold its elements in C order (HDF5 file format, message 0x0007,
+//! "Data Storage - External Data Files").
+
+use super::bytes::{FileBytes, changed, system};
+use super::dataset::StoredDataset;
+use super::grid::{Position, RANK, StoredBox, linear};
+use super::identity::FileIdentity;
+use super::library;
+use crate::volume::{ReadError, Samples};
+
+/// A raw file that holds a part of a dataset, as it was when the dataset was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RawFile {
+    /// The file, which may be missing.
+    pub identity: FileIdentity,
+    /// Where the part begins in it, in bytes.
+    pub position: u64,
+    /// The bytes of the part; `u64::MAX` where it has no limit.
+    pub length: u64,
+}
+
+/// Of rows that lie close together, this many bytes are read at once, gaps included.
+const MOST_AT_ONCE: u64 = 1 << 20;
+
+impl StoredDataset {
+    /// Reads a box of a dataset in raw files, densely in stored order; the samples have been made ready for it.
+    pub(super) fn read_raw_files(&self, stored: &StoredBox, into: &mut Samples) -> Result<(), ReadError> {
+        let element = self.handle().dtype().map_or(0, |dtype| dtype.size());
+        if element == 0 {
+            return Err(self.damaged("its elements have no size"));
+        }
+        let mut elements = Vec::new();
+        let mut opened = Opened { dataset: self, files: Vec::new() };
+        for outer in outer_positions(stored) {
+            opened.read_rows(stored, &outer, element as u64, &mut elements)?;
+        }
+        opened.ensure_unchanged()?;
+        let converted = library::convert(self.handle(), self.stored.voxel, &elements, into.bytes_mut());
+        converted.map_err(|e| self.damaged(&format!("the library cannot convert its elements: {e}")))
+    }
+}
+
+/// The positions of a box's rows, but for the last two axes.
+fn outer_positions(stored: &StoredBox) -> impl Iterator<Item = Position> + '_ {
+    let counts = &stored.count[..RANK - 2];
+    (0..counts.iter().product::<u64>()).map(move |mut number| {
+        let mut at = stored.start;
+        for axis in (0..RANK - 2).rev() {
+            at[axis] += number % counts[axis];
+            number /= counts[axis];
+        }
+        at
+    })
+}
+
+/// The raw files of a dataset, opened as they are needed for one box.
+struct Opened<'a> {
+    dataset: &'a StoredDataset,
+    files: Vec<Option<FileBytes>>,
+}
+
+impl Opened<'_> {
+    /// Appends the elements of the rows at one outer position.
+    fn read_rows(
+        &mut self,
+        stored: &StoredBox,
+        outer: &Position,
+        element: u64,
+        elements: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        let shape = self.dataset.grid.shape();
+        let (rows, row) = (stored.count[RANK - 2], stored.count[RANK - 1] * element);
+        let (first, pitch) =
+            (linear(shape, outer).saturating_mul(element), shape[RANK - 1].saturating_mul(element));
+        // As many rows at once as lie within the most that is read.
+        let together = (MOST_AT_ONCE / pitch.max(1)).clamp(1, rows);
+        let mut span = Vec::new();
+        for start in (0..rows).step_by(together as usize) {
+            let count = together.min(rows - start);
+            span.resize(((count - 1) * pitch + row) as usize, 0);
+            self.read(first.saturating_add(start * pitch), &mut span)?;
+            for line in span.chunks(pitch.max(1) as usize) {
+                elements.extend_from_slice(&line[..row as usize]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads bytes of the dataset, which may lie in several raw files.
+    fn read(&mut self, mut position: u64, mut into: &mut [u8]) -> Result<(), ReadError> {
+        let dataset = self.dataset;
+        let mut begins = 0u64;
+        for (index, raw) in dataset.raw.iter().enumerate() {
+            let ends = begins.saturating_add(raw.length);
+            if position < ends && !into.is_empty() {
+                let here = usize::try_from(ends - position).unwrap_or(usize::MAX).min(into.len());
+                let (now, later) = into.split_at_mut(here);
+                let place = format!("{}, raw file {}", dataset.place(), raw.identity.path().display());
+                let from = raw.position.saturating_add(position - begins);
+                self.file(index, raw, &place)?.read_exact_at(now, from, &place)?;
+                (position, into) = (ends, later);
+            }
+            begins = ends;
+        }
+        if into.is_empty() {
+            Ok(())
+        } else {
+            Err(dataset.damaged("its raw files hold less than its shape needs"))
+        }
+    }
+
+    /// The raw file of that number, opened once.
+    fn file(&mut self, index: usize, raw: &RawFile, place: &str) -> Result<&FileBytes, ReadError> {
+        if self.files.len() <= index {
+            self.files.resize_with(index + 1, || None);
+        }
+        let slot = &mut self.files[index];
+        match slot {
+            Some(file) => Ok(file),
+            None => Ok(slot.insert(open(raw, self.dataset.file.is_growing(), place)?)),
+        }
+    }
+
+    /// Fails where one of the files changed while the box was read: it would be made of two states.
+    fn ensure_unchanged(&self) -> Result<(), ReadError> {
+        let place = self.dataset.place();
+        self.files.iter().flatten().try_for_each(|file| file.ensure_unchanged(&place))
+    }
+}
+
+fn open(raw: &RawFile, growing: bool, place: &str) -> Result<FileBytes, ReadError> {
+    FileBytes::open_as(&raw.identity, growing)
+        .map_err(|error| if raw.identity.is_current() { system(place, &error) } else { changed(place) })
+}

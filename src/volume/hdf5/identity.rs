@@ -1,0 +1,181 @@
+//! What tells a file, as it is now, from any other and from its own later states.
+
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A file in one state: if any of this changes, its contents may have. A change that keeps the length and the
+/// modification time cannot be seen.
+///
+/// A file that is named but does not exist has an identity, too: it changes when the file appears.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileIdentity {
+    path: PathBuf,
+    state: Option<FileState>,
+}
+
+/// What the file system says of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct FileState {
+    device: u64,
+    inode: u64,
+    length: u64,
+    modified_seconds: i64,
+    modified_nanoseconds: i64,
+}
+
+impl FileIdentity {
+    /// The file at a path, of whatever kind, as it is now.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let resolved = path.canonicalize()?;
+        let metadata = resolved.metadata()?;
+        Ok(Self::new(resolved, &metadata))
+    }
+
+    /// The file at a path that has no symbolic links, whose metadata is known.
+    pub(super) fn new(path: PathBuf, metadata: &std::fs::Metadata) -> Self {
+        Self { path, state: Some(FileState::of(metadata)) }
+    }
+
+    /// A file that does not exist.
+    pub(super) fn missing(path: PathBuf) -> Self {
+        Self { path, state: None }
+    }
+
+    /// Where the file lies, links resolved.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length in bytes; 0 for one that does not exist.
+    pub fn length(&self) -> u64 {
+        self.state.map_or(0, |state| state.length)
+    }
+
+    /// Whether the file that lies there is still this one, unchanged. Asks the file system.
+    pub fn is_current(&self) -> bool {
+        match self.path.metadata() {
+            Ok(metadata) => self.is_of(&metadata),
+            Err(error) => self.state.is_none() && error.kind() == io::ErrorKind::NotFound,
+        }
+    }
+
+    /// Whether a file with this metadata is this one, unchanged.
+    pub(super) fn is_of(&self, metadata: &std::fs::Metadata) -> bool {
+        self.state == Some(FileState::of(metadata))
+    }
+
+    /// Whether a file with this metadata is this one, unchanged or grown.
+    pub(super) fn is_of_grown(&self, metadata: &std::fs::Metadata) -> bool {
+        let now = FileState::of(metadata);
+        self.state.is_some_and(|then| {
+            (then.device, then.inode) == (now.device, now.inode) && then.length <= now.length
+        })
+    }
+
+    /// Has the system drop what it caches of the file in memory, but for pages that are mapped.
+    pub(super) fn forget_pages(&self) -> io::Result<()> {
+        if self.state.is_none() {
+            return Ok(());
+        }
+        let file = std::fs::File::open(&self.path)?;
+        // Dirty pages stay in memory; a file system that cannot be written to has none.
+        let _ = file.sync_data();
+        forget(&file)
+    }
+}
+
+impl FileState {
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.len(),
+            modified_seconds: metadata.mtime(),
+            modified_nanoseconds: metadata.mtime_nsec(),
+        }
+    }
+}
+
+impl Hash for FileIdentity {
+    /// Leaves the device out: its number may be another after a reboot, or where another machine mounts the same disk,
+    /// and cached tiles would be lost.
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.path.hash(hasher);
+        let known = self
+            .state
+            .map(|state| (state.inode, state.length, state.modified_seconds, state.modified_nanoseconds));
+        known.hash(hasher);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn forget(file: &std::fs::File) -> io::Result<()> {
+    Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forget(_file: &std::fs::File) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::time::{Duration, SystemTime};
+
+    fn touch(path: &Path, seconds: u64) {
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_left_alone_stays_itself_and_one_that_is_edited_or_replaced_does_not() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, other) = (place.path().join("a.h5"), place.path().join("b.h5"));
+        fs::write(&path, "one").unwrap();
+        touch(&path, 1000);
+        let identity = FileIdentity::of(&path).unwrap();
+        assert!(identity.is_current());
+        assert_eq!(
+            FileIdentity::of(&place.path().join("../").join(place.path()).join("a.h5")).unwrap(),
+            identity
+        );
+        // Edited in place; put back as it was.
+        fs::write(&path, "two").unwrap();
+        assert!(!identity.is_current());
+        touch(&path, 1000);
+        assert!(identity.is_current(), "an edit that keeps length and time cannot be seen");
+        // Replaced by a file of the same length and time.
+        fs::write(&other, "ten").unwrap();
+        touch(&other, 1000);
+        fs::rename(&other, &path).unwrap();
+        assert!(!identity.is_current());
+        fs::remove_file(&path).unwrap();
+        assert!(!identity.is_current());
+    }
+
+    #[test]
+    fn a_missing_file_changes_when_it_appears() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("late.h5");
+        let identity = FileIdentity::missing(path.clone());
+        assert!(identity.is_current());
+        fs::write(&path, "here").unwrap();
+        assert!(!identity.is_current());
+    }
+
+    #[test]
+    fn a_file_that_grew_is_told_from_one_that_shrank() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.h5");
+        fs::write(&path, "four").unwrap();
+        let identity = FileIdentity::of(&path).unwrap();
+        fs::write(&path, "longer").unwrap();
+        assert!(identity.is_of_grown(&path.metadata().unwrap()) && !identity.is_current());
+        fs::write(&path, "two").unwrap();
+        assert!(!identity.is_of_grown(&path.metadata().unwrap()));
+    }
+}

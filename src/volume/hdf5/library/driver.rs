@@ -1,0 +1,319 @@
+//! The library's way to bytes: a file driver (VFD) of ours, which reads an open file and opens no other than admitted ones.
+//!
+//! The library's own driver opens files by name, keeps what it knows of one inode whatever became of its contents, and
+//! hands out zeros beyond a file's end. This one reads through [`FileBytes`], which fails where the file has changed
+//! since it was opened; opens by name only what an [`Admission`] has; takes two states of a file for two files; and
+//! fails where voxels lie beyond the end.
+//!
+//! The struct is declared here after `H5FDdevelop.h` of HDF5 2.2, because `hdf5-metno-sys` declares an older one.
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_ulong, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+use hdf5::Result;
+use hdf5_sys::h5::{H5get_libversion, haddr_t, herr_t, hsize_t};
+use hdf5_sys::h5i::hid_t;
+use hdf5_sys::h5p::{H5Pget_driver_info, H5Pset_driver};
+
+use super::Id;
+use crate::volume::hdf5::admission::Admission;
+use crate::volume::hdf5::bytes::FileBytes;
+
+/// `H5FD_CLASS_VERSION`.
+const CLASS_VERSION: c_uint = 1;
+/// A number for private drivers; those below 512 are given out by the HDF Group.
+const DRIVER_VALUE: c_int = 600;
+/// `H5FD_MAXADDR`: positions are signed in POSIX.
+const MAX_ADDRESS: haddr_t = i64::MAX as u64;
+/// `HADDR_UNDEF`.
+const UNDEFINED: haddr_t = haddr_t::MAX;
+/// `H5F_CLOSE_WEAK`.
+const CLOSE_WEAK: c_int = 1;
+/// `H5FD_MEM_DRAW`: voxels, as opposed to metadata.
+const RAW_DATA: c_int = 3;
+/// `H5FD_FEAT_AGGREGATE_METADATA`, `ACCUMULATE_METADATA`, `SUPPORTS_SWMR_IO` and `DEFAULT_VFD_COMPATIBLE`. Without
+/// `DATA_SIEVE`, which would read more than is wanted, beyond where a truncated file ends.
+const FEATURES: c_ulong = 0x1 | 0x2 | 0x4 | 0x1000 | 0x8000;
+/// `H5FD_FLMAP_DICHOTOMY`.
+const FREE_LISTS: [c_int; 7] = [1, 1, 1, 3, 3, 1, 1];
+
+const FAIL: herr_t = -1;
+
+/// `H5FD_t`: what all drivers' files begin with.
+#[repr(C)]
+struct PublicFile {
+    driver_id: hid_t,
+    class: *const c_void,
+    fileno: c_ulong,
+    access_flags: c_uint,
+    feature_flags: c_ulong,
+    max_address: haddr_t,
+    base_address: haddr_t,
+    threshold: hsize_t,
+    alignment: hsize_t,
+    paged_aggregation: bool,
+}
+
+/// A file as the library holds it.
+#[repr(C)]
+struct DriverFile {
+    public: PublicFile,
+    /// The number of the admission that it was opened under.
+    admission: u64,
+    bytes: Arc<FileBytes>,
+    end_of_allocation: haddr_t,
+}
+
+/// A callback that this driver does without.
+type Absent = Option<extern "C" fn()>;
+
+/// `H5FD_class_t`, whose functions all have the size of a pointer.
+#[repr(C)]
+struct Class {
+    version: c_uint,
+    value: c_int,
+    name: *const c_char,
+    max_address: haddr_t,
+    close_degree: c_int,
+    terminate: Absent,
+    sb_size: Absent,
+    sb_encode: Absent,
+    sb_decode: Absent,
+    fapl_size: usize,
+    fapl_get: Option<unsafe extern "C" fn(*mut PublicFile) -> *mut c_void>,
+    fapl_copy: Absent,
+    fapl_free: Absent,
+    dxpl_size: usize,
+    dxpl_copy: Absent,
+    dxpl_free: Absent,
+    open: Option<unsafe extern "C" fn(*const c_char, c_uint, hid_t, haddr_t) -> *mut PublicFile>,
+    close: Option<unsafe extern "C" fn(*mut PublicFile) -> herr_t>,
+    cmp: Option<unsafe extern "C" fn(*const PublicFile, *const PublicFile) -> c_int>,
+    query: Option<unsafe extern "C" fn(*const PublicFile, *mut c_ulong) -> herr_t>,
+    get_type_map: Absent,
+    alloc: Absent,
+    free: Absent,
+    get_eoa: Option<unsafe extern "C" fn(*const PublicFile, c_int) -> haddr_t>,
+    set_eoa: Option<unsafe extern "C" fn(*mut PublicFile, c_int, haddr_t) -> herr_t>,
+    get_eof: Option<unsafe extern "C" fn(*const PublicFile, c_int) -> haddr_t>,
+    get_handle: Absent,
+    read: Option<unsafe extern "C" fn(*mut PublicFile, c_int, hid_t, haddr_t, usize, *mut c_void) -> herr_t>,
+    write:
+        Option<unsafe extern "C" fn(*mut PublicFile, c_int, hid_t, haddr_t, usize, *const c_void) -> herr_t>,
+    read_vector: Absent,
+    write_vector: Absent,
+    read_selection: Absent,
+    write_selection: Absent,
+    flush: Absent,
+    truncate: Absent,
+    lock: Absent,
+    unlock: Absent,
+    del: Absent,
+    ctl: Absent,
+    free_lists: [c_int; 7],
+}
+
+unsafe extern "C" {
+    /// As the crate declares it, but for the struct.
+    fn H5FDregister(class: *const Class) -> hid_t;
+}
+
+/// Has files that are opened with this property list read by our driver, under an admission. To be called under the
+/// library's lock.
+pub(super) fn use_for(access: &Id, admission: &Admission) -> Result<()> {
+    let (driver, number) = (driver()?, admission.number());
+    // SAFETY: the library copies `fapl_size` bytes, those of the number.
+    hdf5::h5check(unsafe { H5Pset_driver(access.0, driver, ptr::from_ref(&number).cast()) }).map(|_| ())
+}
+
+/// The driver, registered when it is first needed and for as long as the process lives.
+fn driver() -> Result<hid_t> {
+    static DRIVER: OnceLock<std::result::Result<hid_t, String>> = OnceLock::new();
+    DRIVER.get_or_init(|| register().map_err(|e| e.to_string())).clone().map_err(Into::into)
+}
+
+fn register() -> Result<hid_t> {
+    let (mut major, mut minor, mut release) = (0, 0, 0);
+    // SAFETY: the library writes three numbers.
+    hdf5::h5check(unsafe { H5get_libversion(&mut major, &mut minor, &mut release) })?;
+    if (major, minor) != (2, 2) {
+        return Err(format!(
+            "this program was written for HDF5 2.2 and is linked with {major}.{minor}.{release}, whose file drivers may \
+             have another form"
+        )
+        .into());
+    }
+    let class = Class {
+        version: CLASS_VERSION,
+        value: DRIVER_VALUE,
+        name: c"voltile".as_ptr(),
+        max_address: MAX_ADDRESS,
+        close_degree: CLOSE_WEAK,
+        terminate: None,
+        sb_size: None,
+        sb_encode: None,
+        sb_decode: None,
+        fapl_size: size_of::<u64>(),
+        fapl_get: Some(fapl_get),
+        fapl_copy: None,
+        fapl_free: None,
+        dxpl_size: 0,
+        dxpl_copy: None,
+        dxpl_free: None,
+        open: Some(open),
+        close: Some(close),
+        cmp: Some(compare),
+        query: Some(query),
+        get_type_map: None,
+        alloc: None,
+        free: None,
+        get_eoa: Some(get_eoa),
+        set_eoa: Some(set_eoa),
+        get_eof: Some(get_eof),
+        get_handle: None,
+        read: Some(read),
+        write: Some(write),
+        read_vector: None,
+        write_vector: None,
+        read_selection: None,
+        write_selection: None,
+        flush: None,
+        truncate: None,
+        lock: None,
+        unlock: None,
+        del: None,
+        ctl: None,
+        free_lists: FREE_LISTS,
+    };
+    // SAFETY: the struct has the form of the header, and the library copies it.
+    hdf5::h5check(unsafe { H5FDregister(&class) })
+}
+
+/// Runs a callback's work; a panic must not unwind into the library.
+fn guarded<T>(failed: T, work: impl FnOnce() -> Option<T>) -> T {
+    catch_unwind(AssertUnwindSafe(work)).ok().flatten().unwrap_or(failed)
+}
+
+/// # Safety
+/// `file` was made by [`open`] and is not closed.
+unsafe fn file_of<'a>(file: *const PublicFile) -> &'a DriverFile {
+    // SAFETY: what `open` returned is a `DriverFile`, which begins with its public part.
+    unsafe { &*file.cast::<DriverFile>() }
+}
+
+/// The number of the admission, in memory that the library frees: what it opens other files with.
+unsafe extern "C" fn fapl_get(file: *mut PublicFile) -> *mut c_void {
+    // SAFETY: the library hands over an open file of this driver.
+    let number = unsafe { file_of(file) }.admission;
+    // SAFETY: the library frees with `free` what has no `fapl_free`.
+    let memory = unsafe { libc::malloc(size_of::<u64>()) };
+    if !memory.is_null() {
+        // SAFETY: the memory is as large as a number, and `malloc` aligns it.
+        unsafe { memory.cast::<u64>().write(number) };
+    }
+    memory
+}
+
+unsafe extern "C" fn open(name: *const c_char, flags: c_uint, fapl: hid_t, _: haddr_t) -> *mut PublicFile {
+    const WRITING: c_uint = 0x1 | 0x2 | 0x4 | 0x10; // H5F_ACC_RDWR, TRUNC, EXCL, CREAT
+    guarded(ptr::null_mut(), || {
+        if flags & WRITING != 0 {
+            return None;
+        }
+        // SAFETY: the list has our driver, whose information is the number of an admission.
+        let number = unsafe { H5Pget_driver_info(fapl).cast::<u64>().as_ref() }?;
+        // SAFETY: the library hands over a zero-terminated name.
+        let name = unsafe { CStr::from_ptr(name) };
+        let bytes = Admission::numbered(*number)?.open(Path::new(OsStr::from_bytes(name.to_bytes()))).ok()?;
+        let public = PublicFile {
+            driver_id: 0,
+            class: ptr::null(),
+            fileno: 0,
+            access_flags: 0,
+            feature_flags: 0,
+            max_address: 0,
+            base_address: 0,
+            threshold: 0,
+            alignment: 0,
+            paged_aggregation: false,
+        };
+        let file = DriverFile { public, admission: *number, bytes, end_of_allocation: 0 };
+        Some(Box::into_raw(Box::new(file)).cast())
+    })
+}
+
+unsafe extern "C" fn close(file: *mut PublicFile) -> herr_t {
+    // SAFETY: made by `open`, and closed once.
+    drop(unsafe { Box::from_raw(file.cast::<DriverFile>()) });
+    0
+}
+
+/// Whether two files are one to the library, so that it shares what it knows of them: only the same state of the same file.
+unsafe extern "C" fn compare(one: *const PublicFile, other: *const PublicFile) -> c_int {
+    // SAFETY: the library hands over open files of this driver.
+    let (one, other) = unsafe { (file_of(one), file_of(other)) };
+    one.bytes.identity().cmp(other.bytes.identity()) as c_int
+}
+
+unsafe extern "C" fn query(_: *const PublicFile, flags: *mut c_ulong) -> herr_t {
+    if !flags.is_null() {
+        // SAFETY: the library asks for one number.
+        unsafe { flags.write(FEATURES) };
+    }
+    0
+}
+
+unsafe extern "C" fn get_eoa(file: *const PublicFile, _: c_int) -> haddr_t {
+    // SAFETY: the library hands over an open file of this driver.
+    unsafe { file_of(file) }.end_of_allocation
+}
+
+unsafe extern "C" fn set_eoa(file: *mut PublicFile, _: c_int, address: haddr_t) -> herr_t {
+    // SAFETY: as above; the library's lock is held, so nobody else looks at it.
+    unsafe { (*file.cast::<DriverFile>()).end_of_allocation = address };
+    0
+}
+
+unsafe extern "C" fn get_eof(file: *const PublicFile, _: c_int) -> haddr_t {
+    // SAFETY: the library hands over an open file of this driver.
+    let bytes = &unsafe { file_of(file) }.bytes;
+    guarded(UNDEFINED, || Some(bytes.file().metadata().ok()?.len()))
+}
+
+unsafe extern "C" fn read(
+    file: *mut PublicFile,
+    kind: c_int,
+    _: hid_t,
+    address: haddr_t,
+    size: usize,
+    into: *mut c_void,
+) -> herr_t {
+    if address == UNDEFINED || address.checked_add(size as u64).is_none_or(|end| end > MAX_ADDRESS) {
+        return FAIL;
+    }
+    // SAFETY: the library hands over an open file of this driver, and room for `size` bytes.
+    let (bytes, into) = unsafe {
+        ptr::write_bytes(into.cast::<u8>(), 0, size);
+        (&file_of(file).bytes, std::slice::from_raw_parts_mut(into.cast::<u8>(), size))
+    };
+    guarded(FAIL, || {
+        let read = bytes.read_at(into, address).ok()?;
+        // Metadata is read in larger pieces than it has, which may reach beyond the end; voxels never.
+        (read == size || kind != RAW_DATA).then_some(0)
+    })
+}
+
+unsafe extern "C" fn write(
+    _: *mut PublicFile,
+    _: c_int,
+    _: hid_t,
+    _: haddr_t,
+    _: usize,
+    _: *const c_void,
+) -> herr_t {
+    FAIL
+}

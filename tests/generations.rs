@@ -1,0 +1,316 @@
+//! Stories of files that are rewritten, replaced or appended to while they are served: no tile is made from two states of a
+//! file, nothing that was cached of an old state is served, and no other file is shown in its place.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a story that cannot go on has failed"
+)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::picture::Picture;
+use common::volumes::{self, Stored};
+use common::wire::Answer;
+use common::{MOUNT, Place, Server, wait_until};
+use hdf5::Extent;
+use ndarray::{Array3, s};
+
+const EDGE: usize = 40;
+const PLANES: usize = 8;
+/// What must never be shown.
+const SECRET: u8 = 0xEE;
+
+fn voxel(z: usize, y: usize, x: usize) -> u8 {
+    (z * 31 + y * 17 + x * x * 7) as u8 % 200
+}
+
+fn plane(z: usize) -> Picture {
+    Picture::of_plane(EDGE, EDGE, |y, x| voxel(z, y, x))
+}
+
+fn volume() -> Array3<u8> {
+    Array3::from_shape_fn((PLANES, EDGE, EDGE), |(z, y, x)| voxel(z, y, x))
+}
+
+/// Waits until a change of a file must have been noticed: the last check may be 200 ms old.
+fn notice() {
+    thread::sleep(Duration::from_millis(250));
+}
+
+fn is_shown(answer: &Answer, expected: &Picture) -> bool {
+    answer.status == 200 && answer.picture() == *expected
+}
+
+fn shows_secret(answer: &Answer) -> bool {
+    answer.status == 200 && answer.picture().pixels.contains(&SECRET)
+}
+
+#[test]
+fn a_file_overwritten_in_place_with_another_layout_never_shows_a_mixture() {
+    let place = Place::new();
+    let path = place.path("planes.h5");
+    volumes::planes(&path, PLANES, 1, Stored::Flat);
+    let server = place.serve(["planes.h5"]);
+    let tile = |z: usize| server.tile(&format!("planes/raw/xy/{z}/0_0_0.png"));
+    let old: Vec<Answer> = (0..PLANES).map(tile).collect();
+    assert!(old.iter().enumerate().all(|(z, answer)| is_shown(answer, &volumes::plane(1, z))));
+    // Another dataset comes first, so that all voxels lie elsewhere.
+    let other = hdf5::File::create(place.path("other.h5")).unwrap();
+    other.new_dataset_builder().with_data(&volume()).create("first").unwrap();
+    let seeds = Array3::from_shape_fn((PLANES, EDGE, EDGE), |(z, y, x)| voxel(z + 9, y, x));
+    other.new_dataset_builder().with_data(&seeds).create("raw").unwrap();
+    other.close().unwrap();
+    fs::write(&path, fs::read(place.path("other.h5")).unwrap()).unwrap();
+    notice();
+    let check = |z: usize, answer: &Answer| {
+        assert!(answer.status == 500 || is_shown(answer, &plane(z + 9)), "plane {z}: {answer:?}");
+    };
+    let until = Instant::now() + Duration::from_millis(500);
+    while Instant::now() < until {
+        for z in 0..PLANES {
+            check(z, &tile(z));
+            let path = format!("{MOUNT}/planes/raw/xy/{z}/0_0_0.png");
+            check(z, &server.ask("GET", &path, &[("If-None-Match", old[z].etag())]));
+        }
+    }
+    wait_until("the file is opened anew", || is_shown(&tile(0), &plane(9)));
+    assert!(server.log().contains("has changed since it was opened"), "{}", server.log());
+}
+
+#[test]
+fn tiles_of_a_file_that_is_replaced_over_and_over_are_of_one_state_each() {
+    let place = Place::new();
+    let path = place.path("planes.h5");
+    volumes::planes(&path, PLANES, 1, Stored::Gzip);
+    let server = place.serve(["planes.h5"]);
+    let mut shown = [0; 3];
+    for round in 0..12 {
+        let seed = 1 + round % 2;
+        if round % 3 == 0 {
+            volumes::planes(&place.path("new.h5"), PLANES, seed, Stored::Flat);
+            fs::rename(place.path("new.h5"), &path).unwrap();
+        } else {
+            volumes::planes(&place.path("new.h5"), PLANES, seed, Stored::Gzip);
+            fs::write(&path, fs::read(place.path("new.h5")).unwrap()).unwrap();
+        }
+        let until = Instant::now() + Duration::from_millis(400);
+        while Instant::now() < until {
+            for z in 0..PLANES {
+                let answer = server.tile(&format!("planes/raw/xy/{z}/0_0_0.png"));
+                if answer.status == 500 {
+                    continue;
+                }
+                let picture = answer.picture();
+                let seed = (1..3).find(|seed| picture == volumes::plane(*seed, z));
+                shown[seed.expect("it is of one state or the other")] += 1;
+            }
+        }
+    }
+    assert!(shown[1] > 0 && shown[2] > 0, "{shown:?}");
+}
+
+/// `whole.h5` with `/raw`, a virtual dataset over `part.h5`.
+fn virtual_over_part(place: &Place) {
+    let part = hdf5::File::create(place.path("part.h5")).unwrap();
+    part.new_dataset_builder().with_data(&volume()).chunk((1, EDGE, EDGE)).create("raw").unwrap();
+    part.close().unwrap();
+    let shape = (PLANES, EDGE, EDGE);
+    let whole = hdf5::File::create(place.path("whole.h5")).unwrap();
+    let mapped = whole.new_dataset_builder().empty::<u8>().shape(shape);
+    mapped.virtual_map("part.h5", "raw", shape, .., shape, ..).create("raw").unwrap();
+    whole.close().unwrap();
+}
+
+#[test]
+fn a_truncated_source_of_a_virtual_dataset_is_an_error_and_no_black_tile() {
+    let place = Place::new();
+    virtual_over_part(&place);
+    let server = place.serve(["whole.h5"]);
+    let tile = |z: usize| server.tile(&format!("whole/raw/xy/{z}/0_0_0.png"));
+    assert_eq!(tile(0).picture(), plane(0));
+    let whole = fs::read(place.path("part.h5")).unwrap();
+    volumes::truncate(&place.path("part.h5"), whole.len() as u64 / 2);
+    notice();
+    for _ in 0..4 {
+        for z in 0..PLANES {
+            let answer = tile(z);
+            assert!(answer.status == 500 || is_shown(&answer, &plane(z)), "plane {z}: {answer:?}");
+        }
+        assert_eq!(tile(PLANES - 1).status, 500, "it lies beyond the end");
+        thread::sleep(Duration::from_millis(150));
+    }
+    // Grown back with zeros: another state, which is what it is.
+    let mut zeros = whole[..whole.len() / 2].to_vec();
+    zeros.resize(whole.len(), 0);
+    fs::write(place.path("part.h5"), zeros).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    fs::write(place.path("part.h5"), whole).unwrap();
+    notice();
+    wait_until("the source is whole again", || is_shown(&tile(PLANES - 1), &plane(PLANES - 1)));
+    for z in 0..PLANES {
+        assert_eq!(tile(z).picture(), plane(z), "nothing of the damage was kept");
+    }
+}
+
+#[test]
+fn a_missing_source_of_a_virtual_dataset_is_shown_as_soon_as_it_is_there() {
+    let place = Place::new();
+    virtual_over_part(&place);
+    fs::rename(place.path("part.h5"), place.path("later.h5")).unwrap();
+    let server = place.serve(["whole.h5"]);
+    let tile = || server.tile("whole/raw/xy/1/0_0_0.png");
+    assert_eq!(tile().picture(), Picture::of_plane(0, 0, |_, _| 0), "the fill value");
+    fs::rename(place.path("later.h5"), place.path("part.h5")).unwrap();
+    wait_until("the source is read", || is_shown(&tile(), &plane(1)));
+}
+
+/// A folder with `v.h5`, whose `/raw` lies in `raw.bin` and whose `/parts` is virtual over `part.h5`; and files outside
+/// of it that must not be shown.
+fn with_secrets_outside() -> Place {
+    let place = Place::new();
+    fs::create_dir(place.path("data")).unwrap();
+    let shape = (PLANES, EDGE, EDGE);
+    fs::write(place.path("data/raw.bin"), volume().into_raw_vec_and_offset().0).unwrap();
+    fs::write(place.path("secret.bin"), vec![SECRET; PLANES * EDGE * EDGE]).unwrap();
+    for (name, data) in [("data/part.h5", volume()), ("secret.h5", Array3::from_elem(shape, SECRET))] {
+        let file = hdf5::File::create(place.path(name)).unwrap();
+        file.new_dataset_builder().with_data(&data).create("raw").unwrap();
+        file.close().unwrap();
+    }
+    let file = hdf5::File::create(place.path("data/v.h5")).unwrap();
+    let raw = file.new_dataset_builder().empty::<u8>().shape(shape);
+    raw.external("raw.bin", 0, PLANES * EDGE * EDGE).create("raw").unwrap();
+    let parts = file.new_dataset_builder().empty::<u8>().shape(shape);
+    parts.virtual_map("part.h5", "raw", shape, .., shape, ..).create("parts").unwrap();
+    file.close().unwrap();
+    place
+}
+
+fn replace_by_link(path: &Path, target: &Path) {
+    fs::remove_file(path).unwrap();
+    symlink(target, path).unwrap();
+}
+
+#[test]
+fn what_is_put_in_the_place_of_an_audited_file_is_not_shown() {
+    for (channel, file, secret) in
+        [("raw", "data/raw.bin", "secret.bin"), ("parts", "data/part.h5", "secret.h5")]
+    {
+        for read_before in [false, true] {
+            let place = with_secrets_outside();
+            let server = place.serve(["data/v.h5"]);
+            let tile = |z: usize| server.tile(&format!("v/{channel}/xy/{z}/0_0_0.png"));
+            if read_before {
+                assert_eq!(tile(1).picture(), plane(1));
+            }
+            replace_by_link(&place.path(file), &place.path(secret));
+            for _ in 0..4 {
+                for z in 0..PLANES {
+                    assert!(!shows_secret(&tile(z)), "{channel}, plane {z}");
+                }
+                thread::sleep(Duration::from_millis(120));
+            }
+            assert_eq!(tile(2).status, 500, "{channel}: it leads out of the folder");
+        }
+    }
+}
+
+#[test]
+fn an_absolute_link_that_is_redirected_is_not_followed() {
+    let place = with_secrets_outside();
+    // The folder itself becomes a link to another one after the server has started.
+    fs::create_dir(place.path("other")).unwrap();
+    fs::copy(place.path("secret.h5"), place.path("other/part.h5")).unwrap();
+    fs::copy(place.path("secret.bin"), place.path("other/raw.bin")).unwrap();
+    let server = place.serve(["data/v.h5"]);
+    fs::rename(place.path("data"), place.path("moved")).unwrap();
+    symlink(place.path("other"), place.path("data")).unwrap();
+    for channel in ["raw", "parts"] {
+        for z in 0..PLANES {
+            assert!(
+                !shows_secret(&server.tile(&format!("v/{channel}/xy/{z}/0_0_0.png"))),
+                "{channel}, plane {z}"
+            );
+        }
+    }
+}
+
+#[test]
+fn pipes_and_devices_are_refused_without_being_opened() {
+    let fifo = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    let place = with_secrets_outside();
+    fs::remove_file(place.path("data/raw.bin")).unwrap();
+    fifo(&place.path("data/raw.bin"));
+    fs::remove_file(place.path("data/part.h5")).unwrap();
+    fifo(&place.path("data/part.h5"));
+    fifo(&place.path("fifo.h5"));
+    place.write(
+        "voltile.toml",
+        "[datasets.v]\nfile = \"data/v.h5\"\nchannels = { raw = { path = \"/raw\" }, parts = { path = \"/parts\" } }\n\
+         [datasets.f]\nfile = \"fifo.h5\"\n",
+    );
+    let checked = place.run(["check"]);
+    assert_eq!(checked.code, 1, "{}", checked.err);
+    let told = format!("{}{}", checked.out, checked.err);
+    assert_eq!(told.matches("not a regular file").count(), 3, "{told}");
+}
+
+/// Appends planes to a file, as an instrument does.
+fn append(path: &Path, from: usize, to: usize) {
+    let file = hdf5::File::append(path).unwrap();
+    let raw = file.dataset("raw").unwrap();
+    raw.resize((to, EDGE, EDGE)).unwrap();
+    raw.write_slice(&volume().slice(s![from..to, .., ..]), s![from..to, .., ..]).unwrap();
+    file.close().unwrap();
+}
+
+fn growing(path: &Path) {
+    let file = hdf5::File::create(path).unwrap();
+    let resizable = [Extent::resizable(2), Extent::fixed(EDGE), Extent::fixed(EDGE)];
+    let raw = file
+        .new_dataset_builder()
+        .empty::<u8>()
+        .shape(resizable)
+        .chunk((1, EDGE, EDGE))
+        .create("raw")
+        .unwrap();
+    raw.write(&volume().slice(s![0..2, .., ..])).unwrap();
+    file.close().unwrap();
+}
+
+#[test]
+fn a_file_that_an_instrument_writes_is_served_as_it_was_and_then_as_it_is() {
+    let place = Place::with("[datasets.g]\nfile = \"g.h5\"\ngrowing = true\n");
+    growing(&place.path("g.h5"));
+    let server: Server = place.serve::<&str>([]);
+    let tile = |z: usize| server.tile(&format!("g/raw/xy/{z}/0_0_0.png"));
+    assert_eq!(tile(1).picture(), plane(1));
+    for planes in 3..5 {
+        append(&place.path("g.h5"), planes - 1, planes);
+        wait_until("the new plane is shown", || {
+            assert_eq!(tile(1).picture(), plane(1), "what is there stays");
+            is_shown(&tile(planes - 1), &plane(planes - 1))
+        });
+    }
+}
+
+#[test]
+fn without_the_key_an_appended_file_is_an_error_until_it_has_been_opened_anew() {
+    let place = Place::new();
+    growing(&place.path("g.h5"));
+    let server = place.serve(["g.h5"]);
+    let tile = |z: usize| server.tile(&format!("g/raw/xy/{z}/0_0_0.png"));
+    assert_eq!(tile(1).picture(), plane(1));
+    append(&place.path("g.h5"), 2, 3);
+    wait_until("the new plane is shown", || is_shown(&tile(2), &plane(2)));
+    assert_eq!(tile(1).picture(), plane(1));
+}
