@@ -114,7 +114,11 @@ impl Sources {
 
 /// Runs what the process was called with.
 pub fn run() -> ExitCode {
-    look_beside_files();
+    #[allow(unsafe_code, reason = "the library is told by the environment alone")]
+    // SAFETY: this is the first that the process does, so it has one thread.
+    unsafe {
+        look_beside_files();
+    }
     limits::allow_many_files();
     start_log();
     limits::share_arenas();

@@ -29,7 +29,7 @@ use neighbours::Neighbours;
 pub use pool::{Busy, RenderPool};
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
-use crate::catalog::{Catalog, Channel, Resolved, Survey};
+use crate::catalog::{Catalog, Channel, Dataset, Resolved, Survey};
 use crate::config::Settings;
 use crate::metrics::Metrics;
 use crate::name::Name;
@@ -147,19 +147,26 @@ impl TileService {
         resolved: Option<&Resolved>,
     ) -> Result<(), TileError> {
         let Some(dataset) = catalog.dataset(token) else { return Ok(()) };
-        let shown = resolved.filter(|resolved| !resolved.is_black());
-        let channels: Vec<&Arc<Channel>> = match shown {
-            Some(resolved) => resolved.channels().collect(),
-            None => dataset.channels.values().collect(),
-        };
-        live::check(channels.iter().copied()).await;
-        if dataset.growing || !channels.iter().any(|channel| channel.has_changed()) {
+        match resolved.filter(|resolved| !resolved.is_black()) {
+            Some(resolved) => self.ensure_current(dataset, resolved.channels()).await,
+            None => self.ensure_current(dataset, dataset.channels.values()).await,
+        }
+    }
+
+    /// Fails where a file of these channels has changed since it was opened, and has the dataset opened anew.
+    async fn ensure_current<'a>(
+        &self,
+        dataset: &Dataset,
+        channels: impl Iterator<Item = &'a Arc<Channel>> + Clone,
+    ) -> Result<(), TileError> {
+        live::check(channels.clone()).await;
+        if dataset.growing || !channels.clone().any(|channel| channel.has_changed()) {
             return Ok(());
         }
         if let Some(reopener) = &self.reopener {
-            reopener.reopen(token);
+            reopener.reopen(&dataset.token);
         }
-        Err(TileError::Changed { token: token.clone() })
+        Err(TileError::Changed { token: dataset.token.clone() })
     }
 
     /// Brings an identified tile.

@@ -219,7 +219,8 @@ fn what_is_put_in_the_place_of_an_audited_file_is_not_shown() {
                 }
                 thread::sleep(Duration::from_millis(120));
             }
-            assert_eq!(tile(2).status, 500, "{channel}: it leads out of the folder");
+            // An error, or not there any more once the file has been opened anew.
+            assert!([404, 500].contains(&tile(2).status), "{channel}: it leads out of the folder");
         }
     }
 }

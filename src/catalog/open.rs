@@ -20,7 +20,7 @@ use crate::name::Name;
 use crate::paint::{Kind, Window, WindowRule};
 use crate::tile::Fingerprint;
 use crate::volume::VoxelType;
-use crate::volume::hdf5::{ChunkStore, Files, LinkPolicy, OpenFile, Opener};
+use crate::volume::hdf5::{ChunkStore, FileIdentity, Files, LinkPolicy, OpenFile, Opener};
 
 /// A catalogue, and what was found wrong on the way.
 #[derive(Debug)]
@@ -60,9 +60,11 @@ impl Catalog {
     /// Opens one dataset anew, from the files as they are now. Channels whose files have not changed stay as they are, and
     /// so do their samples.
     pub fn reopen(&self, token: &Name, settings: &DatasetSettings) -> Reopened {
+        let known = self.dataset(token).map(|dataset| &dataset.channels);
+        let before = known.into_iter().flat_map(BTreeMap::values);
+        self.stores.files.forget(before.flat_map(|channel| channel.watch.files()).map(FileIdentity::path));
         let mut opening = Opening::with(self.stores.clone());
         let mut dataset = opening.dataset(token, settings);
-        let known = self.dataset(token).map(|dataset| &dataset.channels);
         for (name, channel) in &mut dataset.channels {
             let before = known.and_then(|channels| channels.get(name));
             let same =
@@ -71,7 +73,10 @@ impl Catalog {
                 *channel = Arc::clone(same);
             }
         }
-        let Opening { faults, warnings, .. } = opening;
+        let Opening { mut faults, warnings, left_out, .. } = opening;
+        // Nobody asked for it by name, but it was served.
+        let is_known = |name: &Name| known.is_some_and(|channels| channels.contains_key(name));
+        faults.extend(left_out.into_iter().filter(|(name, _)| is_known(name)).map(|(_, fault)| fault));
         Reopened { dataset: Arc::new(dataset), faults, warnings }
     }
 }
@@ -101,12 +106,14 @@ struct Opening {
     faults: Vec<Fault>,
     undecodable: Vec<Fault>,
     warnings: Vec<String>,
+    /// Discovered channels that cannot be served.
+    left_out: Vec<(Name, Fault)>,
 }
 
 impl Opening {
     fn with(stores: Stores) -> Self {
-        let (sidecars, faults, undecodable, warnings) = Default::default();
-        Self { stores, sidecars, faults, undecodable, warnings }
+        let (sidecars, faults, undecodable, warnings, left_out) = Default::default();
+        Self { stores, sidecars, faults, undecodable, warnings, left_out }
     }
 
     fn dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Dataset {
@@ -194,7 +201,10 @@ impl Opening {
                 }
                 Err(problem) if settings.channels.contains_key(&name) => self.fault(&key, problem),
                 // What nobody asked for by name may stay away.
-                Err(problem) => self.warnings.push(format!("{key} is left out: {problem}")),
+                Err(problem) => {
+                    self.warnings.push(format!("{key} is left out: {problem}"));
+                    self.left_out.push((name, Fault { key, problem }));
+                }
             }
         }
     }

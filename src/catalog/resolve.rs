@@ -217,7 +217,7 @@ impl Resolved {
     }
 
     /// The channels that are shown.
-    pub fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> {
+    pub fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> + Clone {
         self.layers.iter().map(|layer| &layer.channel)
     }
 

@@ -38,6 +38,11 @@ impl Watch {
         }
     }
 
+    /// The files.
+    pub fn files(&self) -> impl Iterator<Item = &FileIdentity> {
+        self.files.iter()
+    }
+
     /// Whether the last check is recent enough, or there is nothing left to find out.
     pub fn is_fresh(&self) -> bool {
         self.has_changed() || self.unchanged_since(now().saturating_sub(FRESH.as_nanos() as u64))

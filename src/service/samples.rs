@@ -12,6 +12,8 @@ impl TileService {
     ///
     /// A channel that cannot be read says so in its own description. That too much is waiting concerns all of it.
     pub async fn describe(&self, dataset: &Dataset) -> Result<DatasetDescription, Busy> {
+        // Described as it was opened; if it has changed it is opened anew, for whoever asks next.
+        let _ = self.ensure_current(dataset, dataset.channels.values()).await;
         let mut problems = Vec::new();
         for channel in dataset.channels.values() {
             problems.push(match self.sample(channel).await {

@@ -3,10 +3,11 @@
 //! The library opens files, follows hard links, tells types and layouts, and lists where chunks lie. Chunks are then
 //! read and decoded by our own threads, outside the library's one lock, where their filters are ones we decode;
 //! everything else is read through the library, slower but right. Decoded chunks are kept in a cache that all volumes
-//! share. Data without filters, contiguous or in chunks, is copied from the file as it is mapped into memory. Compact,
-//! virtual and external data is always read through the library.
+//! share. Unfiltered data, contiguous or in chunks, is copied from the file as it is mapped into memory. Compact and
+//! virtual data is always read through the library; raw files are read here.
 //!
-//! The library hands out zeros behind a file's end: whatever is read through it is checked against the length first.
+//! All bytes come through [`bytes::FileBytes`], also those that the library reads: they are used only if the file is what it
+//! was when it was opened. `admission` says which files the library may open.
 
 mod admission;
 mod attributes;

@@ -1,7 +1,7 @@
 //! Opened files: one handle each, however many datasets and links lead to them.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -210,6 +210,13 @@ impl Files {
             .canonicalize()
             .map_err(|e| OpenError::File { path: path.to_owned(), problem: e.to_string() })?;
         self.open_resolved(resolved, growing)
+    }
+
+    /// Has these files opened anew when they are asked for next, also those that have not changed: what they name may have.
+    pub fn forget<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) {
+        let paths: HashSet<&Path> = paths.into_iter().collect();
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|(path, _), _| !paths.contains(path.as_path()));
     }
 
     /// The same for a path without symbolic links, of which none is followed.

@@ -97,9 +97,12 @@ const RAW_FILES: (&str, &str) = ("HDF5_EXTFILE_PREFIX", "${ORIGIN}");
 ///
 /// The property of a dataset that says the same is not handed on to what virtual datasets open: raw files of theirs
 /// would be looked for in the working directory. Datasets with raw files are refused in a process that did not call
-/// this. To be called first of all, while the process has one thread and the library has not started.
-pub fn look_beside_files() {
-    // SAFETY: the environment is changed before any other thread could read it, as the documentation asks.
+/// this.
+///
+/// # Safety
+/// Changes the environment: to be called first of all, while the process has one thread and the library has not started.
+pub unsafe fn look_beside_files() {
+    // SAFETY: the caller promises that no other thread reads the environment.
     unsafe {
         std::env::set_var(RAW_FILES.0, RAW_FILES.1);
         std::env::remove_var("HDF5_VDS_PREFIX");

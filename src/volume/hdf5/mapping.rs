@@ -76,15 +76,17 @@ impl Mapping {
         if range.start > range.end || range.end > self.length {
             return Err(Gone);
         }
-        // SAFETY: the range lies within the mapping, which lives as long as `self`. Others may write to the file while
-        // it is read, as with any read of a file: bytes have no invalid values, and they are only copied. Where a page
-        // is missing the handler puts one there.
+        // SAFETY: the range lies within the mapping, which lives as long as `self`, and where a page is missing the
+        // handler puts one there. Strictly, a shared slice promises that its bytes do not change, and other processes may
+        // write to the file. `work` only copies elements out, each read once, no decision depends on two reads being
+        // equal, and any value of a byte is valid; what was copied is discarded where the file turns out to have changed.
+        // The loops that copy are shared with chunks in memory, which is why they take slices and not raw pointers.
         let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(range.start), range.len()) };
         let watch =
             Watch { start: bytes.as_ptr() as usize, length: bytes.len(), broken: &raw const self.broken };
-        let before = WATCHED.replace(Some(watch));
+        let watching = Watching(WATCHED.replace(Some(watch)));
         let result = work(bytes);
-        WATCHED.set(before);
+        drop(watching);
         // Set before a page of zeros can be seen: also by threads that copy from it without a signal of their own.
         if self.broken.load(Ordering::SeqCst) { Err(Gone) } else { Ok(result) }
     }
@@ -103,6 +105,15 @@ struct Watch {
     start: usize,
     length: usize,
     broken: *const AtomicBool,
+}
+
+/// Puts back what the thread watched before, also where `work` panics: the handler writes through what is watched.
+struct Watching(Option<Watch>);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        WATCHED.set(self.0);
+    }
 }
 
 thread_local! {
@@ -157,6 +168,8 @@ extern "C" fn on_bus_error(signal: i32, info: *mut libc::siginfo_t, context: *mu
         (page_of(watch.start)..watch.start + watch.length).contains(&address)
     });
     let Some(watch) = watched else { return pass_on(signal, info, context) };
+    // SAFETY: `errno` of this thread; what was interrupted must find it as it was.
+    let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the flag belongs to the mapping that is being lent, which lives until the loan ends.
     unsafe { (*watch.broken).store(true, Ordering::SeqCst) };
     // SAFETY: the page lies within our own mapping; it is replaced by zeros in one step.
@@ -170,6 +183,8 @@ extern "C" fn on_bus_error(signal: i32, info: *mut libc::siginfo_t, context: *mu
             0,
         )
     };
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
     if placed == libc::MAP_FAILED {
         pass_on(signal, info, context);
     }
@@ -215,6 +230,15 @@ mod tests {
         assert_eq!(mapping.lend(9_990..10_000, <[u8]>::to_vec), Ok(vec![7; 10]));
         assert_eq!(mapping.lend(9_990..10_001, <[u8]>::to_vec), Err(Gone));
         assert_eq!(mapping.lend(0..0, <[u8]>::to_vec), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_panic_while_bytes_are_lent_leaves_nothing_watched() {
+        let file = file(10_000);
+        let mapping = Mapping::new(&file, 10_000).unwrap();
+        let lent = std::panic::AssertUnwindSafe(|| mapping.lend(0..10, |_| panic!("on purpose")));
+        assert!(std::panic::catch_unwind(lent).is_err());
+        assert!(WATCHED.get().is_none());
     }
 
     #[test]

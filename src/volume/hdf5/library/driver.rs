@@ -252,11 +252,13 @@ unsafe extern "C" fn close(file: *mut PublicFile) -> herr_t {
     0
 }
 
-/// Whether two files are one to the library, so that it shares what it knows of them: only the same state of the same file.
+/// Whether two files are one to the library, so that it shares what it knows of them: only the same state of the same
+/// file, opened under the same admission. A virtual dataset whose sources have changed is thus another one.
 unsafe extern "C" fn compare(one: *const PublicFile, other: *const PublicFile) -> c_int {
     // SAFETY: the library hands over open files of this driver.
     let (one, other) = unsafe { (file_of(one), file_of(other)) };
-    one.bytes.identity().cmp(other.bytes.identity()) as c_int
+    let order = one.admission.cmp(&other.admission);
+    order.then_with(|| one.bytes.identity().cmp(other.bytes.identity())) as c_int
 }
 
 unsafe extern "C" fn query(_: *const PublicFile, flags: *mut c_ulong) -> herr_t {
