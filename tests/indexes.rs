@@ -1,8 +1,8 @@
-//! Stories of chunk indexes: however a file finds its chunks, every voxel is the one that was written there.
+//! Stories of chunk indexes: every voxel is read from where it was written, whichever index the file uses.
 //!
-//! The newest file format has five indexes, and an older one a sixth; which of them a dataset gets depends on its
-//! maximum shape, on when its space is allocated, and on the file. The library reports wrong coordinates for one of
-//! them. Here are all of them, with every combination of axes that cannot grow, can grow a little, and without end.
+//! The latest file format has five kinds of chunk index, the earliest has another. Which one a dataset gets depends on
+//! its maximum shape, on when its space is allocated, and on the file. The library reports wrong coordinates for one of
+//! them. These stories cover all six, with every combination of fixed, extendible and unlimited axes.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,13 +29,13 @@ use voltile::geometry::{Region, Xyz};
 use voltile::volume::hdf5::{OpenFile, View};
 use voltile::volume::{Samples, Volume};
 
-/// A number that looks like any other, the same for the same place; never 0, which is what was not written.
+/// A pseudo-random number for each place; never 0, which stands for voxels that were not written.
 fn noise(at: &[usize]) -> u16 {
     let mixed = at.iter().fold(7_u64, |mixed, n| (mixed ^ *n as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     ((mixed ^ (mixed >> 29)) >> 7) as u16 | 1
 }
 
-/// How far an axis can grow.
+/// How far an axis can grow beyond its extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
     No,
@@ -72,7 +72,7 @@ struct Case {
     chunk: &'static [usize],
     rooms: Vec<Room>,
     gzip: bool,
-    /// Space for all chunks is allocated beforehand.
+    /// Space for all chunks is allocated when the dataset is created.
     early: bool,
     /// Some chunks are never written.
     holes: bool,
@@ -89,7 +89,8 @@ impl Case {
         SimpleExtents::from_vec(axes.map(extent).collect())
     }
 
-    /// The boxes that are written: all, or all but the chunks that come last along the last axis and first along the first.
+    /// The boxes that are written: everything, or all but those chunks that are first along the first axis and not first
+    /// along the last.
     fn boxes(&self) -> Vec<Vec<Range<usize>>> {
         let all: Vec<Range<usize>> = self.shape.iter().map(|extent| 0..*extent).collect();
         if !self.holes {
@@ -192,7 +193,7 @@ fn expected(region: &Region, voxel: impl Fn(Xyz<u64>) -> u16) -> Samples {
     Samples::U16(voxels)
 }
 
-/// The cases of all room for one shape: with and without filters and holes.
+/// Every combination of axes for one shape, with and without a filter and with space allocated early.
 fn cases((shape, chunk): Shapes) -> Vec<Case> {
     let mut cases = Vec::new();
     for (number, rooms) in rooms(shape.len()).into_iter().enumerate() {
@@ -238,7 +239,7 @@ fn every_index_finds_its_chunks(shapes: Shapes) {
     let (newest, oldest) = (folder.path().join("newest.h5"), folder.path().join("oldest.h5"));
     let cases = cases(shapes);
     let files = [
-        // Bytes of others before the file: all its addresses are counted from behind them.
+        // With a user block: addresses in the file are relative to its end.
         (
             &newest,
             File::with_options()
@@ -255,7 +256,7 @@ fn every_index_finds_its_chunks(shapes: Shapes) {
         let file = made::open(path);
         cases.iter().for_each(|case| case.assert_read(&file));
     }
-    // The file has the indexes that it was made for.
+    // The files really have the indexes that the story is about.
     let endless = |case: &&Case| case.rooms.iter().filter(|room| **room == Room::Endless).count();
     let with = |count: fn(usize) -> bool| cases.iter().filter(|case| count(endless(case))).count();
     let not_fixed = cases.iter().filter(|case| case.early || case.chunk == case.shape).count();
@@ -294,7 +295,7 @@ fn shade(z: usize, y: usize, x: usize) -> u8 {
     (noise(&[z, y, x]) >> 8) as u8
 }
 
-/// Files whose one unlimited axis is not the first, as writers make them that others read from meanwhile.
+/// A file of volumes whose one unlimited axis is not the first, as SWMR writers make them.
 fn grown(path: &Path) {
     let file = File::with_options().with_fapl(|access| access.libver_latest()).create(path).unwrap();
     let data = ArrayD::from_shape_fn(IxDyn(&SHAPE), |at| shade(at[0], at[1], at[2]));

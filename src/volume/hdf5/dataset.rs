@@ -193,7 +193,7 @@ impl StoredDataset {
         self.index.entry(self.grid.number(at)).map_err(|problem| self.damaged(&problem))
     }
 
-    /// Takes the list of all its chunks, as the first of them that is wanted would, as far as there is time.
+    /// Takes the list of all its chunks now, which the first read would do otherwise, but gives up at `until`.
     pub(super) fn rehearse_index(&self, until: Instant) {
         if matches!(self.storage, Storage::Chunked { .. }) {
             // A list that cannot be read is an error of every tile, and told there.

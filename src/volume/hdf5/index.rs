@@ -1,8 +1,8 @@
 //! Where a dataset's chunks are stored: taken from the library once, when the first one is wanted.
 //!
 //! 24 bytes a chunk, sorted by the chunk's number. Threads that come while it is taken wait for it. It knows a grid and
-//! a handle, not the dataset that it belongs to; what is wrong is told in words for that to wrap. The library's list is
-//! not to be trusted: some of it is put right ([`rotation`]), and of every list a few entries are checked
+//! a handle, not the dataset that it belongs to; errors are texts for the dataset to wrap. The list is not trusted
+//! blindly: known errors of the library are corrected ([`rotation`]), and a few entries of every list are checked
 //! ([`spot_check`]).
 
 mod rotation;
@@ -68,7 +68,7 @@ impl ChunkIndex {
         self.entries_by(None)
     }
 
-    /// The same, unless it takes longer than until then.
+    /// The same; an error where the list is not complete by `until`.
     pub fn entries_by(&self, until: Option<Instant>) -> Result<&[Entry], String> {
         if let Some(entries) = self.entries.get() {
             return Ok(entries);
@@ -104,7 +104,7 @@ impl ChunkIndex {
             return Err(format!("it has more than {MOST_CHUNKS} chunks; store it in larger ones"));
         }
         if is_late() {
-            return Err("there was no time to go through the list of its chunks".to_owned());
+            return Err("the list of its chunks could not be read in the time allowed".to_owned());
         }
         entries.sort_unstable_by_key(|entry| entry.number);
         entries.shrink_to_fit();

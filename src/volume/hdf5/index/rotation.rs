@@ -1,33 +1,34 @@
-//! Where the chunks of an extensible array really are: the library reports wrong coordinates for them.
+//! Corrects the coordinates that libhdf5 reports for the chunks of an extensible array.
 //!
 //! An extensible array has one element for each chunk of the dataset's *maximum* shape. So that it can grow at its end,
-//! the one unlimited axis counts slowest: libhdf5 moves it to the front before it works out a chunk's element
-//! (`H5VM_swizzle_coords` in `H5D__earray_idx_get_addr`, H5Dearray.c; the extents are `swizzled_max_down_chunks`). The
-//! iteration over all elements does not undo this. `H5D__earray_idx_iterate_cb` counts the coordinates up in the order
-//! of the axes, with `max_chunks` for the extents, where that of the unlimited axis is never reached. All of
-//! `H5Dchunk_iter`, `H5Dget_chunk_info` and `H5Dget_chunk_info_by_coord` report these coordinates; reading voxels does
-//! not use them. They are right only where the unlimited axis is the first, or all axes before it are one chunk long.
+//! its one unlimited axis must vary slowest: libhdf5 moves that axis to the front before it computes the element of a
+//! chunk (`H5VM_swizzle_coords` and `swizzled_max_down_chunks` in `H5D__earray_idx_get_addr`, H5Dearray.c). The iteration
+//! over all elements does not undo this: `H5D__earray_idx_iterate_cb` counts coordinates up in the unchanged order of the
+//! axes, over `max_chunks`, where the unlimited axis never wraps. `H5Dchunk_iter`, `H5Dget_chunk_info` and
+//! `H5Dget_chunk_info_by_coord` all report these coordinates. They are right only where no axis before the unlimited one
+//! has more than one chunk. (Seen in 2.2.0. Should the library be mended, the check of every list will fail loudly.)
 //!
-//! Elements are reported in their order, though, and so an element's number can be had back from what is reported. Of
-//! the other indexes none rearranges axes: the fixed array and the implicit index count over the maximum shape in the
-//! order of the axes, there and back; both kinds of B-tree store coordinates; a single chunk has none.
+//! The counting is reversible, so the number of the element follows from the reported coordinates, and the true ones
+//! from that. No other index needs this: fixed arrays and the implicit index number the chunks of the maximum shape in
+//! the order of the axes, both in lookups and in iterations; B-trees of either version store coordinates; a single chunk
+//! is always the first.
 
 use hdf5::Dataset;
 
 use crate::volume::hdf5::grid::{Grid, Position, RANK, linear, padded};
 use crate::volume::hdf5::library;
 
-/// The order in which an extensible array counts chunks.
+/// How the elements of an extensible array are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rotation {
-    /// The axis that counts slowest.
+    /// The unlimited axis, which varies slowest.
     unlimited: usize,
     /// How many chunks the dataset may have along each axis.
     most: Position,
 }
 
 impl Rotation {
-    /// How the chunks of a dataset are reported; `None` where that is as they are.
+    /// What must be undone for a dataset; `None` where the library reports the true coordinates.
     pub fn of(handle: &Dataset, grid: &Grid) -> hdf5::Result<Option<Self>> {
         if !library::is_extensible_array(handle)? {
             return Ok(None);
@@ -37,7 +38,7 @@ impl Rotation {
         Ok(Self::new(&shape, grid.chunk()))
     }
 
-    /// The same of a maximum shape, where `u64::MAX` is unlimited.
+    /// The same for a maximum shape, in which `u64::MAX` means unlimited.
     fn new(shape: &[u64], chunk: &Position) -> Option<Self> {
         let shape = padded(shape, 1);
         let unlimited = shape.iter().position(|most| *most == u64::MAX)?;
@@ -48,7 +49,7 @@ impl Rotation {
         Some(Self { unlimited, most: std::array::from_fn(count) })
     }
 
-    /// The true place in the grid of a chunk that is reported at another.
+    /// The true place of a chunk in the grid, given the reported one.
     pub fn undone(&self, reported: &Position) -> Position {
         let mut element = linear(&self.most, reported);
         let mut at = [0; RANK];
@@ -75,7 +76,7 @@ mod tests {
         linear(&turned(most), &turned(at))
     }
 
-    /// `H5D__earray_idx_iterate_cb`: the coordinates that it has reached at an element.
+    /// `H5D__earray_idx_iterate_cb`: the coordinates that it reports for an element.
     fn reported(element: u64, most: &Position) -> Position {
         let mut at = [0; RANK];
         for _ in 0..element {

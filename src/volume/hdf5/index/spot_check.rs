@@ -1,9 +1,9 @@
-//! Whether a list of chunks is right, as far as a few of them tell.
+//! Checks a list of chunks against the library: a few of its entries, and a few chunks that are missing from it.
 //!
-//! The library lists all chunks in one way and finds a single one in another, which reading voxels uses. Where the two
-//! disagree a tile would show voxels of elsewhere, and nobody would know. So whenever a list has been taken, some chunks
-//! that are on it and some that are not are looked up in the other way, and bytes compared. What is damaged of a single
-//! chunk is not told here but when that chunk is read: bytes behind the end of the file, say.
+//! The library lists all chunks in one way and looks up a single chunk in another; reading voxels uses only the lookup.
+//! Where the two disagree, tiles would silently show voxels from the wrong place. So whenever a list has been taken, some
+//! listed and some unlisted chunks are looked up, and the stored bytes compared. Damage to a single chunk (bytes behind
+//! the end of the file, for example) is not an error here; it is reported when that chunk is read.
 
 use hdf5::Dataset;
 
@@ -23,7 +23,7 @@ pub(super) struct SpotCheck<'a> {
 }
 
 impl SpotCheck<'_> {
-    /// Compares a list of chunks, sorted by number, with what the library finds; in words what is wrong with it.
+    /// Compares a list of chunks, sorted by number, with what the library looks up. The error says which chunk differs.
     pub fn run(&self, entries: &[Entry]) -> Result<(), String> {
         if let Some(twice) = entries.windows(2).find(|pair| pair[0].number == pair[1].number) {
             return Err(disagreement(&self.origin(twice[0].number), "is listed twice"));
@@ -40,12 +40,12 @@ impl SpotCheck<'_> {
         let origin = self.origin(entry.number);
         let wrong = |problem: &str| Err(disagreement(&origin, problem));
         let Ok(found) = library::read_chunk(self.handle, &origin, &mut []) else {
-            return wrong("is listed, but not found where it is looked up");
+            return wrong("is listed, but a lookup does not find it");
         };
         if (length_of(&found), found.mask) != (entry.length, entry.mask) {
             let (listed, mask) = (entry.length, entry.mask);
             return wrong(&format!(
-                "is listed with {listed} bytes and filter mask {mask:#x}, but found with {} and {:#x}",
+                "is listed with {listed} bytes and filter mask {mask:#x}, but a lookup gives {} bytes and {:#x}",
                 found.length, found.mask
             ));
         }
@@ -56,14 +56,14 @@ impl SpotCheck<'_> {
         *budget -= length;
         if self.holds_other_bytes(entry, &origin) {
             return wrong(&format!(
-                "is listed at byte {}, where other bytes are than its own",
+                "is listed at byte {}, but its bytes are not the ones stored there",
                 entry.address
             ));
         }
         Ok(())
     }
 
-    /// Whether the bytes at a listed chunk's address are readable, but not those that the library reads as the chunk.
+    /// Whether the bytes at a listed address can be read, but differ from those that the library reads for the chunk.
     fn holds_other_bytes(&self, entry: &Entry, origin: &[u64]) -> bool {
         let length = entry.length as usize;
         let mut found = vec![0; length];
@@ -77,7 +77,7 @@ impl SpotCheck<'_> {
     fn check_unlisted(&self, number: u64) -> Result<(), String> {
         let origin = self.origin(number);
         match library::read_chunk(self.handle, &origin, &mut []) {
-            Ok(_) => Err(disagreement(&origin, "is not listed, but found where it is looked up")),
+            Ok(_) => Err(disagreement(&origin, "is not listed, but a lookup finds it")),
             Err(_) => Ok(()),
         }
     }
@@ -96,12 +96,12 @@ fn length_of(chunk: &RawChunk) -> u32 {
 
 fn disagreement(origin: &[u64], problem: &str) -> String {
     format!(
-        "the list of its chunks is wrong: the chunk at {origin:?} {problem}; the file is damaged or still being written, or \
-         the HDF5 library is at fault, which is to be reported. A copy made with h5repack can be read"
+        "the list of its chunks is wrong: the chunk at {origin:?} {problem}. Either the file is damaged or still being \
+         written, or this is a bug of the HDF5 library, which should be reported; a copy made with h5repack may be readable"
     )
 }
 
-/// Up to four places among so many, those first that are likeliest to be wrong: the first chunk of all hardly is.
+/// Up to four of `count` places, spread out. The first place comes last, because its coordinates are rarely wrong.
 fn spread(count: u64) -> Vec<u64> {
     let Some(last) = count.checked_sub(1) else { return Vec::new() };
     let mut places = Vec::with_capacity(4);
@@ -113,12 +113,12 @@ fn spread(count: u64) -> Vec<u64> {
     places
 }
 
-/// The number of the chunk that comes at this place among those that are not listed.
+/// The number of the chunk at this place among those that are not listed.
 fn unlisted(entries: &[Entry], place: u64) -> u64 {
     let (mut low, mut high) = (0, entries.len());
     while low < high {
         let middle = (low + high) / 2;
-        // So many chunks before this entry are not listed.
+        // The difference counts the unlisted chunks before this entry.
         if entries[middle].number.saturating_sub(middle as u64) <= place {
             low = middle + 1;
         } else {

@@ -1,4 +1,4 @@
-//! Chunks as they are stored, one at a time, and how a dataset finds them.
+//! Single chunks as they are stored, and which kind of index finds them.
 
 use hdf5::{Dataset, Result, sync::sync};
 use hdf5_sys::h5d::{H5D_chunk_index_t, H5Dget_chunk_index_type, H5Dread_chunk2};
@@ -24,10 +24,11 @@ pub(in crate::volume::hdf5) fn is_extensible_array(dataset: &Dataset) -> Result<
     Ok(index == EXTENSIBLE_ARRAY)
 }
 
-/// Looks up the chunk that begins at `origin`, and reads its bytes as they are stored where `into` has room for them;
-/// otherwise `into` stays as it was. An error also where there is no such chunk.
+/// Looks up the chunk that begins at `origin`, and reads its stored bytes if they fit into `into`; otherwise `into` is
+/// left unchanged. A chunk that was never written is an error.
 ///
-/// This is the lookup that reading voxels uses, not the iteration over all chunks.
+/// This is the lookup that reading voxels uses, not the iteration over all chunks. An empty `into` asks only for the
+/// length and the mask.
 pub(in crate::volume::hdf5) fn read_chunk(
     dataset: &Dataset,
     origin: &[u64],

@@ -1,4 +1,4 @@
-//! Lists that are wrong in one way or another, of a file that is sound.
+//! Wrong lists of a sound file's chunks are noticed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::crew::Crew;
 use crate::metrics::Metrics;
 use crate::volume::hdf5::{ChunkStore, LinkPolicy, Opener, StoredDataset};
 
-/// A dataset of 4 × 4 × 4 chunks, of which those of the last half along z were never written.
+/// A dataset of 4 × 4 × 4 chunks; those in the second half along z were never written.
 fn dataset(path: &Path, gzip: bool) -> StoredDataset {
     let file = hdf5::File::create(path).unwrap();
     let builder = file.new_dataset::<u16>().shape((16, 16, 16)).chunk((4, 4, 4));
     let raw = if gzip { builder.deflate(1) } else { builder }.create("raw").unwrap();
     let data = Array3::from_shape_fn((8, 16, 16), |(z, y, x)| (z * 7919 + y * 131 + x * x) as u16);
     raw.write_slice(&data, s![..8, .., ..]).unwrap();
-    // Whoever has anything in it open keeps its lock.
+    // An open dataset would keep the file locked.
     drop(raw);
     file.close().unwrap();
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Crew::default());
@@ -29,7 +29,7 @@ fn check(dataset: &StoredDataset, entries: &[Entry]) -> Result<(), String> {
     SpotCheck { file: &dataset.file, handle: dataset.handle(), grid: &dataset.grid }.run(entries)
 }
 
-/// A list of the dataset's chunks, changed; in words what is found wrong with it.
+/// The error for a changed list of the dataset's chunks.
 fn wrong(dataset: &StoredDataset, change: impl Fn(&mut Vec<Entry>)) -> String {
     let mut entries = dataset.entries().unwrap().to_vec();
     change(&mut entries);
@@ -49,15 +49,18 @@ fn a_list_that_disagrees_with_the_library_is_told() {
             let entries = entries.iter_mut().zip(addresses.into_iter().rev());
             entries.for_each(|(entry, there)| (entry.address, entry.length) = there);
         });
-        assert!(turned.contains("other bytes") || turned.contains("is listed with"), "{turned}");
+        assert!(turned.contains("not the ones stored") || turned.contains("is listed with"), "{turned}");
         let moved = wrong(&dataset, |entries| entries.iter_mut().for_each(|entry| entry.address += 1));
-        assert!(moved.contains("other bytes are than its own"), "{moved}");
+        assert!(moved.contains("not the ones stored there"), "{moved}");
         let masked = wrong(&dataset, |entries| entries.iter_mut().for_each(|entry| entry.mask = 1));
         assert!(masked.contains("filter mask 0x1"), "{masked}");
         let short = wrong(&dataset, |entries| entries.truncate(8));
-        assert!(short.contains("is not listed, but found"), "{short}");
+        assert!(short.contains("is not listed, but a lookup finds it"), "{short}");
         let beyond = wrong(&dataset, |entries| entries.iter_mut().for_each(|entry| entry.number += 32));
-        assert!(beyond.contains("at [8, ") && beyond.contains("is listed, but not found"), "{beyond}");
+        assert!(
+            beyond.contains("at [8, ") && beyond.contains("is listed, but a lookup does not find it"),
+            "{beyond}"
+        );
         let twice = wrong(&dataset, |entries| entries[5].number = 6);
         assert!(twice.contains("[0, 4, 8] is listed twice"), "{twice}");
     }
