@@ -82,7 +82,7 @@
 //! voxels (up to 2 MiB), pixels and the encoder's buffers (2 MiB), one chunk as it is stored and one that is not kept
 //! any more (up to 2 MiB of each); and chunks that are copied from while the cache lets them go (2 MiB). Chunks larger
 //! than a quarter of the chunk budget are read box by box through the library, which holds one such chunk meanwhile. A
-//! chunk index takes 24 bytes a chunk. Mapped files take addresses, not memory: their pages are the system's cache.
+//! chunk index takes 24 bytes a chunk, and up to 16 MiB while it is checked. Mapped files take addresses, not memory: their pages are the system's cache.
 //! Taking a channel's sample holds up to 2^21 voxels once (three times as many for RGB). Tiles that wait to be written
 //! to the second tier take at most
 //! 32 MiB, and its sweep a few MiB for ten million tiles. The picture of a whole slice takes up to 12 MiB more while it

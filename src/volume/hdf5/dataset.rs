@@ -1,6 +1,7 @@
 //! One opened dataset: its type, shape and storage, and reading boxes of it through the library.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use hdf5::plist::dataset_create::Layout;
 use hdf5::types::VarLenArray;
@@ -129,7 +130,8 @@ impl StoredDataset {
         let Audited { files, raw } = audited;
         let id = Fingerprint::of(&(file.identity(), handle.name(), &files));
         let grid = Grid::new(&shape, if let Storage::Chunked { chunk } = &storage { chunk } else { &shape });
-        let (path, index, fill) = (path.to_owned(), ChunkIndex::new(handle.clone(), grid), OnceLock::new());
+        let index = ChunkIndex::new(Arc::clone(&file), handle.clone(), grid);
+        let (path, fill) = (path.to_owned(), OnceLock::new());
         Ok(Self {
             file,
             files,
@@ -197,6 +199,14 @@ impl StoredDataset {
     /// Where a chunk is stored; `None` where it was never written.
     pub(super) fn entry(&self, at: &Position) -> Result<Option<Entry>, ReadError> {
         self.index.entry(self.grid.number(at)).map_err(|problem| self.without_index(&problem))
+    }
+
+    /// Takes the list of all its chunks now, which the first read would do otherwise, but gives up at `until`.
+    pub(super) fn rehearse_index(&self, until: Instant) {
+        if matches!(self.storage, Storage::Chunked { .. }) {
+            // A list that cannot be read is an error of every tile, and told there.
+            let _ = self.index.entries_by(Some(until));
+        }
     }
 
     /// Where all its chunks are stored.

@@ -86,17 +86,41 @@ impl Grid {
         self.chunk.iter().fold(1, |product, extent| product.saturating_mul(*extent))
     }
 
-    /// A chunk's number: its place when the grid is counted in stored order.
-    pub fn number(&self, at: &Position) -> u64 {
-        let counts = std::array::from_fn(|axis| self.shape[axis].div_ceil(self.chunk[axis]));
-        linear(&counts, at)
+    /// How many chunks there are along each axis.
+    fn counts(&self) -> Position {
+        std::array::from_fn(|axis| self.shape[axis].div_ceil(self.chunk[axis]))
     }
 
-    /// The chunk that begins at this voxel of the dataset; `None` where that lies outside.
-    pub fn beginning_at(&self, voxel: &[u64]) -> Option<Position> {
+    /// How many chunks there are; saturates.
+    pub fn chunks(&self) -> u64 {
+        self.counts().iter().fold(1, |product, count| product.saturating_mul(*count))
+    }
+
+    /// A chunk's number: its place when the grid is counted in stored order.
+    pub fn number(&self, at: &Position) -> u64 {
+        linear(&self.counts(), at)
+    }
+
+    /// The chunk of that number, which must be less than [`Grid::chunks`].
+    pub fn numbered(&self, number: u64) -> Position {
+        let (counts, mut rest, mut at) = (self.counts(), number, [0; RANK]);
+        for axis in (0..RANK).rev() {
+            let count = counts[axis].max(1);
+            at[axis] = rest % count;
+            rest /= count;
+        }
+        at
+    }
+
+    /// The chunk that begins at this voxel, which may lie outside the dataset.
+    pub fn beginning_at(&self, voxel: &[u64]) -> Position {
         let voxel = padded(voxel, 0);
-        let inside = voxel.iter().zip(&self.shape).all(|(at, extent)| at < extent);
-        inside.then(|| std::array::from_fn(|axis| voxel[axis] / self.chunk[axis]))
+        std::array::from_fn(|axis| voxel[axis] / self.chunk[axis])
+    }
+
+    /// Whether any of a chunk lies within the dataset.
+    pub fn holds(&self, at: &Position) -> bool {
+        (0..RANK).all(|axis| at[axis].saturating_mul(self.chunk[axis]) < self.shape[axis])
     }
 
     /// The dataset's position of the first voxel of a chunk.
@@ -178,8 +202,20 @@ mod tests {
     }
 
     #[test]
-    fn only_chunks_within_have_a_place() {
-        assert_eq!(grid().beginning_at(&[8, 16, 16]), Some([0, 0, 2, 2, 1]));
-        assert_eq!(grid().beginning_at(&[12, 0, 0]), None);
+    fn chunks_outside_are_told_from_those_within() {
+        assert_eq!(grid().beginning_at(&[8, 16, 16]), [0, 0, 2, 2, 1]);
+        assert!(grid().holds(&[0, 0, 2, 2, 1]));
+        for outside in [[0, 0, 3, 0, 0], [0, 0, 0, 0, 2], [1, 0, 0, 0, 0], [0, 0, 0, u64::MAX, 0]] {
+            assert!(!grid().holds(&outside), "{outside:?}");
+        }
+    }
+
+    #[test]
+    fn every_number_is_that_of_one_chunk() {
+        assert_eq!(grid().chunks(), 3 * 3 * 2);
+        for number in 0..grid().chunks() {
+            let at = grid().numbered(number);
+            assert!(grid().holds(&at) && grid().number(&at) == number, "{number}: {at:?}");
+        }
     }
 }

@@ -1,17 +1,27 @@
 //! Where a dataset's chunks are stored: taken from the library once, when the first one is wanted.
 //!
 //! 24 bytes a chunk, sorted by the chunk's number. Threads that come while it is taken wait for it. It knows a grid and
-//! a handle, not the dataset that it belongs to; what is wrong is told in words for that to wrap.
+//! a handle, not the dataset that it belongs to; errors are texts for the dataset to wrap. The list is not trusted
+//! blindly: known errors of the library are corrected ([`rotation`]), and a few entries of every list are checked
+//! ([`spot_check`]).
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+mod rotation;
+mod spot_check;
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use hdf5::Dataset;
 
+use self::rotation::Rotation;
+use self::spot_check::SpotCheck;
+use super::file::StoredFile;
 use super::grid::Grid;
 
 /// The positions of a dataset's stored chunks, filled when first needed.
 #[derive(Debug)]
 pub(super) struct ChunkIndex {
+    file: Arc<StoredFile>,
     handle: Dataset,
     grid: Grid,
     entries: OnceLock<Vec<Entry>>,
@@ -43,8 +53,8 @@ const MOST_CHUNKS: usize = 1 << 24;
 
 impl ChunkIndex {
     /// An index of the dataset behind a handle, whose chunks are cut so; nothing is read yet.
-    pub fn new(handle: Dataset, grid: Grid) -> Self {
-        Self { handle, grid, entries: OnceLock::new(), filling: Mutex::default() }
+    pub fn new(file: Arc<StoredFile>, handle: Dataset, grid: Grid) -> Self {
+        Self { file, handle, grid, entries: OnceLock::new(), filling: Mutex::default() }
     }
 
     /// Where the chunk of that number is stored; `None` where it was never written.
@@ -55,37 +65,52 @@ impl ChunkIndex {
 
     /// Every stored chunk, by number.
     pub fn entries(&self) -> Result<&[Entry], String> {
+        self.entries_by(None)
+    }
+
+    /// The same; an error where the list is not complete by `until`.
+    pub fn entries_by(&self, until: Option<Instant>) -> Result<&[Entry], String> {
         if let Some(entries) = self.entries.get() {
             return Ok(entries);
         }
         let _filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
         if self.entries.get().is_none() {
-            let entries = taken(&self.handle, &self.grid)?;
+            let entries = self.taken(until)?;
             return Ok(self.entries.get_or_init(|| entries));
         }
         Ok(self.entries.get().map_or(&[], Vec::as_slice))
     }
-}
 
-/// Asks the library where all chunks are.
-fn taken(handle: &Dataset, grid: &Grid) -> Result<Vec<Entry>, String> {
-    let mut entries = Vec::new();
-    let visited = handle.chunks_visit(|info| {
-        // No stored chunk is longer than 4 GiB; one that says so is left to fail when it is read.
-        let length = u32::try_from(info.size).unwrap_or(u32::MAX);
-        if let Some(at) = grid.beginning_at(info.offset) {
-            let (number, mask) = (grid.number(&at), info.filter_mask);
-            entries.push(Entry { number, address: info.addr, length, mask });
+    /// Asks the library where all chunks are.
+    fn taken(&self, until: Option<Instant>) -> Result<Vec<Entry>, String> {
+        let (handle, grid) = (&self.handle, &self.grid);
+        let unreadable = |e: hdf5::Error| format!("the list of its chunks cannot be read: {e}");
+        let rotation = Rotation::of(handle, grid).map_err(unreadable)?;
+        let is_late = || until.is_some_and(|until| Instant::now() > until);
+        let mut entries = Vec::new();
+        let visited = handle.chunks_visit(|info| {
+            // No stored chunk is longer than 4 GiB; one that says so is left to fail when it is read.
+            let length = u32::try_from(info.size).unwrap_or(u32::MAX);
+            let reported = grid.beginning_at(info.offset);
+            let at = rotation.map_or(reported, |rotation| rotation.undone(&reported));
+            if grid.holds(&at) {
+                let (number, mask) = (grid.number(&at), info.filter_mask);
+                entries.push(Entry { number, address: info.addr, length, mask });
+            }
+            i32::from(entries.len() > MOST_CHUNKS || is_late())
+        });
+        visited.map_err(unreadable)?;
+        if entries.len() > MOST_CHUNKS {
+            return Err(format!("it has more than {MOST_CHUNKS} chunks; store it in larger ones"));
         }
-        i32::from(entries.len() > MOST_CHUNKS)
-    });
-    visited.map_err(|e| format!("the list of its chunks cannot be read: {e}"))?;
-    if entries.len() > MOST_CHUNKS {
-        return Err(format!("it has more than {MOST_CHUNKS} chunks; store it in larger ones"));
+        if is_late() {
+            return Err("the list of its chunks could not be read in the time allowed".to_owned());
+        }
+        entries.sort_unstable_by_key(|entry| entry.number);
+        entries.shrink_to_fit();
+        SpotCheck { file: &self.file, handle, grid }.run(&entries)?;
+        Ok(entries)
     }
-    entries.sort_unstable_by_key(|entry| entry.number);
-    entries.shrink_to_fit();
-    Ok(entries)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! checks lengths before it hands out memory, and turns a failure into the crate's error. Nothing here knows of volumes.
 #![allow(unsafe_code, reason = "the only room that calls C")]
 
+mod chunk;
 mod creation;
 mod driver;
 mod element;
@@ -21,6 +22,7 @@ use hdf5_sys::h5p as p;
 use hdf5_sys::h5s as s;
 use hdf5_sys::h5t::H5Tconvert;
 
+pub(super) use chunk::{RawChunk, is_extensible_array, read_chunk};
 pub use creation::FilterSpec;
 pub(super) use creation::{RawFileEntry, edge_chunks_are_plain, filters, raw_files, virtual_sources};
 pub use element::StoredType;

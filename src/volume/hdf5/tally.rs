@@ -4,7 +4,6 @@
 //! is counted. The wanted voxels are runs of positions along each stored axis, and so counts of chunks are products.
 
 use std::ops::Range;
-use std::time::Instant;
 
 use super::dataset::{Storage, StoredDataset};
 use super::filters;
@@ -17,15 +16,6 @@ const LIGHT_CHUNK: u64 = 1 << 23;
 const PAGE: u64 = 4096;
 
 impl StoredDataset {
-    /// Has the library go through the list of all chunks, as it will be when the first of them is wanted.
-    pub(super) fn visit_chunks(&self, until: Instant) {
-        if matches!(self.storage, Storage::Chunked { .. }) {
-            let is_late = |_: hdf5::dataset::ChunkInfoRef<'_>| i32::from(Instant::now() > until);
-            // A list that cannot be read is an error of every tile, and told there.
-            let _ = self.handle().chunks_visit(is_late);
-        }
-    }
-
     /// Whether reading one voxel through the library takes little time and memory.
     pub(super) fn is_light(&self) -> bool {
         match &self.storage {
@@ -44,9 +34,7 @@ impl StoredDataset {
                 let chunks_written = entries.len() as u64;
                 let stored_bytes = entries.iter().map(|entry| u64::from(entry.length)).sum();
                 let raw_bytes = chunks_written.saturating_mul(self.chunk_bytes());
-                let counts = self.grid.shape().iter().zip(self.grid.chunk());
-                let counts: Vec<u64> = counts.map(|(extent, edge)| extent.div_ceil(*edge)).collect();
-                Tally { chunks: product(&counts), chunks_written, stored_bytes, raw_bytes, ..one }
+                Tally { chunks: self.grid.chunks(), chunks_written, stored_bytes, raw_bytes, ..one }
             }
             Storage::Contiguous { address: None } | Storage::Virtual => one,
             Storage::Contiguous { .. } | Storage::Compact | Storage::External => {

@@ -308,7 +308,7 @@ impl Volume for Hdf5Volume {
     }
 
     fn rehearse(&self, until: Instant) {
-        self.dataset.visit_chunks(until);
+        self.dataset.rehearse_index(until);
         let first = Region { start: Xyz::all(0), size: Xyz::all(1) };
         if self.dataset.is_light() {
             // What is wrong with it is told when it is read in earnest.

@@ -1,0 +1,132 @@
+//! Checks a list of chunks against the library: a few of its entries, and a few chunks that are missing from it.
+//!
+//! The library lists all chunks in one way and looks up a single chunk in another; reading voxels uses only the lookup.
+//! Where the two disagree, tiles would silently show voxels from the wrong place. So whenever a list has been taken, some
+//! listed and some unlisted chunks are looked up, and the stored bytes compared. Damage to a single chunk (bytes behind
+//! the end of the file, for example) is not an error here; it is reported when that chunk is read.
+
+use hdf5::Dataset;
+
+use super::Entry;
+use crate::volume::hdf5::file::StoredFile;
+use crate::volume::hdf5::grid::{Grid, RANK};
+use crate::volume::hdf5::library::{self, RawChunk};
+
+/// The most bytes that are read to be compared, in all.
+const MOST_COMPARED: u64 = 8 << 20;
+
+/// A dataset whose list of chunks is to be checked.
+pub(super) struct SpotCheck<'a> {
+    pub file: &'a StoredFile,
+    pub handle: &'a Dataset,
+    pub grid: &'a Grid,
+}
+
+impl SpotCheck<'_> {
+    /// Compares a list of chunks, sorted by number, with what the library looks up. The error says which chunk differs.
+    pub fn run(&self, entries: &[Entry]) -> Result<(), String> {
+        if let Some(twice) = entries.windows(2).find(|pair| pair[0].number == pair[1].number) {
+            return Err(disagreement(&self.origin(twice[0].number), "is listed twice"));
+        }
+        let mut budget = MOST_COMPARED;
+        for place in spread(entries.len() as u64) {
+            self.check_listed(&entries[place as usize], &mut budget)?;
+        }
+        let missing = self.grid.chunks().saturating_sub(entries.len() as u64);
+        spread(missing).into_iter().try_for_each(|place| self.check_unlisted(unlisted(entries, place)))
+    }
+
+    fn check_listed(&self, entry: &Entry, budget: &mut u64) -> Result<(), String> {
+        let origin = self.origin(entry.number);
+        let wrong = |problem: &str| Err(disagreement(&origin, problem));
+        let Ok(found) = library::read_chunk(self.handle, &origin, &mut []) else {
+            return wrong("is listed, but a lookup does not find it");
+        };
+        if (length_of(&found), found.mask) != (entry.length, entry.mask) {
+            let (listed, mask) = (entry.length, entry.mask);
+            return wrong(&format!(
+                "is listed with {listed} bytes and filter mask {mask:#x}, but a lookup gives {} bytes and {:#x}",
+                found.length, found.mask
+            ));
+        }
+        let length = u64::from(entry.length);
+        if length > *budget {
+            return Ok(());
+        }
+        *budget -= length;
+        if self.holds_other_bytes(entry, &origin) {
+            return wrong(&format!(
+                "is listed at byte {}, but its bytes are not the ones stored there",
+                entry.address
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the bytes at a listed address can be read, but differ from those that the library reads for the chunk.
+    fn holds_other_bytes(&self, entry: &Entry, origin: &[u64]) -> bool {
+        let length = entry.length as usize;
+        let mut found = vec![0; length];
+        let is_same = |listed: &[u8]| {
+            let read = library::read_chunk(self.handle, origin, &mut found);
+            read.is_err() || found == listed
+        };
+        self.file.read_at(entry.address, length, "", is_same).is_ok_and(|same| !same)
+    }
+
+    fn check_unlisted(&self, number: u64) -> Result<(), String> {
+        let origin = self.origin(number);
+        match library::read_chunk(self.handle, &origin, &mut []) {
+            Ok(_) => Err(disagreement(&origin, "is not listed, but a lookup finds it")),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The first voxel of a chunk, with as many numbers as the dataset has axes.
+    fn origin(&self, number: u64) -> Vec<u64> {
+        let own = RANK - self.handle.ndim().min(RANK);
+        self.grid.origin(&self.grid.numbered(number))[own..].to_vec()
+    }
+}
+
+/// A length as the list keeps it.
+fn length_of(chunk: &RawChunk) -> u32 {
+    u32::try_from(chunk.length).unwrap_or(u32::MAX)
+}
+
+fn disagreement(origin: &[u64], problem: &str) -> String {
+    format!(
+        "the list of its chunks is wrong: the chunk at {origin:?} {problem}. Either the file is damaged or still being \
+         written, or this is a bug of the HDF5 library, which should be reported; a copy made with h5repack may be readable"
+    )
+}
+
+/// Up to four of `count` places, spread out. The first place comes last, because its coordinates are rarely wrong.
+fn spread(count: u64) -> Vec<u64> {
+    let Some(last) = count.checked_sub(1) else { return Vec::new() };
+    let mut places = Vec::with_capacity(4);
+    for place in [count / 3, last - count / 3, last, 0] {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+/// The number of the chunk at this place among those that are not listed.
+fn unlisted(entries: &[Entry], place: u64) -> u64 {
+    let (mut low, mut high) = (0, entries.len());
+    while low < high {
+        let middle = (low + high) / 2;
+        // The difference counts the unlisted chunks before this entry.
+        if entries[middle].number.saturating_sub(middle as u64) <= place {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    place + low as u64
+}
+
+#[cfg(test)]
+mod tests;
