@@ -216,7 +216,8 @@ fn every_request_must_come_in_time_and_not_only_the_first() {
 #[test]
 fn an_idle_connection_is_closed_and_one_that_waits_for_its_tile_is_not() {
     let place = Place::new();
-    let server = served(&place, "idle_timeout = \"200ms\"\nhead_timeout = \"100ms\"\nwrite_timeout = \"100ms\"");
+    let server =
+        served(&place, "idle_timeout = \"200ms\"\nhead_timeout = \"100ms\"\nwrite_timeout = \"100ms\"");
     let (mut idle, mut waiting) = (server.connect(), server.connect());
     waiting.send("GET", &slow(0), &[]);
     assert_eq!(idle.get("/healthz").status, 200);
@@ -234,8 +235,10 @@ fn a_client_that_does_not_read_its_answers_is_closed() {
     // Far more than the sockets between them hold.
     (0..100).for_each(|n| connection.send("GET", &noise(n % 2), &[]));
     wait_until("it is closed", || closed(&server, "write_timeout") == 1);
+    // What was on its way may or may not arrive.
     let answers = (0..100).take_while(|_| connection.receive("GET").is_ok()).count();
-    assert!((1..100).contains(&answers), "{answers} answers");
+    assert!(answers < 100, "all answers came");
+    assert_eq!(server.get(&noise(0)).status, 200);
 }
 
 #[test]
@@ -243,16 +246,13 @@ fn thirteen_hundred_idle_connections_and_few_descriptors_leave_others_served() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
     let place = Place::new();
-    let inner = command(&place, "");
-    let mut limited = place.voltile(["serve"]);
-    limited = {
-        let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", "ulimit -n 1024 && exec \"$0\" serve"]).arg(limited.get_program());
-        shell.env_clear().current_dir(inner.get_current_dir().unwrap());
-        shell
-    };
-    let server = place.start(limited);
+    let program = command(&place, "");
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "ulimit -n 1024 && exec \"$0\" serve"]).arg(program.get_program());
+    shell.env_clear().current_dir(program.get_current_dir().unwrap());
+    let server = place.start(shell);
     let mut kept = server.connect();
+    assert_eq!(kept.get("/healthz").status, 200);
     let idle: Vec<Connection> = (0..1300)
         .map(|_| {
             let mut idle = server.connect();
@@ -290,7 +290,9 @@ fn a_client_has_its_share_of_connections() {
     let mut metrics = String::new();
     wait_until("all wait for the tile", || {
         let mut asking = connect_from(2, server.address);
-        asking.write_all(get("/metrics").replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+        asking
+            .write_all(get("/metrics").replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n").as_bytes())
+            .unwrap();
         metrics = rest(&mut asking);
         metrics.contains("\nvoltile_tile_cache_waits_total 2\n")
     });
@@ -309,7 +311,11 @@ fn a_client_has_its_share_of_connections() {
 fn garbage_is_told_of_once_with_a_count() {
     let place = Place::new();
     let server = served(&place, "");
-    for bytes in [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], b"\0\0\0\0\r\n\r\n", b"GET /[]{} HTTP/1.1\r\n\r\n"] {
+    for bytes in [
+        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+        b"\0\0\0\0\r\n\r\n",
+        b"GET /[]{} HTTP/1.1\r\n\r\n",
+    ] {
         for _ in 0..7 {
             let mut stream = connect_from(1, server.address);
             stream.write_all(bytes).unwrap();
@@ -320,7 +326,8 @@ fn garbage_is_told_of_once_with_a_count() {
     }
     assert_eq!(closed(&server, "malformed"), 21);
     let log = server.log();
-    let lines: Vec<&str> = log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
+    let lines: Vec<&str> =
+        log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
     assert!(lines.len() == 1 && lines[0].contains("127.0.0.1"), "{log}");
     assert_eq!(server.get("/healthz").status, 200);
 }
