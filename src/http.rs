@@ -5,35 +5,33 @@
 //! time is awaited from the service.
 
 mod body;
+mod connections;
 mod cors;
 mod descriptions;
+mod listen;
 mod openapi;
 mod page;
 mod problem;
 mod tiles;
 mod viewers;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use actix_web::dev::Server;
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderValue, InvalidHeaderValue};
-use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 
 use crate::config;
 use crate::request::TilePath;
 use crate::service::TileService;
 use cors::Cors;
 use descriptions::CachesDescription;
+pub use listen::start;
 pub use page::has_viewer;
 
 /// The methods that are answered on every path.
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
-
-/// How long a connection may be idle: people look at a slice for a while before they ask for the next.
-const KEPT_ALIVE: Duration = Duration::from_secs(75);
 
 /// What every request is answered from.
 pub struct Site {
@@ -63,28 +61,6 @@ impl Site {
     fn mount(&self, path: &TilePath<'_>) -> Option<&config::Mount> {
         self.mounts.iter().find(|mount| mount.tile_service.as_str() == path.tile_service)
     }
-}
-
-/// Binds the addresses and starts to serve; returns the server, to be awaited, and where it really listens.
-pub fn start(
-    site: Site,
-    settings: &config::Server,
-    bind: &[SocketAddr],
-) -> std::io::Result<(Server, Vec<SocketAddr>)> {
-    let site = web::Data::new(site);
-    let server = HttpServer::new(move || App::new().app_data(site.clone()).default_service(web::to(answer)))
-        .workers(settings.workers.get())
-        .shutdown_timeout(settings.shutdown_timeout.as_secs().max(1))
-        .keep_alive(KEPT_ALIVE)
-        // A body goes out in pieces: the last, which is short, must not wait until those before are acknowledged.
-        .tcp_nodelay(true)
-        // A client that has closed its side is taken to have gone: what only it waited for need not be drawn.
-        .h1_allow_half_closed(false)
-        // Signals are the command line's: Ctrl-C must drain as SIGTERM does.
-        .disable_signals()
-        .bind(bind)?;
-    let addresses = server.addrs();
-    Ok((server.run(), addresses))
 }
 
 async fn answer(site: web::Data<Site>, request: HttpRequest) -> HttpResponse {

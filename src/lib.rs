@@ -9,7 +9,8 @@
 //! ```text
 //! 8  cli       serve · inspect · render · pyramid · warm · check · verify · bench · cache · config: what a person types; the
 //!              only room that knows `anyhow`
-//! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page
+//! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page · connections:
+//!              one request at a time of each, time limits, and how many there may be
 //! 7  warm      every tile of a selection, in an order that decodes each chunk once; asked of a server, or drawn here
 //! 6  service   TileService: identify, then fetch; the seam between the async side and the render threads
 //! 6  bench     tiles drawn here or had from a server, by the clock: stages, percentiles, what limits
@@ -86,7 +87,8 @@
 //! Taking a channel's sample holds up to 2^21 voxels once (three times as many for RGB). Tiles that wait to be written
 //! to the second tier take at most
 //! 32 MiB, and its sweep a few MiB for ten million tiles. The picture of a whole slice takes up to 12 MiB more while it
-//! is put together.
+//! is put together. A connection takes less than 1 MiB beside the tile that is being sent to it: requests that a client has
+//! pipelined stay in the system's buffers until the one before has been answered.
 //!
 //! Making pyramids is not bounded by the render threads' share: see [`pyramid`].
 //!

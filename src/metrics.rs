@@ -2,6 +2,8 @@
 //!
 //! Whoever does a thing holds a handle and counts it; nothing is looked up by name on the way.
 
+mod connections;
+
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
@@ -9,6 +11,8 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+
+pub use connections::Connections;
 
 /// The time that threads spent on one kind of work, all of them together; clones share it.
 #[derive(Debug, Clone, Default)]
@@ -93,6 +97,8 @@ pub struct Metrics {
     pub copying: Clock,
     /// Reading through the HDF5 library, decoding included.
     pub library: Clock,
+    /// Clients' connections.
+    pub connections: Connections,
 }
 
 impl Metrics {
@@ -141,6 +147,7 @@ impl Metrics {
         registry.register("tile_cache_bytes", "Bytes of encoded tiles held", self.tile_bytes.clone());
         registry.register("tier_bytes", "Bytes of encoded tiles in the second tier", self.tier_bytes.clone());
         registry.register("chunk_cache_bytes", "Bytes of decoded chunks held", self.chunk_bytes.clone());
+        self.connections.register(&mut registry);
         let mut text = String::new();
         encode(&mut text, &registry)?;
         Ok(text)
@@ -160,5 +167,6 @@ mod tests {
         assert!(text.contains("voltile_renders_total 3"), "{text}");
         assert!(text.contains("voltile_chunk_cache_bytes 0"), "{text}");
         assert!(text.contains("voltile_copy_seconds_total 1.5"), "{text}");
+        assert!(text.contains("voltile_connections_closed_total{reason=\"evicted\"} 0"), "{text}");
     }
 }

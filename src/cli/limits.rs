@@ -37,6 +37,18 @@ pub(super) fn most_files() -> usize {
     usize::try_from(limit / 4).unwrap_or(usize::MAX)
 }
 
+/// Descriptors that are neither data files' nor clients': logs, the cache directory, libraries, trial children.
+const RESERVE: usize = 64;
+/// Descriptors of each HTTP thread's own.
+const FOR_EACH_WORKER: usize = 4;
+
+/// How many descriptors clients' connections may take: the half that data files do not, without a reserve.
+pub(super) fn most_connections(workers: usize) -> usize {
+    const LEAST: usize = 16;
+    let half = most_files().saturating_mul(2);
+    half.saturating_sub(RESERVE.saturating_add(FOR_EACH_WORKER.saturating_mul(workers))).max(LEAST)
+}
+
 /// Has the process end rather than take more memory than so many bytes; files that are mapped do not count.
 pub(super) fn allow_memory(bytes: u64) {
     set(Resource::Data, Some(bytes));

@@ -9,7 +9,7 @@ use actix_web::rt::System;
 use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Failure, Sources, load_sound, probe, second_tier};
+use super::{Failure, Sources, limits, load_sound, probe, second_tier};
 use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::crew::Crew;
@@ -77,7 +77,8 @@ fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>, Failure> {
 
 async fn listen(service: &Arc<TileService>, settings: &Settings, bind: &[SocketAddr]) -> Result<(), Failure> {
     let site = Site::new(Arc::clone(service), settings)?;
-    let (server, addresses) = http::start(site, &settings.server, bind)
+    let descriptors = limits::most_connections(settings.server.workers.get());
+    let (server, addresses) = http::start(site, &settings.server, bind, descriptors)
         .map_err(|e| anyhow::anyhow!("{} cannot be listened on: {e}", settings.server.bind.as_str()))?;
     // Listened for before anybody knows that we are here.
     let signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);

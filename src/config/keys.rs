@@ -85,6 +85,15 @@ pub(super) const SERVER: &[Key] = &[
         "\"10s\"",
         "How long requests in flight may take to end: \"500ms\", \"10s\", \"2m\".",
     ),
+    default("connections", "4096", "At most; fewer where the limit of open files (ulimit -n) asks for it."),
+    default(
+        "connections_for_each_client",
+        "512",
+        "At most from one address; for IPv6, from one /64 network.",
+    ),
+    default("head_timeout", "\"5s\"", "How long the request line and the headers of a request may take."),
+    default("idle_timeout", "\"75s\"", "How long a connection may be without a request."),
+    default("write_timeout", "\"60s\"", "How long a client may read nothing of its answer."),
     Key {
         name: "mounts",
         shape: Shape::List(MOUNT),

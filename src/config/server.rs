@@ -22,6 +22,15 @@ fn server(mut section: Section<'_, '_>, server: &mut Server) {
     section.set("cache_control", values::header, &mut server.cache_control);
     section.set("cors_origins", values::list(values::origin), &mut server.cors_origins);
     section.set("shutdown_timeout", values::duration, &mut server.shutdown_timeout);
+    section.set("connections", values::whole(1, usize::MAX), &mut server.connections);
+    section.set(
+        "connections_for_each_client",
+        values::whole(1, usize::MAX),
+        &mut server.connections_for_each_client,
+    );
+    section.set("head_timeout", values::timeout, &mut server.head_timeout);
+    section.set("idle_timeout", values::timeout, &mut server.idle_timeout);
+    section.set("write_timeout", values::timeout, &mut server.write_timeout);
     let Some(entries) = section.list("mounts") else { return };
     if entries.is_empty() {
         section.fault("mounts", "at least one mount is expected; leave the key out for the default one");

@@ -37,6 +37,16 @@ pub struct Server {
     pub cors_origins: Vec<String>,
     /// How long requests in flight may take to end once the server is told to stop.
     pub shutdown_timeout: Duration,
+    /// The most connections; above 0. The limit of open files may allow fewer.
+    pub connections: usize,
+    /// The most connections of one client's address; above 0.
+    pub connections_for_each_client: usize,
+    /// How long the head of a request may take to arrive; above 0.
+    pub head_timeout: Duration,
+    /// How long a connection may be without a request; above 0.
+    pub idle_timeout: Duration,
+    /// How long a client may read nothing of an answer; above 0.
+    pub write_timeout: Duration,
     /// Below which paths tiles are served; at least one, each of another name.
     pub mounts: Vec<Mount>,
 }
@@ -49,6 +59,11 @@ impl Default for Server {
             cache_control: "public, max-age=3600".to_owned(),
             cors_origins: vec!["*".to_owned()],
             shutdown_timeout: Duration::from_secs(10),
+            connections: 4096,
+            connections_for_each_client: 512,
+            head_timeout: Duration::from_secs(5),
+            idle_timeout: Duration::from_secs(75),
+            write_timeout: Duration::from_secs(60),
             mounts: vec![Mount::default()],
         }
     }

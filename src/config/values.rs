@@ -26,6 +26,8 @@ pub(super) type Parsed<T> = Result<T, String>;
 const MOST_THREADS: usize = 1024;
 /// The longest time that a server may take to stop.
 const LONGEST_STOP: Duration = Duration::from_secs(24 * 3600);
+/// The shortest time that anybody may be given.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 /// Up to here every whole number is a floating point number.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -177,6 +179,15 @@ pub(super) fn duration(value: &Value) -> Parsed<Duration> {
             value,
         )
     })
+}
+
+/// A time with its unit that is long enough for something to happen in it.
+pub(super) fn timeout(value: &Value) -> Parsed<Duration> {
+    let time = duration(value)?;
+    if time < SHORTEST_TIMEOUT {
+        return Err(expected("a time of at least \"1ms\", such as \"5s\",", value));
+    }
+    Ok(time)
 }
 
 /// An address to listen on.

@@ -60,7 +60,7 @@ impl Answer {
     }
 
     fn has_body(&self, method: &str) -> bool {
-        method != "HEAD" && !matches!(self.status, 204 | 304)
+        method != "HEAD" && !matches!(self.status, 100 | 204 | 304)
     }
 }
 
@@ -108,7 +108,8 @@ impl Connection {
             return Err(ErrorKind::ConnectionAborted.into());
         }
         let status = self.line()?;
-        let status = status.strip_prefix("HTTP/1.1 ").expect("it speaks HTTP/1.1");
+        let status = status.strip_prefix("HTTP/1.1 ").or(status.strip_prefix("HTTP/1.0 "));
+        let status = status.expect("it speaks HTTP/1.1, or 1.0 where it was asked so");
         let mut answer =
             Answer { status: status[..3].parse().unwrap(), headers: Vec::new(), body: Vec::new() };
         loop {

@@ -1,0 +1,215 @@
+//! Every connection of a client: how many there may be, how long each may take, and one request at a time.
+//!
+//! [`Connections`] admits connections up to two limits, one for all and one for each client. Where a limit is reached,
+//! the connection that has waited longest for a request is closed for the new one; where none waits, one whose client
+//! has not read its answer for longest; else the new one is turned away. A lock is taken where a connection begins and
+//! ends, and never for a request. [`stream::SequentialStream`] is what the HTTP framework takes for the socket.
+
+mod alarm;
+mod answer;
+mod garbage;
+mod head;
+mod input;
+mod refusal;
+mod seat;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::metrics;
+use garbage::Garbage;
+use refusal::Refusal;
+use seat::{Client, Doing, Seat};
+pub(super) use stream::SequentialStream;
+
+/// How long a client must have read nothing before it counts as one that does not read.
+const STALLED: u64 = 1000;
+
+/// What connections may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// How many there may be.
+    pub connections: usize,
+    /// How many of one client.
+    pub for_each_client: usize,
+    /// For the head of a request to arrive.
+    pub head: Duration,
+    /// Without a request.
+    pub idle: Duration,
+    /// Without a byte that can be written.
+    pub write: Duration,
+}
+
+/// All connections; shared by the threads that serve them.
+#[derive(Debug)]
+pub(super) struct Connections {
+    limits: Limits,
+    metrics: metrics::Connections,
+    garbage: Garbage,
+    began: Instant,
+    table: Mutex<Table>,
+}
+
+/// The seats, and how many of them have not been told to close.
+#[derive(Debug, Default)]
+struct Table {
+    seats: HashMap<u64, Arc<Seat>>,
+    next: u64,
+    open: usize,
+    by_client: HashMap<Client, usize>,
+}
+
+impl Connections {
+    pub fn new(limits: Limits, metrics: metrics::Connections) -> Self {
+        let (garbage, table) = Default::default();
+        Self { limits, metrics, garbage, began: Instant::now(), table }
+    }
+
+    /// A place for a new connection, if need be that of another one; `None` where there is none.
+    pub fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Admitted> {
+        let (client, now) = (address.map(counted_as), self.now());
+        let mut table = self.table();
+        let of_client = table.by_client.get(&client).copied().unwrap_or(0);
+        let has_place = (of_client < self.limits.for_each_client
+            || self.evict(&mut table, now, |seat| seat.client == client))
+            && (table.open < self.limits.connections || self.evict(&mut table, now, |_| true));
+        if !has_place {
+            self.metrics.refused.inc();
+            return None;
+        }
+        let seat = Arc::new(Seat::new(client, Doing::Idle(now)));
+        let id = table.add(Arc::clone(&seat));
+        self.metrics.open.inc();
+        Some(Admitted { all: Arc::clone(self), seat, id, address })
+    }
+
+    /// Has the connection closed that can best be done without among some; whether there is one.
+    fn evict(&self, table: &mut Table, now: u64, is_among: impl Fn(&Seat) -> bool) -> bool {
+        let seats = table.seats.values().filter(|seat| !seat.is_told_to_close() && is_among(seat));
+        let ranked = seats.filter_map(|seat| Some((rank(seat.doing(), now)?, seat)));
+        let Some((_, seat)) = ranked.min_by_key(|(rank, _)| *rank) else { return false };
+        let seat = Arc::clone(seat);
+        table.discount(seat.client);
+        seat.tell_to_close();
+        self.metrics.evicted.inc();
+        true
+    }
+
+    fn remove(&self, id: u64) {
+        let mut table = self.table();
+        if let Some(seat) = table.seats.remove(&id) {
+            self.metrics.open.dec();
+            if !seat.is_told_to_close() {
+                table.discount(seat.client);
+            }
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> u64 {
+        self.time(Instant::now())
+    }
+
+    fn time(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.began).as_millis()).unwrap_or(u64::MAX >> 2)
+    }
+}
+
+impl Table {
+    fn add(&mut self, seat: Arc<Seat>) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        self.open += 1;
+        *self.by_client.entry(seat.client).or_default() += 1;
+        self.seats.insert(id, seat);
+        id
+    }
+
+    fn discount(&mut self, client: Client) {
+        self.open = self.open.saturating_sub(1);
+        if let Some(count) = self.by_client.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_client.remove(&client);
+            }
+        }
+    }
+}
+
+/// Connections of lower rank are closed first; those without any are not.
+fn rank(doing: Doing, now: u64) -> Option<(u8, u64)> {
+    match doing {
+        Doing::Idle(since) => Some((0, since)),
+        Doing::Stalled(since) if now.saturating_sub(since) >= STALLED => Some((1, since)),
+        Doing::Stalled(_) | Doing::Busy => None,
+    }
+}
+
+/// Addresses that are as good as one: in IPv6 a client has a whole network to itself.
+fn counted_as(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        v4 => v4,
+    }
+}
+
+/// A connection's place, which is given back when this is dropped.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    all: Arc<Connections>,
+    seat: Arc<Seat>,
+    id: u64,
+    address: Option<IpAddr>,
+}
+
+impl Admitted {
+    fn limits(&self) -> &Limits {
+        &self.all.limits
+    }
+
+    fn metrics(&self) -> &metrics::Connections {
+        &self.all.metrics
+    }
+
+    fn is_idle(&self, since: Instant) {
+        self.seat.does(Doing::Idle(self.all.time(since)));
+    }
+
+    fn is_stalled(&self, since: Instant) {
+        self.seat.does(Doing::Stalled(self.all.time(since)));
+    }
+
+    fn is_busy(&self) {
+        self.seat.does(Doing::Busy);
+    }
+
+    /// Counts a refusal, and logs it where it is of the kind that only a wrong port or a scanner explains.
+    fn refused(&self, refusal: &Refusal) {
+        match refusal {
+            Refusal::Late => self.metrics().head_timeout.inc(),
+            Refusal::Malformed(_) | Refusal::TooLarge => {
+                self.all.garbage.tell(self.address, refusal.detail());
+                self.metrics().malformed.inc()
+            }
+        };
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.all.remove(self.id);
+    }
+}

@@ -1,0 +1,352 @@
+//! A socket that hands on one request at a time: the next one when the answer to the last has been written.
+//!
+//! actix-http decodes every request that it can read before it answers the first. It keeps all of them and their answers
+//! in memory, and things such as "the request was a HEAD" once for all of them. Here it never sees two. What a client
+//! sends meanwhile waits in a few KiB, and then in the system's buffers.
+//!
+//! All waiting for a client is limited here, too: for a request's head, between requests, and for an answer to be read.
+//! The framework's own timers are off. What is not HTTP is answered here, and the framework sees the end of the stream.
+//!
+//! The framework reads until there is nothing more, so a client that leaves is noticed while its request is answered. It
+//! takes the end of the stream for a client that has left, which it has not if all it asked for was answered at once; so
+//! the end is told one step later than it comes.
+
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+use super::Admitted;
+use super::alarm::Alarm;
+use super::answer::Answer;
+use super::head::{Head, Request};
+use super::input::Input;
+use super::refusal::Refusal;
+
+/// The longest head of a request.
+const LONGEST_HEAD: usize = 64 << 10;
+/// How much is read of what follows a request that is being answered.
+const AHEAD: usize = 4 << 10;
+/// How long a client that is still sending may go on when it has been answered for the last time.
+const LINGER: Duration = Duration::from_secs(1);
+/// How much it may send meanwhile.
+const MOST_UNREAD: usize = 1 << 20;
+
+/// The stream of one connection.
+#[derive(Debug)]
+pub(in crate::http) struct SequentialStream<S> {
+    socket: S,
+    place: Admitted,
+    input: Input,
+    phase: Phase,
+    alarm: Alarm,
+    /// Whether the alarm is for a head, and not for an idle connection.
+    awaits_head: bool,
+    /// Whether the client reads nothing now.
+    is_stalled: bool,
+    /// Whether nothing is handed on behind the present request.
+    is_last: bool,
+    end: End,
+    waker: Option<Waker>,
+}
+
+/// What happens to the request that the input begins with.
+#[derive(Debug)]
+enum Phase {
+    /// It has not come as a whole.
+    Waiting,
+    /// So many bytes of its head are still to be handed on.
+    Handing(usize, Answer),
+    /// It is being answered.
+    Answering(Answer),
+    /// This refusal is being written, up to here.
+    Refusing(Vec<u8>, usize),
+    /// There will be none.
+    Over,
+    /// The connection is being closed; so much was sent and will not be read.
+    Closing(usize),
+}
+
+/// What is known of the end of what the client sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    NotSeen,
+    Seen,
+    /// Seen when an answer was under way, which was given a chance to end since.
+    Due,
+}
+
+impl<S> SequentialStream<S> {
+    /// The stream of a new connection.
+    pub fn new(socket: S, place: Admitted) -> Self {
+        let alarm = Alarm::at(Instant::now() + place.limits().head);
+        Self {
+            socket,
+            place,
+            input: Input::default(),
+            phase: Phase::Waiting,
+            alarm,
+            awaits_head: true,
+            is_stalled: false,
+            is_last: false,
+            end: End::NotSeen,
+            waker: None,
+        }
+    }
+
+    /// Closes the connection where the registry wants its place; a request that is being answered ends first, unless its
+    /// client does not read the answer.
+    fn heed(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            self.place.seat.wake(context.waker());
+            self.waker = Some(context.waker().clone());
+        }
+        if self.place.seat.is_told_to_close() {
+            match self.phase {
+                Phase::Waiting => self.phase = Phase::Over,
+                _ if self.is_stalled => {
+                    return Err(io::Error::new(
+                        ErrorKind::ConnectionAborted,
+                        "another client needs the place",
+                    ));
+                }
+                _ => self.is_last = true,
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, request: Request) {
+        self.place.is_busy();
+        self.alarm.clear();
+        self.is_last |= request.is_last;
+        self.phase = Phase::Handing(request.length, Answer::to(request.is_head));
+    }
+
+    /// Goes on to the next request, now that the answer to the last has been written.
+    fn finish(&mut self, context: &mut Context<'_>) {
+        self.input.shrink();
+        if self.end == End::Due {
+            self.end = End::Seen;
+        }
+        let now = Instant::now();
+        self.place.is_idle(now);
+        self.phase = if self.is_last { Phase::Over } else { Phase::Waiting };
+        self.awaits_head = !self.input.is_empty();
+        let limits = self.place.limits();
+        self.alarm.set(now + if self.awaits_head { limits.head } else { limits.idle });
+        // The timer is set here, since nobody need read before it is due. Whoever does read was told to wait, and nothing
+        // new need come from the socket.
+        let is_due = self.alarm.is_due(context);
+        if is_due || self.awaits_head || self.is_last || self.end != End::NotSeen {
+            context.waker().wake_by_ref();
+        }
+    }
+
+    fn refuse(&mut self, refusal: &Refusal) {
+        self.place.refused(refusal);
+        self.is_last = true;
+        self.alarm.set(Instant::now() + self.place.limits().write);
+        self.phase = Phase::Refusing(refusal.answer(), 0);
+    }
+
+    /// Whether a head has not come in time; then the phase is another one.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        if !self.awaits_head && !self.input.is_empty() {
+            self.awaits_head = true;
+            self.alarm.set(Instant::now() + self.place.limits().head);
+        }
+        let is_late = self.alarm.is_due(context);
+        if is_late && !self.input.is_empty() {
+            self.refuse(&Refusal::Late);
+        } else if is_late {
+            let metrics = self.place.metrics();
+            let count = if self.awaits_head { &metrics.head_timeout } else { &metrics.idle_timeout };
+            count.inc();
+            self.phase = Phase::Over;
+        }
+        is_late
+    }
+
+    /// Counts what has been written.
+    fn wrote(&mut self, bytes: &[u8], context: &mut Context<'_>) {
+        if std::mem::take(&mut self.is_stalled) {
+            self.place.is_busy();
+            self.alarm.clear();
+        }
+        if let Phase::Answering(answer) = &mut self.phase {
+            answer.wrote(bytes);
+            if answer.is_complete() {
+                self.finish(context);
+            }
+        }
+    }
+
+    /// Waits for a client that reads nothing, but not for ever.
+    fn stalled(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if !std::mem::replace(&mut self.is_stalled, true) {
+            let now = Instant::now();
+            self.place.is_stalled(now);
+            self.alarm.set(now + self.place.limits().write);
+        }
+        if self.alarm.is_due(context) {
+            self.place.metrics().write_timeout.inc();
+            return Poll::Ready(Err(ErrorKind::TimedOut.into()));
+        }
+        Poll::Pending
+    }
+}
+
+impl<S: AsyncRead + Unpin> SequentialStream<S> {
+    /// Reads once what waits in the socket, up to so much in all; whether it changed anything.
+    fn fill(&mut self, context: &mut Context<'_>, most: usize) -> Poll<io::Result<()>> {
+        if self.end != End::NotSeen || self.input.len() >= most {
+            return Poll::Pending;
+        }
+        if ready!(self.input.poll_fill(&mut self.socket, context, most))? == 0 {
+            self.end = End::Seen;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Looks for the next request's head; ready when the phase is another one.
+    fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            match self.input.head() {
+                Head::Complete(request) => self.begin(request),
+                Head::Refused(refusal) => self.refuse(&refusal),
+                Head::Partial if self.end != End::NotSeen => self.phase = Phase::Over,
+                Head::Partial if self.input.len() >= LONGEST_HEAD => self.refuse(&Refusal::TooLarge),
+                Head::Partial => match self.fill(context, LONGEST_HEAD) {
+                    Poll::Ready(filled) => {
+                        filled?;
+                        continue;
+                    }
+                    Poll::Pending if self.is_late(context) => {}
+                    Poll::Pending => return Poll::Pending,
+                },
+            }
+            return Poll::Ready(Ok(()));
+        }
+    }
+
+    /// Watches for a client that leaves while it is answered; ready when it has left.
+    fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Poll::Ready(filled) = self.fill(context, AHEAD) {
+            filled?;
+        }
+        match self.end {
+            End::NotSeen => Poll::Pending,
+            End::Seen => {
+                self.end = End::Due;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            End::Due => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Takes what a client still sends that has been answered for the last time: a socket that is closed with bytes unread
+    /// resets the connection, and the client may lose the answer.
+    fn poll_linger(&mut self, context: &mut Context<'_>, unread: &mut usize) -> Poll<()> {
+        let mut scrap = [0; 4096];
+        loop {
+            let mut room = ReadBuf::new(&mut scrap);
+            match Pin::new(&mut self.socket).poll_read(context, &mut room) {
+                Poll::Ready(Ok(())) if !room.filled().is_empty() && *unread < MOST_UNREAD => {
+                    *unread += room.filled().len();
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => {
+                    let is_sending = self.is_last || *unread > 0;
+                    let is_patient = is_sending && !self.place.seat.is_told_to_close();
+                    let is_over = !is_patient || self.alarm.is_due(context);
+                    return if is_over { Poll::Ready(()) } else { Poll::Pending };
+                }
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for SequentialStream<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        this.heed(context)?;
+        loop {
+            match &mut this.phase {
+                Phase::Waiting => ready!(this.poll_head(context))?,
+                Phase::Handing(left, answer) => {
+                    *left -= this.input.hand_on(*left, buffer);
+                    if *left == 0 {
+                        let answer = std::mem::replace(answer, Answer::to(false));
+                        this.phase = Phase::Answering(answer);
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Phase::Answering(_) => return this.poll_gone(context),
+                Phase::Refusing(..) => ready!(this.poll_refusal(context))?,
+                Phase::Over | Phase::Closing(_) => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> SequentialStream<S> {
+    fn poll_refusal(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Phase::Refusing(text, at) = &mut self.phase {
+            let written = match Pin::new(&mut self.socket).poll_write(context, &text[*at..]) {
+                Poll::Ready(written) => written?,
+                Poll::Pending if self.alarm.is_due(context) => 0,
+                Poll::Pending => return Poll::Pending,
+            };
+            *at += written;
+            if written == 0 || *at == text.len() {
+                self.phase = Phase::Over;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        this.heed(context)?;
+        match Pin::new(&mut this.socket).poll_write(context, bytes) {
+            Poll::Ready(Ok(written)) => {
+                this.wrote(&bytes[..written], context);
+                Poll::Ready(Ok(written))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => this.stalled(context),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        this.heed(context)?;
+        let mut unread = match this.phase {
+            Phase::Closing(unread) => unread,
+            _ => {
+                ready!(Pin::new(&mut this.socket).poll_shutdown(context))?;
+                this.alarm.set(Instant::now() + LINGER);
+                this.place.is_idle(Instant::now());
+                this.input.len()
+            }
+        };
+        let is_over = this.end != End::NotSeen || this.poll_linger(context, &mut unread).is_ready();
+        this.phase = Phase::Closing(unread);
+        if is_over { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+}
