@@ -35,7 +35,7 @@ pub use made::sidecar_path;
 pub use open::Opened;
 pub use origin::Origin;
 pub use overview::Overview;
-pub use probe::Errand;
+pub use probe::Trial;
 pub use resolve::{NotFound, Resolved};
 pub use source::SourceDescription;
 pub use stored::StoredLevel;
