@@ -163,7 +163,9 @@ fn done(command: Command) -> Result<(), Failure> {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
         Command::Probe => probe::run(),
-        Command::Config(ConfigArguments { what: ConfigCommand::Example }) => output::print(&config::example()),
+        Command::Config(ConfigArguments { what: ConfigCommand::Example }) => {
+            output::print(&config::example())
+        }
     }
 }
 

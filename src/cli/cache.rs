@@ -172,7 +172,13 @@ fn table(found: &Found, holdings: &[Holding], verify: bool) -> String {
         text.push_str(&format!("  {token:<longest$}  {tiles:>10} tiles  {bytes:>10}{corrupt}{rest}\n"));
     };
     for holding in holdings {
-        line(&output::escaped(&holding.token), holding.tiles, holding.bytes, holding.corrupt.len(), &rest_of(holding));
+        line(
+            &output::escaped(&holding.token),
+            holding.tiles,
+            holding.bytes,
+            holding.corrupt.len(),
+            &rest_of(holding),
+        );
     }
     let sum = |of: fn(&Holding) -> u64| holdings.iter().map(of).sum();
     let corrupt = holdings.iter().map(|holding| holding.corrupt.len()).sum();

@@ -69,7 +69,9 @@ impl ServerSignals {
         match self.enter(Phase::Stopping) {
             Phase::Starting => end_by(signal),
             Phase::Serving(stop) => {
-                tracing::info!("stopping: requests in flight are answered first; a second signal ends at once");
+                tracing::info!(
+                    "stopping: requests in flight are answered first; a second signal ends at once"
+                );
                 stop.notify_one();
             }
             Phase::Stopping => exit_at_once(128 + signal),

@@ -8,8 +8,8 @@ use std::fmt::Write;
 use bytesize::ByteSize;
 
 use super::advice::Warning;
-use crate::cli::output::escaped;
 use crate::catalog::{ChannelDescription, Inspection, LevelCost, LevelDescription};
+use crate::cli::output::escaped;
 use crate::geometry::Plane;
 use crate::volume::hdf5::StorageDescription;
 
@@ -81,7 +81,8 @@ fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) 
 
 fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, cost: &LevelCost) {
     let chunk = storage.chunk.as_ref().map(|chunk| format!(" in {chunk:?}")).unwrap_or_default();
-    let filters = if storage.filters.is_empty() { "none".to_owned() } else { escaped(&storage.filters.join(", ")) };
+    let filters =
+        if storage.filters.is_empty() { "none".to_owned() } else { escaped(&storage.filters.join(", ")) };
     let axes = cost.axes.as_deref().unwrap_or_default();
     let (path, shape, layout) = (escaped(path), &storage.shape, storage.layout);
     let _ =
