@@ -73,6 +73,13 @@ impl<V, E: From<Lost>> Waiter<V, E> {
     }
 }
 
+fn ready<V: Clone, E>(slot: Option<&Slot<V, E>>) -> Option<V> {
+    match slot {
+        Some(Slot::Ready { value, .. }) => Some(value.clone()),
+        _ => None,
+    }
+}
+
 /// The duty to bring the value of a key; dropping it gives the key up.
 pub struct Flight<K: Hash + Eq + Clone, V: Clone, E: Clone> {
     cache: Cache<K, V, E>,
@@ -114,12 +121,14 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         Lookup::Lead(Flight { cache: self.clone(), key: key.clone(), replaces, landed: false })
     }
 
-    /// The value, where it is ready; starts nothing.
+    /// The value, where it is ready, which counts as a use of it; starts nothing.
+    pub fn get(&self, key: &K) -> Option<V> {
+        ready(self.lock().slots.get(key))
+    }
+
+    /// The value, where it is ready, without counting as a use of it; starts nothing.
     pub fn peek(&self, key: &K) -> Option<V> {
-        match self.lock().slots.get(key) {
-            Some(Slot::Ready { value, .. }) => Some(value.clone()),
-            _ => None,
-        }
+        ready(self.lock().slots.peek(key))
     }
 
     /// Forgets every value; flights go on.
@@ -328,7 +337,7 @@ mod tests {
         for key in [1, 2, 3] {
             fill(&cache, key, 3);
         }
-        assert!(cache.peek(&1).is_some());
+        assert!(cache.get(&1).is_some() && cache.peek(&2).is_some(), "only the first counts as a use");
         fill(&cache, 4, 3);
         assert_eq!([1, 2, 3, 4].map(|key| cache.peek(&key).is_some()), [true, false, true, true]);
         assert_eq!(cache.shared.held.get(), 9);

@@ -37,7 +37,7 @@ use open::Stores;
 pub use open::{Opened, Reopened};
 pub use origin::Origin;
 pub use overview::Overview;
-pub use probe::Errand;
+pub use probe::Trial;
 pub use resolve::{NotFound, Resolved};
 pub use source::SourceDescription;
 pub use stored::StoredLevel;

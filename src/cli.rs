@@ -1,7 +1,7 @@
 //! The command line: what a person types, turned into the work of the other rooms.
 //!
 //! Each command is a file of its own. Exit status: 0 done, 1 the work failed, 2 the command or its configuration is
-//! wrong. Standard output has results, standard error everything else.
+//! wrong. Standard output has results, standard error everything else; all of both goes through `output` and `log`.
 
 mod bar;
 mod bench;
@@ -9,16 +9,21 @@ mod cache;
 mod check;
 mod inspect;
 mod limits;
+mod log;
+mod output;
 mod probe;
 mod pyramid;
 mod render;
 mod serve;
+mod signals;
 mod verify;
 mod warm;
 
-use std::io::IsTerminal;
+use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -36,6 +41,18 @@ enum Failure {
     Work(anyhow::Error),
     /// The command or its configuration is wrong.
     Usage(String),
+    /// Whoever read standard output has closed it, and has what it wanted.
+    NobodyReads,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Work(error) => write!(f, "{error:#}"),
+            Failure::Usage(text) => f.write_str(text),
+            Failure::NobodyReads => f.write_str("standard output was closed"),
+        }
+    }
 }
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
@@ -74,7 +91,7 @@ enum Command {
     Cache(cache::Arguments),
     /// About the configuration file.
     Config(ConfigArguments),
-    /// Open files that others name on standard input, and say so: where it ends, the files were at fault.
+    /// Run the trials that are named on standard input (see files.trial).
     #[command(hide = true)]
     Probe,
 }
@@ -112,6 +129,9 @@ impl Sources {
     }
 }
 
+/// How long a server that ends may take to write the end of its log.
+const LOG_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Runs what the process was called with.
 pub fn run() -> ExitCode {
     #[allow(unsafe_code, reason = "the library is told by the environment alone")]
@@ -119,10 +139,24 @@ pub fn run() -> ExitCode {
     unsafe {
         look_beside_files();
     }
+    log::install();
     limits::allow_many_files();
-    start_log();
     limits::share_arenas();
-    let outcome = match Cli::parse().command {
+    // The first thread beside this one: what is above must come before any.
+    log::start_writing();
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(told) => return ended(shown(&told), None),
+    };
+    // Whoever runs another command waits for what it says; a server must end although nobody reads its log.
+    let patience = matches!(command, Command::Serve(_)).then_some(LOG_PATIENCE);
+    // What a panic of this thread says is written, too.
+    let _flushed = FlushedLog(patience);
+    ended(done(command), patience)
+}
+
+fn done(command: Command) -> Result<(), Failure> {
+    match command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Render(arguments) => render::run(&arguments),
@@ -134,30 +168,46 @@ pub fn run() -> ExitCode {
         Command::Cache(arguments) => cache::run(&arguments),
         Command::Probe => probe::run(),
         Command::Config(ConfigArguments { what: ConfigCommand::Example }) => {
-            print!("{}", config::example());
-            Ok(())
-        }
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Work(error)) => {
-            eprintln!("voltile: {error:#}");
-            ExitCode::from(1)
-        }
-        Err(Failure::Usage(text)) => {
-            eprintln!("voltile: {text}");
-            ExitCode::from(2)
+            output::print(&config::example())
         }
     }
 }
 
-/// Logs go to standard error; `VOLTILE_LOG` chooses how much, in tracing's own form.
-fn start_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("VOLTILE_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,voltile=info"));
-    let colours = std::io::stderr().is_terminal();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    log.with_ansi(colours).with_target(false).init();
+/// Says how it ended, and answers the exit status.
+fn ended(outcome: Result<(), Failure>, patience: Option<Duration>) -> ExitCode {
+    let status = match &outcome {
+        Ok(()) | Err(Failure::NobodyReads) => 0,
+        Err(Failure::Work(_)) => 1,
+        Err(Failure::Usage(_)) => 2,
+    };
+    if let (1.., Err(failure)) = (status, outcome) {
+        log::message(&output::terminal_safe(&format!("voltile: {failure}")), patience);
+    }
+    log::flush(patience);
+    ExitCode::from(status)
+}
+
+/// Prints the help or the version that was asked for, or says what is wrong with the command.
+fn shown(told: &clap::Error) -> Result<(), Failure> {
+    if told.use_stderr() {
+        // Without the word that it begins with: `voltile: ` stands there.
+        let text = told.render().to_string();
+        return Err(Failure::Usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()));
+    }
+    match told.print() {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::NobodyReads),
+        Err(error) => Err(anyhow::anyhow!("standard output cannot be written: {error}").into()),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Writes what is left of the log when it is dropped.
+struct FlushedLog(Option<Duration>);
+
+impl Drop for FlushedLog {
+    fn drop(&mut self) {
+        log::flush(self.0);
+    }
 }
 
 /// What settings and files came to.
@@ -172,7 +222,7 @@ struct Loaded {
 /// Reads the settings and opens what they name; warnings are logged, faults collected.
 fn load(layers: &Layers, metrics: &Metrics, crew: &Crew) -> Loaded {
     let config::Loaded { settings, mut faults, warnings } = config::load(layers);
-    let files = Files::refusing(probe::harmful(&settings)).at_most(limits::most_files());
+    let files = Files::refusing(probe::refused(&settings)).at_most(limits::most_files());
     let opened = Catalog::open_among(files, &settings, metrics, crew);
     let Opened { catalog, faults: of_files, undecodable, warnings: more } = opened;
     for warning in warnings.iter().map(ToString::to_string).chain(more) {

@@ -22,7 +22,8 @@ mod values;
 pub use address::{BindAddress, NotAnAddress};
 pub use example::example;
 pub use settings::{
-    Caches, ChannelSettings, ContentType, DatasetSettings, LevelSettings, Mount, Render, Server, Settings,
+    Caches, ChannelSettings, ContentType, DatasetSettings, Files, LevelSettings, Mount, Render, Server,
+    Settings,
 };
 
 use std::ffi::OsString;

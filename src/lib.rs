@@ -70,8 +70,9 @@
 //! - **A link out of a file is not followed by the library**: we follow paths step by step, and ask each time whether
 //!   the target lies below the file's own folder. What virtual datasets open by themselves is audited before they are
 //!   read, and refused where the audit is in doubt.
-//! - **No file is opened before a child process has opened it and lived**: files exist that crash the HDF5 library. The
-//!   command line has them tried (`cli::probe`, [`catalog::Errand`]); who uses the library alone opens at their own risk.
+//! - **No file is opened before a child process has opened it and survived**, unless `files.trial = "off"` says so: files
+//!   exist that crash the HDF5 library. The command line runs the trials (`cli::probe`, [`catalog::Trial`]); programs that
+//!   use this library directly open files without one.
 //! - **Errors are not cached**, and a flight that panics frees its key.
 //! - **Nothing relies on a cache directory being ours alone**: several processes use it, people copy and remove what is in
 //!   it, and whoever is killed leaves a tile there whole or not at all. What is read is checked first.

@@ -75,6 +75,8 @@ pub struct Metrics {
     pub tier_errors: Counter,
     /// Bytes of encoded tiles in it, as counted last.
     pub tier_bytes: Gauge,
+    /// Log lines that could not be written.
+    pub log_lines_lost: Counter,
     /// Bytes of encoded tiles held.
     pub tile_bytes: Gauge,
     /// Chunks found decoded.
@@ -105,7 +107,7 @@ impl Metrics {
     /// Every value in Prometheus' text format.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix("voltile");
-        let counters: [(&str, &str, &Counter); 20] = [
+        let counters: [(&str, &str, &Counter); 21] = [
             ("renders", "Tiles rendered", &self.renders),
             ("render_errors", "Renders that ended in an error", &self.render_errors),
             ("tile_cache_hits", "Tiles answered from the cache", &self.tile_hits),
@@ -126,6 +128,7 @@ impl Metrics {
             ("tier_corrupt", "Tiles in it found damaged, and dropped", &self.tier_corrupt),
             ("tier_evicted", "Tiles removed from it to keep to its budget", &self.tier_evicted),
             ("tier_errors", "Reads from it and writes into it that failed", &self.tier_errors),
+            ("log_lines_lost", "Log lines that could not be written", &self.log_lines_lost),
             ("chunk_cache_hits", "Chunks found decoded", &self.chunk_hits),
             ("chunk_reads", "Chunks read and decoded", &self.chunk_reads),
             ("chunk_decoded_bytes", "Bytes that decoding chunks came to", &self.chunk_decoded_bytes),

@@ -1,11 +1,20 @@
-//! The second tier for encoded tiles, behind the memory cache: what was drawn once is there after a restart, and may be
+//! The second tier for encoded tiles, behind the memory cache: what was rendered once is there after a restart, and may be
 //! larger than memory.
 //!
-//! A [`TileTier`] keeps tiles by token and key; the [`Directory`] is one on a disk, and one that several servers share
-//! may follow. All of it blocks: it is called on render threads and on a writer thread of its own, never on an async one.
-//! What happens in it is counted and told by [`SecondTier`], through which the service uses it: a tier that fails costs
-//! renders, and never an answer. The odd one: a key says what pixels are meant, and not whose they are; the token is
-//! there so that a person can see, copy and clear what belongs to one dataset.
+//! There are two layers. A [`TileTier`] is a backend, which keeps tiles by token and key; the disk cache is one, a
+//! [`Directory`], and others that several servers share may follow. A [`SecondTier`] is what the service uses: it puts a
+//! queue in front of a backend, counts what it does and logs what goes wrong, so that a backend that fails costs renders
+//! and never an answer. All of it blocks: it is called on render threads and on a writer thread of its own, never on an
+//! async one. A key says which pixels are meant, and not whose they are; the token is there so that a person can see, copy
+//! and clear what belongs to one dataset.
+//!
+//! # Who else may write there
+//!
+//! Whoever may write to the directory decides what is served from it: checksums find damage, not forgery, and files of
+//! other users are taken as they are, because servers of several people may share one. What such a person cannot do is to
+//! lead a server out of the directory or to hold it up: below its top no symbolic link is followed, only regular files are
+//! opened, none is read beyond the length of the largest tile, and a file is replaced by a rename and never written to, so
+//! that a hard link into the directory is safe too.
 //!
 //! # Why files, and no crate that keeps them
 //!
@@ -15,14 +24,15 @@
 //! `redb` and `fjall` are databases: a writer at a time (or one process), a journal that is synced, space that is given
 //! back by compaction, for values of 100 KiB that are written once. `cacache` shares well, but has neither a budget nor
 //! eviction, and writes each tile's index apart from it. What is left to do over a file system is little: a name, a
-//! checksum, a rename (by `tempfile`), and a sweep.
+//! checksum, a rename, and a sweep.
 
 mod census;
-mod complaints;
-mod counted;
+mod dir;
 mod directory;
 mod entry;
+mod error_log;
 mod folders;
+mod home;
 mod marker;
 mod second;
 mod space;
@@ -99,6 +109,14 @@ pub enum TierError {
         doing: &'static str,
         /// What the system said.
         problem: String,
+    },
+    /// The directory was removed, unmounted, or replaced by another.
+    #[error("{} {why}; nothing is written there until it is back", path.display())]
+    Away {
+        /// Where it was.
+        path: PathBuf,
+        /// What has become of it.
+        why: &'static str,
     },
     /// More is there than may be, and it was not removed in time.
     #[error("{} is full: it may take {budget} bytes, and what is too much has not been removed yet", path.display())]

@@ -1,8 +1,8 @@
-//! What opening and first reading will ask of a file, done beforehand: errands for a process that may die of them.
+//! Trials: what opening and first reading will ask of a file, done beforehand in a process that may crash.
 //!
-//! A file can be made such that the HDF5 library crashes, or works for ever, when it only lists a group. An [`Errand`]
-//! opens a file in the very way that a catalogue does, and looks at what is put off until a tile is wanted: lists of
-//! chunks, and the datasets of a long series. Who runs errands, and under which limits, is told in the command line.
+//! A file can be made such that the HDF5 library crashes, or works for ever, when it only lists a group. A [`Trial`] opens
+//! a file as a catalogue does, and looks at what is put off until a tile is wanted: lists of chunks, and the datasets of a
+//! long series. The process that runs trials, and its limits, are the command line's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const REHEARSAL: Duration = Duration::from_secs(2);
 
 /// A file to be opened, and what of it will be wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Errand {
+pub struct Trial {
     /// The file. A name that is not UTF-8 is the nearest one that is: the library knows no others.
     pub file: String,
     /// Whether its links may lead anywhere.
@@ -34,10 +34,10 @@ pub struct Errand {
     pub paths: BTreeSet<String>,
 }
 
-impl Errand {
-    /// The errands that settings give rise to: one for each file and policy.
-    pub fn all(settings: &Settings) -> Vec<Errand> {
-        let mut errands: BTreeMap<(PathBuf, bool), Errand> = BTreeMap::new();
+impl Trial {
+    /// The trials that settings ask for: one for each file and policy.
+    pub fn all(settings: &Settings) -> Vec<Trial> {
+        let mut trials: BTreeMap<(PathBuf, bool), Trial> = BTreeMap::new();
         for dataset in settings.datasets.values() {
             let is_adjusted = |given: &ChannelSettings| paths(given).next().is_none();
             let discover = dataset.channels.is_empty() || dataset.channels.values().any(is_adjusted);
@@ -47,12 +47,12 @@ impl Errand {
             });
             for (file, discover, given) in own.chain(named) {
                 let key = (file.clone(), dataset.allow_external);
-                let errand = errands.entry(key).or_insert_with_key(Self::nothing);
-                errand.discover |= discover;
-                errand.paths.extend(given.into_iter().flat_map(paths).cloned());
+                let trial = trials.entry(key).or_insert_with_key(Self::nothing);
+                trial.discover |= discover;
+                trial.paths.extend(given.into_iter().flat_map(paths).cloned());
             }
         }
-        errands.into_values().collect()
+        trials.into_values().collect()
     }
 
     /// Only to open the file.

@@ -9,12 +9,11 @@ mod table;
 mod words;
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{Failure, load_sound};
+use super::{Failure, load_sound, output};
 use crate::bench::{
     Local, Machine, NotReached, Remote, RemoteRow, Row, Selection, Subject, Target, Unknown, scaling, told,
     verdicts,
@@ -191,19 +190,10 @@ struct Output {
 
 impl Output {
     fn put(&self, text: &str) -> Result<(), Failure> {
-        if self.json { Ok(()) } else { written(text) }
+        if self.json { Ok(()) } else { output::stream(text) }
     }
 
     fn finish(&self, value: impl FnOnce() -> Value) -> Result<(), Failure> {
-        if self.json { written(&format!("{}\n", serde_json::to_string_pretty(&value())?)) } else { Ok(()) }
-    }
-}
-
-fn written(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Whoever read the first lines only, as `head` does, has what it wanted.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
+        if self.json { output::print_json(&value()) } else { Ok(()) }
     }
 }

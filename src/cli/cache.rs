@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::{Failure, listed};
+use super::{Failure, listed, output};
 use crate::config::{self, Layers};
 use crate::name::Name;
 use crate::tier::{Directory, Holding};
@@ -125,12 +125,12 @@ fn stats(found: &Found, verify: bool, json: bool) -> Result<(), Failure> {
     let holdings = directory.map_or(Ok(Vec::new()), |directory| directory.holdings(verify))?;
     let damaged: Vec<_> = holdings.iter().flat_map(|holding| &holding.corrupt).collect();
     if json {
-        println!("{}", serde_json::to_string_pretty(&described(found, &holdings, verify))?);
+        output::print_json(&described(found, &holdings, verify))?;
     } else {
-        print!("{}", table(found, &holdings, verify));
+        output::print(&table(found, &holdings, verify))?;
     }
     for path in &damaged {
-        eprintln!("voltile: {} is damaged", path.display());
+        output::complain(&format!("{} is damaged", path.display()));
     }
     match damaged.len() {
         0 => Ok(()),
@@ -172,7 +172,13 @@ fn table(found: &Found, holdings: &[Holding], verify: bool) -> String {
         text.push_str(&format!("  {token:<longest$}  {tiles:>10} tiles  {bytes:>10}{corrupt}{rest}\n"));
     };
     for holding in holdings {
-        line(&holding.token, holding.tiles, holding.bytes, holding.corrupt.len(), &rest_of(holding));
+        line(
+            &output::escaped(&holding.token),
+            holding.tiles,
+            holding.bytes,
+            holding.corrupt.len(),
+            &rest_of(holding),
+        );
     }
     let sum = |of: fn(&Holding) -> u64| holdings.iter().map(of).sum();
     let corrupt = holdings.iter().map(|holding| holding.corrupt.len()).sum();
@@ -194,15 +200,16 @@ fn clear(found: &Found, token: Option<&str>) -> Result<(), Failure> {
     if let (Some(token), []) = (token, removed.as_slice()) {
         return Err(Failure::Usage(unknown(found, token)?));
     }
+    let mut text = String::new();
     for holding in &removed {
-        let (token, size) = (&holding.token, ByteSize(holding.bytes));
+        let (token, size) = (output::escaped(&holding.token), ByteSize(holding.bytes));
         let tiles = if holding.tiles == 1 { "tile" } else { "tiles" };
-        println!("removed {} {tiles} of {token}, {size}{}", holding.tiles, left_of(holding));
+        text.push_str(&format!("removed {} {tiles} of {token}, {size}{}\n", holding.tiles, left_of(holding)));
     }
     if removed.is_empty() {
-        println!("{} has no tiles", found.path.display());
+        text = format!("{} has no tiles\n", found.path.display());
     }
-    Ok(())
+    output::print(&text)
 }
 
 fn left_of(holding: &Holding) -> String {

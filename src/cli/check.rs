@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Failure, NOTHING_TO_SERVE, Sources, listed, load};
+use super::{Failure, NOTHING_TO_SERVE, Sources, listed, load, output};
 use crate::crew::Crew;
 use crate::metrics::Metrics;
 
@@ -26,6 +26,5 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
     let channels: usize = loaded.catalog.datasets().map(|dataset| dataset.channels.len()).sum();
-    println!("all is well: {datasets} datasets with {channels} channels");
-    Ok(())
+    output::print(&format!("all is well: {datasets} datasets with {channels} channels\n"))
 }

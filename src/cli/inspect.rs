@@ -7,13 +7,12 @@ pub(super) mod advice;
 mod configuration;
 mod table;
 
-use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Failure, listed, load, log_undecodable};
+use super::{Failure, listed, load, log_undecodable, output};
 use crate::catalog::Inspection;
 use crate::config::Layers;
 use crate::crew::Crew;
@@ -50,11 +49,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             table::table(&inspection, &warnings, &configuration)
         };
     }
-    match writeln!(std::io::stdout(), "{}", text.trim_end()) {
-        // Whoever read the first lines only, as `head` does, has what it wanted.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
+    let text = format!("{}\n", text.trim_end());
+    if arguments.json { output::print_bytes(text.as_bytes()) } else { output::print(&text) }
 }
 
 /// The description; each level also has its costs, and the whole its warnings and the configuration.

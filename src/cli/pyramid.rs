@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::bar::Bar;
-use super::{Failure, Sources, load_sound};
+use super::{Failure, Sources, load_sound, output};
 use crate::catalog::{Catalog, sidecar_path};
 use crate::crew::Crew;
 use crate::layout::inventory::Role;
@@ -46,8 +46,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let threads = arguments.threads.unwrap_or(settings.render.threads);
     let mut failed = 0;
     for (file, wanted) in &files {
-        if let Err(error) = one(arguments, file, wanted, threads, &crew) {
-            eprintln!("voltile: {error}");
+        if let Err(failure) = one(arguments, file, wanted, threads, &crew) {
+            output::complain(&failure.to_string());
             failed += 1;
         }
     }
@@ -85,7 +85,7 @@ fn one(
     wanted: &[Wanted],
     threads: NonZeroUsize,
     crew: &Crew,
-) -> Result<(), anyhow::Error> {
+) -> Result<(), Failure> {
     let (output, role) = match (&arguments.rechunk, &arguments.output) {
         (Some(volume), _) => (volume.clone(), Role::Volume),
         (None, Some(sidecar)) => (sidecar.clone(), Role::Sidecar),
@@ -96,8 +96,7 @@ fn one(
     }
     let work = Work::plan(file, &output, role, wanted)?;
     if work.is_empty() {
-        println!("{} has all levels; nothing is to be made", file.display());
-        return Ok(());
+        return output::print(&format!("{} has all levels; nothing is to be made\n", file.display()));
     }
     let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let bar = Bar::new(name, "voxels", "read");
@@ -131,17 +130,22 @@ fn measure(wanted: &[Wanted]) {
 }
 
 /// Says what was made, and fails if that was not everything.
-fn told(work: &Work, file: &Path, report: &Report) -> Result<(), anyhow::Error> {
+fn told(work: &Work, file: &Path, report: &Report) -> Result<(), Failure> {
     let numbers = |levels: &[u8]| levels.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+    let mut text = String::new();
     if !report.levels.is_empty() {
-        println!("{}", work.output().display());
+        text = format!("{}\n", work.output().display());
     }
     for (channel, levels) in &report.levels {
-        println!("  {channel}: levels {}", numbers(levels));
+        text.push_str(&format!("  {channel}: levels {}\n", numbers(levels)));
     }
+    output::print(&text)?;
     for (channel, levels, why) in &report.failed {
-        eprintln!("voltile: the levels {} of the channel {channel} are not made: {why}", numbers(levels));
+        let levels = numbers(levels);
+        output::complain(&format!("the levels {levels} of the channel {channel} are not made: {why}"));
     }
-    anyhow::ensure!(report.failed.is_empty(), "not all levels of {} could be made", file.display());
-    Ok(())
+    match report.failed.is_empty() {
+        true => Ok(()),
+        false => Err(anyhow::anyhow!("not all levels of {} could be made", file.display()).into()),
+    }
 }

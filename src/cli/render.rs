@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 
-use super::{Failure, Sources, load_sound};
+use super::{Failure, Sources, load_sound, output};
 use crate::crew::Crew;
 use crate::metrics::Metrics;
 use crate::request::TilePath;
@@ -16,7 +16,7 @@ pub(super) struct Arguments {
     /// The tile's path, as in a URL: /ndtilecache/tilecache/TOKEN/CHANNEL/xy/0/0_0_0.png
     #[arg(value_name = "TILE_PATH")]
     path: String,
-    /// Where to write the PNG.
+    /// Where to write the PNG; - is standard output.
     #[arg(short, long, value_name = "TILE.png")]
     output: PathBuf,
     #[command(flatten)]
@@ -44,8 +44,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let identified = service.identify(&request).await?;
         service.fetch(identified).await
     })?;
-    let output = &arguments.output;
-    std::fs::write(output, &tile.png).with_context(|| format!("{} cannot be written", output.display()))?;
+    let path = &arguments.output;
+    if path.as_os_str() == "-" {
+        return output::print_bytes(&tile.png);
+    }
+    std::fs::write(path, &tile.png).with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(())
 }
 

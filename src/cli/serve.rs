@@ -1,15 +1,18 @@
 //! `voltile serve`: opens everything, listens, says where, and drains when it is told to stop.
 
-use std::io::Write;
+use std::fmt::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 
+use actix_web::dev::ServerHandle;
 use actix_web::rt::System;
 use clap::Args;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 
-use super::{Failure, Sources, limits, load_sound, probe, second_tier};
+use super::signals::ServerSignals;
+use super::{Failure, Sources, limits, load_sound, log, output, probe, second_tier};
 use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::crew::Crew;
@@ -32,13 +35,15 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let signals = ServerSignals::listen()?;
     let mut layers = arguments.sources.layers();
     layers.bind = arguments.bind;
     if arguments.demo {
         layers.files.push(demo_volume()?);
         layers.config = arguments.sources.config;
     }
-    let (metrics, crew) = (Metrics::default(), Crew::default());
+    let metrics = Metrics { log_lines_lost: log::lost(), ..Metrics::default() };
+    let crew = Crew::default();
     let (settings, catalog) = load_sound(&layers, &metrics, &crew)?;
     let addresses = addresses(&settings)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, crew)?;
@@ -46,7 +51,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
     let service = service.with_tier(tier).with_reopening(settings.clone(), Box::new(probe::harmful))?;
     let service = Arc::new(service);
-    let served = System::new().block_on(listen(&service, &settings, &addresses));
+    let served = System::new().block_on(listen(&service, &settings, &addresses, &signals));
     service.finish_writing(settings.server.shutdown_timeout);
     served
 }
@@ -75,51 +80,59 @@ fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>, Failure> {
     })
 }
 
-async fn listen(service: &Arc<TileService>, settings: &Settings, bind: &[SocketAddr]) -> Result<(), Failure> {
+async fn listen(
+    service: &Arc<TileService>,
+    settings: &Settings,
+    bind: &[SocketAddr],
+    signals: &ServerSignals,
+) -> Result<(), Failure> {
     let site = Site::new(Arc::clone(service), settings)?;
     let descriptors = limits::most_connections(settings.server.workers.get());
     let (server, addresses) = http::start(site, &settings.server, bind, descriptors)
         .map_err(|e| anyhow::anyhow!("{} cannot be listened on: {e}", settings.server.bind.as_str()))?;
-    // Listened for before anybody knows that we are here.
-    let signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    // Before anybody knows that we are here.
+    let stop = signals.serving();
     if !http::has_viewer() {
         tracing::info!("this voltile was built without its viewer: the page is the simple one");
     }
-    announce(&service.catalog(), settings, &addresses)?;
-    let handle = server.handle();
-    actix_web::rt::spawn(async move {
-        told_to_stop(signals).await;
-        tracing::info!("stopping: requests in flight are answered first");
-        handle.stop(true).await;
-    });
+    announce(announcement(&service.catalog(), settings, &addresses))?;
+    actix_web::rt::spawn(stop_when_told(server.handle(), stop));
     Ok(server.await?)
 }
 
-async fn told_to_stop((mut interrupt, mut terminate): (Signal, Signal)) {
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+async fn stop_when_told(server: ServerHandle, stop: Arc<Notify>) {
+    stop.notified().await;
+    server.stop(true).await;
 }
 
-/// Says on standard output where the server is, where its page is, and one tile of every dataset: all at once, so that
-/// whoever waits for the first line has the others too.
-fn announce(catalog: &Catalog, settings: &Settings, addresses: &[SocketAddr]) -> std::io::Result<()> {
-    let mut text = Vec::new();
+/// Where the server is, where its page is, and one tile of every dataset.
+fn announcement(catalog: &Catalog, settings: &Settings, addresses: &[SocketAddr]) -> String {
+    let mut text = String::new();
     for address in addresses {
-        writeln!(text, "voltile listening on http://{address}")?;
+        let _ = writeln!(text, "voltile listening on http://{address}");
     }
     if let Some(address) = addresses.first() {
-        writeln!(text, "page http://{address}/")?;
+        let _ = writeln!(text, "page http://{address}/");
         let service = settings.server.mounts.first().map_or("", |mount| mount.tile_service.as_str());
         for dataset in catalog.datasets() {
             if let Some(channel) = dataset.channels.values().next() {
                 let path = dataset.sample_path(channel, Plane::Xy);
-                writeln!(text, "tile http://{address}/{service}/tilecache/{path}")?;
+                let _ = writeln!(text, "tile http://{address}/{service}/tilecache/{path}");
             }
         }
     }
-    let mut out = std::io::stdout().lock();
-    out.write_all(&text)?;
-    out.flush()
+    text
+}
+
+/// Prints all of it at once, so that whoever waits for the first line has the others too.
+///
+/// A server whose standard output is closed or full goes on: it answers over HTTP, and `voltile serve | head -1` is a
+/// usual way to learn the address. A thread of its own prints, because a pipe that nobody reads would block.
+fn announce(text: String) -> std::io::Result<()> {
+    let print = move || {
+        if let Err(failure) = output::print(&text) {
+            tracing::warn!("the server runs, though its addresses could not be printed: {failure}");
+        }
+    };
+    thread::Builder::new().name("announcement".to_owned()).spawn(print).map(drop)
 }

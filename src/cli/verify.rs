@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::Failure;
+use super::{Failure, output};
 use crate::verify::{Client, Outcome, Viewer, verify};
 
 #[derive(Debug, Args)]
@@ -26,9 +26,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let viewers = if arguments.viewer.is_empty() { &Viewer::ALL[..] } else { &arguments.viewer };
     let report = verify(&client, viewers, &arguments.token);
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        output::print_json(&report)?;
     } else {
-        println!("{report}");
+        output::print(&format!("{report}\n"))?;
     }
     match report.count(Outcome::Fail) {
         0 => Ok(()),

@@ -67,6 +67,7 @@ pub(super) const ROOT: &[Key] = &[
         doc: "Memory, and a disk: bytes, or \"KiB\", \"MiB\", \"GiB\".",
     },
     Key { name: "render", shape: Shape::Table(RENDER), doc: "How tiles are made." },
+    Key { name: "files", shape: Shape::Table(FILES), doc: "How HDF5 files are opened." },
     Key {
         name: "datasets",
         shape: Shape::Named("kasthuri11", DATASET),
@@ -144,6 +145,13 @@ pub(super) const RENDER: &[Key] = &[
     ),
     default("png", "\"fast\"", "Or \"small\": fewer bytes for more time."),
 ];
+
+/// `[files]`
+pub(super) const FILES: &[Key] = &[default(
+    "trial",
+    "\"on\"",
+    "Each file is opened in a child process first, since some crash the HDF5 library. Or \"off\": without a trial.",
+)];
 
 /// `[datasets.TOKEN]`
 pub(super) const DATASET: &[Key] = &[

@@ -1,19 +1,20 @@
-//! Reads the sections that are not about data: `[server]`, `[cache]` and `[render]`.
+//! Reads the sections that are not about data: `[server]`, `[cache]`, `[render]` and `[files]`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::keys;
 use super::reader::{Entry, Notes, Section, at};
-use super::settings::{Caches, ContentType, Mount, Render, Server, Settings};
+use super::settings::{Caches, ContentType, Files, Mount, Render, Server, Settings};
 use super::values;
 use crate::paint::PngProfile;
 
-/// Reads the three sections into the settings; `base` is the directory of the configuration file.
+/// Reads these sections into the settings; `base` is the directory of the configuration file.
 pub(super) fn read(root: &mut Section<'_, '_>, base: &Path, settings: &mut Settings) {
     server(root.section("server", keys::SERVER), &mut settings.server);
     cache(root.section("cache", keys::CACHE), base, &mut settings.cache);
     render(root.section("render", keys::RENDER), &mut settings.render);
+    files(root.section("files", keys::FILES), &mut settings.files);
 }
 
 fn server(mut section: Section<'_, '_>, server: &mut Server) {
@@ -79,4 +80,8 @@ fn render(mut section: Section<'_, '_>, render: &mut Render) {
     section.set("max_voxels_per_tile", values::whole(1, u64::MAX), &mut render.max_voxels_per_tile);
     section.set("neighbours", values::whole(0u32, 64), &mut render.neighbours);
     section.set("png", values::choice(&profiles), &mut render.png);
+}
+
+fn files(mut section: Section<'_, '_>, files: &mut Files) {
+    section.set("trial", values::choice(&[("on", true), ("off", false)]), &mut files.trial);
 }

@@ -20,6 +20,8 @@ pub struct Settings {
     pub cache: Caches,
     /// How tiles are made.
     pub render: Render,
+    /// How files are opened.
+    pub files: Files,
     /// What is served, by token.
     pub datasets: BTreeMap<Name, DatasetSettings>,
 }
@@ -153,6 +155,19 @@ impl Default for Render {
             png: PngProfile::Fast,
             neighbours: 2,
         }
+    }
+}
+
+/// How HDF5 files are opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Files {
+    /// Whether each is opened in a child process before it is opened in this one.
+    pub trial: bool,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Self { trial: true }
     }
 }
 

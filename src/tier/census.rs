@@ -1,13 +1,15 @@
 //! What is in a directory, by token; and clearing it. Both while others use it.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::ffi::OsStr;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::folders::{self, Folder, Found, StoredTile};
+use super::dir::{Dir, Entry};
+use super::folders::{self, Folder, Found, StoredTile, file_name};
 use super::tally::on_disk;
 use super::{Directory, TierError, entry};
 use crate::name::Name;
+use crate::tile::TileKey;
 
 /// What the directory has of one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,68 +24,93 @@ pub struct Holding {
     pub corrupt: Vec<PathBuf>,
     /// Files that were being written, or still are.
     pub unfinished: u64,
-    /// What voltile did not put there.
+    /// What voltile did not put there, or what cannot be a tile, whatever its name.
     pub foreign: u64,
+}
+
+/// A token's folder in an open cache directory.
+struct Place<'a> {
+    root: &'a Dir,
+    path: &'a Path,
+    folder: &'a Folder,
 }
 
 impl Directory {
     /// What is held of each token; `verify` has every tile read and its checksum compared.
     pub fn holdings(&self, verify: bool) -> Result<Vec<Holding>, TierError> {
-        let holding = |folder: &Folder| {
-            let mut holding = Holding::none_of(folder);
-            each(folder, |found| holding.count(folder, found, verify))?;
-            Ok(holding)
-        };
-        self.folders()?.iter().map(holding).collect()
+        self.by_folder(|_| true, |place| place.holding(verify))
     }
 
     /// Removes the tiles of a token, or of all; says what was removed. What voltile did not put there stays.
     pub fn clear(&self, token: Option<&Name>) -> Result<Vec<Holding>, TierError> {
-        let folders = self.folders()?;
-        let only = token.map(|token| folders::folder(self.path(), token));
-        let wanted = folders.iter().filter(|folder| only.as_ref().is_none_or(|only| *only == folder.path));
-        wanted.map(cleared).collect()
+        let only = token.map(Folder::of);
+        self.by_folder(|folder| only.as_ref().is_none_or(|only| only.is_at(folder)), |place| place.cleared())
     }
 
-    fn folders(&self) -> Result<Vec<Folder>, TierError> {
-        folders::all(self.path()).map_err(|error| TierError::system(self.path(), "listed", &error))
+    fn by_folder(
+        &self,
+        is_wanted: impl Fn(&Folder) -> bool,
+        holding: impl Fn(&Place<'_>) -> Result<Holding, TierError>,
+    ) -> Result<Vec<Holding>, TierError> {
+        let Some(root) = self.reading()? else { return Ok(Vec::new()) };
+        let path = self.path();
+        let folders = folders::all(&root).map_err(|error| TierError::system(path, "listed", &error))?;
+        let wanted = folders.iter().filter(|folder| is_wanted(folder));
+        wanted.map(|folder| holding(&Place { root: &root, path, folder })).collect()
     }
 }
 
-/// Everything below a token's folder.
-fn each(folder: &Folder, mut lend: impl FnMut(Found) -> Result<(), TierError>) -> Result<(), TierError> {
-    for byte in 0..=u8::MAX {
-        let found =
-            folder.found(byte).map_err(|error| TierError::system(folder.fan(byte), "listed", &error))?;
-        found.into_iter().try_for_each(&mut lend)?;
+impl Place<'_> {
+    fn holding(&self, verify: bool) -> Result<Holding, TierError> {
+        let mut holding = Holding::none_of(self.folder);
+        self.each(|fan, found| {
+            if let (true, Found::Tile(tile)) = (verify, &found)
+                && is_corrupt(fan, tile).map_err(|error| self.failed(&tile.key, "read", &error))?
+            {
+                holding.corrupt.push(self.folder.path(self.path, &tile.key));
+            }
+            holding.count(&found);
+            Ok(())
+        })?;
+        Ok(holding)
     }
-    Ok(())
-}
 
-fn cleared(folder: &Folder) -> Result<Holding, TierError> {
-    let mut removed = Holding::none_of(folder);
-    each(folder, |found| match &found {
-        Found::Tile(StoredTile { key, .. }) => {
-            remove(&folder.file(key))?;
-            removed.count(folder, found, false)
+    fn cleared(&self) -> Result<Holding, TierError> {
+        let mut removed = Holding::none_of(self.folder);
+        self.each(|fan, found| {
+            let path = || match &found {
+                Found::Tile(tile) => self.folder.path(self.path, &tile.key),
+                _ => self.folder.path_of_folder(self.path),
+            };
+            let gone = match &found {
+                Found::Tile(tile) => fan.remove(OsStr::new(&file_name(&tile.key))),
+                Found::Unfinished(name, _) => fan.remove(name),
+                Found::Foreign => Ok(true),
+            };
+            gone.map_err(|error| TierError::system(path(), "removed", &error))?;
+            removed.count(&found);
+            Ok(())
+        })?;
+        let emptied = self.folder.remove_empty(self.root);
+        emptied
+            .map_err(|error| TierError::system(self.folder.path_of_folder(self.path), "removed", &error))?;
+        Ok(removed)
+    }
+
+    /// Everything below the folder, and the directory that it is in.
+    fn each(&self, mut lend: impl FnMut(&Dir, Found) -> Result<(), TierError>) -> Result<(), TierError> {
+        for byte in 0..=u8::MAX {
+            let failed =
+                |error: io::Error| TierError::system(self.folder.fan_path(self.path, byte), "listed", &error);
+            let Some(fan) = self.folder.fan(self.root, byte).map_err(failed)? else { continue };
+            let found = folders::list(&fan, byte).map_err(failed)?;
+            found.into_iter().try_for_each(|found| lend(&fan, found))?;
         }
-        Found::Unfinished(path, _) => {
-            remove(path)?;
-            removed.count(folder, found, false)
-        }
-        Found::Foreign(_) => removed.count(folder, found, false),
-    })?;
-    // What is not empty stays: somebody else's, or written this very moment.
-    (0..=u8::MAX).for_each(|byte| drop(fs::remove_dir(folder.fan(byte))));
-    drop(fs::remove_dir(&folder.path));
-    Ok(removed)
-}
+        Ok(())
+    }
 
-/// Removes a file that may be gone already.
-fn remove(path: &Path) -> Result<(), TierError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(TierError::system(path, "removed", &error)),
-        _ => Ok(()),
+    fn failed(&self, key: &TileKey, doing: &'static str, error: &io::Error) -> TierError {
+        TierError::system(self.folder.path(self.path, key), doing, error)
     }
 }
 
@@ -93,33 +120,27 @@ impl Holding {
         Self { token, tiles: 0, bytes: 0, corrupt: Vec::new(), unfinished: 0, foreign: 0 }
     }
 
-    fn count(&mut self, folder: &Folder, found: Found, verify: bool) -> Result<(), TierError> {
+    fn count(&mut self, found: &Found) {
         match found {
             Found::Tile(tile) => {
                 self.tiles += 1;
                 self.bytes += on_disk(tile.length);
-                let path = folder.file(&tile.key);
-                if verify
-                    && is_corrupt(&path, &tile).map_err(|error| TierError::system(&path, "read", &error))?
-                {
-                    self.corrupt.push(path);
-                }
             }
             Found::Unfinished(..) => self.unfinished += 1,
-            Found::Foreign(_) => self.foreign += 1,
+            Found::Foreign => self.foreign += 1,
         }
-        Ok(())
     }
 }
 
 /// Whether a tile is damaged; one that is gone by now is not.
-fn is_corrupt(path: &Path, tile: &StoredTile) -> io::Result<bool> {
-    if tile.length > entry::LONGEST {
-        return Ok(true);
-    }
-    match fs::read(path) {
-        Ok(bytes) => Ok(entry::opened(&tile.key, bytes).is_err()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
+fn is_corrupt(fan: &Dir, tile: &StoredTile) -> io::Result<bool> {
+    match fan.open(OsStr::new(&file_name(&tile.key)))? {
+        None => Ok(false),
+        Some(Entry::Other) => Ok(true),
+        Some(Entry::File(file, _)) => {
+            let mut bytes = Vec::new();
+            file.take(entry::LONGEST + 1).read_to_end(&mut bytes)?;
+            Ok(entry::opened(&tile.key, bytes).is_err())
+        }
     }
 }

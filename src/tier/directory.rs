@@ -2,123 +2,141 @@
 //!
 //! A rename is all or nothing, so that no process ever sees a part of a tile, whoever is killed meanwhile. Nothing is
 //! synced: what a power failure tears is found by its checksum. Nothing is remembered that another process could make
-//! untrue, but for the count of bytes, which is taken anew now and then. A read sets the file's time, though not more
-//! often than once a minute: by that eviction knows what is used.
+//! untrue, except which directory it is ([`super::home`]) and the count of bytes, which is taken anew now and then. A read
+//! sets the file's time, though not more often than once a minute: that is how eviction knows what is used.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use rustix::fs::FileType;
 
+use super::dir::{Dir, Entry};
 use super::entry::{self, TRAILER};
+use super::folders::{Folder, file_name};
+use super::home::Home;
 use super::space::Space;
-use super::{TierError, TileTier, folders, marker, sweeper};
+use super::{TierError, TileTier, sweeper};
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::tile::TileKey;
 
 /// How old the time of a tile that is read may be.
 const USED_LATELY: Duration = Duration::from_secs(60);
-/// How often a directory is made for a tile before it is given up: somebody may be clearing it away.
-const MOST_TRIES: usize = 4;
+/// How often a folder is made for a tile before it is given up: somebody may be clearing it away.
+const MOST_TRIES: usize = 5;
 
 /// Tiles in a directory. It grows without bounds unless it is [kept to a budget](Directory::kept_to).
 #[derive(Debug)]
 pub struct Directory {
-    root: PathBuf,
+    home: Arc<Home>,
     space: Option<Arc<Space>>,
+    /// Of the changes of the home, how many the count of bytes takes into account.
+    changes: AtomicU64,
 }
 
 impl Directory {
     /// Opens a cache directory, or makes one of an empty or missing directory. Any other is refused.
     pub fn open(root: &Path) -> Result<Self, TierError> {
-        if marker::look(root)? == marker::Found::Empty {
-            marker::make(root)?;
-        }
-        Ok(Self { root: root.to_owned(), space: None })
+        Home::make(root).map(Self::new)
     }
 
     /// Opens a cache directory that is there; `None` where it is empty or missing. Nothing is written.
     pub fn open_existing(root: &Path) -> Result<Option<Self>, TierError> {
-        let found = marker::look(root)?;
-        Ok((found == marker::Found::Ours).then(|| Self { root: root.to_owned(), space: None }))
+        Ok(Home::existing(root)?.map(Self::new))
+    }
+
+    fn new(home: Home) -> Self {
+        Self { home: Arc::new(home), space: None, changes: AtomicU64::new(0) }
     }
 
     /// The same, kept to so many bytes of the disk by a thread that removes what was used least lately. It counts first
     /// what is there, which may take a while.
     pub fn kept_to(self, budget: u64, metrics: &Metrics) -> io::Result<Self> {
         let space = Arc::new(Space::new(budget, metrics.tier_bytes.clone()));
-        sweeper::start(self.root.clone(), Arc::clone(&space), metrics.clone())?;
-        Ok(Self { root: self.root.clone(), space: Some(space) })
+        sweeper::start(Arc::clone(&self.home), Arc::clone(&space), metrics.clone())?;
+        Ok(Self { home: Arc::clone(&self.home), space: Some(space), changes: AtomicU64::new(0) })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.root
+        self.home.path()
     }
 
-    /// Whatever is wrong with an entry: it goes, so that the tile is made again.
-    fn drop_entry(&self, path: PathBuf, key: &TileKey, length: u64, problem: &'static str) -> TierError {
-        let removed = fs::remove_file(&path).or_else(|error| match error.kind() {
-            ErrorKind::IsADirectory => fs::remove_dir(&path),
-            ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
-        });
-        match removed {
-            Ok(()) => {
-                if let Some(space) = &self.space {
-                    space.tally.removed(key.first(), length);
-                }
-                TierError::Corrupt { path, problem }
-            }
-            Err(error) => TierError::system(path, "removed, though it is damaged", &error),
+    /// The directory itself, to read from; `None` while it is away.
+    pub(super) fn reading(&self) -> Result<Option<Dir>, TierError> {
+        let opened = self.home.reading();
+        self.note_changes();
+        opened
+    }
+
+    fn writing(&self) -> Result<Dir, TierError> {
+        let opened = self.home.writing();
+        self.note_changes();
+        opened
+    }
+
+    /// Has everything counted anew if the directory went, came back, or was emptied.
+    fn note_changes(&self) {
+        let changes = self.home.changes();
+        if self.changes.swap(changes, Ordering::Relaxed) != changes
+            && let Some(space) = &self.space
+        {
+            space.recount();
         }
+    }
+
+    /// A tile's file and its length; `None` where there is none.
+    fn found<'a>(&'a self, token: &Name, key: &'a TileKey) -> Result<Option<Stored<'a>>, TierError> {
+        let folder = Folder::of(token);
+        let failed = |error: io::Error| TierError::system(folder.path(self.path(), key), "opened", &error);
+        let Some(root) = self.reading()? else { return Ok(None) };
+        let Some(fan) = folder.fan(&root, key.first()).map_err(failed)? else { return Ok(None) };
+        let name = file_name(key);
+        let Some(entry) = fan.open(OsStr::new(&name)).map_err(failed)? else { return Ok(None) };
+        Ok(Some(Stored { directory: self, key, folder, fan, entry }))
+    }
+
+    /// Writes a tile's file; answers the length of the one that it takes the place of.
+    fn write(&self, folder: &Folder, key: &TileKey, png: &[u8]) -> Result<Option<u64>, TierError> {
+        let failed = |error: io::Error| TierError::system(folder.path(self.path(), key), "written", &error);
+        let root = self.writing()?;
+        let mut written = write_below(&root, folder, key, png);
+        for _ in 1..MOST_TRIES {
+            if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+                written = write_below(&root, folder, key, png);
+            }
+        }
+        if let Err(error) = &written
+            && error.kind() == ErrorKind::NotFound
+        {
+            // Where the whole directory was removed meanwhile, that is what is to be said.
+            self.writing()?;
+        }
+        let before = written.map_err(failed)?;
+        // Whoever removes everything may have come by just now: no tile is left without a marker.
+        self.home.see_to_marker(&root)?;
+        Ok(before)
     }
 }
 
 impl TileTier for Directory {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
-        let path = folders::file(&self.root, token, key);
-        let Some((mut file, length)) = opened(&path)? else { return Ok(None) };
-        if length > entry::LONGEST {
-            return Err(self.drop_entry(path, key, length, "it is longer than a tile can be"));
-        }
-        let mut bytes = Vec::with_capacity(length as usize);
-        match file.read_to_end(&mut bytes) {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::IsADirectory => {
-                return Err(self.drop_entry(path, key, 0, "it is a directory"));
-            }
-            Err(error) => return Err(TierError::system(path, "read", &error)),
-        }
-        match entry::opened(key, bytes) {
-            Ok(png) => {
-                mark_used(&file);
-                Ok(Some(png))
-            }
-            Err(problem) => Err(self.drop_entry(path, key, length, problem)),
-        }
+        self.found(token, key)?.map(Stored::read).transpose()
     }
 
     fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
-        let path = folders::file(&self.root, token, key);
         let length = (png.len() + TRAILER) as u64;
         if let Some(space) = self.space.as_ref().filter(|space| !space.has_room(length)) {
-            return Err(TierError::Full { path: self.root.clone(), budget: space.budget });
+            return Err(TierError::Full { path: self.path().to_owned(), budget: space.budget });
         }
-        let before = fs::symlink_metadata(&path).ok().map(|about| about.len());
-        let mut written = write(&path, key, png);
-        for _ in 0..MOST_TRIES {
-            if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
-                let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-                written = made.and_then(|()| write(&path, key, png));
-            }
-        }
-        written.map_err(|error| TierError::system(&path, "written", &error))?;
+        let before = self.write(&Folder::of(token), key, png)?;
         if let Some(space) = &self.space {
             space.put(key.first(), length, before);
         }
@@ -126,11 +144,13 @@ impl TileTier for Directory {
     }
 
     fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
-        let path = folders::file(&self.root, token, key);
-        let Some((file, length)) = opened(&path)? else { return Ok(false) };
+        let Some(Stored { entry: Entry::File(file, length), .. }) = self.found(token, key)? else {
+            return Ok(false);
+        };
         let mut end = [0; TRAILER];
         let read = length.checked_sub(TRAILER as u64).map(|start| file.read_exact_at(&mut end, start));
-        Ok(matches!(read, Some(Ok(()))) && entry::claims(key, &end, length).is_ok())
+        let is_whole = length <= entry::LONGEST && matches!(read, Some(Ok(())));
+        Ok(is_whole && entry::claims(key, &end, length).is_ok())
     }
 }
 
@@ -142,23 +162,67 @@ impl Drop for Directory {
     }
 }
 
-/// The file of a tile and its length; `None` where there is none.
-fn opened(path: &Path) -> Result<Option<(File, u64)>, TierError> {
-    // What is no file at all must not keep us waiting.
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-    match file.and_then(|file| file.metadata().map(|about| (file, about.len()))) {
-        Ok(opened) => Ok(Some(opened)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(TierError::system(path, "opened", &error)),
+/// What stands in the place of a tile.
+struct Stored<'a> {
+    directory: &'a Directory,
+    key: &'a TileKey,
+    folder: Folder,
+    fan: Dir,
+    entry: Entry,
+}
+
+impl Stored<'_> {
+    fn read(self) -> Result<Bytes, TierError> {
+        let (file, length) = match &self.entry {
+            Entry::Other => return Err(self.dropped(None, "it is no regular file")),
+            Entry::File(_, length) if *length > entry::LONGEST => {
+                return Err(self.dropped(None, "it is longer than a tile can be"));
+            }
+            Entry::File(file, length) => (file, *length),
+        };
+        let mut bytes = Vec::with_capacity(length as usize + 1);
+        // A file that grows while it is read is damaged; that much more is enough to tell.
+        file.take(length + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| TierError::system(self.path(), "read", &error))?;
+        match entry::opened(self.key, bytes) {
+            Ok(png) => {
+                mark_used(file);
+                Ok(png)
+            }
+            Err(problem) => Err(self.dropped(Some(length), problem)),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path(self.directory.path(), self.key)
+    }
+
+    /// Whatever is wrong with an entry: it is removed, so that the tile is made again. `counted` is the length for which it
+    /// was counted, if it was.
+    fn dropped(&self, counted: Option<u64>, problem: &'static str) -> TierError {
+        let path = self.path();
+        if let Err(error) = self.fan.remove(OsStr::new(&file_name(self.key))) {
+            return TierError::system(path, "removed, though it is damaged", &error);
+        }
+        if let (Some(space), Some(length)) = (&self.directory.space, counted) {
+            space.tally.removed(self.key.first(), length);
+        }
+        TierError::Corrupt { path, problem }
     }
 }
 
-fn write(path: &Path, key: &TileKey, png: &[u8]) -> io::Result<()> {
-    let mut file = folders::unfinished(path.parent().unwrap_or(path))?;
+/// Writes a tile's file, and the folders that it is in where they are missing.
+fn write_below(root: &Dir, folder: &Folder, key: &TileKey, png: &[u8]) -> io::Result<Option<u64>> {
+    let fan = folder.fan_made(root, key.first())?;
+    let name = file_name(key);
+    let before = fan.about(OsStr::new(&name))?;
+    let mut file = fan.unfinished()?;
     file.write_all(png)?;
     file.write_all(&entry::trailer(key, png))?;
-    file.persist(path)?;
-    Ok(())
+    file.persist(OsStr::new(&name))?;
+    let was_counted = before.filter(|it| it.kind == FileType::RegularFile && it.length <= entry::LONGEST);
+    Ok(was_counted.map(|about| about.length))
 }
 
 /// Sets the time of a file, unless it is of this minute. That it cannot be set only has the tile evicted sooner.

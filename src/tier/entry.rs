@@ -6,12 +6,17 @@
 use bytes::Bytes;
 
 use super::marker::FORMAT;
+use crate::geometry::TILE;
 use crate::tile::TileKey;
 
 /// How long the trailer is: magic, format, length of the PNG, key, checksum.
 pub(super) const TRAILER: usize = CHECKSUM + 16;
-/// Longer than any tile can be; what is longer is not read into memory.
-pub(super) const LONGEST: u64 = 16 << 20;
+/// What is longer is no tile, and is not read into memory: the pixels of the largest one, in colour and with a byte before
+/// each row, a quarter more for an encoder that makes them longer, and what else is in the file.
+pub(super) const LONGEST: u64 = {
+    let pixels = TILE * (3 * TILE + 1);
+    (pixels + pixels / 4 + (64 << 10) + TRAILER) as u64
+};
 
 const MAGIC: &[u8; 8] = b"\0voltile";
 /// Where the checksum stands: behind 8 bytes of magic, 4 of the format, 8 of the length and 16 of the key.

@@ -26,6 +26,8 @@ pub(super) struct Space {
 #[derive(Debug, Default)]
 struct Bell {
     rung: bool,
+    /// What was counted is not so any more.
+    recount: bool,
     stopped: bool,
     /// The last sweep could not remove what it should.
     stuck: bool,
@@ -38,6 +40,8 @@ pub(super) enum Woken {
     Rung,
     /// It is time.
     Due,
+    /// All is to be counted anew now.
+    Recount,
     /// Nobody uses the directory any more.
     Stopped,
 }
@@ -83,6 +87,12 @@ impl Space {
         self.changed.notify_all();
     }
 
+    /// Has everything counted anew: the directory has gone, come back, or was emptied.
+    pub fn recount(&self) {
+        self.lock().recount = true;
+        self.changed.notify_all();
+    }
+
     /// Has the sweeper end.
     pub fn stop(&self) {
         self.lock().stopped = true;
@@ -106,6 +116,7 @@ impl Space {
             let left = until.saturating_duration_since(Instant::now());
             match () {
                 () if bell.stopped => return Woken::Stopped,
+                () if std::mem::take(&mut bell.recount) => return Woken::Recount,
                 () if std::mem::take(&mut bell.rung) => return Woken::Rung,
                 () if left.is_zero() => return Woken::Due,
                 () => {}

@@ -4,17 +4,19 @@
 //! oldest of a part is nearly what is oldest of all: parts are swept one after the other, and memory holds the tiles of one
 //! of them. A directory of few tiles is one part. Processes that sweep one directory at once choose the same tiles.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::ffi::OsStr;
+use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::TierError;
-use super::complaints::Complaints;
-use super::folders::{self, Folder, Found, StoredTile};
+use super::dir::Dir;
+use super::error_log::ErrorLog;
+use super::folders::{self, Folder, Found, StoredTile, file_name};
+use super::home::Home;
 use super::space::{Space, Woken};
 use super::tally::{PARTS, on_disk};
 use crate::metrics::Metrics;
@@ -30,16 +32,22 @@ const STUCK: Duration = Duration::from_secs(30);
 const LEFT_OVER: Duration = Duration::from_secs(3600);
 
 /// Starts to keep a directory to its budget, until the space is stopped.
-pub(super) fn start(root: PathBuf, space: Arc<Space>, metrics: Metrics) -> io::Result<()> {
-    let sweeper = Sweeper { root, space, metrics, complaints: Complaints::default() };
+pub(super) fn start(home: Arc<Home>, space: Arc<Space>, metrics: Metrics) -> io::Result<()> {
+    let sweeper = Sweeper { home, space, metrics, log: ErrorLog::default() };
     thread::Builder::new().name("tier-sweeper".to_owned()).spawn(move || sweeper.run()).map(drop)
 }
 
 pub(super) struct Sweeper {
-    pub root: PathBuf,
-    pub space: Arc<Space>,
-    pub metrics: Metrics,
-    pub complaints: Complaints,
+    home: Arc<Home>,
+    space: Arc<Space>,
+    metrics: Metrics,
+    log: ErrorLog,
+}
+
+/// The cache directory and the folders that it had when a sweep began.
+struct Opened {
+    root: Dir,
+    folders: Vec<Folder>,
 }
 
 /// A tile of a part, and in whose folder it is.
@@ -61,6 +69,7 @@ impl Sweeper {
             let until = stuck.map_or(due, |since| due.min(since + STUCK));
             match self.space.wait(until) {
                 Woken::Stopped => return,
+                Woken::Recount => due = self.count(),
                 Woken::Due if Instant::now() >= due => due = self.count(),
                 Woken::Due | Woken::Rung => {}
             }
@@ -68,14 +77,14 @@ impl Sweeper {
     }
 
     /// Counts everything, and removes what killed processes left; answers when to count again.
-    pub fn count(&self) -> Instant {
+    fn count(&self) -> Instant {
         let began = Instant::now();
-        let folders = self.folders();
+        let Ok(opened) = self.open() else { return next(began) };
         for byte in 0..=u8::MAX {
             if self.space.is_stopped() {
                 break;
             }
-            self.counted(&folders, byte, |_, _| {});
+            self.counted(opened.as_ref(), byte, |_, _| {});
         }
         tracing::debug!(
             "cache.directory holds {} bytes in {} tiles",
@@ -87,29 +96,29 @@ impl Sweeper {
 
     /// Removes the tiles used least lately, until nine tenths of the budget are left; whether all could be removed that
     /// was to be. What is written meanwhile may be too much again.
-    pub fn sweep(&self) -> bool {
+    fn sweep(&self) -> bool {
         self.sweep_in(parts(self.space.tally.tiles()))
     }
 
     fn sweep_in(&self, parts: usize) -> bool {
         let (share, width) = (self.space.budget / 10 * 9 / parts as u64, PARTS / parts);
-        let folders = self.folders();
+        let Ok(opened) = self.open() else { return false };
         let mut left = 0;
         for part in 0..parts {
             if self.space.is_stopped() {
                 break;
             }
-            left += self.sweep_part(&folders, part * width..(part + 1) * width, share);
+            left += self.sweep_part(opened.as_ref(), part * width..(part + 1) * width, share);
             self.space.swept(left > 0);
         }
         left == 0
     }
 
     /// Brings a part to its share; answers how many bytes beyond that could not be removed.
-    fn sweep_part(&self, folders: &[Folder], bytes: Range<usize>, share: u64) -> u64 {
+    fn sweep_part(&self, opened: Option<&Opened>, bytes: Range<usize>, share: u64) -> u64 {
         let mut tiles = Vec::new();
         for byte in bytes {
-            self.counted(folders, byte as u8, |folder, tile| tiles.push(Candidate { folder, tile }));
+            self.counted(opened, byte as u8, |folder, tile| tiles.push(Candidate { folder, tile }));
         }
         let held: u64 = tiles.iter().map(|candidate| on_disk(candidate.tile.length)).sum();
         let mut excess = held.saturating_sub(share);
@@ -118,8 +127,9 @@ impl Sweeper {
             if excess == 0 {
                 break;
             }
-            let Some(folder) = folders.get(folder) else { continue };
-            if self.remove(&folder.file(&tile.key), &tile) {
+            let Some(opened) = opened else { break };
+            let Some(folder) = opened.folders.get(folder) else { continue };
+            if self.remove(&opened.root, folder, &tile) {
                 excess = excess.saturating_sub(on_disk(tile.length));
             }
         }
@@ -127,15 +137,20 @@ impl Sweeper {
     }
 
     /// Removes a tile; whether it is gone.
-    fn remove(&self, path: &Path, tile: &StoredTile) -> bool {
-        match fs::remove_file(path) {
-            Ok(()) => {
+    fn remove(&self, root: &Dir, folder: &Folder, tile: &StoredTile) -> bool {
+        let fan = folder.fan(root, tile.key.first());
+        let removed = fan.and_then(|fan| match fan {
+            Some(fan) => fan.remove(OsStr::new(&file_name(&tile.key))),
+            None => Ok(false),
+        });
+        match removed {
+            Ok(true) => {
                 self.metrics.tier_evicted.inc();
             }
             // Another process was quicker.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Ok(false) => {}
             Err(error) => {
-                self.tell(path, "evicted", &error);
+                self.log_error(&folder.path(self.home.path(), &tile.key), "evicted", &error);
                 return false;
             }
         }
@@ -143,49 +158,77 @@ impl Sweeper {
         true
     }
 
-    /// Counts a part, and lends every tile of it with the number of its folder.
-    fn counted(&self, folders: &[Folder], byte: u8, mut lend: impl FnMut(usize, StoredTile)) {
+    /// Counts a part, and lends every tile of it with the number of its folder. A directory that is away holds nothing.
+    fn counted(&self, opened: Option<&Opened>, byte: u8, mut lend: impl FnMut(usize, StoredTile)) {
         let counting = self.space.tally.begin(byte);
         let (mut bytes, mut tiles) = (0, 0);
-        for (number, folder) in folders.iter().enumerate() {
-            let found = folder.found(byte).unwrap_or_else(|error| {
-                self.tell(&folder.fan(byte), "listed", &error);
-                Vec::new()
-            });
-            for found in found {
-                match found {
-                    Found::Tile(tile) => {
-                        bytes += on_disk(tile.length);
-                        tiles += 1;
-                        lend(number, tile);
-                    }
-                    Found::Unfinished(path, since) => self.remove_left_over(&path, since),
-                    Found::Foreign(_) => {}
-                }
-            }
+        for (number, found) in opened.iter().flat_map(|opened| self.found(opened, byte)) {
+            bytes += on_disk(found.length);
+            tiles += 1;
+            lend(number, found);
         }
         self.space.tally.end(counting, bytes, tiles);
     }
 
-    fn remove_left_over(&self, path: &Path, since: SystemTime) {
-        if since.elapsed().is_ok_and(|age| age > LEFT_OVER)
-            && let Err(error) = fs::remove_file(path)
-            && error.kind() != ErrorKind::NotFound
-        {
-            self.tell(path, "removed", &error);
+    /// The tiles of a part. What killed processes left there is removed.
+    fn found(&self, opened: &Opened, byte: u8) -> Vec<(usize, StoredTile)> {
+        let mut tiles = Vec::new();
+        for (number, folder) in opened.folders.iter().enumerate() {
+            let path = || folder.fan_path(self.home.path(), byte);
+            let listed = folder.fan(&opened.root, byte).and_then(|fan| {
+                let Some(fan) = fan else { return Ok(None) };
+                Ok(Some((folders::list(&fan, byte)?, fan)))
+            });
+            let (found, fan) = match listed {
+                Ok(Some(listed)) => listed,
+                Ok(None) => continue,
+                Err(error) => {
+                    self.log_error(&path(), "listed", &error);
+                    continue;
+                }
+            };
+            for found in found {
+                match found {
+                    Found::Tile(tile) => tiles.push((number, tile)),
+                    Found::Unfinished(name, since) => {
+                        if let Err(error) = remove_left_over(&fan, &name, since) {
+                            self.log_error(&path().join(&*name), "removed", &error);
+                        }
+                    }
+                    Found::Foreign => {}
+                }
+            }
+        }
+        tiles
+    }
+
+    /// The directory and its folders; `None` while it is away. An error was logged.
+    fn open(&self) -> Result<Option<Opened>, ()> {
+        let Some(root) = self.home.reading().map_err(|error| self.log(&error))? else { return Ok(None) };
+        match folders::all(&root) {
+            Ok(folders) => Ok(Some(Opened { root, folders })),
+            Err(error) => {
+                self.log_error(self.home.path(), "listed", &error);
+                Err(())
+            }
         }
     }
 
-    fn folders(&self) -> Vec<Folder> {
-        folders::all(&self.root).unwrap_or_else(|error| {
-            self.tell(&self.root, "listed", &error);
-            Vec::new()
-        })
+    fn log_error(&self, path: &Path, doing: &'static str, error: &io::Error) {
+        self.log(&TierError::system(path, doing, error));
     }
 
-    fn tell(&self, path: &Path, doing: &'static str, error: &io::Error) {
+    fn log(&self, error: &TierError) {
         self.metrics.tier_errors.inc();
-        self.complaints.tell(&TierError::system(path, doing, error));
+        self.log.log(error);
+    }
+}
+
+/// Removes a file that was being written, unless somebody may still be at it.
+fn remove_left_over(fan: &Dir, name: &OsStr, since: SystemTime) -> io::Result<()> {
+    match since.elapsed() {
+        Ok(age) if age > LEFT_OVER => fan.remove(name).map(drop),
+        _ => Ok(()),
     }
 }
 
@@ -206,6 +249,7 @@ mod tests {
     use crate::tier::{Directory, TileTier};
     use crate::tile::TileKey;
     use bytes::Bytes;
+    use std::fs;
 
     const NOW: Duration = Duration::from_secs(1_000_000_000);
 
@@ -216,11 +260,11 @@ mod tests {
         for number in 0..tiles {
             let (token, key) = (token(number), TileKey::of(&number));
             directory.put(&token, &key, &Bytes::from(vec![7; 3000])).unwrap();
-            set_time(&folders::file(place.path(), &token, &key), NOW + Duration::from_secs(number));
+            set_time(&Folder::of(&token).path(place.path(), &key), NOW + Duration::from_secs(number));
         }
-        let (root, metrics) = (place.path().to_owned(), Metrics::default());
+        let (home, metrics) = (Arc::new(Home::make(place.path()).unwrap()), Metrics::default());
         let space = Arc::new(Space::new(budget, metrics.tier_bytes.clone()));
-        (place, directory, Sweeper { root, space, metrics, complaints: Complaints::default() })
+        (place, directory, Sweeper { home, space, metrics, log: ErrorLog::default() })
     }
 
     fn token(number: u64) -> Name {
@@ -271,7 +315,7 @@ mod tests {
     #[test]
     fn what_killed_processes_left_is_removed_once_it_is_old_and_other_files_stay() {
         let (place, _directory, sweeper) = filled(1, 1 << 20);
-        let beside = folders::file(place.path(), &token(0), &TileKey::of(&0_u64));
+        let beside = Folder::of(&token(0)).path(place.path(), &TileKey::of(&0_u64));
         let [old, young, foreign] = [".voltile-old", ".voltile-young", "notes.txt"].map(|name| {
             fs::write(beside.with_file_name(name), "x").unwrap();
             beside.with_file_name(name)

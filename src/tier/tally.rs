@@ -14,7 +14,7 @@ pub(super) const PARTS: usize = 256;
 
 /// What a file of that length takes from a disk, in bytes.
 pub(super) fn on_disk(length: u64) -> u64 {
-    length.div_ceil(BLOCK) * BLOCK
+    length.div_ceil(BLOCK).min(i64::MAX as u64 / BLOCK) * BLOCK
 }
 
 /// Bytes and tiles, of all and by parts.
@@ -87,11 +87,19 @@ impl Tally {
 
     fn add(&self, byte: u8, bytes: i64, tiles: i64) {
         let part = self.part(byte);
-        part.bytes.fetch_add(bytes, Ordering::Relaxed);
-        part.tiles.fetch_add(tiles, Ordering::Relaxed);
+        let bytes = add_to(&part.bytes, bytes);
+        add_to(&part.tiles, tiles);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.gauge.inc_by(bytes);
     }
+}
+
+/// Adds to a count, which does not fall below zero: what is removed need not have been counted, where another process
+/// had put it there. Answers by how much it changed.
+fn add_to(count: &AtomicI64, more: i64) -> i64 {
+    let added = |count: i64| count.saturating_add(more).max(0);
+    let before = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| Some(added(count)));
+    before.map_or(0, |before| added(before) - before)
 }
 
 #[cfg(test)]
@@ -107,6 +115,19 @@ mod tests {
         assert_eq!((tally.bytes(), tally.tiles(), tally.gauge.get()), (12288, 2, 12288));
         tally.removed(2, 4096);
         assert_eq!((tally.bytes(), tally.tiles()), (8192, 1));
+    }
+
+    #[test]
+    fn what_was_never_counted_can_be_removed() {
+        let tally = Tally::new(Gauge::default());
+        tally.put(1, 4096, None);
+        tally.removed(2, 1 << 20);
+        tally.removed(1, 1 << 20);
+        assert_eq!((tally.bytes(), tally.tiles(), tally.gauge.get()), (0, 0, 0));
+        tally.put(1, 4096, Some(u64::MAX));
+        assert_eq!(tally.gauge.get(), 0);
+        tally.put(2, 4096, None);
+        assert_eq!((tally.bytes(), tally.gauge.get()), (4096, 4096));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -30,6 +32,10 @@ impl TileTier for Memory {
 
 fn name(text: &str) -> Name {
     Name::new(text).unwrap()
+}
+
+fn path_of(root: &Path, token: &Name, key: &TileKey) -> PathBuf {
+    folders::Folder::of(token).path(root, key)
 }
 
 /// The tile of a number: noise of some length, never the same twice.
@@ -93,9 +99,9 @@ fn the_directory_keeps_its_promises_and_what_it_has() {
     let again = Directory::open(&path).unwrap();
     let Tile { key, png, .. } = tile(5);
     assert_eq!(again.get(&name("a"), &key), Ok(Some(png)));
-    for folder in folders::all(&path).unwrap() {
-        let mut found = (0..=255).flat_map(|byte| folder.found(byte).unwrap());
-        assert!(found.all(|found| matches!(found, folders::Found::Tile(_))), "nothing is left over");
+    for holding in again.holdings(true).unwrap() {
+        let Holding { corrupt, unfinished, foreign, .. } = holding;
+        assert_eq!((corrupt, unfinished, foreign), (vec![], 0, 0), "nothing is left over");
     }
 }
 
@@ -108,7 +114,7 @@ fn a_file_in_the_directory_is_a_picture_for_anybody() {
     picture.write_to(&mut std::io::Cursor::new(&mut png), image::ImageFormat::Png).unwrap();
     let (token, key) = (name("a"), TileKey::of(&1));
     directory.put(&token, &key, &png.into()).unwrap();
-    let shown = image::open(folders::file(place.path(), &token, &key)).unwrap();
+    let shown = image::open(path_of(place.path(), &token, &key)).unwrap();
     assert_eq!(shown.into_luma8(), picture);
 }
 
@@ -117,9 +123,9 @@ fn what_is_damaged_is_dropped_once_and_can_be_put_again() {
     let place = tempfile::tempdir().unwrap();
     let directory = Directory::open(place.path()).unwrap();
     let (token, Tile { key, png, .. }) = (name("a"), tile(3));
-    let path = folders::file(place.path(), &token, &key);
+    let path = path_of(place.path(), &token, &key);
     let other = tile(4);
-    let damage: [(&str, &dyn Fn()); 7] = [
+    let damage: [(&str, &dyn Fn()); 10] = [
         ("cut off", &|| fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1000).unwrap()),
         ("empty", &|| fs::write(&path, "").unwrap()),
         ("a flipped bit", &|| {
@@ -129,10 +135,20 @@ fn what_is_damaged_is_dropped_once_and_can_be_put_again() {
         }),
         ("another tile", &|| {
             directory.put(&token, &other.key, &other.png).unwrap();
-            fs::copy(folders::file(place.path(), &token, &other.key), &path).map(drop).unwrap();
+            fs::copy(path_of(place.path(), &token, &other.key), &path).map(drop).unwrap();
         }),
         ("another file", &|| fs::write(&path, "dear diary").unwrap()),
         ("a huge file", &|| fs::File::create(&path).unwrap().set_len(1 << 40).unwrap()),
+        ("a link to what never ends", &|| replaced_by_link("/dev/zero".as_ref(), &path)),
+        ("a link to another tile", &|| {
+            directory.put(&token, &other.key, &other.png).unwrap();
+            replaced_by_link(&path_of(place.path(), &token, &other.key), &path);
+        }),
+        ("a FIFO", &|| {
+            fs::remove_file(&path).unwrap();
+            let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+            assert!(made.success());
+        }),
         ("a directory", &|| {
             fs::remove_file(&path).unwrap();
             fs::create_dir(&path).unwrap();
@@ -149,12 +165,52 @@ fn what_is_damaged_is_dropped_once_and_can_be_put_again() {
     assert_eq!(directory.get(&token, &key), Ok(Some(png)));
 }
 
+fn replaced_by_link(target: &Path, path: &Path) {
+    fs::remove_file(path).unwrap();
+    symlink(target, path).unwrap();
+}
+
+#[test]
+fn no_linked_folder_is_followed() {
+    let place = tempfile::tempdir().unwrap();
+    let (root, outside) = (place.path().join("cache"), place.path().join("outside"));
+    let directory = Directory::open(&root).unwrap();
+    let (token, Tile { key, png, .. }) = (name("a"), tile(3));
+    directory.put(&token, &key, &png).unwrap();
+    let fan = path_of(&root, &token, &key).parent().unwrap().to_owned();
+    for folder in [fan, root.join("tiles/a"), root.join("tiles")] {
+        fs::rename(&folder, &outside).unwrap();
+        symlink(&outside, &folder).unwrap();
+        let results = [directory.put(&token, &key, &png), directory.get(&token, &key).map(drop)];
+        assert!(results.iter().all(|result| matches!(result, Err(TierError::System { .. }))), "{results:?}");
+        // Removing does not follow them either; what is a link is not listed.
+        drop(directory.clear(None));
+        fs::remove_file(&folder).unwrap();
+        fs::rename(&outside, &folder).unwrap();
+        assert_eq!(directory.get(&token, &key), Ok(Some(png.clone())));
+    }
+}
+
+#[test]
+fn the_longest_tile_is_not_too_long() {
+    use crate::paint::PngProfile;
+    use crate::plan::PixelKind;
+    use crate::render::encode;
+    let side = crate::geometry::TILE;
+    let noise: Vec<u8> =
+        (0..side * side * 3).map(|at| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect();
+    for profile in [PngProfile::Fast, PngProfile::Small] {
+        let png = encode(&noise, PixelKind::Rgb, profile, &mut Default::default()).unwrap();
+        assert!((png.len() + entry::TRAILER) as u64 <= entry::LONGEST, "{}", png.len());
+    }
+}
+
 #[test]
 fn what_cannot_be_read_or_written_is_an_error_and_nothing_is_lost() {
     let place = tempfile::tempdir().unwrap();
     let directory = Directory::open(place.path()).unwrap();
     let (token, Tile { key, png, .. }) = (name("a"), tile(3));
-    let folder = folders::folder(place.path(), &token);
+    let folder = place.path().join("tiles/a");
     fs::create_dir_all(folder.parent().unwrap()).unwrap();
     fs::write(&folder, "in the way").unwrap();
     for result in [directory.put(&token, &key, &png), directory.get(&token, &key).map(drop)] {

@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::TileTier;
-use super::counted::Counted;
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::tile::TileKey;
@@ -52,14 +50,16 @@ struct State {
 
 impl Writer {
     /// Starts the thread.
-    pub fn start(tier: Arc<Counted>, metrics: Metrics) -> io::Result<Self> {
+    pub fn start(
+        write: impl Fn(&Name, &TileKey, &Bytes) + Send + 'static,
+        metrics: Metrics,
+    ) -> io::Result<Self> {
         let queue = Arc::new(Queue::default());
         let (own, dropped) = (Arc::clone(&queue), metrics.clone());
         thread::Builder::new().name("tier-writer".to_owned()).spawn(move || {
             while let Some(Waiting { token, key, png, still_so }) = own.next() {
                 if still_so() {
-                    // Counted and told already; there is nobody else to tell.
-                    drop(tier.put(&token, &key, &png));
+                    write(&token, &key, &png);
                 } else {
                     dropped.tier_dropped.inc();
                 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::catalog::{Channel, Dataset, SpelledOut};
+use crate::cli::output::is_control;
 use crate::paint::Kind;
 
 /// The configuration that serves the same, every guess spelled out so that it can be changed.
@@ -51,7 +52,28 @@ fn key(name: &str) -> String {
     if bare { name.to_owned() } else { quoted(name) }
 }
 
-/// A TOML string: its escapes are JSON's, as far as paths and names go.
+/// A TOML string: its escapes are JSON's, as far as paths and names go. Control characters that JSON leaves are escaped
+/// too: TOML refuses some of them, and terminals obey others.
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let mut out = String::new();
+    for character in serde_json::Value::from(text).to_string().chars() {
+        match is_control(character) {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(character))),
+            false => out.push(character),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_name_is_read_back_as_it_was_and_holds_no_control_characters() {
+        let name = "/a\u{1b}[2J\u{7f}\u{9b}\u{202e}\"\\\n水";
+        let line = format!("path = {}", quoted(name));
+        assert!(!line.chars().any(is_control), "{line:?}");
+        assert_eq!(line.parse::<toml::Table>().unwrap()["path"].as_str(), Some(name));
+    }
 }

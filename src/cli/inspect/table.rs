@@ -1,4 +1,7 @@
-//! What is inside a file, for a person. Writing to a string cannot fail, so that its results say nothing.
+//! What is inside a file, for a person.
+//!
+//! Names, labels and units are the file's own text: each is escaped, so that none can move a terminal's cursor or pretend to
+//! be another line. Writing to a string cannot fail, so that its results say nothing.
 
 use std::fmt::Write;
 
@@ -6,6 +9,7 @@ use bytesize::ByteSize;
 
 use super::advice::Warning;
 use crate::catalog::{ChannelDescription, Inspection, LevelCost, LevelDescription};
+use crate::cli::output::escaped;
 use crate::geometry::Plane;
 use crate::volume::hdf5::StorageDescription;
 
@@ -14,16 +18,16 @@ pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration
     let Inspection { description, costs } = inspection;
     let mut out = String::new();
     for recognised in &description.layouts {
-        let _ = writeln!(out, "layout     {}: {}", recognised.layout, recognised.because);
+        let _ = writeln!(out, "layout     {}: {}", recognised.layout, escaped(&recognised.because));
     }
     let _ = writeln!(out, "token      {}", description.token);
     for (channel, costs) in description.channels.iter().zip(costs) {
         describe_channel(&mut out, channel, costs);
     }
     for Warning { channel, problem, mend } in warnings {
-        let _ = writeln!(out, "\nwarning    {channel}: {problem}");
+        let _ = writeln!(out, "\nwarning    {channel}: {}", escaped(problem));
         if let Some(mend) = mend {
-            let _ = writeln!(out, "  mend it  {mend}");
+            let _ = writeln!(out, "  mend it  {}", escaped(mend));
         }
     }
     let _ = writeln!(out, "\nTo serve it with a configuration of your own:\n\n{configuration}");
@@ -31,13 +35,13 @@ pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration
 }
 
 fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[LevelCost]) {
-    let label = channel.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
+    let label = channel.label.as_ref().map(|label| format!(" ({})", escaped(label))).unwrap_or_default();
     let _ = writeln!(out, "\nchannel    {}{label}: {} of {}", channel.name, channel.kind, channel.dtype);
     if let Some(times) = channel.times {
         let _ = writeln!(out, "  times    {times}");
     }
     if let Some([x, y, z]) = channel.voxel_size {
-        let unit = channel.voxel_unit.as_deref().unwrap_or("of an unknown unit");
+        let unit = channel.voxel_unit.as_deref().map_or("of an unknown unit".to_owned(), escaped);
         let _ = writeln!(out, "  voxel    {x} × {y} × {z} {unit} (x × y × z)");
     }
     if let Some([lo, hi]) = channel.window {
@@ -68,7 +72,7 @@ fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) 
     let tiles = Plane::ALL.map(tile).join(", ");
     let (size, factor) = (format!("{x} × {y} × {z}"), format!("{fx} × {fy} × {fz}"));
     let from = match (&level.path, &level.sidecar) {
-        (Some(_), Some(sidecar)) => format!("from {sidecar}"),
+        (Some(_), Some(sidecar)) => format!("from {}", escaped(sidecar)),
         (Some(_), None) => "stored".to_owned(),
         (None, _) => "made".to_owned(),
     };
@@ -77,9 +81,10 @@ fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) 
 
 fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, cost: &LevelCost) {
     let chunk = storage.chunk.as_ref().map(|chunk| format!(" in {chunk:?}")).unwrap_or_default();
-    let filters = if storage.filters.is_empty() { "none".to_owned() } else { storage.filters.join(", ") };
+    let filters =
+        if storage.filters.is_empty() { "none".to_owned() } else { escaped(&storage.filters.join(", ")) };
     let axes = cost.axes.as_deref().unwrap_or_default();
-    let (shape, layout) = (&storage.shape, storage.layout);
+    let (path, shape, layout) = (escaped(path), &storage.shape, storage.layout);
     let _ =
         writeln!(out, "  stored   {path}, {shape:?} by the axes {axes}, {layout}{chunk}; filters: {filters}");
     if let Some(tally) = &cost.stored {
@@ -96,7 +101,7 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
         };
         let _ = writeln!(out, "           {raw} in {stored}{ratio}{chunks}{of}");
     }
-    let _ = writeln!(out, "           read {}", storage.reading);
+    let _ = writeln!(out, "           read {}", escaped(&storage.reading));
 }
 
 fn bytes(count: u64) -> String {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::journals;
 use super::tell::{self, Tiles};
 use super::{Arguments, Failure};
+use crate::cli::output;
 use crate::warm::{
     Counted, Ending, Found, Hand, Journal, Pace, Position, Probe, Report, Stop, Title, Work, estimate, run,
 };
@@ -33,9 +34,9 @@ impl Job<'_> {
         let Self { arguments, work, .. } = self;
         let estimate = estimate(work, probe, position.done, self.drawers, arguments.rate, self.stop);
         if arguments.json {
-            println!("{}", serde_json::to_string_pretty(&estimate)?);
+            output::print_json(&estimate)?;
         } else {
-            println!("{estimate}");
+            output::print(&format!("{estimate}\n"))?;
         }
         if estimate.bytes > room {
             tracing::warn!(
@@ -56,16 +57,16 @@ impl Job<'_> {
         let ending = outcome.ending.clone();
         let report = Report::new(self.title.tiles, outcome, &self.work.forecast(), counted());
         if self.arguments.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
+            output::print_json(&report)?;
         } else {
-            println!("{report}");
+            output::print(&format!("{report}\n"))?;
         }
         if let Some(evicted) = report.evicted.filter(|evicted| *evicted > 0) {
             tracing::warn!(
                 "{evicted} tiles were removed from the cache directory to keep to cache.disk: it is too small for all"
             );
         }
-        report.failures().for_each(|failure| eprintln!("voltile: {failure}"));
+        report.failures().for_each(|failure| output::complain(&failure.to_string()));
         match (ending, report.failed) {
             (Ending::Finished, 0) => Ok(()),
             (Ending::Finished, failed) => Err(anyhow::anyhow!(

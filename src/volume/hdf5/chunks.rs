@@ -160,7 +160,7 @@ impl ChunkStore {
         voxel: VoxelType,
     ) -> Option<Arc<Chunk>> {
         let key = (dataset.id, dataset.grid.number(at), voxel);
-        let chunk = self.cache.peek(&key).filter(|chunk| chunk.holds(wanted))?;
+        let chunk = self.cache.get(&key).filter(|chunk| chunk.holds(wanted))?;
         self.metrics.chunk_hits.inc();
         Some(chunk)
     }

@@ -57,8 +57,12 @@ fn c_name(name: &str) -> Result<CString> {
 
 /// A name that leads somewhere. One that is not UTF-8 is refused: read otherwise than the library reads it, it would
 /// seem to lead elsewhere.
-fn text(pointer: *const c_char) -> Result<String> {
-    // SAFETY: the library hands over zero-terminated strings, and the callers check for null.
+///
+/// # Safety
+///
+/// The pointer is not null and leads to a zero-terminated string, which nobody changes or frees meanwhile.
+unsafe fn text(pointer: *const c_char) -> Result<String> {
+    // SAFETY: the caller promises it.
     let name = unsafe { CStr::from_ptr(pointer) };
     name.to_str().map(str::to_owned).map_err(|_| format!("the name {name:?} is not UTF-8").into())
 }

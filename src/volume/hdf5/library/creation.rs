@@ -119,7 +119,9 @@ fn raw_file(creation: &Creation, index: u32) -> Result<RawFileEntry> {
     if name.last() != Some(&0) {
         return Err("the name of a raw file is too long".into());
     }
-    Ok(RawFileEntry { name: text(name.as_ptr())?, offset, size })
+    // SAFETY: the buffer is ours, and its last byte is zero.
+    let name = unsafe { text(name.as_ptr()) }?;
+    Ok(RawFileEntry { name, offset, size })
 }
 
 /// The (file, dataset) names that a virtual dataset is made of, as the file gives them.
@@ -141,7 +143,7 @@ pub(in crate::volume::hdf5) fn virtual_sources(dataset: &Dataset) -> Result<Vec<
 type VirtualName = unsafe extern "C" fn(hid_t, usize, *mut c_char, usize) -> isize;
 
 fn virtual_name(creation: &Creation, index: usize, get: VirtualName) -> Result<String> {
-    // SAFETY: asked first for the length, then given a buffer that long and one more for the zero.
+    // SAFETY: asked first for the length, then given a buffer that long and one more for the zero, which the library writes.
     unsafe {
         let length = hdf5::h5check(get(creation.0.0, index, std::ptr::null_mut(), 0))? as usize;
         if length > LONGEST_NAME {

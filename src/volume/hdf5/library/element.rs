@@ -109,7 +109,7 @@ fn float_type(own: &Id) -> Option<StoredType> {
 /// Whether an enumeration is how h5py and the `hdf5` crate store booleans: FALSE and TRUE.
 fn is_bool(own: &Id) -> bool {
     let member = |index| {
-        // SAFETY: the library allocates the name and takes it back.
+        // SAFETY: the library allocates the zero-terminated name, which is checked, and takes it back.
         unsafe {
             let name = t::H5Tget_member_name(own.0, index);
             if name.is_null() {

@@ -71,13 +71,13 @@ fn until_zero(bytes: &[u8]) -> Result<String> {
 
 fn external(value: &[u8]) -> Result<Link> {
     let (mut flags, mut file, mut path) = (0, std::ptr::null(), std::ptr::null());
-    // SAFETY: the value ends in a zero; the pointers it yields point into it.
+    // SAFETY: the value ends in a zero and outlives the call; the pointers it yields are checked, and point to strings in it.
     unsafe {
         let size = value.len() - 1;
         hdf5::h5check(H5Lunpack_elink_val(value.as_ptr().cast(), size, &mut flags, &mut file, &mut path))?;
         if file.is_null() || path.is_null() {
             return Err("an external link without a target".into());
         }
+        Ok(Link::External { file: text(file)?, path: text(path)? })
     }
-    Ok(Link::External { file: text(file)?, path: text(path)? })
 }

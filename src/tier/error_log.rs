@@ -1,4 +1,4 @@
-//! Says what goes wrong, but not for every tile: a full disk has one line a minute.
+//! Logs what goes wrong, but not for every tile: a full disk has a few lines a minute.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,9 +11,9 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// How many lines of a kind there may be before that.
 const MOST: usize = 3;
 
-/// What was said lately, by kind.
+/// What was logged lately, by kind.
 #[derive(Debug, Default)]
-pub(super) struct Complaints(Mutex<HashMap<&'static str, Said>>);
+pub(super) struct ErrorLog(Mutex<HashMap<&'static str, Said>>);
 
 #[derive(Debug)]
 struct Said {
@@ -22,9 +22,13 @@ struct Said {
     kept_back: usize,
 }
 
-impl Complaints {
-    /// Logs an error, unless much was said of its kind within the last minute.
-    pub fn tell(&self, error: &TierError) {
+impl ErrorLog {
+    /// Logs an error, unless much was logged of its kind within the last minute.
+    pub fn log(&self, error: &TierError) {
+        // That was logged when the directory went.
+        if matches!(error, TierError::Away { .. }) {
+            return;
+        }
         let Some(kept_back) = self.may_tell(kind(error), Instant::now()) else { return };
         let more =
             if kept_back > 0 { format!(" (and {kept_back} more like it before)") } else { String::new() };
@@ -55,6 +59,7 @@ fn kind(error: &TierError) -> &'static str {
         TierError::System { doing, .. } => doing,
         TierError::Corrupt { .. } => "corrupt",
         TierError::Full { .. } => "full",
+        TierError::Away { .. } => "away",
         TierError::Foreign { .. } | TierError::Format { .. } | TierError::NoDirectory { .. } => "misnamed",
     }
 }
@@ -65,8 +70,8 @@ mod tests {
 
     #[test]
     fn much_of_one_kind_is_told_in_few_lines_and_other_kinds_are_told_too() {
-        let (complaints, start) = (Complaints::default(), Instant::now());
-        let told = |kind, seconds| complaints.may_tell(kind, start + Duration::from_secs(seconds));
+        let (log, start) = (ErrorLog::default(), Instant::now());
+        let told = |kind, seconds| log.may_tell(kind, start + Duration::from_secs(seconds));
         assert_eq!(
             [0, 1, 2, 3, 4].map(|second| told("written", second)),
             [Some(0), Some(0), Some(0), None, None]

@@ -1,0 +1,283 @@
+//! The log: lines for standard error that never fail or hold up whoever writes them.
+//!
+//! A log on a full disk, a closed pipe, or a pipe that nobody reads must not stop a server, and the standard library's
+//! macros panic or block there. So lines go through a queue of bounded size to one thread that writes them. A line that
+//! does not fit, or that standard error refuses, is lost and counted (`voltile_log_lines_lost_total`). What a command has
+//! to tell its user takes the same way, which keeps the order, but waits for room.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::panic::PanicHookInfo;
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use prometheus_client::metrics::counter::Counter;
+use tracing_subscriber::EnvFilter;
+
+/// How many bytes may wait to be written.
+const MOST_BYTES: usize = 1 << 20;
+/// How long to wait before a standard error that was made non-blocking is tried again.
+const RETRY: Duration = Duration::from_millis(10);
+
+static QUEUE: Queue = Queue::new();
+static LOST: LazyLock<Counter> = LazyLock::new(Counter::default);
+
+/// Has the log and panics go into the queue. `VOLTILE_LOG` chooses how much is logged, in tracing's own form.
+pub(super) fn install() {
+    let filter =
+        EnvFilter::try_from_env("VOLTILE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,voltile=info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Line);
+    // Otherwise a line that cannot be written is reported by a macro that panics for the same reason.
+    let log = log.log_internal_errors(false);
+    log.with_ansi(io::stderr().is_terminal()).with_target(false).init();
+    std::panic::set_hook(Box::new(|panic| QUEUE.push(panic_text(panic).into_bytes())));
+}
+
+/// Starts the thread that writes the queue. Without it all lines are lost, which is better than not to run.
+pub(super) fn start_writing() {
+    let thread = thread::Builder::new().name("log".to_owned());
+    if thread.spawn(|| QUEUE.write_to(&mut io::stderr())).is_err() {
+        QUEUE.close();
+    }
+}
+
+/// How many lines were lost; a handle of the counter itself.
+pub(super) fn lost() -> Counter {
+    LOST.clone()
+}
+
+/// Writes a message to the user, behind what was logged before. Waits while the queue is full, as long as `patience` lasts.
+pub(super) fn message(text: &str, patience: Option<Duration>) {
+    QUEUE.push_when_room(format!("{text}\n").into_bytes(), patience);
+}
+
+/// Waits until everything is written, for so long at most.
+pub(super) fn flush(patience: Option<Duration>) {
+    QUEUE.flush(patience);
+}
+
+/// Takes the lines of `tracing`, which writes each at once.
+struct Line;
+
+impl Write for Line {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        QUEUE.push(line.to_vec());
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What the standard library's own hook says, which writes to standard error without a queue and could block there.
+fn panic_text(panic: &PanicHookInfo<'_>) -> String {
+    let thread = thread::current();
+    let mut text = format!("thread '{}' {panic}\n", thread.name().unwrap_or("<unnamed>"));
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        text.push_str(&format!("{backtrace}\n"));
+    }
+    text
+}
+
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    lines: VecDeque<Vec<u8>>,
+    /// Of the lines that wait and of the one that is being written.
+    bytes: usize,
+    /// Lines lost since that was last said in the log itself.
+    lost: u64,
+    /// Nobody writes.
+    closed: bool,
+}
+
+impl Queue {
+    const fn new() -> Self {
+        let state = State { lines: VecDeque::new(), bytes: 0, lost: 0, closed: false };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Adds a line, or loses it where there is no room.
+    fn push(&self, line: Vec<u8>) {
+        let mut state = self.lock();
+        if !state.has_room(&line) {
+            state.lose();
+            return;
+        }
+        state.bytes += line.len();
+        state.lines.push_back(line);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Adds a line as soon as there is room.
+    fn push_when_room(&self, line: Vec<u8>, patience: Option<Duration>) {
+        drop(self.wait_until(patience, |state| state.closed || state.has_room(&line)));
+        self.push(line);
+    }
+
+    fn flush(&self, patience: Option<Duration>) {
+        drop(self.wait_until(patience, |state| state.closed || state.bytes == 0));
+    }
+
+    fn wait_until(
+        &self,
+        patience: Option<Duration>,
+        is_so: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'_, State> {
+        let until = patience.map(|patience| Instant::now() + patience);
+        let mut state = self.lock();
+        while !is_so(&state) {
+            state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => break,
+                Some(left) => {
+                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        state
+    }
+
+    /// Writes every line to `out`, for as long as the queue is open.
+    fn write_to(&self, out: &mut impl Write) {
+        while let Some(line) = self.next() {
+            let lost = std::mem::take(&mut self.lock().lost);
+            let note = format!("{lost} lines of this log were lost, because standard error took no more\n");
+            if lost > 0 && write_all(out, note.as_bytes()).is_err() {
+                self.lock().lost += lost;
+            }
+            let written = write_all(out, &line);
+            let mut state = self.lock();
+            state.bytes -= line.len();
+            if written.is_err() {
+                state.lose();
+            }
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    fn next(&self) -> Option<Vec<u8>> {
+        let mut state = self.wait_until(None, |state| state.closed || !state.lines.is_empty());
+        state.lines.pop_front()
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// A line of any length fits where nothing waits.
+    fn has_room(&self, line: &[u8]) -> bool {
+        !self.closed && (self.bytes == 0 || self.bytes + line.len() <= MOST_BYTES)
+    }
+
+    fn lose(&mut self) {
+        self.lost += 1;
+        LOST.inc();
+    }
+}
+
+fn write_all(out: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match out.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(RETRY),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes what it is given, or refuses it.
+    struct Sink {
+        taken: Vec<u8>,
+        is_full: bool,
+    }
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.is_full {
+                return Err(ErrorKind::StorageFull.into());
+            }
+            // In small pieces, as a pipe may take them.
+            let taken = bytes.len().min(7);
+            self.taken.extend(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn written(queue: &Queue, is_full: bool) -> String {
+        let mut sink = Sink { taken: Vec::new(), is_full };
+        queue.close();
+        queue.write_to(&mut sink);
+        queue.lock().closed = false;
+        String::from_utf8(sink.taken).unwrap()
+    }
+
+    #[test]
+    fn lines_come_out_in_their_order() {
+        let queue = Queue::new();
+        queue.push(b"one line\n".to_vec());
+        queue.push_when_room(b"and another\n".to_vec(), None);
+        assert_eq!(written(&queue, false), "one line\nand another\n");
+        queue.flush(None);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_lost_and_told_once_there_is_room() {
+        let queue = Queue::new();
+        queue.push(vec![b'x'; MOST_BYTES + 1]);
+        queue.push(b"lost\n".to_vec());
+        queue.push_when_room(b"lost too\n".to_vec(), Some(Duration::from_millis(1)));
+        queue.flush(Some(Duration::from_millis(1)));
+        let text = written(&queue, false);
+        assert!(text.starts_with("2 lines of this log were lost") && text.ends_with("xxx"), "it was long");
+        queue.push(b"kept\n".to_vec());
+        assert_eq!(written(&queue, false), "kept\n");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_lost_and_nothing_waits_for_it() {
+        let queue = Queue::new();
+        queue.push(b"lost\n".to_vec());
+        assert_eq!(written(&queue, true), "");
+        queue.flush(None);
+        queue.push(b"kept\n".to_vec());
+        assert!(written(&queue, false).starts_with("1 lines"), "it is told");
+    }
+
+    #[test]
+    fn where_nobody_writes_nobody_waits() {
+        let queue = Queue::new();
+        queue.close();
+        queue.push(b"lost\n".to_vec());
+        queue.push_when_room(b"lost\n".to_vec(), None);
+        queue.flush(None);
+        assert_eq!(queue.lock().lost, 2);
+    }
+}

@@ -1,0 +1,90 @@
+//! What commands print: results on standard output, messages on standard error.
+//!
+//! All of it goes through here, because the standard library's macros panic where it cannot be written. A reader that has
+//! closed the pipe, as `head` does, has what it wanted: that is no failure. Any other error is one. Names in files and in
+//! shared directories are other people's text, so control characters are escaped before a terminal sees them.
+
+use std::io::{self, ErrorKind, Write};
+
+use serde::Serialize;
+
+use super::{Failure, log};
+
+/// Prints text for people.
+pub(super) fn print(text: &str) -> Result<(), Failure> {
+    unless_closed(stream(text))
+}
+
+/// Prints a value for programs.
+pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    print_bytes(format!("{}\n", serde_json::to_string_pretty(value)?).as_bytes())
+}
+
+/// Prints bytes as they are.
+pub(super) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    unless_closed(written(bytes))
+}
+
+/// Prints text for people, by a command that is of no use without a reader: it fails once the reader has gone.
+pub(super) fn stream(text: &str) -> Result<(), Failure> {
+    written(terminal_safe(text).as_bytes())
+}
+
+/// Tells the user what went wrong, on standard error.
+pub(super) fn complain(text: &str) {
+    log::message(&terminal_safe(&format!("voltile: {text}")), None);
+}
+
+/// A name as one word of a line: control characters, line breaks among them, are escaped.
+pub(super) fn escaped(name: &str) -> String {
+    replaced(name, is_control)
+}
+
+/// Text of several lines and columns that cannot do anything else to a terminal.
+pub(super) fn terminal_safe(text: &str) -> String {
+    replaced(text, |character| is_control(character) && !matches!(character, '\n' | '\t'))
+}
+
+fn replaced(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_escaped(character) {
+            true => out.extend(character.escape_default()),
+            false => out.push(character),
+        }
+    }
+    out
+}
+
+/// Control characters, and those that reorder or end a line of text in terminals that know Unicode.
+pub(super) fn is_control(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn written(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::NobodyReads),
+        Err(error) => Err(anyhow::anyhow!("standard output cannot be written: {error}").into()),
+    }
+}
+
+fn unless_closed(written: Result<(), Failure>) -> Result<(), Failure> {
+    match written {
+        Err(Failure::NobodyReads) => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped_and_all_else_is_left() {
+        assert_eq!(escaped("a\u{1b}[31m\r\n\tb\u{9b}\u{202e}ü 水"), r"a\u{1b}[31m\r\n\tb\u{9b}\u{202e}ü 水");
+        assert_eq!(terminal_safe("a\tb\n\u{7}\u{7f}"), "a\tb\n\\u{7}\\u{7f}");
+    }
+}
