@@ -13,6 +13,7 @@ mod datasets;
 mod example;
 mod keys;
 mod layers;
+mod network;
 mod reader;
 mod server;
 mod settings;
@@ -21,6 +22,7 @@ mod values;
 
 pub use address::{BindAddress, NotAnAddress};
 pub use example::example;
+pub use network::{Network, NotANetwork};
 pub use settings::{
     Caches, ChannelSettings, ContentType, DatasetSettings, Files, LevelSettings, Mount, Render, Server,
     Settings,

@@ -54,11 +54,10 @@ impl Drop for Thorough {
 }
 
 impl Crew {
-    /// Takes a place, where fewer than `most` are taken.
-    pub fn take(&self, most: usize) -> Option<Place> {
-        let more = |count| (count < most).then_some(count + 1);
-        self.0.jobs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        Some(Place(self.clone()))
+    /// Counts one more job. How many there may be is the render queue's to say.
+    pub fn enter(&self) -> Place {
+        self.0.jobs.fetch_add(1, Ordering::Relaxed);
+        Place(self.clone())
     }
 
     /// Whether one job has all threads to itself.
@@ -114,11 +113,12 @@ mod tests {
     #[test]
     fn places_are_counted_and_given_back() {
         let crew = Crew::default();
-        let (one, two) = (crew.take(2).unwrap(), crew.take(2).unwrap());
-        assert!(crew.take(2).is_none() && !crew.is_lonely());
+        let (one, two) = (crew.enter(), crew.enter());
+        assert!(!crew.is_lonely() && !crew.has_time(2));
         drop(one);
-        assert!(crew.is_lonely() && crew.take(2).is_some());
+        assert!(crew.is_lonely() && !crew.has_time(2));
         drop(two);
+        assert!(crew.has_time(2));
     }
 
     #[test]
@@ -127,11 +127,11 @@ mod tests {
         assert!(crew.has_time(1));
         crew.work_ahead(|| {
             assert!(!crew.gives_way() && !crew.has_time(1) && crew.has_time(2) && !crew.is_lonely());
-            let place = crew.take(9).unwrap();
+            let place = crew.enter();
             assert!(crew.gives_way() && !crew.has_time(2));
             drop(place);
         });
-        let _place = crew.take(9).unwrap();
+        let _place = crew.enter();
         assert!(crew.is_lonely() && !crew.gives_way());
     }
 

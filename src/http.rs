@@ -4,6 +4,7 @@
 //! slashes merge, numbers have bounds, and what is malformed is a 404 with a reason. Nothing here blocks: what takes
 //! time is awaited from the service.
 
+mod asked;
 mod body;
 mod connections;
 mod cors;
@@ -12,6 +13,7 @@ mod listen;
 mod openapi;
 mod page;
 mod problem;
+mod security;
 mod tiles;
 mod viewers;
 
@@ -39,6 +41,7 @@ pub struct Site {
     mounts: Vec<config::Mount>,
     cache_control: HeaderValue,
     cors: Cors,
+    trusted_proxies: Vec<config::Network>,
     caches: CachesDescription,
     threads: usize,
     started: u64,
@@ -54,8 +57,8 @@ impl Site {
         let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
         let cors = Cors::new(&settings.cors_origins);
         let cache_control = HeaderValue::from_str(&settings.cache_control)?;
-        let mounts = settings.mounts.clone();
-        Ok(Self { service, mounts, cache_control, cors, caches, threads, started })
+        let (mounts, trusted_proxies) = (settings.mounts.clone(), settings.trusted_proxies.clone());
+        Ok(Self { service, mounts, cache_control, cors, trusted_proxies, caches, threads, started })
     }
 
     fn mount(&self, path: &TilePath<'_>) -> Option<&config::Mount> {
@@ -70,6 +73,7 @@ async fn answer(site: web::Data<Site>, request: HttpRequest) -> HttpResponse {
         _ => problem::method_not_allowed(),
     };
     site.cors.add(&request, response.headers_mut());
+    security::add(response.headers_mut());
     response
 }
 
@@ -86,7 +90,7 @@ async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
         "/openapi.json" => openapi::document(),
         "/projects.json" => viewers::projects(site, request),
         _ => match described(path) {
-            Some(token) => descriptions::one(site, token).await,
+            Some(token) => descriptions::one(site, request, token).await,
             None => below_mounts(site, request, path).await,
         },
     }

@@ -321,7 +321,7 @@ fn in_turn<T: Sync>(
 ) -> Result<(), PyramidError> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build()?;
     // All threads are busy: none shall look for others to help it decode.
-    let _places: Vec<_> = (0..threads.get()).filter_map(|_| crew.take(usize::MAX)).collect();
+    let _places: Vec<_> = (0..threads.get()).map(|_| crew.enter()).collect();
     let (next, stop, failure) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
     let worker = || {
         while !stop.load(Ordering::Relaxed)

@@ -1,16 +1,19 @@
 //! The one use case, and the seam between the async side and the render threads: bring a tile.
 //!
 //! A request is identified first, which needs no pixels and gives the ETag; then fetched: from the cache, from a flight
-//! under way, or by a render of its own on the pool. The job leads the flight, not the client: a client that leaves
+//! under way, or by a render of its own on the pool, whose queue is shared among clients. The job leads the flight, not the client: a client that leaves
 //! costs nobody anything, and a job for which nobody waits any more gives up before it begins.
 //!
 //! Where there is a second tier, a job looks there before it draws, and what it drew is written there behind its back.
 
+mod client;
 mod drawing;
 mod error;
+mod job;
 mod live;
 mod neighbours;
 mod pool;
+mod queue;
 mod samples;
 
 use std::hash::Hash;
@@ -20,19 +23,20 @@ use std::time::Duration;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::oneshot;
 
+pub use client::{Client, Demand, Urgency};
 pub use drawing::Identified;
 use drawing::{Drawing, Draws, drawn, found, keep_later, keep_now, warmed_by, weighed, with_scratch};
 pub use error::{ErrorKind, TileError};
 pub use live::Trial;
 use live::{LiveCatalog, Reopener};
 use neighbours::Neighbours;
+use pool::{Brings, Seat};
 pub use pool::{Busy, RenderPool};
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
-use crate::catalog::{Catalog, Channel, Dataset, Resolved, Survey};
+use crate::catalog::{Catalog, Resolved, Survey};
 use crate::config::Settings;
 use crate::metrics::Metrics;
-use crate::name::Name;
 use crate::plan::PixelKind;
 use crate::render::{self, EncodeError, Scratch};
 use crate::request::TileRequest;
@@ -108,8 +112,9 @@ impl TileService {
         &self.metrics
     }
 
-    /// Finds out which tile a request means. Reads data only where a channel's window has yet to be measured.
-    pub async fn identify(&self, request: &TileRequest) -> Result<Identified, TileError> {
+    /// Finds out which tile a request means. Reads data only where a channel's window has yet to be measured, which waits
+    /// in the render queue on behalf of who asks.
+    pub async fn identify(&self, request: &TileRequest, demand: Demand) -> Result<Identified, TileError> {
         let catalog = self.catalog();
         let resolved = catalog.resolve(request);
         self.ensure_unchanged(&catalog, &request.token, resolved.as_ref().ok()).await?;
@@ -120,81 +125,43 @@ impl TileService {
             return Ok(Identified::Black(tile.clone()));
         }
         for channel in resolved.unmeasured() {
-            self.measure(channel).await?;
+            self.measure(channel, demand).await?;
         }
         Ok(Identified::Made { key: resolved.key(), resolved })
     }
 
     /// Finds out which small picture of a slice a request means, which is read as one for the slice's first tile.
-    pub async fn identify_overview(&self, request: &TileRequest) -> Result<Identified, TileError> {
+    pub async fn identify_overview(
+        &self,
+        request: &TileRequest,
+        demand: Demand,
+    ) -> Result<Identified, TileError> {
         let catalog = self.catalog();
         let overview = catalog.overview(request);
         let first = overview.as_ref().ok().and_then(|overview| overview.tiles().first());
         self.ensure_unchanged(&catalog, &request.token, first).await?;
         let overview = overview?;
         for channel in overview.tiles().iter().flat_map(Resolved::unmeasured) {
-            self.measure(channel).await?;
+            self.measure(channel, demand).await?;
         }
         Ok(Identified::Overview { key: overview.key(), overview })
     }
 
-    /// Fails where a file of the channels that a request shows has changed since it was opened; of all channels of the
-    /// dataset where it names none, or nothing of them: a new state may have it.
-    async fn ensure_unchanged(
-        &self,
-        catalog: &Catalog,
-        token: &Name,
-        resolved: Option<&Resolved>,
-    ) -> Result<(), TileError> {
-        let Some(dataset) = catalog.dataset(token) else { return Ok(()) };
-        match resolved.filter(|resolved| !resolved.is_black()) {
-            Some(resolved) => self.ensure_current(dataset, resolved.channels()).await,
-            None => self.ensure_current(dataset, dataset.channels.values()).await,
-        }
-    }
-
-    /// Fails where a file of these channels has changed since it was opened, and has the dataset opened anew.
-    async fn ensure_current<'a>(
-        &self,
-        dataset: &Dataset,
-        channels: impl Iterator<Item = &'a Arc<Channel>> + Clone,
-    ) -> Result<(), TileError> {
-        live::check(channels.clone()).await;
-        if dataset.growing || !channels.clone().any(|channel| channel.has_changed()) {
-            return Ok(());
-        }
-        if let Some(reopener) = &self.reopener {
-            reopener.reopen(&dataset.token);
-        }
-        Err(TileError::Changed { token: dataset.token.clone() })
-    }
-
-    /// Brings an identified tile.
-    pub async fn fetch(&self, identified: Identified) -> Result<Tile, TileError> {
+    /// Brings an identified tile. For a prefetch, what is decoded is decoded whole at once, and the second tier has the tile
+    /// before this returns.
+    pub async fn fetch(&self, identified: Identified, demand: Demand) -> Result<Tile, TileError> {
         match identified {
             Identified::Black(tile) => {
                 self.metrics.black_tiles.inc();
                 Ok(tile)
             }
-            Identified::Made { .. } | Identified::Overview { .. } => {
-                self.bring(&identified, Draws::One).await
-            }
-        }
-    }
-
-    /// The same for somebody who is going to want all that lies beside it: what is decoded for it is decoded whole at once,
-    /// and the second tier has it before this returns.
-    pub async fn prefetch(&self, identified: Identified) -> Result<Tile, TileError> {
-        match identified {
-            Identified::Black(_) => self.fetch(identified).await,
-            Identified::Made { .. } | Identified::Overview { .. } => {
-                self.bring(&identified, Draws::All).await
-            }
+            Identified::Made { .. } | Identified::Overview { .. } => self.bring(&identified, demand).await,
         }
     }
 
     /// From the cache, from a flight under way, or from a job that finds it in the second tier or draws it.
-    async fn bring(&self, identified: &Identified, draws: Draws) -> Result<Tile, TileError> {
+    async fn bring(&self, identified: &Identified, demand: Demand) -> Result<Tile, TileError> {
+        let brings = Brings::Tile(identified.key());
         match self.cache.lookup(&identified.key()) {
             Lookup::Ready(tile) => {
                 self.metrics.tile_hits.inc();
@@ -202,12 +169,14 @@ impl TileService {
             }
             Lookup::Wait(waiter) => {
                 self.metrics.tile_waits.inc();
+                let _seat = self.pool.join(brings, demand);
                 waiter.wait().await
             }
             Lookup::Lead(flight) => {
+                let draws = Draws::of(demand.urgency);
                 let drawing = identified.drawing().ok_or(Lost)?.for_whom(draws);
                 let waiter = flight.join();
-                self.launch(flight, self.find_or_draw(drawing, draws));
+                let _seat = self.launch(flight, brings, demand, self.find_or_draw(drawing, draws));
                 waiter.wait().await
             }
         }
@@ -300,14 +269,10 @@ impl TileService {
         let (Some(tier), Some(drawing)) = (self.tier.clone(), identified.drawing()) else {
             return Ok(if self.tier.is_some() { Warmed::Black } else { Warmed::WasThere });
         };
-        let place = self.pool.reserve()?;
-        let (metrics, (sender, warmed)) = (self.metrics.clone(), oneshot::channel());
-        self.pool.run(move || {
-            let result = warmed_by(&tier, drawing.for_whom(Draws::All), &metrics);
-            drop(place);
-            // Who has left does not want to know.
-            let _ = sender.send(result);
-        });
+        let (metrics, (done, warmed)) = (self.metrics.clone(), oneshot::channel());
+        let work = move || warmed_by(&tier, drawing.for_whom(Draws::All), &metrics);
+        let demand = Demand::prefetch(Client::InProcess);
+        let _seat = self.pool.submit(None, demand, Box::new(job::Warm { work, done }));
         warmed.await.unwrap_or_else(|_| Err(Lost.into()))
     }
 
@@ -332,28 +297,15 @@ impl TileService {
     fn launch<K, V>(
         &self,
         flight: Flight<K, V, TileError>,
-        job: impl FnOnce() -> Result<(V, usize), TileError> + Send + 'static,
-    ) where
+        brings: Brings,
+        demand: Demand,
+        work: impl FnOnce() -> Result<(V, usize), TileError> + Send + 'static,
+    ) -> Option<Seat>
+    where
         K: Hash + Eq + Clone + Send + 'static,
         V: Clone + Send + 'static,
     {
-        let place = match self.pool.reserve() {
-            Ok(place) => place,
-            Err(busy) => {
-                self.metrics.rejected.inc();
-                return flight.land(Err(busy.into()));
-            }
-        };
-        let abandoned = self.metrics.abandoned.clone();
-        self.pool.run(move || {
-            let Some(flight) = flight.still_wanted() else {
-                abandoned.inc();
-                return;
-            };
-            let result = job();
-            // Given back before anybody hears of the end: who asks again at once must find it free.
-            drop(place);
-            flight.land(result);
-        });
+        let (rejected, abandoned) = (self.metrics.rejected.clone(), self.metrics.abandoned.clone());
+        self.pool.submit(Some(brings), demand, Box::new(job::Bring { flight, work, rejected, abandoned }))
     }
 }

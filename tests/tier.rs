@@ -27,7 +27,7 @@ use voltile::config::{Layers, load};
 use voltile::crew::Crew;
 use voltile::metrics::Metrics;
 use voltile::request::TilePath;
-use voltile::service::{RenderPool, TileError, TileService, Warmed};
+use voltile::service::{Client, Demand, RenderPool, TileError, TileService, Warmed};
 use voltile::tier::{Directory, SecondTier};
 
 const WRITES: &str = "voltile_tier_writes_total";
@@ -403,7 +403,8 @@ fn a_service_by_itself_warms_each_tile_once() {
     let warm = |z: usize| {
         let path = format!("{MOUNT}/{}", plane_path(z));
         let request = TilePath::split(&path).unwrap().unwrap().request().unwrap();
-        let identified = runtime.block_on(service.identify(&request)).unwrap();
+        let identified =
+            runtime.block_on(service.identify(&request, Demand::prefetch(Client::InProcess))).unwrap();
         let was_kept = service.is_kept(&identified).unwrap();
         (was_kept, runtime.block_on(service.warm(&identified)))
     };

@@ -130,7 +130,7 @@ fn written<T: hdf5::H5Type>(
     let mut bytes = vec![0; chunk.size as usize];
     File::open(&path).unwrap().read_exact_at(&mut bytes, chunk.addr).unwrap();
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Crew::default());
-    let opener = Opener { files: std::sync::Arc::default(), chunks, policy: LinkPolicy::BelowTheFile };
+    let opener = Opener { files: std::sync::Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     (opener.open(&path).unwrap().dataset("raw").unwrap().filters.clone(), bytes)
 }
 

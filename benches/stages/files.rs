@@ -31,7 +31,7 @@ pub fn files(criterion: &mut Criterion) {
         for file in std::env::split_paths(&files) {
             let (catalog, _metrics, crew) = opened(&file);
             // Another job is under way, so that each tile keeps to one thread.
-            let _others = (crew.take(2), crew.take(2));
+            let _others = (crew.enter(), crew.enter());
             for plane in Plane::ALL {
                 let (addresses, mut drawer) = (tiles(&catalog, plane, cold), Drawer::new(&catalog));
                 let mut turn = || addresses.iter().map(|tile| drawer.tile(tile, cold)).sum::<Duration>();

@@ -181,7 +181,7 @@ pub fn tiles(criterion: &mut Criterion) {
         for (number, (name, _)) in LAYOUTS.iter().enumerate() {
             let (catalog, _metrics, crew) = opened(&folder.path().join(format!("{number}.h5")));
             // Other jobs are under way, so that each tile keeps to one thread.
-            let _others = (crew.take(2), crew.take(2));
+            let _others = (crew.enter(), crew.enter());
             for plane in Plane::ALL {
                 let (mut drawer, mut dice) = (Drawer::new(&catalog), Dice(3));
                 let volume = drawer.volume(&any(plane, &mut dice));

@@ -11,7 +11,7 @@ use voltile::catalog::Catalog;
 use voltile::crew::Crew;
 use voltile::metrics::Metrics;
 use voltile::request::{TilePath, TileRequest};
-use voltile::service::{RenderPool, TileService};
+use voltile::service::{Client, Demand, RenderPool, TileService};
 
 use crate::layouts::{self, opened};
 
@@ -25,8 +25,9 @@ fn request(path: &str) -> TileRequest {
 /// Brings a tile; it takes no waiting where the tile is there.
 fn bring(service: &TileService, request: &TileRequest) -> Poll<usize> {
     let bring = async {
-        let identified = service.identify(request).await.unwrap();
-        service.fetch(identified).await.unwrap().png.len()
+        let demand = Demand::wanted(Client::InProcess);
+        let identified = service.identify(request, demand).await.unwrap();
+        service.fetch(identified, demand).await.unwrap().png.len()
     };
     pin!(bring).poll(&mut Context::from_waker(Waker::noop()))
 }

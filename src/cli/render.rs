@@ -9,7 +9,7 @@ use super::{Failure, Sources, load_sound, output};
 use crate::crew::Crew;
 use crate::metrics::Metrics;
 use crate::request::TilePath;
-use crate::service::{RenderPool, TileService};
+use crate::service::{Client, Demand, RenderPool, TileService};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -41,8 +41,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, crew)?;
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
     let tile = actix_web::rt::System::new().block_on(async {
-        let identified = service.identify(&request).await?;
-        service.fetch(identified).await
+        let demand = Demand::wanted(Client::InProcess);
+        let identified = service.identify(&request, demand).await?;
+        service.fetch(identified, demand).await
     })?;
     let path = &arguments.output;
     if path.as_os_str() == "-" {

@@ -49,7 +49,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, crew)?;
     let tier = second_tier(&settings, &metrics)?;
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
-    let service = service.with_tier(tier).with_reopening(settings.clone(), Box::new(probe::harmful))?;
+    let service = service.with_tier(tier).with_reopening(settings.clone(), Box::new(probe::refused))?;
     let service = Arc::new(service);
     let served = System::new().block_on(listen(&service, &settings, &addresses, &signals));
     service.finish_writing(settings.server.shutdown_timeout);

@@ -80,7 +80,16 @@ pub(super) const SERVER: &[Key] = &[
     default("bind", "\"127.0.0.1:8080\"", "Where to listen: HOST:PORT. Port 0 takes any free one."),
     optional("workers", "2", "HTTP threads, 1 to 1024. Default: as many as there are cores."),
     default("cache_control", "\"public, max-age=3600\"", "The Cache-Control header of tiles."),
-    default("cors_origins", "[\"*\"]", "Pages of which origins may read tiles; [] for none."),
+    default(
+        "cors_origins",
+        "[\"*\"]",
+        "Pages of which origins may read tiles; [] for none. With \"*\" any website open in the same browser can read all that is served.",
+    ),
+    default(
+        "trusted_proxies",
+        "[]",
+        "Addresses or networks (\"10.0.0.0/8\") of proxies whose X-Forwarded-For, -Host and -Proto, or Forwarded, are believed.",
+    ),
     default(
         "shutdown_timeout",
         "\"10s\"",

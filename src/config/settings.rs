@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::address::BindAddress;
+use super::network::Network;
 use crate::axes::{Axes, AxisName};
 use crate::geometry::{Scaling, Xyz};
 use crate::name::Name;
@@ -37,6 +38,8 @@ pub struct Server {
     pub cache_control: String,
     /// The origins that may read answers: `*`, or `scheme://host[:port]`. None: no page of another origin may.
     pub cors_origins: Vec<String>,
+    /// The proxies whose word is taken for who asks, and by which host and scheme.
+    pub trusted_proxies: Vec<Network>,
     /// How long requests in flight may take to end once the server is told to stop.
     pub shutdown_timeout: Duration,
     /// The most connections; above 0. The limit of open files may allow fewer.
@@ -60,6 +63,7 @@ impl Default for Server {
             workers: cores(),
             cache_control: "public, max-age=3600".to_owned(),
             cors_origins: vec!["*".to_owned()],
+            trusted_proxies: Vec::new(),
             shutdown_timeout: Duration::from_secs(10),
             connections: 4096,
             connections_for_each_client: 512,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use config::{Value, ValueKind};
 
 use super::address::BindAddress;
+use super::network::Network;
 use super::toml_file::is_in_file;
 use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
@@ -194,6 +195,12 @@ pub(super) fn timeout(value: &Value) -> Parsed<Duration> {
 pub(super) fn bind(value: &Value) -> Parsed<BindAddress> {
     let text = text_of(value).ok_or_else(|| expected("an address such as \"127.0.0.1:8080\"", value))?;
     BindAddress::new(text).map_err(|error| error.to_string())
+}
+
+/// The address of a host, or of a network of them.
+pub(super) fn network(value: &Value) -> Parsed<Network> {
+    let text = text_of(value).ok_or_else(|| expected("an address such as \"127.0.0.1\"", value))?;
+    Network::new(text).map_err(|error| error.to_string())
 }
 
 /// The value of an HTTP header.

@@ -29,7 +29,8 @@ impl Cors {
                 headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"))
             }
             Cors::These(origins) => {
-                headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+                // Also where no origin asks, or none that may read: a cache must not hand that answer to one that may.
+                add_to_vary(headers, "Origin");
                 let asking = request.headers().get(header::ORIGIN);
                 let known = asking
                     .filter(|asking| origins.iter().any(|origin| origin.as_bytes() == asking.as_bytes()));
@@ -39,6 +40,13 @@ impl Cors {
         };
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
     }
+}
+
+/// Adds names of headers to those by which an answer is said to differ already.
+pub(super) fn add_to_vary(headers: &mut HeaderMap, names: &'static str) {
+    let before = headers.get(header::VARY).and_then(|vary| vary.to_str().ok());
+    let all = before.and_then(|before| HeaderValue::from_str(&format!("{before}, {names}")).ok());
+    headers.insert(header::VARY, all.unwrap_or(HeaderValue::from_static(names)));
 }
 
 /// The answer to OPTIONS: what may be asked, whichever path it is.

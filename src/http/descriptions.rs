@@ -2,11 +2,11 @@
 //!
 //! The list never reads a voxel. One dataset's own description may: it waits for the samples, which are taken once.
 
-use actix_web::HttpResponse;
+use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Site, problem, viewers};
+use super::{Site, asked, problem, viewers};
 use crate::catalog::DatasetDescription;
 use crate::config::{Caches, Mount};
 use crate::name::Name;
@@ -80,12 +80,13 @@ pub(super) fn all(site: &Site) -> HttpResponse {
 }
 
 /// `/datasets/TOKEN.json`
-pub(super) async fn one(site: &Site, token: &str) -> HttpResponse {
+pub(super) async fn one(site: &Site, request: &HttpRequest, token: &str) -> HttpResponse {
     let catalog = site.service.catalog();
     let Some(dataset) = Name::new(token).ok().and_then(|token| catalog.dataset(&token)) else {
         return problem::not_found(&viewers::no_dataset(token));
     };
-    match site.service.describe(dataset).await {
+    let demand = asked::demand(request, &site.trusted_proxies);
+    match site.service.describe(dataset, demand).await {
         Ok(description) => HttpResponse::Ok().json(description),
         Err(busy) => problem::of(&busy.into()),
     }

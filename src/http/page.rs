@@ -24,7 +24,8 @@ struct Asset {
 // `static ASSETS: &[Asset]`, empty where the viewer is not built in.
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// Everything comes from this server; nothing is run or drawn that is not in a file of its own.
+/// Everything comes from this server; nothing is run or drawn that is not in a file of its own. Only pages of this server
+/// may show it in a frame: whoever embeds it elsewhere lets a proxy change that header.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
@@ -67,13 +68,12 @@ fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
 }
 
 fn described(mut response: HttpResponseBuilder, etag: &str) -> HttpResponseBuilder {
-    let fixed: [(HeaderName, &str); 6] = [
+    let fixed: [(HeaderName, &str); 5] = [
         (header::ETAG, etag),
         // Asked again each time, and mostly answered with 304: a new voltile must not meet an old page.
         (header::CACHE_CONTROL, "no-cache"),
         (header::VARY, "Accept-Encoding"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "same-origin"),
     ];
     fixed.into_iter().for_each(|header| {

@@ -38,6 +38,11 @@ pub(super) fn of(error: &TileError) -> HttpResponse {
     response
 }
 
+/// 400 with a reason.
+pub(super) fn bad_request(detail: &str) -> HttpResponse {
+    problem(StatusCode::BAD_REQUEST, detail)
+}
+
 /// 404 with a reason.
 pub(super) fn not_found(detail: &str) -> HttpResponse {
     problem(StatusCode::NOT_FOUND, detail)

@@ -4,10 +4,10 @@ use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
 use super::body::Pieces;
-use super::{Site, problem};
+use super::{Site, asked, problem};
 use crate::config::Mount;
 use crate::request::{TilePath, adjustments};
-use crate::service::TileError;
+use crate::service::{TileError, Urgency};
 
 /// Answers a request for a tile below a mount.
 pub(super) async fn answer(
@@ -33,37 +33,26 @@ async fn tile(
     if mount.adjustable {
         wanted.adjust = adjustments(request.query_string())?;
     }
+    let demand = asked::demand(request, &site.trusted_proxies);
     let identified = if is_overview {
-        site.service.identify_overview(&wanted).await?
+        site.service.identify_overview(&wanted, demand).await?
     } else {
-        site.service.identify(&wanted).await?
+        site.service.identify(&wanted, demand).await?
     };
     let etag = identified.key().etag();
     if is_known(request, &etag) {
         site.service.metrics().not_modified.inc();
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
-    let is_prefetch = is_prefetch(request);
-    let tile = if is_prefetch {
-        site.service.prefetch(identified).await?
-    } else {
-        site.service.fetch(identified).await?
-    };
+    let tile = site.service.fetch(identified, demand).await?;
     // Whoever looks at a slice is likely to look at the next; an overview is read as a tile that nobody asked for, and
     // what nobody looks at yet has no neighbours that anybody will look at next.
-    if !is_overview && !is_prefetch {
+    if !is_overview && demand.urgency == Urgency::Wanted {
         site.service.look_ahead(&wanted, &tile);
     }
     // A body of known length gets its Content-Length, also where HEAD leaves the body out.
     let content_type = HeaderValue::from_static(mount.content_type.name());
     Ok(described(HttpResponse::Ok(), site, etag).content_type(content_type).body(Pieces::of(tile.png)))
-}
-
-/// Whether the tile is asked for before anybody wants to see it (`Sec-Purpose` of the Fetch standard, section 3.7), as
-/// `voltile warm` does, and browsers.
-fn is_prefetch(request: &HttpRequest) -> bool {
-    let purpose = request.headers().get("sec-purpose").and_then(|value| value.to_str().ok());
-    purpose.is_some_and(|purpose| purpose.split([';', ',']).any(|word| word.trim() == "prefetch"))
 }
 
 fn described(mut response: HttpResponseBuilder, site: &Site, etag: String) -> HttpResponseBuilder {

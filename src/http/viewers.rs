@@ -1,19 +1,24 @@
 //! Files that other viewers ask for, made from descriptions: CATMAID's projects, Viking's volume, the ancestor's info.
 //!
-//! They name tiles by whole addresses, with the host that the client asked (a proxy in front may say another in
-//! `Forwarded` or `X-Forwarded-Host`). Nothing here reads a voxel.
+//! Some name tiles by whole addresses, with the host that the client asked ([`asked`]). Such a document differs by who asks
+//! for it and how, so it is not to be stored; and it holds the host's name many times, so its size is bounded. Nothing here
+//! reads a voxel.
 
+mod bounded;
 pub(super) mod catmaid;
 pub(super) mod info;
 pub(super) mod viking;
 
+use std::io;
 use std::sync::Arc;
 
+use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 
-use super::{Site, problem};
+use super::{Site, asked, cors, problem};
 use crate::catalog::{Dataset, DatasetDescription};
 use crate::name::Name;
+use bounded::Bounded;
 
 /// What may stand between a mount's name and a token, as the ancestors had it.
 const BETWEEN: [&[&str]; 5] = [&[], &["tilecache"], &["tilecache", "viking"], &["ca"], &["sd"]];
@@ -51,7 +56,9 @@ pub(super) fn answer(site: &Site, request: &HttpRequest, path: &str) -> Option<H
         };
         match file {
             File::Info => HttpResponse::Ok().json(info::of(&dataset, &description)),
-            File::VikingXml => viking::answer(&description, &format!("{}/{mount}", base(request))),
+            File::VikingXml => addressed(site, request, "text/xml; charset=utf-8", |base, out| {
+                viking::write(&description, &format!("{base}/{mount}"), out)
+            }),
         }
     })
 }
@@ -69,12 +76,26 @@ pub(super) fn no_dataset(token: &str) -> String {
 
 /// `/projects.json`
 pub(super) fn projects(site: &Site, request: &HttpRequest) -> HttpResponse {
-    let datasets = site.service.catalog().describe();
-    HttpResponse::Ok().json(catmaid::projects(&datasets, &site.mounts, &base(request)))
+    addressed(site, request, "application/json", |base, out| {
+        catmaid::write(&site.service.catalog().describe(), &site.mounts, base, out)
+    })
 }
 
-/// The scheme and host that the client asked.
-fn base(request: &HttpRequest) -> String {
-    let connection = request.connection_info();
-    format!("{}://{}", connection.scheme(), connection.host())
+/// A document that names tiles below the scheme and host that the client asked.
+fn addressed(
+    site: &Site,
+    request: &HttpRequest,
+    content_type: &'static str,
+    write: impl FnOnce(&str, &mut Bounded) -> io::Result<()>,
+) -> HttpResponse {
+    let mut response = match asked::base(request, &site.trusted_proxies) {
+        Err(error) => problem::bad_request(&error.to_string()),
+        Ok(base) => match Bounded::written(|out| write(&base, out)) {
+            Ok(document) => HttpResponse::Ok().content_type(content_type).body(document),
+            Err(error) => problem::failed(&error.to_string()),
+        },
+    };
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    cors::add_to_vary(response.headers_mut(), asked::DECISIVE);
+    response
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Instant;
 
-use super::{TileError, Warmed};
+use super::{TileError, Urgency, Warmed};
 use crate::catalog::{Origin, Overview, Resolved};
 use crate::crew;
 use crate::metrics::Metrics;
@@ -60,6 +60,16 @@ pub(super) struct Drawing {
     pub key: TileKey,
     pub origin: Origin,
     pub draw: Draw,
+}
+
+impl Draws {
+    /// What is drawn for a request of that urgency and those that are likely to follow it.
+    pub fn of(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::Wanted => Draws::One,
+            Urgency::Prefetch => Draws::All,
+        }
+    }
 }
 
 impl Drawing {

@@ -11,7 +11,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::catalog::{Catalog, Channel};
+use super::{TileError, TileService};
+use crate::catalog::{Catalog, Channel, Dataset, Resolved};
 use crate::config::Settings;
 use crate::name::Name;
 
@@ -177,9 +178,42 @@ impl Attempt {
     }
 }
 
+impl TileService {
+    /// Fails where a file of the channels that a request shows has changed since it was opened; of all channels of the
+    /// dataset where it names none, or nothing of them: a new state may have it.
+    pub(super) async fn ensure_unchanged(
+        &self,
+        catalog: &Catalog,
+        token: &Name,
+        resolved: Option<&Resolved>,
+    ) -> Result<(), TileError> {
+        let Some(dataset) = catalog.dataset(token) else { return Ok(()) };
+        match resolved.filter(|resolved| !resolved.is_black()) {
+            Some(resolved) => self.ensure_current(dataset, resolved.channels()).await,
+            None => self.ensure_current(dataset, dataset.channels.values()).await,
+        }
+    }
+
+    /// Fails where a file of these channels has changed since it was opened, and has the dataset opened anew.
+    pub(super) async fn ensure_current<'a>(
+        &self,
+        dataset: &Dataset,
+        channels: impl Iterator<Item = &'a Arc<Channel>> + Clone,
+    ) -> Result<(), TileError> {
+        check(channels.clone()).await;
+        if dataset.growing || !channels.clone().any(|channel| channel.has_changed()) {
+            return Ok(());
+        }
+        if let Some(reopener) = &self.reopener {
+            reopener.reopen(&dataset.token);
+        }
+        Err(TileError::Changed { token: dataset.token.clone() })
+    }
+}
+
 /// Finds out for each channel whether its files have changed, where that is not known well enough. The file system is
 /// asked on a thread for blocking work.
-pub(super) async fn check(channels: impl IntoIterator<Item = &Arc<Channel>>) {
+async fn check(channels: impl IntoIterator<Item = &Arc<Channel>>) {
     for channel in channels {
         if !channel.is_checked() {
             let channel = Arc::clone(channel);

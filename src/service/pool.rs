@@ -1,25 +1,81 @@
-//! The render threads, behind a queue of bounded length.
+//! The render threads, behind the render queue.
+//!
+//! At most as many jobs as there are threads are handed to rayon at once, so that the order in which jobs are rendered is
+//! the queue's. A job that ends has the next one started. A waiting job whose requests were all dropped leaves the queue
+//! at once.
 
 use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use crate::crew::{Crew, Place};
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+
+use super::client::Demand;
+use super::job::Job;
+use super::queue::{Number, Queue};
+use crate::crew::{Crew, Place};
+use crate::tile::{Fingerprint, TileKey};
 
 /// Too many renders are waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("as many tiles are being drawn as can be, and {waiting} wait already; ask again in a moment")]
+#[error("the render queue is full: {waiting} tiles wait to be rendered; ask again in a moment")]
 pub struct Busy {
     /// How many.
     pub waiting: usize,
 }
 
-/// A rayon pool that takes no more than it can keep waiting.
+/// What a job brings, for which others may ask while it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Brings {
+    /// A tile.
+    Tile(TileKey),
+    /// A channel's sample.
+    Survey(Fingerprint),
+}
+
+/// A rayon pool that takes no more than it can keep waiting; clones share it.
+#[derive(Debug, Clone)]
+pub struct RenderPool(Arc<Shared>);
+
 #[derive(Debug)]
-pub struct RenderPool {
+struct Shared {
     pool: ThreadPool,
     crew: Crew,
     threads: usize,
-    queue: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    waiting: Queue<Brings, Waiting>,
+    running: usize,
+}
+
+/// A job that is not running yet, and its place among all that were asked for.
+struct Waiting {
+    place: Place,
+    job: Box<dyn Job>,
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting").finish_non_exhaustive()
+    }
+}
+
+/// The turn of a running job. When it is dropped, also by a panic, the next job is started.
+pub(super) struct Turn {
+    pool: RenderPool,
+    place: Option<Place>,
+}
+
+/// A request that waits for a job in the queue. Whoever waits holds it: when it is dropped, nobody waits any more.
+#[must_use]
+pub(super) struct Seat {
+    pool: RenderPool,
+    brings: Option<Brings>,
+    job: Number,
+    demand: Demand,
 }
 
 impl RenderPool {
@@ -35,56 +91,117 @@ impl RenderPool {
                 tracing::error!("a render thread panicked, which is a defect of this program: {text}");
             })
             .build()?;
-        Ok(Self { pool, crew, threads: threads.get(), queue })
-    }
-
-    /// A place for a job; refused where the queue is full.
-    pub fn reserve(&self) -> Result<Place, Busy> {
-        self.crew.take(self.threads + self.queue).ok_or(Busy { waiting: self.queue })
+        let threads = threads.get();
+        let state = Mutex::new(State { waiting: Queue::new(queue, threads), running: 0 });
+        Ok(Self(Arc::new(Shared { pool, crew, threads, state })))
     }
 
     /// Whether nothing that was asked for is under way, and a thread is free.
     pub fn has_time(&self) -> bool {
-        self.crew.has_time(self.threads)
+        self.0.crew.has_time(self.0.threads)
     }
 
     /// The count of jobs under way.
     pub fn crew(&self) -> &Crew {
-        &self.crew
+        &self.0.crew
     }
 
-    /// Has a job run, which holds the place reserved for it until it ends, or for as long as it likes.
-    pub fn run(&self, job: impl FnOnce() + Send + 'static) {
-        self.pool.spawn(job);
+    /// Has work done that nobody has asked for, past the queue.
+    pub fn run(&self, work: impl FnOnce() + Send + 'static) {
+        self.0.pool.spawn(work);
+    }
+
+    /// Has a job run as soon as it is its turn, or refuses it where there is no room. The seat is to be held while its
+    /// result is waited for; there is none where the job does not wait.
+    pub(super) fn submit(&self, brings: Option<Brings>, demand: Demand, job: Box<dyn Job>) -> Option<Seat> {
+        let job = self.start_or_queue(brings, demand, job)?;
+        Some(Seat { pool: self.clone(), brings, job, demand })
+    }
+
+    /// Adds a request for what a job brings, so that it is rendered when it would be for this client. `None` where no job
+    /// waits with it, which most likely runs already.
+    pub(super) fn join(&self, brings: Brings, demand: Demand) -> Option<Seat> {
+        let job = self.lock().waiting.join(&brings, demand, Instant::now())?;
+        Some(Seat { pool: self.clone(), brings: Some(brings), job, demand })
+    }
+
+    fn start_or_queue(&self, brings: Option<Brings>, demand: Demand, job: Box<dyn Job>) -> Option<Number> {
+        let waiting = Waiting { place: self.0.crew.enter(), job };
+        let mut state = self.lock();
+        if state.running < self.0.threads {
+            state.running += 1;
+            state.waiting.started(demand);
+            drop(state);
+            self.start(waiting);
+            return None;
+        }
+        let entered = state.waiting.push(brings, demand, waiting, Instant::now());
+        let busy = Busy { waiting: state.waiting.len() };
+        drop(state);
+        let (number, loser) = match entered {
+            Ok(entered) => (Some(entered.job), entered.displaced),
+            Err(refused) => (None, Some(refused)),
+        };
+        if let Some(Waiting { place, job }) = loser {
+            drop(place);
+            job.refuse(busy);
+        }
+        number
+    }
+
+    fn start(&self, Waiting { place, job }: Waiting) {
+        let turn = Turn { pool: self.clone(), place: Some(place) };
+        self.0.pool.spawn(move || {
+            if let Some(job) = job.if_wanted() {
+                job.run(turn);
+            }
+        });
+    }
+
+    /// Starts the next job in the place of one that has ended.
+    fn start_next(&self) {
+        let mut state = self.lock();
+        let next = state.waiting.take(Instant::now());
+        if next.is_none() {
+            state.running -= 1;
+        }
+        drop(state);
+        if let Some(next) = next {
+            self.start(next);
+        }
+    }
+
+    fn leave(&self, seat: &Seat) {
+        let left = self.lock().waiting.leave(seat.job, seat.demand);
+        // Somebody may have joined the flight and not the queue, who asked in the moment between the two: then the job
+        // stays. All else that waited for it has gone.
+        if let Some(Waiting { place, job }) = left
+            && let Some(job) = job.if_wanted()
+        {
+            drop(place);
+            self.start_or_queue(seat.brings, seat.demand, job);
+        }
+    }
+
+    /// A poisoned lock is taken as it is: nothing panics while it is held half-changed.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Before the next one: who counts the jobs must not see both.
+        self.place = None;
+        self.pool.start_next();
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.pool.leave(self);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc;
-
-    #[test]
-    fn a_full_queue_refuses_and_an_emptied_one_takes_again() {
-        let pool = RenderPool::new(NonZeroUsize::MIN, 1, Crew::default()).unwrap();
-        let (running, waiting) = (pool.reserve().unwrap(), pool.reserve().unwrap());
-        assert_eq!(pool.reserve().err(), Some(Busy { waiting: 1 }));
-        drop(running);
-        assert!(pool.reserve().is_ok());
-        drop(waiting);
-    }
-
-    #[test]
-    fn a_panic_takes_down_its_job_alone_and_gives_back_its_place() {
-        let pool = RenderPool::new(NonZeroUsize::MIN, 0, Crew::default()).unwrap();
-        let (done, finished) = mpsc::channel();
-        let place = pool.reserve().unwrap();
-        pool.run(move || {
-            let _place = place;
-            panic!("on purpose");
-        });
-        pool.run(move || done.send(()).unwrap());
-        assert_eq!(finished.recv(), Ok(()));
-        assert!(pool.reserve().is_ok());
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Busy, TileError, TileService};
+use super::{Brings, Busy, Demand, TileError, TileService};
 use crate::cache::Lookup;
 use crate::catalog::{Channel, Dataset, DatasetDescription, Survey};
 use crate::paint::Kind;
@@ -11,12 +11,12 @@ impl TileService {
     /// Describes a dataset with everything that samples of its channels tell; those not yet taken are taken now.
     ///
     /// A channel that cannot be read says so in its own description. That too much is waiting concerns all of it.
-    pub async fn describe(&self, dataset: &Dataset) -> Result<DatasetDescription, Busy> {
+    pub async fn describe(&self, dataset: &Dataset, demand: Demand) -> Result<DatasetDescription, Busy> {
         // Described as it was opened; if it has changed it is opened anew, for whoever asks next.
         let _ = self.ensure_current(dataset, dataset.channels.values()).await;
         let mut problems = Vec::new();
         for channel in dataset.channels.values() {
-            problems.push(match self.sample(channel).await {
+            problems.push(match self.sample(channel, demand).await {
                 Err(TileError::Busy(busy)) => return Err(busy),
                 other => other.err(),
             });
@@ -30,23 +30,28 @@ impl TileService {
         Ok(description)
     }
 
-    async fn sample(&self, channel: &Arc<Channel>) -> Result<(), TileError> {
+    async fn sample(&self, channel: &Arc<Channel>, demand: Demand) -> Result<(), TileError> {
         if channel.kind == Kind::Labels || channel.surveyed().is_some() {
             return Ok(());
         }
-        self.measure(channel).await
+        self.measure(channel, demand).await
     }
 
     /// Takes a channel's sample on the pool, once for all who need it. What it told is kept also when those who asked
     /// have left.
-    pub(super) async fn measure(&self, channel: &Arc<Channel>) -> Result<(), TileError> {
+    pub(super) async fn measure(&self, channel: &Arc<Channel>, demand: Demand) -> Result<(), TileError> {
+        let brings = Brings::Survey(channel.fingerprint);
         let survey = match self.surveys.lookup(&channel.fingerprint) {
             Lookup::Ready(survey) => survey,
-            Lookup::Wait(waiter) => waiter.wait().await?,
+            Lookup::Wait(waiter) => {
+                let _seat = self.pool.join(brings, demand);
+                waiter.wait().await?
+            }
             Lookup::Lead(flight) => {
                 let waiter = flight.join();
                 let channel = Arc::clone(channel);
-                self.launch(flight, move || survey(&channel).map(|survey| (survey, 0)));
+                let work = move || survey(&channel).map(|survey| (survey, 0));
+                let _seat = self.launch(flight, brings, demand, work);
                 waiter.wait().await?
             }
         };

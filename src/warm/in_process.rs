@@ -11,10 +11,13 @@ use tokio::runtime::{Builder, Runtime};
 use super::estimate::{Drawn, Probe};
 use super::run::{Filled, Hand, Stop};
 use crate::request::TileRequest;
-use crate::service::{ErrorKind, TileError, TileService, Warmed};
+use crate::service::{Client, Demand, ErrorKind, TileError, TileService, Warmed};
 
 /// How long is waited where all render threads are taken, which others than us must have done.
 const SOON: Duration = Duration::from_millis(20);
+
+/// Who asks here.
+const OURS: Demand = Demand::prefetch(Client::InProcess);
 
 /// A service with a second tier, whose tiles go there.
 pub struct InProcess {
@@ -29,12 +32,13 @@ impl InProcess {
 
     /// What identifies a tile's bytes; nothing is drawn, though a sample may be taken of the channel.
     pub fn entity_tag(&self, tile: &TileRequest) -> Result<String, String> {
-        let tag = here(async { self.service.identify(tile).await.map(|identified| identified.key().etag()) });
+        let tag =
+            here(async { self.service.identify(tile, OURS).await.map(|identified| identified.key().etag()) });
         tag.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
     }
 
     async fn warm(&self, tile: &TileRequest) -> Result<Warmed, TileError> {
-        let identified = self.service.identify(tile).await?;
+        let identified = self.service.identify(tile, OURS).await?;
         self.service.warm(&identified).await
     }
 }
@@ -66,7 +70,7 @@ impl Hand for InProcess {
 
     fn is_there(&self, tile: &TileRequest) -> bool {
         let there = here(async {
-            let identified = self.service.identify(tile).await.ok()?;
+            let identified = self.service.identify(tile, OURS).await.ok()?;
             self.service.is_kept(&identified).ok()
         });
         there.ok().flatten().unwrap_or(false)
@@ -78,8 +82,8 @@ impl Probe for InProcess {
         let decoded = &self.service.metrics().chunk_decoded_bytes;
         let (began, before) = (Instant::now(), decoded.get());
         let drawn = here(async {
-            let identified = self.service.identify(tile).await.ok()?;
-            self.service.prefetch(identified).await.ok()
+            let identified = self.service.identify(tile, OURS).await.ok()?;
+            self.service.fetch(identified, OURS).await.ok()
         });
         let bytes = drawn.ok().flatten()?.png.len() as u64;
         Some(Drawn { bytes, inflated: decoded.get() - before, took: began.elapsed() })

@@ -49,7 +49,7 @@ impl Team {
         let name = |index| format!("bench-{index}");
         let pool = ThreadPoolBuilder::new().num_threads(threads.get()).thread_name(name).build()?;
         let workers = std::iter::repeat_with(Worker::default).take(threads.get()).collect();
-        let places = std::iter::repeat_with(|| crew.take(usize::MAX)).take(threads.get()).flatten().collect();
+        let places = std::iter::repeat_with(|| crew.enter()).take(threads.get()).collect();
         Ok(Self { pool, workers, _places: places })
     }
 

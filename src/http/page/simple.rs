@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use actix_web::HttpResponse;
+use actix_web::http::header;
 
 use crate::catalog::{Catalog, Channel, Dataset};
 use crate::config::Mount;
@@ -19,6 +20,10 @@ ul{list-style:none;padding:0;display:flex;flex-wrap:wrap;gap:1rem}\
 figure{margin:0;width:16rem}\
 img{width:16rem;height:16rem;background:#000;image-rendering:auto;border-radius:4px}\
 figcaption{font-size:.85rem;overflow-wrap:anywhere}";
+
+/// As for the viewer, but for the one style, which is known by its digest.
+const POLICY: &str = "default-src 'none'; style-src 'sha256-//Fv/v5pkXB09g8Fs9JnctUW//HIbIoo/VOxjVH/lEM='; img-src 'self'; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'self'";
 
 const NO_VIEWER: &str = "<p>This voltile was built without its viewer. Run <code>scripts/page</code>, which needs \
                          node and npm, and build it again.</p>";
@@ -44,7 +49,10 @@ pub(super) fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool) -> Ht
         env!("CARGO_PKG_VERSION"),
         note = if has_viewer { "" } else { NO_VIEWER },
     );
-    HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page)
+    HttpResponse::Ok()
+        .content_type("text/html; charset=utf-8")
+        .insert_header((header::CONTENT_SECURITY_POLICY, POLICY))
+        .body(page)
 }
 
 /// Names hold nothing that HTML would take for its own; labels from files do.
@@ -60,4 +68,29 @@ fn figure(mount: &str, dataset: &Dataset, channel: &Channel, plane: Plane) -> St
         kind = channel.kind.name(),
         dtype = channel.voxel.name(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    #[test]
+    fn the_policy_names_the_style() {
+        let digest = base64(&Sha256::digest(STYLE));
+        assert!(POLICY.contains(&format!("style-src 'sha256-{digest}'")), "right would be {digest}");
+    }
+
+    fn base64(bytes: &[u8]) -> String {
+        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let letters = |three: &[u8]| {
+            let bits = (0..3).fold(0, |bits, at| bits << 8 | usize::from(*three.get(at).unwrap_or(&0)));
+            let of = |at: usize| {
+                if at <= three.len() { char::from(LETTERS[bits >> (18 - 6 * at) & 63]) } else { '=' }
+            };
+            [0, 1, 2, 3].map(of)
+        };
+        bytes.chunks(3).flat_map(letters).collect()
+    }
 }

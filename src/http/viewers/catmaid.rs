@@ -7,7 +7,9 @@
 //!
 //! There is no stack for yz: CATMAID's third orientation is zy, with columns along z, and our yz tiles are its mirror.
 
-use serde::Serialize;
+use std::io::{self, Write};
+
+use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::catalog::{ChannelDescription, DatasetDescription};
@@ -71,21 +73,24 @@ struct CatmaidMirror {
 /// The planes that CATMAID can be shown, and what it calls them.
 const ORIENTATIONS: [(Plane, u8); 2] = [(Plane::Xy, 0), (Plane::Xz, 1)];
 
-/// The project file.
-pub fn projects(datasets: &[DatasetDescription], mounts: &[Mount], base: &str) -> Vec<CatmaidProject> {
-    let project = |dataset: &DatasetDescription| CatmaidProject {
-        project: CatmaidProjectContent {
-            title: dataset.token.clone(),
-            stacks: dataset
-                .channels
-                .iter()
-                .flat_map(|channel| {
-                    ORIENTATIONS.iter().filter_map(move |of| stack(dataset, channel, *of, mounts, base))
-                })
-                .collect(),
-        },
-    };
-    datasets.iter().map(project).collect()
+/// Writes the project file, a project at a time.
+pub(super) fn write(
+    datasets: &[DatasetDescription],
+    mounts: &[Mount],
+    base: &str,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let projects = datasets.iter().map(|dataset| project(dataset, mounts, base));
+    Ok(serde_json::Serializer::new(out).collect_seq(projects)?)
+}
+
+fn project(dataset: &DatasetDescription, mounts: &[Mount], base: &str) -> CatmaidProject {
+    let stacks = dataset.channels.iter().flat_map(|channel| {
+        ORIENTATIONS.iter().filter_map(move |of| stack(dataset, channel, *of, mounts, base))
+    });
+    CatmaidProject {
+        project: CatmaidProjectContent { title: dataset.token.clone(), stacks: stacks.collect() },
+    }
 }
 
 /// A channel in a plane; `None` where the plane is not offered at full resolution.

@@ -5,9 +5,8 @@
 //! Viking never asked for the tiles along two edges. Viking halves the grid from level to level and rounds up
 //! (`OCPTileServerMapping.PopulateLevels`), and keeps the section number: levels that reduce z cannot be offered.
 
-use std::fmt::Write;
-
-use actix_web::HttpResponse;
+use std::io::{self, Write};
+use std::ops::Range;
 
 use crate::catalog::{ChannelDescription, DatasetDescription};
 use crate::geometry::TILE;
@@ -15,53 +14,49 @@ use crate::http::escaped;
 use crate::request::VIKING;
 use crate::units;
 
-/// The XML of a dataset, as an answer. `mount` is the address of a mount.
-pub(super) fn answer(dataset: &DatasetDescription, mount: &str) -> HttpResponse {
-    HttpResponse::Ok().content_type("text/xml; charset=utf-8").body(volume(dataset, mount))
-}
-
-/// The XML of a dataset.
-fn volume(dataset: &DatasetDescription, mount: &str) -> String {
+/// Writes the XML of a dataset. `mount` is the address of a mount.
+pub(super) fn write(dataset: &DatasetDescription, mount: &str, out: &mut impl Write) -> io::Result<()> {
     let host = escaped(&format!("{mount}/tilecache/{VIKING}"));
     let sections = sections(dataset);
-    let mut out = format!(
+    write!(
+        out,
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
          <Volume name=\"{token}\" num_sections=\"{count}\" num_stos=\"0\" path=\"{host}\" host=\"{host}\" InputChecksum=\"\">\n",
         token = escaped(&dataset.token),
-        count = sections.clone().count(),
-    );
-    // Writing to a string cannot fail.
+        count = sections.end.saturating_sub(sections.start).max(0),
+    )?;
     if let Some(length) = dataset.channels.iter().find_map(pixel) {
-        let _ = writeln!(out, "  <Scale UnitsOfMeasure=\"nm\" UnitsPerPixel=\"{length}\"/>");
+        writeln!(out, "  <Scale UnitsOfMeasure=\"nm\" UnitsPerPixel=\"{length}\"/>")?;
     }
-    dataset.channels.iter().for_each(|channel| tile_server(&mut out, channel, &host));
+    for channel in &dataset.channels {
+        tile_server(out, channel, &host)?;
+    }
     for number in sections {
-        let _ = writeln!(out, "  <Section Number=\"{number}\"/>");
+        writeln!(out, "  <Section Number=\"{number}\"/>")?;
     }
-    out.push_str("</Volume>\n");
-    out
+    out.write_all(b"</Volume>\n")
 }
 
 /// One element for each channel, because channels may differ in extent and levels.
-fn tile_server(out: &mut String, channel: &ChannelDescription, host: &str) {
+fn tile_server(out: &mut impl Write, channel: &ChannelDescription, host: &str) -> io::Result<()> {
     let usable = channel.levels.iter().take_while(|level| {
         let [_, _, z] = level.factor;
         z == 1 && level.planes.contains(&"xy")
     });
-    let (Some(last), Some(full)) = (usable.last(), channel.levels.first()) else { return };
+    let (Some(last), Some(full)) = (usable.last(), channel.levels.first()) else { return Ok(()) };
     let [width, height, _] = full.size.map(|length| length.div_ceil(TILE as u64));
     let (name, dtype) = (escaped(&channel.name), escaped(channel.dtype));
-    let _ = writeln!(
+    writeln!(
         out,
         "  <OCPTileServer CoordSpaceName=\"volume\" host=\"{host}\" FilePrefix=\"\" FilePostfix=\".png\" \
          TileXDim=\"{TILE}\" TileYDim=\"{TILE}\" GridXDim=\"{width}\" GridYDim=\"{height}\" MaxLevel=\"{}\">\n    \
          <Channel Name=\"{name}\" Path=\"{name}\" Datatype=\"{dtype}\"/>\n  </OCPTileServer>",
         last.level
-    );
+    )
 }
 
 /// The numbers of all sections, as tiles' addresses have them.
-fn sections(dataset: &DatasetDescription) -> impl Iterator<Item = i64> + Clone + use<> {
+fn sections(dataset: &DatasetDescription) -> Range<i64> {
     let [_, _, first] = dataset.offset;
     let depth =
         dataset.channels.iter().filter_map(|channel| channel.levels.first()).map(|level| level.size[2]);

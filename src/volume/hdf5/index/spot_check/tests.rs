@@ -21,7 +21,7 @@ fn dataset(path: &Path, gzip: bool) -> StoredDataset {
     drop(raw);
     file.close().unwrap();
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Crew::default());
-    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile };
+    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     opener.open(path).unwrap().dataset("raw").unwrap()
 }
 

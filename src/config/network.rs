@@ -1,0 +1,122 @@
+//! A network of IP addresses, as the addresses of proxies are configured.
+
+use std::net::IpAddr;
+
+/// An IP address, or all addresses that begin with the same bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    prefix: u32,
+}
+
+/// Why a text is no network.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is no address or network: an IP address such as \"127.0.0.1\" is expected, or a network such as \"10.0.0.0/8\" or \"fd00::/8\", with nothing but zeros behind its prefix"
+)]
+pub struct NotANetwork {
+    /// The text as given.
+    pub text: String,
+}
+
+impl Network {
+    /// Reads an address, or a network in CIDR notation (RFC 4632).
+    pub fn new(text: &str) -> Result<Self, NotANetwork> {
+        Self::parse(text).ok_or_else(|| NotANetwork { text: text.to_owned() })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(number(prefix)?)),
+            None => (text, None),
+        };
+        let written: IpAddr = address.parse().ok()?;
+        // IPv4 addresses that are written as IPv6 ones are taken for what they are, as those of clients are.
+        let address = written.to_canonical();
+        let prefix = prefix.map_or(Some(width(&address)), |prefix| {
+            prefix.checked_sub(width(&written) - width(&address)).filter(|prefix| *prefix <= width(&address))
+        })?;
+        let network = Self { address, prefix };
+        (network.beyond(&address) == 0).then_some(network)
+    }
+
+    /// Whether an address belongs to it.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        address.is_ipv4() == self.address.is_ipv4() && self.leading(&address) == self.leading(&self.address)
+    }
+
+    fn leading(&self, address: &IpAddr) -> u128 {
+        bits(address).checked_shr(width(address) - self.prefix).unwrap_or(0)
+    }
+
+    fn beyond(&self, address: &IpAddr) -> u128 {
+        let beyond = width(address) - self.prefix;
+        bits(address) & !u128::MAX.checked_shl(beyond).unwrap_or(0)
+    }
+}
+
+fn number(text: &str) -> Option<u32> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// How many bits there are.
+fn width(address: &IpAddr) -> u32 {
+    if address.is_ipv4() { u32::BITS } else { u128::BITS }
+}
+
+fn bits(address: &IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contains(network: &str, address: &str) -> bool {
+        Network::new(network).unwrap().contains(address.parse().unwrap())
+    }
+
+    #[test]
+    fn networks_contain_what_begins_as_they_do() {
+        for (network, inside, outside) in [
+            ("127.0.0.1", "127.0.0.1", "127.0.0.2"),
+            ("127.0.0.1", "::ffff:127.0.0.1", "::1"),
+            ("::ffff:10.0.0.0/104", "10.1.2.3", "11.0.0.0"),
+            ("10.0.0.0/8", "10.255.0.1", "11.0.0.1"),
+            ("192.168.4.0/22", "192.168.7.255", "192.168.8.0"),
+            ("::1", "::1", "::2"),
+            ("fd00::/8", "fdff::1", "fe00::1"),
+            ("2001:db8::/63", "2001:db8:0:1::5", "2001:db8:0:2::5"),
+            ("0.0.0.0/0", "8.8.8.8", "::1"),
+            ("::/0", "2001:db8::1", "8.8.8.8"),
+        ] {
+            assert!(contains(network, inside), "{network} {inside}");
+            assert!(!contains(network, outside), "{network} {outside}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for wrong in [
+            "",
+            "localhost",
+            "10.0.0.0/33",
+            "10.0.0.1/8",
+            "10.0.0.0/",
+            "10.0.0.0/+8",
+            "10.0.0.0/8/8",
+            "::/129",
+            "::ffff:10.0.0.0/8",
+            "fd00::1/8",
+            "[::1]",
+            "127.0.0.1:80",
+            " ::1",
+        ] {
+            assert!(Network::new(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Who asks, and by which address of ours: from the connection and the `Host`, or as a trusted proxy in front says.
+//!
+//! A proxy adds to `X-Forwarded-For` the address that asked it, and several in a row make a list: the client is the last of
+//! it that is not itself a trusted proxy, for all before that may have been made up. Host and scheme are those that the
+//! outermost trusted proxy was asked by. Where there is none of the `X-Forwarded` headers, `Forwarded` (RFC 7239) is read
+//! in the same way. Neither is looked at where the peer is not trusted.
+
+mod reports;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use actix_web::HttpRequest;
+use actix_web::http::header;
+
+use crate::config::Network;
+use crate::service::{Client, Demand, Urgency};
+use reports::Reports;
+
+/// The longest `host:port` that is taken; no name is longer.
+const LONGEST_HOST: usize = 255;
+
+/// The headers by which documents differ that name addresses of ours.
+pub(super) const DECISIVE: &str = "Host, Forwarded, X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto";
+
+/// Why it is not known by which address of ours was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BadHost {
+    /// There is no host.
+    #[error(
+        "addresses in this document begin with the host that was asked for it, and the request names none; send one Host header"
+    )]
+    Missing,
+    /// It is not well-formed.
+    #[error(
+        "the host that was asked is not well-formed: {0} must be a name of letters, digits, '.', '-' and '_', an IPv4 address, or an IPv6 address in brackets; a port may follow; {LONGEST_HOST} bytes at most"
+    )]
+    Malformed(&'static str),
+    /// The scheme is another than those that are served.
+    #[error("the scheme that was asked by is neither http nor https: see {0}")]
+    Scheme(&'static str),
+}
+
+/// Who asks, and whether before anybody wants to see the tile (`Sec-Purpose` of the Fetch standard, section 3.7), as
+/// `voltile warm` does, and browsers.
+pub(super) fn demand(request: &HttpRequest, trusted: &[Network]) -> Demand {
+    let purpose = request.headers().get("sec-purpose").and_then(|value| value.to_str().ok());
+    let is_prefetch =
+        purpose.is_some_and(|purpose| purpose.split([';', ',']).any(|word| word.trim() == "prefetch"));
+    let urgency = if is_prefetch { Urgency::Prefetch } else { Urgency::Wanted };
+    let peer = peer(request);
+    let address = Reports::of(request, peer, trusted).map_or(peer, |reports| reports.client);
+    Demand { client: Client::at(address), urgency }
+}
+
+/// The scheme and host that the client asked, such as `http://example.org:8080`.
+pub(super) fn base(request: &HttpRequest, trusted: &[Network]) -> Result<String, BadHost> {
+    let reports = Reports::of(request, peer(request), trusted);
+    let scheme = match reports.as_ref().and_then(|reports| reports.scheme) {
+        None => "http",
+        Some((_, scheme)) if scheme.eq_ignore_ascii_case("http") => "http",
+        Some((_, scheme)) if scheme.eq_ignore_ascii_case("https") => "https",
+        Some((header, _)) => return Err(BadHost::Scheme(header)),
+    };
+    let (header, host) = match reports.and_then(|reports| reports.host) {
+        Some(reported) => reported,
+        None => own_host(request)?,
+    };
+    if is_host(host) { Ok(format!("{scheme}://{host}")) } else { Err(BadHost::Malformed(header)) }
+}
+
+/// The other end of the connection. One whose address is not known any more has gone.
+fn peer(request: &HttpRequest) -> IpAddr {
+    request.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
+}
+
+/// The host in a whole URL, which goes before the header (RFC 9112, section 3.2.2), or in the only `Host`.
+fn own_host(request: &HttpRequest) -> Result<(&'static str, &str), BadHost> {
+    if let Some(authority) = request.uri().authority() {
+        return Ok(("the request's URL", authority.as_str()));
+    }
+    let mut hosts = request.headers().get_all(header::HOST);
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => Ok(("Host", host.to_str().map_err(|_| BadHost::Malformed("Host"))?)),
+        _ => Err(BadHost::Missing),
+    }
+}
+
+fn is_host(text: &str) -> bool {
+    let (is_named, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, behind)) => (address.parse::<Ipv6Addr>().is_ok(), behind),
+        None => {
+            let (name, port) = text.split_at(text.find(':').unwrap_or(text.len()));
+            let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            (!name.is_empty() && name.bytes().all(is_legal), port)
+        }
+    };
+    is_named && text.len() <= LONGEST_HOST && is_port(port)
+}
+
+/// Whether it is nothing, or a colon and a port.
+fn is_port(text: &str) -> bool {
+    let Some(port) = text.strip_prefix(':') else { return text.is_empty() };
+    port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
+}
+
+#[cfg(test)]
+mod tests;

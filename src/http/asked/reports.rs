@@ -1,0 +1,126 @@
+//! What proxies say of who asked them: `X-Forwarded-For`, `-Host` and `-Proto`, or `Forwarded`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use actix_web::HttpRequest;
+use actix_web::http::header::HeaderMap;
+
+use crate::config::Network;
+
+const FOR: &str = "x-forwarded-for";
+const HOST: &str = "x-forwarded-host";
+const SCHEME: &str = "x-forwarded-proto";
+const FORWARDED: &str = "forwarded";
+
+/// What the trusted proxies in front of us say of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reports<'r> {
+    pub client: IpAddr,
+    /// The host that was asked, with the name of the header that says so.
+    pub host: Option<(&'static str, &'r str)>,
+    /// The scheme, in the same way.
+    pub scheme: Option<(&'static str, &'r str)>,
+}
+
+impl<'r> Reports<'r> {
+    /// `None` where the peer is no trusted proxy.
+    pub fn of(request: &'r HttpRequest, peer: IpAddr, trusted: &[Network]) -> Option<Self> {
+        if !is_trusted(peer, trusted) {
+            return None;
+        }
+        let headers = request.headers();
+        if [FOR, HOST, SCHEME].iter().any(|name| headers.contains_key(*name)) {
+            return Some(Self::of_lists(headers, peer, trusted));
+        }
+        Some(Self::of_elements(headers, peer, trusted))
+    }
+
+    fn of_lists(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Network]) -> Self {
+        let list = |name| items(headers, name, |text| text.split(',').collect());
+        let (client, place) = trace(peer, list(FOR).into_iter().map(|item| node(item?)), trusted);
+        // Each proxy may add to a list, or put its own word in the place of all before: then the list is shorter.
+        let outermost = |name| {
+            let list = list(name);
+            let last = list.len().checked_sub(1)?;
+            list.get(place.min(last)).map(|item| (name, item.unwrap_or_default()))
+        };
+        Self { client, host: outermost(HOST), scheme: outermost(SCHEME) }
+    }
+
+    fn of_elements(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Network]) -> Self {
+        let elements = items(headers, FORWARDED, |text| split(text, ','));
+        let parameter = |element: &Option<&'r str>, name: &str| {
+            let parameters = split((*element)?, ';');
+            let mut named = parameters.iter().filter_map(|parameter| parameter.split_once('='));
+            let (_, value) = named.find(|(key, _)| key.trim().eq_ignore_ascii_case(name))?;
+            Some(unquoted(value.trim()))
+        };
+        let addresses = elements.iter().map(|element| node(parameter(element, "for")?));
+        let (client, place) = trace(peer, addresses, trusted);
+        let outermost = elements.get(place.min(elements.len().saturating_sub(1)));
+        let of = |name| Some((FORWARDED, parameter(outermost?, name)?));
+        Self { client, host: of("host"), scheme: of("proto") }
+    }
+}
+
+fn is_trusted(address: IpAddr, trusted: &[Network]) -> bool {
+    trusted.iter().any(|network| network.contains(address))
+}
+
+/// Goes from the peer towards the client as far as proxies are trusted; says who is there, and at which place among the
+/// reported ones. What cannot be understood ends the way: whoever reported it stands for the client.
+fn trace(
+    peer: IpAddr,
+    reported: impl Iterator<Item = Option<IpAddr>>,
+    trusted: &[Network],
+) -> (IpAddr, usize) {
+    let mut found = (peer, 0);
+    for (place, address) in reported.enumerate() {
+        let Some(address) = address else { return (found.0, place) };
+        found = (address, place);
+        if !is_trusted(address, trusted) {
+            break;
+        }
+    }
+    found
+}
+
+/// The items of a header's lists, the last one first; `None` for what is not ASCII.
+fn items<'r>(
+    headers: &'r HeaderMap,
+    name: &str,
+    split: impl Fn(&'r str) -> Vec<&'r str>,
+) -> Vec<Option<&'r str>> {
+    let mut items = Vec::new();
+    for value in headers.get_all(name) {
+        match value.to_str() {
+            Ok(text) => items.extend(split(text).into_iter().map(|item| Some(item.trim()))),
+            Err(_) => items.push(None),
+        }
+    }
+    items.reverse();
+    items
+}
+
+/// The parts between separators that do not stand between quotes.
+fn split(text: &str, separator: char) -> Vec<&str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let parts = text.split(|letter| {
+        let was_escaped = is_escaped;
+        is_escaped = is_quoted && !was_escaped && letter == '\\';
+        is_quoted ^= letter == '"' && !was_escaped;
+        letter == separator && !is_quoted
+    });
+    parts.collect()
+}
+
+fn unquoted(text: &str) -> &str {
+    text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
+}
+
+/// An address, which may have a port; an IPv6 one then stands in brackets.
+fn node(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let address = bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()))?;
+    Some(address.to_canonical())
+}

@@ -1,0 +1,54 @@
+//! A document that may grow only so far while it is written.
+
+use std::io::{self, Write};
+
+/// The most bytes of a document. Thousands of channels, or hundreds of thousands of sections, take less.
+const MOST: usize = 16 << 20;
+
+/// What has been written.
+#[derive(Debug, Default)]
+pub(super) struct Bounded(Vec<u8>);
+
+/// A document that would be too large.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this document would be larger than {} MiB, which is the most that is sent; fewer datasets or channels, or volumes of fewer sections, have smaller ones",
+    MOST >> 20
+)]
+pub(super) struct TooLarge;
+
+impl Bounded {
+    /// What `write` writes.
+    pub fn written(write: impl FnOnce(&mut Self) -> io::Result<()>) -> Result<Vec<u8>, TooLarge> {
+        let mut document = Self::default();
+        // Writing fails for no other reason.
+        write(&mut document).map_err(|_| TooLarge)?;
+        Ok(document.0)
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MOST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_of_the_most_bytes_is_written_and_not_one_more() {
+        let of = |length: usize| Bounded::written(|out| (0..length).try_for_each(|_| out.write_all(b"a")));
+        assert_eq!(of(MOST).map(|document| document.len()).ok(), Some(MOST));
+        assert!(of(MOST + 1).unwrap_err().to_string().contains("16 MiB"));
+    }
+}

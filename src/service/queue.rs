@@ -1,0 +1,180 @@
+//! The render queue: which of the waiting jobs is rendered next, and which is given up when too many wait.
+//!
+//! A plain data structure without threads; whoever uses it tells it the time. A job is one render. Each client that waits
+//! for a job has a *claim* on it, so that a job which several clients want has the best of their places. The rules:
+//!
+//! - Clients take turns, one job each, and a client that was not served before goes next ([`rotation`]).
+//! - Within one client the newest request goes first where more wait than there are render threads, since that is what is
+//!   looked at; a request that has waited for [`PATIENCE`] goes before newer ones.
+//! - Prefetches come after everything that is wanted. They take turns among themselves, and a client's keep their order.
+//! - A full queue takes the newcomer, and the client with the most waiting requests loses its oldest. Prefetches are lost
+//!   first, and never take the place of what is wanted. A job that several clients wait for is not given up.
+
+mod rotation;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use rotation::{Order, Rotation};
+
+use super::client::{Client, Demand, Urgency};
+
+/// How long a request may wait while newer ones of its client go first.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The number of a job, or of a claim; later ones are larger.
+pub(super) type Number = u64;
+
+/// Jobs of type `J` that wait; those with a key can be joined by others who want the same.
+#[derive(Debug)]
+pub(super) struct Queue<K, J> {
+    capacity: usize,
+    threads: usize,
+    jobs: HashMap<Number, Waiting<K, J>>,
+    by_key: HashMap<K, Number>,
+    wanted: Rotation,
+    prefetch: Rotation,
+    next: Number,
+}
+
+#[derive(Debug)]
+struct Waiting<K, J> {
+    key: Option<K>,
+    job: J,
+    claims: Vec<Claim>,
+}
+
+/// A client's claim on a job, for as many requests as it waits with.
+#[derive(Debug)]
+struct Claim {
+    demand: Demand,
+    number: Number,
+    requests: usize,
+}
+
+/// A job that was taken into the queue.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entered<J> {
+    pub job: Number,
+    /// The job that had to make room.
+    pub displaced: Option<J>,
+}
+
+impl<K: Hash + Eq + Copy, J> Queue<K, J> {
+    /// Room for `capacity` jobs, in front of so many render threads.
+    pub fn new(capacity: usize, threads: usize) -> Self {
+        let (wanted, prefetch) = (Rotation::new(threads), Rotation::new(threads));
+        Self { capacity, threads, jobs: HashMap::new(), by_key: HashMap::new(), wanted, prefetch, next: 0 }
+    }
+
+    /// How many jobs wait.
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Counts a job that did not have to wait, which is to be told while none waits.
+    pub fn started(&mut self, demand: Demand) {
+        self.rotation(demand.urgency).serve(demand.client);
+    }
+
+    /// Takes a job in, or gives it back where the queue is full and nobody else has to make room.
+    pub fn push(&mut self, key: Option<K>, demand: Demand, job: J, now: Instant) -> Result<Entered<J>, J> {
+        let mut displaced = None;
+        if self.jobs.len() >= self.capacity {
+            let Some(loser) = self.loser(demand) else { return Err(job) };
+            displaced = self.remove(loser);
+        }
+        let number = self.next;
+        self.jobs.insert(number, Waiting { key, job, claims: Vec::new() });
+        if let Some(key) = key {
+            self.by_key.insert(key, number);
+        }
+        self.claim(number, demand, now);
+        Ok(Entered { job: number, displaced })
+    }
+
+    /// Adds a request for a job that waits already; `None` where none has this key.
+    pub fn join(&mut self, key: &K, demand: Demand, now: Instant) -> Option<Number> {
+        let number = *self.by_key.get(key)?;
+        self.claim(number, demand, now);
+        Some(number)
+    }
+
+    /// Takes back one request for a job. Gives up the job if it was the last one and the job still waits.
+    pub fn leave(&mut self, number: Number, demand: Demand) -> Option<J> {
+        let waiting = self.jobs.get_mut(&number)?;
+        let at = waiting.claims.iter().position(|claim| claim.demand == demand)?;
+        let claim = waiting.claims.get_mut(at)?;
+        claim.requests -= 1;
+        if claim.requests > 0 {
+            return None;
+        }
+        let claim = waiting.claims.swap_remove(at);
+        let is_last = waiting.claims.is_empty();
+        self.rotation(demand.urgency).remove(demand.client, claim.number);
+        if is_last { self.remove(number) } else { None }
+    }
+
+    /// Takes out the job that is to be rendered next.
+    pub fn take(&mut self, now: Instant) -> Option<J> {
+        let newest = Order::NewestBeyond(self.threads);
+        let job = self.wanted.next(newest, now).or_else(|| self.prefetch.next(Order::Oldest, now))?;
+        self.remove(job)
+    }
+
+    fn claim(&mut self, job: Number, demand: Demand, now: Instant) {
+        let Some(waiting) = self.jobs.get_mut(&job) else { return };
+        if let Some(claim) = waiting.claims.iter_mut().find(|claim| claim.demand == demand) {
+            claim.requests += 1;
+            return;
+        }
+        let number = self.next;
+        self.next += 1;
+        waiting.claims.push(Claim { demand, number, requests: 1 });
+        self.rotation(demand.urgency).add(demand.client, number, job, now);
+    }
+
+    fn remove(&mut self, number: Number) -> Option<J> {
+        let Waiting { key, job, claims } = self.jobs.remove(&number)?;
+        if let Some(key) = key
+            && self.by_key.get(&key) == Some(&number)
+        {
+            self.by_key.remove(&key);
+        }
+        for Claim { demand, number, .. } in claims {
+            self.rotation(demand.urgency).remove(demand.client, number);
+        }
+        Some(job)
+    }
+
+    fn rotation(&mut self, urgency: Urgency) -> &mut Rotation {
+        match urgency {
+            Urgency::Wanted => &mut self.wanted,
+            Urgency::Prefetch => &mut self.prefetch,
+        }
+    }
+
+    /// The job that makes room for a newcomer.
+    fn loser(&self, newcomer: Demand) -> Option<Number> {
+        let prefetched = || self.oldest_of_most(&self.prefetch, newcomer.client);
+        match newcomer.urgency {
+            Urgency::Prefetch => prefetched(),
+            Urgency::Wanted => prefetched().or_else(|| self.oldest_of_most(&self.wanted, newcomer.client)),
+        }
+    }
+
+    /// The oldest job of the client with the most waiting requests, the newcomer's counted. Of clients with equally many,
+    /// others than the newcomer lose first, and among them the one whose job is the oldest.
+    fn oldest_of_most(&self, rotation: &Rotation, newcomer: Client) -> Option<Number> {
+        let is_sole = |job: &Number| self.jobs.get(job).is_some_and(|waiting| waiting.claims.len() == 1);
+        let candidates = rotation.lines().filter_map(|(client, line)| {
+            let is_newcomer = client == newcomer;
+            let (number, job) = line.claims().find(|(_, job)| is_sole(job))?;
+            Some(((line.len() + usize::from(is_newcomer), !is_newcomer, std::cmp::Reverse(number)), job))
+        });
+        candidates.max_by_key(|(rank, _)| *rank).map(|(_, job)| job)
+    }
+}
