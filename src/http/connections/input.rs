@@ -82,8 +82,8 @@ impl Input {
         head::parse(bytes)
     }
 
-    /// A client may send empty lines before a request (RFC 9112, section 2.2).
-    fn skip_empty_lines(&mut self) {
+    /// Drops empty lines, which a client may send before a request (RFC 9112, section 2.2).
+    pub fn skip_empty_lines(&mut self) {
         if self.searched == 0 {
             let waiting = &self.bytes[self.from..self.to];
             self.from += waiting.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();

@@ -128,6 +128,7 @@ impl<S> SequentialStream<S> {
 
     /// Goes on to the next request, now that the answer to the last has been written.
     fn finish(&mut self, context: &mut Context<'_>) {
+        self.input.skip_empty_lines();
         self.input.shrink();
         if self.end == End::Due {
             self.end = End::Seen;

@@ -66,10 +66,11 @@ async fn a_connection_on_which_nothing_comes_is_closed() {
     assert_eq!(seconds_to_end(&mut stream).await, 5, "the first request must come soon");
     assert_eq!(all.metrics.head_timeout.get(), 1);
     let (mut other, mut stream) = pair(&all, 1024);
-    other.write_all(GET).await.unwrap();
+    other.write_all(&[GET, b"\r\n"].concat()).await.unwrap();
     assert_eq!(read(&mut stream).await, GET);
+    assert!(read_now(&mut stream).await.is_none());
     stream.write_all(ANSWER).await.unwrap();
-    assert_eq!(seconds_to_end(&mut stream).await, 75);
+    assert_eq!(seconds_to_end(&mut stream).await, 75, "an empty line begins no head");
     assert_eq!(all.metrics.idle_timeout.get(), 1);
     stream.shutdown().await.unwrap();
     let mut got = Vec::new();
