@@ -117,6 +117,19 @@ impl Place {
         let number = self.servers.fetch_add(1, Ordering::Relaxed);
         let (out, err) = (self.path(&format!("{number}.out")), self.path(&format!("{number}.err")));
         command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
+        self.spawned(command, out, err)
+    }
+
+    /// Starts a server whose log goes elsewhere.
+    pub fn start_logging_to(&self, mut command: Command, log: impl Into<Stdio>) -> Server {
+        let number = self.servers.fetch_add(1, Ordering::Relaxed);
+        let (out, err) = (self.path(&format!("{number}.out")), self.path(&format!("{number}.err")));
+        File::create(&err).unwrap();
+        command.stdout(File::create(&out).unwrap()).stderr(log);
+        self.spawned(command, out, err)
+    }
+
+    fn spawned(&self, mut command: Command, out: PathBuf, err: PathBuf) -> Server {
         let child = command.spawn().unwrap();
         let address = SocketAddr::from(([0, 0, 0, 0], 0));
         let mut server = Server { child, address, out, err, stopped: false };
@@ -235,9 +248,13 @@ impl Server {
 
     /// Sends SIGTERM.
     pub fn terminate(&self) {
-        let status =
-            Command::new("sh").arg("-c").arg(format!("kill -TERM {}", self.child.id())).status().unwrap();
-        assert!(status.success());
+        self.signal("TERM");
+    }
+
+    /// Sends a signal of that name.
+    pub fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
+        assert!(Command::new("sh").arg("-c").arg(kill).status().unwrap().success());
     }
 
     /// Sends SIGKILL, and sees it end.
