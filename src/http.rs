@@ -132,7 +132,7 @@ fn escaped(text: &str) -> String {
 }
 
 fn metrics(site: &Site) -> HttpResponse {
-    match site.service.metrics().text() {
+    match site.service.measured().text() {
         Ok(text) => HttpResponse::Ok()
             .insert_header((
                 header::CONTENT_TYPE,

@@ -47,7 +47,7 @@
 //! 3. The [`tile::TileKey`] is a digest of everything that decides the bytes; it is the ETag. A client that names it
 //!    gets 304, and nothing was read.
 //! 4. [`service::TileService::fetch`] asks the [`cache`]: *ready*, *wait*, or *lead*. A leader has its [`plan::Plan`]
-//!    sent to the pool. Where there is a second [`tier`] the job looks there first, and lands with what it finds. Else
+//!    put into the render queue, in which clients take turns. Where there is a second [`tier`] the job looks there first, and lands with what it finds. Else
 //!    [`render::render`] asks each volume for boxes of voxels.
 //! 5. An HDF5 volume copies voxels without filters from the file as it is mapped into memory. Other chunks come from the
 //!    chunk store: decoded before, being decoded by another thread, or read at their position in the file and decoded

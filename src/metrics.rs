@@ -55,6 +55,8 @@ pub struct Metrics {
     pub not_modified: Counter,
     /// Renders refused because the queue was full.
     pub rejected: Counter,
+    /// Renders that wait for a thread, as asked last.
+    pub waiting: Gauge,
     /// Renders given up before they began because nobody waited for them any more.
     pub abandoned: Counter,
     /// Tiles rendered before anybody asked for them.
@@ -147,6 +149,7 @@ impl Metrics {
         for (name, help, clock) in clocks {
             registry.register(name, help, clock.0.clone());
         }
+        registry.register("renders_waiting", "Renders that wait for a thread", self.waiting.clone());
         registry.register("tile_cache_bytes", "Bytes of encoded tiles held", self.tile_bytes.clone());
         registry.register("tier_bytes", "Bytes of encoded tiles in the second tier", self.tier_bytes.clone());
         registry.register("chunk_cache_bytes", "Bytes of decoded chunks held", self.chunk_bytes.clone());

@@ -107,6 +107,12 @@ impl TileService {
         self.live.get()
     }
 
+    /// The counters, and what waits just now.
+    pub fn measured(&self) -> &Metrics {
+        self.metrics.waiting.set(i64::try_from(self.pool.waiting()).unwrap_or(i64::MAX));
+        &self.metrics
+    }
+
     /// The counters.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics

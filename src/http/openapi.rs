@@ -228,7 +228,11 @@ fn document_path() {}
 
 /// Projects for CATMAID's importer: one for each dataset, with a stack for each channel in xy and xz.
 #[utoipa::path(get, path = "/projects.json", tag = "viewers",
-    responses((status = 200, description = "The projects", body = Vec<CatmaidProject>)))]
+    responses(
+        (status = 200, description = "The projects", body = Vec<CatmaidProject>),
+        (status = 400, description = "The request names no well-formed host", body = Problem, content_type = "application/problem+json"),
+        (status = 500, description = "It would be larger than 16 MiB", body = Problem, content_type = "application/problem+json")
+    ))]
 fn projects() {}
 
 /// What ndstore said of a dataset, for its old clients. Also below `tilecache`, `ca` and `sd`.
@@ -243,7 +247,9 @@ fn info() {}
 #[utoipa::path(get, path = "/{tile_service}/tilecache/viking/{token}/volume.vikingxml", tag = "viewers", params(InDataset),
     responses(
         (status = 200, description = "VikingXML", body = String, content_type = "text/xml; charset=utf-8"),
-        (status = 404, description = "There is no such dataset", body = Problem, content_type = "application/problem+json")
+        (status = 400, description = "The request names no well-formed host", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such dataset", body = Problem, content_type = "application/problem+json"),
+        (status = 500, description = "It would be larger than 16 MiB", body = Problem, content_type = "application/problem+json")
     ))]
 fn viking_volume() {}
 

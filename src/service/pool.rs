@@ -101,6 +101,11 @@ impl RenderPool {
         self.0.crew.has_time(self.0.threads)
     }
 
+    /// How many jobs wait for a thread.
+    pub fn waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
     /// The count of jobs under way.
     pub fn crew(&self) -> &Crew {
         &self.0.crew

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 
 use super::PATIENCE;
 use super::picture::Picture;
@@ -86,7 +86,23 @@ fn head(method: &str, target: &str, headers: &[(&str, &str)]) -> Vec<u8> {
 
 impl Connection {
     pub fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+        Self::over(TcpStream::connect(address).unwrap(), address)
+    }
+
+    /// The same from another address of this machine, as another client has it.
+    pub fn open_from(source: IpAddr, address: SocketAddr) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let stream = runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4()?;
+            socket.bind(SocketAddr::new(source, 0))?;
+            socket.connect(address).await?.into_std()
+        });
+        let stream = stream.unwrap();
+        stream.set_nonblocking(false).unwrap();
+        Self::over(stream, address)
+    }
+
+    fn over(stream: TcpStream, address: SocketAddr) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { address, stream: BufReader::new(stream), has_answered: false }
