@@ -146,7 +146,7 @@ pub fn run() -> ExitCode {
     log::start_writing();
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
-        Err(told) => return ended(shown(&told), None),
+        Err(told) => return shown(&told),
     };
     // Whoever runs another command waits for what it says; a server must end although nobody reads its log.
     let patience = matches!(command, Command::Serve(_)).then_some(LOG_PATIENCE);
@@ -188,17 +188,17 @@ fn ended(outcome: Result<(), Failure>, patience: Option<Duration>) -> ExitCode {
 }
 
 /// Prints the help or the version that was asked for, or says what is wrong with the command.
-fn shown(told: &clap::Error) -> Result<(), Failure> {
+fn shown(told: &clap::Error) -> ExitCode {
     if told.use_stderr() {
-        // Without the word that it begins with: `voltile: ` stands there.
-        let text = told.render().to_string();
-        return Err(Failure::Usage(text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()));
+        log::message(output::terminal_safe(&told.render().to_string()).trim_end(), None);
+        log::flush(None);
+        return ExitCode::from(2);
     }
-    match told.print() {
+    let printed = match told.print() {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::NobodyReads),
-        Err(error) => Err(anyhow::anyhow!("standard output cannot be written: {error}").into()),
-        Ok(()) => Ok(()),
-    }
+        printed => printed.map_err(|error| output::not_written(&error)),
+    };
+    ended(printed, None)
 }
 
 /// Writes what is left of the log when it is dropped.

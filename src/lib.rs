@@ -87,9 +87,10 @@
 //! chunk index takes 24 bytes a chunk, and up to 16 MiB while it is checked. Mapped files take addresses, not memory: their pages are the system's cache.
 //! Taking a channel's sample holds up to 2^21 voxels once (three times as many for RGB). Tiles that wait to be written
 //! to the second tier take at most
-//! 32 MiB, and its sweep a few MiB for ten million tiles. The picture of a whole slice takes up to 12 MiB more while it
-//! is put together. A connection takes less than 1 MiB beside the tile that is being sent to it: requests that a client has
-//! pipelined stay in the system's buffers until the one before has been answered.
+//! 32 MiB, and its sweep a few MiB for ten million tiles. Log lines that wait to be written take 1 MiB. The picture of a
+//! whole slice takes up to 12 MiB more while it is put together. A connection takes less than 1 MiB besides the tile that
+//! is being sent to it: requests that a client has pipelined stay in the system's buffers until the one before has been
+//! answered.
 //!
 //! Making pyramids is not bounded by the render threads' share: see [`pyramid`].
 //!

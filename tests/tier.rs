@@ -131,6 +131,29 @@ fn more_is_kept_than_memory_holds() {
 }
 
 #[test]
+fn the_longest_tiles_there_are_are_kept_too() {
+    let place = Place::new();
+    let file = hdf5::File::create(place.path("rgb.h5")).unwrap();
+    let data = ndarray::Array4::from_shape_fn((1, 512, 512, 3), |(_, y, x, c)| noise(c, y, x));
+    file.new_dataset_builder().with_data(&data).create("raw").unwrap();
+    file.close().unwrap();
+    place.write(
+        "voltile.toml",
+        "[cache]\ndirectory = \"cache\"\ntiles = 0\n[datasets.rgb]\nfile = \"rgb.h5\"\n\
+         [datasets.rgb.channels.raw]\npath = \"/raw\"\nkind = \"rgb\"\naxes = \"zyxc\"\n",
+    );
+    for png in ["fast", "small"] {
+        let profile = format!("render.png={png}");
+        let server = place.serve(["--config", "voltile.toml", "--set", &profile]);
+        let tile = server.tile("rgb/raw/xy/0/0_0_0.png");
+        assert!(tile.body.len() > 512 * 512 * 3, "noise cannot be made smaller");
+        wait_until("it is written", || server.count(WRITES) == 1);
+        assert_eq!(server.tile("rgb/raw/xy/0/0_0_0.png").body, tile.body);
+        assert_eq!([HITS, CORRUPT].map(|name| server.count(name)), [1, 0]);
+    }
+}
+
+#[test]
 fn a_file_that_was_changed_has_other_tiles() {
     let place = Place::new();
     warmed(&place, 4);

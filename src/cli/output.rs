@@ -67,8 +67,13 @@ fn written(bytes: &[u8]) -> Result<(), Failure> {
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::NobodyReads),
-        Err(error) => Err(anyhow::anyhow!("standard output cannot be written: {error}").into()),
+        Err(error) => Err(not_written(&error)),
     }
+}
+
+/// That standard output took no more.
+pub(super) fn not_written(error: &io::Error) -> Failure {
+    anyhow::anyhow!("standard output cannot be written: {error}").into()
 }
 
 fn unless_closed(written: Result<(), Failure>) -> Result<(), Failure> {

@@ -44,7 +44,7 @@ impl Directory {
     /// Removes the tiles of a token, or of all; says what was removed. What voltile did not put there stays.
     pub fn clear(&self, token: Option<&Name>) -> Result<Vec<Holding>, TierError> {
         let only = token.map(Folder::of);
-        self.by_folder(|folder| only.as_ref().is_none_or(|only| only.is_at(folder)), |place| place.cleared())
+        self.by_folder(|folder| only.as_ref().is_none_or(|only| only.is_at(folder)), cleared)
     }
 
     fn by_folder(
@@ -75,28 +75,6 @@ impl Place<'_> {
         Ok(holding)
     }
 
-    fn cleared(&self) -> Result<Holding, TierError> {
-        let mut removed = Holding::none_of(self.folder);
-        self.each(|fan, found| {
-            let path = || match &found {
-                Found::Tile(tile) => self.folder.path(self.path, &tile.key),
-                _ => self.folder.path_of_folder(self.path),
-            };
-            let gone = match &found {
-                Found::Tile(tile) => fan.remove(OsStr::new(&file_name(&tile.key))),
-                Found::Unfinished(name, _) => fan.remove(name),
-                Found::Foreign => Ok(true),
-            };
-            gone.map_err(|error| TierError::system(path(), "removed", &error))?;
-            removed.count(&found);
-            Ok(())
-        })?;
-        let emptied = self.folder.remove_empty(self.root);
-        emptied
-            .map_err(|error| TierError::system(self.folder.path_of_folder(self.path), "removed", &error))?;
-        Ok(removed)
-    }
-
     /// Everything below the folder, and the directory that it is in.
     fn each(&self, mut lend: impl FnMut(&Dir, Found) -> Result<(), TierError>) -> Result<(), TierError> {
         for byte in 0..=u8::MAX {
@@ -112,6 +90,28 @@ impl Place<'_> {
     fn failed(&self, key: &TileKey, doing: &'static str, error: &io::Error) -> TierError {
         TierError::system(self.folder.path(self.path, key), doing, error)
     }
+}
+
+/// Removes what voltile put into a token's folder.
+fn cleared(place: &Place<'_>) -> Result<Holding, TierError> {
+    let mut removed = Holding::none_of(place.folder);
+    place.each(|fan, found| {
+        let path = || match &found {
+            Found::Tile(tile) => place.folder.path(place.path, &tile.key),
+            _ => place.folder.path_of_folder(place.path),
+        };
+        let gone = match &found {
+            Found::Tile(tile) => fan.remove(OsStr::new(&file_name(&tile.key))),
+            Found::Unfinished(name, _) => fan.remove(name),
+            Found::Foreign => Ok(true),
+        };
+        gone.map_err(|error| TierError::system(path(), "removed", &error))?;
+        removed.count(&found);
+        Ok(())
+    })?;
+    let emptied = place.folder.remove_empty(place.root);
+    emptied.map_err(|error| TierError::system(place.folder.path_of_folder(place.path), "removed", &error))?;
+    Ok(removed)
 }
 
 impl Holding {

@@ -25,7 +25,7 @@ const ID: &str = "# id ";
 /// No marker is longer.
 const LONGEST: u64 = 4096;
 
-/// The random name in a marker. Those of versions before 0.2 have none.
+/// The random name in a marker. Those that earlier versions made have none.
 pub(super) type Id = String;
 
 /// What a directory is.

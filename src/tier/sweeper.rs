@@ -102,7 +102,10 @@ impl Sweeper {
 
     fn sweep_in(&self, parts: usize) -> bool {
         let (share, width) = (self.space.budget / 10 * 9 / parts as u64, PARTS / parts);
-        let Ok(opened) = self.open() else { return false };
+        let Ok(opened) = self.open() else {
+            self.space.swept(true);
+            return false;
+        };
         let mut left = 0;
         for part in 0..parts {
             if self.space.is_stopped() {

@@ -192,20 +192,6 @@ fn no_linked_folder_is_followed() {
 }
 
 #[test]
-fn the_longest_tile_is_not_too_long() {
-    use crate::paint::PngProfile;
-    use crate::plan::PixelKind;
-    use crate::render::encode;
-    let side = crate::geometry::TILE;
-    let noise: Vec<u8> =
-        (0..side * side * 3).map(|at| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect();
-    for profile in [PngProfile::Fast, PngProfile::Small] {
-        let png = encode(&noise, PixelKind::Rgb, profile, &mut Default::default()).unwrap();
-        assert!((png.len() + entry::TRAILER) as u64 <= entry::LONGEST, "{}", png.len());
-    }
-}
-
-#[test]
 fn what_cannot_be_read_or_written_is_an_error_and_nothing_is_lost() {
     let place = tempfile::tempdir().unwrap();
     let directory = Directory::open(place.path()).unwrap();

@@ -66,7 +66,7 @@ impl Job<'_> {
                 "{evicted} tiles were removed from the cache directory to keep to cache.disk: it is too small for all"
             );
         }
-        report.failures().for_each(|failure| output::complain(&failure.to_string()));
+        report.failures().for_each(|failure| output::complain(&failure));
         match (ending, report.failed) {
             (Ending::Finished, 0) => Ok(()),
             (Ending::Finished, failed) => Err(anyhow::anyhow!(
