@@ -194,8 +194,7 @@ impl LevelView {
         }
     }
 
-    /// The number of rows that show voxels. Rounding may put the quotient off by one, so the row formula
-    /// decides.
+    /// The number of rows that show voxels: a quotient, corrected for rounding by the row formula.
     fn stretched_rows(&self, plane: Plane, voxel: Xyz<f64>) -> u64 {
         let c = voxel[plane.column_axis()] * self.level.factor() as f64;
         let d = voxel.z * self.factor.z as f64;

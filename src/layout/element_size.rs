@@ -8,7 +8,6 @@ use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize};
 
-/// The layout.
 pub(super) struct ElementSize;
 
 impl Layout for ElementSize {
