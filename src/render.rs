@@ -42,7 +42,7 @@ pub struct Scratch {
 struct Drawing {
     /// Stored voxels as they were read.
     block: Samples,
-    /// The sums behind their means.
+    /// Sums from which means are computed.
     sums: downsample::SumBuffer,
     /// The voxels of the level, one for each distinct row and column of the patch.
     field: Samples,

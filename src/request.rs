@@ -98,7 +98,7 @@ pub enum Malformed {
     Encoding { segment: String },
     #[error("{plane:?} is not a plane: xy, xz or yz are expected")]
     Plane { plane: String },
-    #[error("the {what} {text:?} is not a number of ASCII digits that fits 64 bits")]
+    #[error("the {what} {text:?} is not a number of ASCII digits that fits in 64 bits")]
     Number { what: &'static str, text: String },
     #[error("level {level} cannot exist: no volume has more than 63 levels")]
     Level { level: u64 },

@@ -67,7 +67,7 @@ pub struct LevelView {
     pub stored: usize,
     /// The extent of that stored level.
     pub stored_size: Xyz<u64>,
-    /// The size in stored voxels of the box behind one voxel of this level; 1 × 1 × 1 if the level is stored.
+    /// Stored voxels per voxel of this level, along each axis; 1 × 1 × 1 if the level is stored.
     pub boxed: Xyz<u64>,
     /// The extent of this level.
     pub size: Xyz<u64>,
