@@ -2,9 +2,9 @@
 //!
 //! Source: the authors' description (BigDataViewer, "HDF5 Image Data" in "About the BigDataViewer data
 //! format"). Each setup is a channel here. `/sNN/resolutions` has the factors in x, y, z order; `cells` are
-//! z, y, x. Older files, whose setups lack the attribute `dataType`, store unsigned 16-bit
-//! numbers as signed ones, bit for bit. A view missing at some time point is a gap. Names, voxel sizes and the number of time points
-//! are in an XML file next to the HDF5 file (see [`xml`]), which is optional.
+//! z, y, x. Older files, whose setups lack the attribute `dataType`, store unsigned 16-bit numbers as signed
+//! ones, bit for bit. A view missing at some time point is a gap. Names, voxel sizes and the number of time
+//! points are in an XML file next to the HDF5 file (see [`xml`]), which is optional.
 
 mod xml;
 
