@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Files up to this length are compared byte by byte: 4 GiB.
+/// Files up to this length are compared in full, by a digest of all bytes: 4 GiB.
 const WHOLE: u64 = 4 << 30;
 /// How many samples are taken of a file, evenly spread, and the length of each.
 const SAMPLES: u64 = 16;
@@ -21,7 +21,7 @@ const SAMPLE: u64 = 4096;
 /// Identifying properties of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Its path relative to the folder of the file that holds the stamp; empty for that file itself.
+    /// Its path relative to the folder of the original file; empty for the original itself.
     pub name: String,
     length: u64,
     /// Seconds and nanoseconds since 1970.
@@ -48,7 +48,7 @@ impl Stamp {
         Ok(Self { whole, ..self })
     }
 
-    /// The path of the stamped file, for stamps that belong to the file `own`.
+    /// The path of the stamped file; `own` is the path of the original.
     pub fn path(&self, own: &Path) -> PathBuf {
         if self.name.is_empty() {
             return own.to_owned();
