@@ -1,4 +1,4 @@
-//! The axes of a stored dataset: any of t, c, z, y and x, each at most once, in the order they are stored.
+//! The axes of a stored dataset: any of t, c, z, y and x, each at most once, in storage order.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl AxisName {
         }
     }
 
-    /// The axis of a lower-case letter.
+    /// The axis for a lower-case letter.
     pub fn from_letter(letter: char) -> Option<Self> {
         Self::ALL.into_iter().find(|axis| axis.letter() == letter)
     }
@@ -48,7 +48,7 @@ impl fmt::Display for AxisName {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Axes(Vec<AxisName>);
 
-/// Why a text names no axes.
+/// Why a text is not a list of axes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} does not name axes: two to five different letters of t, c, z, y and x are expected, such as \"zyx\""
@@ -59,7 +59,7 @@ pub struct NotAxes {
 }
 
 impl Axes {
-    /// The axes that the letters name, slowest first.
+    /// Parses axis letters, slowest first.
     pub fn new(text: &str) -> Result<Self, NotAxes> {
         let wrong = || NotAxes { text: text.to_owned() };
         let axes: Vec<AxisName> =
@@ -68,18 +68,18 @@ impl Axes {
         if distinct && (2..=5).contains(&axes.len()) { Ok(Axes(axes)) } else { Err(wrong()) }
     }
 
-    /// Axes that are known to be different and two to five.
+    /// Axes known at compile time; they must be distinct.
     pub(crate) fn from_known<const N: usize>(axes: [AxisName; N]) -> Self {
         const { assert!(N >= 2 && N <= 5) };
         Axes(axes.to_vec())
     }
 
-    /// How many there are: the rank of the dataset.
+    /// The number of axes: the rank of the dataset.
     pub fn rank(&self) -> usize {
         self.0.len()
     }
 
-    /// Where the axis stands, 0 for the slowest.
+    /// The position of the axis, 0 for the slowest.
     pub fn position(&self, axis: AxisName) -> Option<usize> {
         self.0.iter().position(|a| *a == axis)
     }

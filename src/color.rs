@@ -1,11 +1,11 @@
-//! Colours: the six that channels may be composited in, and the one that each label id has for good.
+//! Colours: those of channels in composites, and the fixed colour of each label id.
 
 use std::fmt;
 
-/// A red, green and blue value, 0 to 255 each.
+/// Red, green and blue, 0 to 255 each.
 pub type Rgb = [u8; 3];
 
-/// A colour that a channel may be given in a composite.
+/// The colour of a channel in a composite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Colour {
     /// Green and blue.
@@ -14,18 +14,18 @@ pub enum Colour {
     Magenta,
     /// Red and green.
     Yellow,
-    /// Red alone.
+    /// Red only.
     Red,
-    /// Green alone.
+    /// Green only.
     Green,
-    /// Blue alone.
+    /// Blue only.
     Blue,
     /// All three: grey. It has no letter in paths; see [`Colour::from_word`].
     White,
 }
 
 impl Colour {
-    /// The order in which channels without a colour of their own get one: `CMYRGB`.
+    /// The default colours of channels, by position: `CMYRGB`.
     pub const BY_POSITION: [Colour; 6] =
         [Colour::Cyan, Colour::Magenta, Colour::Yellow, Colour::Red, Colour::Green, Colour::Blue];
 
@@ -42,14 +42,14 @@ impl Colour {
         }
     }
 
-    /// The colour of exactly that text, one upper-case letter.
+    /// The colour for exactly one upper-case letter.
     pub fn from_text(text: &str) -> Option<Self> {
         let mut letters = text.chars();
         let (first, rest) = (letters.next()?, letters.next());
         Self::BY_POSITION.into_iter().find(|c| rest.is_none() && c.letter() == first)
     }
 
-    /// The colour of that name, or of its first letter, in either case; white is grey by another name.
+    /// The colour for a name or its first letter, in either case; grey is a synonym of white.
     pub fn from_word(word: &str) -> Option<Self> {
         Some(match word.to_ascii_lowercase().as_str() {
             "cyan" | "c" => Colour::Cyan,
@@ -63,7 +63,7 @@ impl Colour {
         })
     }
 
-    /// Which of red, green and blue the colour adds to.
+    /// Which of red, green and blue the colour contributes to.
     pub fn components(self) -> [bool; 3] {
         match self {
             Colour::Cyan => [false, true, true],
@@ -85,11 +85,11 @@ impl fmt::Display for Colour {
 
 /// The colour of a label: the same id always has the same one, 0 is black.
 ///
-/// Ids are spread over the hue circle by a multiplicative hash (the 64-bit golden ratio) in whole numbers, so
-/// that every implementation of the rule gives the same bytes. Signed ids are sign-extended by the caller.
+/// Ids are spread over the hue circle by a multiplicative hash (the 64-bit golden ratio) in integers, so that
+/// every implementation of the rule gives the same bytes. Signed ids are sign-extended by the caller.
 ///
-/// It is arithmetic without branches, which vectors can do: a component lies high over two of the six sectors of the
-/// circle, low over two, and rises or falls between.
+/// Branch-free arithmetic that vectorises: each component is high over two of the six sectors of the circle,
+/// low over two, and rises or falls in between.
 #[inline(always)]
 pub fn label_colour(id: u64) -> Rgb {
     const LOW: i32 = 85;
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// The rule as it is written down, sector by sector.
+    /// The rule as specified, sector by sector.
     fn by_sector(id: u64) -> Rgb {
         if id == 0 {
             return [0; 3];
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn arithmetic_gives_every_sector_its_colours() {
-        // The product with this steps through all hues evenly, the other way round through all low ids.
+        // `inverse` undoes the hash: its multiples step through all hues evenly.
         let inverse = (0..6)
             .fold(1u64, |x, _| x.wrapping_mul(2u64.wrapping_sub(x.wrapping_mul(0x9E37_79B9_7F4A_7C15))));
         let hues = (0..6 * 256 * 4).map(|i: u64| (i << (64 - 13)).wrapping_mul(inverse));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn label_colours_are_those_of_the_rule() {
-        // Worked out by hand from the rule, in arbitrary precision.
+        // Computed independently from the rule, in arbitrary precision.
         assert_eq!(label_colour(0), [0, 0, 0]);
         assert_eq!(label_colour(1), [85, 131, 242]);
         assert_eq!(label_colour(2), [177, 242, 85]);

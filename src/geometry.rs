@@ -1,10 +1,10 @@
 //! All coordinate arithmetic: planes, levels, sizes and regions, and how a tile address becomes voxels.
 //!
-//! The permutations that tell xy, xz and yz apart live here and nowhere else: other modules speak of the row
-//! axis, the column axis and the slice axis of a [`Plane`]. Nothing here reads data or knows a dataset.
+//! The axis permutations of xy, xz and yz are only here: other modules speak of the row axis, the column axis
+//! and the slice axis of a [`Plane`]. Nothing here reads data or knows a dataset.
 //!
 //! Extents and positions are `u64` voxels. Three of them are an [`Xyz`], named by axis, so that no order has
-//! to be remembered; memory order, where it matters, is always z, y, x with x fastest.
+//! to be remembered. Memory order, where it matters, is always z, y, x with x fastest.
 
 mod levels;
 mod patch;
@@ -31,7 +31,7 @@ pub enum Axis {
     Z,
 }
 
-/// Something for each of the three spatial axes.
+/// A value for each of the three spatial axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Xyz<T> {
     /// Along x.
@@ -43,7 +43,7 @@ pub struct Xyz<T> {
 }
 
 impl<T> Xyz<T> {
-    /// The three values, in the order of the name.
+    /// A triple from values in x, y, z order.
     pub fn new(x: T, y: T, z: T) -> Self {
         Self { x, y, z }
     }
@@ -53,7 +53,7 @@ impl<T> Xyz<T> {
         Xyz::new(f(self.x), f(self.y), f(self.z))
     }
 
-    /// Joins two triples axis by axis.
+    /// Combines two triples axis by axis.
     pub fn zip<U, V>(self, other: Xyz<U>, f: impl Fn(T, U) -> V) -> Xyz<V> {
         Xyz::new(f(self.x, other.x), f(self.y, other.y), f(self.z, other.z))
     }
@@ -124,7 +124,7 @@ pub enum Plane {
 }
 
 impl Plane {
-    /// Every plane, in the order of the interface.
+    /// All planes, in display order.
     pub const ALL: [Plane; 3] = [Plane::Xy, Plane::Xz, Plane::Yz];
 
     /// The name in URLs: `xy`, `xz` or `yz`.
@@ -136,7 +136,7 @@ impl Plane {
         }
     }
 
-    /// The plane of that name; upper case is another name.
+    /// The plane with this name; case-sensitive.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|plane| plane.name() == name)
     }
@@ -157,7 +157,7 @@ impl Plane {
         }
     }
 
-    /// The axis that the plane does not contain.
+    /// The axis normal to the plane.
     pub fn slice_axis(self) -> Axis {
         match self {
             Plane::Xy => Axis::Z,
@@ -166,7 +166,7 @@ impl Plane {
         }
     }
 
-    /// A triple from what is known of the plane's own axes.
+    /// A triple from values along the plane's slice, row and column axes.
     pub fn place<T: Copy>(self, slice: T, row: T, column: T) -> Xyz<T> {
         let mut xyz = Xyz::all(slice);
         xyz[self.row_axis()] = row;
@@ -191,12 +191,12 @@ pub struct Region {
 }
 
 impl Region {
-    /// A whole volume of this size.
+    /// The whole of a volume of this size.
     pub fn whole(size: Xyz<u64>) -> Self {
         Self { start: Xyz::all(0), size }
     }
 
-    /// The first position behind the region, along each axis.
+    /// The first position after the region, along each axis.
     pub fn end(&self) -> Xyz<u64> {
         self.start.zip(self.size, u64::saturating_add)
     }
@@ -206,7 +206,7 @@ impl Region {
         self.size.volume()
     }
 
-    /// The voxels that both regions hold, where there are any.
+    /// The voxels common to both regions, if any.
     pub fn intersection(&self, other: &Region) -> Option<Region> {
         let start = self.start.zip(other.start, u64::max);
         let size = self.end().zip(other.end(), u64::min).zip(start, u64::saturating_sub);
@@ -215,8 +215,8 @@ impl Region {
 
     /// Cuts the region at multiples of `grain` into boxes of at most about `most` voxels, z slowest.
     ///
-    /// Boxes are as long as can be along x, then y, then z, because that is how most files store them. A grain
-    /// that is by itself larger than `most` is cut within.
+    /// Boxes are as long as possible along x, then y, then z, because that is the storage order of most
+    /// files. If `grain` alone exceeds `most`, boxes are smaller than it.
     pub fn blocks(&self, grain: Xyz<u64>, most: u64) -> impl Iterator<Item = Region> + use<> {
         let step = self.block_size(grain.map(|g| g.max(1)), most.max(1));
         let Region { start, size } = *self;
@@ -230,7 +230,7 @@ impl Region {
         })
     }
 
-    /// The distance between cuts: the grain, made smaller or a multiple of itself to use the budget well.
+    /// The distance between cuts: `grain`, reduced or multiplied to use the budget well.
     fn block_size(&self, grain: Xyz<u64>, most: u64) -> Xyz<u64> {
         let mut step = grain;
         let voxels = |step: Xyz<u64>| step.zip(self.size, u64::min).volume().max(1);
@@ -248,8 +248,8 @@ impl Region {
     }
 }
 
-/// How many of the `extent` voxels along an axis lie in the box at `position`, where each box has `step` and the last may
-/// have fewer; at least one.
+/// The number of voxels along an axis in the box at index `position`, where boxes have `step` voxels and the
+/// last one may have fewer; at least one.
 pub fn held(position: u64, step: u64, extent: u64) -> u64 {
     extent.saturating_sub(position.saturating_mul(step)).clamp(1, step)
 }

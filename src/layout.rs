@@ -1,12 +1,12 @@
-//! Layouts: what the makers of a file meant by its groups and attributes.
+//! Layouts: how programs arrange volumes in HDF5 files and describe them in attributes.
 //!
-//! A layout recognises a file and says which channels it holds: at which paths, with which axes, levels, time points,
-//! voxel size and names. It opens datasets to look at them and reads no voxels. Layouts are tried in order; the plain
-//! one takes every file. Everything found may be overridden in the configuration.
+//! A layout recognises a file and says which channels it holds: at which paths, with which axes, levels, time
+//! points, voxel size and names. It opens datasets to inspect them and reads no voxels. Layouts are tried in
+//! order; the plain one accepts every file. The configuration can override everything found.
 //!
-//! Two kinds of layout are behind one trait. Some arrange datasets by paths of their own (Imaris, BigDataViewer, …):
-//! they find their channels themselves. Others only write attributes beside data that may lie anywhere (ilastik,
-//! MATLAB, …): they read these marks, whichever layout the file has, and the search of the plain layout finds the channels.
+//! One trait covers two kinds of layout. Some have their own scheme of paths (Imaris, BigDataViewer, …) and
+//! find their channels themselves. Others only add attributes to data at any path (ilastik, MATLAB, …): they
+//! read these marks in files of any layout, and the search of the plain layout finds the channels.
 
 mod bigdataviewer;
 mod catmaid;
@@ -45,28 +45,28 @@ use marks::Marks;
 
 pub use plain::{Given, channel_at};
 
-/// One way of arranging volumes in an HDF5 file, or of writing down what they are.
+/// A way of arranging volumes in an HDF5 file, or of describing them.
 trait Layout: Sync {
-    /// What its users call it.
+    /// The name shown to users.
     fn name(&self) -> &'static str;
 
-    /// What a dataset's own attributes and place tell; `None` where they are not of this layout.
+    /// What a dataset's attributes and path say about it; `None` if they are not of this layout.
     fn marks(&self, _about: &About<'_>) -> Option<Marks> {
         None
     }
 
-    /// What in the file shows that it is of this layout: by default, that it marked a volume as its own.
+    /// Why the file is of this layout, if it is; by default, that a volume has its marks.
     fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
         contents.marked_by(self.name())
     }
 
-    /// The channels that the file holds: by default, all that look like volumes.
+    /// The file's channels: by default, all datasets that look like volumes.
     fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
         plain::channels(contents, |_| true)
     }
 }
 
-/// The layouts, the most particular first; what an earlier one marks goes before what a later one does.
+/// The layouts, most specific first; marks of earlier ones take precedence.
 const LAYOUTS: [&dyn Layout; 19] = [
     &voltile::Voltile,
     &imaris::Imaris,
@@ -96,44 +96,43 @@ pub struct Discovery {
     pub layout: &'static str,
     /// What it was recognised by.
     pub because: String,
-    /// The channels.
+    /// Its channels.
     pub channels: Vec<FoundChannel>,
 }
 
-/// A channel as a file holds it.
+/// A channel found in a file.
 #[derive(Debug, Clone)]
 pub struct FoundChannel {
     /// The name in URLs.
     pub name: Name,
-    /// What the file calls it, where that says more.
+    /// The name in the file, if it is more informative.
     pub label: Option<String>,
-    /// The colour that the file gives it, as `#rrggbb`.
+    /// The colour given in the file, as `#rrggbb`.
     pub colour: Option<String>,
-    /// What its numbers mean.
+    /// What its values mean.
     pub kind: Kind,
-    /// The display range that the file stores.
+    /// The display range stored in the file.
     pub range: Option<Window>,
-    /// The size of a voxel, in the file's own numbers.
+    /// The voxel size, in the file's own unit.
     pub voxel_size: Option<Xyz<f64>>,
-    /// The unit of these numbers, where the file tells.
+    /// The unit of the voxel size, if the file states it.
     pub voxel_unit: Option<String>,
     /// The stored levels, finest first.
     pub levels: Vec<FoundLevel>,
-    /// Levels that voltile made of these and stored: to be had from there rather than made again.
+    /// Levels that voltile derived from these and stored, to be read instead of derived again.
     pub made: Vec<FoundLevel>,
-    /// What the file says of it that tiles do not show.
+    /// Information in the file that tiles do not show.
     pub remarks: Vec<String>,
 }
 
 impl FoundChannel {
-    /// An image of these levels, of which nothing else is known.
+    /// An image with these levels and nothing else known.
     fn new(name: Name, levels: Vec<FoundLevel>) -> Self {
         let (label, colour, kind) = (None, None, Kind::Image);
         let (range, voxel_size, voxel_unit, made, remarks) = (None, None, None, Vec::new(), Vec::new());
         Self { name, label, colour, kind, range, voxel_size, voxel_unit, levels, made, remarks }
     }
 
-    /// The same, with the size of a voxel.
     fn with_voxel(self, voxel: Option<VoxelSize>) -> Self {
         let (voxel_size, voxel_unit) = voxel.map(|voxel| (voxel.size, voxel.unit)).unzip();
         Self { voxel_size, voxel_unit: voxel_unit.flatten(), ..self }
@@ -143,34 +142,34 @@ impl FoundChannel {
 /// A stored level.
 #[derive(Debug, Clone)]
 pub struct FoundLevel {
-    /// By how much it is reduced against the finest; `None` where only the sizes tell.
+    /// The downsample factor relative to the finest level; `None` if only the sizes imply it.
     pub factor: Option<Xyz<u64>>,
-    /// Where its voxels are.
+    /// The datasets with its voxels.
     pub paths: Paths,
-    /// How its datasets are to be seen.
+    /// How to interpret its datasets.
     pub view: View,
 }
 
-/// The dataset of a level, or several that make it up.
+/// The dataset of a level, or the datasets that make it up.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Paths {
-    /// All of it.
+    /// One dataset.
     One(String),
     /// One for each time point; `None` where it is missing.
     Times(Vec<Option<String>>),
     /// One for each section along z; `None` where it is missing.
     Sections(Vec<Option<String>>),
-    /// All of it, with an axis t along which some time points are missing: which there are.
+    /// One dataset with an axis t along which time points may be missing; whether each is present.
     Frames(String, Vec<bool>),
 }
 
 impl Paths {
-    /// The first path there is.
+    /// The first existing path.
     pub fn first(&self) -> Option<&str> {
         self.all().next()
     }
 
-    /// Every path there is, in order.
+    /// All existing paths, in order.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         let paths = match self {
             Paths::One(path) | Paths::Frames(path, _) => (Some(path), &[][..]),
@@ -179,7 +178,7 @@ impl Paths {
         paths.0.into_iter().chain(paths.1.iter().flatten()).map(String::as_str)
     }
 
-    /// So many time points, those that there are in their places; none where there is none.
+    /// At least `count` time points, each path at its index; empty if there are no paths.
     fn times(count: u64, paths: impl Iterator<Item = (u64, String)>) -> Self {
         let mut placed = Self::by_number(paths);
         if !placed.is_empty() {
@@ -188,7 +187,7 @@ impl Paths {
         Paths::Times(placed)
     }
 
-    /// One path for each number, in its place; numbers that are missing are gaps.
+    /// Each path at its number's index, with gaps for missing numbers.
     fn by_number(paths: impl Iterator<Item = (u64, String)>) -> Vec<Option<String>> {
         let mut placed = Vec::new();
         for (number, path) in paths.filter(|(number, _)| *number < MOST_NUMBERED) {
@@ -200,22 +199,22 @@ impl Paths {
     }
 }
 
-/// Numbers beyond this are no time points or sections of a real file.
+/// Larger numbers are not time points or sections of a real file.
 const MOST_NUMBERED: u64 = 1 << 20;
 
 impl View {
-    /// A dataset with these axes and nothing odd about it.
+    /// A dataset with these axes and nothing special.
     fn of(axes: Axes) -> Self {
         Self { axes, fixed: Vec::new(), means: None, size: None }
     }
 
-    /// A dataset that holds one volume, z slowest.
+    /// A dataset that holds one volume in z, y, x order.
     pub fn zyx() -> Self {
         Self::of(Axes::from_known([AxisName::Z, AxisName::Y, AxisName::X]))
     }
 }
 
-/// The size of a voxel as a file has it.
+/// The voxel size given in a file.
 #[derive(Debug, Clone, PartialEq)]
 struct VoxelSize {
     size: Xyz<f64>,
@@ -223,7 +222,7 @@ struct VoxelSize {
 }
 
 impl VoxelSize {
-    /// A size along each axis; `None` where one is no size.
+    /// A size along each axis; `None` unless all are positive and finite.
     fn new(size: Xyz<f64>, unit: Option<&str>) -> Option<Self> {
         let usable = |edge: f64| edge.is_finite() && edge > 0.0;
         let unit = unit.map(str::trim).filter(|unit| !unit.is_empty()).map(units::usual);
@@ -254,14 +253,14 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     Ok(Discovery { layout: "none", because: "no layout fits".to_owned(), channels: Vec::new() })
 }
 
-/// The number behind a prefix, as in `TimePoint 12`: ASCII digits and nothing else.
+/// The number after a prefix, as in `TimePoint 12`: ASCII digits only.
 fn number_after(name: &str, prefix: &str) -> Option<u64> {
     let digits = name.strip_prefix(prefix)?;
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| digits.parse().ok()).flatten()
 }
 
-/// Which of the names have that prefix and a number, by number.
+/// The names that consist of this prefix and a number, sorted by number.
 fn numbered(names: &[String], prefix: &str) -> Vec<(u64, String)> {
     let mut found: Vec<(u64, String)> = names
         .iter()
@@ -271,7 +270,7 @@ fn numbered(names: &[String], prefix: &str) -> Vec<(u64, String)> {
     found
 }
 
-/// A display range: whole where both limits are.
+/// A display range: `Whole` if both limits are integers.
 fn range(lo: f64, hi: f64) -> Option<Window> {
     let is_whole = |value: f64| value.fract() == 0.0 && value.abs() < (1u64 << 53) as f64;
     match (lo.is_finite() && hi.is_finite(), is_whole(lo) && is_whole(hi)) {
@@ -281,7 +280,7 @@ fn range(lo: f64, hi: f64) -> Option<Window> {
     }
 }
 
-/// The path of the group that holds `path`, without the last slash; empty for the root.
+/// The path of the group that holds `path`, without the trailing slash; empty for the root.
 fn group_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(group, _)| group)
 }
@@ -291,19 +290,19 @@ fn last_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The extents along x, y and z; axes that are not stored are 1 long.
+/// The extents along x, y and z; axes that are not stored have extent 1.
 fn spatial(shape: &[u64], axes: &Axes) -> Xyz<u64> {
     let along = |axis| axes.position(axis).and_then(|position| shape.get(position)).copied().unwrap_or(1);
     Xyz::new(along(AxisName::X), along(AxisName::Y), along(AxisName::Z))
 }
 
-/// The axes of a dataset of that rank where no program says otherwise: y and x, before them z, before that the time.
+/// Default axes of a dataset of that rank: yx, zyx or tzyx.
 fn usual_axes(rank: usize) -> Option<Axes> {
     let axes = ["yx", "zyx", "tzyx"].get(rank.checked_sub(2)?)?;
     Axes::new(axes).ok()
 }
 
-/// Whether ids can be stored as it.
+/// Whether the type is wide enough for ids.
 fn holds_ids(voxel: VoxelType) -> bool {
     matches!(voxel, VoxelType::U32 | VoxelType::I32 | VoxelType::U64 | VoxelType::I64)
 }

@@ -1,12 +1,12 @@
-//! Names of tokens, channels and mounts: what may stand in a URL's path.
+//! Names of tokens, channels and mounts: what is allowed in a URL path.
 
 use std::fmt;
 
-/// A name of letters, digits, `_`, `-` and `.`, never empty.
+/// A non-empty name of letters, digits, `_`, `-` and `.`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(String);
 
-/// Why a text is no name.
+/// Why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a name: names have one or more letters, digits, '_', '-' or '.'")]
 pub struct NotAName {
@@ -15,13 +15,13 @@ pub struct NotAName {
 }
 
 impl Name {
-    /// The name of exactly that text.
+    /// Checks a name.
     pub fn new(text: &str) -> Result<Self, NotAName> {
         let good = !text.is_empty() && text.bytes().all(is_name_byte);
         if good { Ok(Name(text.to_owned())) } else { Err(NotAName { text: text.to_owned() }) }
     }
 
-    /// The name nearest to any text: what may not stand in a name becomes `_`.
+    /// The nearest valid name: characters that are not allowed become `_`.
     pub fn nearest(text: &str) -> Self {
         let name: String =
             text.chars().map(|c| if c.is_ascii() && is_name_byte(c as u8) { c } else { '_' }).collect();

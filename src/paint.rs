@@ -1,17 +1,17 @@
-//! The words of painting that settings, plans and the renderer share: kinds, windows, PNG profiles.
+//! Types that settings, plans and the renderer share: kinds, windows, PNG profiles.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// What the numbers of a channel mean.
+/// What a channel's values mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Kind {
     /// Intensities.
     #[default]
     Image,
-    /// Ids of segments: each has one colour, and no two are ever averaged.
+    /// Segment ids: each has its own colour, and they are never averaged.
     Labels,
-    /// Red, green and blue (and, ignored, alpha) along the channel axis.
+    /// Red, green and blue (and alpha, which is ignored) along the channel axis.
     Rgb,
 }
 
@@ -26,22 +26,22 @@ impl Kind {
     }
 }
 
-/// Which stored values become 0 and 255; between them the scale is linear.
+/// Which stored values map to 0 and 255; linear in between.
 ///
-/// v ≤ lo → 0, v ≥ hi → 255, else floor((v − lo) · 255 / (hi − lo) + 0.5); not a number → 0. hi < lo inverts;
-/// hi = lo gives 255 above lo. Whole windows on integer data are computed exactly.
+/// v ≤ lo → 0, v ≥ hi → 255, else floor((v − lo) · 255 / (hi − lo) + 0.5); NaN → 0. hi < lo inverts; hi = lo
+/// gives 255 above lo. Integer limits on integer data are computed exactly.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Window {
-    /// 8-bit unsigned data shown as it is.
+    /// 8-bit unsigned data shown as stored.
     AsStored,
-    /// Whole limits.
+    /// Integer limits.
     Whole {
         /// Black.
         lo: i128,
         /// White.
         hi: i128,
     },
-    /// Limits that are not whole numbers.
+    /// Non-integer limits.
     Real {
         /// Black.
         lo: f64,
@@ -51,7 +51,7 @@ pub enum Window {
 }
 
 impl Window {
-    /// The limits as floating point numbers; 0 and 255 for data shown as it is.
+    /// The limits as floats; 0 and 255 for data shown as stored.
     pub fn limits(&self) -> (f64, f64) {
         match *self {
             Window::AsStored => (0.0, 255.0),
@@ -83,7 +83,7 @@ impl fmt::Display for Window {
 }
 
 impl Window {
-    /// The window between two limits: computed in whole numbers where both are.
+    /// The window between two limits: computed in integers if both are integers.
     pub fn between(lo: Finite, hi: Finite) -> Self {
         match (lo.whole(), hi.whole()) {
             (Some(lo), Some(hi)) => Window::Whole { lo, hi },
@@ -91,12 +91,12 @@ impl Window {
         }
     }
 
-    /// The same window with one limit or both put elsewhere.
+    /// The same window with one or both limits replaced.
     pub fn with_limits(self, lo: Option<Finite>, hi: Option<Finite>) -> Self {
         if lo.is_none() && hi.is_none() {
             return self;
         }
-        // Limits of 64 bits that are put nowhere else stay exact.
+        // Unchanged 64-bit limits stay exact.
         match (self, lo.map(Finite::whole), hi.map(Finite::whole)) {
             (Window::Whole { hi, .. }, Some(Some(lo)), None)
             | (Window::Whole { lo, .. }, None, Some(Some(hi))) => Window::Whole { lo, hi },
@@ -108,17 +108,17 @@ impl Window {
     }
 }
 
-/// A floating point number that is one, so that it can be compared and be part of a key.
+/// A finite floating point number, so that it can be compared and be part of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Finite(u64);
 
 impl Finite {
-    /// The number, where it is finite. Zero has no sign.
+    /// `None` unless the number is finite. -0 becomes 0.
     pub fn new(number: f64) -> Option<Self> {
         number.is_finite().then(|| Finite((number + 0.0).to_bits()))
     }
 
-    /// The number, or the finite one nearest to it; 0 for what is no number.
+    /// The nearest finite number; 0 for NaN.
     pub fn nearest(number: f64) -> Self {
         let finite = if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) };
         Finite((finite + 0.0).to_bits())
@@ -129,7 +129,7 @@ impl Finite {
         f64::from_bits(self.0)
     }
 
-    /// The number, where it is whole and small enough to be meant exactly.
+    /// The number as an integer, if it is one and is small enough to be exact.
     fn whole(self) -> Option<i128> {
         const EXACT: f64 = (1u64 << 53) as f64;
         let number = self.get();
@@ -137,12 +137,12 @@ impl Finite {
     }
 }
 
-/// How a channel's window is to be found.
+/// How a channel's window is determined.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WindowRule {
     /// As configured.
     Fixed(Window),
-    /// The whole range of an integer type, [0, 1] for floats.
+    /// The whole range of an integer type; [0, 1] for floats.
     Full,
     /// The 0.1 and 99.9 percentiles of a sample.
     Auto,
@@ -151,10 +151,10 @@ pub enum WindowRule {
 /// How tiles are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum PngProfile {
-    /// As fast as can be.
+    /// As fast as possible.
     #[default]
     Fast,
-    /// Fewer bytes for more time.
+    /// Smaller files, at the cost of time.
     Small,
 }
 

@@ -7,7 +7,7 @@ use crate::geometry::{LevelView, Patch};
 use crate::paint::{Finite, PngProfile, Window};
 use crate::volume::Volume;
 
-/// One tile to be rendered.
+/// One tile to render.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// What it shows.
@@ -16,40 +16,40 @@ pub struct Plan {
     pub profile: PngProfile,
 }
 
-/// One slice drawn small, put together from tiles.
+/// A thumbnail of one slice, assembled from tiles.
 #[derive(Debug, Clone)]
 pub struct Overview {
-    /// The tiles, row by row; never none, all of one kind.
+    /// The tiles, row by row; at least one, all of one kind.
     pub tiles: Vec<Plan>,
-    /// How many tiles there are in a row.
+    /// The number of tiles per row.
     pub across: usize,
-    /// The slice's own width and height among the tiles' pixels.
+    /// The slice's width and height in pixels, without the tiles' black padding.
     pub extent: (usize, usize),
-    /// What its longer edge is drawn as, at most.
+    /// The longest edge of the thumbnail.
     pub edge: usize,
 }
 
-/// The kinds of picture that a tile can be.
+/// What kind of picture a tile is.
 #[derive(Debug, Clone)]
 pub enum Picture {
     /// One channel of intensities, in grey.
     Grey(Layer),
-    /// Intensities in colours, added up.
+    /// Intensities in colours, summed.
     Composite(Vec<(Layer, Colour)>),
     /// Label ids, each in its own colour.
     Labels(Source),
-    /// Red, green and blue, each read from a volume of its own.
+    /// Red, green and blue, each read from its own volume.
     Rgb(Box<[Layer; 3]>),
 }
 
-/// Intensities and the window that makes them 8 bits.
+/// Intensities and the window that maps them to 8 bits.
 #[derive(Debug, Clone)]
 pub struct Layer {
     /// Where they come from.
     pub source: Source,
-    /// The window in force.
+    /// The window to apply.
     pub window: Window,
-    /// The exponent of a curve from black to white; none is a straight line.
+    /// The exponent of the curve from black to white; `None` is linear.
     pub gamma: Option<Finite>,
 }
 
@@ -60,23 +60,23 @@ pub struct Source {
     pub volume: Arc<dyn Volume>,
     /// The time point.
     pub time: u64,
-    /// How the tile's level is had from the stored one.
+    /// How the tile's level is derived from the stored one.
     pub view: LevelView,
-    /// Which part of the level the tile shows; `None` where it lies wholly outside.
+    /// Which part of the level the tile shows; `None` if it lies entirely outside.
     pub patch: Option<Patch>,
 }
 
-/// Whether a tile is grey or coloured: the two kinds of image there are.
+/// Whether a tile is grey or colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PixelKind {
-    /// One byte a pixel.
+    /// One byte per pixel.
     Grey,
-    /// Three bytes a pixel: red, green, blue.
+    /// Three bytes per pixel: red, green, blue.
     Rgb,
 }
 
 impl PixelKind {
-    /// Bytes a pixel.
+    /// Bytes per pixel.
     pub fn bytes(self) -> usize {
         match self {
             PixelKind::Grey => 1,
@@ -86,7 +86,7 @@ impl PixelKind {
 }
 
 impl Picture {
-    /// What its pixels are.
+    /// The kind of its pixels.
     pub fn pixels(&self) -> PixelKind {
         match self {
             Picture::Grey(_) => PixelKind::Grey,
@@ -94,7 +94,7 @@ impl Picture {
         }
     }
 
-    /// Whether nothing of any volume is in it.
+    /// Whether the tile lies outside all volumes.
     pub fn is_black(&self) -> bool {
         let outside = |layer: &Layer| layer.source.patch.is_none();
         match self {

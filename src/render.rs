@@ -1,8 +1,8 @@
-//! Rendering: from a plan to the bytes of a PNG, in pure steps.
+//! Rendering: turns a plan into the bytes of a PNG, in pure steps.
 //!
-//! slice → downsample → window → colour → encode. The steps know buffers and numbers: no cache, no settings, no names.
-//! Reading is asked of the plan's volumes. Buffers live in a [`Scratch`] that its owner keeps from tile to tile, for
-//! memory that is touched for the first time costs more than most of the steps.
+//! slice → downsample → window → colour → encode. The steps know buffers and numbers: no cache, no settings,
+//! no names. Voxels come from the plan's volumes. Buffers live in a [`Scratch`] that its owner reuses for
+//! every tile: touching memory for the first time costs more than most of the steps.
 
 mod composite;
 mod downsample;
@@ -31,25 +31,23 @@ pub enum RenderError {
     Encode(#[from] EncodeError),
 }
 
-/// Buffers that rendering reuses: a few MiB, the decoded chunks of others not counted.
+/// Buffers that rendering reuses: a few MiB, not counting decoded chunks, which others hold.
 #[derive(Debug, Default)]
 pub struct Scratch {
     drawing: Drawing,
     encoder: EncodeBuffers,
 }
 
-/// What drawing needs.
 #[derive(Debug, Default)]
 struct Drawing {
     /// Stored voxels as they were read.
     block: Samples,
-    /// What their means are made of.
+    /// Sums from which means are computed.
     sums: downsample::SumBuffer,
     /// The voxels of the level, one for each distinct row and column of the patch.
     field: Samples,
-    /// The field in 8 bits.
+    /// `field`, windowed to 8 bits.
     shades: Vec<u8>,
-    /// The tile's pixels.
     pixels: Vec<u8>,
 }
 
@@ -64,13 +62,13 @@ pub fn render(plan: &Plan, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError
     Ok(encode(pixels, plan.picture.pixels(), plan.profile, &mut scratch.encoder)?)
 }
 
-/// The tile that lies outside of every volume.
+/// The tile for addresses outside every volume.
 pub fn black(kind: PixelKind, profile: PngProfile) -> Result<Vec<u8>, EncodeError> {
     encode(&vec![0; TILE * TILE * kind.bytes()], kind, profile, &mut EncodeBuffers::default())
 }
 
 impl Drawing {
-    /// The picture's pixels, row by row.
+    /// Returns the picture's pixels, row by row.
     fn draw(&mut self, picture: &Picture) -> Result<&[u8], ReadError> {
         match picture {
             Picture::Grey(layer) => return self.grey(layer),
@@ -98,7 +96,7 @@ impl Drawing {
         self.pixels.resize(TILE * TILE * kind.bytes(), 0);
     }
 
-    /// One layer; where it fills the tile its shades are the pixels, and nothing is copied.
+    /// Draws one layer; if it fills the tile, its shades are the pixels, and nothing is copied.
     fn grey(&mut self, layer: &Layer) -> Result<&[u8], ReadError> {
         match &layer.source.patch {
             Some(patch) if patch.is_whole_tile() => {
@@ -113,7 +111,7 @@ impl Drawing {
         }
     }
 
-    /// Reads a layer, makes it 8 bits and has it painted; a layer that lies outside adds nothing.
+    /// Reads a layer, windows it to 8 bits and paints it; a layer outside the volume adds nothing.
     fn shade(&mut self, layer: &Layer, paint: impl Fn(&[u8], &Patch, &mut [u8])) -> Result<(), ReadError> {
         let Some(patch) = &layer.source.patch else { return Ok(()) };
         slice::means(&layer.source, patch, &mut self.block, &mut self.sums, &mut self.field)?;

@@ -1,7 +1,7 @@
-//! A well-formed tile request, not yet known to exist: where all three URL forms end.
+//! A well-formed tile request, not yet known to exist: the common result of all three URL forms.
 //!
-//! Parsing knows the grammar of paths and nothing of datasets. Whatever is wrong is [`Malformed`], which is a 404
-//! to a client. Repeated slashes are merged; segments are percent-decoded one by one, after the path is split.
+//! Parsing knows the grammar of paths and nothing of datasets. Errors are [`Malformed`], which clients get as
+//! a 404. Repeated slashes are merged; the path is split before its segments are percent-decoded.
 
 mod adjust;
 
@@ -18,27 +18,27 @@ use crate::name::{Name, NotAName};
 
 /// The literal second segment of every tile path.
 const TILECACHE: &str = "tilecache";
-/// The literal that begins composites; no token may be called so.
+/// The literal first segment of composites; reserved, so no token may have this name.
 pub const MCFC: &str = "mcfc";
-/// The literal that begins the tiled-viewer form; no token may be called so.
+/// The literal first segment of the tiled-viewer form; reserved, so no token may have this name.
 pub const VIKING: &str = "viking";
-/// The file name of the picture of a whole slice that CATMAID asks for beside the slice's tiles.
+/// The file name under which CATMAID requests the thumbnail of a slice, next to the slice's tiles.
 const OVERVIEW: &str = "small.png";
-/// The most channels that one composite may have: there are as many colours.
+/// The most channels in one composite: as many as there are colours.
 const MOST_CHANNELS: usize = Colour::BY_POSITION.len();
 
-/// A tile asked for by name.
+/// A tile, requested by name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TileRequest {
     /// The dataset's name.
     pub token: Name,
-    /// What to show of it.
+    /// The channels to show.
     pub channels: ChannelChoice,
     /// The time point, where the path has one.
     pub time: Option<u64>,
-    /// Which tile.
+    /// The tile's address.
     pub address: TileAddress,
-    /// What the client changes of how channels are drawn, by their position; mostly nothing.
+    /// Changes to how channels are drawn, by channel position; mostly empty.
     pub adjust: Vec<Adjustment>,
 }
 
@@ -47,19 +47,19 @@ pub struct TileRequest {
 pub enum ChannelChoice {
     /// One channel as it is.
     One(Name),
-    /// One to six channels, each in a colour, added up.
+    /// One to six channels, each in a colour, summed.
     Composite(Vec<(Name, Colour)>),
 }
 
 impl ChannelChoice {
-    /// Channels in colours, as they stand in the path of a composite: `NAME:COLOUR,NAME:COLOUR`.
+    /// Parses the channels of a composite as written in its path: `NAME:COLOUR,NAME:COLOUR`.
     pub fn composite(list: &str) -> Result<Self, Malformed> {
         composite(list).map(ChannelChoice::Composite)
     }
 }
 
 impl fmt::Display for ChannelChoice {
-    /// As it stands in a path.
+    /// As written in a path.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ChannelChoice::One(name) => name.fmt(f),
@@ -72,7 +72,7 @@ impl fmt::Display for ChannelChoice {
 }
 
 impl fmt::Display for TileRequest {
-    /// The path below a mount's `tilecache`; what a client changes of how it is drawn is no part of it.
+    /// The path below a mount's `tilecache`, without adjustments.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if matches!(self.channels, ChannelChoice::Composite(_)) {
             write!(f, "{MCFC}/")?;
@@ -86,7 +86,7 @@ impl fmt::Display for TileRequest {
     }
 }
 
-/// Why a path asks for no tile.
+/// Why a path is not a tile request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum Malformed {
@@ -98,7 +98,7 @@ pub enum Malformed {
     Encoding { segment: String },
     #[error("{plane:?} is not a plane: xy, xz or yz are expected")]
     Plane { plane: String },
-    #[error("the {what} {text:?} is not a number of ASCII digits that fits 64 bits")]
+    #[error("the {what} {text:?} is not a number of ASCII digits that fits in 64 bits")]
     Number { what: &'static str, text: String },
     #[error("level {level} cannot exist: no volume has more than 63 levels")]
     Level { level: u64 },
@@ -118,7 +118,7 @@ pub enum Malformed {
     ChannelItem { item: String },
 }
 
-/// A path split at its slashes: the mount's name, and what follows `tilecache`.
+/// A path split at its slashes: the mount's name, and the segments after `tilecache`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TilePath<'a> {
     /// The first segment.
@@ -127,7 +127,7 @@ pub struct TilePath<'a> {
 }
 
 impl<'a> TilePath<'a> {
-    /// Splits the path of a URL; `None` where it lies below no `/{tile_service}/tilecache`.
+    /// Splits the path of a URL; `None` unless it starts with `/{tile_service}/tilecache`.
     pub fn split(path: &'a str) -> Option<Result<Self, Malformed>> {
         let mut raw = path.split('/').filter(|segment| !segment.is_empty());
         let tile_service = raw.next()?;
@@ -138,13 +138,13 @@ impl<'a> TilePath<'a> {
         Some(segments.map(|segments| Self { tile_service, segments }))
     }
 
-    /// Whether it asks for the picture of a whole slice: `small.png` stands where a tile's file name would.
+    /// Whether it requests a slice's thumbnail: `small.png` in place of a tile's file name.
     pub fn is_overview(&self) -> bool {
         self.segments.last().is_some_and(|file| file == OVERVIEW)
             && self.segments.first().is_some_and(|first| first != VIKING)
     }
 
-    /// Reads the request for the picture of a whole slice, as one for the slice's first tile.
+    /// Parses the request for a slice's thumbnail, as a request for the slice's first tile.
     pub fn overview(&self) -> Result<TileRequest, Malformed> {
         let mut segments: Vec<&str> = self.segments.iter().map(AsRef::as_ref).collect();
         segments.pop();
@@ -152,7 +152,7 @@ impl<'a> TilePath<'a> {
         read(&segments)
     }
 
-    /// Reads the tile request in what follows `tilecache`.
+    /// Parses the segments after `tilecache` as a tile request.
     pub fn request(&self) -> Result<TileRequest, Malformed> {
         read(&self.segments.iter().map(AsRef::as_ref).collect::<Vec<_>>())
     }
@@ -171,7 +171,7 @@ fn decoded(segment: &str) -> Result<Cow<'_, str>, Malformed> {
     decoded.map_err(|_| Malformed::Encoding { segment: segment.to_owned() })
 }
 
-/// `TOKEN/CHANNELS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png`, the form that simple and mcfc paths share.
+/// `TOKEN/CHANNELS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png`, the form shared by simple and mcfc paths.
 fn planar(
     segments: &[&str],
     channels: impl Fn(&str) -> Result<ChannelChoice, Malformed>,
@@ -214,7 +214,7 @@ fn viking(segments: &[&str]) -> Result<TileRequest, Malformed> {
     Ok(TileRequest { token: Name::new(token)?, channels, time: None, address, adjust: Vec::new() })
 }
 
-/// The channels of a composite with their colours: an item without one gets that of its position.
+/// The channels of a composite with their colours; the default colour depends on the position.
 fn composite(list: &str) -> Result<Vec<(Name, Colour)>, Malformed> {
     let count = list.split(',').count();
     if count > MOST_CHANNELS {
@@ -251,7 +251,7 @@ fn number(what: &'static str, text: &str) -> Result<u64, Malformed> {
     digits(text).ok_or_else(|| Malformed::Number { what, text: text.to_owned() })
 }
 
-/// A number of ASCII digits alone; leading zeros are allowed, signs and overflow are not.
+/// A number of ASCII digits only; leading zeros are allowed, signs and overflow are not.
 fn digits(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten()

@@ -1,7 +1,7 @@
-//! What the cache holds and what identifies it: encoded tiles and their keys.
+//! Encoded tiles and their keys: the entries of the cache.
 //!
-//! A [`TileKey`] is a digest of a value that holds everything that decides a tile's pixels, taken through its
-//! `Hash`. Whoever adds a field to such a value has it in the key, by the type. The key is also the ETag.
+//! A [`TileKey`] is a digest, through `Hash`, of a value with everything that decides a tile's pixels. A
+//! field added to such a type is part of the key automatically. The key is also the ETag.
 
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
-/// A digest of a value, wide enough that two values never meet.
+/// A digest of a value, wide enough to rule out collisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
-    /// The digest of everything in a value that its `Hash` tells.
+    /// The digest of everything that a value's `Hash` covers.
     pub fn of(value: &impl Hash) -> Self {
         let mut digest = Digest(blake3::Hasher::new());
         value.hash(&mut digest);
@@ -27,7 +27,7 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Digit by digit: as numbers, a hit spent as long on them as on reading its path.
+        // Digit by digit: formatting numbers took as long as parsing the path of a cached tile's request.
         let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
         digits
             .filter_map(|digit| char::from_digit(digit.into(), 16))
@@ -45,7 +45,7 @@ impl TileKey {
         TileKey(Fingerprint::of(rendering))
     }
 
-    /// The key as it is shown; `None` for any other text.
+    /// Parses a key as displayed; `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.as_bytes().as_chunks::<2>();
         let (pairs, []) = digits else { return None };
@@ -66,13 +66,13 @@ impl TileKey {
         &self.0.0
     }
 
-    /// The first byte: as good as random, for what is to be spread evenly.
+    /// The first byte: uniformly distributed, for sharding.
     pub fn first(&self) -> u8 {
         let [first, ..] = self.0.0;
         first
     }
 
-    /// The strong entity tag, quotes included.
+    /// The strong entity tag, including quotes.
     pub fn etag(&self) -> String {
         format!("\"{self}\"")
     }
@@ -90,7 +90,7 @@ impl fmt::Debug for TileKey {
     }
 }
 
-/// Feeds what `Hash` gives into a digest wide enough that two renderings never meet.
+/// Feeds the output of `Hash` into a digest wide enough to rule out collisions.
 struct Digest(blake3::Hasher);
 
 impl Hasher for Digest {
@@ -98,7 +98,7 @@ impl Hasher for Digest {
         self.0.update(bytes);
     }
 
-    /// Unused: the digest is longer than this can return.
+    /// Unused: the digest does not fit in 64 bits.
     fn finish(&self) -> u64 {
         0
     }
@@ -109,25 +109,25 @@ impl Hasher for Digest {
 pub struct Tile {
     /// The PNG.
     pub png: Bytes,
-    /// What the tile is a rendering of.
+    /// The key of the rendering.
     pub key: TileKey,
-    /// Whether anybody has asked for it; shared by all clones.
+    /// Whether it has been requested; shared by all clones.
     asked: Arc<AtomicBool>,
 }
 
 impl Tile {
-    /// A tile that was just made.
+    /// A newly made tile.
     pub fn new(key: TileKey, png: impl Into<Bytes>) -> Self {
         Self { png: png.into(), key, asked: Arc::default() }
     }
 
-    /// Notes that it was asked for; true the first time.
+    /// Marks it as requested; true the first time.
     pub fn is_asked_first(&self) -> bool {
-        // Read before it is written, so that a tile that many ask for is not passed from core to core.
+        // Read before writing, so that the cache line of a popular tile does not bounce between cores.
         !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::Relaxed)
     }
 
-    /// How many bytes the tile takes from a cache budget, its bookkeeping included.
+    /// How many bytes of a cache budget the tile takes, including bookkeeping.
     pub fn weight(&self) -> usize {
         const BOOKKEEPING: usize = 256;
         self.png.len() + BOOKKEEPING

@@ -1,9 +1,9 @@
-//! Units of length: the signs that files and people write for them, and how many nanometres each has.
+//! Units of length: the symbols found in files and settings, and their sizes in nanometres.
 
-/// The nanometres of a micrometre.
+/// Nanometres per micrometre.
 pub const MICROMETRE: f64 = 1e3;
 
-/// Every unit by its usual sign, with its nanometres and the other ways in which it is written, in lower case.
+/// Each unit's usual symbol, its nanometres, and its other spellings in lower case.
 const UNITS: [(&str, f64, &[&str]); 7] = [
     ("pm", 1e-3, &["picometer", "picometre"]),
     ("Å", 0.1, &["å", "angstrom", "angstroms"]),
@@ -18,12 +18,12 @@ const UNITS: [(&str, f64, &[&str]); 7] = [
     ("m", 1e9, &["meter", "meters", "metre", "metres"]),
 ];
 
-/// A unit by its usual sign; other names are left as they are.
+/// The unit's usual symbol; unknown units are unchanged.
 pub fn usual(unit: &str) -> String {
     known(unit).map_or(unit, |(sign, _)| sign).to_owned()
 }
 
-/// How many nanometres a unit has, where it is known.
+/// The unit's size in nanometres, if it is known.
 pub fn in_nanometres(unit: &str) -> Option<f64> {
     known(unit).map(|(_, nanometres)| nanometres)
 }

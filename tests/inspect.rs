@@ -42,10 +42,7 @@ fn a_file_is_described_for_programs() {
     let described = inspected(&place, &fixture("wide.h5"));
     assert_eq!(
         (&described["token"], &described["layouts"]),
-        (
-            &json!("wide"),
-            &json!([{"layout": "plain", "because": "it is an HDF5 file of no layout that is known"}])
-        )
+        (&json!("wide"), &json!([{"layout": "plain", "because": "it is an HDF5 file of no known layout"}]))
     );
     let channel =
         described["channels"].as_array().unwrap().iter().find(|channel| channel["name"] == "raw").unwrap();

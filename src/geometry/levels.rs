@@ -1,28 +1,28 @@
-//! Levels: how a stored pyramid and the levels made from it give every level its size and factors.
+//! Levels: sizes and downsample factors of stored and derived levels.
 
 use super::{Axis, TILE, Xyz};
 
-/// A level's number: 0 is full resolution, each further one halves x and y.
+/// A level's number: 0 is full resolution, each further level halves x and y.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level(u8);
 
 impl Level {
     /// Full resolution.
     pub const FULL: Level = Level(0);
-    /// The last level whose factor can be counted; no real volume reaches it.
+    /// The last level whose factor fits in 64 bits; no real volume reaches it.
     const LAST: u64 = 62;
 
-    /// Every level that any volume could have, finest first.
+    /// Every possible level, finest first.
     pub fn all() -> impl Iterator<Item = Level> + Clone {
         (0..).map_while(Self::new)
     }
 
-    /// The level of that number, where any volume could have it.
+    /// The level with this number; `None` beyond the last possible one.
     pub fn new(number: u64) -> Option<Self> {
         (number <= Self::LAST).then_some(Level(number as u8))
     }
 
-    /// The level whose x and y factor is `factor`, where that is a power of two.
+    /// The level whose x and y downsample factor is `factor`; `None` unless that is a power of two.
     pub fn from_factor(factor: u64) -> Option<Self> {
         factor.is_power_of_two().then(|| Self::new(u64::from(factor.trailing_zeros()))).flatten()
     }
@@ -32,7 +32,7 @@ impl Level {
         self.0
     }
 
-    /// By how much x and y are reduced: 2 to the power of the number.
+    /// The downsample factor of x and y: 2 to the power of the number.
     pub fn factor(self) -> u64 {
         1 << self.0
     }
@@ -58,30 +58,31 @@ impl Scaling {
     }
 }
 
-/// How one level is had from a stored one: as it is, or as the mean (or pick) over boxes of its voxels.
+/// How a level is derived from a stored one: as it is, or as the mean (or pick) over boxes of its voxels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LevelView {
-    /// The level this is.
+    /// The level described.
     pub level: Level,
-    /// Which stored level to read; an index into the stored levels as given.
+    /// Index of the stored level to read, in the list given to [`LevelView::choose`].
     pub stored: usize,
     /// The extent of that stored level.
     pub stored_size: Xyz<u64>,
-    /// The voxels of the stored level that one voxel of this level stands for; 1 × 1 × 1 where it is stored.
+    /// Stored voxels per voxel of this level, along each axis; 1 × 1 × 1 if the level is stored.
     pub boxed: Xyz<u64>,
     /// The extent of this level.
     pub size: Xyz<u64>,
-    /// By how much this level is reduced against level 0.
+    /// The downsample factor relative to level 0.
     pub factor: Xyz<u64>,
 }
 
 impl LevelView {
-    /// Chooses how to have `level` from the stored levels, given as (level, z factor, size), level 0 among them.
+    /// Chooses how to derive `level` from the stored levels, given as (level, z factor, size), level 0 among
+    /// them.
     ///
-    /// The stored level itself, else one step from the nearest finer stored one. `None` beyond the last level.
-    /// Levels go on for as long as halving level 0 still leaves a voxel to halve: a volume 300 wide has levels
-    /// 0 to 9. Where the width is a power of two this admits one level more than it takes to come down to a
-    /// single voxel, as the reference implementation does.
+    /// Uses the level itself if it is stored, else the nearest finer stored one, in one step. `None` beyond
+    /// the last level. Levels continue as long as halving level 0 leaves a voxel to halve: a volume 300 wide
+    /// has levels 0 to 9. If the width is a power of two, this is one level more than needed to reach a
+    /// single voxel, as in the reference implementation.
     pub fn choose(level: Level, stored: &[(Level, u64, Xyz<u64>)], scaling: Scaling) -> Option<Self> {
         let full = stored.iter().find(|(l, ..)| *l == Level::FULL)?.2;
         if level != Level::FULL && level.factor() / 2 > full.x.max(full.y) {
@@ -102,12 +103,12 @@ impl LevelView {
         })
     }
 
-    /// The same level, had from a dataset that holds just it: the `stored`-th.
+    /// The same level, read from stored level `stored`, which holds exactly this level.
     pub fn stored_as(self, stored: usize) -> Self {
         Self { stored, stored_size: self.size, boxed: Xyz::all(1), ..self }
     }
 
-    /// Whether the level lies in the file, rather than being made on the fly.
+    /// Whether the level is stored rather than derived on the fly.
     pub fn is_stored(&self) -> bool {
         self.boxed == Xyz::all(1)
     }

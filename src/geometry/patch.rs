@@ -4,31 +4,31 @@ use std::ops::Range;
 
 use super::{Level, LevelView, Plane, Region, TILE, Xyz};
 
-/// Which tile of a channel: numbers as a URL gives them, relative to the plane, not yet known to lie inside.
+/// A tile of a channel: numbers as in the URL, relative to the plane, not yet known to lie inside the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TileAddress {
     /// The orientation.
     pub plane: Plane,
     /// The level whose voxels are the tile's pixels.
     pub level: Level,
-    /// The position along the axis that the plane does not contain, in voxels of the level.
+    /// The position along the plane's slice axis, in voxels of the level.
     pub slice: u64,
-    /// The tile's row: 512 pixels each, counted from the volume's first voxel.
+    /// The tile's row, 512 pixels high, counted from the volume's first voxel.
     pub row: u64,
     /// The tile's column, likewise.
     pub column: u64,
 }
 
-/// How xz and yz tiles treat voxels that are not cubes.
+/// How xz and yz tiles treat anisotropic voxels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Orthogonal {
     /// One voxel of z is one row.
     Stored,
-    /// Rows are drawn so that pixels are square, by these voxel sizes (any unit; only ratios matter).
+    /// Rows are resampled to make pixels square, for these voxel sizes (any unit; only ratios matter).
     Isotropic(Xyz<f64>),
 }
 
-/// A run of neighbouring rows of a level, and where they stand among the rows a tile needs.
+/// A run of adjacent rows of a level, and its position among the rows a tile needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowRun {
     /// Positions along the row axis, in voxels of the level.
@@ -37,7 +37,7 @@ pub struct RowRun {
     pub first: usize,
 }
 
-/// What of a level one tile shows: never empty, always within the level.
+/// The part of a level that a tile shows: never empty, always within the level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patch {
     plane: Plane,
@@ -47,16 +47,15 @@ pub struct Patch {
     shown: Shown,
 }
 
-/// For each tile row from the top, the distinct row that it shows.
+/// For each tile row from the top, the index of the distinct row that it shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Shown {
-    /// Each once, so many.
+    /// This many rows, each shown once.
     Each(usize),
-    /// These.
     Stretched(Vec<usize>),
 }
 
-/// The patch that `address` shows of the level `view`; `None` where the tile lies wholly outside.
+/// The patch that `address` shows of the level `view`; `None` if the tile lies entirely outside.
 ///
 /// `offset` is the dataset's, in voxels of level 0; it shifts slice numbers only.
 pub fn patch(
@@ -82,7 +81,7 @@ pub fn patch(
     (!runs.is_empty()).then_some(Patch { plane, slice, columns, runs, shown })
 }
 
-/// The slice of the level that a URL's slice number means; `None` below the first.
+/// The level's slice for a URL's slice number; `None` below the first.
 fn shifted(number: u64, offset: i64, factor: u64) -> Option<u64> {
     let shift = i128::from(offset).div_euclid(i128::from(factor));
     u64::try_from(i128::from(number) - shift).ok()
@@ -96,7 +95,7 @@ fn within(index: u64, extent: u64) -> Option<Range<u64>> {
 
 /// The z of each row of a tile drawn with square pixels, up to the last that exists.
 ///
-/// Row i of the z-tile t shows z = floor(((512 t + i) · c) / d), in 64-bit floating point in this very order.
+/// Row i of z-tile t shows z = floor(((512 t + i) · c) / d), in 64-bit floating point in exactly this order.
 fn stretched(address: &TileAddress, view: &LevelView, voxel: Xyz<f64>) -> Vec<u64> {
     let c = voxel[address.plane.column_axis()] * view.level.factor() as f64;
     let d = voxel.z * view.factor.z as f64;
@@ -105,12 +104,12 @@ fn stretched(address: &TileAddress, view: &LevelView, voxel: Xyz<f64>) -> Vec<u6
     rows.take_while(|z| *z < view.size.z as f64).map(|z| z as u64).collect()
 }
 
-/// The z that a row of a slice drawn with square pixels shows.
+/// The z shown by a row of a slice drawn with square pixels.
 pub(super) fn shown_by(row: u64, c: f64, d: f64) -> f64 {
     ((row as f64 * c) / d).floor()
 }
 
-/// Splits rising rows into runs of neighbours, and says for each which distinct row it is.
+/// Splits ascending rows into runs of adjacent ones, and maps each row to the index of its distinct row.
 fn runs_of(rows: &[u64]) -> (Vec<RowRun>, Shown) {
     let mut runs: Vec<RowRun> = Vec::new();
     let mut shown = Vec::with_capacity(rows.len());
@@ -133,27 +132,27 @@ fn runs_of(rows: &[u64]) -> (Vec<RowRun>, Shown) {
 }
 
 impl Patch {
-    /// The plane the patch lies in.
+    /// The plane of the tile.
     pub fn plane(&self) -> Plane {
         self.plane
     }
 
-    /// How many columns it has, at most 512.
+    /// The number of columns, at most 512.
     pub fn width(&self) -> usize {
         (self.columns.end - self.columns.start) as usize
     }
 
-    /// How many rows of the level it needs, each counted once; at most 512.
+    /// The number of distinct rows of the level, at most 512.
     pub fn height(&self) -> usize {
         self.runs.iter().map(|run| (run.rows.end - run.rows.start) as usize).sum()
     }
 
-    /// The runs of neighbouring rows it needs, in order.
+    /// The runs of adjacent rows, in order.
     pub fn runs(&self) -> &[RowRun] {
         &self.runs
     }
 
-    /// For each row of the tile from the top, the distinct row it shows; tile rows beyond are black.
+    /// For each tile row from the top, the index of its distinct row; tile rows after the last are black.
     pub fn shown(&self) -> impl Iterator<Item = usize> {
         let (each, stretched) = match &self.shown {
             Shown::Each(count) => (0..*count, [].as_slice()),
@@ -162,12 +161,12 @@ impl Patch {
         each.chain(stretched.iter().copied())
     }
 
-    /// Whether its voxels, row by row, are the tile's pixels.
+    /// Whether its voxels, row by row, are exactly the tile's pixels.
     pub fn is_whole_tile(&self) -> bool {
         self.width() == TILE && self.shown == Shown::Each(TILE)
     }
 
-    /// The voxels of the level in one of its runs.
+    /// The voxels of one of its runs, in the level.
     pub fn region(&self, run: &RowRun) -> Region {
         Region {
             start: self.plane.place(self.slice, run.rows.start, self.columns.start),
@@ -177,14 +176,14 @@ impl Patch {
 }
 
 impl LevelView {
-    /// The stored voxels that a region of this level is made from, cut at the edge of the stored level.
+    /// The stored voxels that a region of this level is derived from, clipped to the stored level.
     pub fn stored_region(&self, region: &Region) -> Region {
         let start = region.start.zip(self.boxed, u64::saturating_mul);
         let end = region.end().zip(self.boxed, u64::saturating_mul).zip(self.stored_size, u64::min);
         Region { start, size: end.zip(start, u64::saturating_sub) }
     }
 
-    /// The extent of a whole slice as it is drawn: its columns and rows, in pixels.
+    /// The size of a whole slice as drawn, in pixels: columns, then rows.
     pub fn drawn(&self, plane: Plane, orthogonal: Orthogonal) -> (u64, u64) {
         let (columns, rows) = (self.size[plane.column_axis()], self.size[plane.row_axis()]);
         match orthogonal {
@@ -195,7 +194,7 @@ impl LevelView {
         }
     }
 
-    /// The number of rows that show something. The quotient may be off by rounding; rows themselves decide.
+    /// The number of rows that show voxels: a quotient, corrected for rounding by the row formula.
     fn stretched_rows(&self, plane: Plane, voxel: Xyz<f64>) -> u64 {
         let c = voxel[plane.column_axis()] * self.level.factor() as f64;
         let d = voxel.z * self.factor.z as f64;
@@ -205,7 +204,7 @@ impl LevelView {
         near.clone().find(|row| is_beyond(*row)).unwrap_or(*near.end())
     }
 
-    /// The most stored voxels that making one tile of this level reads in that plane.
+    /// The most stored voxels that one tile of this level needs in that plane.
     pub fn voxels_per_tile(&self, plane: Plane) -> u64 {
         let tile = plane.place(1, TILE as u64, TILE as u64).zip(self.size, u64::min);
         tile.zip(self.boxed, u64::saturating_mul).zip(self.stored_size, u64::min).volume()

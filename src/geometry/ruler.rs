@@ -1,7 +1,7 @@
-//! Where the tiles of a level lie along an axis, in voxels of full resolution.
+//! Tile boundaries of a level along an axis, in voxels of full resolution.
 //!
-//! Tiles are numbered by row, column or slice; a ruler tells where each begins and ends, and which begin in a range.
-//! Marks never fall as numbers rise, and that is all that is used to look them up.
+//! Tiles are numbered by row, column or slice; a ruler says where each starts and ends, and which start in a
+//! range. Boundaries are monotone in the tile number, so lookups are binary searches.
 
 use std::ops::Range;
 
@@ -17,32 +17,33 @@ pub struct Ruler {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Marks {
-    /// All as long as this.
+    /// All of this length.
     Even(u64),
     /// Rows of square pixels: pixel row j shows z = floor((j · across) / along) of the level.
     Stretched { across: f64, along: f64, factor: u64 },
 }
 
 impl Ruler {
-    /// The slices of a level of that extent, whose voxels are `factor` times as long as those of full resolution.
+    /// The slices of a level with this extent, whose voxels are `factor` times as long as those of full
+    /// resolution.
     pub fn of_slices(extent: u64, factor: u64) -> Self {
         Self { tiles: extent, marks: Marks::Even(factor.max(1)) }
     }
 
-    /// The rows or columns of tiles of a level that is drawn so many pixels long, one for each voxel.
+    /// The tile rows or columns of a level drawn `drawn` pixels long, one pixel per voxel.
     pub fn of_tiles(drawn: u64, factor: u64) -> Self {
         let length = factor.max(1).saturating_mul(TILE as u64);
         Self { tiles: drawn.div_ceil(TILE as u64), marks: Marks::Even(length) }
     }
 
-    /// The rows of tiles of a level that is drawn so many pixels high with square pixels. A pixel is `across` wide, a
-    /// voxel of the level `along` high, in any unit.
+    /// The tile rows of a level drawn `drawn` pixels high with square pixels. A pixel is `across` wide and a
+    /// voxel of the level `along` high, in the same unit.
     pub fn of_square_rows(drawn: u64, across: f64, along: f64, factor: u64) -> Self {
         let marks = Marks::Stretched { across, along, factor: factor.max(1) };
         Self { tiles: drawn.div_ceil(TILE as u64), marks }
     }
 
-    /// How many there are.
+    /// The number of tiles.
     pub fn tiles(&self) -> u64 {
         self.tiles
     }
@@ -57,7 +58,7 @@ impl Ruler {
         }
     }
 
-    /// The first voxel behind a tile. At the end of the volume that may lie beyond it.
+    /// The first voxel after a tile; for the last tile possibly past the end of the volume.
     pub fn end(&self, tile: u64) -> u64 {
         match self.marks {
             Marks::Even(length) => tile.saturating_add(1).saturating_mul(length),
@@ -78,35 +79,35 @@ impl Ruler {
         }
     }
 
-    /// Whether every tile begins at a multiple of `grain` and ends at one.
+    /// Whether every tile starts and ends at a multiple of `grain`.
     pub fn is_aligned(&self, grain: u64) -> bool {
         matches!(self.marks, Marks::Even(length) if length % grain.max(1) == 0)
     }
 
-    /// Whether all tiles are equally long.
+    /// Whether all tiles have the same length.
     pub fn is_even(&self) -> bool {
         matches!(self.marks, Marks::Even(_))
     }
 
-    /// The tiles that begin in a range of voxels.
+    /// The tiles that start in a range of voxels.
     pub fn starting_in(&self, voxels: &Range<u64>) -> Range<u64> {
         let first = |voxel: u64| self.first(|tile| self.start(tile) >= voxel);
         first(voxels.start)..first(voxels.end)
     }
 
-    /// The tiles that have any of a range of voxels.
+    /// The tiles that overlap a range of voxels.
     pub fn touching(&self, voxels: &Range<u64>) -> Range<u64> {
         let first = self.first(|tile| self.end(tile) > voxels.start);
         let end = self.first(|tile| self.start(tile) >= voxels.end);
         first..end.max(first)
     }
 
-    /// The voxels of a range of tiles that is not empty.
+    /// The voxels of a non-empty range of tiles.
     pub fn voxels(&self, tiles: &Range<u64>) -> Range<u64> {
         self.start(tiles.start)..self.end(tiles.end.saturating_sub(1))
     }
 
-    /// The first tile of which something holds that holds of all behind it.
+    /// The partition point of a monotone predicate: the first tile for which it holds.
     fn first(&self, holds: impl Fn(u64) -> bool) -> u64 {
         let (mut low, mut high) = (0, self.tiles);
         while low < high {
@@ -158,7 +159,7 @@ mod tests {
                     let first = patch.runs().first().unwrap().rows.start;
                     let end = patch.runs().last().unwrap().rows.end;
                     let told = (ruler.start(row), ruler.end(row));
-                    // The last tile may be told to end beyond what its rows show.
+                    // The last tile may end past its last row.
                     let is_last = row + 1 == ruler.tiles();
                     assert!(
                         told.0 == first && (told.1 == end || is_last && told.1 > end),

@@ -1,10 +1,10 @@
 //! BigDataViewer's HDF5: `/t%05d/s%02d/%d/cells` by time point, setup and level.
 //!
-//! Source: the format's description by its authors (BigDataViewer, "HDF5 Image Data" in "About the BigDataViewer
-//! data format"). Each setup is a channel here. `/sNN/resolutions` has the factors in x, y, z order; `cells` are
-//! z, y, x. Files written before setups had a `dataType` attribute hold unsigned 16-bit numbers as signed ones,
-//! bit for bit. A view that is missing at some time is a gap. Names, voxel sizes and the number of time points are
-//! in an XML file beside the HDF5 file (see [`xml`]); the HDF5 file alone will do.
+//! Source: the authors' description (BigDataViewer, "HDF5 Image Data" in "About the BigDataViewer data
+//! format"). Each setup is a channel here. `/sNN/resolutions` has the factors in x, y, z order; `cells` are
+//! z, y, x. Older files, whose setups lack the attribute `dataType`, store unsigned 16-bit numbers as signed
+//! ones, bit for bit. A view missing at some time point is a gap. Names, voxel sizes and the number of time
+//! points are in an XML file next to the HDF5 file (see [`xml`]), which is optional.
 
 mod xml;
 
@@ -17,7 +17,6 @@ use crate::volume::hdf5::{OpenError, OpenFile, View};
 
 use xml::Sequence;
 
-/// The layout.
 pub(super) struct BigDataViewer;
 
 impl Layout for BigDataViewer {
@@ -29,7 +28,7 @@ impl Layout for BigDataViewer {
         let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
         let (_, setup) = setups(contents).into_iter().next()?;
         let beside = Sequence::beside(contents.file.path());
-        let xml = beside.map(|sequence| format!(", and {} beside it", sequence.name)).unwrap_or_default();
+        let xml = beside.map(|sequence| format!(", and {} next to it", sequence.name)).unwrap_or_default();
         Some(format!("it has the groups {time} and {setup}/resolutions{xml}"))
     }
 
@@ -52,7 +51,7 @@ fn setups(contents: &Contents<'_>) -> Vec<(u64, String)> {
     setups
 }
 
-/// One setup, and where to look for what is known of it.
+/// One setup, and the sources of its description.
 struct Setup<'a> {
     file: &'a OpenFile,
     number: u64,
@@ -67,14 +66,15 @@ impl Setup<'_> {
         let mut levels = Vec::new();
         for (level, factor) in self.factors().into_iter().enumerate() {
             let paths = self.cells(level, &present);
-            // A view has all levels or none: looking for each at each time takes long in a long series.
+            // A view has all levels or none: checking each level at each time point would be slow for long
+            // series.
             if paths.first().is_some_and(|first| self.file.has(first)) {
                 let view = View { means: self.means(&paths)?, ..View::zyx() };
                 levels.push(FoundLevel { factor: Some(factor), paths, view });
             }
         }
         if levels.is_empty() {
-            // Opening them says what is wrong with them.
+            // Opening them gives the error message.
             let first = self.times.first().map_or("", |(_, time)| time);
             levels.push(FoundLevel {
                 factor: None,
@@ -88,7 +88,7 @@ impl Setup<'_> {
         Ok(FoundChannel { label: about.and_then(|setup| setup.name.clone()), ..channel })
     }
 
-    /// The time points at which there are cells.
+    /// The time points that have cells.
     fn times_present(&self) -> Vec<&(u64, String)> {
         let is_present = |(time, group): &&(u64, String)| {
             !self.sequence.missing.contains(&(*time, self.number)) && self.file.has(&self.path(group, 0))
@@ -96,25 +96,25 @@ impl Setup<'_> {
         self.times.iter().filter(is_present).collect()
     }
 
-    /// The path of the cells of a time point's group.
+    /// The path of the cells in a time point's group.
     fn path(&self, time: &str, level: usize) -> String {
         format!("/{time}/{}/{level}/cells", self.group)
     }
 
-    /// The factors of each level, in x, y, z order.
+    /// The downsample factors of all levels, in x, y, z order.
     fn factors(&self) -> Vec<Xyz<u64>> {
         let numbers = self.file.numbers(&format!("/{}/resolutions", self.group)).unwrap_or_default();
         let whole = |value: f64| value.round().max(1.0) as u64;
         numbers.chunks_exact(3).map(|row| Xyz::new(whole(row[0]), whole(row[1]), whole(row[2]))).collect()
     }
 
-    /// Where the cells of each time point are; time points are numbered from 0 and some may be missing.
+    /// The cells of each time point; time points are numbered from 0 and may be missing.
     fn cells(&self, level: usize, present: &[&(u64, String)]) -> Paths {
         let last = self.times.last().map_or(0, |(last, _)| last + 1).max(self.sequence.times);
         Paths::times(last, present.iter().map(|(time, group)| (*time, self.path(group, level))))
     }
 
-    /// Signed 16-bit numbers mean unsigned ones, unless the setup says otherwise.
+    /// Signed 16-bit numbers are reinterpreted as unsigned, unless the setup says otherwise.
     fn means(&self, cells: &Paths) -> Result<Option<VoxelType>, OpenError> {
         let typed =
             self.file.attributes(&format!("/{}", self.group)).and_then(|setup| setup.text("dataType"));

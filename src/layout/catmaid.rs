@@ -1,8 +1,8 @@
-//! CATMAID's HDF5 tile source: `/<scale>/<z>/data`, a dataset for each section.
+//! CATMAID's HDF5 tile source: `/<scale>/<z>/data`, one dataset per section.
 //!
 //! Source: CATMAID's tile view (`django/applications/catmaid/control/tile.py`). A section is y, x; scale s is
-//! reduced by 2^s along x and y. Sections that are missing are gaps, and a scale that is missing is made from a
-//! finer one. The first scale is level 0 here, whatever its number.
+//! downsampled by 2^s along x and y. Missing sections are gaps; missing scales are derived from a finer one.
+//! The first scale is level 0 here, whatever its number.
 
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, numbered};
@@ -11,10 +11,9 @@ use crate::geometry::Xyz;
 use crate::name::Name;
 use crate::volume::hdf5::{OpenError, View};
 
-/// Scales beyond this are none of a real file.
+/// Larger numbers are not scales of a real file.
 const MOST_SCALES: u64 = 32;
 
-/// The layout.
 pub(super) struct Catmaid;
 
 impl Layout for Catmaid {

@@ -1,7 +1,7 @@
-//! The contents of a file, looked at once however many layouts ask.
+//! The contents of a file, read once for all layouts.
 //!
-//! The walk over all datasets is put off until a layout asks for it: files whose paths alone show what they are
-//! can hold hundreds of thousands. Thumbnails, histograms and tables are told from volumes here.
+//! The walk over all datasets is deferred until a layout needs it: files recognised by paths alone can hold
+//! hundreds of thousands. Thumbnails, histograms and tables are told apart from volumes here.
 
 use std::cell::OnceCell;
 
@@ -11,21 +11,21 @@ use crate::axes::Axes;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{Attributes, OpenError, OpenFile, StoredDataset};
 
-/// Datasets beyond this number are not looked at.
+/// At most this many datasets are inspected.
 const MOST_LOOKED_AT: usize = 10_000;
-/// Images have more rows and columns than this; datasets of two axes with fewer are tables.
+/// Images have more rows and columns than this; two-dimensional datasets with fewer are tables.
 const MOST_COLUMNS: u64 = 16;
-/// Datasets whose extents but one are at most this are lists of small things, such as matrices.
+/// Datasets whose extents except one are at most this are lists of small items, such as matrices.
 const MOST_COMPONENTS: u64 = 4;
 
-/// A file, and what has been found out of it so far.
+/// A file, and what is known about it so far.
 pub(super) struct Contents<'a> {
     pub file: &'a OpenFile,
     root: OnceCell<Vec<String>>,
     volumes: OnceCell<Result<Vec<Candidate>, OpenError>>,
 }
 
-/// A dataset, as layouts look at it.
+/// A dataset as layouts see it.
 pub(super) struct About<'a> {
     pub file: &'a OpenFile,
     pub path: &'a str,
@@ -40,7 +40,7 @@ pub(super) struct Candidate {
     pub shape: Vec<u64>,
     pub voxel: VoxelType,
     pub marks: Marks,
-    /// The layouts that know it for their own, and why.
+    /// The layouts whose marks it has, and why.
     marked_by: Vec<(&'static str, String)>,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Contents<'a> {
         self.volumes.get_or_init(|| volumes(self.file)).as_deref().map_err(OpenError::clone)
     }
 
-    /// Why the layout of that name knows one of the volumes for its own.
+    /// Why one of the volumes is of the layout of that name.
     pub fn marked_by(&self, layout: &str) -> Option<String> {
         self.volumes().ok()?.iter().find_map(|volume| volume.marked_by(layout)).map(str::to_owned)
     }
@@ -76,19 +76,17 @@ impl About<'_> {
         last_of(self.path)
     }
 
-    /// The number of axes.
     pub fn rank(&self) -> usize {
         self.dataset.shape.len()
     }
 
-    /// Whether voxels are whole numbers.
     pub fn is_integer(&self) -> bool {
         self.dataset.stored.voxel.is_integer()
     }
 }
 
 impl Candidate {
-    /// The dataset at a path, with everything that it tells.
+    /// The dataset at a path, with its marks.
     pub fn at(file: &OpenFile, path: &str) -> Result<Self, OpenError> {
         let dataset = file.dataset(path)?;
         let about = About { file, path, dataset: &dataset, attributes: dataset.attributes() };
@@ -103,7 +101,7 @@ impl Candidate {
         Ok(Self { path: path.to_owned(), shape, voxel, marks, marked_by })
     }
 
-    /// Why the layout of that name knows it for its own.
+    /// Why it is of the layout of that name.
     pub fn marked_by(&self, layout: &str) -> Option<&str> {
         self.marked_by.iter().find(|(name, _)| *name == layout).map(|(_, because)| because.as_str())
     }
@@ -112,7 +110,7 @@ impl Candidate {
         !self.marks.is_aside && self.shape.iter().all(|extent| *extent > 0)
     }
 
-    /// Whether it has extents along rows and columns, as tables and lists have not.
+    /// Whether it has rows and columns, unlike tables and lists.
     pub fn looks_like_a_volume(&self) -> bool {
         let mut extents = self.shape.clone();
         extents.sort_unstable();
@@ -124,17 +122,17 @@ impl Candidate {
 fn volumes(file: &OpenFile) -> Result<Vec<Candidate>, OpenError> {
     let mut found = Vec::new();
     for path in file.datasets()?.iter().filter(|path| !lies_aside(path)).take(MOST_LOOKED_AT) {
-        // Datasets that are no volumes, or cannot be opened, are what other programs keep there.
+        // Datasets that are not volumes, or cannot be opened, are other programs' data.
         match Candidate::at(file, path) {
             Ok(candidate) if candidate.has_voxels() => found.push(candidate),
             Ok(_) => {}
-            Err(reason) => tracing::debug!("left out: {reason}"),
+            Err(reason) => tracing::debug!("skipped: {reason}"),
         }
     }
     Ok(found)
 }
 
-/// Whether a path leads to what programs keep beside volumes.
+/// Whether a path leads to data that programs store next to volumes.
 fn lies_aside(path: &str) -> bool {
     path.split('/').any(|part| {
         let part = part.to_ascii_lowercase();
@@ -148,7 +146,7 @@ fn lies_aside(path: &str) -> bool {
 
 #[cfg(test)]
 impl Candidate {
-    /// A dataset that tells nothing of itself.
+    /// A dataset without marks.
     pub fn unmarked(path: &str, shape: &[u64], voxel: VoxelType) -> Self {
         let (path, shape) = (path.to_owned(), shape.to_vec());
         Self { path, shape, voxel, marks: Marks::default(), marked_by: Vec::new() }

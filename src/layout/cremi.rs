@@ -1,15 +1,14 @@
 //! CREMI: `/volumes/raw`, `/volumes/labels/neuron_ids`, `/volumes/labels/clefts`.
 //!
 //! Source: the CREMI challenge's data format and its Python package (`CremiFile`). `resolution` is z, y, x in
-//! nanometres. Labels may cover a part of the image only: their `offset`, in the same order and unit, says where
-//! they begin. A dataset has one offset for all its channels, so labels are served from their own first voxel, and
-//! a remark says where that lies. Many other programs write a `resolution` like this one's.
+//! nanometres. Labels may cover only part of the image: their `offset`, in the same order and unit, is their
+//! start. A dataset has one offset for all its channels, so labels are served from their own first voxel, and
+//! a remark says where that is. Many other programs write a `resolution` like this one.
 
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize};
 
-/// The layout.
 pub(super) struct Cremi;
 
 impl Layout for Cremi {
@@ -38,8 +37,8 @@ fn remark(voxel: &VoxelSize, offset: &[f64]) -> Option<String> {
     let (x, y, z) = (x / voxel.size.x, y / voxel.size.y, z / voxel.size.z);
     (x != 0.0 || y != 0.0 || z != 0.0).then(|| {
         format!(
-            "it begins at the voxel x {x:.0}, y {y:.0}, z {z:.0} of the file's space; its tiles count from its own \
-             first voxel"
+            "it starts at voxel x {x:.0}, y {y:.0}, z {z:.0} of the file's space; its tiles count from its own first \
+             voxel"
         )
     })
 }

@@ -1,8 +1,8 @@
-//! HDF5's own dimension labels and dimension scales: names of axes that any program may write.
+//! HDF5's dimension labels and dimension scales: names of axes that any program may write.
 //!
-//! Source: The HDF Group, "HDF5 Dimension Scale Specification" (H5DS), and netCDF-4, which names its dimensions by
-//! scales. Labels are believed before the names of scales. Scales whose numbers are evenly spaced along x, y and z
-//! give the size of a voxel. Letters and the usual words are understood; where one axis is not, none is.
+//! Source: The HDF Group, "HDF5 Dimension Scale Specification" (H5DS), and netCDF-4, which names its
+//! dimensions by scales. Labels take precedence over names of scales. Evenly spaced scales along x, y and z
+//! give the voxel size. Letters and the usual words are understood; if one axis is not, none are used.
 
 use super::contents::About;
 use super::marks::Marks;
@@ -10,10 +10,9 @@ use super::{Layout, VoxelSize};
 use crate::axes::{Axes, AxisName};
 use crate::volume::hdf5::Scale;
 
-/// Steps that differ by less than this part are even.
+/// Relative tolerance for evenly spaced steps.
 const EVEN: f64 = 1e-3;
 
-/// The layout.
 pub(super) struct Dimensions;
 
 impl Layout for Dimensions {
@@ -40,7 +39,7 @@ impl Layout for Dimensions {
     }
 }
 
-/// The axis that a dimension's label or one of the names of its scale means.
+/// The axis that a dimension's label, or one of the names of its scale, denotes.
 fn axis(label: Option<&String>, scale: Option<&Scale>) -> Option<AxisName> {
     let names = scale.map_or(&[][..], |scale| &scale.names);
     label.into_iter().chain(names).find_map(|name| axis_of_word(name))
@@ -64,7 +63,7 @@ fn voxel_size(axes: &Axes, scales: &[Option<Scale>]) -> Option<VoxelSize> {
     VoxelSize::xyz(&[along(AxisName::X)?, along(AxisName::Y)?, along(AxisName::Z)?], None)
 }
 
-/// The distance between neighbours, where it is the same throughout.
+/// The distance between adjacent positions, if it is constant.
 fn step(positions: &[f64]) -> Option<f64> {
     let count = positions.len().checked_sub(1).filter(|count| *count > 0)?;
     let step = (positions.last()? - positions.first()?) / count as f64;

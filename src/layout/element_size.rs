@@ -1,14 +1,13 @@
 //! PlantSeg and Fiji's HDF5 plugin: the attribute `element_size_um`.
 //!
-//! Source: PlantSeg (`plantseg.io.h5`) and Fiji's "HDF5 Vibez" page. The size of a voxel in micrometres, in z, y,
+//! Source: PlantSeg (`plantseg.io.h5`) and Fiji's "HDF5 Vibez" page. The voxel size in micrometres, in z, y,
 //! x order like the axes. PlantSeg keeps `/raw`, `/label`, `/predictions` and `/segmentation`; time series of
-//! Fiji's plugin are in [`super::fiji`].
+//! Fiji's plugin are handled by [`super::fiji`].
 
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize};
 
-/// The layout.
 pub(super) struct ElementSize;
 
 impl Layout for ElementSize {

@@ -1,8 +1,8 @@
-//! Fiji's HDF5 plugin: `/t{t}/channel{c}`, a dataset for each time point and channel.
+//! Fiji's HDF5 plugin: `/t{t}/channel{c}`, one dataset per time point and channel.
 //!
-//! Source: Fiji's "HDF5 Vibez" page ("Save to HDF5 (new or replace)"). The template is free; this is its default.
-//! The first time point is time 0 here, whatever its number. The size of a voxel is in [`super::element_size`]'s
-//! attribute.
+//! Source: Fiji's "HDF5 Vibez" page ("Save to HDF5 (new or replace)"). Users can choose the template; this is
+//! the default. The first time point is time 0 here, whatever its number. The voxel size is in the attribute
+//! read by [`super::element_size`].
 
 use super::contents::{Candidate, Contents};
 use super::plain::described;
@@ -11,7 +11,6 @@ use crate::geometry::Xyz;
 use crate::name::Name;
 use crate::volume::hdf5::{OpenError, View};
 
-/// The layout.
 pub(super) struct Fiji;
 
 impl Layout for Fiji {
@@ -42,7 +41,7 @@ impl Layout for Fiji {
     }
 }
 
-/// The channels that a time point has.
+/// The channels of a time point.
 fn channels_in(contents: &Contents<'_>, time: &str) -> Vec<(u64, String)> {
     numbered(&contents.file.names_in(&format!("/{time}")), "channel")
 }

@@ -1,8 +1,8 @@
-//! FlyEM's and gala's: `/stack`, with `/transforms` beside it.
+//! FlyEM and gala: `/stack`, with `/transforms` next to it.
 //!
 //! Source: NeuroProof's example data and gala (`imio.read_h5_stack`). A stack of 32 or 64 bits holds ids of
-//! supervoxels; `transforms` is a table that says to which body each belongs, and is not applied: colours are
-//! those of the ids as stored. A stack of bytes is an image, one of floats probabilities.
+//! supervoxels; `transforms` is a table that maps these to bodies and is not applied: colours are those of
+//! the stored ids. A stack of bytes is an image, one of floats probabilities.
 
 use super::contents::About;
 use super::marks::Marks;
@@ -12,7 +12,6 @@ use crate::paint::Kind;
 const STACK: &str = "/stack";
 const TRANSFORMS: &str = "/transforms";
 
-/// The layout.
 pub(super) struct FlyEm;
 
 impl Layout for FlyEm {

@@ -1,8 +1,8 @@
 //! ilastik: the attribute `axistags`, on data at any path (`/data`, `/exported_data`, `/volume/data`, …).
 //!
-//! Source: ilastik's "Import/Export" documentation and vigra's `AxisTags.toJSON`. The tags are JSON, axes in
-//! stored order, each with its `resolution` (0 where unknown); `axis_units` has their units. `drange` is the range
-//! of the data, `display_mode` how ilastik shows it. Exported probabilities have a channel for each class.
+//! Source: ilastik's "Import/Export" documentation and vigra's `AxisTags.toJSON`. The tags are JSON: axes in
+//! storage order, each with its `resolution` (0 if unknown); `axis_units` has their units. `drange` is the
+//! range of the data, `display_mode` how ilastik shows it. Exported probabilities have one channel per class.
 
 use serde_json::Value;
 
@@ -13,7 +13,6 @@ use crate::axes::{Axes, AxisName};
 use crate::paint::{Kind, Window};
 use crate::units;
 
-/// The layout.
 pub(super) struct Ilastik;
 
 impl Layout for Ilastik {
@@ -35,13 +34,13 @@ impl Layout for Ilastik {
     }
 }
 
-/// The keys of vigra's axis tags, in stored order.
+/// The keys of vigra's axis tags, in storage order.
 fn axes(tags: &Value) -> Option<Axes> {
     let keys = tags.get("axes")?.as_array()?.iter().map(|axis| axis.get("key")?.as_str());
     Axes::new(&keys.collect::<Option<String>>()?).ok()
 }
 
-/// The resolutions along x, y and z; units that differ are brought to nanometres.
+/// The resolutions along x, y and z; differing units are converted to nanometres.
 fn voxel_size(tags: &Value, units: &Value) -> Option<VoxelSize> {
     let tagged = tags.get("axes")?.as_array()?;
     let key = |axis: &&Value, letter: &str| axis.get("key").and_then(Value::as_str) == Some(letter);

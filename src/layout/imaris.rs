@@ -1,9 +1,10 @@
 //! Imaris 5.5: `/DataSet/ResolutionLevel r/TimePoint t/Channel c/Data`.
 //!
-//! Source: "Imaris 5.5 file format" by Bitplane, and the code of its writer library. `Data` is padded to whole
-//! chunks; the real extents are in the attributes `ImageSizeX`, `Y`, `Z` of the channel's group. Attributes are
-//! arrays of single characters. Channel groups may be links to files of their own: BigDataProcessor 2 writes one
-//! for each channel and time, which can be served alone too. Sizes of levels are halved and rounded down.
+//! Source: "Imaris 5.5 file format" by Bitplane, and the code of its writer library. `Data` is padded to
+//! whole chunks; the actual extents are in the attributes `ImageSizeX`, `Y`, `Z` of the channel's group.
+//! Attributes are arrays of single characters. Channel groups may be links to other files: BigDataProcessor 2
+//! writes one file per channel and time point, which can also be served alone. Sizes of levels are halved and
+//! rounded down.
 
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, numbered, range};
@@ -14,7 +15,6 @@ use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
 const LEVEL: &str = "ResolutionLevel ";
 
-/// The layout.
 pub(super) struct Imaris;
 
 impl Layout for Imaris {
@@ -35,7 +35,8 @@ impl Layout for Imaris {
     }
 }
 
-/// The groups of a file, by number. In a file of one channel and time, levels are in the root and the rest is empty.
+/// The groups of a file, by number. If a file has one channel and time point, levels are in the root and the
+/// rest is empty.
 struct Tree<'a> {
     file: &'a OpenFile,
     root: &'static str,
@@ -56,7 +57,7 @@ impl<'a> Tree<'a> {
         let levels = numbered(&file.names_in(root), LEVEL);
         let finest = levels.first().map_or_else(String::new, |(_, level)| format!("{root}/{level}"));
         let times = numbered(&file.names_in(&finest), "TimePoint ");
-        // A channel may be missing at some times.
+        // A channel may be missing at some time points.
         let mut channels: Vec<(u64, String)> = Vec::new();
         for (_, time) in times.iter().take(3) {
             channels.extend(numbered(&file.names_in(&format!("{finest}/{time}")), "Channel "));
@@ -78,12 +79,12 @@ impl<'a> Tree<'a> {
         let has_data = |(_, time): &&(u64, String)| self.file.has(&self.data(finest, time, group));
         let present: Vec<&(u64, String)> = self.times.iter().filter(has_data).collect();
         let full = self.size(finest, group, &present);
-        // What is padding cannot be told from the image in a level that lacks its size.
+        // Without its image size, padding of a level cannot be told from the image.
         let levels = self.levels.iter().filter_map(|(_, level)| self.level(level, group, &present, full));
         let mut levels: Vec<FoundLevel> =
             levels.filter(|level| level.view.size.is_some() == full.is_some()).collect();
         if levels.is_empty() {
-            // Opening it says what is wrong with it.
+            // Opening it gives the error message.
             let first = self.times.first().map_or("", |(_, time)| time);
             let paths = Paths::One(self.data(finest, first, group));
             levels.push(FoundLevel { factor: None, paths, view: View::zyx() });
@@ -93,7 +94,7 @@ impl<'a> Tree<'a> {
         about(self.file, group, channel)
     }
 
-    /// A level; `None` where the channel has none of it. Channels have all levels at a time, or none.
+    /// A level; `None` if the channel lacks it. At each time point, a channel has all levels or none.
     fn level(
         &self,
         level: &str,
@@ -112,7 +113,7 @@ impl<'a> Tree<'a> {
         format!("{}/Data", self.group(level, time, channel))
     }
 
-    /// Where a level is: at the same times as the finest.
+    /// The datasets of a level: present at the same time points as the finest.
     fn paths(&self, level: &str, channel: &str, present: &[&(u64, String)]) -> Paths {
         if self.root.is_empty() {
             return Paths::One(self.data(level, "", channel));
@@ -134,14 +135,14 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// What BigDataProcessor 2 writes beside data, in x, y, z order.
+    /// The attribute that BigDataProcessor 2 writes, in x, y, z order.
     fn element_size(&self, levels: &[FoundLevel]) -> Option<VoxelSize> {
         let finest = levels.first()?.paths.first()?;
         VoxelSize::xyz(&self.file.attributes(finest)?.numbers("element_size_um")?, Some("µm"))
     }
 }
 
-/// The channel, with what `DataSetInfo` says of it.
+/// Adds what `DataSetInfo` says about the channel.
 fn about(file: &OpenFile, group: &str, channel: FoundChannel) -> FoundChannel {
     let Some(about) = file.attributes(&format!("/DataSetInfo/{group}")).filter(|_| !group.is_empty()) else {
         return channel;
@@ -158,19 +159,19 @@ fn size(attributes: &Attributes, prefix: &str) -> Option<Xyz<u64>> {
     Some(Xyz::new(size("X")?, size("Y")?, size("Z")?)).filter(|size| size.volume() > 0)
 }
 
-/// Sizes are rounded down on the way, so that a factor is the power of two nearest to their ratio.
+/// The power of two nearest to the ratio of sizes, since sizes are rounded down at each level.
 fn nearest_power(full: u64, size: u64) -> u64 {
     let exponent = (full as f64 / size as f64).log2().round().clamp(0.0, 62.0);
     1 << exponent as u32
 }
 
-/// `ColorRange`: "lowest highest", as decimal text.
+/// Parses `ColorRange`: "lowest highest", as decimal text.
 fn display_range(text: &str) -> Option<Window> {
     let mut numbers = text.split_whitespace().map(str::parse::<f64>);
     range(numbers.next()?.ok()?, numbers.next()?.ok()?)
 }
 
-/// `Color`: "red green blue", each from 0 to 1.
+/// Parses `Color`: "red green blue", each from 0 to 1.
 fn colour_code(text: &str) -> Option<String> {
     let parts: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
     let byte = |part: &f64| (part.clamp(0.0, 1.0) * 255.0).round() as u8;
@@ -180,7 +181,7 @@ fn colour_code(text: &str) -> Option<String> {
     }
 }
 
-/// The extents of the image in space, divided by its extents in voxels; without them, the microscope's spacing.
+/// The physical extents of the image divided by its extents in voxels; if missing, the microscope's spacing.
 fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
     let image = file.attributes("/DataSetInfo/Image")?;
     let number = |name: &str| image.text(name)?.trim().parse::<f64>().ok();

@@ -1,9 +1,9 @@
-//! The inventory of a file that voltile wrote: its channels, their levels, and what these were made of.
+//! The inventory of a file that voltile wrote: its channels, their levels, and what these were derived from.
 //!
-//! It is JSON in one attribute of the root group. A *sidecar* holds levels that its original lacks, a *volume* all
-//! levels of its channels. Every level is one dataset with the axes t c z y x; times that are missing were never
-//! written. What a level was made of is written down in words that are compared as they are, so that levels made of
-//! something else are not taken for those that are wanted.
+//! It is JSON in one attribute of the root group. A *sidecar* holds the derived levels of another file, a
+//! *volume* all levels of its channels. Every level is one dataset with the axes t c z y x; missing time
+//! points are never written. The origin of a level is recorded as text that is compared literally, so that
+//! levels derived from something else are not used by mistake.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,28 +17,28 @@ use crate::volume::{Stamp, VoxelType};
 
 /// The attribute that holds it.
 pub const ATTRIBUTE: &str = "voltile_inventory";
-/// The version of this description.
+/// The format version.
 const VERSION: u32 = 1;
 
-/// Everything that is said of a file.
+/// The description of a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inventory {
     version: u32,
-    /// What the file is.
+    /// The role of the file.
     pub role: Role,
-    /// The files that its levels were made of; none for a volume, which needs them no more.
+    /// The files that its levels were derived from; none for a volume, which no longer needs them.
     pub originals: Vec<Stamp>,
     /// Its channels.
     pub channels: Vec<ChannelRecord>,
 }
 
-/// What a file is.
+/// The role of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Levels that another file lacks.
+    /// Levels missing from another file.
     Sidecar,
-    /// A volume of its own.
+    /// A complete volume.
     Volume,
 }
 
@@ -47,46 +47,46 @@ pub enum Role {
 pub struct ChannelRecord {
     /// The name in URLs.
     pub name: String,
-    /// What its first file called it.
+    /// Its label in the original file.
     pub label: Option<String>,
     /// `#rrggbb`.
     pub colour: Option<String>,
     /// `image`, `labels` or `rgb`.
     pub kind: String,
-    /// The type of a voxel at full resolution, as numpy names it.
+    /// The voxel type at full resolution, as a numpy name.
     pub dtype: String,
-    /// The display range, whole numbers or not.
+    /// The display range, in integers or decimals.
     pub range: Option<[String; 2]>,
     /// x, y, z.
     pub voxel_size: Option<[f64; 3]>,
-    /// The unit of these.
+    /// The unit of `voxel_size`.
     pub voxel_unit: Option<String>,
     /// Whether it is a time series.
     pub series: bool,
     /// The number of time points.
     pub times: u64,
-    /// Those at which there is nothing.
+    /// The missing time points.
     pub missing: Vec<u64>,
     /// What halving a level does to z: `zslices` or `isotropic`.
     pub scaling: String,
-    /// What its levels were made of.
+    /// What its levels were derived from.
     pub origin: Vec<OriginRecord>,
     /// Its levels, finest first.
     pub levels: Vec<LevelRecord>,
 }
 
-/// A level that others were made of.
+/// A level that others were derived from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OriginRecord {
     /// Its number.
     pub level: u8,
-    /// By how much z is reduced.
+    /// The downsample factor along z.
     pub z_factor: u64,
-    /// x, y, z.
+    /// Its extents: x, y, z.
     pub size: [u64; 3],
     /// Its datasets.
     pub paths: String,
-    /// How they are seen.
+    /// How its datasets are interpreted.
     pub view: String,
 }
 
@@ -95,13 +95,13 @@ pub struct OriginRecord {
 pub struct LevelRecord {
     /// Its number.
     pub level: u8,
-    /// By how much it is reduced: x, y, z.
+    /// The downsample factor: x, y, z.
     pub factor: [u64; 3],
-    /// x, y, z.
+    /// Its extents: x, y, z.
     pub size: [u64; 3],
     /// The path of its dataset.
     pub path: String,
-    /// Whether it was made, rather than copied.
+    /// Whether it was derived rather than copied.
     pub made: bool,
 }
 
@@ -111,26 +111,26 @@ impl Inventory {
         Self { version: VERSION, role, originals, channels }
     }
 
-    /// What a file says of itself; `None` where it says nothing, or what this program does not understand.
+    /// The inventory of a file; `None` if there is none, or it cannot be parsed, or is of another version.
     pub fn of(file: &OpenFile) -> Option<Self> {
         let text = file.attributes("/")?.text(ATTRIBUTE)?;
         serde_json::from_str(&text).ok().filter(|inventory: &Self| inventory.version == VERSION)
     }
 
-    /// Its text.
+    /// The inventory as JSON.
     pub fn to_text(&self) -> String {
-        // Nothing in it can fail to be written: no maps, no numbers that are none.
+        // Cannot fail: there are no maps and no non-finite numbers.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
 impl ChannelRecord {
-    /// What its numbers mean.
+    /// What its values mean.
     pub fn kind(&self) -> Option<Kind> {
         [Kind::Image, Kind::Labels, Kind::Rgb].into_iter().find(|kind| kind.name() == self.kind)
     }
 
-    /// The channel, as layouts find it: levels that were copied, and levels that were made.
+    /// The channel as layouts return it: copied levels and derived ones.
     pub fn found(&self) -> Option<FoundChannel> {
         let level = |record: &LevelRecord| self.level(record);
         let copied = self.levels.iter().filter(|level| !level.made).map(level).collect();
@@ -143,7 +143,7 @@ impl ChannelRecord {
         Some(FoundChannel { label, colour, range, voxel_size, voxel_unit, ..found })
     }
 
-    /// A level, as layouts find it.
+    /// A level as layouts return it.
     pub fn level(&self, level: &LevelRecord) -> FoundLevel {
         let path = level.path.clone();
         let paths = if self.missing.is_empty() {
@@ -163,7 +163,7 @@ impl ChannelRecord {
     }
 }
 
-/// A display range as text; limits that are not whole have a point or an exponent.
+/// A display range as text; non-integer limits have a decimal point or an exponent.
 pub fn range_text(window: &Window) -> Option<[String; 2]> {
     match window {
         Window::AsStored => None,
@@ -180,7 +180,7 @@ fn range([lo, hi]: &[String; 2]) -> Option<Window> {
 }
 
 impl Paths {
-    /// All of them in words, the same whenever the same file is opened.
+    /// All of them as text, identical whenever the same file is opened.
     pub fn in_words(&self) -> String {
         let several = |what: &str, paths: &[Option<String>]| {
             let all: Vec<&str> = paths.iter().map(|path| path.as_deref().unwrap_or("-")).collect();
@@ -197,7 +197,7 @@ impl Paths {
 }
 
 impl View {
-    /// All of it in words.
+    /// The view as text.
     pub fn in_words(&self) -> String {
         let mut words = self.axes.to_string();
         for (axis, position) in &self.fixed {

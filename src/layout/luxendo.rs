@@ -1,8 +1,8 @@
 //! Luxendo's `.lux.h5`: `/Data` with `/Data_2_2_2`, …, and JSON in `/metadata`.
 //!
-//! Source: Luxendo, "The Luxendo Image format". One file holds one stack of one channel at one time, z, y, x. The
-//! numbers in a name are factors of width, height and depth, any whole ones. `main.lux.h5`, which links the files
-//! of an experiment, is in [`main_file`].
+//! Source: Luxendo, "The Luxendo Image format". One file holds one stack of one channel at one time point, z,
+//! y, x. The numbers in a name are integer factors of width, height and depth. `main.lux.h5`, which links the
+//! files of an experiment, is handled in [`main_file`].
 
 pub(super) mod main_file;
 
@@ -16,7 +16,6 @@ use crate::volume::hdf5::{OpenError, OpenFile, View};
 
 const METADATA: &str = "/metadata";
 
-/// The layout.
 pub(super) struct Luxendo;
 
 impl Layout for Luxendo {
@@ -43,7 +42,7 @@ impl Layout for Luxendo {
     }
 }
 
-/// `Data` and the datasets reduced from it, with their factors.
+/// `Data` and its downsampled datasets, with their factors.
 fn levels(contents: &Contents<'_>) -> Vec<(Xyz<u64>, String)> {
     let mut found: Vec<(Xyz<u64>, String)> =
         contents.root().iter().filter_map(|name| Some((factor(name)?, name.clone()))).collect();
@@ -51,7 +50,7 @@ fn levels(contents: &Contents<'_>) -> Vec<(Xyz<u64>, String)> {
     found
 }
 
-/// The factor in a name: `Data` is 1, `Data_2_3_4` is reduced so along x, y and z.
+/// The factor in a name: 1 for `Data`; 2, 3, 4 along x, y, z for `Data_2_3_4`.
 fn factor(name: &str) -> Option<Xyz<u64>> {
     let numbers = match name.strip_prefix("Data")? {
         "" => return Some(Xyz::all(1)),

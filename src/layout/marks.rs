@@ -1,7 +1,8 @@
-//! Marks: what a dataset tells of itself, in the words of whichever programs wrote it.
+//! Marks: what a dataset's attributes and path say about it, in the conventions of the programs that wrote
+//! it.
 //!
-//! Several layouts may have something to say of one dataset; for each thing the first in the order of layouts is
-//! believed. What nobody tells is guessed in [`super::plain`].
+//! If several layouts describe the same property of a dataset, the first layout wins. The rest is guessed in
+//! [`super::plain`].
 
 use super::VoxelSize;
 use crate::axes::Axes;
@@ -9,40 +10,38 @@ use crate::geometry::Xyz;
 use crate::paint::{Kind, Window};
 use crate::volume::VoxelType;
 
-/// What is known of a dataset without guessing.
+/// What is known about a dataset without guessing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Marks {
-    /// What shows that the dataset is of the layout; `None` where it might be of any.
+    /// Why the dataset is of the layout; `None` if it could be of any.
     pub because: Option<String>,
-    /// That it is no volume, whatever its shape.
+    /// Whether it is not a volume, whatever its shape.
     pub is_aside: bool,
-    /// The path to name it by, where its own says less.
+    /// The path to derive its name from, if its own is less informative.
     pub named_by: Option<String>,
-    /// What the file calls it.
+    /// Its name in the file.
     pub label: Option<String>,
-    /// Its axes.
     pub axes: Option<Axes>,
-    /// What its numbers mean.
+    /// What its values mean.
     pub kind: Option<Kind>,
-    /// What its voxels are, where they are stored as another type.
+    /// The voxel type, if stored as another type.
     pub means: Option<VoxelType>,
-    /// The size of a voxel.
     pub voxel: Option<VoxelSize>,
     /// The display range.
     pub range: Option<Window>,
-    /// By how much it is reduced against the finest level.
+    /// The downsample factor relative to the finest level.
     pub factor: Option<Xyz<u64>>,
-    /// What tiles do not show of it.
+    /// Information that tiles do not show.
     pub remarks: Vec<String>,
 }
 
 impl Marks {
-    /// Marks that only show that a dataset is of a layout.
+    /// Marks that only say that a dataset is of a layout.
     pub fn because(reason: String) -> Self {
         Self { because: Some(reason), ..Self::default() }
     }
 
-    /// These, and where they say nothing, those of a later layout.
+    /// These marks, completed by those of a later layout.
     pub fn or(mut self, later: Marks) -> Self {
         self.remarks.extend(later.remarks);
         Self {

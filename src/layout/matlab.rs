@@ -1,9 +1,9 @@
-//! MATLAB's files of version 7.3: `/<variable>`, with the attribute `MATLAB_class`.
+//! MATLAB files of version 7.3: `/<variable>`, with the attribute `MATLAB_class`.
 //!
-//! Source: MathWorks, "MAT-File Versions", which says that these files are HDF5 and no more; the attributes are as
-//! the reader `hdf5storage` knows them. MATLAB stores columns first, HDF5 rows, so axes are reversed: an array of
-//! (row, column, slice) is a dataset of (slice, column, row), whose axes are z, x, y. Logical arrays are bytes.
-//! What cells and structures hold lies in `#refs#` and is left out.
+//! Source: MathWorks, "MAT-File Versions", which only says that these files are HDF5; the attributes follow
+//! the reader `hdf5storage`. MATLAB is column-major and HDF5 row-major, so axes are reversed: an array of
+//! (row, column, slice) is a dataset of (slice, column, row), whose axes are z, x, y. Logical arrays are
+//! bytes. The contents of cells and structures, in `#refs#`, are ignored.
 
 use super::contents::About;
 use super::marks::Marks;
@@ -12,7 +12,6 @@ use super::{Layout, last_of};
 use crate::axes::{Axes, AxisName};
 use crate::volume::VoxelType;
 
-/// The layout.
 pub(super) struct Matlab;
 
 impl Layout for Matlab {

@@ -1,10 +1,10 @@
 //! MINC 2: `/minc-2.0/image/0/image`.
 //!
 //! Source: the MINC 2.0 file format reference (McConnell Brain Imaging Centre), and nibabel's reader. The
-//! attribute `dimorder` names the axes as stored; `/minc-2.0/dimensions/xspace` and its like have the spacing in
-//! `step`, which may be negative where an axis runs the other way. Higher numbers than 0 are reduced copies,
-//! `image-min` and `image-max` tables beside the image: with them stored values become real ones slice by slice,
-//! which tiles do not do.
+//! attribute `dimorder` names the axes in storage order; `/minc-2.0/dimensions/xspace` etc. have the spacing
+//! in `step`, which is negative if an axis is reversed. Higher numbers than 0 are downsampled copies. The
+//! tables `image-min` and `image-max` next to the image map stored values to real ones slice by slice, which
+//! tiles do not do.
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
@@ -15,7 +15,6 @@ use crate::volume::hdf5::{OpenError, OpenFile};
 
 const IMAGE: &str = "/minc-2.0/image/0/image";
 
-/// The layout.
 pub(super) struct Minc;
 
 impl Layout for Minc {
@@ -47,7 +46,7 @@ impl Layout for Minc {
     }
 }
 
-/// The axes of a list such as "time,zspace,yspace,xspace".
+/// Parses the axes of a list such as "time,zspace,yspace,xspace".
 fn axes(order: &str) -> Option<Axes> {
     let letter = |name: &str| match name.trim() {
         "time" => Some('t'),
@@ -67,12 +66,12 @@ fn voxel_size(file: &OpenFile) -> Option<VoxelSize> {
     VoxelSize::xyz(&[step('x')?, step('y')?, step('z')?], unit.as_deref())
 }
 
-/// Says so where slices are scaled one by one.
+/// A remark if slices have different scaling.
 fn scaling(file: &OpenFile) -> Option<String> {
     let differ = |values: Vec<f64>| values.windows(2).any(|pair| pair[0] != pair[1]);
     let table = |name: &str| file.numbers(&format!("/minc-2.0/image/0/{name}")).is_some_and(differ);
     (table("image-min") || table("image-max")).then(|| {
-        "its slices are scaled one by one (image-min, image-max); tiles show the values as they are stored".to_owned()
+        "its slices are scaled individually (image-min, image-max); tiles show stored values".to_owned()
     })
 }
 

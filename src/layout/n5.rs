@@ -1,9 +1,10 @@
-//! N5's attributes in HDF5, as Paintera and the tools of the Saalfeld lab write them: `s0`, `s1`, … in a group.
+//! N5's attributes in HDF5, as written by Paintera and the tools of the Saalfeld lab: `s0`, `s1`, … in a
+//! group.
 //!
-//! Source: the N5 specification, and "Paintera Data Format" in Paintera's README. `downsamplingFactors` of each
-//! level, `resolution` of a level or its group, and the names of `axes` are in x, y, z order: the reverse of how
-//! HDF5 stores the axes. `painteraData` says which groups are labels. How levels are put together is in
-//! [`super::pyramid`].
+//! Source: the N5 specification, and "Paintera Data Format" in Paintera's README. `downsamplingFactors` of
+//! each level, `resolution` of a level or its group, and the names of `axes` are in x, y, z order: the
+//! reverse of HDF5's storage order. `painteraData` says which groups are labels. [`super::pyramid`] assembles
+//! the levels.
 
 use super::contents::About;
 use super::marks::Marks;
@@ -13,7 +14,6 @@ use crate::geometry::Xyz;
 use crate::paint::Kind;
 use crate::volume::hdf5::{Attributes, OpenFile};
 
-/// The layout.
 pub(super) struct N5;
 
 impl Layout for N5 {
@@ -68,7 +68,7 @@ fn axes(attributes: &Attributes) -> Option<Axes> {
     Axes::new(&slowest_first).ok()
 }
 
-/// Whether the group of a level, or the one around that, is a Paintera dataset of labels.
+/// Whether the level's group, or its parent, is a Paintera dataset of labels.
 fn is_paintera_label(about: &About<'_>) -> bool {
     let kind = |group: &str| {
         let json = about.file.attributes(group)?.text("painteraData")?;

@@ -1,10 +1,10 @@
-//! Names of channels that have no name of their own: as much of a path's end as tells it from the others.
+//! Names for channels without one: the shortest suffix of the path that is unique.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::name::Name;
 
-/// A name for each path: its last component, or as many more as tell it from the others.
+/// A name for each path: its last component, or as many more as make it unique.
 pub(super) fn names(paths: &[&str]) -> Vec<Name> {
     let parts: Vec<Vec<&str>> =
         paths.iter().map(|path| path.split('/').filter(|part| !part.is_empty()).collect()).collect();
@@ -30,13 +30,13 @@ fn tail(parts: &[&str], count: usize) -> Name {
     Name::nearest(&parts[parts.len().saturating_sub(count)..].join("_"))
 }
 
-/// Paths that differ only in characters that names cannot have are numbered.
+/// Numbers names that are equal because their paths differ only in characters that names cannot have.
 fn told_apart(names: Vec<Name>) -> Vec<Name> {
     let mut taken = HashSet::with_capacity(names.len());
     let mut numbers: HashMap<Name, usize> = HashMap::new();
     let mut free = |name: Name| {
         let mut free = name.clone();
-        // Numbers that were given once are not tried again: a thousand paths may come to the same name.
+        // Numbers already used are not tried again: a thousand paths may map to the same name.
         let number = numbers.entry(name.clone()).or_insert(1);
         while !taken.insert(free.clone()) {
             *number += 1;

@@ -1,7 +1,7 @@
-//! ndstore's export: `/<channel>/CUTOUT`, with `CHANNELTYPE` and `DATATYPE` beside it.
+//! ndstore exports: `/<channel>/CUTOUT`, next to `CHANNELTYPE` and `DATATYPE`.
 //!
-//! Source: ndstore (Open Connectome), its cutout service in HDF5. A cutout is z, y, x, with the time before it in
-//! a time series. A channel is named by its group; annotations are labels.
+//! Source: ndstore (Open Connectome), its HDF5 cutout service. A cutout is z, y, x, preceded by time in a
+//! time series. A channel is named after its group; annotations are labels.
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
@@ -11,7 +11,6 @@ use crate::volume::hdf5::OpenError;
 
 const NAME: &str = "ndstore export";
 
-/// The layout.
 pub(super) struct Ndstore;
 
 impl Layout for Ndstore {
@@ -32,7 +31,7 @@ impl Layout for Ndstore {
             named_by: Some(about.group().to_owned()).filter(|group| !group.is_empty()),
             axes: usual_axes(about.rank()),
             kind: Some(if is_labels { Kind::Labels } else { Kind::Image }),
-            ..Marks::because(format!("it has {} with {known} beside it", about.path))
+            ..Marks::because(format!("it has {} with {known} next to it", about.path))
         })
     }
 

@@ -1,9 +1,10 @@
 //! Neurodata Without Borders (NWB 2): `/acquisition/<name>/data` of an image series.
 //!
-//! Source: the NWB format specification, "TwoPhotonSeries", "OnePhotonSeries" and "ImageSeries". Their data is
-//! (time, width, height) or (time, width, height, depth): transposed against images. Many writers store (time,
-//! height, width) all the same; nothing in the file tells, so the specification is believed. `grid_spacing` of the
-//! imaging plane is x, y, z. Series whose pixels are in other files (`external_file`) have none here.
+//! Source: the NWB format specification, "TwoPhotonSeries", "OnePhotonSeries" and "ImageSeries". Their data
+//! is (time, width, height) or (time, width, height, depth): transposed relative to images. Many writers
+//! store (time, height, width) instead; files do not say which, so the specification is followed.
+//! `grid_spacing` of the imaging plane is x, y, z. Series with pixels in other files (`external_file`) have
+//! no data here.
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
@@ -13,7 +14,6 @@ use crate::volume::hdf5::OpenError;
 
 const NAME: &str = "NWB";
 
-/// The layout.
 pub(super) struct Nwb;
 
 impl Layout for Nwb {

@@ -1,8 +1,8 @@
 //! Plain files: every dataset that looks like a volume is a channel, or a level of one.
 //!
-//! What datasets tell of themselves is believed (see [`super::marks`]); the rest is guessed here: axes by rank and
-//! extents in ilastik's way, labels by their names, and a voxel size that only one of several volumes of the same
-//! extents has is that of all of them. Layouts that only mark datasets find their channels through here.
+//! Marks of datasets are used first (see [`super::marks`]). The rest is guessed here: axes by rank and
+//! extents as in ilastik, labels by name, and a voxel size known for only one of several volumes with the
+//! same extents applies to all. Layouts that only mark datasets find their channels through this module.
 
 use std::collections::HashMap;
 
@@ -16,11 +16,11 @@ use crate::name::Name;
 use crate::paint::Kind;
 use crate::volume::hdf5::{OpenError, OpenFile, View};
 
-/// The most positions along a last axis that are taken for channels.
+/// A last axis with at most this extent is taken for channels.
 const MOST_COMPONENTS: u64 = 4;
-/// The most positions along a first axis of four that are taken for channels rather than times.
+/// The first of four axes is taken for channels, not time, if its extent is at most this.
 pub(super) const MOST_CHANNELS: u64 = 8;
-/// A channel axis is made into at most this many channels.
+/// A channel axis yields at most this many channels.
 const MOST_SERVED: u64 = 1000;
 
 /// Words in a path that mark integer data as labels.
@@ -48,10 +48,9 @@ const LABEL_WORDS: [&str; 22] = [
     "neurons",
     "classes",
 ];
-/// Words in the last component of a path that mark images, whatever the groups around them are called.
+/// Words in the last component of a path that mark images, whatever the enclosing groups are called.
 const IMAGE_WORDS: [&str; 4] = ["raw", "image", "images", "em"];
 
-/// The layout.
 pub(super) struct Plain;
 
 impl Layout for Plain {
@@ -60,18 +59,19 @@ impl Layout for Plain {
     }
 
     fn recognise(&self, _contents: &Contents<'_>) -> Option<String> {
-        Some("it is an HDF5 file of no layout that is known".to_owned())
+        Some("it is an HDF5 file of no known layout".to_owned())
     }
 }
 
-/// The channels of all volumes that are wanted; datasets that are levels of one volume make one channel.
+/// The channels of all volumes that satisfy `wanted`; datasets that are levels of one volume form one
+/// channel.
 pub(super) fn channels(
     contents: &Contents<'_>,
     wanted: impl Fn(&Candidate) -> bool,
 ) -> Result<Vec<FoundChannel>, OpenError> {
     let volumes: Vec<&Candidate> = contents.volumes()?.iter().filter(|volume| wanted(volume)).collect();
     let mut pyramids = pyramids(&volumes);
-    // Where nothing else is there, small things are what the file was written for.
+    // If there is nothing larger, small datasets are what the file was written for.
     if pyramids.iter().any(|pyramid| pyramid.finest().looks_like_a_volume()) {
         pyramids.retain(|pyramid| pyramid.finest().looks_like_a_volume());
     }
@@ -88,7 +88,7 @@ pub(super) fn channels(
     Ok(channels.collect())
 }
 
-/// The voxel size of volumes of the same extents: they show the same space. `None` where they contradict each other.
+/// Voxel sizes by extents: volumes with equal extents show the same space. `None` for contradictory sizes.
 fn shared_voxels(pyramids: &[Pyramid<'_>]) -> HashMap<Xyz<u64>, Option<VoxelSize>> {
     let mut shared: HashMap<Xyz<u64>, Option<VoxelSize>> = HashMap::new();
     for finest in pyramids.iter().map(Pyramid::finest) {
@@ -102,7 +102,7 @@ fn shared_voxels(pyramids: &[Pyramid<'_>]) -> HashMap<Xyz<u64>, Option<VoxelSize
     shared
 }
 
-/// The channel of a volume, with its channel axis if it has one.
+/// The channel of a volume, including its channel axis if it has one.
 fn channel(pyramid: &Pyramid<'_>, name: Name) -> FoundChannel {
     let finest = pyramid.finest();
     let view = View { means: finest.marks.means, ..View::of(finest.axes()) };
@@ -114,7 +114,7 @@ fn channel(pyramid: &Pyramid<'_>, name: Name) -> FoundChannel {
     described(name, finest, pyramid.levels().map(level).collect())
 }
 
-/// A channel of these levels, with everything else that its finest dataset tells.
+/// A channel with these levels, described by its finest dataset.
 pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>) -> FoundChannel {
     let marks = finest.marks.clone();
     FoundChannel {
@@ -126,7 +126,7 @@ pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>)
     }
 }
 
-/// A channel axis makes a channel of each of its positions: `name_0`, `name_1`, …
+/// Splits a channel axis into one channel per position: `name_0`, `name_1`, …
 fn one_for_each_component(channel: FoundChannel, count: u64) -> Vec<FoundChannel> {
     if count <= 1 || channel.kind == Kind::Rgb {
         return vec![channel];
@@ -140,12 +140,12 @@ fn one_for_each_component(channel: FoundChannel, count: u64) -> Vec<FoundChannel
     (0..count.min(MOST_SERVED)).map(component).collect()
 }
 
-/// What a configuration says of a channel; the rest is found out.
+/// What the configuration says about a channel; the rest is detected.
 #[derive(Debug, Clone, Default)]
 pub struct Given {
     /// The axes.
     pub axes: Option<Axes>,
-    /// Axes held still.
+    /// Axes fixed at a position.
     pub fixed: Vec<(AxisName, u64)>,
     /// The kind.
     pub kind: Option<Kind>,
@@ -153,7 +153,7 @@ pub struct Given {
     pub levels: Vec<(String, Option<Xyz<u64>>)>,
 }
 
-/// The channel that the dataset at `path` is, as far as `given` does not say otherwise.
+/// The channel of the dataset at `path`; `given` overrides what is detected.
 pub fn channel_at(file: &OpenFile, path: &str, name: Name, given: &Given) -> Result<FoundChannel, OpenError> {
     let volume = Candidate::at(file, path)?;
     let axes = given.axes.clone().unwrap_or_else(|| volume.axes());
@@ -172,12 +172,12 @@ pub fn channel_at(file: &OpenFile, path: &str, name: Name, given: &Given) -> Res
 }
 
 impl Candidate {
-    /// The axes that it tells, else those that its shape suggests.
+    /// Its marked axes, else those guessed from its shape.
     pub fn axes(&self) -> Axes {
         self.marks.axes.clone().unwrap_or_else(|| guessed(&self.shape))
     }
 
-    /// What it tells of its numbers, else what its name says.
+    /// Its marked kind, else the one suggested by its name.
     pub fn kind(&self) -> Kind {
         let named =
             || if self.voxel.is_integer() && names_labels(&self.path) { Kind::Labels } else { Kind::Image };
@@ -189,13 +189,14 @@ impl Candidate {
         spatial(&self.shape, &self.axes())
     }
 
-    /// The positions along its channel axis.
+    /// The extent of its channel axis.
     fn components(&self) -> u64 {
         self.axes().position(AxisName::C).and_then(|position| self.shape.get(position)).copied().unwrap_or(1)
     }
 }
 
-/// Whether a path has a word for labels in it: in its last component, or in a group if that one names no image.
+/// Whether a path names labels: in its last component, or in a group unless the last component names an
+/// image.
 fn names_labels(path: &str) -> bool {
     let has = |part: &str, known: &[&str]| {
         let mut words = part.split(|c: char| !c.is_ascii_alphabetic());
@@ -205,7 +206,7 @@ fn names_labels(path: &str) -> bool {
     has(last, &LABEL_WORDS) || (has(groups, &LABEL_WORDS) && !has(last, &IMAGE_WORDS))
 }
 
-/// ilastik's rule (`lazyflow`, `OpStreamingH5N5Reader`), and where it has none, the commonest case.
+/// ilastik's rule (`lazyflow`, `OpStreamingH5N5Reader`); the most common case where that has none.
 fn guessed(shape: &[u64]) -> Axes {
     use AxisName::{C, T, X, Y, Z};
     let few_last = shape.last().is_some_and(|n| *n <= MOST_COMPONENTS);

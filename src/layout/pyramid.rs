@@ -1,10 +1,10 @@
-//! Pyramids of plain datasets: which of a file's volumes are levels of one and the same.
+//! Pyramids of plain datasets: which volumes of a file are levels of the same one.
 //!
-//! Three customs are known. N5's: `s0`, `s1`, … in one group, named by the group, with the factors in the
+//! Three conventions are known. N5: `s0`, `s1`, … in one group, named after the group, with factors in the
 //! attribute `downsamplingFactors` (see [`super::n5`]). The same with other names for a level: `0`, `1`, …;
-//! `level_0`; `scale0`; `res0`; `resolution_0`; `mipmap0`. And `raw`, `raw_2`, `raw_4`, where the number is the
-//! factor. Whatever the names, sizes decide: each level must be smaller than the one before along x and y, and of
-//! the same type.
+//! `level_0`; `scale0`; `res0`; `resolution_0`; `mipmap0`. And `raw`, `raw_2`, `raw_4`, where the number is
+//! the factor. Each level must have the type of the one before and, unless it states its factor, be smaller
+//! along x and y.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::{group_of, last_of, number_after, spatial};
 use crate::axes::AxisName;
 use crate::geometry::Xyz;
 
-/// What stands before the number of a level.
+/// What comes before the number of a level.
 const PREFIXES: [&str; 12] = [
     "s",
     "",
@@ -29,7 +29,8 @@ const PREFIXES: [&str; 12] = [
     "mipmap_",
 ];
 
-/// A volume's levels, finest first, with the factor of each against the finest; `None` where only the sizes tell.
+/// A volume's levels, finest first, with their factors relative to the finest; `None` if only sizes imply
+/// them.
 pub(super) struct Pyramid<'a> {
     finest: &'a Candidate,
     coarser: Vec<(&'a Candidate, Option<Xyz<u64>>)>,
@@ -42,7 +43,7 @@ struct Run<'a> {
     named_by: &'a str,
 }
 
-/// A volume, by its place among all, and the factor that its name or its attributes tell.
+/// A volume, its index among all, and the factor given by its name or attributes.
 #[derive(Clone, Copy)]
 struct Member<'a> {
     place: usize,
@@ -51,29 +52,27 @@ struct Member<'a> {
 }
 
 impl<'a> Pyramid<'a> {
-    /// A volume of one level.
+    /// A volume with one level.
     fn single(volume: &'a Candidate) -> Self {
         let named_by = volume.marks.named_by.as_deref().unwrap_or(&volume.path);
         Self { finest: volume, coarser: Vec::new(), named_by }
     }
 
-    /// The path by which the volume is named.
+    /// The path from which the volume gets its name.
     pub fn named_by(&self) -> &'a str {
         self.named_by
     }
 
-    /// The finest level.
     pub fn finest(&self) -> &'a Candidate {
         self.finest
     }
 
-    /// The levels, finest first.
     pub fn levels(&self) -> impl Iterator<Item = (&'a Candidate, Option<Xyz<u64>>)> + '_ {
         std::iter::once((self.finest, Some(Xyz::all(1)))).chain(self.coarser.iter().copied())
     }
 }
 
-/// Joins volumes that are levels of one; the others stand alone. In the order of their finest levels.
+/// Groups volumes that are levels of one; others stay single. Ordered by finest level.
 pub(super) fn pyramids<'a>(volumes: &'a [&'a Candidate]) -> Vec<Pyramid<'a>> {
     let mut found: BTreeMap<usize, Pyramid<'a>> = BTreeMap::new();
     let mut taken = BTreeSet::new();
@@ -91,7 +90,7 @@ pub(super) fn pyramids<'a>(volumes: &'a [&'a Candidate]) -> Vec<Pyramid<'a>> {
     found.into_values().collect()
 }
 
-/// `s0`, `s1`, … and their like.
+/// `s0`, `s1`, … and similar.
 fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
     let mut runs: BTreeMap<(&str, &str), BTreeMap<u64, Member<'a>>> = BTreeMap::new();
     for (place, volume) in volumes.iter().copied().enumerate() {
@@ -134,7 +133,7 @@ fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
     runs.into_iter().map(run).collect()
 }
 
-/// Splits the one number, or the three, from the end of a name.
+/// Splits one number, or three, from the end of a name.
 fn base_and_factors(path: &str) -> Option<(&str, Vec<u64>)> {
     let mut parts: Vec<&str> = path.rsplitn(4, '_').collect();
     let number = |part: &&str| number_after(part, "").filter(|number| *number > 0);
@@ -146,7 +145,7 @@ fn base_and_factors(path: &str) -> Option<(&str, Vec<u64>)> {
     }
 }
 
-/// The factor along x, y and z, if the sizes are what it makes of them; a single number leaves z open.
+/// The factor along x, y and z, if the sizes match it; a single number leaves z open.
 fn fitting(finest: &Candidate, volume: &Candidate, factors: &[u64]) -> Option<Xyz<u64>> {
     let axes = finest.axes();
     let (full, size) = (spatial(&finest.shape, &axes), spatial(&volume.shape, &axes));
@@ -162,7 +161,7 @@ fn fitting(finest: &Candidate, volume: &Candidate, factors: &[u64]) -> Option<Xy
 }
 
 impl<'a> Run<'a> {
-    /// The pyramid of the members, if each can be a level below the one before.
+    /// The pyramid of the members, if each can be the next level after the one before.
     fn joined(&self) -> Option<Pyramid<'a>> {
         let first = *self.members.first()?;
         let finest = first.volume;
@@ -175,7 +174,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether a volume can be the level that follows `finer`; where it tells its factor, its size need not.
+/// Whether a volume can be the level after `finer`; with an explicit factor, its size is not checked.
 fn follows(finest: &Candidate, finer: &Candidate, next: Member<'_>) -> bool {
     let (axes, volume) = (finest.axes(), next.volume);
     if (finer.voxel, finer.shape.len()) != (volume.voxel, volume.shape.len()) {

@@ -1,8 +1,7 @@
-//! Velox EMD (Thermo Fisher's electron microscopes): `/Data/Image/<hash>/Data`.
+//! Velox EMD (Thermo Fisher electron microscopes): `/Data/Image/<hash>/Data`.
 //!
-//! Source: Thermo Fisher's format is not published; this is what the readers of `RosettaSciIO` and Bio-Formats
-//! know. A dataset is (row, column, frame). The size of a pixel is in JSON beside it and says nothing of z, so
-//! that it is not read.
+//! Source: the readers of `RosettaSciIO` and Bio-Formats; Thermo Fisher's format is not published. A dataset
+//! is (row, column, frame). The pixel size is in JSON next to it and is not read, because it lacks z.
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
@@ -13,7 +12,6 @@ use crate::volume::hdf5::OpenError;
 const NAME: &str = "Velox EMD";
 const IMAGES: &str = "/Data/Image";
 
-/// The layout.
 pub(super) struct Velox;
 
 impl Layout for Velox {

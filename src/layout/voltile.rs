@@ -1,13 +1,13 @@
-//! voltile's own: volumes written by `voltile pyramid --rechunk`, known by the attribute `voltile_inventory`.
+//! voltile's own volumes, written by `voltile pyramid --rechunk`, recognised by the attribute
+//! `voltile_inventory`.
 //!
-//! Source: [`super::inventory`]. A sidecar is known too, so that whoever asks for one is told what it is.
+//! Source: [`super::inventory`]. Sidecars are recognised too, for a helpful error message.
 
 use super::contents::Contents;
 use super::inventory::{Inventory, Role};
 use super::{FoundChannel, Layout};
 use crate::volume::hdf5::OpenError;
 
-/// The layout.
 pub(super) struct Voltile;
 
 impl Layout for Voltile {
@@ -22,8 +22,8 @@ impl Layout for Voltile {
     fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
         let inventory = Inventory::of(contents.file);
         if inventory.as_ref().is_some_and(|inventory| inventory.role == Role::Sidecar) {
-            let problem = "it holds the levels that another file lacks, and is no volume by itself; name that file, \
-                           which it lies beside";
+            let problem = "it only holds derived levels for another file; open that file instead, which is in the \
+                           same folder";
             let path = contents.file.path().to_owned();
             return Err(OpenError::File { path, problem: problem.to_owned() });
         }

@@ -1,4 +1,4 @@
-//! Compositing: from 8-bit values, one for each distinct row and column, to the pixels of a tile.
+//! Compositing: turns 8-bit values, one per distinct row and column, into the pixels of a tile.
 
 use multiversion::multiversion;
 
@@ -6,16 +6,16 @@ use crate::color::{Colour, Rgb, label_colour};
 use crate::geometry::{Patch, TILE};
 use crate::volume::{Samples, Voxel, with_samples};
 
-/// Puts shades into a grey tile.
+/// Copies shades into a grey tile.
 pub(super) fn grey(shades: &[u8], patch: &Patch, pixels: &mut [u8]) {
     for (from, into) in rows(shades, patch, pixels, 1) {
         into[..from.len()].copy_from_slice(from);
     }
 }
 
-/// Adds shades to the components that a colour names; sums stop at 255.
+/// Adds shades to the colour's components, saturating at 255.
 pub(super) fn add(shades: &[u8], patch: &Patch, colour: Colour, pixels: &mut [u8]) {
-    // A factor for each component keeps the inner loop free of branches.
+    // One factor per component keeps the inner loop free of branches.
     let factors = colour.components().map(u8::from);
     rows(shades, patch, pixels, 3).for_each(|(from, into)| add_row(from, factors, into));
 }
@@ -29,16 +29,16 @@ fn add_row(shades: &[u8], factors: [u8; 3], pixels: &mut [u8]) {
     }
 }
 
-/// Puts the colours of label ids into a colour tile.
+/// Paints label ids into a colour tile.
 pub(super) fn labels(ids: &Samples, patch: &Patch, pixels: &mut [u8]) {
     with_samples!(ids, ids => rows(ids, patch, pixels, 3).for_each(|(from, into)| label_row(from, into)));
 }
 
-/// How many ids are coloured at once.
+/// How many ids are coloured at a time.
 const GROUP: usize = 32;
 
-/// Neighbours mostly have the same id: groups of one id are filled with its colour. Where segments meet every pixel's
-/// colour is worked out, which is no more than arithmetic.
+/// Neighbours mostly have the same id: a group with a single id is filled with its colour. At segment borders
+/// each pixel's colour is computed, which is cheap arithmetic.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
 fn label_row<T: Voxel>(ids: &[T], pixels: &mut [u8]) {
     let (groups, rest) = ids.as_chunks::<GROUP>();
@@ -63,7 +63,7 @@ fn colour_each<T: Voxel>(ids: &[T], pixels: &mut [Rgb]) {
     ids.iter().zip(pixels).for_each(|(id, pixel)| *pixel = label_colour(id.to_label()));
 }
 
-/// The rows of a patch beside the rows of the tile that show them.
+/// Pairs each row of the patch with the tile rows that show it.
 fn rows<'a, T>(
     values: &'a [T],
     patch: &'a Patch,

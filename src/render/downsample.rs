@@ -1,7 +1,7 @@
-//! Levels made on the fly: means over boxes of stored voxels.
+//! Downsampling on the fly: means over boxes of stored voxels.
 //!
-//! Blocks of stored voxels arrive in any order and any cut; sums are kept for the whole patch and divided at the end,
-//! by the number of voxels that each box really holds at the edge.
+//! Blocks of stored voxels arrive in any order and cut anywhere; sums are kept for the whole patch and
+//! divided at the end by the number of voxels in each box, which is smaller at the volume's edge.
 
 use bytemuck::cast_slice_mut;
 use multiversion::multiversion;
@@ -9,10 +9,10 @@ use multiversion::multiversion;
 use crate::geometry::{Axis, LevelView, Patch, Region, RowRun, held};
 use crate::volume::{Samples, Voxel};
 
-/// Memory for sums of any type; kept, for what is touched for the first time costs more than adding up.
+/// Memory for sums of any type; reused, because touching new memory costs more than the additions.
 pub(super) type SumBuffer = Vec<u128>;
 
-/// Means in the making: one sum for each distinct row and column of a patch.
+/// Running sums, one for each distinct row and column of a patch.
 pub(super) struct Means<'a, T: Voxel> {
     sums: &'a mut [T::Sum],
     view: LevelView,
@@ -20,7 +20,7 @@ pub(super) struct Means<'a, T: Voxel> {
 }
 
 impl<'a, T: Voxel> Means<'a, T> {
-    /// Sums of nothing; `_typed` only names the type of the voxels to come.
+    /// Starts with zero sums; `_typed` only names the voxel type.
     pub fn new(_typed: &[T], view: LevelView, patch: &'a Patch, buffer: &'a mut SumBuffer) -> Self {
         let count = patch.width() * patch.height();
         buffer.resize((count * size_of::<T::Sum>()).div_ceil(size_of::<u128>()), 0);
@@ -29,7 +29,7 @@ impl<'a, T: Voxel> Means<'a, T> {
         Self { sums, view, patch }
     }
 
-    /// Adds a block of stored voxels, dense in z, y, x order, that belongs to a run of rows.
+    /// Adds a block of stored voxels, contiguous in z, y, x order, that belongs to a run of rows.
     pub fn add(&mut self, block: &Samples, region: &Region, run: &RowRun) {
         let Some(voxels) = T::slice(block) else { return };
         let (width, plane) = (self.patch.width(), self.patch.plane());
@@ -42,12 +42,12 @@ impl<'a, T: Voxel> Means<'a, T> {
         }
     }
 
-    /// The row of the level that a position along the stored rows belongs to.
+    /// The row of the level that contains this stored row.
     fn row(&self, position: u64) -> u64 {
         position / self.view.boxed[self.patch.plane().row_axis()]
     }
 
-    /// Divides every sum by what went into it.
+    /// Divides every sum by the number of its voxels.
     pub fn finish(self, field: &mut Samples) {
         let plane = self.patch.plane();
         let means = room::<T::Mean>(field, self.sums.len());
@@ -61,7 +61,7 @@ impl<'a, T: Voxel> Means<'a, T> {
             let (columns, last) = (plane.column_axis(), self.patch.width() - 1);
             for (row, (sums, means)) in (0..region.size[plane.row_axis()]).zip(&mut lines) {
                 let thick = along(plane.row_axis(), row) * along(plane.slice_axis(), 0);
-                // Only the last column can be cut.
+                // Only the last column can have partial boxes.
                 let (sums, last_sum) = sums.split_at(last);
                 let (means, last_mean) = means.split_at_mut(last);
                 divide::<T>(sums, thick * boxed[columns], means);
@@ -71,7 +71,7 @@ impl<'a, T: Voxel> Means<'a, T> {
     }
 }
 
-/// So many voxels of that type, to be filled: in memory that is there already where it can be.
+/// A slice of `count` voxels of type `T` to overwrite; reuses the memory if type and length match.
 fn room<T: Voxel>(samples: &mut Samples, count: usize) -> &mut [T] {
     if T::slice(samples).is_none_or(|voxels| voxels.len() != count) {
         *samples = T::samples(vec![T::default(); count]);
@@ -79,10 +79,10 @@ fn room<T: Voxel>(samples: &mut Samples, count: usize) -> &mut [T] {
     T::slice_mut(samples).unwrap_or_default()
 }
 
-/// Voxels of a block that follow each other and belong to one row of a patch.
+/// Consecutive voxels of a block that belong to one row of a patch.
 struct Line {
     length: usize,
-    /// Where it starts, and how many of its voxels a column takes, counted in voxels of such lines.
+    /// Its start, and the voxels per column, both counted in voxels of such lines.
     start: u64,
     boxed: u64,
     /// Whether a line is a whole section of its block.
@@ -90,7 +90,7 @@ struct Line {
 }
 
 impl Line {
-    /// Where columns run along x, a line of voxels; where they run along y, all lines of a section after each other.
+    /// If columns run along x, a row of voxels; if along y, all rows of a section, one after another.
     fn of(region: &Region, view: &LevelView, columns: Axis) -> Self {
         let (thick, is_section) = if columns == Axis::X { (1, false) } else { (region.size.x, true) };
         Self {
@@ -101,7 +101,7 @@ impl Line {
         }
     }
 
-    /// The position of the block's line of that number along the rows' axis.
+    /// The position along the rows' axis of the block's `number`-th line.
     fn place(&self, number: u64, region: &Region, rows: Axis) -> u64 {
         region.start[rows]
             + match rows {
@@ -112,7 +112,7 @@ impl Line {
     }
 }
 
-/// Adds a line of voxels to the sums of its columns, the first of which is `first`.
+/// Adds a line of voxels to the sums of its columns, of which `first` is the first.
 fn add_line<T: Voxel>(line: &[T], start: u64, boxed: u64, first: u64, sums: &mut [T::Sum]) {
     let mut sums = &mut sums[(start / boxed - first) as usize..];
     let head = ((boxed - start % boxed) % boxed).min(line.len() as u64) as usize;
@@ -130,7 +130,7 @@ fn add_line<T: Voxel>(line: &[T], start: u64, boxed: u64, first: u64, sums: &mut
     }
 }
 
-/// Adds boxes of so many voxels to their sums: a number that the compiler knows, so that it makes vectors of them.
+/// Adds boxes of `BOX` voxels to their sums; a constant, so that the compiler vectorises the loop.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
 fn add_boxes<T: Voxel, const BOX: usize>(line: &[T], sums: &mut [T::Sum]) {
     let (boxes, rest) = line.as_chunks::<BOX>();
@@ -144,7 +144,8 @@ fn add_box<T: Voxel>(voxels: &[T], sum: &mut T::Sum) {
     voxels.chunks(T::MOST_ADDED).for_each(|voxels| T::add(voxels, sum));
 }
 
-/// The means of boxes of `count` voxels each. A power of two, as all but those at the edge have, takes no division.
+/// The means of boxes of `count` voxels. Only boxes at the edge can need a division: other counts are powers
+/// of two.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
 fn divide<T: Voxel>(sums: &[T::Sum], count: u64, means: &mut [T::Mean]) {
     let pairs = sums.iter().zip(means);

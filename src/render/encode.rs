@@ -1,9 +1,9 @@
-//! PNG, in two profiles.
+//! PNG encoding, in two profiles.
 //!
-//! `fast` is one filter a tile and Huffman codes without a search for matches: on micrographs it is smaller than what
-//! the crates' quickest encoders make and no slower (`benches/RESULTS.md`). `small` tries that and libdeflate behind
-//! two ways of filtering, and keeps the smallest: matching pays for labels and flat images, and loses nothing on
-//! noise. The container follows the PNG specification (third edition, sections 5 and 11).
+//! `fast` uses one filter per tile and Huffman codes without match search: on micrographs it is smaller than
+//! the fastest encoders of other crates and no slower (`benches/RESULTS.md`). `small` also tries libdeflate
+//! after two ways of filtering, and keeps the smallest: matching pays for labels and flat images, and loses
+//! nothing on noise. The container follows the PNG specification (third edition, sections 5 and 11).
 
 mod bits;
 mod deflate;
@@ -25,30 +25,29 @@ use crate::plan::PixelKind;
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("a tile of {bytes} bytes could not be encoded: {problem}")]
 pub struct EncodeError {
-    /// How many bytes of pixels there were.
     bytes: usize,
-    /// What the encoder said.
+    /// The encoder's message.
     problem: String,
 }
 
 impl EncodeError {
-    /// Pixels that are not what they should be.
     pub(super) fn of(bytes: usize, problem: String) -> Self {
         Self { bytes, problem }
     }
 }
 
-/// The level from which libdeflate gains little and costs much.
+/// Higher libdeflate levels gain little and cost much.
 const SMALL_LEVEL: i32 = 6;
 
-/// Memory that encoding reuses: about as much as a tile's pixels, and 320 KiB.
+/// Memory that encoding reuses: about the size of a tile's pixels plus 320 KiB.
 #[derive(Debug, Default)]
 pub struct EncodeBuffers {
     filtered: Vec<u8>,
     pairs: Pairs,
 }
 
-/// Encodes the pixels of a tile: 512 rows of 512 pixels without gaps, one byte each for grey and three for colour.
+/// Encodes the pixels of a tile: 512 rows of 512 pixels without gaps, one byte each for grey and three for
+/// colour.
 pub fn encode(
     pixels: &[u8],
     kind: PixelKind,
@@ -58,7 +57,7 @@ pub fn encode(
     sized(pixels, kind, TILE, profile, buffers)
 }
 
-/// The same for rows of any width, of which there is at least one.
+/// Encodes rows of any width; at least one row.
 pub(super) fn sized(
     pixels: &[u8],
     kind: PixelKind,
@@ -87,7 +86,7 @@ pub(super) fn sized(
     Ok(if smaller.len() < quick.len() { copied(&smaller, kind, size) } else { written(&quick, kind, size) })
 }
 
-/// The zlib stream that libdeflate makes.
+/// The zlib stream made by libdeflate.
 fn matched(bytes: &[u8]) -> Result<Vec<u8>, EncodeError> {
     let wrong = |problem: String| EncodeError { bytes: bytes.len(), problem };
     let level = CompressionLvl::new(SMALL_LEVEL).map_err(|e| wrong(format!("{e:?}")))?;
@@ -98,25 +97,26 @@ fn matched(bytes: &[u8]) -> Result<Vec<u8>, EncodeError> {
     Ok(out)
 }
 
-/// The PNG file around a stream of filtered rows.
+/// Wraps a stream of filtered rows in a PNG file.
 fn written(stream: &Stream<'_>, kind: PixelKind, size: (usize, usize)) -> Vec<u8> {
     contained(stream.len(), kind, size, |room| stream.write(room))
 }
 
-/// The PNG file around a stream that is there already.
+/// Wraps a finished zlib stream in a PNG file.
 fn copied(stream: &[u8], kind: PixelKind, size: (usize, usize)) -> Vec<u8> {
     contained(stream.len(), kind, size, |room| room[..stream.len()].copy_from_slice(stream))
 }
 
-/// A PNG file with a zlib stream of `length` bytes, which `fill` puts at the front of what it is given: as many bytes
-/// and at least [`SLACK`] more, whose content does not matter.
+/// A PNG file with a zlib stream of `length` bytes. `fill` writes it to the front of its argument, which has
+/// at least [`SLACK`] more bytes of scratch space.
 ///
-/// It is made in the memory that keeps it: tiles are kept, and the cache counts what they hold, not what was set aside.
+/// The file is built in an allocation of its exact size: tiles are cached, and the cache counts length, not
+/// capacity.
 fn contained(length: usize, kind: PixelKind, size: (usize, usize), fill: impl FnOnce(&mut [u8])) -> Vec<u8> {
     const SIGNATURE: [u8; 8] = [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n'];
-    /// The frame of a chunk: its length before its name, its checksum behind its body.
+    /// Bytes around a chunk's body: length and name before it, checksum after it.
     const FRAME: usize = 12;
-    // A checksum and a chunk without a body stand behind the stream.
+    // A checksum and a chunk without a body follow the stream.
     const _: () = assert!(4 + FRAME >= SLACK);
     let (header, end) = (header(kind, size), framed(*b"IEND", &[]));
     let mut png = vec![0; SIGNATURE.len() + header.len() + FRAME + length + end.len()];
@@ -131,7 +131,7 @@ fn contained(length: usize, kind: PixelKind, size: (usize, usize), fill: impl Fn
     png
 }
 
-/// The chunk that says what the picture is: eight bits a sample, not interlaced.
+/// The IHDR chunk: eight bits per sample, not interlaced.
 fn header(kind: PixelKind, (width, height): (usize, usize)) -> Vec<u8> {
     let colour_type = match kind {
         PixelKind::Grey => 0,
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Pictures that lean on different filters: flat, smooth, noisy, and all of it in one.
+    /// Pictures that favour different filters: flat, smooth, noisy, and a mixture.
     fn pictures(kind: PixelKind) -> Vec<Vec<u8>> {
         let length = TILE * TILE * kind.bytes();
         let noise = |i: usize| ((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8;
@@ -167,7 +167,7 @@ mod tests {
         encode(pixels, kind, profile, &mut EncodeBuffers::default()).unwrap()
     }
 
-    /// Decoded by the `png` crate: another inflater, and filters that were not written here.
+    /// Checks against the `png` crate: an independent inflater and filters.
     fn comes_back(pixels: &[u8], kind: PixelKind, png: &[u8]) {
         let image = image::load_from_memory(png).unwrap();
         assert_eq!((image.width(), image.height()), (512, 512));
@@ -225,7 +225,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// Steps, slopes, noise and rectangles of one value, laid over each other.
+        /// Steps, slopes, noise and rectangles of one value, superimposed.
         #[test]
         fn any_picture_comes_back(
             colour in any::<bool>(),

@@ -1,7 +1,7 @@
-//! Overviews: the tiles of one slice side by side, made small.
+//! Overviews: the tiles of one slice joined and shrunk to a thumbnail.
 //!
-//! Shades and colours are averaged, ids keep their colours: of a label each pixel shows one. The averages are of
-//! windowed 8-bit values, unlike those of levels; nobody measures anything in a picture of this size.
+//! Shades and colours are averaged; for labels each pixel is the colour of one id. Unlike those of levels,
+//! the averages are of windowed 8-bit values: nobody measures in a picture of this size.
 
 use image::imageops::{FilterType, resize, thumbnail};
 use image::{ImageBuffer, Luma, Pixel, Rgb};
@@ -11,7 +11,7 @@ use crate::geometry::TILE;
 use crate::paint::PngProfile;
 use crate::plan::{Overview, Picture, PixelKind};
 
-/// Renders a slice to one small PNG.
+/// Renders one slice as a small PNG.
 pub fn overview(plan: &Overview, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
     let first = plan.tiles.first().map(|tile| &tile.picture);
     let is_labels = matches!(first, Some(Picture::Labels(_)));
@@ -59,7 +59,7 @@ fn assembled(plan: &Overview, kind: PixelKind, scratch: &mut Scratch) -> Result<
     Ok(whole)
 }
 
-/// The extent whose longer edge is at most `edge`, in the same proportion; never empty.
+/// The size scaled to a longer edge of at most `edge`, keeping the aspect ratio; never empty.
 fn fitted((width, height): (usize, usize), edge: usize) -> (usize, usize) {
     let longer = width.max(height);
     if longer <= edge {

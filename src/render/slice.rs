@@ -1,17 +1,17 @@
-//! Slices: the voxels of a level that a patch shows, read as they are or made from a finer level.
+//! Slices: the voxels of a level that a patch shows, read as they are or downsampled from a finer level.
 //!
-//! A stored level is read row run by row run. A made one is read in blocks of bounded size, cut along the grain of the
-//! volume, which are reduced one after the other: memory does not grow with the level.
+//! A stored level is read one run of rows at a time. A derived one is read in blocks of bounded size, aligned
+//! to the volume's chunks and reduced one after another: memory use does not grow with the level.
 
 use super::downsample::{Means, SumBuffer};
 use crate::geometry::{Patch, Region, RowRun};
 use crate::plan::Source;
 use crate::volume::{Access, BLOCK_BYTES, ReadError, Samples, with_samples};
 
-/// The most bytes of a block where cutting costs nothing: what stays in a core's own cache until it is added up.
+/// Largest block in bytes if cutting costs nothing: small enough to stay in a core's own cache until summed.
 const NEAR_BYTES: u64 = BLOCK_BYTES / 4;
 
-/// Fills `field` with the patch's intensities: `height` × `width`, means over boxes where the level is made.
+/// Fills `field` with the patch's intensities: `height` × `width`, means over boxes if the level is derived.
 pub(super) fn means(
     source: &Source,
     patch: &Patch,
@@ -35,7 +35,7 @@ pub(super) fn means(
     Ok(())
 }
 
-/// Fills `field` with the patch's voxels as they are stored: the first of each box where the level is made.
+/// Fills `field` with the patch's voxels as stored: the first voxel of each box if the level is derived.
 pub(super) fn picks(
     source: &Source,
     patch: &Patch,
@@ -59,7 +59,7 @@ pub(super) fn picks(
     Ok(())
 }
 
-/// Calls `work` with every block of stored voxels that the patch is made from.
+/// Calls `work` with every block of stored voxels that the patch is computed from.
 fn for_blocks(
     source: &Source,
     patch: &Patch,

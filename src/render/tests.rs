@@ -1,4 +1,4 @@
-//! Whole pictures from volumes in memory, worked out again by the plainest arithmetic.
+//! Whole pictures from volumes in memory, checked against naive arithmetic.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn pixels(picture: &Picture) -> Vec<u8> {
     scratch.drawing.draw(picture).unwrap().to_vec()
 }
 
-/// The voxels that one voxel of a level stands for.
+/// The stored voxels that one voxel of a level is derived from.
 fn boxed(at: Xyz<u64>, view: &LevelView) -> Vec<Xyz<u64>> {
     let start = at.zip(view.boxed, |a, b| a * b);
     let end = start.zip(view.boxed, |a, b| a + b).zip(SIZE, u64::min);

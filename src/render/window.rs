@@ -1,8 +1,8 @@
-//! Windows: from stored values to 8 bits.
+//! Windows: map stored values to 8 bits.
 //!
-//! Each window is a rule for one voxel, exact and slow. Lines of voxels are estimated in 32-bit floating point instead,
-//! several to a vector; the rule is asked where an estimate leaves open which of two shades it is. A bent curve is worked
-//! out only as often as it takes to know all values of the type.
+//! Each window has a rule for one voxel that is exact and slow. Voxels are first estimated in 32-bit floating
+//! point, which vectorises; the rule decides only where the estimate could round to either of two shades.
+//! With a gamma, the curve is evaluated only as often as needed to know the shade of every value of the type.
 
 use bytemuck::Pod;
 use multiversion::multiversion;
@@ -10,11 +10,11 @@ use multiversion::multiversion;
 use crate::paint::{Finite, Window};
 use crate::volume::{Samples, Voxel, with_samples};
 
-/// Limits within which integer windows are exact in floating point; see [`whole_exact`].
+/// Limits below which integer windows are exact in floating point; see [`whole_exact`].
 const EXACT: i128 = 1 << 40;
 
-/// The windowed values of `field`, in the same order: its own bytes where they are shown as stored, else `shades`,
-/// which is filled with them. With an exponent, the curve from black to white is bent by it.
+/// Windows `field`, keeping the order, and returns its own bytes if they are shown as stored, else `shades`,
+/// which is overwritten. `gamma` is the exponent of the curve from black to white.
 pub(super) fn apply<'a>(
     field: &'a Samples,
     window: &Window,
@@ -27,7 +27,7 @@ pub(super) fn apply<'a>(
     {
         return bytes;
     }
-    // What is there from before is overwritten.
+    // Old content is overwritten.
     shades.resize(field.len(), 0);
     with_samples!(field, voxels => match gamma {
         Some(gamma) => bent(voxels, window.limits(), gamma.get(), shades),
@@ -53,7 +53,7 @@ fn each<T: Voxel>(voxels: &[T], shades: &mut [u8], rule: impl Fn(T) -> u8) {
 }
 
 fn whole<T: Voxel>(voxels: &[T], lo: i128, hi: i128, shades: &mut [u8]) {
-    // Shades change at multiples of 1/510: moved by half of that, none of them changes at a voxel.
+    // Shades change at multiples of 1/510: after a shift by half of that, none of them changes at a voxel.
     let (least, greatest) = (lo as f64, hi as f64);
     let estimate = Estimate::of(least - (greatest - least).signum() / 1020.0, greatest - least);
     if size_of::<T>() <= 4 && lo.abs() < EXACT && hi.abs() < EXACT {
@@ -67,16 +67,16 @@ fn whole<T: Voxel>(voxels: &[T], lo: i128, hi: i128, shades: &mut [u8]) {
     });
 }
 
-/// floor((v − lo) · 255 / (hi − lo) + 1/2) as floor(a / b) of whole numbers, in floating point.
+/// floor((v − lo) · 255 / (hi − lo) + 1/2), computed in floating point as floor(a / b) of integers.
 ///
-/// a and b stay below 2^53 and are exact. Where a / b is not whole it is at least 1 / b > 2^-43 from the next whole
-/// number, which is further than the division rounds (2^-46 below 256): the floor is exact.
+/// a and b stay below 2^53 and are exact. If a / b is not an integer, it is at least 1 / b > 2^-43 away from
+/// the next one, which is more than the rounding error of the division (2^-46 below 256): the floor is exact.
 fn whole_exact(v: f64, lo: f64, hi: f64) -> u8 {
     let range = hi - lo;
     (((v - lo) * 510.0 + range) / (2.0 * range)).clamp(0.0, 255.0) as u8
 }
 
-/// The rule in 64-bit floating point; what is not a number becomes 0, by the cast.
+/// The rule in 64-bit floating point; the cast turns NaN into 0.
 fn real<T: Voxel>(voxels: &[T], lo: f64, hi: f64, shades: &mut [u8]) {
     if hi == lo {
         return each(voxels, shades, |v| 255 * u8::from(v.to_f64() > lo));
@@ -85,7 +85,7 @@ fn real<T: Voxel>(voxels: &[T], lo: f64, hi: f64, shades: &mut [u8]) {
     estimated(voxels, Estimate::of(lo, range), shades, |v| ((v.to_f64() - lo) * 255.0 / range + 0.5) as u8);
 }
 
-/// A window in 32-bit floating point, and by how much of a shade it may be wrong.
+/// A window in 32-bit floating point, and its largest error, in shades.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Estimate {
     lo: f32,
@@ -94,21 +94,22 @@ struct Estimate {
 }
 
 impl Estimate {
-    /// `None` where it would be off by so much that it settles little.
+    /// `None` if the error would be too large for the estimate to be useful.
     fn of(lo: f64, range: f64) -> Option<Self> {
-        // Everything is rounded by up to 2^-24 of itself: the voxel and lo (2 |lo| + |range| together), their difference
-        // (|range|), the scale, the product and what is added to it (256 shades each). That comes to less than
-        // 2^-16 · (5.1 + 2 |lo / range|) shades within the window; without, all steps rise with the voxel.
+        // Each step has a relative error of up to 2^-24: the voxel and lo (2 |lo| + |range| together), their
+        // difference (|range|), the scale, the product and what is added to it (256 shades each). That comes
+        // to less than 2^-16 · (5.1 + 2 |lo / range|) shades inside the window; outside, every step is
+        // monotone in the voxel.
         let slack = (8.0 + 2.0 * (lo / range).abs()) / 65536.0;
-        // What becomes infinite must lie without the window.
+        // Values that become infinite must lie outside the window.
         let fits = lo.abs().max((lo + range).abs()) < f64::from(f32::MAX) / 2.0;
         let (lo, scale) = (lo as f32, (255.0 / range) as f32);
         (slack < 0.125 && fits && scale.is_normal()).then_some(Self { lo, scale, slack: slack as f32 })
     }
 }
 
-/// Shades every voxel as `exact` would: where the estimate, made smaller and larger by its slack, rounds to one shade,
-/// by that.
+/// Shades every voxel as `exact` would: by the estimate if it rounds to the same shade with the slack
+/// subtracted and added, else by `exact`.
 fn estimated<T: Voxel>(voxels: &[T], estimate: Option<Estimate>, shades: &mut [u8], exact: impl Fn(T) -> u8) {
     let Some(estimate) = estimate else { return each(voxels, shades, exact) };
     let (groups, rest) = voxels.as_chunks();
@@ -117,7 +118,7 @@ fn estimated<T: Voxel>(voxels: &[T], estimate: Option<Estimate>, shades: &mut [u
     each(rest, last, exact);
 }
 
-/// How many voxels share the question whether all estimates are good enough.
+/// How many voxels are checked together for whether all their estimates are good enough.
 const GROUP: usize = 32;
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
@@ -127,13 +128,13 @@ fn by_groups<T: Voxel>(
     places: &mut [[u8; GROUP]],
     exact: &impl Fn(T) -> u8,
 ) {
-    /// Added to a number below 2^22 it leaves it rounded, in its lowest bits: cheaper than a conversion.
+    /// Added to a number below 2^22, leaves it rounded in the lowest bits: cheaper than a conversion.
     const ROUNDING: f32 = (1 << 23) as f32;
     for (voxels, shades) in groups.iter().zip(places) {
         let mut open = 0;
         for (voxel, shade) in voxels.iter().zip(shades.iter_mut()) {
             let estimate = (voxel.to_f64() as f32 - lo) * scale;
-            // Written so that what is not a number becomes 0.
+            // Written so that NaN becomes 0.
             let estimate = if estimate > 0.0 { estimate } else { 0.0 };
             let estimate = if estimate < 255.0 { estimate } else { 255.0 };
             let least = (estimate - slack + ROUNDING).to_bits();
@@ -146,13 +147,14 @@ fn by_groups<T: Voxel>(
     }
 }
 
-/// floor(255 · s^gamma + 0.5), s being the share of the window below the value; v ≤ lo → 0 whatever the exponent.
+/// floor(255 · s^gamma + 0.5), where s is the value's position in the window (0 to 1); v ≤ lo → 0 for any
+/// exponent.
 fn bent<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: &mut [u8]) {
     let share =
         |v: f64| if hi == lo { f64::from(u8::from(v > lo)) } else { ((v - lo) / (hi - lo)).clamp(0.0, 1.0) };
     let shade = |v: T| {
         let share = share(v.to_f64());
-        // What is not a number becomes 0, by the cast.
+        // The cast turns NaN into 0.
         if share <= 0.0 { 0 } else { (255.0 * share.powf(gamma) + 0.5) as u8 }
     };
     match size_of::<T>() {
@@ -162,7 +164,7 @@ fn bent<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: &mut [
     }
 }
 
-/// Shades voxels of so few values that all of them are known beforehand: `values`, in the order of their bits.
+/// Shades voxels of a type with few values by a table of all of them: `values`, in the order of their bits.
 fn looked_up<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
     voxels: &[T],
     values: &[I],
@@ -171,7 +173,7 @@ fn looked_up<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
 ) {
     let values: &[T] = bytemuck::cast_slice(values);
     let mut table = vec![0; values.len()];
-    // Below zero is behind above zero; the curve rises throughout, or falls, within either half.
+    // Negative values come after positive ones; the curve is monotone within either half.
     let half = values.len() / 2;
     for (values, table) in values.chunks(half).zip(table.chunks_mut(half)) {
         if let ([first, .., last], [to_first, .., to_last]) = (values, &mut *table) {
@@ -184,10 +186,11 @@ fn looked_up<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
     indices.iter().zip(shades).for_each(|(index, shade)| *shade = table[(*index).into()]);
 }
 
-/// Fills in what lies between two shades that are known: where they are one, all between are.
+/// Fills in the shades between the known first and last: if these are equal, so are all in between.
 ///
-/// 255 steps are found in some thousand questions, 65,536 values would take as many: a millisecond for a curve. Neighbours
-/// among the values lie so much further apart than a power is rounded that curves rise also as they are computed.
+/// Finding the 255 steps takes some thousand evaluations; evaluating all 65,536 values would take a
+/// millisecond per curve. Neighbouring values are so much further apart than the rounding error of a power
+/// that computed curves are monotone too.
 fn fill_between<T: Copy>(values: &[T], shade: &impl Fn(T) -> u8, shades: &mut [u8]) {
     let (Some(first), Some(last)) = (shades.first().copied(), shades.last()) else { return };
     if first == *last {
@@ -211,7 +214,7 @@ mod tests {
         shades
     }
 
-    /// The rule in whole numbers, as it is written down.
+    /// The rule in integers, as specified.
     fn rule(v: i128, lo: i128, hi: i128) -> u8 {
         let (a, b) = ((v - lo) * 510 + (hi - lo), 2 * (hi - lo));
         let (a, b) = if b < 0 { (-a, -b) } else { (a, b) };
@@ -294,7 +297,7 @@ mod tests {
         }
     }
 
-    /// The rule in 64-bit floating point, as it is written down.
+    /// The rule in 64-bit floating point, as specified.
     fn real_rule(v: f64, lo: f64, hi: f64) -> u8 {
         ((v - lo) * 255.0 / (hi - lo) + 0.5) as u8
     }

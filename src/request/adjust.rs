@@ -1,9 +1,10 @@
-//! What CATMAID's tile source 9 lets people change of a tile: `?color=&min=&max=&gamma=`, for mounts that answer it.
+//! Parameters of CATMAID's tile source 9 for drawing a tile: `?color=&min=&max=&gamma=`, on mounts that
+//! accept them.
 //!
-//! CATMAID sends what was typed (`FlixServerTileSource.getTileURL` in its `tile-source.js`): each value may be a list with
-//! commas, one item for each channel, and an item may be empty. What cannot be understood is malformed, so that whoever
-//! typed it sees that it is wrong rather than a picture that pretends; parameters that are not ours (`quality`,
-//! `nocache`) mean nothing. As in FlixServer, colours are words or their first letters, and gamma is an exponent.
+//! CATMAID sends them as typed (`FlixServerTileSource.getTileURL` in its `tile-source.js`): each value may be
+//! a comma-separated list, one item per channel, and items may be empty. Invalid values are an error rather
+//! than ignored, so that users notice a typo; other parameters (`quality`, `nocache`) are ignored. As in
+//! FlixServer, colours are words or their first letters, and gamma is an exponent.
 
 use percent_encoding::percent_decode_str;
 
@@ -11,20 +12,20 @@ use super::{MOST_CHANNELS, Malformed};
 use crate::color::Colour;
 use crate::paint::Finite;
 
-/// What a client changes of how one channel is drawn.
+/// A client's changes to how one channel is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Adjustment {
-    /// Its colour.
+    /// The colour.
     pub colour: Option<Colour>,
-    /// What becomes black.
+    /// The value that becomes black.
     pub lo: Option<Finite>,
-    /// What becomes white.
+    /// The value that becomes white.
     pub hi: Option<Finite>,
-    /// The exponent of the curve between them; a straight line, 1, is none.
+    /// The exponent of the curve between them; `None` for 1, which is linear.
     pub gamma: Option<Finite>,
 }
 
-/// Reads the query of an address: adjustments of as many channels as it speaks of, in their order.
+/// Parses a query string into adjustments, by channel position.
 pub fn adjustments(query: &str) -> Result<Vec<Adjustment>, Malformed> {
     let mut all = Vec::new();
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
@@ -46,7 +47,7 @@ const COLOURS: &str =
 const NUMBERS: &str = "a list of at most six finite numbers, one for each channel";
 const EXPONENTS: &str = "a list of at most six finite numbers of 0 or more, one for each channel";
 
-/// Reads a list, and puts each item where it belongs; an empty one changes nothing.
+/// Parses a list and stores each item in the adjustment at its position; empty items change nothing.
 fn each<T>(
     all: &mut Vec<Adjustment>,
     parameter: &'static str,

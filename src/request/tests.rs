@@ -1,4 +1,4 @@
-//! The grammar of paths: the interesting ones by hand, and a great many by chance.
+//! The grammar of paths: chosen cases, and many random ones.
 
 use proptest::prelude::*;
 
@@ -108,7 +108,7 @@ fn every_refusal_says_something() {
     assert_eq!(refusal.to_string(), "\"zx\" is not a plane: xy, xz or yz are expected");
 }
 
-/// Pieces that, strung together, are often nearly a tile path.
+/// Fragments that often add up to almost a tile path.
 fn piece() -> impl Strategy<Value = String> {
     const KNOWN: [&str; 11] =
         ["tok", "chan", "mcfc", "viking", "volume", "xy", "xz", "yz", "a:R,b", "0_0_0.png", "X0_Y0_Z0.png"];
@@ -126,7 +126,7 @@ fn piece() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100_000))]
 
-    /// A path is a request or it is malformed; it never panics, and a request is always within its bounds.
+    /// A path is a request or malformed; parsing never panics, and requests are always within bounds.
     #[test]
     fn any_path_is_a_request_or_malformed(pieces in proptest::collection::vec(piece(), 0..9)) {
         if let Some(request) = parse(&format!("/{}", pieces.join("/"))) {

@@ -1,9 +1,10 @@
-//! What a volume takes to store and to read, as its files tell before a voxel is read.
+//! What a volume costs to store and to read, computed from its files without reading voxels.
 //!
-//! A cost is counted from cold: nothing is in a cache. Compressed chunks are read whole and counted as inflated whole,
-//! though some need not be to their end. Voxels without filters are copied from the file's pages: counted are the pages
-//! that hold wanted voxels, since less is never read from a disk, and nothing is inflated. Chunks that were never written
-//! cost nothing where none was; how long one is stored is the mean over all that were.
+//! Costs assume cold caches. Compressed chunks are counted as read and inflated whole, although some need
+//! only be decoded up to a prefix. Unfiltered voxels are copied from the file's pages: the pages that hold
+//! wanted voxels are counted, because a disk reads no less, and nothing is inflated. Chunks that were never
+//! written cost nothing if none was; otherwise the length of a stored chunk is the mean over all written
+//! ones.
 
 use std::ops::{AddAssign, Range};
 
@@ -11,26 +12,26 @@ use serde::Serialize;
 
 use crate::geometry::Xyz;
 
-/// Positions along x, y and z, in voxels: meant are the voxels at all their combinations.
+/// Positions along x, y and z, in voxels: they denote the voxels at all combinations.
 pub type Positions = Xyz<Vec<Range<u64>>>;
 
-/// What of a volume is stored.
+/// What is stored of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Tally {
-    /// The datasets that were looked at.
+    /// The number of datasets inspected.
     pub datasets: u64,
-    /// The chunks that they could have.
+    /// The number of chunks if all were written.
     pub chunks: u64,
-    /// The chunks that were ever written.
+    /// The number of written chunks.
     pub chunks_written: u64,
-    /// The bytes that what is written takes in the file.
+    /// The stored size of these, in bytes.
     pub stored_bytes: u64,
-    /// The bytes that the same comes to once it is decoded.
+    /// Their decoded size, in bytes.
     pub raw_bytes: u64,
 }
 
 impl Tally {
-    /// How many times smaller it is stored than it is; `None` where nothing is.
+    /// The compression ratio; `None` if nothing is stored.
     pub fn compression(&self) -> Option<f64> {
         (self.stored_bytes > 0).then(|| self.raw_bytes as f64 / self.stored_bytes as f64)
     }
@@ -46,19 +47,19 @@ impl AddAssign for Tally {
     }
 }
 
-/// What reading some voxels takes from cold.
+/// The cost of reading voxels with cold caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct ReadCost {
-    /// The pieces of the file that are read: chunks, or runs of pages.
+    /// The number of reads: chunks, or runs of pages.
     pub reads: u64,
-    /// The bytes of the file that are read.
+    /// The bytes read from the file.
     pub bytes_read: u64,
-    /// The bytes that come out of the filters.
+    /// The bytes produced by the filters.
     pub bytes_inflated: u64,
 }
 
 impl ReadCost {
-    /// The cost of so many of the same.
+    /// The cost of `count` identical reads.
     pub fn times(self, count: u64) -> Self {
         Self {
             reads: self.reads.saturating_mul(count),

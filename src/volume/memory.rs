@@ -1,10 +1,10 @@
-//! A volume in memory: the twin of the stored ones, for tests and benchmarks.
+//! A volume in memory, for tests and benchmarks.
 
 use super::scatter::{Lattice, copy_box};
 use super::{Access, ReadError, Samples, Volume, VolumeShape, VoxelType};
 use crate::geometry::{Region, Xyz};
 
-/// One time point of voxels, dense in z, y, x order.
+/// One time point of voxels, contiguous in z, y, x order.
 #[derive(Debug, Clone)]
 pub struct MemoryVolume {
     shape: VolumeShape,
@@ -12,7 +12,7 @@ pub struct MemoryVolume {
 }
 
 impl MemoryVolume {
-    /// A volume of `size` voxels whose value at each position `f` gives.
+    /// A volume of `size` voxels with values computed by `f`.
     pub fn of<T: super::Voxel>(voxel: VoxelType, size: Xyz<u64>, f: impl Fn(Xyz<u64>) -> T) -> Self {
         let mut voxels = Vec::with_capacity(size.volume() as usize);
         for z in 0..size.z {

@@ -1,6 +1,6 @@
-//! Voxels by the buffer: every numeric type in one enum, matched on here and nowhere else.
+//! Buffers of voxels: one enum over all numeric types, matched on only here.
 //!
-//! Code that works on voxels is written once over [`Voxel`] and reached through `with_samples!`.
+//! Code that works on voxels is generic over [`Voxel`] and is dispatched by `with_samples!`.
 
 use bytemuck::Pod;
 
@@ -8,7 +8,7 @@ use crate::paint::Window;
 
 /// The type of a stored voxel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum VoxelType {
     Bool,
     U8,
@@ -25,7 +25,7 @@ pub enum VoxelType {
 }
 
 impl VoxelType {
-    /// The usual name, as numpy writes it.
+    /// The numpy name.
     pub fn name(self) -> &'static str {
         match self {
             VoxelType::Bool => "bool",
@@ -43,7 +43,7 @@ impl VoxelType {
         }
     }
 
-    /// Whether voxels are whole numbers.
+    /// Whether voxels are integers.
     pub fn is_integer(self) -> bool {
         !matches!(self, VoxelType::F16 | VoxelType::F32 | VoxelType::F64)
     }
@@ -65,7 +65,7 @@ impl VoxelType {
         Window::Whole { lo, hi }
     }
 
-    /// The bytes of one voxel in a file that stores it plainly.
+    /// The bytes per voxel in an unfiltered file.
     pub fn stored_bytes(self) -> usize {
         if self == VoxelType::F16 { 2 } else { self.samples().voxel_bytes() }
     }
@@ -87,41 +87,41 @@ impl VoxelType {
     }
 }
 
-/// A voxel in memory: what slicing, averaging and painting need to know of a number.
+/// A voxel in memory: the operations needed for slicing, averaging and painting.
 pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
     /// Wide enough for the sum of any box.
     type Sum: Pod + Send + Sync + Default + std::ops::AddAssign;
-    /// What a mean is kept as: the same type for integers, 64 bits for floats.
+    /// The type of a mean: the same type for integers, 64 bits for floats.
     type Mean: Voxel;
     /// Whether it is a floating point number.
     const IS_FLOAT: bool;
-    /// How many voxels can be added at once.
+    /// How many voxels can be summed in one call of [`Voxel::add`].
     const MOST_ADDED: usize = 1 << 15;
 
-    /// The value as a sum of one.
+    /// The value as a sum of one voxel.
     fn widen(self) -> Self::Sum;
-    /// Adds voxels to a sum, at most [`Voxel::MOST_ADDED`] of them; floats one by one in their order, for order decides
-    /// what is lost.
+    /// Adds at most [`Voxel::MOST_ADDED`] voxels to a sum; floats strictly in order, because the order
+    /// affects rounding.
     fn add(voxels: &[Self], sum: &mut Self::Sum);
-    /// The mean of `count` voxels: rounded half up for integers, as it is for floats.
+    /// The mean of `count` voxels: rounded half up for integers, not rounded for floats.
     fn mean(sum: Self::Sum, count: u64) -> Self::Mean;
-    /// The very same of 2^`power` voxels (at most 2^62), without a division.
+    /// The identical mean for 2^`power` voxels (at most 2^62), without a division.
     fn mean_of_power(sum: Self::Sum, power: u32) -> Self::Mean;
-    /// The value as a float, rounded where 53 bits do not hold it.
+    /// The value as a float, rounded if it needs more than 53 bits.
     fn to_f64(self) -> f64;
-    /// The exact value of an integer; a float's whole part.
+    /// The exact value of an integer; the integer part of a float.
     fn to_whole(self) -> i128;
     /// The value as a label id: signed ones are sign-extended.
     fn to_label(self) -> u64;
     /// The buffer as samples.
     fn samples(voxels: Vec<Self>) -> Samples;
-    /// The voxels of samples of this type.
+    /// The voxels, if the samples are of this type.
     fn slice(samples: &Samples) -> Option<&[Self]>;
-    /// The voxels of samples of this type, to be changed.
+    /// The voxels for writing, if the samples are of this type.
     fn slice_mut(samples: &mut Samples) -> Option<&mut [Self]>;
 }
 
-/// How a type of voxels and its variant of samples become each other.
+/// Conversions between a voxel type and its variant of [`Samples`].
 macro_rules! buffer_of {
     ($type:ty, $variant:ident) => {
         fn samples(voxels: Vec<$type>) -> Samples {
@@ -188,7 +188,7 @@ macro_rules! float_voxel {
             }
             #[inline(always)]
             fn mean_of_power(sum: f64, power: u32) -> f64 {
-                // The reciprocal is exact: product and quotient are one number, rounded once.
+                // The reciprocal is exact, so product and quotient are the same number, rounded once.
                 sum * (1.0 / (1u64 << power) as f64)
             }
             fn mean(sum: f64, count: u64) -> f64 {
@@ -208,7 +208,7 @@ macro_rules! float_voxel {
     )* };
 }
 
-// Type, sum of a few, sum of all, name. 2^15 voxels of 16 bits sum within 32, 2^26 of 32 within 64; 64-bit voxels need more.
+// Type, partial sum, sum, name. 2^15 16-bit voxels fit 32 bits, 2^26 32-bit ones 64; 64-bit ones need 128.
 integer_voxel! {
     u8, i32, i64, U8;
     i8, i32, i64, I8;
@@ -226,7 +226,7 @@ float_voxel! {
 
 /// A buffer of voxels of one type.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Samples {
     U8(Vec<u8>),
     I8(Vec<i8>),
@@ -240,7 +240,7 @@ pub enum Samples {
     F64(Vec<f64>),
 }
 
-/// Runs an expression on the vector within samples, whatever its type.
+/// Runs an expression on the vector in samples, whatever its type.
 macro_rules! with_samples {
     ($samples:expr, $voxels:ident => $body:expr) => {
         match $samples {
@@ -260,19 +260,19 @@ macro_rules! with_samples {
 pub(crate) use with_samples;
 
 impl Samples {
-    /// How many voxels there are.
+    /// The number of voxels.
     pub fn len(&self) -> usize {
         with_samples!(self, voxels => voxels.len())
     }
 
-    /// Whether there are none.
+    /// Whether there are no voxels.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes this a buffer of `len` voxels for volumes of that type, reusing its memory where the type agrees.
+    /// Makes this a buffer of `len` voxels of type `voxel`, reusing the memory if the type matches.
     ///
-    /// What the voxels hold is left open, except that new ones are 0: whoever resets fills them all.
+    /// Old voxels keep arbitrary values and new ones are 0: the caller must overwrite all.
     pub fn reset(&mut self, voxel: VoxelType, len: usize) {
         let fresh = voxel.samples();
         if std::mem::discriminant(self) != std::mem::discriminant(&fresh) {
@@ -281,19 +281,19 @@ impl Samples {
         with_samples!(self, voxels => voxels.resize(len, Default::default()));
     }
 
-    /// The voxels' memory, in the machine's byte order.
+    /// The voxels' memory, in native byte order.
     pub fn bytes(&self) -> &[u8] {
         with_samples!(self, voxels => bytemuck::cast_slice(voxels))
     }
 
-    /// The voxels' memory, to be filled.
+    /// The voxels' memory, for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         with_samples!(self, voxels => bytemuck::cast_slice_mut(voxels))
     }
 
-    /// Voxels of that type from the bytes of a file, whose elements are plain but for their byte order.
+    /// Converts bytes from a file to voxels; elements are unpadded, in either byte order.
     ///
-    /// Half floats become floats; a byte or two that make no whole voxel are left out.
+    /// Half floats become floats; trailing bytes of an incomplete voxel are dropped.
     pub fn from_stored(voxel: VoxelType, mut bytes: Vec<u8>, big_endian: bool) -> Samples {
         if matches!(voxel, VoxelType::Bool | VoxelType::U8) {
             return Samples::U8(bytes);

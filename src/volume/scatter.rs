@@ -1,7 +1,7 @@
-//! Copies boxes of voxels between buffers whose axes lie in different orders.
+//! Strided copies of voxel boxes between buffers with different axis orders.
 //!
-//! A stored chunk has up to five axes in any order; a region asked for has three, z, y, x. What both share is
-//! copied by strides; where x is the fastest axis of both, whole rows go at once.
+//! A stored chunk has up to five axes in any order; a requested region has three: z, y, x. Their overlap is
+//! copied by strides; if x is the fastest axis of both, whole rows are copied at once.
 
 use std::hint::black_box;
 
@@ -9,54 +9,53 @@ use super::samples::{Samples, with_samples};
 use super::{BLOCK_BYTES, ReadError, VolumeShape};
 use crate::geometry::{Axis, Region, Xyz};
 
-/// Where a box of voxels lies in a buffer: the index of its first voxel and the step along each axis.
+/// The strided layout of a box in a buffer: the index of its first voxel and the stride along each axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lattice {
-    /// The index of the first voxel.
     pub start: usize,
-    /// The distance in voxels between neighbours along each axis.
+    /// The distance between adjacent voxels along each axis, in voxels.
     pub step: Xyz<usize>,
 }
 
 impl Lattice {
-    /// Where a box starts in a dense z, y, x buffer of `size` voxels.
+    /// The layout of a box at `start` in a contiguous z, y, x buffer of `size` voxels.
     pub fn dense(size: Xyz<u64>, start: Xyz<u64>) -> Self {
         let step = Xyz::new(1, size.x as usize, (size.x * size.y) as usize);
         let offsets = start.zip(step, |at, step| at as usize * step);
         Self { start: offsets.x + offsets.y + offsets.z, step }
     }
 
-    /// Every so-many-th of its voxels, from the first on.
+    /// Every `step`-th voxel, starting with the first.
     pub fn every(self, step: Xyz<u64>) -> Self {
         Self { step: self.step.zip(step, |own, step| own * step as usize), ..self }
     }
 
-    /// The same from another voxel on, so far from the first.
+    /// The same layout, starting `offset` voxels later.
     pub fn from(self, offset: Xyz<u64>) -> Self {
         let Xyz { x, y, z } = self.step.zip(offset, |step, offset| step * offset as usize);
         Self { start: self.start + x + y + z, ..self }
     }
 
-    /// How many voxels of the buffer lie from the first to the last of a box of `size` voxels, both included.
+    /// The number of buffer elements from the first to the last voxel of a box of `size` voxels, inclusive.
     pub fn span(&self, size: Xyz<u64>) -> usize {
         let Xyz { x, y, z } = size.zip(self.step, |n, step| n.saturating_sub(1) as usize * step);
         x + y + z + 1
     }
 }
 
-/// Every so-many-th voxel of a box, of which those in a part of it are wanted.
+/// The samples of a box, taken every `step` voxels, that lie in a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sieve {
-    /// Where the first of them lies, counted from the first voxel of the part.
+    /// The first of them, relative to the start of the part.
     pub offset: Xyz<u64>,
-    /// Where it comes among all of the box.
+    /// Its index among all samples of the box.
     pub place: Xyz<u64>,
-    /// How many there are along each axis.
+    /// The number of samples along each axis.
     pub count: Xyz<u64>,
 }
 
 impl Sieve {
-    /// `None` where the part, which lies in the box, has none of them.
+    /// `None` if the part, which must be inside the region, contains no sample.
     pub fn of(part: &Region, region: &Region, step: Xyz<u64>) -> Option<Self> {
         let before = part.start.zip(region.start, u64::saturating_sub);
         let place = before.zip(step, u64::div_ceil);
@@ -66,7 +65,7 @@ impl Sieve {
     }
 }
 
-/// Reads every so-many-th voxel of a region by reading all of them, block by block, with `read`.
+/// Reads every `step`-th voxel of a region by reading all voxels, block by block, with `read`.
 pub(super) fn thinned(
     shape: VolumeShape,
     step: Xyz<u64>,
@@ -82,15 +81,14 @@ pub(super) fn thinned(
         read(&part, &mut block)?;
         let from = Lattice::dense(part.size, sieve.offset).every(step);
         if !copy_box(&block, from, into, Lattice::dense(size, sieve.place), sieve.count) {
-            let problem = format!("voxels that should be {} came out as another type", shape.voxel.name());
+            let problem = format!("voxels that should be {} were read as another type", shape.voxel.name());
             return Err(ReadError::Damaged { place: "a volume".to_owned(), problem });
         }
     }
     Ok(())
 }
 
-/// Copies a box of `size` voxels. Both buffers hold voxels of one type; where they do not, nothing is copied
-/// and `false` is returned.
+/// Copies a box of `size` voxels. Returns `false` and copies nothing if the buffers differ in type.
 #[must_use]
 pub(super) fn copy_box(
     from: &Samples,
@@ -114,8 +112,8 @@ pub(super) fn copy_box(
     pairs!(U8 I8 U16 I16 U32 I32 U64 I64 F32 F64)
 }
 
-/// Reads the beginning of every row along x of a box that is about to be copied, without any other work in between: what is
-/// not in the processor's caches comes side by side then.
+/// Reads the start of every row (along x) of a box before it is copied, with no other work in between, so
+/// that cache misses overlap.
 pub(super) fn touch_box(from: &Samples, at: Lattice, size: Xyz<u64>) {
     let size = size.map(|n| n as usize);
     with_samples!(from, voxels => {
@@ -127,14 +125,14 @@ pub(super) fn touch_box(from: &Samples, at: Lattice, size: Xyz<u64>) {
     });
 }
 
-/// Sets a box of `size` voxels to the first voxel of `value`; `false` where there is none of the same type.
+/// Sets a box of `size` voxels to the first voxel of `value`; `false` if that is empty or of another type.
 #[must_use]
 pub(super) fn fill_box(value: &Samples, into: &mut Samples, into_at: Lattice, size: Xyz<u64>) -> bool {
     let still = Lattice { start: 0, step: Xyz::all(0) };
     !value.is_empty() && copy_box(value, still, into, into_at, size)
 }
 
-/// The same for elements of `WIDTH` bytes, whatever they mean.
+/// Copies a box of elements of `WIDTH` bytes, of any type.
 pub(super) fn copy_elements<const WIDTH: usize>(
     from: &[u8],
     from_at: Lattice,
@@ -147,7 +145,8 @@ pub(super) fn copy_elements<const WIDTH: usize>(
 }
 
 fn copy<T: Copy>(from: &[T], from_at: Lattice, into: &mut [T], into_at: Lattice, size: Xyz<usize>) {
-    // The innermost loop runs along the axis of `into` that moves least: a plane may be one voxel wide along x.
+    // The innermost loop runs along the axis of `into` with the smallest stride: a plane may be one voxel
+    // wide along x.
     let mut axes =
         [Axis::Z, Axis::Y, Axis::X].map(|axis| (size[axis], from_at.step[axis], into_at.step[axis]));
     axes.sort_by_key(|(count, _, step)| std::cmp::Reverse(if *count > 1 { *step } else { usize::MAX }));

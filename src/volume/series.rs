@@ -1,4 +1,4 @@
-//! A volume over time whose time points are datasets of their own, opened when they are first read.
+//! A time series whose time points are separate datasets, opened when first read.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -13,10 +13,10 @@ use crate::geometry::{Region, Xyz};
 /// How many time points are kept open at once.
 const KEPT_OPEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
-/// Opens the volume of one time point; every one must have the shape of the first.
+/// Opens the volume of one time point; all must have the same shape.
 type OpenTime = Box<dyn Fn(u64) -> Result<Arc<dyn Volume>, ReadError> + Send + Sync>;
 
-/// Volumes of one shape, one for each time point; some may be missing.
+/// Volumes of one shape, one per time point; some may be missing.
 pub struct Series {
     shape: VolumeShape,
     present: Vec<bool>,
@@ -34,7 +34,7 @@ impl fmt::Debug for Series {
 }
 
 impl Series {
-    /// A series of time points of that shape: `present` says which exist, `open` brings the volume of one.
+    /// A series of time points of that shape: `present` says which exist, `open` opens one.
     pub fn new(shape: VolumeShape, present: Vec<bool>, open: OpenTime) -> Self {
         let shape = VolumeShape { times: present.len() as u64, ..shape };
         Self { shape, present, open, kept: Mutex::new(LruCache::new(KEPT_OPEN)) }
@@ -61,12 +61,12 @@ impl Series {
         Ok(volume)
     }
 
-    /// The volumes that there are and that can be opened.
+    /// The volumes that exist and can be opened.
     fn volumes(&self) -> impl Iterator<Item = Arc<dyn Volume>> {
         (0..self.shape.times).filter(|time| self.has(*time)).filter_map(|time| self.volume(time).ok())
     }
 
-    /// Those that are open.
+    /// The volumes that are open now.
     fn opened(&self) -> Vec<Arc<dyn Volume>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().map(|(_, volume)| Arc::clone(volume)).collect()

@@ -1,4 +1,4 @@
-//! A volume whose sections along z are datasets of their own, opened when they are first read.
+//! A volume whose sections along z are separate datasets, opened when first read.
 
 use std::time::Instant;
 
@@ -6,9 +6,9 @@ use super::scatter::{Lattice, copy_box, fill_box};
 use super::{Positions, ReadCost, ReadError, Samples, Series, Tally, Volume, VolumeShape};
 use crate::geometry::{Region, Xyz};
 
-/// Sections of one shape; those that are missing are 0.
+/// Sections of one shape; missing ones read as 0.
 ///
-/// They are kept as a [`Series`], in which the number of a section is the time.
+/// Stored as a [`Series`] in which the section number is the time.
 #[derive(Debug)]
 pub struct Stack {
     sections: Series,
@@ -16,7 +16,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// A stack of all that is in the series.
+    /// A stack of all sections of the series.
     pub fn new(sections: Series) -> Self {
         let shape = sections.shape();
         let size = Xyz { z: shape.times, ..shape.size };
@@ -46,7 +46,7 @@ impl Volume for Stack {
                 fill_box(&section, into, at, size)
             };
             if !fits {
-                let problem = format!("section {number} is of another type than the first");
+                let problem = format!("section {number} has another type than the first");
                 return Err(ReadError::Damaged { place: "a stack".to_owned(), problem });
             }
         }

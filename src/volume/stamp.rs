@@ -1,8 +1,9 @@
-//! Stamps: by what a file is known again, after it was moved, copied, or edited.
+//! Stamps: identify a file after it was moved, copied, or edited.
 //!
-//! A file is the same if its length, a sample of its bytes and its modification time are. A copy has another time: it
-//! is the same if all its bytes are, which is asked of files up to [`WHOLE`] alone, because it takes a while. A longer
-//! copy needs the time of its original, as `cp -p` gives it. An edit changes the time, and so does not go unnoticed.
+//! A file is the same if its length, a sample of its bytes and its modification time are equal. A copy has
+//! another time: it is the same if all bytes are equal, which is checked only up to [`WHOLE`], because it
+//! takes a while. A longer copy must keep the time of its original, as with `cp -p`. Edits change the time
+//! and are detected by it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,28 +12,28 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// All bytes of files up to this length count: 4 GiB.
+/// Files up to this length are compared in full, by a digest of all bytes: 4 GiB.
 const WHOLE: u64 = 4 << 30;
-/// How many samples are taken of a file, evenly spread, and how long each is.
+/// How many samples are taken of a file, evenly spread, and the length of each.
 const SAMPLES: u64 = 16;
 const SAMPLE: u64 = 4096;
 
-/// What is known of a file for good.
+/// Identifying properties of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Its path from the folder that stamps are told in; empty for the file that they belong to.
+    /// Its path relative to the folder of the original file; empty for the original itself.
     pub name: String,
     length: u64,
     /// Seconds and nanoseconds since 1970.
     modified: (i64, i64),
     /// The digest of its samples.
     sample: String,
-    /// The digest of all its bytes, unless they are too many or nobody asked for it.
+    /// The digest of all its bytes, unless the file is too long or it was not requested.
     whole: Option<String>,
 }
 
 impl Stamp {
-    /// The stamp of the file at a path as it is now, but for the digest of all its bytes.
+    /// The stamp of the file at a path as it is now, without the digest of all its bytes.
     pub fn of(path: &Path, name: String) -> io::Result<Self> {
         let file = File::open(path)?;
         let about = file.metadata()?;
@@ -41,13 +42,13 @@ impl Stamp {
         Ok(Self { name, length: about.len(), modified, sample, whole: None })
     }
 
-    /// The same with the digest of all its bytes, if they are not too many: reads them all.
+    /// Adds the digest of all its bytes, if the file is not too long; reads the whole file.
     pub fn with_whole(self, path: &Path) -> io::Result<Self> {
         let whole = if self.length <= WHOLE { Some(whole(path)?) } else { None };
         Ok(Self { whole, ..self })
     }
 
-    /// Where the file is, for stamps told in that folder that belong to `own`.
+    /// The path of the stamped file; `own` is the path of the original.
     pub fn path(&self, own: &Path) -> PathBuf {
         if self.name.is_empty() {
             return own.to_owned();
@@ -55,7 +56,8 @@ impl Stamp {
         own.parent().unwrap_or(Path::new("/")).join(&self.name)
     }
 
-    /// Whether the file at a path is the stamped one, or why not. Reads all its bytes if only its time differs.
+    /// Checks that the file at a path is the stamped one, or says why not. Reads the whole file if only its
+    /// time differs.
     pub fn check(&self, path: &Path) -> Result<(), String> {
         let shown = path.display();
         let now = Self::of(path, String::new()).map_err(|e| format!("{shown}: {e}"))?;
@@ -66,13 +68,13 @@ impl Stamp {
             return Ok(());
         }
         let (seconds, nanoseconds) = self.modified;
-        tracing::debug!("{shown} has another time than it had; its bytes are compared");
+        tracing::debug!("the modification time of {shown} differs; comparing all bytes");
         match &self.whole {
             Some(known) if whole(path).is_ok_and(|now| now == *known) => Ok(()),
             Some(_) => Err(format!("{shown} was changed since")),
             None => Err(format!(
-                "{shown} was changed since, or is a copy; if it is a copy with not a byte changed, give it the time of \
-                 its original: touch -d @{seconds}.{nanoseconds:09} {shown}"
+                "{shown} was changed since, or is a copy; if it is an unmodified copy, give it the time of its \
+                 original: touch -d @{seconds}.{nanoseconds:09} {shown}"
             )),
         }
     }

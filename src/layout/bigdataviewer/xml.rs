@@ -1,8 +1,8 @@
-//! The XML file beside BigDataViewer's HDF5 file: names, voxel sizes, time points, missing views.
+//! The XML file next to a BigDataViewer HDF5 file: names, voxel sizes, time points, missing views.
 //!
-//! Source: "About the BigDataViewer data format" and `spim_data`'s `XmlIoSpimData`. It is `FILE.xml` beside
-//! `FILE.h5`, else one in the same folder whose `ImageLoader` names the HDF5 file. A file that cannot be read or
-//! is something else is passed over: nothing in it is needed. Affine transforms are not applied.
+//! Source: "About the BigDataViewer data format" and `spim_data`'s `XmlIoSpimData`. It is `FILE.xml` next to
+//! `FILE.h5`, else one in the same folder whose `ImageLoader` names the HDF5 file. Files that cannot be read
+//! or are something else are ignored: nothing in them is required. Affine transforms are not applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,37 +10,35 @@ use std::path::{Path, PathBuf};
 
 use roxmltree::{Document, Node};
 
-/// Files larger than this are not read.
+/// Larger files are not read.
 const MOST_BYTES: u64 = 64 << 20;
-/// Time points beyond this number are not believed.
+/// Upper bound for the number of time points.
 const MOST_TIMES: u64 = 1 << 16;
-/// Of a folder, at most so many entries are looked at.
+/// At most this many entries of a folder are checked.
 const MOST_ENTRIES: usize = 1000;
 
-/// What the XML file says.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Sequence {
     /// The file's name.
     pub name: String,
     /// The setups by number.
     pub setups: BTreeMap<u64, ViewSetup>,
-    /// How many time points there are, counted from 0.
+    /// The number of time points, counted from 0.
     pub times: u64,
-    /// The time point and setup of each view that is missing.
+    /// The time point and setup of each missing view.
     pub missing: BTreeSet<(u64, u64)>,
 }
 
-/// One setup.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ViewSetup {
     pub name: Option<String>,
-    /// The size of a voxel in x, y, z order; empty where it is not given.
+    /// The voxel size in x, y, z order; empty if not given.
     pub voxel: Vec<f64>,
     pub unit: Option<String>,
 }
 
 impl Sequence {
-    /// What the XML file beside an HDF5 file says, where there is one.
+    /// The description in the XML file next to an HDF5 file, if there is one.
     pub fn beside(hdf5: &Path) -> Option<Self> {
         let own = hdf5.with_extension("xml");
         read(&own, |_| true)
@@ -58,7 +56,7 @@ fn others(hdf5: &Path, own: &Path) -> impl Iterator<Item = PathBuf> {
     found.into_iter()
 }
 
-/// Whether a path that an XML file gives leads to a file of that name.
+/// Whether a path given in an XML file names this HDF5 file.
 fn names(given: &str, hdf5: &Path) -> bool {
     given
         .trim()
@@ -128,7 +126,6 @@ fn children<'a, 'input: 'a>(
     node.into_iter().flat_map(|node| node.children()).filter(move |child| child.has_tag_name(name))
 }
 
-/// The text of a child, where there is any.
 fn text_of(node: Node<'_, '_>, name: &str) -> Option<String> {
     own_text(child(node, name)?)
 }

@@ -1,15 +1,15 @@
-//! Luxendo's `main.lux.h5`: links to the files of an experiment, at `/timepoint_t/channel_c/view_v/res_n/data`.
+//! Luxendo's `main.lux.h5`: links to the files of an experiment, at
+//! `/timepoint_t/channel_c/view_v/res_n/data`.
 //!
-//! Source: Luxendo, "The Luxendo Image format". Each view of a channel is a channel here. The first time point is
-//! time 0, whatever its number; the factors of the levels are told from their sizes. The linked files must lie
-//! below the main file's folder, as Luxendo puts them.
+//! Source: Luxendo, "The Luxendo Image format". Each view of a channel is a channel here. The first time
+//! point is time 0, whatever its number; the factors of levels follow from their sizes. The linked files must
+//! be below the main file's folder, where Luxendo puts them.
 
 use crate::layout::contents::Contents;
 use crate::layout::{FoundChannel, FoundLevel, Layout, Paths, numbered};
 use crate::name::Name;
 use crate::volume::hdf5::{OpenError, OpenFile, View};
 
-/// The layout.
 pub(in crate::layout) struct MainFile;
 
 impl Layout for MainFile {
@@ -44,7 +44,7 @@ struct Angle {
     view: String,
 }
 
-/// The views that the first time point has.
+/// The views of the first time point.
 fn views(file: &OpenFile, times: &[(u64, String)]) -> Vec<Angle> {
     let Some((_, time)) = times.first() else { return Vec::new() };
     let of_channel = |(_, channel): (u64, String)| {
@@ -55,7 +55,7 @@ fn views(file: &OpenFile, times: &[(u64, String)]) -> Vec<Angle> {
 }
 
 impl Angle {
-    /// The path of its voxels at a time and a level.
+    /// The path of its voxels at a time point and a level.
     fn data(&self, time: &str, level: &str) -> String {
         format!("/{time}/{}/{}/{level}/data", self.channel, self.view)
     }

@@ -1,4 +1,4 @@
-// What the server says of itself: the shapes of its JSON, and asking for it in words that help when it fails.
+// The server's JSON: its types, and requests with helpful error messages.
 
 export type Triple = [number, number, number];
 export type PlaneName = "xy" | "xz" | "yz";
@@ -51,13 +51,13 @@ export interface Site {
 
 const AWAY = "The server does not answer. Is voltile still running?";
 
-/** What went wrong, in words for a person. */
+/** An error message for users. */
 export function explain(error: unknown): string {
-  if (error instanceof TypeError) return AWAY; // what fetch throws when nobody is there
+  if (error instanceof TypeError) return AWAY; // what fetch throws if there is no connection
   return error instanceof Error ? error.message : String(error);
 }
 
-/** An answer that is well; any other becomes an Error with the server's own reason. */
+/** A successful response; others become an Error with the server's own reason. */
 export async function sound(response: Response): Promise<Response> {
   if (response.ok) return response;
   const problem: unknown = await response.json().catch(() => null);
@@ -65,12 +65,12 @@ export async function sound(response: Response): Promise<Response> {
   throw new Error(detail ?? `The server answered ${response.status} ${response.statusText}`);
 }
 
-/** All that is served. */
+/** All datasets and mounts. */
 export async function loadSite(): Promise<Site> {
   return (await (await sound(await fetch("datasets.json"))).json()) as Site;
 }
 
-/** One dataset with windows and histograms measured; this may take the server a moment. */
+/** One dataset with measured windows and histograms, which may take the server a moment. */
 export async function loadDataset(token: string): Promise<Dataset> {
   return (await (await sound(await fetch(`datasets/${token}.json`))).json()) as Dataset;
 }

@@ -1,9 +1,9 @@
-// Making elements without a framework: one function, and icons as paths.
+// Creates elements without a framework: one function, and icons as paths.
 
 type Child = Node | string | null | undefined | false;
 type Props = Record<string, unknown>;
 
-/** An element: properties are set as properties, `on…` as listeners, names with a dash as attributes. */
+/** Creates an element: properties are set as properties, `on…` as listeners, names with a dash as attributes. */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   props: Props = {},
@@ -30,7 +30,7 @@ const ICONS = {
   help: "M9 9a3 3 0 1 1 4 3c-1 .5-1 1-1 2M12 18v.1",
 };
 
-/** One of the icons, drawn in the colour of the text. */
+/** An icon in the text colour. */
 export function icon(name: keyof typeof ICONS): SVGElement {
   const space = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(space, "svg");
@@ -42,7 +42,7 @@ export function icon(name: keyof typeof ICONS): SVGElement {
   return svg;
 }
 
-/** A button with an icon; its name is said by its tooltip and to screen readers. */
+/** A button with an icon; the tooltip and screen readers give its name. */
 export function iconButton(name: keyof typeof ICONS, label: string, onclick: () => void): HTMLButtonElement {
   return h("button", { type: "button", className: "icon", title: label, "aria-label": label, onclick }, icon(name));
 }

@@ -1,12 +1,13 @@
-// OpenSeadragon's canvas drawer, but exact: it draws each tile a pixel too large to hide seams, which shifts pixels.
-// Here the edges of tiles are rounded to pixels of the screen instead: neighbours meet, and 1:1 is pixel for pixel.
+// An exact variant of OpenSeadragon's canvas drawer, which draws tiles a pixel too large to hide seams and so
+// shifts pixels. Here tile edges are rounded to screen pixels: adjacent tiles meet, and 1:1 is pixel for
+// pixel.
 //
-// The odd thing: `_drawTile` is not part of the library's promised interface. The version is pinned, and the browser
-// test compares pixels.
+// `_drawTile` is not part of the library's public interface. The version is pinned, and the browser test
+// compares pixels.
 
 import OpenSeadragon from "openseadragon";
 
-/** The pixel of the screen next to a CSS length. Halves go up, also where they are a little less by a rounding error. */
+/** The screen pixel nearest to a CSS length. Halves round up, even if slightly less because of rounding errors. */
 const edge = (length: number): number => Math.floor(length * OpenSeadragon.pixelDensityRatio + 0.501);
 
 interface DrawnTile {
@@ -34,7 +35,7 @@ export class ExactDrawer extends OpenSeadragon.CanvasDrawer {
     const context = self._getContext(useSketch);
     context.save();
     context.globalAlpha *= tile.opacity;
-    // Coarser tiles that are drawn first must not show through, nor add up.
+    // Coarser tiles drawn before must neither show through nor add up.
     if (tile.opacity === 1) context.clearRect(left, top, right - left, bottom - top);
     const { width, height } = tile.sourceBounds;
     context.drawImage(data.canvas, 0, 0, width, height, left, top, Math.max(1, right - left), Math.max(1, bottom - top));

@@ -1,18 +1,18 @@
-// Planes, levels and tiles: which pixels a channel has in a plane, and what they are called in addresses.
+// Planes, levels and tiles: a channel's pixels in a plane, and their numbers in URLs.
 //
-// A point is x, y, z in voxels of level 0, counted from the volume's first voxel; a voxel i reaches from i to i + 1.
-// A grid's unit is a column of level 0: rows are as high as columns are wide where the server draws square pixels.
-// Offsets shift the numbers that people and addresses see, and nothing else.
+// A point is x, y, z in voxels of level 0, relative to the volume's first voxel; voxel i extends from i to
+// i + 1. A grid's unit is a column of level 0; rows have the same height if the server draws square pixels.
+// Offsets only change the numbers shown to users and in URLs.
 
 import type { Channel, Level, PlaneName, Triple } from "./data";
 
 export const TILE = 512;
-/** No pixel of a tile is drawn smaller than this, in pixels of the screen: at a half, the coarser level is exact. */
+/** Minimum size of a tile pixel in screen pixels: at one half, the coarser level is exact. */
 export const LEAST_RATIO = 0.51;
 export const PLANES: PlaneName[] = ["xy", "xz", "yz"];
 export const AXIS_NAMES = ["x", "y", "z"] as const;
 
-/** Which axis (0 x, 1 y, 2 z) a plane has along its columns and rows, and which its slices are counted along. */
+/** The axes (0 x, 1 y, 2 z) of a plane's columns, rows and slices. */
 export const AXES: Record<PlaneName, { column: number; row: number; slice: number }> = {
   xy: { column: 0, row: 1, slice: 2 },
   xz: { column: 0, row: 2, slice: 1 },
@@ -21,7 +21,7 @@ export const AXES: Record<PlaneName, { column: number; row: number; slice: numbe
 
 export const at = (triple: Triple, axis: number): number => triple[axis] ?? 0;
 
-/** How many columns of level 0 a voxel is high: what makes pixels of xz and yz square. */
+/** The height of a voxel in columns of level 0, which makes pixels of xz and yz square. */
 export function rowHeight(channel: Channel, plane: PlaneName): number {
   const { voxel_size: voxel, orthogonal } = channel;
   if (plane === "xy" || !voxel || orthogonal === "stored") return 1;
@@ -29,16 +29,16 @@ export function rowHeight(channel: Channel, plane: PlaneName): number {
   return Number.isFinite(height) && height > 0 ? height : 1;
 }
 
-/** One level of a channel in one plane, in pixels as tiles have them. */
+/** One level of a channel in one plane, in tile pixels. */
 interface GridLevel {
   level: number;
   columns: number;
   rows: number;
-  /** How many units a pixel is wide and high. */
+  /** The width and height of a pixel, in units. */
   width: number;
   height: number;
   offered: boolean;
-  /** How many voxels of level 0 a slice is thick, and how many slices there are. */
+  /** The thickness of a slice in voxels of level 0, and the number of slices. */
   thickness: number;
   slices: number;
 }
@@ -84,7 +84,7 @@ export class Grid {
     };
   }
 
-  /** The level to draw where a unit takes so many pixels of the screen; a finer one where that is not offered. */
+  /** The level to draw at this many screen pixels per unit; a finer one if that is not offered. */
   best(pixels: number): number {
     const wanted = Math.max(0, Math.ceil(Math.log2(LEAST_RATIO / pixels)));
     let level = Math.min(wanted, this.levels.length - 1);
@@ -92,14 +92,14 @@ export class Grid {
     return level;
   }
 
-  /** How many tiles a level has, and where one lies in units; what reaches beyond the finest level is cut off. */
+  /** The number of tiles of a level. */
   tiles(level: number): { columns: number; rows: number } {
     const grid = this.levels[level];
     if (!grid) return { columns: 0, rows: 0 };
     return { columns: Math.ceil(grid.columns / TILE), rows: Math.ceil(grid.rows / TILE) };
   }
 
-  /** The part of a tile that shows the volume, in its own pixels. */
+  /** The part of a tile inside the volume, in tile pixels; clipped to the finest level. */
   inside(level: number, column: number, row: number): Rectangle {
     const grid = this.levels[level];
     if (!grid) return { x: 0, y: 0, width: TILE, height: TILE };
@@ -108,7 +108,7 @@ export class Grid {
     return { x: 0, y: 0, width: Math.min(TILE, width), height: Math.min(TILE, height) };
   }
 
-  /** Where that part lies, in units. */
+  /** The position of that part, in units. */
   bounds(level: number, column: number, row: number): Rectangle {
     const grid = this.levels[level];
     const [width, height] = [grid?.width ?? 1, grid?.height ?? 1];
@@ -121,7 +121,7 @@ export class Grid {
     };
   }
 
-  /** The tile at a place in units. */
+  /** The tile at a position in units. */
   tileAt(level: number, x: number, y: number): { column: number; row: number } {
     const { width = 1, height = 1 } = this.levels[level] ?? {};
     const { columns, rows } = this.tiles(level);
@@ -129,7 +129,7 @@ export class Grid {
     return { column: within(x / width / TILE, columns), row: within(y / height / TILE, rows) };
   }
 
-  /** The number that addresses give the slice through a point. */
+  /** The number in URLs of the slice through a point. */
   sliceNumber(level: number, point: Triple, offset: Triple): number {
     const grid = this.levels[level];
     const axis = AXES[this.plane].slice;
@@ -138,13 +138,13 @@ export class Grid {
     return index + Math.floor(at(offset, axis) / thickness);
   }
 
-  /** A point's place in the plane, in units. */
+  /** A point's position in the plane, in units. */
   place(point: Triple): { x: number; y: number } {
     const { column, row } = AXES[this.plane];
     return { x: at(point, column), y: at(point, row) * this.rowHeight };
   }
 
-  /** The point at a place, in the slice of another point. */
+  /** The point at a position, in the same slice as another point. */
   point(x: number, y: number, through: Triple): Triple {
     const { column, row } = AXES[this.plane];
     const point: Triple = [...through];

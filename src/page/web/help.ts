@@ -1,11 +1,11 @@
-// What is said to a person beside the picture: passing notices, problems with a way out, and the keys.
+// Text around the picture: temporary notices, problems with a remedy, and the keys.
 
 import { h } from "./dom";
 import { KEYS } from "./keys";
 
 const SAID_FOR = 4000;
 
-/** Notices at the foot of the stage. */
+/** Notices at the bottom of the stage. */
 export class Notices {
   private readonly said = h("p", { className: "said", role: "status", hidden: true });
   private readonly reason = h("span", {});
@@ -36,21 +36,21 @@ export class Notices {
   }
 }
 
-/** The keys, and what wheel and fingers do. */
+/** The keys and gestures. */
 export function helpDialog(): HTMLDialogElement {
   const line = (keys: string, says: string) => [h("dt", {}, h("kbd", {}, keys)), h("dd", {}, says)];
   const close = () => dialog.close();
   const dialog: HTMLDialogElement = h("dialog", { className: "help" },
     h("h2", {}, "Keys"),
     h("dl", {}, ...KEYS.flatMap(({ keys, says }) => line(keys, says)),
-      ...line("wheel", "zoom; with shift or alt: slices, with both: ten"),
+      ...line("wheel", "zoom; with shift or alt: slices, with both: ten slices"),
       ...line("drag, pinch", "move, zoom"),
-      ...line("click", "with all three planes: where they cross")),
+      ...line("click", "with all three planes: set where they cross")),
     h("button", { type: "button", autofocus: true, onclick: close }, "Close"));
   return dialog;
 }
 
-/** Puts a text on the clipboard; false where the browser does not let us. */
+/** Copies text to the clipboard; false if the browser does not allow it. */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text); // only on https and localhost

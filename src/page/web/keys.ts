@@ -1,6 +1,6 @@
-// The keyboard: every key with what it does, which is also what the help says.
+// The keyboard: every key and what it does, which is also the content of the help.
 
-/** What keys can do. */
+/** Actions of keys. */
 export interface Actions {
   step(by: number): void;
   time(by: number): void;
@@ -33,7 +33,7 @@ const key = (name: string, says: string, acts: (actions: Actions) => void): Key 
   acts,
 });
 
-/** By place on the keyboard as well, since shift makes other signs of these. */
+/** Also matches the physical key, because shift changes the character. */
 const placed = (name: string, code: string, says: string, acts: Key["acts"]): Key => ({
   keys: name,
   says,
@@ -44,16 +44,16 @@ const placed = (name: string, code: string, says: string, acts: Key["acts"]): Ke
 const ten = (event: KeyboardEvent) => (event.shiftKey ? 10 : 1);
 
 export const KEYS: Key[] = [
-  placed(",", "Comma", "one slice back, ten with shift", (actions, event) => actions.step(-ten(event))),
-  placed(".", "Period", "one slice on, ten with shift", (actions, event) => actions.step(ten(event))),
-  { ...placed("t", "KeyT", "next time point, the one before with shift", (actions, event) => actions.time(event.shiftKey ? -1 : 1)) },
+  placed(",", "Comma", "previous slice, ten with shift", (actions, event) => actions.step(-ten(event))),
+  placed(".", "Period", "next slice, ten with shift", (actions, event) => actions.step(ten(event))),
+  { ...placed("t", "KeyT", "next time point, previous with shift", (actions, event) => actions.time(event.shiftKey ? -1 : 1)) },
   key("z", "plane xy: slices along z", (actions) => actions.arrange("xy")),
   key("y", "plane xz: slices along y", (actions) => actions.arrange("xz")),
   key("x", "plane yz: slices along x", (actions) => actions.arrange("yz")),
   key("a", "all three planes, linked", (actions) => actions.arrange("all")),
   {
     keys: "1 … 9",
-    says: "a channel on or off",
+    says: "show or hide a channel",
     matches: (event) => /^Digit[1-9]$/.test(event.code) && !event.shiftKey,
     acts: (actions, event) => actions.channel(Number(event.code.slice(-1)) - 1),
   },
@@ -67,16 +67,16 @@ export const KEYS: Key[] = [
   },
   { keys: "+", says: "zoom in", matches: ({ key: name }) => name === "+" || name === "=", acts: (actions) => actions.zoom(1.5) },
   { keys: "−", says: "zoom out", matches: ({ key: name }) => name === "-" || name === "_", acts: (actions) => actions.zoom(1 / 1.5) },
-  key("0", "the whole plane", (actions) => actions.whole()),
-  key("o", "one voxel, one pixel", (actions) => actions.actual()),
+  key("0", "fit the whole plane", (actions) => actions.whole()),
+  key("o", "one voxel per pixel", (actions) => actions.actual()),
   key("f", "full screen", (actions) => actions.screen()),
-  key("c", "copy the address of the tile in the middle", (actions) => actions.copy()),
-  key("p", "channels, shown or hidden", (actions) => actions.panel()),
+  key("c", "copy the URL of the centre tile", (actions) => actions.copy()),
+  key("p", "show or hide the channels panel", (actions) => actions.panel()),
   { keys: "?", says: "this help", matches: ({ key: name }) => name === "?", acts: (actions) => actions.help() },
   key("Backspace", "back to the datasets", (actions) => actions.leave()),
 ];
 
-/** Fields in which a person writes keep their keys, and sliders their arrows. */
+/** Text fields keep their keys, and sliders their arrows. */
 function isTaken(event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey) return true;
   const target = event.target;
@@ -86,7 +86,7 @@ function isTaken(event: KeyboardEvent): boolean {
   return target.type === "range" && event.key.startsWith("Arrow");
 }
 
-/** Listens until the signal ends it. */
+/** Listens until the signal aborts. */
 export function listen(actions: Actions, signal: AbortSignal): void {
   const down = (event: KeyboardEvent) => {
     const found = isTaken(event) ? undefined : KEYS.find((one) => one.matches(event));

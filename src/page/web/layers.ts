@@ -1,24 +1,25 @@
-// From a view to layers: which tiles are drawn over each other in a plane, their addresses, and what is done to pixels.
+// Turns a view into layers: the tiles drawn on top of each other in a plane, their URLs, and their pixel
+// processing.
 //
-// Channels in colour whose window is the server's come composited by the server (mcfc), six to a tile. A channel whose
-// window was changed comes alone, in grey: windowed by the server where a mount says that it is adjustable, else here
-// in the 8 bits that there are; and is tinted here. Layers of images add up, as in mcfc; labels lie over them.
+// Coloured channels with the server's window are composited by the server (mcfc), six per tile. A channel
+// with a changed window is a separate grey layer: windowed by the server if a mount is adjustable, otherwise
+// here in 8 bits; it is tinted here. Image layers are added, as in mcfc; labels are drawn on top.
 
 import type { Channel, Dataset, Mount, PlaneName } from "./data";
 import { Grid } from "./geometry";
 import { type Colour, inSight, isOn, type Shown, type View } from "./view";
 
-/** What is done to the pixels of a tile before it is drawn. */
+/** How a tile's pixels are processed before it is drawn. */
 export interface Treatment {
   /** A new value for each grey value. */
   table: Uint8Array | null;
   tint: Colour;
-  /** Whether black is see-through. */
+  /** Whether black is transparent. */
   clear: boolean;
 }
 
 export interface Layer {
-  /** Two layers with the same key show the same. */
+  /** Layers with equal keys show the same. */
   key: string;
   grid: Grid;
   address(level: number, row: number, column: number): string;
@@ -29,12 +30,12 @@ export interface Layer {
 
 const AS_IT_IS: Treatment = { table: null, tint: "", clear: false };
 
-/** The values that the ends of a channel's 8 bits stand for. */
+/** The values that 0 and 255 of a channel's tiles stand for. */
 export function baseWindow(channel: Channel): [number, number] {
   return channel.window ?? [0, 255];
 }
 
-/** The grey values of a window over tiles that were drawn with another. */
+/** A table that applies a window to tiles drawn with another one. */
 export function windowTable(base: [number, number], [low, high]: [number, number]): Uint8Array {
   const span = high - low || 1e-9;
   return Uint8Array.from({ length: 256 }, (_, grey) => {
@@ -43,14 +44,14 @@ export function windowTable(base: [number, number], [low, high]: [number, number
   });
 }
 
-/** All that makes layers beside the plane. */
+/** Everything that determines layers, except the plane. */
 export interface Scene {
   dataset: Dataset;
   view: View;
   mounts: Mount[];
 }
 
-/** The layers of a plane, the lowest first. */
+/** The layers of a plane, bottom first. */
 export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
   const { dataset, view } = scene;
   const on = inSight(dataset, view).filter((channel) => isOn(view, channel));
@@ -68,7 +69,7 @@ export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
   return [...layers, ...labels.map((channel) => maker.labels(channel, images.length ? shown(channel).opacity : 1))];
 }
 
-/** Channels that the server can composite: of the same levels, all or none with time, six at most. */
+/** Groups of channels that the server can composite: the same levels, all or none with time, at most six. */
 function bundles(channels: Channel[]): Channel[][] {
   const alike = new Map<string, Channel[][]>();
   for (const channel of channels) {
@@ -84,7 +85,7 @@ function bundles(channels: Channel[]): Channel[][] {
 class Maker {
   constructor(private readonly scene: Scene, private readonly plane: PlaneName) {}
 
-  /** The mount whose tiles are used: with `adjusted`, one that windows as it is told, if there is any. */
+  /** The mount to use; if `adjusted`, one that accepts windows, if there is one. */
   private mount(adjusted: boolean): Mount | undefined {
     const { mounts } = this.scene;
     return adjusted ? mounts.find((mount) => mount.adjustable) : mounts[0];

@@ -1,4 +1,4 @@
-// The list of datasets: a picture of each, and what it is in a line.
+// The list of datasets: a thumbnail and one line of description each.
 
 import type { Channel, Dataset, Mount, Site } from "./data";
 import { h } from "./dom";
@@ -6,20 +6,20 @@ import { Grid, TILE } from "./geometry";
 import { type Layer, layersOf } from "./layers";
 import { beginning, toHash } from "./view";
 
-/** The coarsest offered level: one tile, or as few as there may be. */
+/** The coarsest offered level: one tile, or as few as possible. */
 function coarsest(grid: Grid): number {
   return Math.max(0, ...grid.levels.filter((level) => level.offered).map((level) => level.level));
 }
 
-/** A tile's picture, of which only the part inside the volume is seen. */
+/** An image of a tile, cropped to the part inside the volume. */
 function picture(layer: Layer): HTMLElement {
   const { grid } = layer;
   const level = coarsest(grid);
   const { column, row } = grid.tileAt(level, grid.width / 2, grid.height / 2);
   const inside = grid.inside(level, column, row);
   const image = h("img", { src: layer.address(level, row, column), alt: "", loading: "lazy", decoding: "async" });
-  image.addEventListener("error", () => image.replaceWith(h("span", { className: "lost" }, "no picture")));
-  // As large as fits a square, in its middle; the rest of the tile lies outside the frame.
+  image.addEventListener("error", () => image.replaceWith(h("span", { className: "lost" }, "no image")));
+  // Fitted and centred in a square; the rest of the tile is outside the frame.
   const side = Math.max(inside.width, inside.height);
   const frame = h("span", { className: "frame" }, image);
   frame.style.width = `${(100 * inside.width) / side}%`;

@@ -1,4 +1,4 @@
-// The beginning: asks what is served, then shows the list or the dataset that the address names.
+// Entry point: fetches the datasets, then shows the list or the dataset that the URL names.
 
 import { explain, loadSite, type Site } from "./data";
 import { h } from "./dom";
@@ -13,7 +13,7 @@ function notice(text: string, ...more: HTMLElement[]): HTMLElement {
   return h("main", { className: "notice", role: "alert" }, h("p", {}, text), ...more);
 }
 
-/** Shows what the address names. */
+/** Shows what the URL names. */
 function route(site: Site): void {
   const token = tokenOf(location.hash);
   viewer?.close();
@@ -35,8 +35,8 @@ function route(site: Site): void {
 }
 
 /**
- * OpenSeadragon puts a style sheet into the page, which our Content-Security-Policy forbids, unless it finds that it
- * has done so before. An element of that name but of no meaning lets it find that; the rule itself is in style.css.
+ * OpenSeadragon adds a style sheet to the page, which our Content-Security-Policy forbids, unless one is there.
+ * This empty element with the expected attribute prevents that; the rule itself is in style.css.
  */
 function spareStyle(): void {
   const mark = document.createElementNS("urn:voltile", "style");
@@ -48,7 +48,7 @@ async function begin(): Promise<void> {
   try {
     const site = await loadSite();
     const only = site.datasets.length === 1 ? site.datasets[0] : undefined;
-    // A list of one is passed over, but can be gone back to.
+    // A list of one dataset is skipped, but "back" leads to it.
     if (only && location.hash === "") history.replaceState(null, "", `#${only.token}`);
     window.addEventListener("hashchange", () => route(site));
     route(site);

@@ -1,7 +1,7 @@
-// One plane on the screen: an OpenSeadragon viewer that follows the view, and tells where a person pans and zooms.
+// One plane on the screen: an OpenSeadragon viewer that follows the view and reports panning and zooming.
 //
-// What is drawn, and how one slice takes the place of another, is stack.ts's. Here a view becomes a viewport and back:
-// the library's own terms are parts of the image's width, and its events come a frame after the change they tell of.
+// stack.ts draws and replaces slices. Here views and viewports are converted into each other: the library
+// measures in fractions of the image's width, and its events come one frame after the change.
 
 import OpenSeadragon from "openseadragon";
 
@@ -14,7 +14,7 @@ import { showScale } from "./scale";
 import { Stack } from "./stack";
 import { fitting, inSight, LEAST_PIXELS, MOST_ZOOM, stepped } from "./view";
 
-/** What a pane tells. */
+/** Events of a pane. */
 export interface PaneEvents {
   moved(pane: Pane, at: Triple, zoom: number): void;
   scrolled(pane: Pane, by: number): void;
@@ -23,7 +23,7 @@ export interface PaneEvents {
   failed(error: unknown): void;
 }
 
-/** The library's declarations leave these out. */
+/** Missing from the library's declarations. */
 type Limited = OpenSeadragon.Viewport & { minZoomLevel: number; maxZoomLevel: number };
 
 export class Pane {
@@ -80,10 +80,10 @@ export class Pane {
     viewer.addHandler("viewport-change", () => this.tell());
     viewer.addHandler("resize", () => this.follow());
     viewer.addHandler("animation-finish", () => {
-      this.follow(); // from beyond the volume's edge, back to where the view could go
+      this.follow(); // back to the limits of the view, if it is past the volume's edge
       this.stack.fetchAhead();
     });
-    viewer.addHandler("canvas-key", (event) => (event.preventDefaultAction = true)); // keys.ts has them all
+    viewer.addHandler("canvas-key", (event) => (event.preventDefaultAction = true)); // keys.ts handles keys
     viewer.addHandler("canvas-scroll", (event) => this.scroll(event));
     viewer.addHandler("canvas-click", (event) => {
       if (event.quick) this.events.chosen(this, this.pointAt(event.position));
@@ -97,15 +97,15 @@ export class Pane {
 
   private scroll(event: OpenSeadragon.CanvasScrollEvent): void {
     const wheel = event.originalEvent as WheelEvent;
-    // Not with ctrl: that is how browsers tell of two fingers on a touchpad.
+    // Not with ctrl, which is how browsers report a pinch on a touchpad.
     if (!wheel.shiftKey && !wheel.altKey) return;
     event.preventDefaultAction = true;
     event.preventDefault = true;
-    const turn = wheel.deltaY || wheel.deltaX; // with shift, some systems turn sideways
+    const turn = wheel.deltaY || wheel.deltaX; // with shift, some systems scroll horizontally
     if (turn) this.events.scrolled(this, Math.sign(turn) * (wheel.shiftKey && wheel.altKey ? 10 : 1));
   }
 
-  /** A point of the volume, from CSS pixels within the pane. */
+  /** The point of the volume at a position in the pane, in CSS pixels. */
   private pointAt(position: OpenSeadragon.Point): Triple {
     const through = this.scene?.view.at ?? [0, 0, 0];
     if (!this.grid) return through;
@@ -117,23 +117,23 @@ export class Pane {
     return { width: this.box.clientWidth || 1, height: this.box.clientHeight || 1 };
   }
 
-  /** The zoom at which the whole plane is seen. */
+  /** The zoom that shows the whole plane. */
   private fit(): number {
     return this.grid ? fitting(this.grid, this.size.width, this.size.height) : 1;
   }
 
-  /** The zoom at which the whole plane of a scene would be seen. */
+  /** The zoom that shows the whole plane of a scene. */
   fitOf(scene: Scene): number {
     const channel = inSight(scene.dataset, scene.view)[0];
     return channel ? fitting(new Grid(channel, this.plane), this.size.width, this.size.height) : 1;
   }
 
-  /** A point moved to the middle of this plane. */
+  /** A point moved to the centre of this plane. */
   middle(point: Triple): Triple {
     return this.grid ? this.grid.point(this.grid.width / 2, this.grid.height / 2, point) : point;
   }
 
-  /** Shows a scene; a pane that leads, because a person moves in it, has moved already. */
+  /** Shows a scene; a pane that leads, because the user moves in it, is already there. */
   show(scene: Scene, leads: boolean): void {
     const slice = (one: Scene) => Math.floor(at(one.view.at, AXES[this.plane].slice));
     const direction = this.scene ? Math.sign(slice(scene) - slice(this.scene)) : 0;
@@ -146,7 +146,7 @@ export class Pane {
     this.stack.show(layers, direction, (by) => layersOf({ ...scene, view: stepped(scene.view, this.plane, by) }, this.plane));
   }
 
-  /** Takes the viewport where the view says. */
+  /** Moves the viewport to the view. */
   private follow(): void {
     const { grid, scene } = this;
     if (!grid || !scene || this.gone) return;
@@ -166,7 +166,7 @@ export class Pane {
     this.smooth();
   }
 
-  /** Whether the viewport is (or, not `now`, is on its way) at a centre and a zoom, in its own terms. */
+  /** Whether the viewport is (or, unless `now`, is moving to be) at a centre and a zoom, in the library's units. */
   private isAt(centre: OpenSeadragon.Point, ratio: number, now: boolean): boolean {
     const { viewport } = this.viewer;
     const there = viewport.getCenter(now);
@@ -174,16 +174,16 @@ export class Pane {
     return pixels < 0.01 && Math.abs(viewport.getZoom(now) / ratio - 1) < 1e-4;
   }
 
-  /** The zoom at which the volume is a speck, but still seen. */
+  /** The zoom at which the volume is just visible. */
   private least(): number {
     return this.grid ? LEAST_PIXELS / Math.max(this.grid.width, this.grid.height) : 0.001;
   }
 
-  /** Tells where a person has moved. */
+  /** Reports movements by the user. */
   private tell(): void {
     const { grid, scene } = this;
     this.smooth();
-    // The library tells of every change a frame later, also of those that `follow` made.
+    // The library reports every change one frame later, including those made by `follow`.
     if (!grid || !scene || this.isAt(this.told.centre, this.told.ratio, true)) return;
     const { viewport } = this.viewer;
     const centre = viewport.getCenter(true);
@@ -191,19 +191,19 @@ export class Pane {
     this.events.moved(this, grid.point(centre.x * grid.width, centre.y * grid.width, scene.view.at), this.zoom());
   }
 
-  /** CSS pixels per column of level 0, now. */
+  /** The current CSS pixels per column of level 0. */
   zoom(): number {
     return this.grid ? (this.viewer.viewport.getZoom(true) * this.size.width) / this.grid.width : 1;
   }
 
-  /** Voxels that are large on the screen have edges; small ones are smoothed. */
+  /** Large voxels have sharp edges; small ones are smoothed. */
   private smooth(): void {
     const drawer = this.viewer.drawer as unknown as { _imageSmoothingEnabled: boolean; setImageSmoothingEnabled(on: boolean): void };
     const smooth = this.zoom() * window.devicePixelRatio < 0.99;
     if (drawer._imageSmoothingEnabled !== smooth) drawer.setImageSmoothingEnabled(smooth);
   }
 
-  /** The address of the tile in the middle of the pane, of the lowest layer. */
+  /** The URL of the lowest layer's tile at the centre of the pane. */
   address(): string | null {
     const { grid, scene } = this;
     const layer = this.stack.layers[0];
@@ -224,7 +224,7 @@ export class Pane {
     viewport.panBy(viewport.deltaPointsFromPixels(new OpenSeadragon.Point(x, y)));
   }
 
-  /** Asks again for what could not be loaded. */
+  /** Retries tiles that failed to load. */
   retry(): void {
     this.stack.retry();
   }

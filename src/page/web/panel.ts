@@ -1,6 +1,6 @@
 // The side panel: every channel, on or off, with its colour, window or opacity.
 //
-// It is built anew for another choice of channels, and otherwise left alone, so that a slider keeps the finger's hold.
+// Rebuilt only when the choice of channels changes, so that dragging a slider is not interrupted.
 
 import { type Channel, companions, type Dataset, type Mount } from "./data";
 import { h } from "./dom";
@@ -12,7 +12,7 @@ const NAMES: Record<Colour, string> = {
   "": "grey", C: "cyan", M: "magenta", Y: "yellow", R: "red", G: "green", B: "blue",
 };
 
-/** A view with a channel switched; one that cannot be shown beside the others takes their place. */
+/** A view with a channel toggled; if it cannot be shown with the others, it replaces them. */
 export function switched(dataset: Dataset, view: View, channel: Channel): View {
   const shown = structuredClone(view.shown);
   const one = shown[channel.name] as Shown;
@@ -22,7 +22,7 @@ export function switched(dataset: Dataset, view: View, channel: Channel): View {
   return { ...view, shown, at: middle(channel), zoom: 0, time: 0 };
 }
 
-/** Of several images, one may stay grey: a second gets the first colour that no other has. */
+/** Of several images, one may stay grey: a second gets the first unused colour. */
 function coloured(dataset: Dataset, shown: Record<string, Shown>, channel: Channel): Record<string, Shown> {
   const one = shown[channel.name] as Shown;
   const others = dataset.channels.filter((other) => other !== channel && other.kind === "image" && shown[other.name]?.on);
@@ -50,7 +50,7 @@ export class Panel {
     this.element.replaceChildren(
       h("h2", {}, "Channels"),
       ...together.map((channel) => this.row(dataset, view, channel)),
-      ...(apart.length ? [h("h2", {}, "Of another size"), h("p", {}, "Shown by themselves.")] : []),
+      ...(apart.length ? [h("h2", {}, "Different size"), h("p", {}, "Shown on their own.")] : []),
       ...apart.map((channel) => this.row(dataset, view, channel)),
     );
     if (focused) document.getElementById(focused)?.focus();
@@ -78,7 +78,7 @@ export class Panel {
   private controls(channel: Channel, shown: Shown): HTMLElement[] {
     if (channel.kind === "labels") return [this.opacity(channel, shown)];
     if (channel.kind === "rgb") return [];
-    // What a window's ends stand for is not known before the server has measured it.
+    // The values at a window's ends are not known before the server has measured it.
     const known = channel.window !== null || channel.dtype === "uint8";
     return known ? [this.colours(channel, shown), this.window(channel, shown)] : [this.colours(channel, shown)];
   }

@@ -1,4 +1,4 @@
-// The scale bar: the longest round length that is not too wide for the eye.
+// The scale bar: the longest round length that fits.
 
 import type { Channel, PlaneName } from "./data";
 import { at, AXES } from "./geometry";
@@ -6,7 +6,7 @@ import { at, AXES } from "./geometry";
 const MOST_PIXELS = 140;
 const METRES: [number, string][] = [[1, "m"], [1e-2, "cm"], [1e-3, "mm"], [1e-6, "µm"], [1e-9, "nm"], [1e-10, "Å"]];
 
-/** A unit's length in metres, by any of the names that files use; null where it is not a length. */
+/** A unit's length in metres, by any of its usual names; null if it is not a unit of length. */
 export function metres(unit: string | null): number | null {
   const name = (unit ?? "").trim().toLowerCase().replace("μ", "µ").replace(/^um$|^microns?$/, "µm");
   const long: Record<string, string> = {
@@ -17,13 +17,13 @@ export function metres(unit: string | null): number | null {
   return METRES.find(([, symbol]) => symbol.toLowerCase() === short)?.[0] ?? null;
 }
 
-/** The largest of 1, 2 and 5 times a power of ten that is not above a number. */
+/** The largest of 1, 2 and 5 times a power of ten that does not exceed a number. */
 function round(most: number): number {
   const power = 10 ** Math.floor(Math.log10(most));
   return ([5, 2, 1].find((digit) => digit * power <= most) ?? 1) * power;
 }
 
-/** A length in words; lengths of known units take the unit that suits them. */
+/** A length as text; known units are converted to a suitable one. */
 function words(length: number, unit: string | null): string {
   const metre = metres(unit);
   if (metre === null) return `${Number(length.toPrecision(2))} ${unit ?? "voxels"}`;
@@ -31,7 +31,7 @@ function words(length: number, unit: string | null): string {
   return `${Number(((length * metre) / fits[0]).toPrecision(2))} ${fits[1]}`;
 }
 
-/** Draws the bar for a channel in a plane, at so many CSS pixels per column. */
+/** Draws the bar for a channel in a plane; `zoom` is in CSS pixels per column. */
 export function showScale(element: HTMLElement, channel: Channel | undefined, plane: PlaneName, zoom: number): void {
   const voxel = channel?.voxel_size ? at(channel.voxel_size, AXES[plane].column) : null;
   const perPixel = (voxel ?? 1) / zoom;

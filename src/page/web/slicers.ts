@@ -1,4 +1,4 @@
-// The sliders below: one for the slices of each plane in sight, and one for time. A number can be typed as well.
+// The sliders at the bottom: slices of each visible plane, and time. Numbers can also be typed.
 
 import type { Dataset, PlaneName } from "./data";
 import { h, iconButton } from "./dom";
@@ -7,7 +7,7 @@ import { inSight, isOn, planesOf, stepped, type View } from "./view";
 
 type Change = (to: (view: View) => View) => void;
 
-/** A labelled slider with buttons for one less and one more; numbers are shown from `first` on. */
+/** A labelled slider with buttons for the previous and next position; numbers start at `first`. */
 class Slicer {
   private readonly range = h("input", { type: "range", min: "0", step: "1" });
   private readonly number = h("input", { type: "number" });
@@ -24,8 +24,8 @@ class Slicer {
       this.number.blur();
     });
     this.element = h("div", { className: `slicer ${className}`, title: says }, h("b", {}, label),
-      iconButton("previous", `${says}: one back`, () => this.by(-1)), this.range,
-      iconButton("next", `${says}: one on`, () => this.by(1)), this.number, this.total);
+      iconButton("previous", `${says}: previous`, () => this.by(-1)), this.range,
+      iconButton("next", `${says}: next`, () => this.by(1)), this.number, this.total);
   }
 
   private by(step: number): void {

@@ -1,31 +1,31 @@
-// The layers that a pane shows, and how others take their place.
+// The layers of a pane, and how they are replaced.
 //
-// New layers are loaded unseen and then take the place of the old ones at once, so that scrolling does not flicker and
-// never adds two slices up. Only the latest wish counts: while one set loads, later ones replace each other. Once a set
-// is there, tiles of the slices that come next are fetched ahead.
+// New layers are loaded invisibly and then replace the old ones all at once, so that scrolling does not
+// flicker and two slices are never added. Only the latest request counts: while one set loads, later ones
+// replace each other. Once a set is complete, tiles of the next slices are prefetched.
 
 import type OpenSeadragon from "openseadragon";
 
 import type { Layer } from "./layers";
 import { LayerSource, Prefetcher } from "./tiles";
 
-/** How long a person looks at the old slice before they may see how the new one comes in, in milliseconds. */
+/** How long the old slice stays before a partly loaded new one is shown, in milliseconds. */
 const PATIENCE = 700;
-/** How many slices are fetched ahead, and how many tiles at most. */
+/** How many slices are prefetched, and at most how many tiles. */
 const AHEAD = 3;
 const MOST_AHEAD = 48;
 
-/** `savedCutOffLevel` is left out of the library's declarations: the coarsest level that it loads. */
+/** `savedCutOffLevel`, missing from the library's declarations: the coarsest level that it loads. */
 type Item = OpenSeadragon.TiledImage & { savedCutOffLevel: number };
-/** By the layer's key. */
+/** By layer key. */
 type Shown = Map<string, Item>;
-/** The layers of the slice so many further on. */
+/** The layers of the slice `by` steps further. */
 type Ahead = (by: number) => Layer[];
 
 const signature = (layers: Layer[]) => layers.map((layer) => `${layer.key} ${layer.opacity} ${layer.adds}`).join();
 
 export class Stack {
-  /** What is wished for. */
+  /** The requested layers. */
   layers: Layer[] = [];
   private shown: Shown = new Map();
   private ahead: Ahead = () => [];
@@ -34,7 +34,7 @@ export class Stack {
   private gone = false;
   private readonly prefetcher = new Prefetcher();
 
-  /** Layers for a viewer, whose pane is marked while they are not all there. */
+  /** Layers of a viewer; the pane is marked while they are incomplete. */
   constructor(
     private readonly viewer: OpenSeadragon.Viewer,
     private readonly pane: HTMLElement,
@@ -46,7 +46,7 @@ export class Stack {
     });
   }
 
-  /** Shows layers; `direction` is the sign of the way in which a person scrolls, 0 where that is not what happened. */
+  /** Shows layers; `direction` is the sign of the scroll direction, 0 if the user did not scroll. */
   show(layers: Layer[], direction: number, ahead: Ahead): void {
     this.ahead = ahead;
     if (signature(layers) === signature(this.layers) && (this.busy || this.shown.size === layers.length)) return;
@@ -74,7 +74,7 @@ export class Stack {
     this.fetchAhead();
   }
 
-  /** The items of layers: those that are there, and new ones, loading unseen. */
+  /** The items of layers: existing ones, and new ones, which load invisibly. */
   private async items(layers: Layer[]): Promise<Shown> {
     const found = layers.map(async (layer) => [layer.key, this.shown.get(layer.key) ?? (await this.add(layer))] as const);
     return new Map(await Promise.all(found));
@@ -98,7 +98,7 @@ export class Stack {
     });
   }
 
-  /** Waits until all items have all tiles in sight; false when patience ends first, or `given up` says so. */
+  /** Waits until all items have all visible tiles; false after `patience` milliseconds or once `givenUp()`. */
   private loaded(items: Item[], patience: number, givenUp: () => boolean = () => false): Promise<boolean> {
     const began = performance.now();
     return new Promise((resolve) => {
@@ -111,7 +111,7 @@ export class Stack {
     });
   }
 
-  /** The level that suits the zoom, as the library counts: coarser ones need not be loaded, for nobody sees them. */
+  /** The level for the current zoom, in the library's numbering: coarser ones are invisible and not loaded. */
   private coarsest(item: Item): number {
     const { grid } = (item.source as unknown as LayerSource).layer;
     const width = this.viewer.viewport.getContainerSize().x;
@@ -141,14 +141,14 @@ export class Stack {
     }
   }
 
-  /** Fetches tiles of the slices that come next, in the direction in which a person scrolls. */
+  /** Prefetches tiles of the next slices in the scroll direction. */
   fetchAhead(): void {
     if (this.gone) return;
     const steps = this.direction ? Array.from({ length: AHEAD }, (_, i) => (i + 1) * this.direction) : [1, -1];
     this.prefetcher.fetch(steps.flatMap((by) => this.inSight(this.ahead(by))).slice(0, MOST_AHEAD));
   }
 
-  /** The addresses of other layers' tiles, where tiles are drawn now. */
+  /** The URLs of other layers' tiles at the positions drawn now. */
   private inSight(layers: Layer[]): string[] {
     return [...this.shown.values()].flatMap((item, index) => {
       const tiles = item.getTilesToDraw() as unknown as { tile: { level: number; x: number; y: number } }[];
@@ -157,13 +157,13 @@ export class Stack {
     });
   }
 
-  /** Marks the pane while not all that is wished for is on the screen. */
+  /** Marks the pane while some requested tiles are not drawn. */
   private mark(): void {
     const settled = !this.busy && [...this.shown.values()].every((item) => item.getFullyLoaded());
     this.pane.classList.toggle("busy", !settled);
   }
 
-  /** Asks again for what could not be loaded. */
+  /** Retries tiles that failed to load. */
   retry(): void {
     this.discard(this.shown, new Map());
     this.shown = new Map();

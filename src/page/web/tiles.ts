@@ -1,4 +1,4 @@
-// Tiles on their way: fetched, treated, handed to OpenSeadragon; and those of the next slices, fetched ahead.
+// Tiles in flight: fetched, processed, handed to OpenSeadragon; and the prefetching of the next slices.
 
 import OpenSeadragon from "openseadragon";
 
@@ -11,7 +11,7 @@ const MOST_TRIES = 5;
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** A tile's answer; a server that is full is asked again, after as long as it says. */
+/** The response for a tile; if the server is overloaded, retries after the time it states. */
 async function answer(url: string, init: RequestInit): Promise<Response> {
   for (let attempt = 1; ; attempt += 1) {
     const response = await fetch(url, init);
@@ -20,10 +20,10 @@ async function answer(url: string, init: RequestInit): Promise<Response> {
   }
 }
 
-/** A tile as a canvas, treated. */
+/** A tile as a canvas, processed. */
 async function draw(url: string, treatment: Treatment, signal: AbortSignal): Promise<CanvasRenderingContext2D> {
   const bytes = await (await answer(url, { signal })).arrayBuffer();
-  // Whatever type the mount gives it: it is a PNG.
+  // Whatever the mount's content type: it is a PNG.
   const bitmap = await createImageBitmap(new Blob([bytes], { type: "image/png" }), { colorSpaceConversion: "none" });
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [bitmap.width, bitmap.height];
@@ -58,7 +58,7 @@ export function treat(pixels: Uint8ClampedArray, { table, tint, clear }: Treatme
   }
 }
 
-// It tells the console of every tile that does not come. Persons are told by us, and most were given up on purpose.
+// The library logs every failed tile. We show failures ourselves, and most of them are aborted requests.
 const quiet = () => undefined;
 Object.assign(OpenSeadragon, { console: { ...console, warn: quiet, error: quiet } });
 
@@ -69,7 +69,7 @@ interface Job {
   fail(message: string, request: null): void;
 }
 
-/** A layer as OpenSeadragon asks for it: its levels count from the coarsest, its lengths are parts of the width. */
+/** A layer as a tile source of OpenSeadragon: levels count from the coarsest, lengths are fractions of the width. */
 export class LayerSource extends OpenSeadragon.TileSource {
   private readonly last: number;
   private readonly ending = new AbortController();
@@ -90,7 +90,7 @@ export class LayerSource extends OpenSeadragon.TileSource {
     return new OpenSeadragon.Point(columns, rows);
   }
 
-  // (The declarations promise a Tile; what is meant, and used, is its column and row.)
+  // (Declared to return a Tile, but actually its column and row are used.)
   override getTileAtPoint(level: number, point: OpenSeadragon.Point): OpenSeadragon.Tile {
     const { grid } = this.layer;
     const { column, row } = grid.tileAt(this.level(level), point.x * grid.width, point.y * grid.width);
@@ -130,7 +130,7 @@ export class LayerSource extends OpenSeadragon.TileSource {
     draw(job.src, this.layer.treatment, signal).then(
       (tile) => job.finish(tile, null, "context2d"),
       (error: unknown) => {
-        if (abort.signal.aborted) return; // the library, which knows it
+        if (abort.signal.aborted) return; // by the library, which needs no report
         if (!signal.aborted) this.failed(error);
         job.fail(String(error), null);
       },
@@ -141,13 +141,13 @@ export class LayerSource extends OpenSeadragon.TileSource {
     (context as Job).userData.abort?.abort();
   }
 
-  /** Gives up all that is on its way. */
+  /** Aborts all requests in flight. */
   cancel(): void {
     this.ending.abort();
   }
 }
 
-/** Fetches addresses into the browser's cache, and gives up those of an earlier call that are no longer among them. */
+/** Fetches URLs into the browser's cache, and aborts those of an earlier call that are no longer wanted. */
 export class Prefetcher {
   private readonly waiting = new Map<string, AbortController>();
 
@@ -161,9 +161,9 @@ export class Prefetcher {
     this.waiting.set(address, abort);
     try {
       const response = await fetch(address, { signal: abort.signal, priority: "low" } as RequestInit);
-      await response.arrayBuffer(); // or the cache keeps nothing
+      await response.arrayBuffer(); // otherwise nothing is cached
     } catch {
-      // What fails will fail again where it is seen.
+      // Failures will show up again when the tile is drawn.
     } finally {
       this.waiting.delete(address);
     }

@@ -1,9 +1,9 @@
-// What a person looks at, as one plain value; how it begins, how it changes, and how it stands in the address after #.
+// The view as one plain value: its initial state, its changes, and its encoding in the URL after #.
 //
 //   #TOKEN?plane=all&at=512,300.5,24&zoom=1.5&time=3&show=em,actin:M:100:2000,segmentation:50
 //
-// `at` is x, y, z with the dataset's offset added, as slice numbers are. A channel is NAME[:COLOUR[:LOW:HIGH]],
-// labels are NAME[:PERCENT]. What is missing or makes no sense falls back to the beginning's.
+// `at` is x, y, z plus the dataset's offset, as in slice numbers. A channel is NAME[:COLOUR[:LOW:HIGH]],
+// labels are NAME[:PERCENT]. Missing or invalid parts default to the initial view.
 
 import { type Channel, companions, type Dataset, type PlaneName, type Triple } from "./data";
 import { at, AXES, Grid, PLANES } from "./geometry";
@@ -15,7 +15,7 @@ export type Arrangement = PlaneName | "all";
 export interface Shown {
   on: boolean;
   colour: Colour;
-  /** In the data's own values; null is the server's. */
+  /** In the data's own values; null is the server's window. */
   window: [number, number] | null;
   /** Of labels, 0 to 1. */
   opacity: number;
@@ -23,9 +23,9 @@ export interface Shown {
 
 export interface View {
   arrangement: Arrangement;
-  /** The middle of every pane: where the three planes cross. */
+  /** The centre of every pane: where the three planes cross. */
   at: Triple;
-  /** CSS pixels per column of level 0; 0 is whatever shows the whole plane. */
+  /** CSS pixels per column of level 0; 0 fits the whole plane. */
   zoom: number;
   time: number;
   shown: Record<string, Shown>;
@@ -38,13 +38,13 @@ export const isOn = (view: View, channel: Channel): boolean => view.shown[channe
 
 export const planesOf = (arrangement: Arrangement): PlaneName[] => (arrangement === "all" ? PLANES : [arrangement]);
 
-/** The channels in sight; those that cannot be shown beside the first of them are left out. */
+/** The visible channels; those that cannot be shown with the first of them are left out. */
 export function inSight(dataset: Dataset, view: View): Channel[] {
   const first = dataset.channels.find((channel) => isOn(view, channel)) ?? dataset.channels[0];
   return first ? companions(dataset, first) : [];
 }
 
-/** The colour of the six that is nearest to what the file says; none for grey. */
+/** The nearest of the six colours to the one in the file; none for grey. */
 function nearest(colour: string | null): Colour {
   const parts = /^#(..)(..)(..)$/.exec(colour ?? "");
   if (!parts) return "";
@@ -55,7 +55,7 @@ function nearest(colour: string | null): Colour {
   return names[name] ?? "";
 }
 
-/** What is seen first: an image in the middle of the volume, whole. */
+/** The initial view: the first image, centred, with the whole plane visible. */
 export function beginning(dataset: Dataset): View {
   const first = dataset.channels.find((channel) => channel.kind !== "labels" && channel.times === null)
     ?? dataset.channels.find((channel) => channel.kind !== "labels")
@@ -68,13 +68,13 @@ export function beginning(dataset: Dataset): View {
   return { arrangement: "xy", at: middle(first), zoom: 0, time: 0, shown };
 }
 
-/** The middle of a channel: of its middle slices, where their middles are. */
+/** The centre of a channel. */
 export function middle(channel: Channel | undefined): Triple {
   const size = channel?.levels[0]?.size ?? [1, 1, 1];
   return size.map((length) => Math.floor(length / 2) + (length % 2 ? 0.5 : 0)) as Triple;
 }
 
-/** A view whose point and time lie in the volume. */
+/** A view with its point and time clamped to the volume. */
 export function confined(view: View, dataset: Dataset): View {
   const channels = inSight(dataset, view);
   const size = channels[0]?.levels[0]?.size ?? [1, 1, 1];
@@ -83,12 +83,12 @@ export function confined(view: View, dataset: Dataset): View {
   return { ...view, at: point, time: Math.min(Math.max(view.time, 0), times - 1) };
 }
 
-/** The zoom that shows a whole plane in a box. */
+/** The zoom that fits a whole plane into a box. */
 export function fitting(grid: Grid, width: number, height: number): number {
   return Math.min(Math.min(width / grid.width, height / grid.height) * 0.96, MOST_ZOOM) || 1;
 }
 
-/** A view moved by so many slices. */
+/** A view moved by a number of slices. */
 export function stepped(view: View, plane: PlaneName, by: number): View {
   const point: Triple = [...view.at];
   const axis = AXES[plane].slice;
@@ -104,7 +104,7 @@ function channelText(channel: Channel, shown: Shown): string {
   return `${channel.name}${shown.colour || window ? `:${shown.colour}` : ""}${window}`;
 }
 
-/** The address (after #) that shows a view. */
+/** The URL fragment of a view. */
 export function toHash(dataset: Dataset, view: View): string {
   const point = view.at.map((value, axis) => tidy(Number((value + at(dataset.offset, axis)).toFixed(2))));
   const on = dataset.channels.filter((channel) => isOn(view, channel));
@@ -133,7 +133,7 @@ function readShown(view: View, channel: Channel, [colour = "", ...window]: strin
   return { ...before, on: true, colour: known, window: numbers(window.join(":"), 2) as [number, number] | null };
 }
 
-/** The view that an address (after #) describes. */
+/** Parses a URL fragment into a view. */
 export function fromHash(dataset: Dataset, hash: string): View {
   const view = beginning(dataset);
   const query = new URLSearchParams(hash.split("?")[1] ?? "");

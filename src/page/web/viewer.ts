@@ -1,4 +1,4 @@
-// A dataset on the screen: keeps the view, and has panes, panel, sliders, status and address follow it.
+// A dataset on the screen: holds the view and updates panes, panel, sliders, status and URL.
 
 import { type Dataset, explain, loadDataset, type PlaneName, type Site, type Triple } from "./data";
 import { h, icon, iconButton } from "./dom";
@@ -13,7 +13,7 @@ import { type Arrangement, confined, fromHash, planesOf, stepped, toHash, type V
 const ARRANGEMENTS: [Arrangement, string][] = [
   ["xy", "xy"], ["xz", "xz"], ["yz", "yz"], ["all", "all three"],
 ];
-/** How long after the last change the address follows, in milliseconds: browsers refuse to be told for every frame. */
+/** Delay of URL updates after the last change, in milliseconds: browsers refuse one per frame. */
 const ADDRESS_DELAY = 200;
 
 export class Viewer {
@@ -51,14 +51,14 @@ export class Viewer {
       h("h1", {}, this.dataset.token),
       h("div", { className: "planes", role: "group", "aria-label": "Plane" }, ...this.planes.map(([, button]) => button)),
       h("div", { className: "tools" },
-        iconButton("fit", "The whole plane (0)", actions.whole),
-        iconButton("copy", "Copy the address of the tile in the middle (c)", actions.copy),
+        iconButton("fit", "Fit the whole plane (0)", actions.whole),
+        iconButton("copy", "Copy the URL of the centre tile (c)", actions.copy),
         iconButton("screen", "Full screen (f)", actions.screen),
         iconButton("layers", "Channels (p)", actions.panel),
         iconButton("help", "Keys (?)", actions.help)));
   }
 
-  /** To be called once the element is in the page: panes measure themselves. */
+  /** Must be called after the element is in the page, because panes measure themselves. */
   open(): void {
     listen(this.actions, this.ending.signal);
     this.arrange();
@@ -66,7 +66,7 @@ export class Viewer {
     loadDataset(this.dataset.token).then((measured) => this.measured(measured), () => undefined);
   }
 
-  /** Takes in what the server has measured meanwhile. */
+  /** Applies what the server has measured since. */
   private measured(dataset: Dataset): void {
     if (this.ending.signal.aborted) return;
     this.dataset = dataset;
@@ -97,7 +97,7 @@ export class Viewer {
     };
   }
 
-  /** The one way in which the view changes; `leads` is the pane in which a person moves. */
+  /** All changes of the view go through here; `leads` is the pane in which the user moves. */
   private change(view: View, leads?: Pane): void {
     const arranged = view.arrangement !== this.view.arrangement;
     this.view = confined(view, this.dataset);
@@ -117,14 +117,14 @@ export class Viewer {
     this.addressTimer = window.setTimeout(() => history.replaceState(null, "", toHash(dataset, view)), ADDRESS_DELAY);
   }
 
-  /** Panes that are linked have one zoom, also where it is that which shows everything. */
+  /** Linked panes have the same zoom, even when it fits the whole plane. */
   private fitted(scene: { dataset: Dataset; view: View; mounts: Site["mounts"] }) {
     if (scene.view.zoom || this.panes.length < 2) return scene;
     const zoom = Math.min(...this.panes.map((pane) => pane.fitOf(scene)));
     return { ...scene, view: { ...scene.view, zoom } };
   }
 
-  /** Says where the cursor is, or else the middle. */
+  /** Shows the position of the cursor, or else of the centre. */
   private tell(point: Triple | null): void {
     const place = point ?? this.view.at;
     const size = this.dataset.channels[0]?.levels[0]?.size;

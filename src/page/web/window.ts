@@ -4,14 +4,14 @@ import type { Histogram } from "./data";
 import { h } from "./dom";
 
 export interface WindowChoice {
-  /** What the slider spans. */
+  /** The range of the slider. */
   range: [number, number];
-  /** The server's own window. */
+  /** The server's window. */
   base: [number, number];
-  /** A person's; null is the server's. */
+  /** The user's window; null is the server's. */
   chosen: [number, number] | null;
   histogram: Histogram | null;
-  /** Whether values are whole numbers. */
+  /** Whether values are integers. */
   whole: boolean;
 }
 
@@ -21,14 +21,14 @@ const SPACE = "http://www.w3.org/2000/svg";
 
 const short = (value: number): string => String(Number(value.toPrecision(4)));
 
-/** Bars that are wide enough for the eye, also where only some values occur. */
+/** Wide enough bars to be visible, even if only some values occur. */
 function pooled(counts: number[]): number[] {
   const each = Math.ceil(counts.length / BARS);
   return Array.from({ length: Math.ceil(counts.length / each) }, (_, i) =>
     counts.slice(i * each, (i + 1) * each).reduce((sum, count) => sum + count, 0));
 }
 
-/** The histogram as a shape over the slider's span; the highest bars are cut, or they would flatten all others. */
+/** The histogram as a shape across the slider; the highest bars are cut, because they would flatten all others. */
 function shape(histogram: Histogram, [low, high]: [number, number]): SVGElement {
   const svg = document.createElementNS(SPACE, "svg");
   svg.setAttribute("viewBox", "0 0 1 1");
@@ -48,7 +48,7 @@ function shape(histogram: Histogram, [low, high]: [number, number]): SVGElement 
   return svg;
 }
 
-/** The slider; `choose` is told the window, or null when it is reset. */
+/** The slider; `choose` gets the window, or null when it is reset. */
 export function windowSlider(choice: WindowChoice, choose: (window: [number, number] | null) => void): HTMLElement {
   const [low, high] = choice.range;
   const position = (value: number) => String(Math.round(((value - low) / (high - low || 1)) * STEPS));
@@ -71,7 +71,7 @@ export function windowSlider(choice: WindowChoice, choose: (window: [number, num
   put(choice.chosen ?? choice.base);
   reset.hidden = choice.chosen === null;
   const moved = () => {
-    const window = handles.map(value) as [number, number]; // crossed handles invert, as in a configuration
+    const window = handles.map(value) as [number, number]; // crossed handles invert, as in the configuration
     said.textContent = `${short(window[0])} – ${short(window[1])}`;
     reset.hidden = false;
     choose(window);

@@ -1,17 +1,15 @@
-//! Bits on their way into bytes, the first bit lowest.
+//! A bit writer, lowest bit first.
 
 use super::huffman::Code;
 use super::pairs::Pairs;
 
-/// How many bits may be added to the fewer than 8 that wait, so that a word of 64 still holds them.
+/// How many bits may be added to the fewer than 8 pending ones so that 64 bits still hold all.
 const MOST: u32 = 56;
 
-/// Some bits, at most 56, the first one lowest.
+/// At most 56 bits, the first one lowest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Bits {
-    /// The bits.
     pub bits: u64,
-    /// How many.
     pub count: u32,
 }
 
@@ -22,40 +20,40 @@ impl From<Code> for Bits {
 }
 
 impl Bits {
-    /// These bits, and others behind them; together at most 56.
+    /// Appends `bits`; together at most 56.
     pub fn then(self, Bits { bits, count }: Bits) -> Self {
         Self { bits: self.bits | bits << self.count, count: self.count + count }
     }
 }
 
-/// Writes bits to the front of some bytes.
+/// Writes bits to the front of a slice.
 pub(super) struct Writer<'a> {
-    /// What is not written yet.
+    /// The part not yet written.
     out: &'a mut [u8],
-    /// Bits that wait, and how many: fewer than 8 but for a moment.
+    /// Pending bits and their count: fewer than 8, except during a write.
     pending: u64,
     count: u32,
 }
 
 impl<'a> Writer<'a> {
-    /// Begins at the front of `out`, which must have room for a word behind what is written.
+    /// Starts at the front of `out`, which must be at least 8 bytes longer than what is written.
     pub fn new(out: &'a mut [u8]) -> Self {
         Self { out, pending: 0, count: 0 }
     }
 
-    /// Writes some bits; fewer than 8 wait for the next ones.
+    /// Writes some bits; up to 7 stay pending.
     #[inline]
     pub fn bits(&mut self, Bits { bits, count }: Bits) {
         self.add(bits, count);
         self.write();
     }
 
-    /// Ends the byte.
+    /// Pads the current byte with zeros.
     pub fn align(&mut self) {
         self.bits(Bits { bits: 0, count: self.count.wrapping_neg() % 8 });
     }
 
-    /// Writes the codes of words.
+    /// Writes the codes of `words`.
     pub fn words(&mut self, words: &[[u8; 8]], pairs: &Pairs) {
         let begun = Writer { out: std::mem::take(&mut self.out), ..*self };
         *self = coded(words, pairs, begun);
@@ -67,7 +65,7 @@ impl<'a> Writer<'a> {
         self.count += count;
     }
 
-    /// Writes a whole word, of which all whole bytes count; the next one is written over the rest.
+    /// Writes 8 bytes, of which only the complete ones count; the next write overwrites the rest.
     #[inline(always)]
     fn write(&mut self) {
         let whole = self.count & 0x38;
@@ -81,10 +79,10 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Writes the codes of words behind what is begun.
+/// Writes the codes of `words` after what `begun` has written.
 ///
-/// On a copy, so that what waits stays in registers from word to word; by itself, for as a part of the walk it took up
-/// to 1.8 times as long (why is not known).
+/// Works on a copy of the writer, so that pending bits stay in registers. A function of its own because as a
+/// part of `walk` it took up to 1.8 times as long (why is not known).
 #[inline(never)]
 fn coded<'a>(words: &[[u8; 8]], pairs: &Pairs, begun: Writer<'a>) -> Writer<'a> {
     let Writer { out, pending, count } = begun;
@@ -92,7 +90,7 @@ fn coded<'a>(words: &[[u8; 8]], pairs: &Pairs, begun: Writer<'a>) -> Writer<'a> 
     for [a, b, c, d, e, f, g, h] in words {
         let ((low, n), (high, m)) = (pairs.four([*a, *b, *c, *d]), pairs.four([*e, *f, *g, *h]));
         writer.add(low, n);
-        // Seldom: eight codes have more only where they are hardly shorter than the bytes.
+        // Rare: eight codes have more than 56 bits only if they are hardly shorter than the bytes.
         if n + m > MOST {
             writer.write();
         }

@@ -1,8 +1,8 @@
-//! A zlib stream made for filtered micrographs: Huffman codes for all bytes, and matches for runs of zeros alone.
+//! A zlib stream for filtered micrographs: Huffman codes for all bytes, and matches only for runs of zeros.
 //!
-//! Looking for matches costs most of an encoder's time and finds none in sensor noise. What filters leave of flat
-//! areas is zeros, and those are found eight at a time. One dynamic block (RFC 1951, section 3.2.7) in a zlib stream
-//! (RFC 1950): bytes are counted in a first walk and written in a second one, in both by pairs.
+//! Match search takes most of an encoder's time and finds nothing in sensor noise. Filtered flat areas are
+//! zeros, which are found eight at a time. One dynamic block (RFC 1951, section 3.2.7) in a zlib stream (RFC
+//! 1950): a first pass counts bytes and a second one writes them, both in pairs.
 
 use simd_adler32::adler32;
 
@@ -14,20 +14,19 @@ use crate::deflate::{self, LENGTH_ORDER};
 /// The symbols for literals, the end of the block, and lengths.
 const SYMBOLS: usize = 286;
 const END_OF_BLOCK: usize = deflate::END_OF_BLOCK as usize;
-/// Four codes of at most 14 bits, and the 7 bits that may wait before them, fit a word of 64.
+/// Four codes of at most 14 bits and up to 7 pending bits fit 64 bits.
 const LONGEST_CODE: usize = 14;
-/// The codes of code lengths have at most 7 bits.
+/// Codes of code lengths have at most 7 bits.
 const LONGEST_LENGTH_CODE: usize = 7;
-/// The longest match.
 const LONGEST_MATCH: usize = 258;
-/// The one code of distances, 1, has one bit: 0.
+/// The only distance code, 1, has one bit: 0.
 const DISTANCE_BITS: u32 = 1;
-/// The bytes of the checksum that ends a stream.
+/// The size of the checksum at the end of a stream.
 const CHECKSUM: usize = 4;
-/// How many bytes more than a stream must be there to write it: it is written in whole words.
+/// How many bytes longer than the stream the output must be: it is written 8 bytes at a time.
 pub(super) const SLACK: usize = 8;
 
-/// A stream that is known, but not yet written: bytes, codes for them, and how long it will be.
+/// A stream not yet written: bytes, their codes, and the resulting length.
 pub(super) struct Stream<'a> {
     bytes: &'a [u8],
     codes: Codes<'a>,
@@ -36,7 +35,7 @@ pub(super) struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    /// The stream for these bytes, which are walked through once to count them. What `pairs` held is overwritten.
+    /// Counts the bytes in one pass and derives codes. Overwrites `pairs`.
     pub fn of(bytes: &'a [u8], pairs: &'a mut Pairs) -> Self {
         let counts = Counts::of(bytes, pairs).total();
         let lengths = huffman::lengths(&counts, LONGEST_CODE);
@@ -46,7 +45,7 @@ impl<'a> Stream<'a> {
         Self { bytes, codes: Codes::of(&lengths, pairs), header, length }
     }
 
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.length
     }
@@ -63,13 +62,12 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// What takes the bytes, as they are cut into words and runs.
+/// Receives the bytes, cut into words and runs.
 trait Sink {
-    /// Words of eight bytes, none of them all 0.
+    /// Words of eight bytes, none of them zero.
     fn words(&mut self, words: &[[u8; 8]]);
-    /// A byte of 0, then a match of that many more.
+    /// A byte of 0, then a match of `more` zeros.
     fn zeros(&mut self, more: usize);
-    /// A byte.
     fn byte(&mut self, byte: u8);
 }
 
@@ -86,7 +84,7 @@ fn walk(bytes: &[u8], sink: &mut impl Sink) {
     rest.iter().for_each(|byte| sink.byte(*byte));
 }
 
-/// How many words in front are alike.
+/// How many leading words satisfy `alike`.
 fn leading(words: &[[u8; 8]], alike: impl Fn(u64) -> bool) -> usize {
     const BLOCK: usize = 16;
     let is = |word: &[u8; 8]| alike(u64::from_ne_bytes(*word));
@@ -95,14 +93,14 @@ fn leading(words: &[[u8; 8]], alike: impl Fn(u64) -> bool) -> usize {
     if near < BLOCK {
         return near;
     }
-    // Where there are many, by blocks, which become vectors.
+    // Long prefixes are searched in blocks, which vectorise.
     let (blocks, _) = words.as_chunks::<BLOCK>();
     let all = |block: &&[[u8; 8]; BLOCK]| block.iter().fold(true, |all, word| all & is(word));
     let whole = BLOCK * blocks.iter().take_while(all).count();
     whole + singly(&words[whole..])
 }
 
-/// A run of at least 8 zeros as matches; what is too short for one goes byte by byte.
+/// A run of zeros as matches, and single bytes if fewer than four are left.
 fn zeros(mut run: usize, sink: &mut impl Sink) {
     while run > 3 {
         let more = (run - 1).min(LONGEST_MATCH);
@@ -112,7 +110,7 @@ fn zeros(mut run: usize, sink: &mut impl Sink) {
     (0..run).for_each(|_| sink.byte(0));
 }
 
-/// The symbol of a match's length, and how many extra bits say the rest (RFC 1951, section 3.2.5).
+/// The symbol of a match length, and the value and number of its extra bits (RFC 1951, section 3.2.5).
 fn length_symbol(length: usize) -> (usize, u64, u32) {
     if length == LONGEST_MATCH {
         return (285, 0, 0);
@@ -132,9 +130,9 @@ fn extra_bits(symbol: usize) -> u32 {
 /// How often each symbol occurs.
 struct Counts<'a> {
     pairs: &'a mut Pairs,
-    /// Bytes that stand in no pair.
+    /// Bytes outside pairs.
     bytes: [u32; 256],
-    /// Matches by their length.
+    /// Matches by length.
     matches: [u32; LONGEST_MATCH + 1],
 }
 
@@ -175,7 +173,7 @@ impl Sink for Counts<'_> {
     }
 }
 
-/// How many bits the codes of so many symbols take, with what follows those of lengths.
+/// The total length of the codes of these symbols in bits, including extra bits and distances.
 fn bits(counts: &[u32; SYMBOLS], lengths: &[u8]) -> u64 {
     let following =
         |symbol: usize| if symbol > END_OF_BLOCK { extra_bits(symbol) + DISTANCE_BITS } else { 0 };
@@ -183,7 +181,6 @@ fn bits(counts: &[u32; SYMBOLS], lengths: &[u8]) -> u64 {
     each.map(|((n, length), symbol)| u64::from(*n) * u64::from(u32::from(*length) + following(symbol))).sum()
 }
 
-/// The codes of all that is written.
 struct Codes<'a> {
     pairs: &'a Pairs,
     /// By symbol.
@@ -208,7 +205,6 @@ impl<'a> Codes<'a> {
     }
 }
 
-/// Writes the codes of what it takes.
 struct Coder<'a> {
     writer: Writer<'a>,
     codes: &'a Codes<'a>,
@@ -228,7 +224,7 @@ impl Sink for Coder<'_> {
     }
 }
 
-/// The header of a stream and of its only block: dynamic codes, told by their lengths.
+/// The header of a stream and of its only block, with dynamic codes, given by their lengths.
 fn header(lengths: &[u8]) -> Vec<Bits> {
     let used = lengths.iter().rposition(|length| *length > 0).map_or(0, |last| last + 1).max(257);
     // One distance: 1, whose code has one bit.
@@ -239,7 +235,7 @@ fn header(lengths: &[u8]) -> Vec<Bits> {
     let codes = huffman::codes(&length_lengths);
     let listed =
         LENGTH_ORDER.iter().rposition(|symbol| length_lengths[*symbol] > 0).map_or(4, |last| last + 1).max(4);
-    // Deflate with a window of 32 KiB; the second byte makes the first two a multiple of 31.
+    // Deflate with a window of 32 KiB; the second byte makes the 16-bit header a multiple of 31.
     let stream = [(0x78, 8), (0x01, 8)];
     let block = [(1, 1), (2, 2), (used as u64 - 257, 5), (0, 5), (listed as u64 - 4, 4)];
     let listed = LENGTH_ORDER[..listed].iter().map(|symbol| (u64::from(length_lengths[*symbol]), 3));
@@ -256,7 +252,7 @@ fn header(lengths: &[u8]) -> Vec<Bits> {
         .collect()
 }
 
-/// A code length, or a repetition of one, as it is told.
+/// A code length or a repetition, as encoded in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LengthWord {
     symbol: usize,
@@ -264,7 +260,7 @@ struct LengthWord {
     bits: u32,
 }
 
-/// Code lengths with their repetitions told by number: 16 repeats the last one, 17 and 18 repeat 0.
+/// Run-length encodes code lengths: 16 repeats the last one, 17 and 18 repeat 0.
 fn shortened(lengths: &[u8]) -> Vec<LengthWord> {
     let word = |symbol: usize, extra: usize, bits: u32| LengthWord { symbol, extra: extra as u64, bits };
     let mut words = Vec::with_capacity(lengths.len());
@@ -294,7 +290,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Two decoders that share no code: libdeflate and miniz.
+    /// Checks with two independent decoders: libdeflate and miniz.
     fn comes_back(bytes: &[u8]) {
         comes_back_by(bytes, &mut Pairs::default());
     }
@@ -307,7 +303,7 @@ mod tests {
         let mut out = vec![0; bytes.len()];
         let length = libdeflater::Decompressor::new().zlib_decompress(stream, &mut out).unwrap();
         assert!(length == bytes.len() && out == bytes, "libdeflate reads something else");
-        // Of the very length that was told: both read to the last byte of the checksum.
+        // The length must match exactly: both decoders read to the last byte of the checksum.
         assert!(
             libdeflater::Decompressor::new().zlib_decompress(&stream[..stream.len() - 1], &mut out).is_err()
         );
@@ -332,7 +328,7 @@ mod tests {
 
     #[test]
     fn eight_codes_that_do_not_fit_a_word_come_back() {
-        // The rarest stand together, and have codes of 14 bits.
+        // The rarest come together and have codes of 14 bits.
         let often = (0..14u8).flat_map(|i| std::iter::repeat_n(i, 1 << (i + 2)));
         let bytes: Vec<u8> = (100..=255).chain(often).chain((100..=255).rev()).collect();
         let mut pairs = Pairs::default();
@@ -367,7 +363,7 @@ mod tests {
         ) {
             let mut pairs = Pairs::default();
             comes_back_by(&pieces.concat(), &mut pairs);
-            // What was kept makes no difference.
+            // Stale tables make no difference.
             comes_back_by(&pieces.concat()[pieces.first().map_or(0, Vec::len)..], &mut pairs);
         }
     }

@@ -1,9 +1,9 @@
-//! How much there is to tell of some bytes, by how often each one occurs.
+//! The entropy of some bytes, from how often each one occurs.
 
-/// About how many bits codes for these bytes take, were their lengths no whole numbers. Words of 0 are left out: most
-/// of them become matches.
+/// About how many bits codes for these bytes take if code lengths could be fractional. Zero words are left
+/// out: most of them become matches.
 pub(super) fn entropy(bytes: &[u8]) -> f32 {
-    // In four tables, so that equal neighbours need not wait for each other's count.
+    // In four tables, so that equal neighbours do not wait for each other's count.
     let mut tables = [[0u32; 256]; 4];
     let [one, two, three, four] = &mut tables;
     for word in bytes.as_chunks::<8>().0.iter().filter(|word| **word != [0; 8]) {
@@ -22,7 +22,7 @@ pub(super) fn entropy(bytes: &[u8]) -> f32 {
     weighed(all) - counts.iter().map(|count| weighed(*count)).sum::<f32>()
 }
 
-/// A number times its binary logarithm, which is 0 for 0 and for 1.
+/// A number times its binary logarithm; 0 for 0 and for 1.
 fn weighed(count: u32) -> f32 {
     if count > 1 { count as f32 * (count as f32).log2() } else { 0.0 }
 }

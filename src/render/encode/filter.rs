@@ -1,15 +1,15 @@
-//! PNG's filters: what is left of each byte once a guess from its neighbours is taken away.
+//! PNG filters: the difference between each byte and a prediction from its neighbours.
 //!
-//! The five predictors are those of the PNG specification (third edition, section 9). One filter serves a whole tile:
-//! the sensor noise of micrographs is alike in all rows, and one choice costs less than 512. It is made by the entropy
-//! of what each filter would leave of a few rows. Written over slices of equal length, so that the compiler makes
-//! vectors of every loop.
+//! The five predictors are those of the PNG specification (third edition, section 9). One filter serves a
+//! whole tile: the sensor noise of micrographs is alike in all rows, and one choice costs less than 512. It
+//! is chosen by the entropy of a few rows under each filter. All loops run over slices of equal length, so
+//! that the compiler vectorises them.
 
 use multiversion::multiversion;
 
 use super::entropy::entropy;
 
-/// A way of guessing a byte from its neighbours; the number is the one that stands before each row.
+/// A predictor; its number is the filter type byte before each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filter {
     None = 0,
@@ -19,15 +19,15 @@ pub(super) enum Filter {
     Paeth = 4,
 }
 
-/// How many rows of a tile are looked at to choose its filter.
+/// How many rows of a tile are sampled to choose its filter.
 const SAMPLED_ROWS: usize = 16;
 
 impl Filter {
     const ALL: [Filter; 5] = [Filter::None, Filter::Sub, Filter::Up, Filter::Average, Filter::Paeth];
 
-    /// The filter that leaves least to be coded, told from a sample of the rows.
+    /// The filter with the lowest entropy on a sample of the rows.
     ///
-    /// `pixels` holds rows of `row` bytes without gaps, `pixel` bytes a pixel; `spare` is overwritten.
+    /// `pixels` holds rows of `row` bytes without gaps, `pixel` bytes per pixel; `spare` is overwritten.
     pub fn choose(pixels: &[u8], row: usize, pixel: usize, spare: &mut Vec<u8>) -> Filter {
         let rows = pixels.len() / row;
         let apart = (rows / SAMPLED_ROWS).max(1);
@@ -50,7 +50,7 @@ impl Filter {
         best.1
     }
 
-    /// Filters all rows into `out`, each behind the filter's number.
+    /// Filters all rows into `out`, each after its filter type byte.
     pub fn apply(self, pixels: &[u8], row: usize, pixel: usize, out: &mut Vec<u8>) {
         out.clear();
         out.reserve(pixels.len() + pixels.len() / row);
@@ -61,7 +61,7 @@ impl Filter {
         }
     }
 
-    /// Appends one filtered row behind the filter's number; what lies above the first row counts as 0.
+    /// Appends the filter type byte and one filtered row; the row above the first counts as 0.
     pub fn append(self, row: &[u8], above: Option<&[u8]>, pixel: usize, out: &mut Vec<u8>) {
         out.push(self as u8);
         let start = out.len();
@@ -78,13 +78,13 @@ impl Filter {
     }
 }
 
-/// The sum of absolute values that `least_sum` compares, taken as signed numbers.
+/// The sum of absolute values, as signed numbers, that `least_sum` minimises.
 fn sum(filtered: &[u8]) -> u64 {
     filtered.iter().map(|byte| u64::from(byte.cast_signed().unsigned_abs())).sum()
 }
 
-/// Filters all rows into `out`, each with the filter whose differences have the smallest sum: the specification's
-/// advice (section 12.7), and what libdeflate's matching gains most from.
+/// Filters all rows into `out`, each with the filter whose differences have the smallest sum: the heuristic
+/// of the specification (section 12.7), and the one from which libdeflate's matching gains most.
 pub(super) fn least_sum(pixels: &[u8], row: usize, pixel: usize, out: &mut Vec<u8>) {
     out.clear();
     let mut above = None;
@@ -124,13 +124,13 @@ fn half_left(row: &[u8], pixel: usize, rest: &mut [u8]) {
     }
 }
 
-/// Half the sum of two bytes, rounded down, without a wider type: half as many bytes to a vector otherwise.
+/// Half the sum of two bytes, rounded down, without a wider type, which would halve the bytes per vector.
 fn half_sum(a: u8, b: u8) -> u8 {
     (a & b) + ((a ^ b) >> 1)
 }
 
-/// Takes a guess from each byte of a row behind its first pixel: `guess` is given the bytes to the left, above, and
-/// above that to the left.
+/// Subtracts a prediction from each byte of a row after its first pixel: `guess` gets the bytes to the left,
+/// above, and above left.
 #[inline(always)]
 fn guessed(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8], guess: impl Fn(u8, u8, u8) -> u8) {
     const BLOCK: usize = 64;
@@ -140,7 +140,7 @@ fn guessed(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8], guess: impl 
         }
         return;
     };
-    // Whole blocks without a rest: the last one lies over the end of the one before.
+    // Whole blocks only: the last one overlaps the one before.
     for at in (pixel..row.len()).step_by(BLOCK).map(|at| at.min(last)) {
         let before = at - pixel;
         let (bytes, left) = (&row[at..at + BLOCK], &row[before..before + BLOCK]);
@@ -168,10 +168,11 @@ fn paeth(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
     guessed(row, above, pixel, rest, predict);
 }
 
-/// Paeth's predictor: of left, above and corner the one nearest to left + above - corner, in this order.
+/// The Paeth predictor: whichever of left, above and corner is nearest to left + above - corner, in this
+/// order.
 ///
-/// In bytes, so that vectors hold more of them: where left and above lie on one side of the corner, the corner is
-/// further than both by the distance of the other, and else by the difference of their distances.
+/// In bytes, so that vectors hold more of them: if left and above are on the same side of the corner, the
+/// guess's distance to it is the sum of its distances to the two, else their difference.
 fn predict(left: u8, above: u8, corner: u8) -> u8 {
     let (to_left, to_above) = (distance(above, corner), distance(left, corner));
     let same_side = (left >= corner) == (above >= corner);
@@ -180,7 +181,7 @@ fn predict(left: u8, above: u8, corner: u8) -> u8 {
     if (to_left <= to_above) & (to_left <= to_corner) { left } else { other }
 }
 
-/// The distance of two bytes. (`abs_diff` becomes one of 32-bit numbers: a quarter as many to a vector.)
+/// The distance of two bytes. (`abs_diff` compiles to 32-bit arithmetic: a quarter as many per vector.)
 fn distance(a: u8, b: u8) -> u8 {
     a.saturating_sub(b) | b.saturating_sub(a)
 }
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!(filtered(Filter::Up, None), [2, 11, 19, 40, 5]);
     }
 
-    /// As the specification has it (section 9.4).
+    /// As in the specification (section 9.4).
     fn predicted(left: u8, above: u8, corner: u8) -> u8 {
         let (a, b, c) = (i32::from(left), i32::from(above), i32::from(corner));
         let guess = a + b - c;
@@ -235,7 +236,7 @@ mod tests {
     }
 
     proptest! {
-        /// Rows of more and of fewer bytes than a block.
+        /// Rows longer and shorter than a block.
         #[test]
         fn rows_of_any_length_are_filtered_as_the_specification_says(
             bytes in prop::collection::vec(any::<u8>(), 2..1200),

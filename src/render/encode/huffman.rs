@@ -1,11 +1,11 @@
-//! Huffman codes of bounded length, as deflate wants them (RFC 1951, section 3.2.2).
+//! Length-limited Huffman codes, as deflate uses them (RFC 1951, section 3.2.2).
 //!
-//! Lengths come from the usual merging of the two rarest; where one is too long, lengths are evened out until the code
-//! is complete again (as zlib and others do: a little less than the best, and quick).
+//! Lengths come from the usual merging of the two rarest nodes; lengths above the limit are cut and others
+//! extended until the code is complete again (as in zlib: slightly worse than optimal, and fast).
 
 use crate::deflate::Canonical;
 
-/// No code of so few symbols is longer.
+/// Upper bound of the unlimited code lengths.
 const LONGEST: usize = 32;
 
 /// The code of one symbol, its bits in the order in which deflate writes them.
@@ -15,9 +15,9 @@ pub(super) struct Code {
     pub length: u8,
 }
 
-/// The lengths of the codes for symbols that occur so often; 0 for those that do not. None is longer than `limit`.
+/// Code lengths for symbols with these counts; 0 for a count of 0, at most `limit`.
 ///
-/// Where only one symbol occurs its code has one bit. At most 286 symbols, of which 2^`limit` can have codes.
+/// A single symbol gets a code of one bit. At most 286 symbols, of which at most 2^`limit` may occur.
 pub(super) fn lengths(counts: &[u32], limit: usize) -> Vec<u8> {
     let mut symbols: Vec<(u32, u16)> = counts
         .iter()
@@ -32,7 +32,7 @@ pub(super) fn lengths(counts: &[u32], limit: usize) -> Vec<u8> {
         return lengths;
     }
     let mut of_length = evened(tree_depths(&symbols), limit);
-    // The rarest have the longest codes.
+    // The rarest get the longest codes.
     let mut length = limit;
     for (_, symbol) in symbols {
         while of_length[length] == 0 && length > 1 {
@@ -46,7 +46,7 @@ pub(super) fn lengths(counts: &[u32], limit: usize) -> Vec<u8> {
 
 /// How many leaves of the Huffman tree lie at each depth, for symbols sorted by count.
 ///
-/// Inner nodes come in the order of their counts: the two rarest are at the front of the leaves or of the nodes.
+/// Inner nodes are created in order of count: the two rarest are at the front of the leaves or of the nodes.
 fn tree_depths(symbols: &[(u32, u16)]) -> [u32; LONGEST + 1] {
     let leaves = symbols.len();
     let mut counts: Vec<u64> = symbols.iter().map(|(count, _)| u64::from(*count)).collect();
@@ -63,7 +63,7 @@ fn tree_depths(symbols: &[(u32, u16)]) -> [u32; LONGEST + 1] {
         }
         counts.push(sum);
     }
-    // The root was made last, and parents after their children.
+    // Parents come after their children, and the root is last.
     let mut depths = vec![0usize; counts.len()];
     let mut of_depth = [0; LONGEST + 1];
     for node in (0..counts.len().saturating_sub(1)).rev() {
@@ -75,7 +75,7 @@ fn tree_depths(symbols: &[(u32, u16)]) -> [u32; LONGEST + 1] {
     of_depth
 }
 
-/// Shortens what is longer than `limit`, and lengthens others until all codes fit again.
+/// Shortens lengths above `limit`, and lengthens others until the code is complete again.
 fn evened(mut of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1] {
     for length in limit + 1..=LONGEST {
         of_length[limit] += std::mem::take(&mut of_length[length]);
@@ -83,7 +83,8 @@ fn evened(mut of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1]
     let room = 1u64 << limit;
     let mut taken: u64 = (1..=limit).map(|length| u64::from(of_length[length]) << (limit - length)).sum();
     while taken > room {
-        // One of the longest moves up beside another that was shorter: one place less is taken.
+        // One code of `limit` bits becomes the sibling of a shorter code, which grows by a bit: this frees
+        // one slot.
         let Some(shorter) = (1..limit).rev().find(|length| of_length[*length] > 0) else { break };
         of_length[limit] -= 1;
         of_length[shorter] -= 1;
@@ -93,7 +94,7 @@ fn evened(mut of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1]
     of_length
 }
 
-/// The codes that deflate derives from lengths.
+/// The canonical codes for these lengths.
 pub(super) fn codes(lengths: &[u8]) -> Vec<Code> {
     let mut codes = Canonical::of(lengths);
     let code = |&length: &u8| match length {

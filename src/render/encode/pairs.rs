@@ -1,22 +1,24 @@
-//! Bytes by twos: how often each pair occurs, and then the two codes of each pair as one.
+//! Bytes in pairs: first how often each pair occurs, then the two codes of each pair as one.
 //!
-//! Two bytes cost one count and one look-up instead of two. The tables have 65,536 places, and are filled and added up
-//! row by row, in vectors, within a few microseconds. Little of them is touched in between: what filters leave of noise
-//! lies near 0, on either side. Codes and their lengths lie apart, so that neither has to be cut out of the other.
+//! Two bytes cost one count and one lookup instead of two. The tables have 65,536 entries, and are filled and
+//! summed row by row, vectorised, within a few microseconds. Few entries are touched in between: filtered
+//! noise lies near 0, on either side. Codes and lengths are in separate tables, so that neither has to be
+//! masked out of the other.
 
 use multiversion::multiversion;
 
 use super::huffman::Code;
 
-/// A place for each pair, read as a little-endian number: 256 rows by the second byte, of 256 places by the first.
+/// An entry for each pair, read as a little-endian number: 256 rows by the second byte, 256 columns by the
+/// first.
 type Table<T> = [T; 1 << 16];
 
-/// Tables of all pairs of bytes: 320 KiB, which are kept from tile to tile.
+/// Tables of all pairs of bytes: 320 KiB, reused from tile to tile.
 #[derive(Debug)]
 pub(super) struct Pairs {
-    /// How often each pair was met; later its codes, the first one lowest.
+    /// How often each pair occurred; later its codes, the first one in the lowest bits.
     numbers: Box<Table<u32>>,
-    /// How many bits the codes have.
+    /// The length of each pair's codes, in bits.
     lengths: Box<Table<u8>>,
 }
 
@@ -27,12 +29,12 @@ impl Default for Pairs {
 }
 
 impl Pairs {
-    /// Forgets what it held, to count anew.
+    /// Resets the counts.
     pub fn clear(&mut self) {
         self.numbers.fill(0);
     }
 
-    /// Counts the pairs of words.
+    /// Counts the pairs in `words`.
     pub fn count(&mut self, words: &[[u8; 8]]) {
         let numbers = &mut self.numbers;
         for word in words {
@@ -42,17 +44,17 @@ impl Pairs {
         }
     }
 
-    /// How often each byte was counted, in any place.
+    /// How often each byte was counted, in either position.
     pub fn totals(&self) -> [u32; 256] {
         totals(&self.numbers)
     }
 
-    /// Puts the codes of pairs where their counts were. No code has more than 16 bits.
+    /// Replaces counts by the codes of pairs. No code has more than 16 bits.
     pub fn code(&mut self, codes: &[Code; 256]) {
         join(codes, &mut self.numbers, &mut self.lengths);
     }
 
-    /// The codes of four bytes in a row as one, and its length.
+    /// The codes of four consecutive bytes as one, and its length.
     #[inline]
     pub fn four(&self, [a, b, c, d]: [u8; 4]) -> (u64, u32) {
         let pair = |bytes: [u8; 2]| {
@@ -78,7 +80,7 @@ fn totals(counts: &Table<u32>) -> [u32; 256] {
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
 fn join(codes: &[Code; 256], numbers: &mut Table<u32>, lengths: &mut Table<u8>) {
     let (bits_of, length_of) = (codes.map(|code| u32::from(code.bits)), codes.map(|code| code.length));
-    // Multiplied rather than shifted by different numbers of bits, which takes more than SSE2.
+    // Multiplied rather than shifted: shifts by different amounts need more than SSE2.
     let above = length_of.map(|length| 1u32 << (length & 31));
     let rows = numbers.as_chunks_mut::<256>().0.iter_mut().zip(lengths.as_chunks_mut::<256>().0);
     for (second, (numbers, lengths)) in codes.iter().zip(rows) {
@@ -114,7 +116,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
-        /// Rare bytes have the longest codes there are.
+        /// Rare bytes have the longest possible codes.
         #[test]
         fn four_codes_stand_behind_one_another(seed in any::<u64>(), steep in 0..24u32) {
             let counts: Vec<u32> = (0..256).map(|byte| 1 << (byte * steep / 256)).collect();

@@ -1,12 +1,12 @@
-//! Streams of bits, most significant bit first: read one after the other, or unpacked as numbers of equal width.
+//! Bit streams, most significant bit first: read sequentially, or unpacked as numbers of equal width.
 
 use super::Broken;
 
-/// Takes numbers of any width from the front of bytes.
+/// Reads numbers of any width from a byte slice.
 #[derive(Debug)]
 pub(super) struct BitReader<'a> {
     rest: &'a [u8],
-    /// The bits at hand, from the top; below those that are held it may already show some of the next.
+    /// Buffered bits, from the top; below the `held` ones it may already contain some of the next.
     window: u64,
     held: u32,
 }
@@ -16,7 +16,7 @@ impl<'a> BitReader<'a> {
         Self { rest: bytes, window: 0, held: 0 }
     }
 
-    /// The next `count` bits (at most 32) as a number; `None` where there are not that many.
+    /// The next `count` bits (at most 32) as a number; `None` if there are not that many.
     #[inline]
     pub fn read(&mut self, count: u32) -> Option<u32> {
         if self.held < count {
@@ -30,7 +30,7 @@ impl<'a> BitReader<'a> {
         Some(value as u32)
     }
 
-    /// The number of zeros before the next one, which is taken too.
+    /// The number of zeros before the next one bit, which is consumed too.
     #[inline]
     pub fn unary(&mut self) -> Option<u32> {
         let mut zeros = 0;
@@ -57,7 +57,7 @@ impl<'a> BitReader<'a> {
         self.held -= count;
     }
 
-    /// Holds more than 56 bits afterwards, or all that is left.
+    /// Afterwards more than 56 bits are held, or all that are left.
     #[inline]
     fn refill(&mut self) {
         if let Some(next) = self.rest.first_chunk() {
@@ -77,36 +77,36 @@ impl<'a> BitReader<'a> {
     }
 }
 
-/// Numbers of `bits` bits (at most 64) that follow each other without gaps.
+/// Numbers of `bits` bits (at most 64), packed without gaps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packed<'a> {
     pub bytes: &'a [u8],
     pub bits: u32,
 }
 
-/// How whole numbers are to be written.
+/// The count and format of output integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Elements {
     pub count: usize,
-    /// Bytes of each: 1, 2, 4 or 8.
+    /// Bytes per element: 1, 2, 4 or 8.
     pub width: usize,
     pub big_endian: bool,
 }
 
 impl Elements {
-    /// From numbers as filters have them: order 0 is little-endian, 1 big-endian.
+    /// From filter parameters: order 0 is little-endian, 1 big-endian.
     pub fn new(count: u32, width: u32, order: u32) -> Option<Self> {
         let (count, width) = (count as usize, width as usize);
         (matches!(width, 1 | 2 | 4 | 8) && order < 2).then_some(Self { count, width, big_endian: order == 1 })
     }
 
-    /// The bytes of all, where they are no more than `limit`.
+    /// The size of all elements in bytes; fails if it exceeds `limit`.
     pub fn bytes(&self, limit: usize) -> Result<usize, Broken> {
         let bytes = self.count.checked_mul(self.width).filter(|bytes| *bytes <= limit);
         bytes.ok_or_else(|| "it is longer than a chunk".into())
     }
 
-    /// Unpacks as many numbers as there are elements, turns each into its value, and writes them.
+    /// Unpacks one number per element, maps it by `value`, and writes the results.
     pub fn unpack(
         self,
         packed: Packed<'_>,
@@ -141,8 +141,8 @@ fn fill<const N: usize>(out: &mut [u8], packed: Packed<'_>, big_endian: bool, va
     }
 }
 
-/// Unpacks eight numbers at a time, as far as there are eight, and says how many it put: a third of the time that each
-/// by itself takes. Numbers of more than 16 bits are left to others.
+/// Unpacks groups of eight numbers and returns how many it unpacked: a third of the time of one by one. Does
+/// nothing for numbers of more than 16 bits.
 fn by_eights<const N: usize>(
     packed: Packed<'_>,
     targets: &mut [[u8; N]],
@@ -167,7 +167,7 @@ fn by_eights<const N: usize>(
     of_bits!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
 }
 
-/// The eight numbers in so many bytes, each at a place that the compiler knows.
+/// The eight numbers in `BITS` bytes, each at an offset known at compile time.
 #[inline(always)]
 fn eight<const BITS: usize>(bytes: &[u8; BITS]) -> [u64; 8] {
     let mut word = [0; 16];
@@ -187,7 +187,7 @@ impl Packed<'_> {
         }
     }
 
-    /// `bits` (1 to 57) from this bit on; zeros behind the end.
+    /// `bits` (1 to 57) bits from this position; zeros past the end.
     #[inline(always)]
     fn part(self, position: usize, bits: u32) -> u64 {
         let bytes = self.bytes.get(position / 8..).unwrap_or_default();

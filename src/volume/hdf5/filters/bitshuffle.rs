@@ -1,17 +1,18 @@
-//! bitshuffle (filter 32008): first bits of all elements first, then all second bits; then LZ4 or zstd, or nothing.
+//! bitshuffle (filter 32008): the first bits of all elements, then all second bits, …; then LZ4, zstd or
+//! nothing.
 //!
-//! It works in blocks of so many elements, a multiple of eight; fewer than eight elements at the end are left as they
-//! are. Compressed, the blocks stand behind the same header as those of lz4, but none is ever left uncompressed.
-//! See K. Masui and others, "A compression scheme for radio data in high performance computing" (2015).
+//! Works in blocks whose element count is a multiple of eight; up to seven elements at the end are stored as
+//! is. Compressed blocks follow the same header as in lz4, but are never stored uncompressed. See K. Masui et
+//! al., "A compression scheme for radio data in high performance computing" (2015).
 
 use super::cursor::Cursor;
 use super::{Broken, lz4, shuffle, zstd};
 
-/// What the dataset says of the filter.
+/// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Parameters {
     element: usize,
-    /// Elements in a block, where the chunk itself does not tell.
+    /// Elements per block, unless the chunk states it.
     block: usize,
     inner: Inner,
 }
@@ -24,7 +25,7 @@ enum Inner {
 }
 
 impl Parameters {
-    /// From the filter's values; `None` where they make no sense.
+    /// Parses the filter's parameters; `None` if they are invalid.
     pub fn new(values: &[u32]) -> Option<Self> {
         let [_major, _minor, element, options @ ..] = values else { return None };
         let inner = match options.get(1).copied().unwrap_or(0) {
@@ -41,13 +42,13 @@ impl Parameters {
         (element > 0 && block.is_multiple_of(8)).then_some(Self { element, block, inner })
     }
 
-    /// Whether what it makes can be longer or shorter than what it was given.
+    /// Whether its output can differ in length from its input.
     pub fn compresses(&self) -> bool {
         self.inner != Inner::None
     }
 }
 
-/// The block that writers choose when they are not told one: about 8 KiB.
+/// The default block size of writers: about 8 KiB.
 fn default_block(element: usize) -> Option<usize> {
     let fitting = 8192usize.checked_div(element)?;
     Some((fitting - fitting % 8).max(128))
@@ -91,16 +92,17 @@ fn inflated<'a>(input: &mut Cursor<'_>, inner: Inner, scratch: &'a mut [u8]) -> 
     Ok(scratch)
 }
 
-/// Puts the bits of each element together again.
+/// Reassembles the bits of each element.
 ///
-/// `planes` has one row of bits for each bit of an element, least significant byte first, and a bit in it for each
-/// element. Both slices are as long; the number of elements must be a multiple of eight.
+/// `planes` has one row of bits for each bit of an element, least significant byte first, with one bit per
+/// element. Both slices have the same length; the number of elements must be a multiple of eight.
 pub(super) fn untranspose(planes: &[u8], target: &mut [u8], element: usize) {
     let row = target.len() / element.max(1) / 8;
     if row == 0 {
         return;
     }
-    // Eight elements share a byte of a row. Turned, each of eight rows is of one of them; then whole bytes are shuffled.
+    // Eight elements share a byte of a row. After the transpose each of eight rows belongs to one of them;
+    // then whole bytes are shuffled.
     let mut turned = vec![0; target.len()];
     for (byte, rows) in planes.chunks_exact(8 * row).take(element).enumerate() {
         let mut rows = rows.chunks_exact(row);
@@ -113,7 +115,7 @@ pub(super) fn untranspose(planes: &[u8], target: &mut [u8], element: usize) {
     shuffle::unshuffle(&turned, target, 8 * element);
 }
 
-/// Swaps rows and columns of all squares of eight by eight bits in eight rows, eight squares at a time.
+/// Transposes all 8×8 squares of bits in eight rows, eight squares at a time.
 fn turn(rows: [&[u8]; 8], places: [&mut [u8]; 8]) {
     let whole = rows[0].len() / 8;
     let words = rows.map(|row| &row.as_chunks().0[..whole]);
@@ -133,7 +135,7 @@ fn turn(rows: [&[u8]; 8], places: [&mut [u8]; 8]) {
     }
 }
 
-/// Swaps rows and columns of eight squares, one in each byte of a row.
+/// Transposes eight squares, one in each byte of a row.
 fn squares(rows: [[u8; 8]; 8]) -> [[u8; 8]; 8] {
     let mut rows = rows.map(u64::from_le_bytes);
     swap::<4>(&mut rows, 0x0f0f_0f0f_0f0f_0f0f);
@@ -142,7 +144,7 @@ fn squares(rows: [[u8; 8]; 8]) -> [[u8; 8]; 8] {
     rows.map(u64::to_le_bytes)
 }
 
-/// Swaps the upper right with the lower left in all parts of `D` rows and columns.
+/// Swaps the upper right with the lower left part in all squares of `2 * D` rows and columns.
 fn swap<const D: usize>(rows: &mut [u64; 8], mask: u64) {
     for upper in 0..8 {
         if upper & D == 0 {

@@ -1,8 +1,8 @@
-//! blosc (filter 32001), and the chunks of blosc2, which are the same and more.
+//! blosc (filter 32001), and the chunks of blosc2, which extend its format.
 //!
-//! A header, then for each block its position, then the blocks: each in one or several streams of one codec, with
-//! up to six filters of blosc's own over the whole block. The second version lengthened the header by the list of
-//! filters and has short forms for streams and chunks of one value. See `README_CHUNK_FORMAT.rst` of c-blosc2.
+//! A header, the offset of each block, then the blocks: each in one or several streams of one codec, with up
+//! to six of blosc's own filters over the whole block. blosc2 extends the header by a list of filters and has
+//! short forms for streams and chunks of a single value. See `README_CHUNK_FORMAT.rst` of c-blosc2.
 
 mod blosclz;
 mod codec;
@@ -32,7 +32,7 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     Ok(out)
 }
 
-/// What a block is between its filters.
+/// A block between its filters.
 #[derive(Debug, Default)]
 struct Buffers(Vec<u8>, Vec<u8>);
 
@@ -41,7 +41,8 @@ impl Chunk<'_> {
         if self.size == 0 { 0 } else { self.size.div_ceil(self.block) }
     }
 
-    /// Decodes a block into `target`, which is as long. `first` is the first block, or nothing for itself.
+    /// Decodes a block into `target`, which has the block's size. `first` is block 0, or empty when decoding
+    /// that.
     fn block(
         &self,
         number: usize,
@@ -62,7 +63,7 @@ impl Chunk<'_> {
             Content::Blocks => {
                 let mut positions = Cursor(self.body.get(4 * number..).unwrap_or_default());
                 let position = positions.size_le()?;
-                let input = Cursor(self.bytes.get(position..).ok_or("a block lies outside")?);
+                let input = Cursor(self.bytes.get(position..).ok_or("a block's offset is out of range")?);
                 self.compressed_block(input, first, buffers, target)?;
             }
         }
@@ -109,7 +110,7 @@ impl Chunk<'_> {
             Err(_) if self.is_second && length >= -255 && input.byte()? & 1 == 1 => {
                 target.fill(length.unsigned_abs() as u8);
             }
-            Err(_) => return Err("the length of a stream makes no sense".into()),
+            Err(_) => return Err("the length of a stream is invalid".into()),
         }
         Ok(())
     }
@@ -122,7 +123,7 @@ impl Chunk<'_> {
                 if self.is_second {
                     whole -= whole % 8;
                 } else if !whole.is_multiple_of(8) {
-                    // The first versions left such a block alone.
+                    // blosc1 does not shuffle such a block.
                     whole = 0;
                 }
                 let (planes, tail) = from.split_at(whole * self.element);
@@ -138,7 +139,7 @@ impl Chunk<'_> {
     }
 }
 
-/// Each element was combined by exclusive or: in the first block with the one before, in others with that of the first.
+/// XOR with the previous element in the first block, and with the first block's element in others.
 fn undo_delta(target: &mut [u8], first: &[u8], element: usize) {
     let step = match element {
         1 | 2 | 4 | 8 => element,

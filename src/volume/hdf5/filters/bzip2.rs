@@ -4,15 +4,15 @@ use bzip2::{Decompress, Status};
 
 use super::Broken;
 
-/// Decodes to at most `limit` bytes; the format does not say how many it comes to.
+/// Decodes to at most `limit` bytes; the format does not state the decoded size.
 pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-    // One byte more, so that the end of the stream is reached, and one that is too long is noticed.
+    // One extra byte, so that the end of the stream is reached and overlong streams are detected.
     let mut out = Vec::with_capacity(limit.saturating_add(1));
     match Decompress::new(false).decompress_vec(bytes, &mut out) {
         Ok(Status::StreamEnd) if out.len() <= limit => Ok(out),
         Ok(_) if out.len() > limit => Err("it is longer than a chunk".into()),
         Ok(_) => Err("it ends too early".into()),
-        Err(e) => Err(format!("its stream makes no sense ({e})").into()),
+        Err(e) => Err(format!("its stream is invalid ({e})").into()),
     }
 }
 

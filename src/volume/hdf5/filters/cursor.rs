@@ -1,8 +1,8 @@
-//! Reading numbers and pieces from the front of stored bytes, where running out is an error.
+//! Reads numbers and slices from the front of stored bytes; running out is an error.
 
 use super::Broken;
 
-/// What is left of some stored bytes.
+/// The unread rest of some stored bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a>(pub &'a [u8]);
 
@@ -14,36 +14,35 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// The next bytes, as many as the caller's array has.
+    /// The next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Broken> {
         let (taken, rest) = self.0.split_first_chunk().ok_or("it ends too early")?;
         self.0 = rest;
         Ok(*taken)
     }
 
-    /// The next byte.
     pub fn byte(&mut self) -> Result<u8, Broken> {
         self.array().map(|[byte]| byte)
     }
 
-    /// The next four bytes, least significant first, as a signed number.
+    /// The next four bytes as a little-endian signed number.
     pub fn i32_le(&mut self) -> Result<i32, Broken> {
         self.array().map(i32::from_le_bytes)
     }
 
-    /// The next four bytes, least significant first, as a size.
+    /// The next four bytes as a little-endian size.
     pub fn size_le(&mut self) -> Result<usize, Broken> {
         Ok(u32::from_le_bytes(self.array()?) as usize)
     }
 
-    /// The next four bytes, most significant first, as a size.
+    /// The next four bytes as a big-endian size.
     pub fn size_be(&mut self) -> Result<usize, Broken> {
         Ok(u32::from_be_bytes(self.array()?) as usize)
     }
 
-    /// The next eight bytes, most significant first, as a size.
+    /// The next eight bytes as a big-endian size.
     pub fn long_size_be(&mut self) -> Result<usize, Broken> {
         let size = u64::from_be_bytes(self.array()?);
-        usize::try_from(size).map_err(|_| Broken::from("a size in it is absurd"))
+        usize::try_from(size).map_err(|_| Broken::from("a size in it is too large"))
     }
 }

@@ -1,4 +1,4 @@
-//! fletcher32 (filter 3): a checksum behind the data.
+//! fletcher32 (filter 3): a checksum after the data.
 
 use std::borrow::Cow;
 
@@ -6,18 +6,18 @@ use multiversion::multiversion;
 
 use super::Broken;
 
-/// The length of a checksum.
 pub(super) const BYTES: usize = 4;
 
 /// Checks and removes the checksum at the end.
 ///
-/// Old versions of the library wrote the two halves with their bytes swapped; it accepts both, and so do we.
+/// Old versions of the library wrote the two halves with their bytes swapped; both forms are accepted, as in
+/// the library.
 pub(super) fn decode(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, Broken> {
     let (data, stored) = bytes.split_last_chunk::<BYTES>().ok_or("it is too short for a checksum")?;
     let (sum, length) = (checksum(data), data.len());
     let [a, b, c, d] = *stored;
     if sum != u32::from_le_bytes(*stored) && sum != u32::from_le_bytes([b, a, d, c]) {
-        return Err("the checksum differs from the one that was stored".into());
+        return Err("the checksum differs from the stored one".into());
     }
     Ok(match bytes {
         Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..length]),
@@ -28,10 +28,11 @@ pub(super) fn decode(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, Broken> {
     })
 }
 
-/// The library's variant of Fletcher's checksum: over big-endian 16-bit words, an odd last byte as a high half.
+/// The library's variant of Fletcher's checksum: over big-endian 16-bit words, an odd last byte as a high
+/// half.
 ///
-/// The second sum adds up what the first one is after every word: each word as often as there are words from it to the
-/// end. Counted so, words need not wait for each other.
+/// The second sum adds the first sum after every word, so each word counts as often as there are words from
+/// it to the end. With these weights, words do not depend on each other.
 fn checksum(bytes: &[u8]) -> u32 {
     let (mut first, mut second) = (0, 0);
     let (words, odd) = bytes.as_chunks();
@@ -47,10 +48,10 @@ fn checksum(bytes: &[u8]) -> u32 {
     (second << 16 | first) as u32
 }
 
-/// How many words are added up at once: their weighted sum, 2^16 · 2^17 at most, fits 32 bits.
+/// Words summed at a time: their weighted sum, at most 65,535 · 256 · 257 / 2, does not overflow 32 bits.
 const BLOCK: usize = 256;
 
-/// The sum of all words, and of all weighted by how many there are from each to the end.
+/// The sum of all words, and the sum weighted by the number of words from each to the end.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
 fn sums(words: &[[u8; 2]]) -> (u32, u32) {
     let (mut sum, mut weighted) = (0, 0);
@@ -62,7 +63,7 @@ fn sums(words: &[[u8; 2]]) -> (u32, u32) {
     (sum, weighted)
 }
 
-/// The remainder by 2^16 - 1, with that number for what is a multiple of it, but 0 for 0.
+/// The remainder modulo 2^16 - 1, where non-zero multiples give 2^16 - 1 and 0 gives 0.
 fn folded(sum: u64) -> u64 {
     if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 }
 }
@@ -71,7 +72,7 @@ fn folded(sum: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Word after word, as the library adds them up.
+    /// Word by word, as in the library.
     fn slowly(bytes: &[u8]) -> u32 {
         let (mut first, mut second) = (0u32, 0u32);
         let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);

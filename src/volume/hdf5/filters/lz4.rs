@@ -1,7 +1,8 @@
-//! lz4 (filter 32004): blocks of LZ4 behind a header, its numbers most significant byte first.
+//! lz4 (filter 32004): blocks of LZ4 after a header, with big-endian numbers.
 //!
-//! The header is the decoded size (8 bytes) and the size of a block (4); each block, of which the last may be
-//! shorter, follows its stored size (4). A block that is stored at full size was left as it was.
+//! The header is the decoded size (8 bytes) and the block size (4); each block is preceded by its stored size
+//! (4), and the last one may be shorter. A block with a stored size equal to its decoded size is
+//! uncompressed.
 
 use super::Broken;
 use super::cursor::Cursor;
@@ -29,12 +30,12 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     Ok(out)
 }
 
-/// Decodes one bare LZ4 block, which must fill `target`.
+/// Decodes one raw LZ4 block, which must fill `target`.
 pub(super) fn block(bytes: &[u8], target: &mut [u8]) -> Result<(), Broken> {
     match lz4_flex::block::decompress_into(bytes, target) {
         Ok(length) if length == target.len() => Ok(()),
         Ok(_) => Err("an LZ4 block is too short".into()),
-        Err(e) => Err(format!("an LZ4 block makes no sense ({e})").into()),
+        Err(e) => Err(format!("an LZ4 block is invalid ({e})").into()),
     }
 }
 
@@ -44,7 +45,7 @@ mod tests {
 
     #[test]
     fn blocks_are_decoded_or_copied() {
-        // Sixteen bytes in blocks of fourteen: a run as LZ4, then two bytes that would not shrink.
+        // Sixteen bytes in blocks of fourteen: a run as LZ4, then two incompressible bytes.
         let stored = [
             &[0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 14][..],
             &[0, 0, 0, 10, 0x14, b'a', 1, 0, 0x50, b'a', b'a', b'a', b'a', b'a'],

@@ -1,13 +1,12 @@
-//! lzf (filter 32000): Marc Lehmann's format, as h5py writes it.
+//! lzf (filter 32000): Marc Lehmann's format, as written by h5py.
 
 use super::Broken;
 use super::cursor::Cursor;
 
-/// The most that is copied at once, whatever of it is wanted: copies of a length that the compiler knows take half as long.
-/// No run of literals is longer.
+/// Copies are of at least this many bytes: a constant length halves the time. No run of literals is longer.
 const PIECE: usize = 32;
 
-/// Decodes to at most `limit` bytes; the format does not say how many it comes to.
+/// Decodes to at most `limit` bytes; the format does not state the decoded size.
 pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     let mut out = Output { bytes: vec![0; limit.saturating_add(PIECE)], length: 0, limit };
     let mut input = Cursor(bytes);
@@ -28,7 +27,7 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     Ok(out.bytes)
 }
 
-/// What has been decoded, with room behind it for a piece of which less is wanted.
+/// The decoded bytes, with room after them to write a whole piece.
 struct Output {
     bytes: Vec<u8>,
     length: usize,
@@ -36,7 +35,7 @@ struct Output {
 }
 
 impl Output {
-    /// The end of `more` bytes behind what there is.
+    /// The end after appending `more` bytes.
     fn end(&self, more: usize) -> Result<usize, Broken> {
         if more > self.limit - self.length {
             Err("it is longer than a chunk".into())
@@ -45,7 +44,7 @@ impl Output {
         }
     }
 
-    /// Appends a run, with which `piece` begins where the input reaches so far.
+    /// Appends a run. `piece` starts with it, and is `None` if the input has fewer bytes left than a piece.
     fn append(&mut self, run: &[u8], piece: Option<&[u8; PIECE]>) -> Result<(), Broken> {
         let end = self.end(run.len())?;
         match piece {
@@ -56,9 +55,9 @@ impl Output {
         Ok(())
     }
 
-    /// Appends `length` bytes that were written `distance` bytes ago; they may reach into those that they append.
+    /// Appends `length` bytes from `distance` bytes back; the ranges may overlap.
     fn repeat(&mut self, distance: usize, length: usize) -> Result<(), Broken> {
-        let from = self.length.checked_sub(distance).ok_or("it refers to what lies before its start")?;
+        let from = self.length.checked_sub(distance).ok_or("a match refers to data before the start")?;
         let (start, end) = (self.length, self.end(length)?);
         if distance >= PIECE {
             (0..length).step_by(PIECE).for_each(|done| {
@@ -72,9 +71,9 @@ impl Output {
     }
 }
 
-/// Appends `length` bytes that were written `distance` bytes ago; they may reach into those that they append.
+/// Appends `length` bytes from `distance` bytes back; the ranges may overlap.
 pub(super) fn repeat(out: &mut Vec<u8>, distance: usize, length: usize, limit: usize) -> Result<(), Broken> {
-    let from = out.len().checked_sub(distance).ok_or("it refers to what lies before its start")?;
+    let from = out.len().checked_sub(distance).ok_or("a match refers to data before the start")?;
     if length > limit - out.len() {
         return Err("it is longer than a chunk".into());
     }
@@ -82,7 +81,7 @@ pub(super) fn repeat(out: &mut Vec<u8>, distance: usize, length: usize, limit: u
     while missing > 0 {
         let piece = missing.min(out.len() - from);
         if piece == 0 {
-            return Err("it refers to itself".into());
+            return Err("a match has distance 0".into());
         }
         out.extend_from_within(from..from + piece);
         missing -= piece;

@@ -1,22 +1,22 @@
-//! nbit (filter 5) of plain numbers: only those of their bits that count, packed.
+//! nbit (filter 5) of atomic numbers: only their significant bits, packed.
 //!
-//! What comes out has the bits where the type says that they are, and zeros around them. Compounds and arrays are no
-//! voxels, and not decoded.
+//! Decoding puts the bits where the type has them, padded with zeros. Compounds and arrays are not voxels,
+//! and are not decoded.
 
 use super::Broken;
 use super::bits::{Elements, Packed};
 
-/// What the dataset says of the filter.
+/// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parameters {
-    /// All bits count, and the filter does nothing.
+    /// All bits are significant, and the filter does nothing.
     Idle,
     /// Numbers of `precision` bits, `offset` bits above the lowest.
     Packed { elements: Elements, precision: u32, offset: u32 },
 }
 
 impl Parameters {
-    /// From the filter's values; `None` where they are of another kind or make no sense.
+    /// Parses the filter's parameters; `None` if they are not of atomic numbers, or invalid.
     pub fn new(values: &[u32]) -> Option<Self> {
         const ATOMIC: u32 = 1;
         let &[_length, idle, count, class, width, ref rest @ ..] = values else { return None };

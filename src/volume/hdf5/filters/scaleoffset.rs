@@ -1,27 +1,28 @@
-//! scaleoffset (filter 6) of integers: each as its distance from the least one, in as few bits as the largest needs.
+//! scaleoffset (filter 6) of integers: differences from the minimum, packed into as few bits as the largest
+//! needs.
 //!
-//! A chunk begins with the number of bits (4 bytes), the length of the least value (1) and that value, in 21 bytes
-//! altogether. Where the dataset has a fill value, all bits set stand for it. Floats, which lose digits in this
-//! filter, are left to the library. BigDataViewer writes all its integers like this.
+//! A chunk starts with a header of 21 bytes: the number of bits (4 bytes), the length of the minimum (1) and
+//! the minimum. If the dataset has a fill value, all bits set stand for it. Floats, for which this filter is
+//! lossy, are left to the library. BigDataViewer writes all integers with this filter.
 
 use super::Broken;
 use super::bits::{Elements, Packed};
 use super::cursor::Cursor;
 
-/// The bytes before the packed numbers.
+/// The size of the header before the packed numbers.
 pub(super) const HEADER: usize = 21;
 
-/// What the dataset says of the filter.
+/// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Parameters {
     elements: Elements,
     fill: Option<u64>,
-    /// It was told to use all bits, and then does nothing.
+    /// Set up to use all bits, so that it does nothing.
     idle: bool,
 }
 
 impl Parameters {
-    /// From the filter's values; `None` for floats, and where they make no sense.
+    /// Parses the filter's parameters; `None` for floats and invalid values.
     pub fn new(values: &[u32]) -> Option<Self> {
         const INTEGER_SCALE: u32 = 2;
         const INTEGER_CLASS: u32 = 0;
@@ -45,7 +46,7 @@ pub(super) fn decode(bytes: &[u8], parameters: Parameters, limit: usize) -> Resu
     let (bits, least) = header(bytes)?;
     let packed = Packed { bytes: bytes.get(HEADER..).unwrap_or_default(), bits };
     match (8 * elements.width as u32).checked_sub(bits) {
-        None => Err(format!("numbers of {bits} bits do not fit {} bytes", elements.width).into()),
+        None => Err(format!("numbers of {bits} bits do not fit in {} bytes", elements.width).into()),
         Some(0) => whole(packed.bytes, elements, limit),
         Some(_) => elements.unpack(packed, limit, |distance| match fill {
             Some(fill) if distance == (1 << bits) - 1 => fill,
@@ -54,7 +55,7 @@ pub(super) fn decode(bytes: &[u8], parameters: Parameters, limit: usize) -> Resu
     }
 }
 
-/// Numbers that needed all bits are stored as they were, in the order of the machine that wrote them.
+/// Numbers that need all bits are stored unchanged, in the byte order of the machine that wrote them.
 fn whole(bytes: &[u8], elements: Elements, limit: usize) -> Result<Vec<u8>, Broken> {
     let mut out = Cursor(bytes).take(elements.bytes(limit)?)?.to_vec();
     if elements.big_endian {
@@ -63,7 +64,7 @@ fn whole(bytes: &[u8], elements: Elements, limit: usize) -> Result<Vec<u8>, Brok
     Ok(out)
 }
 
-/// The number of bits and the least value.
+/// The number of bits and the minimum.
 fn header(bytes: &[u8]) -> Result<(u32, u64), Broken> {
     let mut input = Cursor(bytes);
     let bits = u32::from_le_bytes(input.array()?);

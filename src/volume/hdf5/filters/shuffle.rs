@@ -1,18 +1,18 @@
-//! shuffle (filter 2): first bytes of all elements first, then all second bytes, and so on.
+//! shuffle (filter 2): the first bytes of all elements, then all second bytes, and so on.
 
 use multiversion::multiversion;
 
 use super::Broken;
 
-/// Puts the bytes of each element together again; what is left over at the end was never shuffled.
+/// Reassembles the bytes of each element; leftover bytes at the end were never shuffled.
 pub(super) fn decode(bytes: &[u8], element: usize) -> Vec<u8> {
     let mut out = vec![0; bytes.len()];
     unshuffle(bytes, &mut out, element);
     out
 }
 
-/// How many of the `size` shuffled bytes of a chunk its first `needed` bytes are made of: all planes but the last one,
-/// and the beginning of that.
+/// The length of the prefix of a shuffled chunk of `size` bytes needed for its first `needed` bytes: all byte
+/// planes except the last, and the start of that.
 pub(super) fn needed_for(needed: usize, element: usize, size: usize) -> usize {
     let count = size.checked_div(element).unwrap_or(0);
     if element <= 1 || needed > count * element {
@@ -21,7 +21,7 @@ pub(super) fn needed_for(needed: usize, element: usize, size: usize) -> usize {
     (element - 1) * count + needed.div_ceil(element)
 }
 
-/// The first `needed` of `size` bytes, from as many shuffled ones as [`needed_for`] says.
+/// The first `needed` of `size` bytes, from the prefix of which [`needed_for`] gives the length.
 pub(super) fn decode_some(
     bytes: &[u8],
     element: usize,
@@ -29,7 +29,7 @@ pub(super) fn decode_some(
     needed: usize,
 ) -> Result<Vec<u8>, Broken> {
     if bytes.len() < needed_for(needed, element, size) {
-        return Err("it ends before the data that is wanted".into());
+        return Err("it ends before the requested data".into());
     }
     let elements = needed.div_ceil(element.max(1));
     if element <= 1 {
@@ -40,7 +40,7 @@ pub(super) fn decode_some(
     Ok(decode(&begun, element))
 }
 
-/// Shuffles; for what is written.
+/// Shuffles; used by the writer.
 pub(in super::super) fn encode(bytes: &[u8], element: usize) -> Vec<u8> {
     let count = bytes.len().checked_div(element).unwrap_or(0);
     if element <= 1 || count == 0 {
@@ -55,7 +55,7 @@ pub(in super::super) fn encode(bytes: &[u8], element: usize) -> Vec<u8> {
     out
 }
 
-/// Unshuffles `bytes` into `target`, which is as long.
+/// Unshuffles `bytes` into `target`, which has the same length.
 pub(super) fn unshuffle(bytes: &[u8], target: &mut [u8], element: usize) {
     let count = bytes.len().checked_div(element).unwrap_or(0);
     if element <= 1 || count == 0 {
@@ -78,7 +78,8 @@ pub(super) fn unshuffle(bytes: &[u8], target: &mut [u8], element: usize) {
     }
 }
 
-/// The same for elements of a power of two: as many rounds of merging two halves byte by byte, which is far faster.
+/// For element sizes that are a power of two: `rounds` of merging two halves byte by byte, which is far
+/// faster.
 fn interleave(planes: &[u8], elements: &mut [u8], rounds: u32) {
     let mut other = if rounds > 1 { vec![0; planes.len()] } else { Vec::new() };
     let (mut from, mut to): (&mut [u8], &mut [u8]) =
@@ -90,7 +91,7 @@ fn interleave(planes: &[u8], elements: &mut [u8], rounds: u32) {
     }
 }
 
-/// First bytes, second bytes and third bytes together, as those of red, green and blue are.
+/// Interleaves the byte planes of 3-byte elements, such as RGB.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
 fn triples(planes: &[u8], elements: &mut [u8]) {
     let (first, others) = planes.split_at(planes.len() / 3);
@@ -103,7 +104,8 @@ fn triples(planes: &[u8], elements: &mut [u8]) {
 
 /// The first bytes of both halves, then their second bytes, and so on.
 ///
-/// Inlined, the compiler no longer sees that the slices lie apart, and gives up on vectors.
+/// Not inlined, because the compiler could then no longer see that the slices do not overlap, and would not
+/// vectorise.
 #[inline(never)]
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
 fn merge(halves: &[u8], merged: &mut [u8]) {

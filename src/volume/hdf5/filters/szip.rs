@@ -1,7 +1,8 @@
-//! szip (filter 4): the entropy coder of CCSDS 121.0-B over lines of numbers, with the decoded size (4 bytes) in front.
+//! szip (filter 4): the entropy coder of CCSDS 121.0-B over lines of numbers, after the decoded size (4
+//! bytes).
 //!
-//! The coder works in intervals, each of one line; a line that is no multiple of its blocks is filled up. Numbers of
-//! 32 and 64 bits are too long for it: they are shuffled first and coded byte by byte.
+//! The coder works in intervals of one line each; lines are padded to a multiple of the block size. Numbers
+//! of 32 and 64 bits are too long for it: they are shuffled first and coded byte by byte.
 
 mod aec;
 
@@ -9,21 +10,21 @@ use self::aec::Coding;
 use super::cursor::Cursor;
 use super::{Broken, shuffle};
 
-/// What the dataset says of the filter.
+/// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Parameters {
-    /// Bits of a number.
+    /// Bits per number.
     bits: u32,
-    /// Numbers in a line.
+    /// Numbers per line.
     line: usize,
-    /// Numbers in a block.
+    /// Numbers per block.
     block: usize,
     predicted: bool,
     big_endian: bool,
 }
 
 impl Parameters {
-    /// From the filter's values; `None` where they make no sense.
+    /// Parses the filter's parameters; `None` if they are invalid.
     pub fn new(values: &[u32]) -> Option<Self> {
         const BIG_ENDIAN: u32 = 16;
         const NEAREST_NEIGHBOUR: u32 = 32;
@@ -81,7 +82,7 @@ mod tests {
 
     #[test]
     fn raw_lines_are_cut_where_they_were_filled_up() {
-        // Lines of three in blocks of two, nothing predicted; the blocks are stored raw (their id is 111).
+        // Lines of three in blocks of two, no prediction; the blocks are stored raw (their id is 111).
         let parameters = Parameters::new(&[4, 2, 8, 3]).unwrap();
         let blocks = [[1, 2], [3, 0], [4, 5], [6, 0]];
         let text: String = blocks.iter().map(|[a, b]| format!("111{a:08b}{b:08b}")).collect();

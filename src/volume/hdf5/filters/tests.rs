@@ -1,4 +1,4 @@
-//! All filters on chunks that other programs wrote, whole and damaged.
+//! All filters on chunks written by other programs, intact and damaged.
 
 mod fixtures;
 
@@ -16,7 +16,7 @@ fn pipeline(filters: &[(i32, &[u32])]) -> Pipeline {
     Pipeline::new(&filters).unwrap()
 }
 
-/// What all fixtures hold: steps, and a spike here and there.
+/// The content of all fixtures: steps with occasional spikes.
 fn voxels(count: usize, width: usize) -> Vec<u8> {
     let value = |i: usize| 1000 + i / 10 * 3 + if i % 50 == 49 { 57 } else { 0 };
     (0..count).flat_map(|i| value(i).to_le_bytes()[..width].to_vec()).collect()
@@ -37,7 +37,7 @@ impl Fixture {
     }
 }
 
-/// Whatever comes out of damaged bytes is a chunk or an error.
+/// Damaged bytes must decode to a chunk or an error.
 fn decode_damaged(pipeline: &Pipeline, stored: &[u8], size: usize) {
     if let Ok(bytes) = pipeline.decode(stored, 0, size, size) {
         assert_eq!(bytes.len(), size);

@@ -1,4 +1,4 @@
-//! zstd (filter 32015): frames that may or may not say what they come to.
+//! zstd (filter 32015): frames that may or may not state their decoded size.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,7 +11,7 @@ use super::Broken;
 pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     let mut out = Vec::with_capacity(limit);
     let length = with_decoder(|decoder| decoder.decompress_to_buffer(bytes, &mut out))?;
-    // The capacity of a vector may be more than was asked for.
+    // A vector's capacity may exceed the requested one.
     if length > limit {
         return Err("it is longer than a chunk".into());
     }
@@ -24,7 +24,7 @@ pub(super) fn block(bytes: &[u8], target: &mut [u8]) -> Result<(), Broken> {
     if length == target.len() { Ok(()) } else { Err("a zstd frame is too short".into()) }
 }
 
-/// Lends the thread's own decoder: a new one for each small block would cost more than the block.
+/// Lends the thread's decoder: creating one for each small block would cost more than decoding it.
 fn with_decoder<T>(work: impl FnOnce(&mut Decompressor<'static>) -> io::Result<T>) -> Result<T, Broken> {
     thread_local! {
         static DECODER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
@@ -34,7 +34,7 @@ fn with_decoder<T>(work: impl FnOnce(&mut Decompressor<'static>) -> io::Result<T
             Some(decoder) => work(decoder),
             None => Decompressor::new().and_then(|new| work(decoder.insert(new))),
         };
-        done.map_err(|e| format!("zstd says: {e}").into())
+        done.map_err(|e| format!("zstd: {e}").into())
     })
 }
 

@@ -1,17 +1,17 @@
-//! blosclz: the codec that blosc brings along, a descendant of FastLZ.
+//! blosclz: blosc's own codec, derived from FastLZ.
 
 use super::super::Broken;
 use super::super::cursor::Cursor;
 use super::super::lzf::repeat;
 
-/// References farther than this take two bytes more.
+/// References farther back take two more bytes.
 const FAR: usize = 8191;
 
-/// Decodes a stream that must come to `size` bytes.
+/// Decodes a stream that must decode to exactly `size` bytes.
 pub(super) fn decode(bytes: &[u8], size: usize) -> Result<Vec<u8>, Broken> {
     let mut out = Vec::with_capacity(size);
     let mut input = Cursor(bytes);
-    // The upper bits of the first byte are no instruction.
+    // The upper bits of the first byte are not part of an instruction.
     let mut control = input.byte()? & 31;
     loop {
         if control < 32 {
@@ -32,7 +32,7 @@ pub(super) fn decode(bytes: &[u8], size: usize) -> Result<Vec<u8>, Broken> {
     if out.len() == size { Ok(out) } else { Err("a blosclz stream is too short".into()) }
 }
 
-/// How far back it goes, and how much is repeated.
+/// The distance and length of a match.
 fn reference(control: u8, input: &mut Cursor<'_>) -> Result<(usize, usize), Broken> {
     let mut length = usize::from(control >> 5) + 2;
     if control >> 5 == 7 {

@@ -1,9 +1,8 @@
-//! The codecs that blosc knows.
+//! The codecs of blosc.
 
 use super::super::{Broken, deflate, lz4, zstd};
 use super::blosclz;
 
-/// What streams are compressed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
     Blosclz,
@@ -47,5 +46,5 @@ impl Codec {
 fn snappy(bytes: &[u8], target: &mut [u8]) -> Result<usize, Broken> {
     snap::raw::Decoder::new()
         .decompress(bytes, target)
-        .map_err(|e| format!("a snappy stream makes no sense ({e})").into())
+        .map_err(|e| format!("a snappy stream is invalid ({e})").into())
 }

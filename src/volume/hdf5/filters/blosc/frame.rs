@@ -1,8 +1,8 @@
-//! blosc2 (filter 32026): a frame around one chunk of blosc2, often of blocks in several dimensions.
+//! blosc2 (filter 32026): a frame around one blosc2 chunk, often with multidimensional blocks.
 //!
-//! The frame begins with numbers at fixed places and a list of "metalayers"; one named `b2nd` gives the shape of the
-//! data and of its blocks. Then come the chunk and an index, itself a chunk, that says where the first one lies. See
-//! `README_CFRAME_FORMAT.rst` and `README_B2ND_METALAYER.rst` of c-blosc2. The numbers of the frame are big-endian.
+//! The frame starts with numbers at fixed offsets and a list of "metalayers"; the one named `b2nd` gives the
+//! shape of the data and of its blocks. Then come the chunk and an index, itself a chunk, with the chunk's
+//! offset. See `README_CFRAME_FORMAT.rst` and `README_B2ND_METALAYER.rst` of c-blosc2. Frames are big-endian.
 
 use super::super::Broken;
 use super::super::cursor::Cursor;
@@ -10,7 +10,7 @@ use super::Buffers;
 use super::header::Chunk;
 
 const MAGIC: &[u8] = b"b2frame\0";
-/// Where the frame's header says things.
+/// Offsets of fields in the frame's header.
 mod place {
     pub const MAGIC: usize = 2;
     pub const HEADER_LENGTH: usize = 11;
@@ -25,10 +25,10 @@ const MOST_DIMENSIONS: usize = 8;
 /// Decodes the chunk in a frame; it must come to at most `limit` bytes.
 pub(in super::super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     if at(bytes, place::MAGIC)?.take(MAGIC.len())? != MAGIC {
-        return Err("it is no frame of blosc2".into());
+        return Err("it is not a blosc2 frame".into());
     }
     if at(bytes, place::FRAME_TYPE)?.byte()? & 15 != 0 {
-        return Err("its frame is not in one piece".into());
+        return Err("its frame is not contiguous".into());
     }
     let header_length = at(bytes, place::HEADER_LENGTH)?.size_be()?;
     let header = bytes.get(..header_length).ok_or("its header ends too early")?;
@@ -50,7 +50,7 @@ fn at(bytes: &[u8], position: usize) -> Result<Cursor<'_>, Broken> {
     bytes.get(position..).map(Cursor).ok_or_else(|| "its header ends too early".into())
 }
 
-/// The one chunk in the frame; nothing where all of it is zero.
+/// The only chunk in the frame; `None` if all of it is zero.
 fn chunk(bytes: &[u8], header_length: usize) -> Result<Option<&[u8]>, Broken> {
     const ONE_OFFSET: usize = 8;
     let stored = at(bytes, place::STORED_SIZE)?.long_size_be()?;
@@ -59,24 +59,24 @@ fn chunk(bytes: &[u8], header_length: usize) -> Result<Option<&[u8]>, Broken> {
     if let Ok(offset) = usize::try_from(offset) {
         return Ok(Some(at(bytes, header_length.saturating_add(offset))?.0));
     }
-    // Instead of a position: the whole chunk is zero (1), or was never set (4).
+    // Special values instead of an offset: the whole chunk is zero (1) or was never initialised (4).
     match (offset as u64 >> 56) & 0x7f {
         1 | 4 => Ok(None),
-        _ => Err("the position of its chunk makes no sense".into()),
+        _ => Err("the offset of its chunk is invalid".into()),
     }
 }
 
-/// Data that is stored in blocks of several dimensions, filled up at the far edges.
+/// Data stored in multidimensional blocks, padded at the far edges.
 #[derive(Debug, PartialEq, Eq)]
 struct Blocks {
     shape: Vec<usize>,
     block: Vec<usize>,
-    /// Bytes of an element.
+    /// Bytes per element.
     element: usize,
 }
 
 impl Blocks {
-    /// From the frame's list of metalayers, where there is one that tells.
+    /// From the frame's list of metalayers; `None` if none describes blocks.
     fn find(header: &[u8], element: usize) -> Result<Option<Self>, Broken> {
         let Some(list) = header.get(place::METALAYERS..).filter(|list| !list.is_empty()) else {
             return Ok(None);
@@ -113,16 +113,16 @@ impl Blocks {
         if whole && shape == chunk && element > 0 {
             Ok(Self { shape, block, element })
         } else {
-            Err(format!("blocks {block:?} of chunks {chunk:?} of {shape:?} make no sense here").into())
+            Err(format!("blocks {block:?} of chunks {chunk:?} of {shape:?} are not supported").into())
         }
     }
 
-    /// The bytes of the data itself.
+    /// The size of the data without padding.
     fn bytes(&self) -> Option<usize> {
         self.shape.iter().try_fold(self.element, |bytes, extent| bytes.checked_mul(*extent))
     }
 
-    /// Decodes all blocks into `size` bytes, which is what [`Self::bytes`] says.
+    /// Decodes all blocks into `size` bytes, which must equal [`Self::bytes`].
     fn decode(&self, chunk: &Chunk<'_>, size: usize) -> Result<Vec<u8>, Broken> {
         let block: usize = self.block.iter().product::<usize>() * self.element;
         let blocks: usize = self.grid().product();
@@ -142,12 +142,12 @@ impl Blocks {
         Ok(out)
     }
 
-    /// How many blocks there are in each dimension.
+    /// The number of blocks along each dimension.
     fn grid(&self) -> impl DoubleEndedIterator<Item = usize> + ExactSizeIterator {
         self.shape.iter().zip(&self.block).map(|(extent, block)| extent.div_ceil(*block))
     }
 
-    /// Puts the rows of a block where they belong, without what it was filled up with.
+    /// Copies the rows of a block to their place in the output, without padding.
     fn place(&self, mut number: usize, decoded: &[u8], out: &mut [u8]) {
         let mut origin = vec![0; self.shape.len()];
         for ((start, count), block) in origin.iter_mut().zip(self.grid()).zip(&self.block).rev() {
@@ -167,7 +167,7 @@ impl Blocks {
         }
     }
 
-    /// Which row of all data the row of a block at `origin` is; `None` where it lies beyond the far edges.
+    /// The index in the output of a row of the block at `origin`; `None` for padding.
     fn row(&self, mut at: usize, origin: &[usize]) -> Option<usize> {
         let (mut index, mut rows) = (0, 1);
         let outer = self.shape.iter().zip(&self.block).zip(origin).rev().skip(1);
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn rows_of_blocks_find_their_places() {
-        // Three rows of five in blocks of two by two, filled up with 99.
+        // Three rows of five in blocks of two by two, padded with 99.
         let blocks = Blocks { shape: vec![3, 5], block: vec![2, 2], element: 1 };
         let data = [
             [0, 1, 5, 6],

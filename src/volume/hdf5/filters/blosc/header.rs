@@ -1,14 +1,14 @@
-//! The header of a chunk: what it comes to, and what was done to it.
+//! The chunk header: sizes, codec and filters.
 
 use super::super::Broken;
 use super::super::cursor::Cursor;
 use super::codec::Codec;
 
-/// The last version of the format that is known; from the third on a chunk is one of blosc2.
+/// The latest known version of the format; from version 3 on, chunks are of blosc2.
 const LATEST: u8 = 6;
 const FIRST_OF_BLOSC2: u8 = 3;
 
-// Bits of the flags.
+// Flags.
 const MEMCPYED: u8 = 2;
 const DELTA: u8 = 8;
 const ONE_STREAM: u8 = 16;
@@ -16,49 +16,48 @@ const EXTENDED: u8 = SHUFFLED | BITSHUFFLED;
 const SHUFFLED: u8 = 1;
 const BITSHUFFLED: u8 = 4;
 
-/// A chunk's header, understood.
+/// A parsed chunk header.
 #[derive(Debug)]
 pub(super) struct Chunk<'a> {
-    /// All of it, to which positions refer.
+    /// The whole chunk, to which offsets refer.
     pub bytes: &'a [u8],
-    /// What follows the header.
+    /// The part after the header.
     pub body: &'a [u8],
     pub content: Content<'a>,
-    /// Whether it is one of blosc2.
+    /// Whether it is a blosc2 chunk.
     pub is_second: bool,
     pub codec: Codec,
     /// Filters in the order in which they were applied.
     pub filters: Vec<Filter>,
-    /// Whether each byte of an element has a stream of its own.
+    /// Whether each byte of an element has its own stream.
     pub split: bool,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub element: usize,
     /// The decoded size.
     pub size: usize,
-    /// The decoded size of a block but the last; not zero where there are any.
+    /// The decoded size of all blocks but the last; non-zero if there are any.
     pub block: usize,
 }
 
 #[derive(Debug)]
 pub(super) enum Content<'a> {
-    /// One value over and over.
+    /// A single repeated value.
     Repeated(&'a [u8]),
-    /// The bytes themselves.
+    /// Uncompressed bytes.
     Plain,
-    /// The positions of blocks, and the blocks.
+    /// The offsets of blocks, and the blocks.
     Blocks,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filter {
-    /// Of elements of that many bytes.
+    /// With the element size in bytes.
     Shuffle(usize),
     Bitshuffle,
     Delta,
 }
 
 impl<'a> Chunk<'a> {
-    /// Reads the header.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Broken> {
         let mut input = Cursor(bytes);
         let [version, _codec_version, flags, element] = input.array()?;
@@ -94,7 +93,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// The filters that the flags of the first versions stand for.
+/// The filters encoded in the flags of blosc1.
 fn first_filters(flags: u8, element: usize) -> Result<Vec<Filter>, Broken> {
     match (flags & DELTA != 0, flags & SHUFFLED != 0, flags & BITSHUFFLED != 0) {
         (true, ..) => Err("its delta filter is not decoded here".into()),
@@ -104,13 +103,13 @@ fn first_filters(flags: u8, element: usize) -> Result<Vec<Filter>, Broken> {
     }
 }
 
-/// The filters that the longer header lists.
+/// The filters listed in the extended header.
 fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<Filter>, Broken> {
     let [f0, f1, f2, f3, f4, f5, _, _, m0, m1, m2, m3, m4, m5, ..] = *extension;
     let mut filters = Vec::new();
     for (number, meta) in [(f0, m0), (f1, m1), (f2, m2), (f3, m3), (f4, m4), (f5, m5)] {
         match number {
-            // Cutting digits off needs no undoing.
+            // Truncated precision need not be undone.
             0 | 4 => {}
             1 if meta == 0 => filters.push(Filter::Shuffle(element)),
             1 => filters.push(Filter::Shuffle(usize::from(meta))),
@@ -122,7 +121,7 @@ fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<Filter>, Broken> 
     Ok(filters)
 }
 
-/// The value that a whole chunk consists of, where the longer header says so.
+/// The value of a constant chunk, if the extended header says it is one.
 fn single_value<'a>(
     extension: &[u8; 16],
     element: usize,
@@ -135,11 +134,11 @@ fn single_value<'a>(
     }
     match (flags >> 4 & 7, element) {
         (0, _) => Ok(None),
-        // What was never set is zero too.
+        // Uninitialised chunks are zero too.
         (1 | 4, _) => Ok(Some(&[0])),
         (2, 4) => Ok(Some(&[0, 0, 0xc0, 0x7f])),
         (2, 8) => Ok(Some(&[0, 0, 0, 0, 0, 0, 0xf8, 0x7f])),
         (3, _) if !body.is_empty() => Ok(Some(body)),
-        _ => Err("its single value makes no sense".into()),
+        _ => Err("its single value is invalid".into()),
     }
 }

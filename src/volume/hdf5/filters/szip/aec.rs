@@ -1,27 +1,28 @@
 //! The decoder of CCSDS 121.0-B, "Lossless Data Compression", for unsigned numbers.
 //!
-//! Numbers come in blocks, each coded in whichever way was shortest; so many blocks make an interval, which begins
-//! with a number as it is where the others are stored as their distance from the one before.
+//! Numbers come in blocks, each with whichever coding was shortest. A fixed number of blocks forms an
+//! interval; with prediction, it starts with one raw number, and the others are stored as differences from
+//! their predecessor.
 
 use super::super::Broken;
 use super::super::bits::BitReader;
 
 const ENDS: &str = "it ends too early";
 
-/// How a stream was coded.
+/// The parameters of a stream.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Coding {
-    /// Bits of a number, 1 to 32.
+    /// Bits per number, 1 to 32.
     pub bits: u32,
-    /// Numbers in a block, an even number.
+    /// Numbers per block, even.
     pub block: usize,
-    /// Blocks in an interval.
+    /// Blocks per interval.
     pub interval: usize,
-    /// Whether distances were coded.
+    /// Whether differences were coded.
     pub predicted: bool,
 }
 
-/// Decodes `count` numbers and hands them over interval by interval.
+/// Decodes `count` numbers and passes them to `put` interval by interval.
 pub(super) fn decode(
     bytes: &[u8],
     coding: Coding,
@@ -42,12 +43,12 @@ pub(super) fn decode(
 struct Decoder<'a> {
     coding: Coding,
     bits: BitReader<'a>,
-    /// Those of the interval so far.
+    /// The numbers of the current interval so far.
     numbers: Vec<u32>,
 }
 
 impl Decoder<'_> {
-    /// Decodes the next interval, or as much of it as is wanted.
+    /// Decodes the next interval, or the first `wanted` numbers of it.
     fn interval(&mut self, wanted: usize) -> Result<(), Broken> {
         self.numbers.clear();
         let whole = self.coding.block * self.coding.interval;
@@ -83,7 +84,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Numbers whose low bits are stored as they are, behind the high ones of all of them.
+    /// Numbers whose low bits are stored raw, after the high bits of all of them.
     fn split(&mut self, count: usize, low_bits: u32) -> Result<(), Broken> {
         let start = self.numbers.len();
         for _ in 0..count {
@@ -98,13 +99,13 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Pairs of small numbers, each pair as one; the first of the first pair may be known already.
+    /// Pairs of small numbers, each coded as one; the first number of the first pair may be known already.
     fn pairs(&mut self, first: usize) -> Result<(), Broken> {
         const LARGEST: u32 = 90;
         for pair in 0..self.coding.block / 2 {
             let code = self.unary()?;
             if code > LARGEST {
-                return Err("a pair of numbers makes no sense".into());
+                return Err("a pair of numbers is invalid".into());
             }
             let (mut sum, mut base) = (0, 0);
             while base + sum < code {
@@ -120,7 +121,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// A run of blocks of zeros; five stands for all up to the end of the interval or of a segment of 64 blocks.
+    /// A run of zero blocks; five means all up to the end of the interval or of a segment of 64 blocks.
     fn zeros(&mut self, first: usize, whole: usize) -> Result<(), Broken> {
         const REST_OF_SEGMENT: usize = 5;
         let Coding { block, interval, .. } = self.coding;
@@ -139,8 +140,8 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Adds each distance to the number before. They are folded: even ones upwards, odd ones downwards, and those
-    /// that only fit on one side count from there on.
+    /// Adds each difference to the previous number. Differences are folded: even ones up, odd ones down, and
+    /// those that fit on one side only continue from there.
     fn add_distances(&mut self) {
         let top = u32::MAX >> (32 - self.coding.bits);
         let middle = top / 2 + 1;

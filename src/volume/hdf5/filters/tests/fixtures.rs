@@ -1,14 +1,14 @@
-//! Chunks as h5py 3.16 and hdf5plugin 7.1 wrote them, each as its filters with their parameters and its stored bytes.
+//! Chunks written by h5py 3.16 and hdf5plugin 7.1: filters with their parameters, and stored bytes.
 
-/// A stored chunk of the voxels that [`super::voxels`] makes.
+/// A stored chunk of the voxels made by [`super::voxels`].
 pub(super) struct Fixture {
     pub name: &'static str,
     pub filters: &'static [(i32, &'static [u32])],
-    /// Voxels in it.
+    /// The number of voxels.
     pub count: usize,
-    /// Bytes of a voxel.
+    /// Bytes per voxel.
     pub width: usize,
-    /// In hexadecimal digits.
+    /// In hexadecimal.
     pub stored: &'static str,
 }
 
