@@ -27,7 +27,6 @@
 //! 1  verify    what viewers do, played from outside against a running server
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  color · paint · name · axes · units · metrics · crew        demo: a volume to look at, made at first use
-//! 0  deflate: what its standard fixes, for who writes such streams and who reads them
 //! 0  connection: requests over one kept connection, for who asks so often that asking must cost little
 //! ```
 //!
@@ -110,7 +109,6 @@ pub mod color;
 pub mod config;
 pub mod connection;
 pub mod crew;
-mod deflate;
 pub mod demo;
 pub mod geometry;
 pub mod http;
