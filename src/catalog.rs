@@ -27,6 +27,7 @@ use utoipa::ToSchema;
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::name::Name;
 use crate::paint::PngProfile;
+use crate::volume::hdf5::ChunkStore;
 
 pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, TileCost};
@@ -47,6 +48,7 @@ pub struct Catalog {
     datasets: BTreeMap<Name, Dataset>,
     max_voxels_per_tile: u64,
     profile: PngProfile,
+    chunks: ChunkStore,
 }
 
 /// The layout of a file.
@@ -95,6 +97,11 @@ impl Catalog {
     /// The dataset of a token.
     pub fn dataset(&self, token: &Name) -> Option<&Dataset> {
         self.datasets.get(token)
+    }
+
+    /// The decoded chunks of all its volumes.
+    pub fn chunks(&self) -> &ChunkStore {
+        &self.chunks
     }
 
     /// How tiles are encoded.

@@ -23,6 +23,7 @@ pub use address::{BindAddress, NotAnAddress};
 pub use example::example;
 pub use settings::{
     Caches, ChannelSettings, ContentType, DatasetSettings, LevelSettings, Mount, Render, Server, Settings,
+    Verify,
 };
 
 use std::ffi::OsString;

@@ -43,6 +43,7 @@ impl Catalog {
     /// The same, where some files are to be refused.
     pub fn open_among(files: Files, settings: &Settings, metrics: &Metrics, crew: &Crew) -> Opened {
         let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone(), crew.clone());
+        let chunks = chunks.verifying(settings.render.verify);
         let (faults, undecodable, warnings) = Default::default();
         let (files, sidecars) = (Arc::new(files), Sidecars::default());
         let mut opening = Opening { files, chunks, sidecars, faults, undecodable, warnings };
@@ -52,8 +53,8 @@ impl Catalog {
             .map(|(token, dataset)| (token.clone(), opening.dataset(token, dataset)))
             .collect();
         let (max_voxels_per_tile, profile) = (settings.render.max_voxels_per_tile, settings.render.png);
-        let catalog = Catalog { datasets, max_voxels_per_tile, profile };
-        let Opening { faults, undecodable, warnings, .. } = opening;
+        let Opening { chunks, faults, undecodable, warnings, .. } = opening;
+        let catalog = Catalog { datasets, max_voxels_per_tile, profile, chunks };
         Opened { catalog, faults, undecodable, warnings }
     }
 }

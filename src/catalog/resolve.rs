@@ -13,7 +13,7 @@ use crate::tile::{Fingerprint, TileKey};
 
 /// Raised whenever tiles are drawn otherwise, by other rules of drawing or by mending what reads or decodes, so that those
 /// that an older voltile drew are not taken for new. Keys outlive the program: tiles are kept on disks under them.
-const RULES: u32 = 1;
+const RULES: u32 = 2;
 
 /// Why a well-formed request names nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

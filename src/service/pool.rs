@@ -48,6 +48,11 @@ impl RenderPool {
         self.crew.has_time(self.threads)
     }
 
+    /// How many render threads there are.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// The count of jobs under way.
     pub fn crew(&self) -> &Crew {
         &self.crew

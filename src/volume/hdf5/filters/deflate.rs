@@ -46,6 +46,7 @@ fn prefix(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, Broken> {
 
 const NONSENSE: &str = "its zlib stream makes no sense";
 
+/// Inflates all of a stream, and compares its checksum.
 fn whole(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     let mut out = spare::take(limit);
     let length = inflate(bytes, &mut out)?;
@@ -53,10 +54,19 @@ fn whole(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     Ok(out)
 }
 
-/// Inflates a stream into the front of `target`; returns how much that was.
+/// Inflates a stream into the front of `target`, and compares its checksum; returns how much that was.
 pub(super) fn inflate(bytes: &[u8], target: &mut [u8]) -> Result<usize, Broken> {
-    Decompressor::new().zlib_decompress(bytes, target).map_err(|e| match e {
-        DecompressionError::BadData => Broken::from(NONSENSE),
-        DecompressionError::InsufficientSpace => Broken::from("its zlib stream is longer than a chunk"),
+    let inflated = Decompressor::new().zlib_decompress(bytes, target);
+    inflated.map_err(|error| match error {
+        DecompressionError::BadData if ends_well(bytes, target) => {
+            Broken::corrupt("the checksum of its zlib stream differs from that of its data")
+        }
+        DecompressionError::BadData => NONSENSE.into(),
+        DecompressionError::InsufficientSpace => Broken::corrupt("its zlib stream is longer than a chunk"),
     })
+}
+
+/// Whether what follows the two bytes of a zlib header can be inflated, whatever its checksum.
+fn ends_well(bytes: &[u8], target: &mut [u8]) -> bool {
+    bytes.get(2..).is_some_and(|data| Decompressor::new().deflate_decompress(data, target).is_ok())
 }

@@ -168,3 +168,18 @@ fn a_stream_is_inflated_and_no_further_than_allowed() {
     assert!(decode(&stored[..8], 3, 3).is_err());
     assert!(decode(&[0; 9], 4, 4).is_err());
 }
+
+#[test]
+fn a_wrong_checksum_is_told_from_a_stream_that_breaks_off() {
+    let bytes: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 27) as u8).collect();
+    let stream = deflated(&bytes, 0, 6);
+    let is_corrupt = |stream: &[u8], limit: usize| decode(stream, limit, limit).unwrap_err().corrupt;
+    let mut wrong = stream.clone();
+    *wrong.last_mut().unwrap() ^= 1;
+    assert!(is_corrupt(&wrong, bytes.len()));
+    assert_eq!(decode(&wrong, bytes.len(), 1000).as_deref(), Ok(&bytes[..1000]), "a prefix has no checksum");
+    assert!(is_corrupt(&stream, bytes.len() - 1), "it is longer than a chunk");
+    for length in [1, 100, stream.len() / 2] {
+        assert!(!is_corrupt(&stream[..length], bytes.len()), "{length}");
+    }
+}
