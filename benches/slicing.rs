@@ -62,7 +62,7 @@ fn made(path: &Path) -> Vec<&'static str> {
 /// A volume whose chunk cache holds `budget` bytes.
 fn volume(path: &Path, name: &str, budget: usize, crew: &Crew) -> Arc<dyn Volume> {
     let chunks = ChunkStore::new(budget, Metrics::default(), crew.clone());
-    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile };
+    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     let axes = Axes::new("zyx").unwrap();
     let view = View { axes, fixed: Vec::new(), means: None, size: None };
     Arc::new(opener.open(path).unwrap().volume(name, &view).unwrap())
@@ -111,7 +111,7 @@ fn tiles(criterion: &mut Criterion) {
     for name in names {
         let crew = Crew::default();
         // Other jobs are under way, so that each tile keeps to one thread.
-        let _others = (crew.take(2), crew.take(2));
+        let _others = (crew.enter(), crew.enter());
         let volume = volume(&path, name, 8 << 20, &crew);
         for threads in [1, 2] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

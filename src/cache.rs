@@ -84,7 +84,6 @@ fn ready<V: Clone, E>(slot: Option<&Slot<V, E>>) -> Option<V> {
 pub struct Flight<K: Hash + Eq + Clone, V: Clone, E: Clone> {
     cache: Cache<K, V, E>,
     key: K,
-    replaces: bool,
     landed: bool,
 }
 
@@ -105,20 +104,20 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
     /// What a flight brings to those who wait may still not suffice: they ask again.
     pub fn lookup_if(&self, key: &K, suffices: impl FnOnce(&V) -> bool) -> Lookup<K, V, E> {
         let mut state = self.lock();
-        let replaces = match state.slots.get_mut(key) {
+        match state.slots.get_mut(key) {
             Some(Slot::Ready { value, .. }) if suffices(value) => return Lookup::Ready(value.clone()),
             Some(Slot::Flying(waiters)) => {
                 let (sender, receiver) = oneshot::channel();
                 waiters.push(sender);
                 return Lookup::Wait(Waiter(receiver));
             }
-            found => found.is_some(),
-        };
+            _ => {}
+        }
         if let Some(Slot::Ready { weight, .. }) = state.slots.put(key.clone(), Slot::Flying(Vec::new())) {
             state.bytes -= weight;
             self.shared.held.set(state.bytes as i64);
         }
-        Lookup::Lead(Flight { cache: self.clone(), key: key.clone(), replaces, landed: false })
+        Lookup::Lead(Flight { cache: self.clone(), key: key.clone(), landed: false })
     }
 
     /// The value, where it is ready, which counts as a use of it; starts nothing.
@@ -129,6 +128,43 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
     /// The value, where it is ready, without counting as a use of it; starts nothing.
     pub fn peek(&self, key: &K) -> Option<V> {
         ready(self.lock().slots.peek(key))
+    }
+
+    /// Puts a better value in the place of a ready one, which need not be the one most recently used then; false, and
+    /// nothing is kept, where there is none that is to be replaced.
+    pub fn replace_if(&self, key: &K, value: V, weight: usize, is_worse: impl FnOnce(&V) -> bool) -> bool {
+        let mut state = self.lock();
+        let old = match state.slots.peek_mut(key) {
+            Some(slot @ Slot::Ready { .. }) if weight <= self.shared.budget => match slot {
+                Slot::Ready { value: old, .. } if is_worse(old) => {
+                    std::mem::replace(slot, Slot::Ready { value, weight })
+                }
+                _ => return false,
+            },
+            _ => return false,
+        };
+        if let Slot::Ready { weight: before, .. } = &old {
+            state.bytes = state.bytes - before + weight;
+        }
+        state.evict(self.shared.budget);
+        self.shared.held.set(state.bytes as i64);
+        drop(state);
+        // Values may be large: they are given back without the lock.
+        drop(old);
+        true
+    }
+
+    /// Forgets a ready value of which that is so.
+    pub fn remove_if(&self, key: &K, is_wrong: impl FnOnce(&V) -> bool) {
+        let mut state = self.lock();
+        let wrong = matches!(state.slots.peek(key), Some(Slot::Ready { value, .. }) if is_wrong(value));
+        let removed = if wrong { state.slots.pop(key) } else { None };
+        if let Some(Slot::Ready { weight, .. }) = &removed {
+            state.bytes -= weight;
+            self.shared.held.set(state.bytes as i64);
+        }
+        drop(state);
+        drop(removed);
     }
 
     /// Forgets every value; flights go on.
@@ -154,11 +190,6 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
-    /// Whether there was a value before, which did not suffice.
-    pub fn replaces(&self) -> bool {
-        self.replaces
-    }
-
     /// Joins the leader's own client to those who wait.
     pub fn join(&self) -> Waiter<V, E> {
         let (sender, receiver) = oneshot::channel();
@@ -366,12 +397,35 @@ mod tests {
         let Lookup::Lead(flight) = cache.lookup_if(&7, |value| value.len() > 3) else {
             panic!("it was taken for good enough");
         };
-        assert!(flight.replaces() && !lead(&cache, 8).replaces());
         assert_eq!(cache.shared.held.get(), 0);
         let waiter = wait(&cache, 7);
         flight.land(Ok(("seven".into(), 5)));
         assert_eq!(waiter.wait_blocking(), Ok("seven".into()));
         assert!(matches!(cache.lookup_if(&7, |value| value.len() > 3), Lookup::Ready(_)));
+    }
+
+    #[test]
+    fn a_value_is_replaced_where_it_stands_and_removed_where_it_is_wrong() {
+        let cache = cache(10);
+        fill(&cache, 1, 2);
+        fill(&cache, 2, 2);
+        assert!(!cache.replace_if(&3, "three".into(), 1, |_| true), "nothing is there");
+        assert!(!cache.replace_if(&1, "one".into(), 1, |_| false), "good enough");
+        assert!(!cache.replace_if(&1, "one".into(), 11, |_| true), "too large");
+        assert!(cache.replace_if(&1, "one".into(), 5, |value| value == "1"));
+        assert_eq!(cache.shared.held.get(), 7);
+        // It is still the one used least recently.
+        fill(&cache, 3, 4);
+        assert_eq!([1, 2, 3].map(|key| cache.peek(&key).is_some()), [false, true, true]);
+        cache.remove_if(&2, |value| value != "2");
+        cache.remove_if(&3, |value| value == "3");
+        assert_eq!([2, 3].map(|key| cache.peek(&key).is_some()), [true, false]);
+        assert_eq!(cache.shared.held.get(), 2);
+        let flight = lead(&cache, 4);
+        cache.remove_if(&4, |_| true);
+        assert!(!cache.replace_if(&4, "four".into(), 1, |_| true), "it is in flight");
+        flight.land(Ok(("4".into(), 1)));
+        assert!(cache.peek(&4).is_some());
     }
 
     #[test]

@@ -28,6 +28,7 @@ use utoipa::ToSchema;
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::name::Name;
 use crate::paint::PngProfile;
+use crate::volume::hdf5::ChunkStore;
 
 pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, TileCost};
@@ -108,6 +109,11 @@ impl Catalog {
         datasets.insert(dataset.token.clone(), dataset);
         let Self { max_voxels_per_tile, profile, .. } = *self;
         Self { datasets, max_voxels_per_tile, profile, stores: self.stores.clone() }
+    }
+
+    /// The decoded chunks of all its volumes.
+    pub fn chunks(&self) -> &ChunkStore {
+        &self.stores.chunks
     }
 
     /// How tiles are encoded.

@@ -25,7 +25,7 @@ pub use example::example;
 pub use network::{Network, NotANetwork};
 pub use settings::{
     Caches, ChannelSettings, ContentType, DatasetSettings, Files, LevelSettings, Mount, Render, Server,
-    Settings,
+    Settings, Verify,
 };
 
 use std::ffi::OsString;

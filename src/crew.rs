@@ -5,10 +5,14 @@
 //! Work that nobody has asked for yet keeps to one thread too, and gives way as soon as somebody asks for anything.
 //!
 //! Whoever is going to want all of a volume says so, too: what is decoded for it is decoded whole at once.
+//!
+//! Pauses between jobs are noted as well. Where there are pauses somebody is looking at what they asked for, and chunks
+//! that were decoded in part can be finished meanwhile; where there are none, everything is best decoded at once.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 /// The jobs under way; clones share the count.
 #[derive(Debug, Clone, Default)]
@@ -20,7 +24,54 @@ struct Counts {
     jobs: AtomicUsize,
     /// Those done ahead, running.
     ahead: AtomicUsize,
+    /// Threads that finish chunks that were decoded in part.
+    finishing: AtomicUsize,
+    /// When the last job ended after which there was none.
+    rested: Latest,
+    /// When the last pause ended.
+    paused: Latest,
 }
+
+/// A moment, to be compared with others: nanoseconds since the first one was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// This moment.
+    pub fn now() -> Self {
+        static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+        Self(FIRST.elapsed().as_nanos() as u64)
+    }
+
+    fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// The latest moment at which something happened, noted by many threads.
+#[derive(Debug, Default)]
+pub struct Latest(AtomicU64);
+
+impl Latest {
+    /// It happens now.
+    pub fn note(&self) {
+        self.0.store(Moment::now().0, Ordering::Relaxed);
+    }
+
+    /// How long ago it was.
+    pub fn age(&self) -> Duration {
+        Moment::now().since(self.moment())
+    }
+
+    fn moment(&self) -> Moment {
+        Moment(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// How long there must be no job for it to be a pause: longer than a client takes that asks again at once.
+const PAUSE: Duration = Duration::from_millis(3);
+/// How soon after a pause jobs are still those of somebody who makes pauses: a screen full of tiles.
+const LATELY: Duration = Duration::from_millis(100);
 
 /// A job's place among those waiting or running; given back when it is dropped.
 #[derive(Debug)]
@@ -56,8 +107,22 @@ impl Drop for Thorough {
 impl Crew {
     /// Counts one more job. How many there may be is the render queue's to say.
     pub fn enter(&self) -> Place {
-        self.0.jobs.fetch_add(1, Ordering::Relaxed);
+        let before = self.0.jobs.fetch_add(1, Ordering::Relaxed);
+        if before == 0 && self.0.rested.age() >= PAUSE {
+            self.0.paused.note();
+        }
         Place(self.clone())
+    }
+
+    /// When jobs last paused: now, where they do.
+    pub fn last_pause(&self) -> Moment {
+        let pauses = self.0.jobs.load(Ordering::Relaxed) == 0 && self.0.rested.age() >= PAUSE;
+        if pauses { Moment::now() } else { self.0.paused.moment() }
+    }
+
+    /// Whether jobs paused lately, so that they are likely to pause again soon.
+    pub fn paused_lately(&self) -> bool {
+        Moment::now().since(self.last_pause()) < LATELY
     }
 
     /// Whether one job has all threads to itself.
@@ -65,9 +130,17 @@ impl Crew {
         self.0.jobs.load(Ordering::Relaxed) <= 1 && self.0.ahead.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether nothing that was asked for is under way, and fewer than `most` threads work ahead.
+    /// Whether nothing that was asked for is under way, and fewer than `most` threads do anything else.
     pub fn has_time(&self, most: usize) -> bool {
-        self.0.jobs.load(Ordering::Relaxed) == 0 && self.0.ahead.load(Ordering::Relaxed) < most
+        let others = self.0.ahead.load(Ordering::Relaxed) + self.0.finishing.load(Ordering::Relaxed);
+        self.0.jobs.load(Ordering::Relaxed) == 0 && others < most
+    }
+
+    /// Finishes one chunk. Unlike work ahead it does not keep a job from using all threads: it is over in a moment.
+    pub fn finish<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.0.finishing.fetch_add(1, Ordering::Relaxed);
+        let _working = Finishing(self);
+        work()
     }
 
     /// Does something that nobody has asked for; it should ask [`Crew::gives_way`] now and then, and end early.
@@ -100,9 +173,21 @@ impl Drop for Ahead<'_> {
     }
 }
 
+/// Ends the work also where it panics.
+struct Finishing<'a>(&'a Crew);
+
+impl Drop for Finishing<'_> {
+    fn drop(&mut self) {
+        self.0.0.finishing.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.0.jobs.fetch_sub(1, Ordering::Relaxed);
+        let Crew(counts) = &self.0;
+        // At every end, and before the count can be 0: nobody must take an earlier rest for this one.
+        counts.rested.note();
+        counts.jobs.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -133,6 +218,34 @@ mod tests {
         });
         let _place = crew.enter();
         assert!(crew.is_lonely() && !crew.gives_way());
+    }
+
+    #[test]
+    fn a_pause_is_noted_once_it_is_long_enough() {
+        let crew = Crew::default();
+        let began = Moment::now();
+        drop(crew.enter());
+        let place = crew.enter();
+        drop(place);
+        std::thread::sleep(2 * PAUSE);
+        assert!(crew.last_pause() > began && crew.paused_lately());
+        let place = crew.enter();
+        let pause = crew.last_pause();
+        std::thread::sleep(PAUSE);
+        assert_eq!(crew.last_pause(), pause, "while a job is under way there is no pause");
+        drop(place);
+    }
+
+    #[test]
+    fn finishing_takes_a_thread_but_leaves_a_lone_job_all_of_them() {
+        let crew = Crew::default();
+        crew.finish(|| {
+            assert!(!crew.has_time(1) && crew.has_time(2));
+            let _place = crew.enter();
+            assert!(crew.is_lonely() && !crew.has_time(2));
+        });
+        let result = std::panic::catch_unwind(|| crew.finish(|| panic!("on purpose")));
+        assert!(result.is_err() && crew.has_time(1));
     }
 
     #[test]

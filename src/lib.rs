@@ -28,7 +28,6 @@
 //! 1  verify    what viewers do, played from outside against a running server
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  color · paint · name · axes · units · metrics · crew        demo: a volume to look at, made at first use
-//! 0  deflate: what its standard fixes, for who writes such streams and who reads them
 //! 0  connection: requests over one kept connection, for who asks so often that asking must cost little
 //! ```
 //!
@@ -51,12 +50,14 @@
 //!    [`render::render`] asks each volume for boxes of voxels.
 //! 5. An HDF5 volume copies voxels without filters from the file as it is mapped into memory. Other chunks come from the
 //!    chunk store: decoded before, being decoded by another thread, or read at their position in the file and decoded
-//!    now, as far as they are wanted; whole for who is going to want everything ([`warm`]). What we do not decode goes
-//!    through the library.
+//!    now, as far as they are wanted; whole for who is going to want everything ([`warm`]), or if `render.verify` is
+//!    "always". What we do not decode goes through the library.
 //! 6. Voxels are averaged where the level is not stored, windowed, coloured, encoded. The flight lands: the tile is in
 //!    the cache and all who waited have it. A thread of the second tier writes it to the disk behind them.
-//! 7. While the render threads are idle the slices beside this one are rendered ahead, each on one thread. Such a render
-//!    gives way between two chunks as soon as anything is asked for, unless somebody waits for that very tile by then.
+//! 7. While the render threads are idle, chunks that were decoded in part are decoded whole, which compares their
+//!    checksums. Then the slices beside this one are rendered ahead, each on one thread. Both give way between two chunks
+//!    as soon as anything is asked for. A tile goes to the second tier only once all of its chunks are verified. A chunk
+//!    that is found corrupt takes its tiles out of every cache: they are errors until the file is mended.
 //!
 //! # What is deliberately absent
 //!
@@ -84,13 +85,13 @@
 //! voxels (up to 2 MiB), pixels and the encoder's buffers (2 MiB), one chunk as it is stored and one that is not kept
 //! any more (up to 2 MiB of each); and chunks that are copied from while the cache lets them go (2 MiB). Chunks larger
 //! than a quarter of the chunk budget are read box by box through the library, which holds one such chunk meanwhile. A
-//! chunk index takes 24 bytes a chunk, and up to 16 MiB while it is checked. Mapped files take addresses, not memory: their pages are the system's cache.
-//! Taking a channel's sample holds up to 2^21 voxels once (three times as many for RGB). Tiles that wait to be written
-//! to the second tier take at most
-//! 32 MiB, and its sweep a few MiB for ten million tiles. Log lines that wait to be written take 1 MiB. The picture of a
-//! whole slice takes up to 12 MiB more while it is put together. A connection takes less than 1 MiB besides the tile that
-//! is being sent to it: requests that a client has pipelined stay in the system's buffers until the one before has been
-//! answered.
+//! chunk index takes 24 bytes a chunk, and up to 16 MiB while it is checked. Up to 65,536 chunks wait to be finished, some
+//! 200 bytes each. Mapped files take addresses, not memory: their pages are the system's cache. Taking a channel's sample
+//! holds up to 2^21 voxels once (three times as many for RGB). Tiles that wait to be written to the disk cache take at most
+//! 32 MiB, those whose chunks have yet to be verified as much again, and its sweep a few MiB for ten million tiles. Log
+//! lines that wait to be written take 1 MiB. The picture of a whole slice takes up to 12 MiB more while it is put
+//! together. A connection takes less than 1 MiB besides the tile that is being sent to it: requests that a client has
+//! pipelined stay in the system's buffers until the one before has been answered.
 //!
 //! Making pyramids is not bounded by the render threads' share: see [`pyramid`].
 //!
@@ -114,7 +115,6 @@ pub mod color;
 pub mod config;
 pub mod connection;
 pub mod crew;
-mod deflate;
 pub mod demo;
 pub mod geometry;
 pub mod http;

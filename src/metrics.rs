@@ -85,6 +85,10 @@ pub struct Metrics {
     pub chunk_hits: Counter,
     /// Chunks read and decoded.
     pub chunk_reads: Counter,
+    /// Chunks decoded in part that were finished, and verified, while threads were idle.
+    pub chunks_finished: Counter,
+    /// Chunks whose checksum turned out to be wrong.
+    pub chunks_refused: Counter,
     /// Bytes that decoding brought forth.
     pub chunk_decoded_bytes: Counter,
     /// Bytes of decoded chunks held.
@@ -109,7 +113,7 @@ impl Metrics {
     /// Every value in Prometheus' text format.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix("voltile");
-        let counters: [(&str, &str, &Counter); 21] = [
+        let counters: [(&str, &str, &Counter); 23] = [
             ("renders", "Tiles rendered", &self.renders),
             ("render_errors", "Renders that ended in an error", &self.render_errors),
             ("tile_cache_hits", "Tiles answered from the cache", &self.tile_hits),
@@ -133,6 +137,8 @@ impl Metrics {
             ("log_lines_lost", "Log lines that could not be written", &self.log_lines_lost),
             ("chunk_cache_hits", "Chunks found decoded", &self.chunk_hits),
             ("chunk_reads", "Chunks read and decoded", &self.chunk_reads),
+            ("chunks_finished", "Chunks decoded in part, finished in idle time", &self.chunks_finished),
+            ("chunks_refused", "Chunks whose checksum was found to be wrong", &self.chunks_refused),
             ("chunk_decoded_bytes", "Bytes that decoding chunks came to", &self.chunk_decoded_bytes),
             ("chunk_stored_bytes", "Bytes of stored chunks that were read", &self.chunk_stored_bytes),
         ];

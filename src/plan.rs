@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::color::Colour;
-use crate::geometry::{LevelView, Patch};
+use crate::geometry::{LevelView, Patch, Region};
 use crate::paint::{Finite, PngProfile, Window};
 use crate::volume::Volume;
 
@@ -85,7 +85,25 @@ impl PixelKind {
     }
 }
 
+impl Source {
+    /// The boxes of stored voxels that it shows; none where it lies outside.
+    pub fn regions(&self) -> impl Iterator<Item = Region> + '_ {
+        let runs = self.patch.iter().flat_map(|patch| patch.runs().iter().map(move |run| patch.region(run)));
+        runs.map(|region| self.view.stored_region(&region))
+    }
+}
+
 impl Picture {
+    /// Where its voxels come from.
+    pub fn sources(&self) -> Vec<&Source> {
+        match self {
+            Picture::Grey(layer) => vec![&layer.source],
+            Picture::Labels(source) => vec![source],
+            Picture::Composite(layers) => layers.iter().map(|(layer, _)| &layer.source).collect(),
+            Picture::Rgb(layers) => layers.iter().map(|layer| &layer.source).collect(),
+        }
+    }
+
     /// The kind of its pixels.
     pub fn pixels(&self) -> PixelKind {
         match self {

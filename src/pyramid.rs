@@ -271,6 +271,7 @@ impl Work {
             .iter()
             .flat_map(|(_, family)| family.channel.levels())
             .flat_map(StoredLevel::files)
+            .filter(|file| file.exists())
             .map(FileIdentity::path)
             .chain([self.original.as_path()])
             .collect();

@@ -15,23 +15,25 @@ mod neighbours;
 mod pool;
 mod queue;
 mod samples;
+mod verify;
 
 use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::oneshot;
 
 pub use client::{Client, Demand, Urgency};
 pub use drawing::Identified;
-use drawing::{Drawing, Draws, drawn, found, keep_later, keep_now, warmed_by, weighed, with_scratch};
+use drawing::{Drawing, Draws, drawn, found, keep_now, warmed_by, weighed, with_scratch};
 pub use error::{ErrorKind, TileError};
 pub use live::Trial;
 use live::{LiveCatalog, Reopener};
 use neighbours::Neighbours;
 use pool::{Brings, Seat};
 pub use pool::{Busy, RenderPool};
+use verify::{Footprint, Provisional};
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
 use crate::catalog::{Catalog, Resolved, Survey};
@@ -63,6 +65,7 @@ pub struct TileService {
     tier: Option<Arc<SecondTier>>,
     pool: RenderPool,
     neighbours: Neighbours,
+    provisional: Arc<Provisional>,
     black: [Tile; 2],
     metrics: Metrics,
 }
@@ -86,8 +89,9 @@ impl TileService {
         // Surveys are kept by their channels; this only has each sample taken once at a time.
         let surveys = Cache::new(0, Gauge::default());
         let neighbours = Neighbours::new(reach);
+        let provisional = Arc::new(Provisional::new(catalog.chunks().clone(), metrics.clone()));
         let live = Arc::new(LiveCatalog::of(catalog));
-        Ok(Self { live, reopener: None, cache, surveys, tier: None, pool, neighbours, black, metrics })
+        Ok(Self { live, reopener: None, cache, surveys, tier: None, pool, neighbours, provisional, black, metrics })
     }
 
     /// The same with a second tier behind its cache.
@@ -168,7 +172,8 @@ impl TileService {
     /// From the cache, from a flight under way, or from a job that finds it in the second tier or draws it.
     async fn bring(&self, identified: &Identified, demand: Demand) -> Result<Tile, TileError> {
         let brings = Brings::Tile(identified.key());
-        match self.cache.lookup(&identified.key()) {
+        let is_suspect = self.is_suspect(identified);
+        match self.cache.lookup_if(&identified.key(), |_| !is_suspect) {
             Lookup::Ready(tile) => {
                 self.metrics.tile_hits.inc();
                 Ok(tile)
@@ -196,17 +201,10 @@ impl TileService {
             return;
         }
         self.neighbours.note(asked);
-        if self.pool.has_time() {
+        // Chunks are finished first, by whoever renders ahead then.
+        if self.pool.has_time() && !self.provisional.chunks.has_unfinished() {
             let service = Arc::clone(self);
-            self.pool.run(move || service.render_ahead());
-        }
-    }
-
-    fn render_ahead(&self) {
-        while self.pool.has_time()
-            && let Some(tile) = self.neighbours.next()
-        {
-            self.render_neighbour(&tile);
+            self.pool.run(move || service.work_while_idle());
         }
     }
 
@@ -224,13 +222,15 @@ impl TileService {
         if let Some(tile) = found(self.tier.as_deref(), &origin, key) {
             return flight.land(Ok(weighed(tile)));
         }
+        let footprint = Footprint::of(std::slice::from_ref(&plan));
+        let given_up = self.provisional.chunks.given_up();
         let draw = move |scratch: &mut Scratch| render::render(&plan, scratch);
         let drawn = self.pool.crew().work_ahead(|| with_scratch(&draw));
         match drawn {
             Ok(png) => {
                 self.metrics.neighbours.inc();
                 let tile = Tile::new(key, png);
-                keep_later(self.tier.as_deref(), origin, &tile);
+                self.provisional.keep_later(self.tier.as_deref(), origin, &tile, &footprint, given_up);
                 flight.land(Ok(weighed(tile)));
             }
             // Given up, or broken, which is nobody's business until somebody asks. If somebody has meanwhile, for this
@@ -238,8 +238,8 @@ impl TileService {
             Err(_) => {
                 self.metrics.neighbours_given_up.inc();
                 if let Some(flight) = flight.still_wanted() {
-                    let draw = Box::new(draw);
-                    flight.land(self.find_or_draw(Drawing { key, origin, draw }, Draws::One)());
+                    let drawing = Drawing { key, origin, draw: Box::new(draw), footprint };
+                    flight.land(self.find_or_draw(drawing, Draws::One)());
                 }
             }
         }
@@ -252,14 +252,17 @@ impl TileService {
         draws: Draws,
     ) -> impl FnOnce() -> Result<(Tile, usize), TileError> + Send + 'static {
         let (metrics, tier) = (self.metrics.clone(), self.tier.clone());
+        let provisional = Arc::clone(&self.provisional);
         move || {
-            let Drawing { key, origin, draw } = drawing;
-            if let Some(tile) = found(tier.as_deref(), &origin, key) {
+            let is_refused = provisional.is_refused(&drawing);
+            let Drawing { key, origin, draw, footprint } = drawing;
+            if !is_refused && let Some(tile) = found(tier.as_deref(), &origin, key) {
                 return Ok(weighed(tile));
             }
+            let given_up = provisional.chunks.given_up();
             let tile = drawn(key, draw, &metrics)?;
             match draws {
-                Draws::One => keep_later(tier.as_deref(), origin, &tile),
+                Draws::One => provisional.keep_later(tier.as_deref(), origin, &tile, &footprint, given_up),
                 // More comes than the writer may have waiting, and all of it is to be there in the end.
                 Draws::All => keep_now(tier.as_deref(), &origin, &tile),
             }
@@ -275,8 +278,9 @@ impl TileService {
         let (Some(tier), Some(drawing)) = (self.tier.clone(), identified.drawing()) else {
             return Ok(if self.tier.is_some() { Warmed::Black } else { Warmed::WasThere });
         };
-        let (metrics, (done, warmed)) = (self.metrics.clone(), oneshot::channel());
-        let work = move || warmed_by(&tier, drawing.for_whom(Draws::All), &metrics);
+        let (metrics, provisional) = (self.metrics.clone(), Arc::clone(&self.provisional));
+        let (done, warmed) = oneshot::channel();
+        let work = move || warmed_by(&tier, drawing.for_whom(Draws::All), &provisional, &metrics);
         let demand = Demand::prefetch(Client::InProcess);
         let _seat = self.pool.submit(None, demand, Box::new(job::Warm { work, done }));
         warmed.await.unwrap_or_else(|_| Err(Lost.into()))
@@ -291,11 +295,13 @@ impl TileService {
         }
     }
 
-    /// Waits until what was drawn is written to the second tier, though not for longer than so; what is drawn from now on
-    /// is not. Blocks.
+    /// Waits until what was drawn is verified and written to the second tier, though not for longer than so; what is drawn
+    /// from now on is not. Blocks.
     pub fn finish_writing(&self, within: Duration) {
         if let Some(tier) = &self.tier {
-            tier.finish(within);
+            let until = Instant::now() + within;
+            self.finish_verifying(until);
+            tier.finish(until.saturating_duration_since(Instant::now()));
         }
     }
 

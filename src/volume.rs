@@ -27,6 +27,7 @@ pub use stamp::Stamp;
 
 use crate::cache::Lost;
 use crate::geometry::{Region, Xyz};
+use crate::tile::Fingerprint;
 
 /// What is known of a volume before anything is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +53,15 @@ pub enum Access {
     Kept,
     /// What is stored together is decoded anew for every box.
     Anew,
+}
+
+/// A stored chunk: its dataset in its file as it was opened, and its number in the dataset's grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChunkId {
+    /// The dataset.
+    pub dataset: Fingerprint,
+    /// The number of the chunk.
+    pub number: u64,
 }
 
 /// The most bytes of stored voxels that are held at once to make fewer of them.
@@ -81,6 +91,17 @@ pub trait Volume: Send + Sync + fmt::Debug {
         into: &mut Samples,
     ) -> Result<(), ReadError> {
         scatter::thinned(self.shape(), step, region, into, |part, into| self.read(time, part, into))
+    }
+
+    /// The chunks in a box that were decoded in part and have yet to be verified, or turned out to be wrong; `None` where
+    /// that is not known.
+    fn unverified(&self, _time: u64, _region: &Region) -> Option<Vec<ChunkId>> {
+        Some(Vec::new())
+    }
+
+    /// Whether a chunk in a box was found to have a wrong checksum; also true where that is not known. Reads nothing.
+    fn may_be_refused(&self, _time: u64, _region: &Region) -> bool {
+        false
     }
 
     /// Does beforehand what reading will do for the first time, as far as there is time for it: to be called where a
@@ -139,6 +160,14 @@ pub enum ReadError {
         /// What was found.
         problem: String,
     },
+    /// A chunk can be decoded, but not to what was stored: nothing of it can be trusted.
+    #[error("{place}: {problem}")]
+    Corrupt {
+        /// File and dataset, and where in it.
+        place: String,
+        /// What was found.
+        problem: String,
+    },
     /// The data is compressed with something that cannot be decoded here.
     #[error("{place}: stored with the filter {filter}, which this build cannot decode")]
     MissingFilter {
@@ -166,7 +195,9 @@ impl ReadError {
         match self {
             ReadError::Truncated { .. } => "the file ends before the data of this tile".to_owned(),
             ReadError::Changed { .. } => CHANGED.to_owned(),
-            ReadError::Damaged { .. } => "the stored data of this tile is damaged".to_owned(),
+            ReadError::Damaged { .. } | ReadError::Corrupt { .. } => {
+                "the stored data of this tile is damaged".to_owned()
+            }
             ReadError::MissingFilter { filter, .. } => {
                 format!("the data is stored with the filter {filter}, which this server cannot decode")
             }

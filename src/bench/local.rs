@@ -25,7 +25,6 @@ use crate::crew::Crew;
 use crate::geometry::TileAddress;
 use crate::metrics::Metrics;
 use crate::name::Name;
-use crate::plan::{Picture, Source};
 use crate::request::{ChannelChoice, TileRequest};
 use crate::volume::Volume;
 use crate::volume::hdf5::StorageDescription;
@@ -163,7 +162,7 @@ impl<'a> Local<'a> {
         }
         let plan = first.map(|resolved| resolved.plan());
         let volumes =
-            plan.iter().flat_map(|plan| sources(&plan.picture)).map(|source| Arc::clone(&source.volume));
+            plan.iter().flat_map(|plan| plan.picture.sources()).map(|source| Arc::clone(&source.volume));
         let volumes = volumes.collect();
         Ok(Course { target, case, requests, volumes })
     }
@@ -281,15 +280,5 @@ fn row(course: &Course<'_>, state: State, threads: usize, done: Done, reading: R
         chunks,
         png_bytes: done.png_bytes as f64 / tiles.max(1) as f64,
         disk_bytes: disk,
-    }
-}
-
-/// Where a picture's voxels come from.
-fn sources(picture: &Picture) -> Vec<&Source> {
-    match picture {
-        Picture::Grey(layer) => vec![&layer.source],
-        Picture::Labels(source) => vec![source],
-        Picture::Composite(layers) => layers.iter().map(|(layer, _)| &layer.source).collect(),
-        Picture::Rgb(layers) => layers.iter().map(|layer| &layer.source).collect(),
     }
 }

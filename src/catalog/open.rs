@@ -44,6 +44,7 @@ impl Catalog {
     /// The same, where some files are to be refused.
     pub fn open_among(files: Files, settings: &Settings, metrics: &Metrics, crew: &Crew) -> Opened {
         let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone(), crew.clone());
+        let chunks = chunks.verifying(settings.render.verify);
         let stores = Stores { files: Arc::new(files), chunks };
         let mut opening = Opening::with(stores.clone());
         let datasets = settings
@@ -95,8 +96,8 @@ pub struct Reopened {
 /// What all datasets share: the open files, and decoded chunks.
 #[derive(Debug, Clone)]
 pub(super) struct Stores {
-    files: Arc<Files>,
-    chunks: ChunkStore,
+    pub files: Arc<Files>,
+    pub chunks: ChunkStore,
 }
 
 /// The catalogue in the making.

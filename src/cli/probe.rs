@@ -84,10 +84,12 @@ fn tried(
     trial: &Trial,
 ) -> io::Result<Outcome> {
     let start = || TrialChild::start(&program()?);
+    // A child that dies may have died of what it tried before: only a new one is believed.
     if let Some(mut child) = child
         && child.send(trial).is_ok()
+        && let survived @ Outcome::Survived(_) = child.outcome(trial)?
     {
-        return child.outcome(trial);
+        return Ok(survived);
     }
     let mut child = start()?;
     child.send(trial)?;

@@ -36,6 +36,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (metrics, crew) = (Metrics::default(), Crew::default());
     let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics, &crew)?;
+    // What is written to a file is verified first: there will be no idle time to do it later.
+    catalog.chunks().verify_at_once();
     let files = by_file(&catalog, &arguments.token)?;
     let single = arguments.output.is_some() || arguments.rechunk.is_some();
     if single && files.len() != 1 {

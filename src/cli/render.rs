@@ -26,6 +26,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (metrics, crew) = (Metrics::default(), Crew::default());
     let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics, &crew)?;
+    // What is written to a file is verified first: there will be no idle time to do it later.
+    catalog.chunks().verify_at_once();
     let mounts = &settings.server.mounts;
     let path = TilePath::split(path_of(&arguments.path))
         .transpose()?

@@ -152,6 +152,11 @@ pub(super) const RENDER: &[Key] = &[
         "2",
         "Slices rendered ahead of a scroll while threads are idle, at most 64; 0: none.",
     ),
+    default(
+        "verify",
+        "\"idle\"",
+        "When checksums of chunks decoded in part are compared: \"idle\", \"always\" (before showing) or \"never\".",
+    ),
     default("png", "\"fast\"", "Or \"small\": fewer bytes for more time."),
 ];
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::keys;
 use super::reader::{Entry, Notes, Section, at};
-use super::settings::{Caches, ContentType, Files, Mount, Render, Server, Settings};
+use super::settings::{Caches, ContentType, Files, Mount, Render, Server, Settings, Verify};
 use super::values;
 use crate::paint::PngProfile;
 
@@ -80,6 +80,7 @@ fn render(mut section: Section<'_, '_>, render: &mut Render) {
     section.set("queue", values::whole(0, usize::MAX), &mut render.queue);
     section.set("max_voxels_per_tile", values::whole(1, u64::MAX), &mut render.max_voxels_per_tile);
     section.set("neighbours", values::whole(0u32, 64), &mut render.neighbours);
+    section.set("verify", values::choice(&Verify::NAMES), &mut render.verify);
     section.set("png", values::choice(&profiles), &mut render.png);
 }
 

@@ -148,6 +148,26 @@ pub struct Render {
     pub png: PngProfile,
     /// How many slices are rendered ahead of a scroll while threads are idle; 0 for none.
     pub neighbours: u32,
+    /// When chunks that were decoded in part are verified.
+    pub verify: Verify,
+}
+
+/// When the checksums of chunks are compared of which only the beginning is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verify {
+    /// While render threads are idle: such chunks are decoded whole then.
+    #[default]
+    Idle,
+    /// Before anything is shown: every chunk is decoded whole at once.
+    Always,
+    /// Not until more of the chunk is wanted.
+    Never,
+}
+
+impl Verify {
+    /// Every choice by its name in the configuration.
+    pub(super) const NAMES: [(&'static str, Verify); 3] =
+        [("idle", Verify::Idle), ("always", Verify::Always), ("never", Verify::Never)];
 }
 
 impl Default for Render {
@@ -158,6 +178,7 @@ impl Default for Render {
             max_voxels_per_tile: 1 << 26,
             png: PngProfile::Fast,
             neighbours: 2,
+            verify: Verify::default(),
         }
     }
 }

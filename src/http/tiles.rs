@@ -16,10 +16,9 @@ pub(super) async fn answer(
     path: &TilePath<'_>,
     request: &HttpRequest,
 ) -> HttpResponse {
-    match tile(site, mount, path, request).await {
-        Ok(response) => response,
-        Err(error) => problem::of(&error),
-    }
+    let answered = tile(site, mount, path, request).await;
+    site.service.use_pause();
+    answered.unwrap_or_else(|error| problem::of(&error))
 }
 
 async fn tile(
@@ -40,7 +39,8 @@ async fn tile(
         site.service.identify(&wanted, demand).await?
     };
     let etag = identified.key().etag();
-    if is_known(request, &etag) {
+    // A client's copy of a tile of a corrupt chunk is not confirmed: it is drawn again, which says what is wrong.
+    if is_known(request, &etag) && !site.service.is_suspect(&identified) {
         site.service.metrics().not_modified.inc();
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::time::Instant;
 
+use super::verify::{Footprint, Provisional};
 use super::{TileError, Urgency, Warmed};
 use crate::catalog::{Origin, Overview, Resolved};
 use crate::crew;
@@ -60,6 +61,7 @@ pub(super) struct Drawing {
     pub key: TileKey,
     pub origin: Origin,
     pub draw: Draw,
+    pub footprint: Footprint,
 }
 
 impl Draws {
@@ -74,30 +76,33 @@ impl Draws {
 
 impl Drawing {
     pub fn for_whom(self, draws: Draws) -> Self {
-        let Self { key, origin, draw } = self;
+        let Self { key, origin, draw, footprint } = self;
         let draw: Draw = match draws {
             Draws::One => draw,
             Draws::All => Box::new(move |scratch| crew::thoroughly(|| draw(scratch))),
         };
-        Self { key, origin, draw }
+        Self { key, origin, draw, footprint }
     }
 }
 
 impl Identified {
     /// What drawing it takes; `None` for a tile that is black.
     pub(super) fn drawing(&self) -> Option<Drawing> {
-        let (key, origin, draw): (_, _, Draw) = match self {
+        Some(match self {
             Identified::Black(_) => return None,
             Identified::Made { key, resolved } => {
-                let plan = resolved.plan();
-                (*key, resolved.origin(), Box::new(move |scratch| render::render(&plan, scratch)))
+                let (key, origin, plan) = (*key, resolved.origin(), resolved.plan());
+                let footprint = Footprint::of(std::slice::from_ref(&plan));
+                let draw = Box::new(move |scratch: &mut Scratch| render::render(&plan, scratch));
+                Drawing { key, origin, draw, footprint }
             }
             Identified::Overview { key, overview } => {
-                let plan = overview.plan();
-                (*key, overview.origin()?, Box::new(move |scratch| render::overview(&plan, scratch)))
+                let (key, origin, plan) = (*key, overview.origin()?, overview.plan());
+                let footprint = Footprint::of(&plan.tiles);
+                let draw = Box::new(move |scratch: &mut Scratch| render::overview(&plan, scratch));
+                Drawing { key, origin, draw, footprint }
             }
-        };
-        Some(Drawing { key, origin, draw })
+        })
     }
 
     /// The token that it is kept under; `None` for a tile that is black, which is never kept.
@@ -147,11 +152,16 @@ pub(super) fn keep_now(tier: Option<&SecondTier>, origin: &Origin, tile: &Tile) 
     }
 }
 
-pub(super) fn warmed_by(tier: &SecondTier, drawing: Drawing, metrics: &Metrics) -> Result<Warmed, TileError> {
-    let Drawing { key, origin, draw } = drawing;
-    if tier.has(&origin.token, &key)? {
+pub(super) fn warmed_by(
+    tier: &SecondTier,
+    drawing: Drawing,
+    provisional: &Provisional,
+    metrics: &Metrics,
+) -> Result<Warmed, TileError> {
+    if !provisional.is_refused(&drawing) && tier.has(&drawing.origin.token, &drawing.key)? {
         return Ok(Warmed::WasThere);
     }
+    let Drawing { key, origin, draw, .. } = drawing;
     let tile = drawn(key, draw, metrics)?;
     if !origin.was_unchanged_at(Instant::now()) {
         return Err(TileError::Changed { token: origin.token });

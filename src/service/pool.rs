@@ -106,6 +106,11 @@ impl RenderPool {
         self.lock().waiting.len()
     }
 
+    /// How many render threads there are.
+    pub fn threads(&self) -> usize {
+        self.0.threads
+    }
+
     /// The count of jobs under way.
     pub fn crew(&self) -> &Crew {
         &self.0.crew

@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use attributes::Attributes;
-pub use chunks::ChunkStore;
+pub use chunks::{ChunkStore, Standing};
 pub use dataset::{Scale, Storage, StorageDescription, StoredDataset};
 pub use file::{Files, StoredFile};
 pub use filters::decode_chunk;

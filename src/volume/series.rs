@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use lru::LruCache;
 
-use super::{Positions, ReadCost, ReadError, Samples, Tally, Volume, VolumeShape};
+use super::{ChunkId, Positions, ReadCost, ReadError, Samples, Tally, Volume, VolumeShape};
 use crate::geometry::{Region, Xyz};
 
 /// How many time points are kept open at once.
@@ -66,6 +66,11 @@ impl Series {
         (0..self.shape.times).filter(|time| self.has(*time)).filter_map(|time| self.volume(time).ok())
     }
 
+    /// The volume of a time point, where it is open.
+    fn opened_at(&self, time: u64) -> Option<Arc<dyn Volume>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).peek(&time).map(Arc::clone)
+    }
+
     /// The volumes that are open now.
     fn opened(&self) -> Vec<Arc<dyn Volume>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,6 +99,14 @@ impl Volume for Series {
         into: &mut Samples,
     ) -> Result<(), ReadError> {
         self.volume(time)?.read_every(step, 0, region, into)
+    }
+
+    fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
+        self.opened_at(time)?.unverified(0, region)
+    }
+
+    fn may_be_refused(&self, time: u64, region: &Region) -> bool {
+        self.opened_at(time).is_none_or(|volume| volume.may_be_refused(0, region))
     }
 
     fn rehearse(&self, until: Instant) {

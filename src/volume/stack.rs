@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::scatter::{Lattice, copy_box, fill_box};
-use super::{Positions, ReadCost, ReadError, Samples, Series, Tally, Volume, VolumeShape};
+use super::{ChunkId, Positions, ReadCost, ReadError, Samples, Series, Tally, Volume, VolumeShape};
 use crate::geometry::{Region, Xyz};
 
 /// Sections of one shape; missing ones read as 0.
@@ -21,6 +21,13 @@ impl Stack {
         let shape = sections.shape();
         let size = Xyz { z: shape.times, ..shape.size };
         Self { sections, shape: VolumeShape { size, times: 1, ..shape } }
+    }
+
+    /// The sections that a box touches, with the part of each.
+    fn sections_of(&self, region: &Region) -> impl Iterator<Item = (u64, Region)> + '_ {
+        let flat = Region { start: Xyz { z: 0, ..region.start }, size: Xyz { z: 1, ..region.size } };
+        let all = region.start.z..region.start.z + region.size.z;
+        all.filter(|section| self.sections.has(*section)).map(move |section| (section, flat))
     }
 }
 
@@ -51,6 +58,18 @@ impl Volume for Stack {
             }
         }
         Ok(())
+    }
+
+    fn unverified(&self, _time: u64, region: &Region) -> Option<Vec<ChunkId>> {
+        let mut all = Vec::new();
+        for (section, flat) in self.sections_of(region) {
+            all.extend(self.sections.unverified(section, &flat)?);
+        }
+        Some(all)
+    }
+
+    fn may_be_refused(&self, _time: u64, region: &Region) -> bool {
+        self.sections_of(region).any(|(section, flat)| self.sections.may_be_refused(section, &flat))
     }
 
     fn rehearse(&self, until: Instant) {

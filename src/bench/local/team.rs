@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
-use super::{MOST_TOLD, sources};
+use super::MOST_TOLD;
 use crate::catalog::Catalog;
 use crate::crew::{Crew, Place};
 use crate::plan::{Plan, Source};
@@ -153,5 +153,5 @@ fn voxel_bytes(plan: &Plan) -> u64 {
         let voxels = source.patch.as_ref().map_or(0, |patch| patch.width() * patch.height());
         (voxels * source.volume.shape().voxel.samples().voxel_bytes()) as u64
     };
-    sources(&plan.picture).iter().map(bytes).sum()
+    plan.picture.sources().iter().map(bytes).sum()
 }

@@ -9,11 +9,12 @@ use simd_adler32::adler32;
 use super::bits::{Bits, Writer};
 use super::huffman::{self, Code};
 use super::pairs::Pairs;
-use crate::deflate::{self, LENGTH_ORDER};
 
 /// The symbols for literals, the end of the block, and lengths.
 const SYMBOLS: usize = 286;
-const END_OF_BLOCK: usize = deflate::END_OF_BLOCK as usize;
+const END_OF_BLOCK: usize = 256;
+/// The order in which a block lists the lengths of its code length codes (RFC 1951, section 3.2.7).
+const LENGTH_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 /// Four codes of at most 14 bits and up to 7 pending bits fit 64 bits.
 const LONGEST_CODE: usize = 14;
 /// Codes of code lengths have at most 7 bits.
@@ -123,8 +124,10 @@ fn length_symbol(length: usize) -> (usize, u64, u32) {
 
 /// How many extra bits follow a symbol.
 fn extra_bits(symbol: usize) -> u32 {
-    let length = u16::try_from(symbol).ok().and_then(deflate::length);
-    length.map_or(0, |length| length.extra.into())
+    match symbol {
+        265..285 => (symbol as u32 - 261) / 4,
+        _ => 0,
+    }
 }
 
 /// How often each symbol occurs.

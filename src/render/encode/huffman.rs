@@ -3,8 +3,6 @@
 //! Lengths come from the usual merging of the two rarest nodes; lengths above the limit are cut and others
 //! extended until the code is complete again (as in zlib: slightly worse than optimal, and fast).
 
-use crate::deflate::Canonical;
-
 /// Upper bound of the unlimited code lengths.
 const LONGEST: usize = 32;
 
@@ -94,12 +92,24 @@ fn evened(mut of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1]
     of_length
 }
 
-/// The canonical codes for these lengths.
+/// The canonical codes for lengths of at most 15 (RFC 1951, section 3.2.2).
 pub(super) fn codes(lengths: &[u8]) -> Vec<Code> {
-    let mut codes = Canonical::of(lengths);
-    let code = |&length: &u8| match length {
-        0 => Code::default(),
-        _ => Code { bits: codes.next(length) as u16, length },
+    let mut counts = [0u16; 16];
+    lengths.iter().for_each(|length| counts[usize::from(length & 15)] += 1);
+    counts[0] = 0;
+    let mut next = [0u16; 16];
+    for length in 1..16 {
+        next[length] = next[length - 1].wrapping_add(counts[length - 1]) << 1;
+    }
+    let code = |&length: &u8| {
+        if length == 0 {
+            return Code::default();
+        }
+        let next = &mut next[usize::from(length & 15)];
+        // Deflate writes codes from their first bit on, and everything else from the lowest.
+        let bits = next.reverse_bits() >> (16 - u32::from(length & 15));
+        *next = next.wrapping_add(1);
+        Code { bits, length }
     };
     lengths.iter().map(code).collect()
 }

@@ -1,21 +1,28 @@
 //! Chunks once decoded, shared by all volumes under one budget of bytes.
 //!
 //! A chunk costs one positional read and its decoding, on the thread that wants it; threads that want the same chunk
-//! wait for the one that decodes it. The first time, a chunk is decoded no further than the last voxel wanted, where
-//! its filters allow it: a tile asked for at random needs half of each chunk on average. Asked for more of it, it is
-//! decoded whole, and so it is where a scroll comes to it, or all is known to be wanted. `benches/RESULTS.md` has
-//! what else was tried. A chunk that was never written, or whose voxels are all equal, is kept as that one value.
+//! wait for the one that decodes it. How far it is decoded, and what becomes of the rest, is in [`finish`].
+//! `benches/RESULTS.md` has what else was tried. A chunk that was never written, or whose voxels are all equal, is kept
+//! as that one value.
+
+mod finish;
+mod refused;
+mod unfinished;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+pub use self::finish::Standing;
+use self::refused::Refused;
 use super::dataset::{Storage, StoredDataset};
 use super::filters::Pipeline;
 use super::grid::{Position, StoredBox};
 use super::index::Entry;
 use super::spare;
 use crate::cache::{Cache, Lookup, Waiter};
-use crate::crew::Crew;
+use crate::config::Verify;
+use crate::crew::{Crew, Moment};
 use crate::metrics::Metrics;
 use crate::tile::Fingerprint;
 use crate::volume::{ReadError, Samples, VoxelType, with_samples};
@@ -31,6 +38,10 @@ pub(super) struct Chunk {
     pub constant: bool,
     /// Whether all of its voxels are here, one way or the other.
     whole: bool,
+    /// When it was decoded.
+    made: Moment,
+    /// Whether no more of it can be decoded than is here.
+    settled: AtomicBool,
 }
 
 impl Chunk {
@@ -39,7 +50,16 @@ impl Chunk {
         let whole = samples.len() as u64 >= dims.iter().product();
         let constant = whole && is_constant(&samples);
         let samples = if constant { first_of(samples) } else { samples };
-        Self { dims, samples, constant, whole }
+        Self { dims, samples, constant, whole, made: Moment::now(), settled: AtomicBool::new(whole) }
+    }
+
+    /// Notes that no more of it can be decoded.
+    fn settle(&self) {
+        self.settled.store(true, Ordering::Relaxed);
+    }
+
+    fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Relaxed)
     }
 
     /// Whether that many voxels from the first on are here, or all that there are.
@@ -87,6 +107,10 @@ pub struct ChunkStore {
     largest: usize,
     metrics: Metrics,
     crew: Crew,
+    verify: Verify,
+    at_once: Arc<AtomicBool>,
+    unfinished: unfinished::List,
+    refused: Refused,
 }
 
 impl std::fmt::Debug for ChunkStore {
@@ -100,7 +124,9 @@ impl ChunkStore {
     pub fn new(budget: usize, metrics: Metrics, crew: Crew) -> Self {
         // A chunk that would push out most others is read through the library, box by box.
         let largest = budget / 4;
-        Self { cache: Cache::new(budget, metrics.chunk_bytes.clone()), largest, metrics, crew }
+        let cache = Cache::new(budget, metrics.chunk_bytes.clone());
+        let (at_once, unfinished, refused) = Default::default();
+        Self { cache, largest, metrics, crew, verify: Verify::default(), at_once, unfinished, refused }
     }
 
     /// Forgets every chunk.
@@ -128,7 +154,7 @@ impl ChunkStore {
     /// The chunk at this place of the grid, with at least its first `wanted` voxels: from the cache or decoded now.
     pub(super) fn get(
         &self,
-        dataset: &StoredDataset,
+        dataset: &Arc<StoredDataset>,
         at: &Position,
         wanted: u64,
         voxel: VoxelType,
@@ -139,11 +165,12 @@ impl ChunkStore {
                 Found::Flying(waiter) => {
                     match self.metrics.chunk_waiting.time(|| waiter.wait_blocking()) {
                         Ok(chunk) if chunk.holds(wanted) => return Ok(chunk),
-                        // The other thread wanted less of it: asked for again, it is decoded whole.
+                        // The other thread wanted less of it: it is asked for again.
                         Ok(_) => {}
                         // The other thread may have wanted what is damaged, and this one what lies before it.
                         Err(_) => {
-                            return dataset.decode_chunk(at, wanted, voxel, &self.metrics).map(Arc::new);
+                            let extent = self.extent(dataset, at, wanted, voxel, None);
+                            return self.decode(dataset, at, wanted, voxel, extent).map(Arc::new);
                         }
                     }
                 }
@@ -154,64 +181,52 @@ impl ChunkStore {
     /// The chunk where it is in the cache; `None` where it would have to be decoded, or waited for.
     pub(super) fn kept(
         &self,
-        dataset: &StoredDataset,
+        dataset: &Arc<StoredDataset>,
         at: &Position,
         wanted: u64,
         voxel: VoxelType,
     ) -> Option<Arc<Chunk>> {
         let key = (dataset.id, dataset.grid.number(at), voxel);
-        let chunk = self.cache.get(&key).filter(|chunk| chunk.holds(wanted))?;
+        let chunk = self.cache.get(&key).filter(|chunk| self.suffices(chunk, wanted, dataset, at))?;
         self.metrics.chunk_hits.inc();
+        if !chunk.whole {
+            self.note(&chunk, dataset, at, voxel);
+        }
         Some(chunk)
     }
 
-    /// Whether somebody who goes through slices has come to the first one of a chunk: the one before it is kept whole, though
-    /// not as a single value, which it would be however little was wanted. All slices will be wanted then. The first is to
-    /// be no more than a sixteenth: where the cache has no room for all that is gone through, chunks that are decoded
-    /// whole each time would cost twice as much.
-    fn is_come_to(&self, dataset: &StoredDataset, at: &Position, wanted: u64, voxel: VoxelType) -> bool {
-        let chunk = dataset.grid.chunk();
-        let Some(axis) = chunk.iter().position(|extent| *extent > 1) else { return false };
-        let Some(before) = at[axis].checked_sub(1) else { return false };
-        if chunk[axis] < 16 || wanted > dataset.grid.voxels() / chunk[axis] {
-            return false;
-        }
-        let mut place = *at;
-        place[axis] = before;
-        let kept = self.cache.peek(&(dataset.id, dataset.grid.number(&place), voxel));
-        kept.is_some_and(|chunk| chunk.whole && !chunk.constant)
+    /// Whether a kept chunk will do; of one that is corrupt no beginning will.
+    fn suffices(&self, chunk: &Chunk, wanted: u64, dataset: &StoredDataset, at: &Position) -> bool {
+        chunk.whole || (chunk.holds(wanted) && !self.refused.has(&dataset.chunk(at)))
     }
 
     /// The chunk as [`ChunkStore::get`] has it, but that what another thread decodes just now is not waited for.
     pub(super) fn find(
         &self,
-        dataset: &StoredDataset,
+        dataset: &Arc<StoredDataset>,
         at: &Position,
         wanted: u64,
         voxel: VoxelType,
     ) -> Result<Found, ReadError> {
         let key = (dataset.id, dataset.grid.number(at), voxel);
-        match self.cache.lookup_if(&key, |chunk| chunk.holds(wanted)) {
+        let mut begun = None;
+        let suffices = |chunk: &Arc<Chunk>| {
+            begun = Some(chunk.made);
+            self.suffices(chunk, wanted, dataset, at)
+        };
+        match self.cache.lookup_if(&key, suffices) {
             Lookup::Ready(chunk) => {
                 self.metrics.chunk_hits.inc();
+                if !chunk.whole {
+                    self.note(&chunk, dataset, at, voxel);
+                }
                 Ok(Found::Chunk(chunk))
             }
             Lookup::Wait(waiter) => Ok(Found::Flying(waiter)),
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
-                let decode = |wanted| dataset.decode_chunk(at, wanted, voxel, &self.metrics);
-                let chunk = if flight.replaces() || self.is_come_to(dataset, at, wanted, voxel) {
-                    decode(u64::MAX).or_else(|damage| {
-                        tracing::warn!("{damage}; slices before the damage are shown");
-                        decode(wanted)
-                    })
-                } else {
-                    decode(wanted)
-                };
-                let chunk = chunk.map(Arc::new);
-                if let Ok(chunk) = &chunk {
-                    self.metrics.chunk_decoded_bytes.inc_by(chunk.samples.bytes().len() as u64);
-                }
+                let extent = self.extent(dataset, at, wanted, voxel, begun);
+                let chunk = self.decode(dataset, at, wanted, voxel, extent).map(Arc::new);
                 flight.land(chunk.as_ref().map(|c| (Arc::clone(c), c.weight())).map_err(Clone::clone));
                 chunk.map(Found::Chunk)
             }
@@ -292,7 +307,13 @@ impl StoredDataset {
         let bytes = self.file.read_at(entry.address, entry.length as usize, &self.place(), |stored| {
             read = Instant::now();
             let decoded = pipeline.decode(stored, mask, size, wanted);
-            decoded.map_err(|e| self.damaged(&format!("chunk {}: {e}", self.chunk_name(at))))
+            decoded.map_err(|error| {
+                let (place, problem) = (self.place(), format!("chunk {}: {error}", self.chunk_name(at)));
+                match error.is_corrupt() {
+                    true => ReadError::Corrupt { place, problem },
+                    false => ReadError::Damaged { place, problem },
+                }
+            })
         })??;
         let chunk = Chunk::new(*self.grid.chunk(), self.samples(bytes, voxel));
         metrics.chunk_stored_bytes.inc_by(u64::from(entry.length));
@@ -314,7 +335,9 @@ impl StoredDataset {
     /// A chunk that was never written.
     fn missing_chunk(&self, at: &Position, voxel: VoxelType) -> Result<Chunk, ReadError> {
         let samples = self.fill_value(self.grid.origin(at), voxel)?;
-        Ok(Chunk { dims: *self.grid.chunk(), samples, constant: true, whole: true })
+        let mut chunk = Chunk::new(*self.grid.chunk(), samples);
+        (chunk.constant, chunk.whole) = (true, true);
+        Ok(chunk)
     }
 }
 

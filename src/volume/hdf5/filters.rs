@@ -53,18 +53,36 @@ pub(super) enum DecodeError {
 
 /// What one filter found wrong with the bytes it was given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Broken(Cow<'static, str>);
+#[error("{problem}")]
+pub(super) struct Broken {
+    problem: Cow<'static, str>,
+    /// Whether the bytes can be decoded all the same, to something that was never stored.
+    corrupt: bool,
+}
+
+impl Broken {
+    /// Bytes that are decoded to something that was never stored, so that not even the beginning can be trusted.
+    fn corrupt(problem: &'static str) -> Self {
+        Broken { problem: Cow::Borrowed(problem), corrupt: true }
+    }
+}
 
 impl From<&'static str> for Broken {
     fn from(problem: &'static str) -> Self {
-        Broken(Cow::Borrowed(problem))
+        Broken { problem: Cow::Borrowed(problem), corrupt: false }
     }
 }
 
 impl From<String> for Broken {
     fn from(problem: String) -> Self {
-        Broken(Cow::Owned(problem))
+        Broken { problem: Cow::Owned(problem), corrupt: false }
+    }
+}
+
+impl DecodeError {
+    /// Whether all of the chunk is decoded to something that was never stored.
+    pub(super) fn is_corrupt(&self) -> bool {
+        matches!(self, DecodeError::Broken { problem: Broken { corrupt: true, .. }, .. })
     }
 }
 
@@ -148,8 +166,8 @@ impl Pipeline {
     /// Undoes the filters of one stored chunk that comes to `size` bytes: all of it, or no less than the first `wanted`
     /// bytes where that is less work.
     ///
-    /// A set bit in `mask` says that the filter of that position was left out for this chunk. What is not decoded is
-    /// not checked either: damage behind what was wanted goes unnoticed.
+    /// A set bit in `mask` says that the filter of that position was left out for this chunk. Where less is returned than
+    /// all, no checksum was compared but those of the file's own.
     pub(super) fn decode(
         &self,
         stored: &[u8],

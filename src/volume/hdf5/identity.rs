@@ -48,6 +48,11 @@ impl FileIdentity {
         &self.path
     }
 
+    /// Whether there was a file.
+    pub fn exists(&self) -> bool {
+        self.state.is_some()
+    }
+
     /// Its length in bytes; 0 for one that does not exist.
     pub fn length(&self) -> u64 {
         self.state.map_or(0, |state| state.length)

@@ -22,7 +22,9 @@ use crate::cache::Lost;
 use crate::crew;
 use crate::geometry::{Axis, Region, Xyz};
 use crate::volume::scatter::{Lattice, Sieve, copy_box, fill_box, thinned};
-use crate::volume::{Access, Positions, ReadCost, ReadError, Samples, Tally, Volume, VolumeShape, VoxelType};
+use crate::volume::{
+    Access, ChunkId, Positions, ReadCost, ReadError, Samples, Tally, Volume, VolumeShape, VoxelType,
+};
 
 /// How a dataset is to be seen as a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -305,6 +307,14 @@ impl Volume for Hdf5Volume {
             Access::Copied => metrics.copying.time(|| self.read_bare(&wish, into)),
             _ => self.read_chunked(&wish, into),
         }
+    }
+
+    fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
+        Some(self.chunks.unverified(&self.dataset, &self.stored_box(time, region)))
+    }
+
+    fn may_be_refused(&self, time: u64, region: &Region) -> bool {
+        self.chunks.touches_refused(&self.dataset, &self.stored_box(time, region))
     }
 
     fn rehearse(&self, until: Instant) {

@@ -1,41 +1,23 @@
-//! deflate (filter 1): a zlib stream.
+//! deflate (filter 1): a zlib stream, inflated by libdeflate, whole or as far as its beginning is wanted.
 //!
-//! libdeflate inflates most streams faster than anything else we know. In sensor noise of few bits, though, a compressor
-//! finds a match of three or four bytes every few literals, by chance, and no processor can foresee which of the two
-//! comes next: half of the time goes into turning back from wrong guesses. An [`Inflater`] of our own has no such
-//! branches, and takes half of the time where it gains most. The codes of the first block tell for which streams it is
-//! likely to gain anything ([`of_noise`]). What it finds odd is left to libdeflate as well, which alone says what is
-//! damaged.
+//! libdeflate has no streaming interface. A prefix is had by giving it an output buffer that is too small: it writes
+//! from front to back and reports "insufficient space" once the next symbol does not fit. It does not promise that what
+//! it wrote until then is right, nor how far that goes. So its exact version is pinned in `Cargo.toml`, a mark in the
+//! buffer tells whether it came far enough, and the tests compare prefixes of many streams with the whole.
 
-mod codes;
-mod header;
-mod inflater;
-mod source;
-mod steps;
-mod target;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
-
 use libdeflater::{DecompressionError, Decompressor};
 
-use self::header::Block;
-use self::inflater::{Inflater, Reached};
-use self::source::Source;
 use super::super::spare;
 use super::Broken;
 
-/// A stream that is not inflated by our own means: damaged, or merely strange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Refused;
-
-/// Where a stream is shorter, the tables that the inflater makes of its codes take longer than they save.
-const WORTH_TABLES: usize = 8 * 1024;
-
-/// How much room is left behind what is needed: libdeflate fills its buffer but for at most one match of 258 bytes.
+/// How much room the buffer has behind what is needed. libdeflate stops at the first symbol that does not fit, so it
+/// fills the buffer but for at most one match of 258 bytes, unless a stored block is next, which it copies in one piece.
 const ROOM: usize = 512;
-/// Where in that room a mark stands: further than libdeflate ever writes ahead of what it has decoded.
+/// Where in that room the mark stands: further than libdeflate writes beyond the end of a match (39 bytes on machines
+/// of 64 bits), and far enough before the end of the buffer that 258 bytes follow.
 const AHEAD: usize = 128;
 const MARK: [u8; 8] = [0xA5, 0x3C, 0x96, 0x0F, 0x69, 0xC3, 0x5A, 0xF1];
 
@@ -45,31 +27,11 @@ pub(super) fn decode(bytes: &[u8], limit: usize, needed: usize) -> Result<Vec<u8
     if needed >= limit - limit / 8 || limit - needed <= ROOM {
         return whole(bytes, limit);
     }
-    match beginning_of_noise(bytes, needed) {
-        Some(begun) => Ok(begun),
-        None => beginning(bytes, needed)?.map_or_else(|| whole(bytes, limit), Ok),
-    }
+    prefix(bytes, needed)?.map_or_else(|| whole(bytes, limit), Ok)
 }
 
-/// The first `needed` bytes, or all where there are fewer; `None` where it is not for our own inflater to say.
-fn beginning_of_noise(bytes: &[u8], needed: usize) -> Option<Vec<u8>> {
-    if !of_noise(bytes) {
-        return None;
-    }
-    let mut out = vec![0; needed];
-    if let Reached::End(length) = inflate_noise(bytes, &mut out).ok()? {
-        out.truncate(length);
-    }
-    Some(out)
-}
-
-/// The first `needed` bytes, or all where there are no more than a few behind them; `None` where it is unknown how far
-/// they go.
-///
-/// libdeflate writes a stream from front to back and stops where its buffer is full, but does not say how far it came. A
-/// mark a little behind what is needed tells: it was overwritten, or (before a stored block that does not fit, say) it
-/// was not.
-fn beginning(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, Broken> {
+/// The first `needed` bytes; all where there are hardly more; `None` where libdeflate gave up before the mark.
+fn prefix(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, Broken> {
     let mut out = vec![0; needed + ROOM];
     let mark = needed + AHEAD..needed + AHEAD + MARK.len();
     out[mark.clone()].copy_from_slice(&MARK);
@@ -84,6 +46,7 @@ fn beginning(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, Broken> {
 
 const NONSENSE: &str = "its zlib stream makes no sense";
 
+/// Inflates all of a stream, and compares its checksum.
 fn whole(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     let mut out = spare::take(limit);
     let length = inflate(bytes, &mut out)?;
@@ -91,29 +54,19 @@ fn whole(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     Ok(out)
 }
 
-/// Inflates a stream into the front of `target`; returns how much that was.
+/// Inflates a stream into the front of `target`, and compares its checksum; returns how much that was.
 pub(super) fn inflate(bytes: &[u8], target: &mut [u8]) -> Result<usize, Broken> {
-    if of_noise(bytes)
-        && let Ok(Reached::End(length)) = inflate_noise(bytes, target)
-    {
-        return Ok(length);
-    }
-    Decompressor::new().zlib_decompress(bytes, target).map_err(|e| match e {
-        DecompressionError::BadData => Broken::from(NONSENSE),
-        DecompressionError::InsufficientSpace => Broken::from("its zlib stream is longer than a chunk"),
+    let inflated = Decompressor::new().zlib_decompress(bytes, target);
+    inflated.map_err(|error| match error {
+        DecompressionError::BadData if ends_well(bytes, target) => {
+            Broken::corrupt("the checksum of its zlib stream differs from that of its data")
+        }
+        DecompressionError::BadData => NONSENSE.into(),
+        DecompressionError::InsufficientSpace => Broken::corrupt("its zlib stream is longer than a chunk"),
     })
 }
 
-/// Whether a stream begins like one that our own inflater is the faster one for.
-fn of_noise(bytes: &[u8]) -> bool {
-    let data = bytes.get(2..).filter(|data| data.len() >= WORTH_TABLES);
-    let first = data.and_then(|data| Block::read(&mut Source::new(data)).ok());
-    matches!(first, Some((Block::Coded(lengths), _)) if lengths.are_of_noise())
-}
-
-fn inflate_noise(bytes: &[u8], target: &mut [u8]) -> Result<Reached, Refused> {
-    thread_local! {
-        static INFLATER: RefCell<Inflater> = RefCell::new(Inflater::new());
-    }
-    INFLATER.with_borrow_mut(|inflater| inflater.inflate(bytes, target))
+/// Whether what follows the two bytes of a zlib header can be inflated, whatever its checksum.
+fn ends_well(bytes: &[u8], target: &mut [u8]) -> bool {
+    bytes.get(2..).is_some_and(|data| Decompressor::new().deflate_decompress(data, target).is_ok())
 }
