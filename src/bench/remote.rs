@@ -45,6 +45,7 @@ pub enum Turn {
 }
 
 impl Turn {
+    /// `first` or `again`.
     pub fn name(self) -> &'static str {
         match self {
             Turn::First => "first",

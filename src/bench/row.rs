@@ -35,6 +35,7 @@ impl State {
     /// All of them, coldest first.
     pub const ALL: [State; 3] = [State::Disk, State::Chunks, State::Warm];
 
+    /// What was in memory, in words.
     pub fn words(self) -> &'static str {
         match self {
             State::Disk => "cold disk",

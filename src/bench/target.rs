@@ -194,6 +194,7 @@ impl Space {
         left.then_some(self)
     }
 
+    /// The tile at a slice, a row and a column.
     pub fn address(&self, slice: u64, row: u64, column: u64) -> TileAddress {
         TileAddress { plane: self.plane, level: self.level, slice, row, column }
     }

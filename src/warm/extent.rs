@@ -64,6 +64,7 @@ impl Extent {
         Some((level, Self { unit: Unit::Voxels { level }, axes }))
     }
 
+    /// Whether it contains nothing.
     pub fn is_empty(&self) -> bool {
         let empty = |range: Option<(f64, f64)>| range.is_some_and(|(first, end)| end <= first);
         empty(self.axes.x) || empty(self.axes.y) || empty(self.axes.z)

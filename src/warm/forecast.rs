@@ -69,6 +69,7 @@ pub fn forecast(groups: &[Group], families: &[Family], sources: &[Source]) -> Fo
     Forecast { read: read.fold(Boxes::default(), sum), once: once.fold(Boxes::default(), sum) }
 }
 
+/// The forecast for one group.
 pub fn read_by(group: &Group, families: &[Family], sources: &[Source]) -> Boxes {
     let members: Vec<&Family> = group.families.iter().map(|place| &families[*place]).collect();
     let mut places: Vec<usize> = members.iter().flat_map(|family| family.sources.clone()).collect();

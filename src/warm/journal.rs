@@ -181,6 +181,7 @@ impl Journal {
         self.file.write_all(&text)
     }
 
+    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -167,6 +167,7 @@ impl Runs {
         None
     }
 
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -109,7 +109,7 @@ impl fmt::Display for Report {
         let speed = bytes(per_second(self.bytes) as u64);
         write!(f, "\n{:.1} tiles/s, {speed}/s", per_second(done))?;
         if let Some(drawn) = self.drawn {
-            write!(f, "; {} drawn anew", counted(drawn))?;
+            write!(f, "; {} rendered", counted(drawn))?;
         }
         let Some(inflated) = self.bytes_inflated else { return Ok(()) };
         write!(f, "\n{} inflated", bytes(inflated))?;
