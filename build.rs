@@ -1,7 +1,8 @@
-//! Builds the page into the binary: bundles `src/page` with what `scripts/page` has fetched for it.
+//! Bundles the page (`src/page` and the packages that `scripts/page` installed) into the binary.
 //!
-//! Cargo never fetches anything for it and never fails for lack of it: without node, or without the packages, voltile
-//! is built with the simple page only, and says so. What comes out is `assets.rs`, a list that `http::page` includes.
+//! Cargo never downloads anything for it, and a missing tool never fails the build: without node or the
+//! packages, voltile is built with the simple page only, and a warning says so. The output is `assets.rs`, a
+//! list that `http::page` includes.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -10,7 +11,7 @@ use std::process::Command;
 use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Everything below it, with what is installed there.
+    // Everything below it, including the installed packages.
     println!("cargo::rerun-if-changed=src/page");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=VOLTILE_WITHOUT_PAGE");
@@ -26,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Has the page bundled into a folder, or says why it cannot be.
+/// Bundles the page into a folder, or says why that is not possible.
 fn bundle(folder: &Path) -> Result<(), String> {
     if env::var_os("VOLTILE_WITHOUT_PAGE").is_some() {
         return Err("VOLTILE_WITHOUT_PAGE is set".to_owned());
@@ -42,7 +43,7 @@ fn bundle(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// The list of what was bundled, as Rust.
+/// The list of bundled files, as Rust source.
 fn list(folder: &Path) -> Result<String, Box<dyn Error>> {
     let mut assets = "static ASSETS: &[Asset] = &[\n".to_owned();
     for line in fs::read_to_string(folder.join("etags"))?.lines() {

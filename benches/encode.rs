@@ -1,12 +1,12 @@
-//! Encoding: the two profiles beside what the crates offer, on each kind of content.
+//! Encoding: our two profiles compared with the crates' encoders, on each kind of content.
 //!
-//! Criterion, because its estimates are files that scripts read, and it is kept up. The sizes are printed first: an
-//! encoder is fast *and* small, or it is neither.
+//! Uses Criterion because it is maintained and scripts can read its estimates from files. Sizes are printed
+//! first: an encoder must be fast *and* produce small files.
 
 #![allow(
     missing_docs,
     clippy::unwrap_used,
-    reason = "a benchmark is read, not called, and one that cannot go on says so"
+    reason = "a benchmark is read, not called, and may panic with a message"
 )]
 
 #[path = "common/mod.rs"]
@@ -26,7 +26,8 @@ use common::{Picture, SIDE};
 
 type Encoder = (&'static str, fn(&Picture, &mut EncodeBuffers) -> usize);
 
-/// What is compared. The last one is a bound for sizes: what zlib's lowest level makes of the best filter of each row.
+/// The encoders. The last is a reference for sizes: zlib's lowest level applied to the best filter of each
+/// row.
 const ENCODERS: [Encoder; 5] = [
     ("voltile fast", |p, b| ours(p, PngProfile::Fast, b)),
     ("voltile small", |p, b| ours(p, PngProfile::Small, b)),
@@ -70,7 +71,7 @@ fn of_libdeflate(picture: &Picture) -> usize {
     encoder.set_compression(png::Compression::NoCompression);
     encoder.set_filter(png::Filter::Adaptive);
     encoder.write_header().unwrap().write_image_data(&picture.pixels).unwrap();
-    // Stored blocks and a few headers go through the compressor too: some hundred bytes of 150,000.
+    // Stored blocks and a few headers are compressed too: some hundred bytes of 150,000.
     let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap());
     let mut out = vec![0; compressor.zlib_compress_bound(stored.len())];
     compressor.zlib_compress(&stored, &mut out).unwrap()

@@ -1,13 +1,15 @@
-//! Slicing: chunks decoded and slices put together, each beside its limit; and the ways to inflate that were tried.
+//! Slicing: decoding chunks and assembling slices, each compared with its limit; and candidates for
+//! inflating.
 //!
-//! The volumes are made by rule in a temporary folder: 128 × 512 × 512 voxels like a micrograph's. "policy" holds the
-//! candidates for a chunk that is wanted in part: all of it, its beginning first and all of it the second time (what
-//! voltile does), or a stream that is resumed. Limits are the same bytes inflated or copied without anything around.
+//! The volumes are generated in a temporary folder: 128 × 512 × 512 voxels like a micrograph's. "policy"
+//! compares strategies for a chunk that is needed in part: decode all of it; decode a prefix, and all of it
+//! the second time (what voltile does); or resume a stream. Limits are the same bytes inflated or copied
+//! without anything else.
 
 #![allow(
     missing_docs,
     clippy::unwrap_used,
-    reason = "a benchmark is read, not called, and one that cannot go on says so"
+    reason = "a benchmark is read, not called, and may panic with a message"
 )]
 
 #[path = "common/mod.rs"]
@@ -43,7 +45,7 @@ fn voxels() -> Array3<u8> {
     Array3::from_shape_fn((DEPTH, SIDE, SIDE), |(z, y, x)| micrograph(x, y, z, dice.bell()) as u8)
 }
 
-/// One volume in each way that is read differently.
+/// One volume for each way of reading.
 fn made(path: &Path) -> Vec<&'static str> {
     let file = hdf5::File::create(path).unwrap();
     let data = voxels();
@@ -68,7 +70,7 @@ fn volume(path: &Path, name: &str, budget: usize, crew: &Crew) -> Arc<dyn Volume
     Arc::new(opener.open(path).unwrap().volume(name, &view).unwrap())
 }
 
-/// The whole slice at that place.
+/// The whole slice at index `at`.
 fn slice(plane: Plane, at: u64) -> Region {
     let whole = Xyz::new(SIDE as u64, SIDE as u64, DEPTH as u64);
     let (mut start, mut size) = (Xyz::all(0), whole);
@@ -77,7 +79,7 @@ fn slice(plane: Plane, at: u64) -> Region {
     Region { start, size }
 }
 
-/// Every way to store a volume, every plane: from cold, and scrolling.
+/// Every storage layout in every plane: from cold, and scrolling.
 fn slices(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volume.h5");
@@ -91,7 +93,7 @@ fn slices(criterion: &mut Criterion) {
                 let mut dice = Dice(3);
                 let mut into = Samples::default();
                 let step = &mut || volume.read(0, &slice(plane, dice.roll()), &mut into).unwrap();
-                // The kept ones are kept before anything is measured.
+                // With the large budget, all chunks are cached before measuring.
                 (0..if budget > 64 << 20 { 300 } else { 1 }).for_each(|_| step());
                 group.bench_function(BenchmarkId::new(*name, plane), |bencher| bencher.iter(&mut *step));
             }
@@ -100,7 +102,7 @@ fn slices(criterion: &mut Criterion) {
     }
 }
 
-/// Whole tiles from cold, read and encoded, by one thread and by two: as many as a burst of requests brings.
+/// Whole tiles from cold, read and encoded, by one thread and by two: the size of a burst of requests.
 fn tiles(criterion: &mut Criterion) {
     const BURST: u64 = 32;
     let folder = tempfile::tempdir().unwrap();
@@ -110,7 +112,7 @@ fn tiles(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(BURST)).sample_size(20);
     for name in names {
         let crew = Crew::default();
-        // Other jobs are under way, so that each tile keeps to one thread.
+        // Other jobs are running, so that each tile keeps to one thread.
         let _others = (crew.enter(), crew.enter());
         let volume = volume(&path, name, 8 << 20, &crew);
         for threads in [1, 2] {
@@ -130,7 +132,7 @@ fn tiles(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The xy tile of a slice, shown as it is stored.
+/// The xy tile of a slice, displayed as stored.
 fn plan(volume: &Arc<dyn Volume>, slice: u64) -> Plan {
     let stored = [(Level::FULL, 1, volume.shape().size)];
     let view = LevelView::choose(Level::FULL, &stored, Scaling::Zslices).unwrap();
@@ -155,7 +157,7 @@ fn stored_chunk() -> (Vec<u8>, Vec<u8>) {
     (encoder.finish().unwrap(), bytes)
 }
 
-/// A stream that is inflated plane by plane, and goes on where it was.
+/// A stream that is inflated plane by plane, resuming where it stopped.
 struct Resumed<'a> {
     stream: Decompress,
     stored: &'a [u8],
@@ -183,7 +185,7 @@ impl<'a> Resumed<'a> {
     }
 }
 
-/// libdeflate stops where its buffer is full: what voltile does for the beginning of a chunk.
+/// libdeflate stops when its buffer is full: voltile's prefix decode.
 fn beginning(stored: &[u8], wanted: usize, out: &mut Vec<u8>) {
     out.resize(wanted + 512, 0);
     let _ = Decompressor::new().zlib_decompress(stored, out);
@@ -194,7 +196,8 @@ fn whole(stored: &[u8], size: usize, out: &mut Vec<u8>) {
     Decompressor::new().zlib_decompress(stored, out).unwrap();
 }
 
-/// Random slices of a chunk each seen once; and a scroll through all 64 of one, from the first or from the middle.
+/// Random slices of chunks, each seen once; and a scroll through all 64 slices of one, from the first or from
+/// the middle.
 fn policies(criterion: &mut Criterion) {
     let (stored, bytes) = stored_chunk();
     let (size, plane) = (bytes.len(), CHUNK * CHUNK);
@@ -240,7 +243,7 @@ fn policies(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// What no way of reading can beat: the bytes of a tile's 64 chunks inflated, and a tile copied.
+/// The upper bounds: inflating the bytes of a tile's 64 chunks, and copying a tile.
 fn limits(criterion: &mut Criterion) {
     let (stored, bytes) = stored_chunk();
     let mut group = criterion.benchmark_group("limit");

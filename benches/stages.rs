@@ -1,15 +1,16 @@
-//! Every stage by itself, and whole tiles of each layout: what `voltile bench` tells of a file, told of made ones.
+//! Each stage separately, and whole tiles of each layout: what `voltile bench` reports for a file, for
+//! generated ones.
 //!
-//! A path becomes a request, a request a plan (`request`); a chunk is decoded, each filter beside what undoing it takes
-//! at least (`chunk`, `unshuffle`); voxels in memory are drawn (`draw`); a tile is found in the cache, or drawn and
-//! encoded from files of each layout (`tile cold`, `tile kept`), or from files that are named (`file cold`, `file kept`).
-//! Encoders are in `encode`, slices in `slicing`.
+//! A path is parsed to a request, a request resolved to a plan (`request`); a chunk is decoded, each filter
+//! compared with its limit (`chunk`, `unshuffle`); voxels in memory are drawn (`draw`); a tile is found in
+//! the cache, or drawn and encoded from files of each layout (`tile cold`, `tile kept`), or from named files
+//! (`file cold`, `file kept`). Encoders are in `encode`, slices in `slicing`.
 
 #![allow(
     missing_docs,
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a benchmark is read, not called, and one that cannot go on says so"
+    reason = "a benchmark is read, not called, and may panic with a message"
 )]
 
 #[path = "stages/chunks.rs"]

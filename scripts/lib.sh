@@ -1,11 +1,11 @@
-# What the scripts share: where the project is, which cmake will do, and how they speak.
+# Shared by the scripts: paths, finding cmake and a browser, messages.
 # Sourced by POSIX sh (and by bash); the sourcing script sets `root` first. Changes nothing by itself.
 # shellcheck shell=sh
 # shellcheck disable=SC2034,SC2154  # names set here for the sourcing scripts, and `root` set by them
 
 tools=$root/.tools
 venv=$tools/venv
-# Written when the venv is whole, one line for each thing in it (see scripts/setup).
+# Written when the venv is complete, one line per component (see scripts/setup).
 stamp=$venv/stamp
 cmake_oldest=3.26
 
@@ -14,7 +14,7 @@ say() { echo "${0##*/}: $*" >&2; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # is_good_cmake FILE: does FILE run, and is it new enough?
-# VOLTILE_CMAKE_PROBE makes our own wrapper fail, so that scripts/cmake on the PATH does not call itself for ever.
+# VOLTILE_CMAKE_PROBE makes our own wrapper fail, so that scripts/cmake on the PATH does not call itself forever.
 is_good_cmake() {
     [ -x "$1" ] && [ ! -d "$1" ] || return 1
     VOLTILE_CMAKE_PROBE=1 "$1" --version 2>/dev/null </dev/null | awk -v oldest="$cmake_oldest" '
@@ -25,7 +25,7 @@ is_good_cmake() {
         END { exit !good }'
 }
 
-# Prints the first cmake on the PATH that will do.
+# Prints the first suitable cmake on the PATH.
 path_cmake() {
     path_left=$PATH:
     while [ -n "$path_left" ]; do
@@ -39,7 +39,7 @@ path_cmake() {
     return 1
 }
 
-# Prints the cmake that the build uses: the one that scripts/setup fetched, else the first good one on the PATH.
+# Prints the cmake that the build uses: the one that scripts/setup installed, else the first suitable one on the PATH.
 find_cmake() {
     if [ -f "$stamp" ] && is_good_cmake "$venv/bin/cmake"; then
         echo "$venv/bin/cmake"

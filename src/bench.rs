@@ -1,12 +1,13 @@
-//! What a person runs who wants to know how fast their volume can be: tiles drawn here, or had from a running server.
+//! Benchmarks: how fast tiles of a volume are drawn in this process, or served by a running server.
 //!
-//! [`Local`] makes tiles on threads of its own by the path that a server takes: catalogue, plan, drawing, encoding; no
-//! tile is kept. [`Remote`] asks a server, from as many connections as are wanted. Both follow the same `pattern`s over
-//! the same `target`s, by a seed, so that two runs ask for the same tiles. What was found is a row for each pattern;
-//! `verdict` says in words what limits them.
+//! [`Local`] draws tiles on its own threads along a server's path: catalogue, plan, drawing, encoding; no
+//! tile is kept. [`Remote`] requests tiles from a server over any number of connections. Both follow the same
+//! `pattern`s over the same `target`s, seeded, so that two runs request the same tiles. Each pattern yields
+//! one row; `verdict` states in words what the bottleneck is.
 //!
-//! The odd thing: stages are not measured by runs of their own. Clocks stand in the path itself
-//! ([`crate::metrics::Clock`]) and run always: what they tell of a row is what that row's tiles took, also where chunks
+//! Stages are not measured in runs of their own: the clocks ([`crate::metrics::Clock`]) are part of the path
+//! and always run. So the stages of a row are what that row's tiles took, even where neighbours share chunks
+//! or chunks are decoded in part, and they add up to the whole.
 //! are shared by neighbours or wanted in part, and it adds up to the whole.
 
 mod local;

@@ -1,12 +1,13 @@
-//! The configuration, as typed → as meant: flags, environment and file become [`Settings`], or a list of faults.
+//! The configuration, as typed → as meant: flags, environment and file become [`Settings`], or a list of
+//! faults.
 //!
-//! Nothing here opens a data file or builds what will run: whether a file is there and holds what is claimed is the
-//! catalogue's to find out. The odd one: reading never stops at the first fault. Every value that is wrong is left
-//! at its default, the fault is written down, and reading goes on, so that one run tells everything.
+//! Nothing here opens a data file or builds anything that runs: whether a file exists and contains what is
+//! claimed is checked by the catalogue. Reading does not stop at the first fault: an invalid value is
+//! replaced by its default, the fault is recorded, and reading continues, so that one run reports everything.
 //!
-//! Flags win over the environment, which wins over the file, which wins over the defaults. The `config` crate lays
-//! these over one another (`layers`); `reader` walks the result along the table of `keys`, from which
-//! [`example()`] is written too.
+//! Flags override the environment, which overrides the file, which overrides the defaults. The `config` crate
+//! merges these layers (`layers`); `reader` walks the result along the table of `keys`, from which
+//! [`example()`] is generated too.
 
 mod address;
 mod datasets;
@@ -34,7 +35,7 @@ use std::path::{Path, PathBuf};
 
 use reader::{Notes, Section};
 
-/// The configuration file that is read where none is named and no data file is given.
+/// The configuration file that is read if none is named and no data file is given.
 pub const DEFAULT_FILE: &str = "voltile.toml";
 
 /// Where settings come from, as typed.
@@ -42,13 +43,13 @@ pub const DEFAULT_FILE: &str = "voltile.toml";
 pub struct Layers {
     /// The configuration file (`--config`).
     pub config: Option<PathBuf>,
-    /// Data files to serve without any configuration, each under its stem (`serve FILE ...`).
+    /// Data files to serve without a configuration, each under its file stem (`serve FILE ...`).
     pub files: Vec<PathBuf>,
     /// Environment variables; those of the form `VOLTILE_SECTION__KEY` are read, the others ignored.
     pub env: Vec<(String, String)>,
-    /// `KEY=VALUE` as after `--set`; later ones win.
+    /// `KEY=VALUE` from `--set`; later ones win.
     pub set: Vec<String>,
-    /// The address as after `--bind`; wins over everything.
+    /// The address from `--bind`; overrides everything.
     pub bind: Option<String>,
 }
 
@@ -60,7 +61,7 @@ impl Layers {
         Self { env, ..Self::default() }
     }
 
-    /// Adds [`DEFAULT_FILE`], where it is there and neither a configuration nor a data file was named.
+    /// Adds [`DEFAULT_FILE`] if it exists and neither a configuration nor a data file was named.
     pub fn or_default_file(mut self) -> Self {
         if self.config.is_none() && self.files.is_empty() && Path::new(DEFAULT_FILE).is_file() {
             self.config = Some(PathBuf::from(DEFAULT_FILE));
@@ -69,13 +70,13 @@ impl Layers {
     }
 }
 
-/// One thing that is wrong with a configuration.
+/// One error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
-    /// The key's path, such as `datasets.kasthuri11.channels.image.window`; for a text that cannot be read at all,
-    /// the file, the variable or the flag.
+    /// The key's path, such as `datasets.kasthuri11.channels.image.window`; for text that cannot be parsed at
+    /// all, the file, the variable or the flag.
     pub key: String,
-    /// What is wrong, what would be right, and where it was said.
+    /// What is wrong, what would be right, and where it was set.
     pub problem: String,
 }
 
@@ -85,18 +86,19 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What came of reading.
+/// The result of reading a configuration.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Loaded {
-    /// The settings; where a value is at fault, its default stands in. Not to be served if there are faults.
+    /// The settings, with defaults in place of faulty values. Not to be served if there are faults.
     pub settings: Settings,
-    /// Everything that is wrong, sorted by key.
+    /// All errors, sorted by key.
     pub faults: Vec<Fault>,
-    /// What has no effect and was probably meant otherwise, sorted by key. No reason not to start.
+    /// Settings without effect that were probably meant otherwise, sorted by key. They do not prevent
+    /// starting.
     pub warnings: Vec<Fault>,
 }
 
-/// Reads a whole configuration. Data files are not opened; `file` is resolved, not looked for.
+/// Reads a whole configuration. Data files are not opened; `file` is resolved, not checked for existence.
 pub fn load(layers: &Layers) -> Loaded {
     let mut notes = Notes::default();
     let merged = layers::merge(layers, &mut notes);

@@ -1,11 +1,11 @@
-//! A connection to a server that speaks HTTP/1.1: one request after the other, each answer read to its end.
+//! A client connection to an HTTP/1.1 server: one request at a time, each response read to its end.
 //!
-//! For whoever asks so often that asking must cost little (`bench`, `warm`); who asks a few questions has
-//! [`crate::verify`]'s client. Heads are parsed by `httparse`; bodies are read straight into memory that is kept from one
-//! answer to the next. Deliberately absent: TLS, proxies, redirects, anything but GET.
+//! For `bench` and `warm`, which send so many requests that each must be cheap; occasional requests use
+//! [`crate::verify`]'s client. Heads are parsed by `httparse`; bodies are read straight into a reused buffer.
+//! Deliberately absent: TLS, proxies, redirects, methods other than GET.
 //!
-//! The odd thing: a server may close a kept connection at any moment while nothing is asked. A request that meets such a
-//! one, before any byte of its answer came, is sent once more over a new one.
+//! A server may close an idle kept-alive connection at any moment. A request that finds its connection closed
+//! before any byte of the response arrived is sent once more over a new one.
 
 mod answer;
 mod incoming;
@@ -20,12 +20,12 @@ use answer::Head;
 pub use answer::{Answer, problem};
 use incoming::Incoming;
 
-/// Longer than any tile takes that a person would wait for.
+/// Longer than anyone would wait for a tile.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The port of a host that names none.
+/// The default port.
 const PORT: u16 = 80;
 
-/// A connection that is opened at the first request, and again where it was closed.
+/// A connection that is opened at the first request, and reopened after it was closed.
 #[derive(Debug)]
 pub struct Connection {
     host: String,
@@ -36,26 +36,26 @@ pub struct Connection {
     body: Vec<u8>,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum Broken {
     #[error("{host} cannot be reached: {problem}")]
     Unreached { host: String, problem: io::Error },
-    #[error("the connection broke: {0}")]
+    #[error("the connection failed: {0}")]
     Lost(#[from] io::Error),
-    #[error("the connection was closed before the end of an answer")]
+    #[error("the connection was closed before the end of a response")]
     Closed,
-    #[error("no whole answer came within {} s", .0.as_secs_f32())]
+    #[error("no complete response within {} s", .0.as_secs_f32())]
     Late(Duration),
-    #[error("what came is no answer in HTTP/1.1: {0}")]
+    #[error("the response is not valid HTTP/1.1: {0}")]
     Malformed(String),
-    #[error("{0:?} cannot be asked for: a path begins with / and holds visible ASCII alone")]
+    #[error("{0:?} cannot be requested: a path begins with / and contains only visible ASCII")]
     NoPath(String),
 }
 
 impl Connection {
-    /// To a host such as `127.0.0.1:8080`; nothing is sent yet.
+    /// To a host such as `127.0.0.1:8080`; does not connect yet.
     pub fn new(host: &str) -> Self {
         Self::with_patience(host, PATIENCE)
     }
@@ -65,10 +65,10 @@ impl Connection {
         Self { host: host.to_owned(), patience, open: None, request, head, body }
     }
 
-    /// Asks for a path, with headers beside those that every request has.
+    /// Requests a path, with headers in addition to those of every request.
     ///
     /// # Errors
-    /// Where no whole answer came. The next request opens a new connection then.
+    /// If no complete response arrived. The next request then opens a new connection.
     pub fn get(&mut self, path: &str, headers: &[(&str, &str)]) -> Result<Answer<'_>, Broken> {
         self.write_request(path, headers)?;
         let until = Instant::now() + self.patience;
@@ -105,7 +105,8 @@ impl Connection {
         self.ask(Incoming::new(stream), until).map_err(|(error, _)| error)
     }
 
-    /// Sends the request and reads the answer; or why not, and whether any of it came.
+    /// Sends the request and reads the response. On failure, also returns whether any of the response
+    /// arrived.
     fn ask(&mut self, mut open: Incoming<TcpStream>, until: Instant) -> Result<Head, (Broken, bool)> {
         open.begin(until);
         let sent = open.from().write_all(&self.request);
@@ -118,7 +119,7 @@ impl Connection {
 
     fn connected(&self, until: Instant) -> Result<TcpStream, Broken> {
         let unreached = |problem| Broken::Unreached { host: self.host.clone(), problem };
-        let mut last = io::Error::new(ErrorKind::NotFound, "its name has no address");
+        let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
         for address in addresses(&self.host).map_err(unreached)? {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             match TcpStream::connect_timeout(&address, left) {
@@ -136,7 +137,7 @@ impl Connection {
         Ok(stream)
     }
 
-    /// A time that is up, told as such.
+    /// Turns an I/O timeout into [`Broken::Late`].
     fn told(&self, error: Broken) -> Broken {
         match error {
             Broken::Lost(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
@@ -148,12 +149,12 @@ impl Connection {
 }
 
 fn addresses(host: &str) -> io::Result<impl Iterator<Item = std::net::SocketAddr>> {
-    // The colons of an IPv6 address stand in brackets.
+    // The colons of an IPv6 address are inside brackets.
     let has_port = host.rsplit(']').next().is_some_and(|behind| behind.contains(':'));
     if has_port { host.to_socket_addrs() } else { format!("{host}:{PORT}").to_socket_addrs() }
 }
 
-/// Whether it is what befalls a connection that the server closed before it was asked.
+/// Whether the error is that of a connection which the server closed before the request.
 fn is_closed(error: &Broken) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
     match error {

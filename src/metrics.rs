@@ -1,6 +1,6 @@
-//! Counters of what the server did, in the text form that Prometheus reads.
+//! Counters of what the server did, in the Prometheus text format.
 //!
-//! Whoever does a thing holds a handle and counts it; nothing is looked up by name on the way.
+//! Code that counts something holds a handle to its counter; nothing is looked up by name while serving.
 
 mod connections;
 
@@ -14,12 +14,12 @@ use prometheus_client::registry::Registry;
 
 pub use connections::Connections;
 
-/// The time that threads spent on one kind of work, all of them together; clones share it.
+/// The time that all threads spent on one kind of work; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Clock(Counter<f64, AtomicU64>);
 
 impl Clock {
-    /// Does some work, and counts how long that took.
+    /// Runs `work` and adds its duration.
     pub fn time<T>(&self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let result = work();
@@ -27,12 +27,12 @@ impl Clock {
         result
     }
 
-    /// Counts what was measured elsewhere.
+    /// Adds a duration measured elsewhere.
     pub fn add(&self, span: Duration) {
         self.0.inc_by(span.as_secs_f64());
     }
 
-    /// What has come together so far.
+    /// The total so far.
     pub fn seconds(&self) -> f64 {
         self.0.get()
     }
@@ -41,47 +41,47 @@ impl Clock {
 /// The counters; clones share their values.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
-    /// Tiles rendered, whatever became of them.
+    /// Tiles rendered, whatever happened to them afterwards.
     pub renders: Counter,
-    /// Renders that ended in an error.
+    /// Renders that failed.
     pub render_errors: Counter,
     /// Tiles answered from the cache of encoded tiles.
     pub tile_hits: Counter,
-    /// Requests that waited for a render that another one had started.
+    /// Requests that waited for a render another request had started.
     pub tile_waits: Counter,
-    /// Tiles answered with the shared black image.
+    /// Requests answered with the shared black image.
     pub black_tiles: Counter,
-    /// Answers 304, given without a tile.
+    /// Responses with status 304, without a tile.
     pub not_modified: Counter,
     /// Renders refused because the queue was full.
     pub rejected: Counter,
-    /// Renders that wait for a thread, as asked last.
+    /// Renders waiting for a thread, as of the last sample.
     pub waiting: Gauge,
-    /// Renders given up before they began because nobody waited for them any more.
+    /// Renders abandoned before they began because no client waited for them any more.
     pub abandoned: Counter,
-    /// Tiles rendered before anybody asked for them.
+    /// Tiles prefetched: rendered before any request.
     pub neighbours: Counter,
-    /// Such renders given up because somebody asked for something.
+    /// Prefetches abandoned because a request came in.
     pub neighbours_given_up: Counter,
-    /// Tiles found in the second tier.
+    /// Tiles found in the disk cache.
     pub tier_hits: Counter,
-    /// Tiles written into it.
+    /// Tiles written to the disk cache.
     pub tier_writes: Counter,
-    /// Tiles that were to be written, and were not: too many waited, or their files had changed.
+    /// Tiles not written to the disk cache: too many were waiting, or their files had changed.
     pub tier_dropped: Counter,
-    /// Tiles in it that were found damaged.
+    /// Tiles in the disk cache that were found damaged.
     pub tier_corrupt: Counter,
-    /// Tiles removed from it to keep to its budget.
+    /// Tiles evicted from the disk cache to keep to its budget.
     pub tier_evicted: Counter,
-    /// Reads from it and writes into it that failed.
+    /// Failed reads from and writes to the disk cache.
     pub tier_errors: Counter,
-    /// Bytes of encoded tiles in it, as counted last.
+    /// Bytes of encoded tiles in the disk cache, as last counted.
     pub tier_bytes: Gauge,
     /// Log lines that could not be written.
     pub log_lines_lost: Counter,
-    /// Bytes of encoded tiles held.
+    /// Bytes of encoded tiles in memory.
     pub tile_bytes: Gauge,
-    /// Chunks found decoded.
+    /// Chunks found decoded in the cache.
     pub chunk_hits: Counter,
     /// Chunks read and decoded.
     pub chunk_reads: Counter,
@@ -89,76 +89,84 @@ pub struct Metrics {
     pub chunks_finished: Counter,
     /// Chunks whose checksum turned out to be wrong.
     pub chunks_refused: Counter,
-    /// Bytes that decoding brought forth.
+    /// Bytes of decoded chunks produced.
     pub chunk_decoded_bytes: Counter,
-    /// Bytes of decoded chunks held.
+    /// Bytes of decoded chunks in memory.
     pub chunk_bytes: Gauge,
-    /// Bytes of chunks as they are stored that were read to be decoded.
+    /// Bytes of stored chunks that were read to be decoded.
     pub chunk_stored_bytes: Counter,
-    /// Reading chunks as they are stored.
+    /// Time spent reading stored chunks.
     pub chunk_reading: Clock,
-    /// Decoding them.
+    /// Time spent decoding chunks.
     pub chunk_decoding: Clock,
-    /// Waiting for a chunk that another thread decodes.
+    /// Time spent waiting for a chunk that another thread decodes.
     pub chunk_waiting: Clock,
-    /// Copying voxels without filters from files.
+    /// Time spent copying unfiltered voxels from files.
     pub copying: Clock,
-    /// Reading through the HDF5 library, decoding included.
+    /// Time spent reading through the HDF5 library, including decoding.
     pub library: Clock,
-    /// Clients' connections.
+    /// Client connections.
     pub connections: Connections,
 }
 
 impl Metrics {
-    /// Every value in Prometheus' text format.
+    /// All values in the Prometheus text format.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix("voltile");
         let counters: [(&str, &str, &Counter); 23] = [
             ("renders", "Tiles rendered", &self.renders),
-            ("render_errors", "Renders that ended in an error", &self.render_errors),
-            ("tile_cache_hits", "Tiles answered from the cache", &self.tile_hits),
-            ("tile_cache_waits", "Requests that joined a render under way", &self.tile_waits),
-            ("black_tiles", "Tiles answered with the shared black image", &self.black_tiles),
-            ("not_modified", "Answers 304", &self.not_modified),
+            ("render_errors", "Renders that failed", &self.render_errors),
+            ("tile_cache_hits", "Tiles answered from memory", &self.tile_hits),
+            ("tile_cache_waits", "Requests that waited for a render already in flight", &self.tile_waits),
+            ("black_tiles", "Requests answered with the shared black image", &self.black_tiles),
+            ("not_modified", "Responses with status 304", &self.not_modified),
             ("renders_rejected", "Renders refused because the queue was full", &self.rejected),
-            ("renders_abandoned", "Renders nobody waited for any more", &self.abandoned),
-            ("neighbours_rendered", "Tiles rendered before anybody asked for them", &self.neighbours),
+            ("renders_abandoned", "Renders abandoned because no client waited any more", &self.abandoned),
+            ("neighbours_rendered", "Tiles prefetched: rendered before any request", &self.neighbours),
             (
                 "neighbours_given_up",
-                "Such renders given up for what was asked for",
+                "Prefetches abandoned because a request came in",
                 &self.neighbours_given_up,
             ),
-            ("tier_hits", "Tiles found in the second tier", &self.tier_hits),
-            ("tier_writes", "Tiles written into the second tier", &self.tier_writes),
-            ("tier_dropped", "Tiles that were to be written into it and were not", &self.tier_dropped),
-            ("tier_corrupt", "Tiles in it found damaged, and dropped", &self.tier_corrupt),
-            ("tier_evicted", "Tiles removed from it to keep to its budget", &self.tier_evicted),
-            ("tier_errors", "Reads from it and writes into it that failed", &self.tier_errors),
+            ("tier_hits", "Tiles found in the disk cache", &self.tier_hits),
+            ("tier_writes", "Tiles written to the disk cache", &self.tier_writes),
+            (
+                "tier_dropped",
+                "Tiles that were not written to the disk cache: queue full, or file changed",
+                &self.tier_dropped,
+            ),
+            ("tier_corrupt", "Tiles in the disk cache found damaged, and removed", &self.tier_corrupt),
+            ("tier_evicted", "Tiles evicted from the disk cache", &self.tier_evicted),
+            ("tier_errors", "Failed reads from and writes to the disk cache", &self.tier_errors),
             ("log_lines_lost", "Log lines that could not be written", &self.log_lines_lost),
-            ("chunk_cache_hits", "Chunks found decoded", &self.chunk_hits),
+            ("chunk_cache_hits", "Chunks found decoded in memory", &self.chunk_hits),
             ("chunk_reads", "Chunks read and decoded", &self.chunk_reads),
             ("chunks_finished", "Chunks decoded in part, finished in idle time", &self.chunks_finished),
             ("chunks_refused", "Chunks whose checksum was found to be wrong", &self.chunks_refused),
-            ("chunk_decoded_bytes", "Bytes that decoding chunks came to", &self.chunk_decoded_bytes),
+            ("chunk_decoded_bytes", "Bytes of decoded chunks produced", &self.chunk_decoded_bytes),
             ("chunk_stored_bytes", "Bytes of stored chunks that were read", &self.chunk_stored_bytes),
         ];
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());
         }
         let clocks: [(&str, &str, &Clock); 5] = [
-            ("chunk_read_seconds", "Time of threads to read stored chunks", &self.chunk_reading),
-            ("chunk_decode_seconds", "Time of threads to decode chunks", &self.chunk_decoding),
-            ("chunk_wait_seconds", "Time of threads that waited for others' chunks", &self.chunk_waiting),
-            ("copy_seconds", "Time of threads to copy voxels without filters", &self.copying),
-            ("library_seconds", "Time of threads to read through the HDF5 library", &self.library),
+            ("chunk_read_seconds", "Thread time spent reading stored chunks", &self.chunk_reading),
+            ("chunk_decode_seconds", "Thread time spent decoding chunks", &self.chunk_decoding),
+            (
+                "chunk_wait_seconds",
+                "Thread time spent waiting for chunks that other threads decode",
+                &self.chunk_waiting,
+            ),
+            ("copy_seconds", "Thread time spent copying unfiltered voxels", &self.copying),
+            ("library_seconds", "Thread time spent reading through the HDF5 library", &self.library),
         ];
         for (name, help, clock) in clocks {
             registry.register(name, help, clock.0.clone());
         }
-        registry.register("renders_waiting", "Renders that wait for a thread", self.waiting.clone());
-        registry.register("tile_cache_bytes", "Bytes of encoded tiles held", self.tile_bytes.clone());
-        registry.register("tier_bytes", "Bytes of encoded tiles in the second tier", self.tier_bytes.clone());
-        registry.register("chunk_cache_bytes", "Bytes of decoded chunks held", self.chunk_bytes.clone());
+        registry.register("renders_waiting", "Renders waiting for a thread", self.waiting.clone());
+        registry.register("tile_cache_bytes", "Bytes of encoded tiles in memory", self.tile_bytes.clone());
+        registry.register("tier_bytes", "Bytes of encoded tiles in the disk cache", self.tier_bytes.clone());
+        registry.register("chunk_cache_bytes", "Bytes of decoded chunks in memory", self.chunk_bytes.clone());
         self.connections.register(&mut registry);
         let mut text = String::new();
         encode(&mut text, &registry)?;

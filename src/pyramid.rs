@@ -1,15 +1,16 @@
-//! Pyramids: the levels that a file lacks, made once and stored, in a sidecar beside it or in a new volume.
+//! Pyramids: the levels that a file lacks, computed once and stored, in a sidecar next to it or in a new
+//! volume.
 //!
-//! Every level is made in one step from the stored level that the renderer would make it of, so that it equals what
-//! would be made on the fly. A volume is read once, node by node of its `tree`, on all threads; what is finished is
-//! kept as `piece`s in the work `folder`, and goes on from there if the program was killed. When all are there they
-//! are put together to an HDF5 file, which gets its name last. The original is only read.
+//! Every level is computed in one step from the stored level that the renderer would use, so that it equals
+//! what the renderer would compute on the fly. A volume is read once, node by node of its `tree`, on all
+//! threads; finished parts are kept as `piece`s in the work `folder`, and a killed run resumes from them.
+//! Once complete they are assembled into an HDF5 file, which gets its final name last. The original is only
+//! read.
 //!
-//! The odd thing: nothing here knows tiles. That made levels equal those of the renderer is what `tests/pyramid.rs`
-//! watches.
+//! Nothing here knows about tiles. `tests/pyramid.rs` checks that the levels equal those of the renderer.
 //!
-//! Memory: for each thread the voxels of one block (2^22), their sums (half as many bytes of 8 each, 16 for 64-bit
-//! whole numbers), and the packed chunks of one piece; and the chunk cache.
+//! Memory: per thread, the voxels of one block (2^22), their sums (half as many numbers of 8 bytes each, 16
+//! for 64-bit integers), and the compressed chunks of one piece; plus the chunk cache.
 
 mod assemble;
 mod build;
@@ -38,28 +39,28 @@ pub use error::PyramidError;
 use family::{Family, families};
 use folder::Folder;
 
-/// A channel whose levels are wanted.
+/// A channel whose missing levels are to be computed.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// The channel.
     pub channel: Arc<Channel>,
-    /// What halving a level does to z.
+    /// How halving a level scales z.
     pub scaling: Scaling,
-    /// The size of a voxel in nanometres, where it is configured.
+    /// The size of a voxel in nanometres, if configured.
     pub voxel_size: Option<Xyz<f64>>,
 }
 
-/// Who wants to know how far the work is. Called from many threads.
+/// Receives progress updates. Called from many threads.
 pub trait Progress: Sync {
-    /// So many voxels are to be read, of which so many have been, by an earlier run.
+    /// `total` voxels are to be read, of which `done` were read by an earlier run.
     fn begin(&self, total: u64, done: u64);
-    /// So many more have been read.
+    /// `voxels` more have been read.
     fn advance(&self, voxels: u64);
-    /// All is read; the pieces are put together.
+    /// All voxels are read; assembly begins.
     fn assemble(&self);
 }
 
-/// What came of a work.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Report {
     /// The levels that were written, by channel.
@@ -68,7 +69,7 @@ pub struct Report {
     pub failed: Vec<(String, Vec<u8>, String)>,
 }
 
-/// The work on one file.
+/// The work for one file.
 #[derive(Debug)]
 pub struct Work {
     role: Role,
@@ -76,15 +77,15 @@ pub struct Work {
     original: PathBuf,
     stamps: Vec<Stamp>,
     records: Vec<ChannelRecord>,
-    /// Each with the place of its channel's record.
+    /// Each with the index of its channel's record.
     families: Vec<(usize, Family)>,
 }
 
 impl Work {
-    /// The work of making the levels that `original` lacks, or of re-chunking all of it. Nothing is written yet.
+    /// Plans computing the levels that `original` lacks, or re-chunking all of it. Writes nothing.
     ///
     /// # Errors
-    /// Where `output` is there already, or the original cannot be looked at.
+    /// If `output` exists, or the original's metadata cannot be read.
     pub fn plan(original: &Path, output: &Path, role: Role, wanted: &[Wanted]) -> Result<Self, PyramidError> {
         if output.exists() {
             Folder::sweep(output);
@@ -123,21 +124,21 @@ impl Work {
         self.records.push(record);
     }
 
-    /// Whether there is nothing to be made.
+    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.families.is_empty()
     }
 
-    /// What will be written.
+    /// The file to be written.
     pub fn output(&self) -> &Path {
         &self.output
     }
 
-    /// Makes everything that an earlier run has not made, and puts the whole file in its place.
+    /// Computes everything that an earlier run has not, and moves the complete file into place.
     ///
     /// # Errors
-    /// Where something cannot be written, or the original changes meanwhile. That a level cannot be read is not one of
-    /// these: it is told in the report.
+    /// If something cannot be written, or the original changes meanwhile. A level that cannot be read is not
+    /// an error: it is listed in the report.
     pub fn run(
         &self,
         threads: NonZeroUsize,
@@ -146,7 +147,7 @@ impl Work {
     ) -> Result<Report, PyramidError> {
         let (folder, goes_on) = Folder::open(&self.output, &self.manifest())?;
         if goes_on {
-            tracing::info!("going on with the work in {}", Folder::of(&self.output).display());
+            tracing::info!("resuming the work in {}", Folder::of(&self.output).display());
         }
         let failures: Vec<OnceLock<String>> = self.families.iter().map(|_| OnceLock::new()).collect();
         self.make_pieces(&folder, &failures, threads, crew, progress)?;
@@ -163,7 +164,7 @@ impl Work {
         Ok(report)
     }
 
-    /// What is being made of what: pieces of one manifest fit together.
+    /// Identifies the work: pieces made under equal manifests fit together.
     fn manifest(&self) -> String {
         let inventory = self.inventory(&self.stamps, &|_| true);
         let trees: Vec<String> =
@@ -225,7 +226,7 @@ impl Work {
         Ok(writer.finish(&path)?)
     }
 
-    /// The families that are left out: those that failed, and in a volume the others of their channels.
+    /// The families that are left out: those that failed, and in a volume the others of the same channels.
     fn lost(&self, failed: &BTreeMap<usize, &String>) -> BTreeSet<usize> {
         let channel = |number: &usize| self.families.get(*number).map(|(place, _)| *place);
         let channels: BTreeSet<usize> = failed.keys().filter_map(channel).collect();
@@ -255,7 +256,7 @@ impl Work {
             match failed.get(&number) {
                 Some(why) => report.failed.push((name, numbers(family), (*why).clone())),
                 None if lost.contains(&number) => {
-                    let why = "a volume has all levels of a channel or none".to_owned();
+                    let why = "another level of the channel failed, and a volume has all levels of a channel or none".to_owned();
                     report.failed.push((name, numbers(family), why));
                 }
                 None => report.levels.push((name, numbers(family))),
@@ -264,7 +265,7 @@ impl Work {
         report
     }
 
-    /// Every file that is read, as it is now.
+    /// Stamps of all files that are read.
     fn stamp(&self) -> Result<Vec<Stamp>, PyramidError> {
         let files: BTreeSet<&Path> = self
             .families
@@ -287,7 +288,7 @@ impl Work {
         files.into_iter().map(stamp).collect()
     }
 
-    /// The stamps as they are written; fails where a file has changed since the work was planned.
+    /// The stamps as written to the output; fails if a file has changed since the work was planned.
     fn checked_stamps(&self) -> Result<Vec<Stamp>, PyramidError> {
         let checked = |stamp: &Stamp| {
             let path = stamp.path(&self.original);
@@ -304,7 +305,7 @@ fn piece_name(family: usize, piece: usize) -> String {
     format!("{family}-{piece}.{}", folder::PIECE)
 }
 
-/// Why a family cannot even be begun.
+/// Why a family cannot even be started.
 fn not_decoded(family: &Family) -> Option<String> {
     let filters = &family.stored()?.storage.missing_filters;
     let path = family.stored()?.path();
@@ -313,7 +314,7 @@ fn not_decoded(family: &Family) -> Option<String> {
     })
 }
 
-/// Has the tasks done one after the other by so many threads, until one fails.
+/// Runs the tasks in order on `threads` threads, until one fails.
 fn in_turn<T: Sync>(
     tasks: &[T],
     threads: NonZeroUsize,
@@ -321,7 +322,7 @@ fn in_turn<T: Sync>(
     work: &(dyn Fn(&T) -> Result<(), PyramidError> + Sync),
 ) -> Result<(), PyramidError> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build()?;
-    // All threads are busy: none shall look for others to help it decode.
+    // All threads are busy, so none should share its decoding with others.
     let _places: Vec<_> = (0..threads.get()).map(|_| crew.enter()).collect();
     let (next, stop, failure) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
     let worker = || {

@@ -1,7 +1,8 @@
-//! What a person runs when a viewer stays black: plays what viewers do against a running server, from outside.
+//! Verifies a running server by making the requests that viewers make, from outside.
 //!
-//! Each viewer has a file with its own rules, cited from its sources. Nothing of the server's rooms is used: a server
-//! that is wrong about itself must not be believed. A check passes, passes with a remark, or fails with a reason.
+//! Each viewer has a file with its own rules, which cites the viewer's sources. No other module of the server
+//! is used, so that its mistakes about itself are not repeated here. A check passes, passes with a remark, or
+//! fails with a reason.
 
 mod catmaid;
 mod client;
@@ -16,15 +17,15 @@ pub use report::{Finding, Outcome, Report};
 pub use served::Served;
 pub(crate) use served::{Dataset as ServedDataset, Level as ServedLevel, ask};
 
-/// Whose part is played.
+/// The viewer to imitate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Viewer {
-    /// CATMAID: its importer, its canary, its tile layers.
+    /// CATMAID: its importer, its canary tile, its tile layers.
     Catmaid,
-    /// Viking: its volume file and its own form of addresses.
+    /// Viking: its volume file and its URL form.
     Viking,
-    /// OpenSeadragon and pages built on it: the whole pyramid, cached by a browser.
+    /// OpenSeadragon and pages built on it: the whole pyramid, with browser caching.
     Openseadragon,
 }
 
@@ -42,7 +43,7 @@ impl Viewer {
     }
 }
 
-/// Plays the viewers named, for the datasets whose tokens are named, or for all.
+/// Runs the checks of the given viewers for the datasets with these tokens, or for all.
 pub fn verify(client: &Client, viewers: &[Viewer], tokens: &[String]) -> Report {
     let mut report = Report::default();
     let served = match ask(client, tokens) {

@@ -1,25 +1,26 @@
-//! Warming: every tile of a selection is made before anybody asks for it, in an order that decodes everything once.
+//! Warming: rendering every tile of a selection ahead of requests, in an order that decodes each chunk once.
 //!
-//! A [`Selection`] is held against what is there, as `/datasets.json` describes it, and becomes a [`Work`]: families of
-//! tiles (`family`), put into groups that read the same stored boxes (`group`), and walked through block by block
-//! (`order`). A work never lists its tiles. [`run()`] has a [`Hand`] fill one after the other: a [`Server`] that runs is
-//! asked for them, or they are drawn [in this process](InProcess) and go straight into a directory. A [`Journal`] keeps how far that is, so that a work
-//! that is killed goes on there.
+//! A [`Selection`] is matched with what is served, as `/datasets.json` describes it, and becomes a [`Work`]:
+//! families of tiles (`family`), put into groups that read the same stored boxes (`group`), and iterated
+//! block by block (`order`). A work never lists its tiles. [`run()`] has a [`Hand`] produce them one by one:
+//! a running [`Server`] is sent requests, or they are drawn [in this process](InProcess) and written straight
+//! to a directory. A [`Journal`] records progress, so that a killed run can be resumed.
 //!
-//! The odd thing: what is at hand is looked at through its own description, as a server's would be. So there is one order,
-//! and what it needs to know of storage is told to everybody.
+//! Local files are also seen through the description that a server would give. So there is one order, and
+//! everything it needs to know about storage is public.
 //!
 //! # Order
 //!
-//! A chunk should be decoded once, and all tiles that show any of it be drawn while it is kept. Two things stand against
-//! that: the cache of decoded chunks has a budget, and tiles of the planes, and of levels made on the fly, cut chunks
-//! differently. So tiles are drawn in blocks of voxels, each with no more chunks than are kept at once, that all tiles
-//! of a group lie within: along the slices as deep as a chunk, along rows and columns as long as the coarsest tile. What
-//! cannot be in one group takes a pass of its own; a tile whose chunks alone are too many decodes them anew, and a remark
-//! says so, and what mends it. [`Forecast`] counts all of this before anything is read.
+//! Ideally a chunk is decoded once, and all tiles that show any of it are drawn while it is cached. Two
+//! things prevent that: the cache of decoded chunks has a budget, and the tiles of different planes, and of
+//! levels that are not stored, cut chunks differently. So tiles are drawn in blocks of voxels that contain
+//! all tiles of a group and no more chunks than the cache holds: as deep along the slices as a chunk, as long
+//! along rows and columns as the coarsest tile. What does not fit into one group takes a separate pass; a
+//! tile whose chunks alone exceed the cache decodes them again, and a remark says so and how to fix it.
+//! [`Forecast`] counts all of this before anything is read.
 //!
-//! A chunk is decoded whole at once for who warms (`crew::thoroughly`): elsewhere the first tile has no more of it decoded
-//! than it shows.
+//! When warming, a chunk is decoded whole at once (`crew::thoroughly`); otherwise the first tile decodes only
+//! the part that it shows.
 
 mod choose;
 mod estimate;

@@ -293,7 +293,7 @@ fn what_is_not_there_or_makes_no_sense_is_told_before_anything_is_measured() {
         (&["v.h5", "--clients", "2"], 2, "--clients is for a server"),
         (&["http://127.0.0.1:9", "--threads", "2"], 2, "--threads is for files"),
         (&["http://127.0.0.1:9", "em", "raw"], 2, "TOKEN CHANNEL LEVEL"),
-        (&["https://127.0.0.1:9"], 2, "TLS is not spoken"),
+        (&["https://127.0.0.1:9"], 2, "TLS is not supported"),
         (&[], 2, "there is nothing"),
     ];
     for (arguments, code, because) in wrong {
@@ -545,7 +545,7 @@ fn a_server_that_describes_nothing_is_asked_for_what_was_named() {
     assert_eq!(fake.tiles(), [expected.clone(), expected].concat());
     assert_eq!((&rows(&report)[0]["requests"], &rows(&report)[0]["server"]), (&json!(8), &Value::Null));
     assert!(
-        report["remarks"][0].as_str().unwrap().contains("asked for as it was named"),
+        report["remarks"][0].as_str().unwrap().contains("requesting the tiles named"),
         "{}",
         report["remarks"]
     );
@@ -585,7 +585,7 @@ fn answers_that_are_no_tiles_are_counted_by_their_status() {
         "{}",
         report["failures"]
     );
-    assert!(outcome.err.contains("20 of 40 requests brought no tile"), "{}", outcome.err);
+    assert!(outcome.err.contains("20 of 40 requests returned no tile"), "{}", outcome.err);
 }
 
 #[test]
@@ -596,7 +596,7 @@ fn a_server_that_goes_away_ends_the_measurement_and_what_was_measured_is_told() 
     let arguments = ["k", "i", "0", "--server", &host, "--num", "2"];
     let outcome = bench(&place, &[&arguments[..], &["--json"]].concat());
     assert_eq!(outcome.code, 1);
-    assert!(outcome.err.contains("does not answer any more"), "{}", outcome.err);
+    assert!(outcome.err.contains("no longer responds"), "{}", outcome.err);
     let report = told(&outcome);
     assert_eq!(rows(&report).len(), 1);
     assert_eq!(rows(&report)[0]["statuses"], json!({"200": 7}));

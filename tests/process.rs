@@ -313,7 +313,7 @@ fn names_in_a_file_cannot_reach_the_terminal_as_anything_but_text() {
     assert!(!inspected.out.lines().any(|line| line.starts_with("channel    forged")), "{}", inspected.out);
     assert!(inspected.out.contains(r"/clear\u{1b}[2J") && inspected.out.contains(r"line\nchannel"));
     // The configuration that is printed still means the same datasets.
-    let configuration = inspected.out.split_once("of your own:\n\n").unwrap().1;
+    let configuration = inspected.out.split_once("your own configuration:\n\n").unwrap().1;
     place.write("voltile.toml", configuration);
     let checked = place.run(["check"]);
     assert!(checked.code == 0 && checked.out.contains("5 channels"), "{}{}", checked.out, checked.err);

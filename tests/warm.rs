@@ -291,10 +291,10 @@ fn told_to_stop_it_says_how_to_go_on_and_another_selection_or_file_does_not() {
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(said.contains("the same command goes on from here"), "{said}");
+    assert!(said.contains("the same command resumes from here"), "{said}");
     // Both who is at it and what it is of are in the journal.
     let anew = outcome(&mut begun(&["--plane", "xy"]));
-    assert!(anew.code == 0 && anew.err.contains("this begins anew"), "{}", anew.err);
+    assert!(anew.code == 0 && anew.err.contains("starting over"), "{}", anew.err);
     assert!(!place.path("journal").exists());
     let was = kept(&directory);
     assert!(was >= TILES);
@@ -302,7 +302,7 @@ fn told_to_stop_it_says_how_to_go_on_and_another_selection_or_file_does_not() {
     assert!(place.path("journal").exists());
     volume(&place.path("brain.h5"), [19, 60, 600], CHUNK);
     let changed = outcome(begun(&["--plane", "all", "--json"]).stdout(Stdio::piped()));
-    assert!(changed.code == 0 && changed.err.contains("this begins anew"), "{}", changed.err);
+    assert!(changed.code == 0 && changed.err.contains("starting over"), "{}", changed.err);
     let report: Value = serde_json::from_str(&changed.out).unwrap();
     assert_eq!((report["before"].as_u64(), report["held"].as_u64()), (Some(0), Some(0)));
     assert_eq!(only_file(&directory.join("warm")), None);
@@ -317,7 +317,7 @@ fn what_was_cleared_away_meanwhile_is_made_again() {
     let cleared = place.run(["cache", "clear", "--directory", "cache"]);
     assert_eq!((cleared.code, kept(&place.path("cache"))), (0, 0), "{}", cleared.err);
     let again = outcome(place.voltile(&arguments[..6]).args(["--json"]));
-    assert!(again.code == 0 && again.err.contains("all are looked for again"), "{}", again.err);
+    assert!(again.code == 0 && again.err.contains("checking all of them again"), "{}", again.err);
     assert_eq!(kept(&place.path("cache")), ALL_TILES);
 }
 
@@ -372,9 +372,9 @@ fn selections_come_to_the_tiles_that_they_name() {
         (&["--channel", "em", "--slice", "0-9"], "10 to 29"),
         (&["--channel", "em:W"], "one of C, M, Y, R, G, B"),
         (&["--token", "two", "--box", "0-1,0-1,0-10"], "outside"),
-        (&["two", "0/0,512/0,60/10,12", "--level", "1"], "leave out --level"),
+        (&["two", "0/0,512/0,60/10,12", "--level", "1"], "omit --level"),
         (&["http://a", "http://b"], "two servers"),
-        (&["http://a", "two"], "named with --token"),
+        (&["http://a", "two"], "with --token"),
         (&["http://a", "--set", "cache.disk=0"], "without a server"),
     ] {
         let refused = outcome(place.voltile(["warm", "--dry-run"]).args(wrong));
@@ -485,7 +485,7 @@ fn a_server_that_is_not_there_or_goes_away_is_told_and_the_work_goes_on_later() 
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1));
-    assert!(said.contains("the server is gone") && said.contains("goes on from here"), "{said}");
+    assert!(said.contains("the server is gone") && said.contains("resumes from here"), "{said}");
     let nobody = outcome(&mut arguments(&[]));
     assert!(nobody.code == 1 && nobody.err.contains("/datasets.json: no answer"), "{}", nobody.err);
     let again =

@@ -1,7 +1,8 @@
-//! One chunk of 64³ voxels like a micrograph's, decoded: what each filter takes, beside its limit.
+//! Decoding one chunk of 64³ voxels like a micrograph's: the time of each filter, compared with its limit.
 //!
-//! The limit is the codec alone, into memory that is kept; where there is none, copying the chunk. Stored bytes are made
-//! by the crates, or by the HDF5 library in a file of one chunk. No writer is at hand for szip, nbit and blosc2.
+//! The limit is the codec alone, into a reused buffer; where there is no codec, copying the chunk. Stored
+//! bytes are produced by the crates, or by the HDF5 library in a file of one chunk. There is no encoder for
+//! szip, nbit and blosc2.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -22,10 +23,10 @@ use crate::common::{Dice, micrograph};
 const EDGE: usize = 64;
 const VOXELS: usize = EDGE * EDGE * EDGE;
 
-/// Decodes stored bytes into memory that is kept.
+/// Decodes stored bytes into a reused buffer.
 type Limit = fn(&[u8], &mut [u8]);
 
-/// A stored chunk, how it is told to be stored, and the least that decoding it takes.
+/// A stored chunk, its storage metadata, and the fastest way to decode it.
 struct Stored {
     name: String,
     filters: Vec<FilterSpec>,
@@ -44,13 +45,13 @@ fn voxels() -> Vec<u8> {
     (0..VOXELS).map(voxel).collect()
 }
 
-/// Noise alone, of that standard deviation.
+/// Noise only, with this standard deviation.
 fn noise(levels: f32) -> Vec<u8> {
     let mut dice = Dice(7);
     (0..VOXELS).map(|_| (128.0 + levels * dice.bell()).clamp(0.0, 255.0) as u8).collect()
 }
 
-/// Twelve bits of sixteen, as a camera gives them.
+/// Twelve significant bits of sixteen, as cameras deliver.
 fn wide() -> Vec<u16> {
     let mut dice = Dice(6);
     voxels().into_iter().map(|voxel| u16::from(voxel) * 16 + (dice.roll() % 16) as u16).collect()
@@ -64,14 +65,14 @@ fn inflate(stored: &[u8], out: &mut [u8]) {
     Decompressor::new().zlib_decompress(stored, out).unwrap();
 }
 
-/// As much as there is to copy; what is stored in fewer bytes is copied from elsewhere.
+/// Copies as many bytes as the output has; if fewer are stored, the rest is copied from elsewhere.
 fn copy(stored: &[u8], out: &mut [u8]) {
     let length = stored.len().min(out.len());
     out[..length].copy_from_slice(&stored[..length]);
     out[length..].fill(stored[0]);
 }
 
-/// One LZ4 block behind its header.
+/// One LZ4 block after its header.
 fn lz4(bytes: &[u8]) -> Vec<u8> {
     let block = lz4_flex::block::compress(bytes);
     let mut stored = (bytes.len() as u64).to_be_bytes().to_vec();
@@ -81,7 +82,7 @@ fn lz4(bytes: &[u8]) -> Vec<u8> {
     stored
 }
 
-/// First bits of all elements first, block by block, each behind its length as LZ4.
+/// Bit-transposed block by block (first bits of all elements first), each block preceded by its LZ4 length.
 fn bitshuffled(bytes: &[u8], element: usize) -> Vec<u8> {
     let block = 8192;
     let mut stored = (bytes.len() as u64).to_be_bytes().to_vec();
@@ -112,7 +113,7 @@ fn bzip2(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// What the HDF5 library stores for a chunk, and the filters that it names.
+/// The bytes that the HDF5 library stores for a chunk, and its filter specifications.
 fn written<T: hdf5::H5Type>(
     folder: &Path,
     voxels: Vec<T>,
@@ -130,7 +131,8 @@ fn written<T: hdf5::H5Type>(
     let mut bytes = vec![0; chunk.size as usize];
     File::open(&path).unwrap().read_exact_at(&mut bytes, chunk.addr).unwrap();
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Crew::default());
-    let opener = Opener { files: std::sync::Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
+    let opener =
+        Opener { files: std::sync::Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     (opener.open(&path).unwrap().dataset("raw").unwrap().filters.clone(), bytes)
 }
 
@@ -192,7 +194,7 @@ fn stored(folder: &Path) -> Vec<Stored> {
     all
 }
 
-/// Each filter beside its limit.
+/// Each filter compared with its limit.
 pub fn filters(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
     let mut group = criterion.benchmark_group("chunk");
@@ -212,7 +214,7 @@ pub fn filters(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The shuffle alone, by the size of an element.
+/// Unshuffling alone, by element size.
 pub fn unshuffling(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("unshuffle");
     let bytes = vec![7u8; 2 * VOXELS];

@@ -1,4 +1,5 @@
-//! Drawing from voxels in memory, so that nothing is read: averages, windows, colours, ids. The limit is a tile copied.
+//! Drawing from voxels in memory, without reading: downsampling, windows, colours, labels. The limit is
+//! copying a tile.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -13,14 +14,14 @@ use voltile::volume::{MemoryVolume, Volume, VoxelType};
 
 use crate::common::{Dice, micrograph};
 
-/// So that level 2 of it is a whole tile.
+/// So that its level 2 is a whole tile.
 const EDGE: u64 = 4 * TILE as u64;
 
 fn shade(at: Xyz<u64>, dice: &mut Dice) -> f32 {
     micrograph(at.x as usize, at.y as usize, at.z as usize, dice.bell())
 }
 
-/// A volume of two sections.
+/// A volume of two slices.
 fn volume<T: voltile::volume::Voxel>(voxel: VoxelType, of: fn(f32) -> T) -> Arc<dyn Volume> {
     let dice = std::cell::RefCell::new(Dice(3));
     let size = Xyz::new(EDGE, EDGE, 2);
@@ -73,7 +74,7 @@ fn pictures() -> Vec<(&'static str, &'static str, Picture)> {
     ]
 }
 
-/// Each of them.
+/// Benchmarks each of them.
 pub fn drawing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("draw");
     group.sample_size(30);

@@ -1,9 +1,10 @@
-//! Whole tiles of files that are named: the same tiles by the same path as a row of `voltile bench FILE` with the pattern
-//! "random", one thread and the same seed, so that the two can be held against each other (`scripts/bench --agree`).
+//! Whole tiles of named files: the same tiles by the same path as a row of `voltile bench FILE` with the
+//! pattern "random", one thread and the same seed, so that the two can be compared (`scripts/bench --agree`).
 //!
-//! `VOLTILE_BENCH_FILES` names the files, as `PATH` does folders; without it nothing is measured here. Cold are
-//! `VOLTILE_BENCH_TILES` tiles (8) of the whole level by `VOLTILE_BENCH_SEED` (1); kept are 64 of its first tile's column, whose
-//! chunks any budget holds. What is told is the time of all of them, one after the other.
+//! `VOLTILE_BENCH_FILES` lists the files, separated as in `PATH`; without it nothing is measured. "Cold"
+//! draws `VOLTILE_BENCH_TILES` (8) tiles of the whole level, seeded with `VOLTILE_BENCH_SEED` (1); "kept"
+//! draws 64 slices of its first column of tiles, whose chunks fit any budget. The reported time is that of
+//! all tiles in sequence.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use voltile::geometry::{Plane, TileAddress};
 
 use crate::layouts::{Drawer, opened};
 
-/// How many slices the kept tiles are of.
+/// Number of slices in "kept".
 const KEPT: u64 = 64;
 
 fn number(name: &str, usual: u64) -> u64 {
@@ -30,7 +31,7 @@ pub fn files(criterion: &mut Criterion) {
         group.sample_size(10).sampling_mode(SamplingMode::Flat);
         for file in std::env::split_paths(&files) {
             let (catalog, _metrics, crew) = opened(&file);
-            // Another job is under way, so that each tile keeps to one thread.
+            // Another job is running, so that each tile keeps to one thread.
             let _others = (crew.enter(), crew.enter());
             for plane in Plane::ALL {
                 let (addresses, mut drawer) = (tiles(&catalog, plane, cold), Drawer::new(&catalog));

@@ -1,7 +1,8 @@
-//! Whole tiles, from the request to the PNG, by one thread: of files of each layout and each kind of storage.
+//! Whole tiles, from the request to the PNG, by one thread: for files of each layout and each kind of
+//! storage.
 //!
-//! Cold: no chunk is kept decoded, the file's pages are in the system's cache. Kept: all chunks are decoded. The volumes
-//! are 128 × 512 × 512 voxels like a micrograph's; each tile is of another slice.
+//! Cold: no decoded chunk is cached, but the file is in the system's page cache. Kept: all chunks are
+//! decoded. The volumes are 128 × 512 × 512 voxels like a micrograph's; each tile is of another slice.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -33,7 +34,7 @@ fn voxels() -> Array3<u8> {
     Array3::from_shape_fn((DEPTH, SIDE, SIDE), |(z, y, x)| micrograph(x, y, z, dice.bell()) as u8)
 }
 
-/// A file of one dataset, and nothing that says what it is.
+/// A file of one dataset, without any metadata.
 pub fn plain(path: &Path, storage: impl FnOnce(DatasetBuilder) -> DatasetBuilder) {
     let file = hdf5::File::create(path).unwrap();
     put(&file, "raw", &voxels(), storage);
@@ -49,7 +50,7 @@ fn put<T: H5Type>(
     storage(file.new_dataset_builder()).with_data(voxels).create(name).unwrap();
 }
 
-/// A name, and what makes such a file.
+/// A name, and the function that creates such a file.
 type Layout = (&'static str, fn(&Path));
 
 /// Every layout and kind of storage.
@@ -63,7 +64,8 @@ const LAYOUTS: [Layout; 7] = [
     ("Imaris", imaris),
 ];
 
-/// As Fiji exports: unsigned 16-bit numbers kept as signed ones, in chunks of 16³, with a level of half the size.
+/// As Fiji exports: unsigned 16-bit numbers stored as signed ones, in chunks of 16³, with a level of half the
+/// size.
 fn big_data_viewer(path: &Path) {
     let file = hdf5::File::create(path).unwrap();
     let factors = ndarray::arr2(&[[1.0, 1.0, 1.0], [2.0, 2.0, 1.0]]);
@@ -97,14 +99,14 @@ fn imaris(path: &Path) {
     file.close().unwrap();
 }
 
-/// An attribute as Imaris writes it.
+/// An attribute in Imaris's form.
 fn characters(at: &Location, name: &str, value: &str) {
     let value: Vec<FixedAscii<1>> =
         value.bytes().map(|byte| FixedAscii::from_ascii(&[byte]).unwrap()).collect();
     at.new_attr_builder().with_data(&value).create(name).unwrap();
 }
 
-/// The catalogue of one file, as a server opens it.
+/// The catalogue of one file, opened as by a server.
 pub fn opened(path: &Path) -> (Catalog, Metrics, Crew) {
     let (metrics, crew) = (Metrics::default(), Crew::default());
     let token = Name::nearest(&path.file_stem().unwrap().to_string_lossy());
@@ -115,7 +117,7 @@ pub fn opened(path: &Path) -> (Catalog, Metrics, Crew) {
     (opened.catalog, metrics, crew)
 }
 
-/// Draws tiles of the first channel, by one thread.
+/// Draws tiles of the first channel on one thread.
 pub struct Drawer<'a> {
     catalog: &'a Catalog,
     scratch: Scratch,
@@ -151,7 +153,7 @@ impl<'a> Drawer<'a> {
         }
     }
 
-    /// One tile; beforehand, outside of the time that is counted, chunks are forgotten where it is to be cold.
+    /// Draws one tile; if `cold`, chunks are dropped from the cache first, outside of the measured time.
     pub fn tile(&mut self, address: &TileAddress, cold: bool) -> Duration {
         if cold {
             self.volume(address).forget_chunks();
@@ -163,7 +165,7 @@ impl<'a> Drawer<'a> {
     }
 }
 
-/// The tile of some slice.
+/// The tile of a random slice.
 fn any(plane: Plane, dice: &mut Dice) -> TileAddress {
     let extent = if plane.slice_axis() == Axis::Z { DEPTH } else { SIDE } as u64;
     TileAddress { plane, level: Level::FULL, slice: dice.roll() % extent, row: 0, column: 0 }
@@ -180,12 +182,12 @@ pub fn tiles(criterion: &mut Criterion) {
         group.sample_size(10);
         for (number, (name, _)) in LAYOUTS.iter().enumerate() {
             let (catalog, _metrics, crew) = opened(&folder.path().join(format!("{number}.h5")));
-            // Other jobs are under way, so that each tile keeps to one thread.
+            // Other jobs are running, so that each tile keeps to one thread.
             let _others = (crew.enter(), crew.enter());
             for plane in Plane::ALL {
                 let (mut drawer, mut dice) = (Drawer::new(&catalog), Dice(3));
                 let volume = drawer.volume(&any(plane, &mut dice));
-                // All chunks are decoded, and kept.
+                // Decode all chunks, and keep them.
                 volume.read(0, &Region::whole(volume.shape().size), &mut Samples::default()).unwrap();
                 let mut tile = || drawer.tile(&any(plane, &mut dice), cold);
                 group.bench_function(BenchmarkId::new(*name, plane), |bencher| {

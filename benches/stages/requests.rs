@@ -1,4 +1,4 @@
-//! What a request takes before a voxel is touched, and all of it where the tile is in the cache.
+//! The cost of a request before any voxel is read, and the whole cost if the tile is in the cache.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -22,7 +22,7 @@ fn request(path: &str) -> TileRequest {
     TilePath::split(path).unwrap().unwrap().request().unwrap()
 }
 
-/// Brings a tile; it takes no waiting where the tile is there.
+/// Gets a tile; polls once, which suffices if the tile is cached.
 fn bring(service: &TileService, request: &TileRequest) -> Poll<usize> {
     let bring = async {
         let demand = Demand::wanted(Client::InProcess);
@@ -63,7 +63,7 @@ pub fn requests(criterion: &mut Criterion) {
     let service = service(catalog, metrics, crew);
     let asked = request(SIMPLE);
     while bring(&service, &asked).is_pending() {
-        // It is being drawn, once.
+        // The tile is being drawn, once.
         std::thread::yield_now();
     }
     group.bench_function("a tile from the cache", |b| b.iter(|| bring(&service, black_box(&asked))));

@@ -1,8 +1,9 @@
-//! Tiles drawn here, as a server draws them, on as many threads as are wanted; no tile is kept.
+//! Tiles drawn in this process, as a server draws them, on any number of threads; no tile is kept.
 //!
-//! A row is measured in rounds. Before each, what its state wants forgotten is forgotten, outside of the time that is
-//! counted. Where a state is cold and the pattern is random a round is one tile for each thread, so that none finds
-//! another's chunks; all other rounds go through the whole pattern. The speed is that of threads while they draw.
+//! A row is measured in rounds. Before each, the caches that its state wants empty are dropped, outside of
+//! the measured time. If the state is cold and the pattern random, a round is one tile per thread, so that
+//! none finds another's chunks; all other rounds go through the whole pattern. The speed is that of threads
+//! while they draw.
 
 mod reading;
 mod team;
@@ -29,20 +30,20 @@ use crate::request::{ChannelChoice, TileRequest};
 use crate::volume::Volume;
 use crate::volume::hdf5::StorageDescription;
 
-/// Failures are counted all, and so many are told.
+/// How many distinct failures are reported; all are counted.
 const MOST_TOLD: usize = 10;
-/// After so many failures and not one tile, what is left of a row is taken to fail too.
+/// After this many failures without a single tile, the rest of a row is assumed to fail too.
 const MOST_FAILED: usize = 16;
-/// How many times longer than what is counted a row may take, for what is forgotten in between.
+/// Limit of a row's total time, with the time to drop caches, as a multiple of its measured time.
 const AROUND: u32 = 4;
 
 /// Why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum NotMeasured {
-    /// The threads.
+    /// The threads could not be started.
     #[error("the threads cannot be started: {0}")]
     Threads(#[from] ThreadPoolBuildError),
-    /// The names.
+    /// A token or channel is not a valid name.
     #[error(transparent)]
     Name(#[from] crate::name::NotAName),
 }
@@ -57,7 +58,7 @@ pub struct Local<'a> {
     remarks: Vec<String>,
 }
 
-/// One case of one channel, as it is measured.
+/// One case of one channel, prepared for measuring.
 struct Course<'c> {
     target: &'c Target,
     case: &'c Case,
@@ -66,7 +67,7 @@ struct Course<'c> {
 }
 
 impl<'a> Local<'a> {
-    /// Measures what the catalogue opened with these counters and this crew.
+    /// Measures a catalogue that was opened with these counters and this crew.
     pub fn new(catalog: &'a Catalog, metrics: &'a Metrics, crew: &'a Crew, limits: Limits) -> Self {
         Self { catalog, metrics, crew, limits, failures: Vec::new(), remarks: Vec::new() }
     }
@@ -76,7 +77,7 @@ impl<'a> Local<'a> {
         self.catalog.describe().iter().flat_map(Target::described).collect()
     }
 
-    /// The levels of a channel that are measured, with what is known of them beforehand. Lists of chunks are read.
+    /// The measured levels of a channel, with what is known of them in advance. Reads chunk indexes.
     pub fn subjects(&self, target: &Target) -> Vec<Subject> {
         let dataset = Name::new(&target.token).ok().and_then(|token| self.catalog.dataset(&token));
         let Some(inspection) = dataset.map(|dataset| self.catalog.inspect(dataset)) else {
@@ -100,11 +101,12 @@ impl<'a> Local<'a> {
             .collect()
     }
 
-    /// Measures a channel: every pattern with so many threads each, from the coldest state to the warmest. `watch` is
-    /// told each row as it is there.
+    /// Measures a channel: every pattern with each number of threads, from the coldest state to the warmest.
+    /// `watch` receives each row as soon as it is measured.
     ///
     /// # Errors
-    /// Where threads cannot be had. Tiles that fail are counted in their rows, and told by [`Local::failures`].
+    /// If threads cannot be started. Tiles that fail are counted in their rows, and reported by
+    /// [`Local::failures`].
     pub fn measure(
         &mut self,
         target: &Target,
@@ -118,7 +120,7 @@ impl<'a> Local<'a> {
             let course = self.course(target, &case)?;
             for threads in threads {
                 let mut team = Team::new(*threads, self.crew)?;
-                // Lists of chunks are taken, and memory is touched, before anything is measured.
+                // Chunk indexes are read, and memory is touched, before measuring.
                 team.practise(self.catalog, &course.requests);
                 for state in states {
                     watch(&self.row(&mut team, &course, *state));
@@ -128,12 +130,12 @@ impl<'a> Local<'a> {
         Ok(())
     }
 
-    /// What tiles failed of, each reason once.
+    /// Why tiles failed, each reason once.
     pub fn failures(&self) -> &[String] {
         &self.failures
     }
 
-    /// What should be known to whoever reads the rows.
+    /// What to know when reading the rows.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
@@ -155,7 +157,7 @@ impl<'a> Local<'a> {
                 Err(error) => {
                     remark(
                         &mut self.remarks,
-                        format!("no window could be measured for {}: {error}", channel.name),
+                        format!("cannot compute the window of {}: {error}", channel.name),
                     );
                 }
             }
@@ -171,7 +173,7 @@ impl<'a> Local<'a> {
         let mut requests: Vec<&TileRequest> = course.requests.iter().collect();
         let before = self.metrics.chunk_reads.get();
         if state != State::Disk {
-            // What these tiles need is brought into memory: of all of them as many as there is time for.
+            // Warm up with the row's own tiles: as many of them as fit into the time limit.
             course.forget_chunks();
             let there = team.round(self.catalog, &requests, Instant::now() + self.limits.time);
             requests.truncate(there.max(1));
@@ -202,7 +204,7 @@ impl<'a> Local<'a> {
         row(course, state, team.threads(), done, meanwhile)
     }
 
-    /// Forgets what the state wants forgotten.
+    /// Drops the caches that the state wants empty.
     fn prepare(&mut self, course: &Course<'_>, state: State) {
         if state != State::Warm {
             course.forget_chunks();
@@ -211,7 +213,7 @@ impl<'a> Local<'a> {
             for volume in &course.volumes {
                 if let Err(error) = volume.forget_pages() {
                     let remarks = &mut self.remarks;
-                    remark(remarks, format!("the system keeps what it has of the file in memory: {error}"));
+                    remark(remarks, format!("the file cannot be dropped from the page cache: {error}"));
                 }
             }
         }
@@ -232,7 +234,7 @@ impl Course<'_> {
     }
 }
 
-/// How the level is stored that one which is not is made of: the nearest finer one that is.
+/// How the level is stored that a computed level is derived from: the nearest finer stored one.
 fn read_instead(channel: &ChannelDescription, level: u8) -> Option<StorageDescription> {
     let finer = channel.levels.iter().filter(|other| other.level < level);
     finer.filter_map(|other| other.storage.clone()).next_back()
@@ -246,13 +248,13 @@ fn remark(remarks: &mut Vec<String>, text: String) {
 
 fn row(course: &Course<'_>, state: State, threads: usize, done: Done, reading: Reading) -> Row {
     let tiles = done.times.len();
-    // What failed takes time as well, of which no tile came.
+    // Failed tiles take time as well without counting as tiles.
     let each = |seconds: f64| if tiles == 0 { 0.0 } else { seconds * 1e3 / tiles as f64 };
     let of = |time: Duration| milliseconds(time) / tiles.max(1) as f64;
     let Reading { read, inflate, library, wait, chunks, disk } = reading;
     let stored = read + inflate + library + wait;
     let busy = done.times.iter().sum::<Duration>().as_secs_f64().max(f64::MIN_POSITIVE);
-    // Threads that had nothing to do are not taken to have drawn as well.
+    // Threads without work do not count as drawing.
     let speed = threads.min(tiles) as f64 / busy;
     Row {
         token: course.target.token.clone(),

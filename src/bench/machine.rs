@@ -1,6 +1,6 @@
-//! Where it was measured, so that a report that was passed on tells; and what came from the disk.
+//! The machine of a measurement, so that a report can be read elsewhere; and the bytes read from disk.
 //!
-//! Read from `/proc`; what a system does not tell is absent.
+//! Read from `/proc`; what a system does not report is absent.
 
 use std::fs::read_to_string;
 
@@ -9,20 +9,20 @@ use serde::Serialize;
 /// The machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Machine {
-    /// How many threads run at once.
+    /// The number of threads that run at once.
     pub cores: usize,
-    /// What its processor calls itself.
+    /// The processor's model name.
     pub processor: Option<String>,
     /// Its memory, in bytes.
     pub memory: Option<u64>,
-    /// How many threads wanted to run in the minute before, others' among them.
+    /// The load average of the last minute, including other processes.
     pub load: Option<f64>,
     /// The operating system and the architecture of the processor.
     pub system: String,
 }
 
 impl Machine {
-    /// This one, as it is now.
+    /// This machine, now.
     pub fn here() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let load = read_to_string("/proc/loadavg").ok();
@@ -36,7 +36,7 @@ impl Machine {
     }
 }
 
-/// The bytes that this process had brought from disks so far.
+/// The bytes that this process has read from disk so far.
 pub(super) fn bytes_from_disk() -> Option<u64> {
     value_of("/proc/self/io", "read_bytes")?.parse().ok()
 }

@@ -1,6 +1,6 @@
-//! In which order tiles are asked for: as a stranger does, as somebody who scrolls, who walks, or who wants it all.
+//! The order in which tiles are requested: at random, scrolling, walking, or all of them.
 //!
-//! All by a seed: the same one asks for the same tiles again.
+//! All are seeded: the same seed gives the same tiles.
 
 use std::collections::HashSet;
 
@@ -10,27 +10,28 @@ use serde::Serialize;
 use super::target::{Space, Target};
 use crate::geometry::{Axis, Plane, TileAddress, Xyz};
 
-/// How many slices a scroll goes through before it begins elsewhere: those of a chunk of usual depth.
+/// How many slices a scroll goes through before it starts elsewhere: the usual depth of a chunk.
 const SCROLL: u64 = 64;
-/// How often in a row a walk steps in one direction.
+/// How many steps in a row a walk takes in one direction.
 const STRIDE: std::ops::RangeInclusive<u64> = 4..=32;
 
 /// An order in which tiles are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
-    /// Any tile of the level, none twice before all others: nothing is shared with the one before.
+    /// Any tile of the level, none twice before all others: shares nothing with the previous one.
     Random,
     /// Runs of neighbouring slices at one place, up or down.
     Scroll,
-    /// Steps of a voxel through the volume, with the tile of each plane that holds it: three linked planes.
+    /// Steps of one voxel through the volume, with the tile of each plane that contains it: three linked
+    /// planes.
     Walk,
-    /// Every tile of the first slice, then of the next: as the benchmark of the ancestor, ndtilecache, asked.
+    /// Every tile of the first slice, then of the next: the order of ndtilecache's benchmark.
     Sweep,
 }
 
 impl Pattern {
-    /// Those that are measured unless others are named.
+    /// Those measured by default.
     pub const USUAL: [Pattern; 3] = [Pattern::Random, Pattern::Scroll, Pattern::Walk];
 
     /// The name on the command line.
@@ -55,13 +56,14 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// The planes in one word: `xy`, or `xy+xz+yz`.
+    /// The planes joined: `xy`, or `xy+xz+yz`.
     pub fn planes(&self) -> String {
         self.planes.iter().map(|plane| plane.name()).collect::<Vec<_>>().join("+")
     }
 }
 
-/// The cases of a channel: for each level every pattern in every plane, and the walk through all of them at once.
+/// The cases of a channel: for each level every pattern in every plane, and the walk through all of them at
+/// once.
 pub(super) fn cases(target: &Target, patterns: &[Pattern], most: usize, seed: u64) -> Vec<Case> {
     let mut levels: Vec<u8> = target.spaces.iter().map(|space| space.level.number()).collect();
     levels.dedup();
@@ -69,8 +71,8 @@ pub(super) fn cases(target: &Target, patterns: &[Pattern], most: usize, seed: u6
 }
 
 impl Target {
-    /// The tiles that a row of [`Pattern::Random`] draws of the first level in the first plane, at most so many: for who
-    /// draws the same ones in another way.
+    /// The tiles that a row of [`Pattern::Random`] draws of the first level in the first plane, at most
+    /// `most`, to draw the same ones in another way.
     pub fn random(&self, most: usize, seed: u64) -> Vec<TileAddress> {
         let case = cases(self, &[Pattern::Random], most, seed).into_iter().next();
         case.map(|case| case.tiles).unwrap_or_default()
@@ -111,7 +113,7 @@ fn any(space: &Space, rng: &mut Rng) -> TileAddress {
     space.address(slice, row, of(&space.columns))
 }
 
-/// Tiles without repetition, until there are no others.
+/// Tiles without repetition, until all have been used.
 fn random(space: &Space, most: usize, rng: &mut Rng) -> Vec<TileAddress> {
     let all = space.count();
     if all <= 2 * most as u64 {
@@ -121,7 +123,7 @@ fn random(space: &Space, most: usize, rng: &mut Rng) -> Vec<TileAddress> {
     }
     let (mut seen, mut tiles) = (HashSet::new(), Vec::with_capacity(most));
     while tiles.len() < most {
-        // At most every second one has been seen.
+        // At most every second one has been seen already.
         let tile = any(space, rng);
         if seen.insert(tile) {
             tiles.push(tile);
@@ -145,7 +147,7 @@ fn scroll(space: &Space, most: usize, rng: &mut Rng) -> Vec<TileAddress> {
 }
 
 fn walk(spaces: &[&Space], most: usize, rng: &mut Rng) -> Vec<TileAddress> {
-    // Where nothing moves, as in a volume of one voxel, steps lead nowhere.
+    // Limits the walk where no step changes a tile, as in a volume of one voxel.
     const STEPS: usize = 64;
     let Some(size) = spaces.first().map(|space| space.size.map(|extent| extent.max(1))) else {
         return Vec::new();
@@ -171,7 +173,7 @@ fn walk(spaces: &[&Space], most: usize, rng: &mut Rng) -> Vec<TileAddress> {
     tiles
 }
 
-/// One voxel further, and in again at the other side.
+/// Moves one voxel, wrapping around at the ends.
 fn step(point: &mut Xyz<u64>, axis: Axis, forwards: bool, size: Xyz<u64>) {
     let by = if forwards { 1 } else { size[axis] - 1 };
     point[axis] = (point[axis] + by) % size[axis];

@@ -1,9 +1,9 @@
-//! Tiles had from a running server, over as many connections as are wanted.
+//! Requests tiles from a running server, over any number of connections.
 //!
-//! What there is to ask for comes from the server's own descriptions; of a server that has none, as the ancestor
-//! (ndtilecache) does not, tiles can still be asked for that somebody names by token, channel, level and bounds. Where it
-//! has `/metrics`, they tell what it did meanwhile. The odd thing: load and server often share a machine, and then share
-//! its processors.
+//! What can be requested comes from the server's own descriptions; from a server without any, such as
+//! ndtilecache, tiles can still be requested by token, channel, level and bounds. If the server has
+//! `/metrics`, they show what it did meanwhile. Note that load and server often share a machine, and then
+//! compete for its cores.
 
 mod load;
 mod share;
@@ -24,28 +24,28 @@ use load::{Load, Loaded};
 pub use share::{ServerSeconds, ServerShare};
 pub use told::told;
 
-/// A server that tiles are had from.
+/// A server to request tiles from.
 #[derive(Debug)]
 pub struct Remote {
     client: Client,
-    /// What stands before a tile's path.
+    /// The prefix of tile paths.
     below: String,
     targets: Vec<Target>,
     limits: Limits,
 }
 
-/// How often the tiles were asked for before.
+/// Whether the tiles were requested before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Turn {
-    /// Never, by us.
+    /// Not by us.
     First,
-    /// Just now: the server may have kept them.
+    /// Just before: the server may have cached them.
     Again,
 }
 
 impl Turn {
-    /// In a word.
+    /// `first` or `again`.
     pub fn name(self) -> &'static str {
         match self {
             Turn::First => "first",
@@ -54,7 +54,7 @@ impl Turn {
     }
 }
 
-/// What came of asking for the tiles of one pattern.
+/// The result of requesting the tiles of one pattern.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RemoteRow {
     /// The dataset.
@@ -65,36 +65,36 @@ pub struct RemoteRow {
     pub plane: String,
     /// The level.
     pub level: u8,
-    /// The order in which tiles were asked for.
+    /// The order in which tiles were requested.
     pub pattern: Pattern,
-    /// Whether they were asked for just before.
+    /// Whether they were requested just before.
     pub turn: Turn,
-    /// How many connections there were, each with one request at a time.
+    /// The number of connections, each with one request at a time.
     pub clients: usize,
-    /// How many requests were sent.
+    /// The number of requests sent.
     pub requests: u64,
-    /// How many answers there were of each status.
+    /// The number of responses by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// How many requests had no answer, or a broken one.
+    /// The number of requests without a response, or with a broken one.
     pub unanswered: u64,
-    /// Tiles (answers of status 200) in a second.
+    /// Tiles (responses with status 200) per second.
     pub tiles_per_second: f64,
-    /// Millions of bytes of PNGs in a second.
+    /// Megabytes (10^6) of PNGs per second.
     pub mb_per_second: f64,
     /// The mean length of a PNG in bytes.
     pub png_bytes: f64,
     /// The time from a request to the last byte of a tile, in milliseconds.
     pub latency: Percentiles,
-    /// How long it took altogether, in seconds.
+    /// The total time in seconds.
     pub seconds: f64,
-    /// What the server says it did meanwhile, for all its clients.
+    /// What the server reports to have done meanwhile, for all its clients.
     pub server: Option<ServerShare>,
-    /// What was wrong with the first few requests that failed.
+    /// Why the first few failed requests failed.
     pub problems: Vec<String>,
 }
 
 impl RemoteRow {
-    /// Requests that no tile came of.
+    /// Requests that returned no tile.
     pub fn failed(&self) -> u64 {
         self.requests - self.statuses.get(&200).copied().unwrap_or(0)
     }
@@ -103,35 +103,35 @@ impl RemoteRow {
 /// Why a server cannot be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotReached {
-    /// The address is not one of a server, or names something that it has not.
+    /// The URL is not that of a server, or names a mount that does not exist.
     #[error("{0}")]
     Address(String),
-    /// Nothing answers there.
+    /// Nothing responds there.
     #[error("{0}")]
     Silent(String),
-    /// What answers does not describe what it serves.
+    /// The server does not describe its datasets.
     #[error("{0}")]
     Undescribed(String),
 }
 
-/// The server does not answer any more.
+/// The server no longer responds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the server at {base} does not answer any more: {problem}")]
+#[error("the server at {base} no longer responds: {problem}")]
 pub struct Gone {
     /// The server's address.
     pub base: String,
-    /// What the last request failed of.
+    /// Why the last request failed.
     pub problem: String,
 }
 
 impl Remote {
-    /// The server at an address, which may name the mount below which tiles are.
+    /// The server at a URL, which may include the mount that tile paths start with.
     ///
     /// # Errors
-    /// Where the address is wrong, nothing answers there, or it does not describe what it serves.
+    /// If the URL is invalid, nothing responds there, or the server does not describe its datasets.
     pub fn described(url: &str, limits: Limits) -> Result<Self, NotReached> {
         let (client, mount) = address(url).map_err(NotReached::Address)?;
-        // Whatever it answers, it is there.
+        // Any response shows that the server is running.
         client.get("/healthz").map_err(NotReached::Silent)?;
         let served = ask(&client, &[]).map_err(NotReached::Undescribed)?;
         let below = match mount {
@@ -142,10 +142,10 @@ impl Remote {
         Ok(Self { client, below, targets, limits })
     }
 
-    /// The same of a server that describes nothing: its mount is that of the address, or none.
+    /// A server without descriptions: its mount is that of the URL, or none.
     ///
     /// # Errors
-    /// Where the address is wrong.
+    /// If the URL is invalid.
     pub fn undescribed(url: &str, target: Target, limits: Limits) -> Result<Self, NotReached> {
         let (client, mount) = address(url).map_err(NotReached::Address)?;
         let mount = mount.map(|mount| format!("/{mount}")).unwrap_or_default();
@@ -162,11 +162,11 @@ impl Remote {
         self.client.base()
     }
 
-    /// Asks for the tiles of a channel: every pattern by so many clients each, twice. `watch` is told each row as it is
-    /// there.
+    /// Requests the tiles of a channel: every pattern with each number of clients, twice. `watch` receives
+    /// each row as soon as it is measured.
     ///
     /// # Errors
-    /// Where the server does not answer any more. What it answered until then has been told.
+    /// If the server no longer responds. Rows measured until then have been passed to `watch`.
     pub fn measure(
         &self,
         target: &Target,
@@ -176,7 +176,7 @@ impl Remote {
         mut watch: impl FnMut(RemoteRow),
     ) -> Result<(), Gone> {
         for (turn, clients) in clients.iter().enumerate() {
-            // Each number of clients asks for tiles of its own, which the server has not been asked for before.
+            // Each number of clients requests different tiles, not requested before.
             let mut load = Load::new(self.client.host(), *clients);
             for case in cases(target, patterns, self.limits.tiles, seed.wrapping_add(turn as u64)) {
                 self.rows(&mut load, target, &case, &mut watch)?;
@@ -243,7 +243,7 @@ fn row(
     }
 }
 
-/// The server of an address, and the mount that it names.
+/// The server of a URL, and its mount if it names one.
 fn address(url: &str) -> Result<(Client, Option<String>), String> {
     let client = Client::new(url).map_err(|e| e.to_string())?;
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -253,7 +253,7 @@ fn address(url: &str) -> Result<(Client, Option<String>), String> {
     match (segments.next(), segments.next()) {
         (None | Some("tilecache"), None) => Ok((client, mount)),
         _ => Err(format!(
-            "{url:?} is not the address of a server: behind the host there may be a mount, as in {}/ndtilecache, and no more",
+            "{url:?} is not the URL of a server: the host may be followed by a mount, as in {}/ndtilecache, and nothing else",
             client.base()
         )),
     }
@@ -264,7 +264,7 @@ fn below_mount(served: &Served, mount: &str) -> Result<String, String> {
     if names.contains(&mount) {
         return Ok(format!("/{mount}/tilecache"));
     }
-    Err(format!("the server has no tile service {mount:?}; there is {}", names.join(", ")))
+    Err(format!("the server has no tile service {mount:?}; it has {}", names.join(", ")))
 }
 
 #[cfg(test)]

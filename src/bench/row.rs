@@ -1,4 +1,4 @@
-//! What was found: one row for each pattern, with what its tiles took and of which stages that is made up.
+//! The results: one row per pattern, with the time of its tiles and its breakdown into stages.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::sample::Percentiles;
 use crate::catalog::TileCost;
 use crate::volume::hdf5::StorageDescription;
 
-/// How much is measured for one row: whichever is reached first.
+/// How much is measured for one row; the first limit that is reached ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How long.
+    /// The measured time.
     pub time: Duration,
-    /// How many tiles.
+    /// The number of tiles.
     pub tiles: usize,
 }
 
@@ -22,11 +22,12 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Nothing: the system was told to forget the file's pages, as far as it lets a user; no chunk is kept decoded.
+    /// Nothing: the file's pages were dropped from the page cache if the system permits; no chunk is cached.
     Disk,
-    /// The file's pages, in the system's cache; no chunk is kept decoded.
+    /// The file's pages, in the page cache; no chunk is cached.
     Chunks,
-    /// The same, and the chunks that these very tiles need, as far as the budget of the cache holds them.
+    /// The same, and the decoded chunks that these tiles need, if they fit into the budget of the chunk
+    /// cache.
     Warm,
 }
 
@@ -44,7 +45,7 @@ impl State {
     }
 }
 
-/// A level of a channel, how it is stored, and what a tile of it is said to cost.
+/// A level of a channel, its storage, and the calculated cost of one of its tiles.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Subject {
     /// The dataset.
@@ -57,15 +58,15 @@ pub struct Subject {
     pub level: u8,
     /// Its extent: x, y, z.
     pub size: [u64; 3],
-    /// Whether it is made of a finer level for every tile.
+    /// Whether it is computed from a finer level for every tile.
     pub made: bool,
-    /// How the level that is read is stored: this one, or the one that it is made of.
+    /// The storage of the level that is read: this one, or the one it is computed from.
     pub storage: Option<StorageDescription>,
-    /// What one tile takes from cold, by the name of the plane.
+    /// What one tile costs from cold, by plane name.
     pub tile: std::collections::BTreeMap<&'static str, TileCost>,
 }
 
-/// What the tiles of one pattern took.
+/// The measurements of one pattern.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// The dataset.
@@ -76,48 +77,48 @@ pub struct Row {
     pub plane: String,
     /// The level.
     pub level: u8,
-    /// The order in which tiles were asked for.
+    /// The order in which tiles were requested.
     pub pattern: Pattern,
     /// What was in memory before.
     pub state: State,
-    /// How many threads drew tiles, each one of its own.
+    /// The number of threads, each of which draws one tile at a time.
     pub threads: usize,
-    /// How many were drawn; all else is told of these.
+    /// The number of tiles drawn; everything else refers to these.
     pub tiles: usize,
-    /// How many could not be.
+    /// The number of tiles that failed.
     pub failed: usize,
-    /// Tiles in a second of all threads, while they drew.
+    /// Tiles per second, all threads together, while they drew.
     pub tiles_per_second: f64,
-    /// Millions of bytes of voxels shown in a second.
+    /// Megabytes (10^6) of displayed voxels per second.
     pub voxel_mb_per_second: f64,
     /// The mean number of bytes of voxels that a tile shows.
     pub voxel_bytes: f64,
     /// The time of one tile in milliseconds.
     pub latency: Percentiles,
-    /// What that is made up of.
+    /// Its breakdown.
     pub stages: Stages,
-    /// What became of chunks.
+    /// Use of the chunk cache.
     pub chunks: ChunkUse,
     /// The mean length of a tile's PNG in bytes.
     pub png_bytes: f64,
-    /// The bytes that came from disks meanwhile, where the system tells.
+    /// The bytes read from disk meanwhile, if the system reports them.
     pub disk_bytes: Option<u64>,
 }
 
-/// What a tile takes of one thread's time on average, in milliseconds; they add up to its mean latency.
+/// Mean time per tile of one thread, in milliseconds; the stages add up to the mean latency.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Stages {
-    /// Finding out what the request means: names, level, patch, key, plan.
+    /// Resolving the request: names, level, patch, key, plan.
     pub plan: f64,
-    /// Reading chunks as they are stored, and copying voxels without filters from the file's pages.
+    /// Reading stored chunks, and copying unfiltered voxels from the mapped file.
     pub read: f64,
-    /// Undoing their filters.
+    /// Decoding chunks: undoing all filters.
     pub inflate: f64,
-    /// Reading through the HDF5 library, filters included.
+    /// Reading through the HDF5 library, including filters.
     pub library: f64,
     /// Waiting for chunks that another thread was decoding.
     pub wait: f64,
-    /// Putting slices together, averaging, windows, colours.
+    /// Assembling slices, averaging, windows, colours.
     pub draw: f64,
     /// Encoding the PNG.
     pub encode: f64,
@@ -138,32 +139,31 @@ impl Stages {
         ]
     }
 
-    /// All of it.
+    /// The total.
     pub fn sum(&self) -> f64 {
         self.named().iter().map(|(_, time)| time).sum()
     }
 }
 
-/// What became of chunks meanwhile.
+/// Use of the chunk cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct ChunkUse {
-    /// Those that were read and decoded, or were never written.
+    /// Chunks read and decoded, or found never to have been written.
     pub decoded: u64,
-    /// How often one was found decoded.
+    /// How often a chunk was found decoded.
     pub found: u64,
-    /// The bytes that were read to decode them.
+    /// Stored bytes that were read.
     pub stored_bytes: u64,
-    /// The bytes that they came to.
+    /// Their decoded size in bytes.
     pub decoded_bytes: u64,
 }
 
 impl Row {
-    /// Whether what it read came from a disk: whether it did not come from memory in spite of all.
-    ///
-    /// `None` where the system does not tell.
+    /// Whether the bytes came from disk, or from memory after all. `None` if the system does not report it.
     pub fn is_from_disk(&self) -> Option<bool> {
         let from_disk = self.disk_bytes?;
-        // Of voxels without filters what is read is not counted: any byte that came tells that pages were forgotten.
+        // Reads of unfiltered voxels are not counted; any byte from disk then shows that pages had been
+        // dropped.
         Some(from_disk > self.chunks.stored_bytes / 4)
     }
 }

@@ -1,26 +1,26 @@
-//! Times of single tiles, all of them kept, and what they come to: percentiles are those of real tiles.
+//! The times of single tiles, all kept, so that percentiles are those of real tiles.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// What the times of many tiles come to, in milliseconds.
+/// Statistics of the times of many tiles, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Percentiles {
     /// The mean.
     pub mean: f64,
-    /// Half of them took no longer.
+    /// The median.
     pub p50: f64,
-    /// Nine of ten took no longer.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 of 100 took no longer.
+    /// The 99th percentile.
     pub p99: f64,
-    /// The longest.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Percentiles {
-    /// Of times in any order; all 0 where there are none.
+    /// Of times in any order; all 0 if there are none.
     pub(super) fn of(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         let Some(max) = times.last() else { return Self::default() };
@@ -35,13 +35,12 @@ impl Percentiles {
     }
 }
 
-/// The least of the sorted times that so many percent do not exceed (nearest rank).
+/// The given percentile of sorted times (nearest rank).
 fn at(sorted: &[Duration], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().map_or(0.0, milliseconds)
 }
 
-/// A time in milliseconds.
 pub(super) fn milliseconds(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6
 }

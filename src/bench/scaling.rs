@@ -1,45 +1,45 @@
-//! How much faster several threads are than one, told pattern by pattern. Pure.
+//! How much faster several threads are than one, compared pattern by pattern. Pure.
 
 use serde::Serialize;
 
 use super::row::{Row, State};
 
-/// The share of its threads' speed from which more of them are said to help.
+/// From this share of linear scaling on, more threads are said to help.
 const SCALES: f64 = 0.75;
-/// The same from which threads alone cannot explain it.
+/// Above this share, threads alone cannot explain the speed-up.
 const BEYOND: f64 = 1.25;
 
-/// How much faster more threads were than one, and whether more would help.
+/// The speed-up of more threads, and whether even more would help.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scaling {
-    /// The most threads.
+    /// The largest number of threads.
     pub threads: usize,
-    /// The fewest that they are compared with.
+    /// The smallest number, compared with it.
     pub against: usize,
     /// What was in memory.
     pub state: State,
-    /// The median, over all patterns, of how many times as many tiles they drew.
+    /// The median of the speed-up over all patterns.
     pub factor: f64,
 }
 
 impl Scaling {
-    /// In words.
+    /// The result as a sentence.
     pub fn says(&self) -> String {
         let Self { threads, against, factor, .. } = self;
         let state = self.state.words();
         let expected = *threads as f64 / *against as f64;
         let so = if *factor >= BEYOND * expected {
-            "that is more than threads can do: what was measured first found the machine or its disk busier"
+            "that is more than threads can do: the machine or its disk was busier during the first measurements"
         } else if *factor >= SCALES * expected {
             "more threads on more cores would help"
         } else {
-            "they get in each other's way, or in that of other programs: more would help little"
+            "they get in each other's way, or compete with other programs: more threads would help little"
         };
         format!("{state}: {threads} threads draw {factor:.2} times as many tiles as {against}; {so}")
     }
 }
 
-/// How threads scale, for each state in which several numbers of them were measured.
+/// The scaling for each state that was measured with several numbers of threads.
 pub fn scaling(rows: &[Row]) -> Vec<Scaling> {
     let numbers = || rows.iter().map(|row| row.threads);
     let (Some(against), Some(threads)) = (numbers().min(), numbers().max()) else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! What can be asked for: the tiles of channels by plane and level, as a catalogue or a running server describes them,
-//! and the part of them that somebody wants measured.
+//! What can be requested: the tiles of channels by plane and level, as a catalogue or a running server
+//! describes them, and the selected part of them.
 
 use std::ops::Range;
 
@@ -7,18 +7,18 @@ use crate::catalog::DatasetDescription;
 use crate::geometry::{Axis, Level, Plane, TILE, TileAddress, Xyz};
 use crate::verify::{ServedDataset, ServedLevel};
 
-/// What can be asked for of one channel.
+/// The available tiles of one channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     /// The dataset's token.
     pub token: String,
     /// The channel's name.
     pub channel: String,
-    /// Whether paths of its tiles have a time, which is always the first.
+    /// Whether its tile paths contain a time; the first one is used.
     pub is_series: bool,
-    /// Whether it holds intensities.
+    /// Whether it contains intensities.
     is_image: bool,
-    /// The levels that viewers use, in the planes in which they are offered.
+    /// The levels that viewers use, in the planes that offer them.
     pub(super) spaces: Vec<Space>,
 }
 
@@ -27,18 +27,18 @@ pub struct Target {
 pub(super) struct Space {
     pub plane: Plane,
     pub level: Level,
-    /// Numbers of slices as addresses have them; never none, and so with the others.
+    /// Slice numbers as in URLs; never empty, nor are the other ranges.
     pub slices: Range<u64>,
     pub rows: Range<u64>,
     pub columns: Range<u64>,
-    /// The extent of the level in voxels, as far as it is known.
+    /// The extent of the level in voxels, if known.
     pub size: Xyz<u64>,
 }
 
-/// Limits within which tiles are asked for; none: all there are.
+/// Limits of the requested tiles; `None`: all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bounds {
-    /// Slices, by their numbers in addresses.
+    /// Slices, numbered as in URLs.
     pub slices: Option<Range<u64>>,
     /// Rows of tiles.
     pub rows: Option<Range<u64>>,
@@ -46,31 +46,31 @@ pub struct Bounds {
     pub columns: Option<Range<u64>>,
 }
 
-/// What somebody wants measured.
+/// The selection of what to measure.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
     /// Datasets; none: all.
     pub tokens: Vec<String>,
-    /// Channels; none: the first of each dataset that holds intensities, or else its first.
+    /// Channels; none: the first of each dataset that contains intensities, or else its first.
     pub channels: Vec<String>,
     /// Planes; none: all.
     pub planes: Vec<Plane>,
     /// Levels; none: all that viewers use.
     pub levels: Vec<u8>,
-    /// Where.
+    /// The part of each level.
     pub bounds: Bounds,
 }
 
-/// What is wanted, and what was left out of it.
+/// What was selected, and what was left out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// What is to be measured.
     pub targets: Vec<Target>,
-    /// The channels that nobody named, as `TOKEN/CHANNEL`.
+    /// The channels left out because none was named, as `TOKEN/CHANNEL`.
     pub left_out: Vec<String>,
 }
 
-/// Something that was named is not there.
+/// Something in the selection does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum Unknown {
@@ -81,13 +81,13 @@ pub enum Unknown {
     #[error("no channel that is to be measured has the level {level}; there are {known}")]
     Level { level: u8, known: String },
     #[error(
-        "nothing is left to be measured of {channels}: no tile lies within the planes, levels, slices, rows and columns asked for, or levels are not offered because making them would take too long (see `voltile pyramid`)"
+        "nothing is left to be measured of {channels}: no tile lies within the selected planes, levels, slices, rows and columns, or levels are not offered because computing them would take too long (see `voltile pyramid`)"
     )]
     Nothing { channels: String },
 }
 
 impl Target {
-    /// A channel of which nothing is known but what is asked for: so many slices, rows and columns in the plane xy.
+    /// A channel of a server without descriptions: the tiles within `bounds` in the plane xy.
     pub fn unseen(token: &str, channel: &str, level: Level, bounds: &Bounds) -> Option<Self> {
         let range = |range: &Option<Range<u64>>| range.clone().filter(|range| !range.is_empty());
         let (slices, rows, columns) = (range(&bounds.slices)?, range(&bounds.rows)?, range(&bounds.columns)?);
@@ -98,7 +98,7 @@ impl Target {
         Some(Self { token, channel, is_series: false, is_image: true, spaces: vec![space] })
     }
 
-    /// The channels of a catalogue's dataset.
+    /// The channels of a dataset of a catalogue.
     pub fn described(dataset: &DatasetDescription) -> Vec<Self> {
         let channels = dataset.channels.iter().map(|channel| {
             let levels = channel.levels.iter().flat_map(|level| {
@@ -117,7 +117,7 @@ impl Target {
         channels.collect()
     }
 
-    /// The channels of a server's dataset.
+    /// The channels of a dataset of a server.
     pub(super) fn served(dataset: &ServedDataset) -> Vec<Self> {
         let channels = dataset.channels.iter().map(|channel| {
             let levels = channel.levels.iter().flat_map(|level: &ServedLevel| {
@@ -172,7 +172,7 @@ fn spaces(
     planes.filter_map(space).collect()
 }
 
-/// The numbers that slices have in addresses; those below 0 cannot be asked for.
+/// The slice numbers used in URLs; negative ones cannot be requested.
 fn slices(extent: u64, factor: u64, offset: i64) -> Range<u64> {
     let first = i128::from(offset).div_euclid(i128::from(factor.max(1)));
     let number = |at: i128| u64::try_from(at.max(0)).unwrap_or(u64::MAX);
@@ -180,7 +180,7 @@ fn slices(extent: u64, factor: u64, offset: i64) -> Range<u64> {
 }
 
 impl Space {
-    /// The part within bounds, if there is any.
+    /// The part within bounds, if not empty.
     fn within(mut self, bounds: &Bounds) -> Option<Self> {
         let cut = |range: &mut Range<u64>, to: &Option<Range<u64>>| {
             if let Some(to) = to {
@@ -199,7 +199,8 @@ impl Space {
         TileAddress { plane: self.plane, level: self.level, slice, row, column }
     }
 
-    /// The tile that holds a voxel of the level; in bounds that are narrower than the level, one as far in them.
+    /// The tile that contains a voxel of the level; if the bounds are narrower than the level, the tile at
+    /// the same relative position within them.
     pub fn around(&self, voxel: Xyz<u64>) -> TileAddress {
         let share = |range: &Range<u64>, axis: Axis| {
             let tiles = u128::from(range.end - range.start);
@@ -212,7 +213,7 @@ impl Space {
         self.address(slice, row, share(&self.columns, self.plane.column_axis()))
     }
 
-    /// How many tiles there are; saturates.
+    /// The number of tiles; saturates.
     pub fn count(&self) -> u64 {
         let length = |range: &Range<u64>| range.end - range.start;
         length(&self.slices).saturating_mul(length(&self.rows)).saturating_mul(length(&self.columns))
@@ -220,10 +221,10 @@ impl Space {
 }
 
 impl Selection {
-    /// What of all there is is wanted.
+    /// Applies the selection to all targets.
     ///
     /// # Errors
-    /// Where something that is named is not there, or nothing is left.
+    /// If something that is named does not exist, or nothing is left.
     pub fn choose(&self, all: Vec<Target>) -> Result<Choice, Unknown> {
         let tokens: Vec<&str> = all.iter().map(|target| target.token.as_str()).collect();
         if let Some(token) = missing(&self.tokens, &tokens) {
@@ -248,7 +249,8 @@ impl Selection {
         Ok(choice)
     }
 
-    /// Whether a channel is wanted; where none is named, the first of its dataset that is an image, else the first.
+    /// Whether a channel is selected; if none is named, the first of its dataset that is an image, else the
+    /// first.
     fn has(&self, target: &Target, all: &[Target]) -> bool {
         if !self.channels.is_empty() {
             return self.channels.contains(&target.channel);
@@ -281,12 +283,12 @@ impl Selection {
     }
 }
 
-/// The first of the wanted that is not known.
+/// The first selected name that does not exist.
 fn missing(wanted: &[String], known: &[&str]) -> Option<String> {
     wanted.iter().find(|name| !known.contains(&name.as_str())).cloned()
 }
 
-/// The first few names, each once.
+/// The first few names, without duplicates.
 fn listed(mut names: Vec<&str>) -> String {
     const MOST: usize = 10;
     names.sort_unstable();

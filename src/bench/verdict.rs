@@ -1,10 +1,11 @@
-//! What limits, in plain words, and what would help: told from the stages that were measured and from the cost that a
-//! tile is known to have (`voltile inspect` tells the same). Pure functions over rows.
+//! Finds the bottleneck and what would help, from the measured stages and from the calculated cost of a tile
+//! (the same as in `voltile inspect`). Pure functions over rows.
 //!
-//! The stage that takes most of a tile's time limits it. Where that is getting at voxels, it is asked why so much has to
-//! be read: because the level is made of a finer one, or because chunks suit the plane badly. They do where a tile reads
-//! more than twice what it would of cubes of 64 voxels, the shape that `voltile pyramid --rechunk` gives, and more than one
-//! such cube: of less no other shape would take less.
+//! The stage that takes most of a tile's time is the bottleneck. If that is reading voxels, the verdict says
+//! why so much has to be read: the level is computed from a finer one, or the chunk shape does not suit the
+//! plane. The latter is the case if a tile reads more than twice what it would with chunks of 64 × 64 × 64
+//! voxels, the shape that `voltile pyramid --rechunk` writes, and more than one such chunk: below that no
+//! other shape would be better.
 
 use std::collections::BTreeMap;
 
@@ -15,34 +16,34 @@ use super::row::{Row, State, Subject};
 use crate::catalog::TileCost;
 use crate::geometry::{Axis, Plane, Xyz};
 
-/// The side of the cubes that chunks are compared with.
+/// The side of the cubic chunks used for comparison.
 const CUBE: u64 = 64;
-/// From how many times the voxels of a tile on a made level is one that should be stored.
+/// A computed level is said to need storing if a tile reads at least this many times its voxels.
 const MADE_OF_MANY: f64 = 3.0;
 
 /// What takes most of a tile's time, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// Chunks, or lines of data in one piece, lie across the plane: too much is read for what is shown.
+    /// Chunks, or rows of contiguous data, lie across the plane: too much is read for what is shown.
     ChunkShape,
-    /// The level is not stored, and made of many voxels for every tile.
+    /// The level is not stored, and computed from many voxels for every tile.
     MadeLevel,
-    /// Bytes come from the disk.
+    /// Reading from disk.
     Disk,
-    /// Stored bytes are copied from the system's cache.
+    /// Copying stored bytes from the page cache.
     Memory,
-    /// Chunks are decoded.
+    /// Decoding chunks.
     Inflate,
-    /// The HDF5 library reads, one thread at a time.
+    /// Reading through the HDF5 library, one thread at a time.
     Library,
-    /// Threads wait for a chunk that one of them decodes.
+    /// Waiting for a chunk that another thread decodes.
     Waiting,
-    /// Slices are put together, averaged, windowed and coloured.
+    /// Assembling, averaging, windowing and colouring slices.
     Drawing,
-    /// PNGs are encoded.
+    /// Encoding PNGs.
     Encoder,
-    /// Names are looked up and keys made: tiles are cheap.
+    /// Looking up names and computing keys: tiles are cheap.
     Planning,
 }
 
@@ -50,25 +51,25 @@ pub enum Limit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Help {
-    /// A copy in other chunks: `voltile pyramid FILE --rechunk OUT`.
+    /// A copy with another chunk shape: `voltile pyramid FILE --rechunk OUT`.
     Rechunk,
-    /// Storing the levels that are made: `voltile pyramid FILE`.
+    /// Storing the missing levels: `voltile pyramid FILE`.
     StoreLevels,
-    /// A faster disk, or more memory, in which the system keeps what was read.
+    /// A faster disk, or more memory for the page cache.
     FasterDisk,
     /// A larger `cache.chunks`.
     MoreChunksKept,
-    /// A filter that is undone faster, or none.
+    /// A filter that decodes faster, or none.
     LighterFilter,
     /// More threads, on more cores.
     MoreThreads,
     /// `png = "fast"`.
     FastPng,
-    /// A larger `cache.tiles`, so that what was encoded is not encoded again.
+    /// A larger `cache.tiles`, so that tiles are not encoded again.
     MoreTilesKept,
 }
 
-/// What was found of some rows that are limited alike.
+/// The verdict on rows with the same bottleneck.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
     /// The dataset.
@@ -77,28 +78,29 @@ pub struct Verdict {
     pub channel: String,
     /// What was in memory before.
     pub state: State,
-    /// Which rows, in words.
+    /// The rows, in words.
     pub rows: String,
-    /// What limits them.
+    /// The bottleneck.
     pub limit: Limit,
-    /// The least and the greatest share of a tile's time that it takes.
+    /// The smallest and the largest share of a tile's time that it takes.
     pub share: [f64; 2],
-    /// The same in words, with the reason.
+    /// The bottleneck in words, with the reason.
     pub says: String,
     /// What would help, best first.
     pub helps: Vec<Help>,
 }
 
-/// What is known of one row.
+/// A row with its subject.
 #[derive(Debug, Clone)]
 struct Evidence<'a> {
     row: &'a Row,
     subject: &'a Subject,
-    /// The planes that it asks for, the one that reads most in vain first.
+    /// The planes that it requests, the one with the worst read amplification first.
     planes: Vec<(&'a str, &'a TileCost)>,
 }
 
-/// The verdicts on rows, those that are limited alike together. `small` says that PNGs are made small rather than fast.
+/// The verdicts, one for each group of rows with the same bottleneck. `small` means that PNGs are compressed
+/// for size rather than speed.
 pub fn verdicts(rows: &[Row], subjects: &[Subject], small: bool) -> Vec<Verdict> {
     let mut groups: BTreeMap<(&str, &str, State, Limit), Vec<Evidence<'_>>> = BTreeMap::new();
     let fewest = rows.iter().map(|row| row.threads).min();
@@ -117,12 +119,12 @@ pub fn verdicts(rows: &[Row], subjects: &[Subject], small: bool) -> Vec<Verdict>
     groups.into_iter().map(verdict).collect()
 }
 
-/// What is read or inflated, whichever is more.
+/// Bytes read or inflated, whichever is more.
 fn bytes(tile: &TileCost) -> u64 {
     tile.cost.bytes_read.max(tile.cost.bytes_inflated)
 }
 
-/// How many times what is wanted is read.
+/// Bytes read per byte needed.
 fn amplification(tile: &TileCost) -> u64 {
     bytes(tile) / tile.bytes_wanted.max(1)
 }
@@ -135,7 +137,7 @@ impl<'a> Evidence<'a> {
         Self { row, subject, planes }
     }
 
-    /// How many times what is wanted is read, in the worst plane.
+    /// The read amplification in the worst plane.
     fn amplification(&self) -> u64 {
         self.planes.first().map_or(0, |(_, tile)| amplification(tile))
     }
@@ -165,7 +167,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// The share of a tile's time that its limit takes.
+    /// The share of a tile's time that its bottleneck takes.
     fn share(&self) -> f64 {
         let stages = self.row.stages;
         let access = stages.read + stages.inflate + stages.library;
@@ -195,18 +197,18 @@ impl<'a> Evidence<'a> {
     fn lies_across(&self) -> bool {
         let Some((plane, tile)) = self.planes.first() else { return false };
         let axis = Plane::from_name(plane).map_or(Axis::Z, Plane::slice_axis);
-        // Of cubes it would read so many slices; a volume that is flatter has no more.
+        // Cubic chunks would make it read this many slices; a flatter volume has no more.
         let of_cubes = tile.bytes_wanted.saturating_mul(CUBE.min(Xyz::from(self.subject.size)[axis]));
         bytes(tile) > CUBE.pow(3).max(2 * of_cubes)
     }
 
-    /// Why so much is read, where that is why.
+    /// Why so much is read, if that is the bottleneck.
     fn because(&self) -> String {
         let Some((plane, tile)) = self.planes.first() else { return String::new() };
         let cost = tile.cost;
         let inflated = match cost.bytes_inflated {
             0 => String::new(),
-            bytes => format!(" that come to {}", ByteSize(bytes)),
+            bytes => format!(" that inflate to {}", ByteSize(bytes)),
         };
         let takes = format!(
             "a tile in {plane} takes {} of {}{inflated}, for {} of voxels",
@@ -220,7 +222,7 @@ impl<'a> Evidence<'a> {
                 format!("{takes}: chunks of {chunk:?} lie across the plane, or are large")
             }
             (Limit::ChunkShape, Some(None)) => {
-                format!("{takes}: the voxels lie in one piece, line after line")
+                format!("{takes}: the data is contiguous, row after row")
             }
             (Limit::MadeLevel, _) => format!("the level is not stored, and {takes}"),
             (Limit::Disk | Limit::Inflate, _) => takes,
@@ -233,7 +235,7 @@ impl<'a> Evidence<'a> {
         let filters = self.subject.storage.iter().flat_map(|storage| &storage.filters);
         let slow = ["deflate", "bzip2", "szip", "nbit", "scaleoffset"];
         let is_slow = filters.into_iter().any(|filter| slow.iter().any(|name| filter.starts_with(name)));
-        // What is asked for again should be found decoded.
+        // Chunks requested again should be found decoded.
         let forgets = self.row.state == State::Warm && self.row.chunks.decoded > 0;
         match self.limit() {
             Limit::ChunkShape | Limit::Library => vec![Help::Rechunk],
@@ -264,7 +266,7 @@ fn of_group(
 ) -> Verdict {
     let shares = || group.iter().map(Evidence::share);
     let share = [shares().fold(f64::MAX, f64::min), shares().fold(0.0, f64::max)];
-    // The one that it concerns most tells why.
+    // The reason is given for the worst one.
     let worst = group.iter().rev().max_by_key(|evidence| evidence.amplification());
     let because = worst.map(Evidence::because).filter(|text| !text.is_empty());
     let because = because.map(|text| format!("; {text}")).unwrap_or_default();
@@ -283,16 +285,16 @@ fn of_group(
 
 fn words(limit: Limit) -> &'static str {
     match limit {
-        Limit::ChunkShape => "reading what chunks hold beside what is shown",
-        Limit::MadeLevel => "making the level of finer voxels",
+        Limit::ChunkShape => "reading voxels of chunks that are not shown",
+        Limit::MadeLevel => "computing the level from a finer one",
         Limit::Disk => "the disk",
-        Limit::Memory => "copying what is stored from the system's cache",
+        Limit::Memory => "copying stored bytes from the page cache",
         Limit::Inflate => "inflating chunks",
         Limit::Library => "reading through the HDF5 library",
         Limit::Waiting => "waiting for chunks that another thread decodes",
         Limit::Drawing => "drawing",
         Limit::Encoder => "encoding PNGs",
-        Limit::Planning => "finding out what is asked for",
+        Limit::Planning => "resolving requests",
     }
 }
 

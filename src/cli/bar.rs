@@ -1,4 +1,4 @@
-//! How far a work is: a bar where somebody looks on, a line now and then in a log.
+//! Progress: a bar on a terminal, an occasional line in a log.
 
 use std::io::IsTerminal;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How often a line is written where there is no terminal.
+/// The interval between log lines where there is no terminal.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// The progress of one work.
+/// The progress of one job.
 pub(super) struct Bar {
     name: String,
-    /// What it counts, and what is done with it.
+    /// The unit, and the participle of what is done with it: "voxels", "read".
     counts: &'static str,
     done: &'static str,
     bar: OnceLock<ProgressBar>,
@@ -20,17 +20,17 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    /// For a work of that name, which counts such things, with each of which something is done: voxels that are read.
+    /// For a job of this name, with the unit it counts and what is done with it ("voxels", "read").
     pub fn new(name: String, counts: &'static str, done: &'static str) -> Self {
         Self { name, counts, done, bar: OnceLock::new(), said: Mutex::new(Instant::now()) }
     }
 
-    /// So many are to be done, of which so many were by an earlier run.
+    /// `total` units in all, of which `done` were done by an earlier run.
     pub fn begin(&self, total: u64, done: u64) {
-        // Where standard error is no terminal the bar only counts.
+        // Without a terminal the bar only counts.
         let bar = self.bar.get_or_init(|| ProgressBar::new(total));
         let look = format!(
-            "{{wide_bar}} {{percent}}% of {{total}} {}{{msg}}, {{elapsed}} gone, {{eta}} to go",
+            "{{wide_bar}} {{percent}}% of {{total}} {}{{msg}}, {{elapsed}} elapsed, {{eta}} left",
             self.counts
         );
         let style = ProgressStyle::with_template(&look).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -47,7 +47,7 @@ impl Bar {
         }
     }
 
-    /// So many more are done; `more` says what else there is to tell.
+    /// `by` more units are done; `more` gives further text to show.
     pub fn advance(&self, by: u64, more: impl Fn() -> String) {
         let Some(bar) = self.bar.get() else { return };
         bar.inc(by);
@@ -61,7 +61,7 @@ impl Bar {
         }
     }
 
-    /// Clears the bar away.
+    /// Clears the bar.
     pub fn finish(&self) {
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
@@ -77,11 +77,11 @@ impl Bar {
         let (done, total) = (bar.position(), bar.length().unwrap_or_default());
         let percent = u128::from(done) * 100 / u128::from(total.max(1));
         let (what, left) = (self.done, bar.eta().as_secs());
-        tracing::info!("{}: {percent} % {what}{}, about {left} s to go", self.name, more());
+        tracing::info!("{}: {percent} % {what}{}, about {left} s left", self.name, more());
     }
 }
 
-/// 12345678 as 12.3 million and the like.
+/// Formats 12345678 as "12.3 million" and the like.
 fn grouped(number: u64) -> String {
     match number {
         0..1_000_000 => number.to_string(),

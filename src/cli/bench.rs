@@ -1,8 +1,9 @@
-//! `voltile bench`: how fast tiles of a file are made here, or come from a running server, and what limits that.
+//! `voltile bench`: how fast tiles of a file are drawn here, or served by a running server, and what limits
+//! that.
 //!
-//! What is asked for is understood in [`form`], also in the form of the ancestor's benchmark; rows and verdicts are
-//! written for people in [`table`] and [`words`], as they come, or as JSON at the end. A tile that fails is counted and
-//! named, and the exit status is 1.
+//! [`form`] parses the arguments, including those of ndtilecache's benchmark; [`table`] and [`words`] write
+//! rows and verdicts as text as they become available; with `--json` everything is printed at the end. A tile
+//! that fails is counted and reported, and the exit status is 1.
 
 mod form;
 mod table;
@@ -121,7 +122,7 @@ fn of_server(arguments: &Arguments, server: &Server) -> Result<(), Failure> {
     problems.dedup();
     problems.truncate(10);
     if is_here(remote.base()) {
-        remarks.push("the server is on this machine, and shares its processors with the clients".to_owned());
+        remarks.push("the server is on this machine, and shares its CPU cores with the clients".to_owned());
     }
     out.put(&words::sentences(&told))?;
     out.put(&words::remarks(&remarks, &problems))?;
@@ -145,17 +146,22 @@ fn of_server(arguments: &Arguments, server: &Server) -> Result<(), Failure> {
     match (gone, failed) {
         (Some(gone), _) => Err(Failure::Work(gone.into())),
         (None, 0) => Ok(()),
-        (None, failed) => Err(Failure::Work(anyhow::anyhow!("{failed} of {asked} requests brought no tile"))),
+        (None, failed) => {
+            Err(Failure::Work(anyhow::anyhow!("{failed} of {asked} requests returned no tile")))
+        }
     }
 }
 
-/// The server, as it describes itself; or, where all that is needed was named, as it was named.
+/// The server's description of itself; without one, the target as named on the command line if it is
+/// complete.
 fn reached(arguments: &Arguments, server: &Server) -> Result<(Remote, Selection, Vec<String>), Failure> {
     let selection = server.selection(arguments.selection());
     match (Remote::described(&server.url, server.limits), server.unseen(&selection)) {
         (Ok(remote), _) => Ok((remote, selection, Vec::new())),
         (Err(NotReached::Undescribed(why)), Some(target)) => {
-            let remark = format!("what is there is not known, and is asked for as it was named ({why})");
+            let remark = format!(
+                "the server gave no description; requesting the tiles named on the command line ({why})"
+            );
             let remote = Remote::undescribed(&server.url, target, server.limits)?;
             Ok((remote, Selection::default(), vec![remark]))
         }
@@ -168,7 +174,7 @@ fn chosen(selection: &Selection, all: Vec<Target>) -> Result<crate::bench::Choic
     selection.choose(all).map_err(|unknown: Unknown| Failure::Usage(unknown.to_string()))
 }
 
-/// The file of each channel, for the commands that help.
+/// The file of each channel, for the commands suggested to the user.
 fn places(catalog: &Catalog, targets: &[Target]) -> BTreeMap<(String, String), PathBuf> {
     let place = |target: &Target| {
         let (token, channel) = (Name::new(&target.token).ok()?, Name::new(&target.channel).ok()?);
@@ -183,7 +189,7 @@ fn is_here(base: &str) -> bool {
     ["127.", "localhost", "[::1]"].iter().any(|own| host.starts_with(own))
 }
 
-/// Where results go: to people as they come, or to programs at the end.
+/// Where results go: text as it becomes available, or JSON at the end.
 struct Output {
     json: bool,
 }

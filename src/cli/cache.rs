@@ -1,4 +1,5 @@
-//! `voltile cache`: what is in the cache directory, and clearing it. A server may use it meanwhile.
+//! `voltile cache`: shows and clears the contents of the cache directory. A server may be using it at the
+//! same time.
 
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Say how many tiles there are of each token, and what they take from the disk.
+    /// Show the number of tiles of each token and their size on disk.
     Stats {
         #[command(flatten)]
         place: Place,
@@ -30,7 +31,7 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Remove the tiles of one token, or all.
+    /// Remove the tiles of one token, or all tiles.
     Clear {
         /// The token; without one, everything is removed.
         #[arg(value_name = "TOKEN")]
@@ -40,10 +41,10 @@ enum What {
     },
 }
 
-/// Where the directory is said to be.
+/// Which directory.
 #[derive(Debug, Args)]
 struct Place {
-    /// The directory itself, rather than the one that a configuration names.
+    /// The directory itself, instead of the configured one.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "set"])]
     directory: Option<PathBuf>,
     /// The configuration file; ./voltile.toml is read if it is there.
@@ -54,7 +55,7 @@ struct Place {
     set: Vec<String>,
 }
 
-/// A directory, and what it may hold where that is known.
+/// A directory, and its budget where known.
 struct Found {
     path: PathBuf,
     budget: Option<u64>,
@@ -79,7 +80,7 @@ impl Place {
 }
 
 impl Found {
-    /// The directory; `None` where nothing has been kept yet.
+    /// The directory; `None` if nothing has been stored yet.
     fn open(&self) -> Result<Option<Directory>, Failure> {
         Directory::open_existing(&self.path).map_err(|error| {
             if error.is_misnamed() { Failure::Usage(error.to_string()) } else { Failure::Work(error.into()) }
@@ -94,16 +95,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// What is printed for programs.
+/// The JSON output.
 #[derive(Serialize)]
 struct Stats<'a> {
     directory: String,
-    /// Bytes; unknown where the directory was named by itself.
+    /// Bytes; unknown if the directory was given by `--directory`.
     budget: Option<u64>,
     tiles: u64,
-    /// What files take from the disk.
+    /// Size of all files on disk.
     bytes: u64,
-    /// Damaged tiles; unknown unless they were verified.
+    /// Damaged tiles; unknown unless verified.
     corrupt: Option<usize>,
     tokens: Vec<TokenStats<'a>>,
 }
@@ -135,7 +136,7 @@ fn stats(found: &Found, verify: bool, json: bool) -> Result<(), Failure> {
     match damaged.len() {
         0 => Ok(()),
         count => Err(Failure::Work(anyhow::anyhow!(
-            "{count} {} damaged; a server drops and draws each when it is asked for, or remove them",
+            "{count} {} damaged; a server discards and redraws each when it is requested; `voltile cache clear` removes them",
             if count == 1 { "tile is" } else { "tiles are" }
         ))),
     }
@@ -186,7 +187,7 @@ fn table(found: &Found, holdings: &[Holding], verify: bool) -> String {
     text
 }
 
-/// What else lies there.
+/// What else is in the directory.
 fn rest_of(holding: &Holding) -> String {
     let told =
         |count: u64, what: &str| if count > 0 { format!("  and {count} {what}") } else { String::new() };

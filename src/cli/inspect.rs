@@ -1,7 +1,7 @@
-//! `voltile inspect`: what is inside a file, what a tile of it costs to read, and how to serve it.
+//! `voltile inspect`: what is in a file, what its tiles cost to read, and how to serve it.
 //!
-//! What is printed for people is written in [`table`], what to do about tiles that cost much in [`advice`], and the
-//! configuration in [`configuration`]. JSON is the description of `/datasets.json`, with more in it.
+//! [`table`] writes the text, [`advice`] what to do about expensive tiles, [`configuration`] the
+//! configuration to serve the file. JSON is the description in `/datasets.json`, extended.
 
 pub(super) mod advice;
 mod configuration;
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json { output::print_bytes(text.as_bytes()) } else { output::print(&text) }
 }
 
-/// The description; each level also has its costs, and the whole its warnings and the configuration.
+/// The description; each level has its costs added, and the whole the warnings and the configuration.
 fn as_json(
     inspection: &Inspection,
     warnings: &[Warning],

@@ -1,4 +1,4 @@
-//! `voltile pyramid`: makes the levels that files lack, in sidecars beside them, or a re-chunked volume.
+//! `voltile pyramid`: writes the levels that files lack, to sidecars next to them or to a re-chunked volume.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -19,16 +19,16 @@ use crate::pyramid::{Progress, Report, Wanted, Work};
 pub(super) struct Arguments {
     #[command(flatten)]
     sources: Sources,
-    /// Of a configuration, only the dataset of this token; may be repeated.
+    /// With a configuration: only the dataset of this token; may be repeated.
     #[arg(long, value_name = "TOKEN")]
     token: Vec<String>,
-    /// Where to write the sidecar, rather than beside the file; `serve` looks for it beside the file alone.
+    /// Where to write the sidecar, instead of next to the file; `serve` looks for it only next to the file.
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Write a new volume with all levels instead, in chunks that suit all three planes.
+    /// Write a new volume with all levels instead, with a chunk shape that suits all three planes.
     #[arg(long, value_name = "OUT.h5", conflicts_with = "output")]
     rechunk: Option<PathBuf>,
-    /// How many threads read and average; default: render.threads.
+    /// Number of threads that read and average; default: render.threads.
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 }
@@ -53,19 +53,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             failed += 1;
         }
     }
-    tracing::debug!("{} chunks were decoded", metrics.chunk_reads.get());
+    tracing::debug!("{} chunks decoded", metrics.chunk_reads.get());
     match failed {
         0 => Ok(()),
-        _ => Err(Failure::Work(anyhow::anyhow!("{failed} of {} files are not done", files.len()))),
+        _ => Err(Failure::Work(anyhow::anyhow!("{failed} of {} files failed", files.len()))),
     }
 }
 
-/// The channels that are wanted, by the file that they are in.
+/// The selected channels, by file.
 fn by_file(catalog: &Catalog, tokens: &[String]) -> Result<BTreeMap<PathBuf, Vec<Wanted>>, Failure> {
     for token in tokens {
         if Name::new(token).ok().and_then(|token| catalog.dataset(&token)).is_none() {
             let known: Vec<&str> = catalog.datasets().map(|dataset| dataset.token.as_str()).collect();
-            let problem = format!("there is no dataset {token:?}; there are {}", known.join(", "));
+            let problem = format!("there is no dataset {token:?}; known tokens: {}", known.join(", "));
             return Err(Failure::Usage(problem));
         }
     }
@@ -98,7 +98,7 @@ fn one(
     }
     let work = Work::plan(file, &output, role, wanted)?;
     if work.is_empty() {
-        return output::print(&format!("{} has all levels; nothing is to be made\n", file.display()));
+        return output::print(&format!("{} has all levels; nothing to do\n", file.display()));
     }
     let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let bar = Bar::new(name, "voxels", "read");
@@ -117,21 +117,21 @@ impl Progress for Bar {
     }
 
     fn assemble(&self) {
-        tracing::debug!("all is read; its pieces are put together");
+        tracing::debug!("all voxels read; assembling the pieces");
     }
 }
 
-/// A volume of its own keeps the windows of the file that it was made of: percentiles would come out otherwise.
+/// A re-chunked volume keeps the windows of its original: percentiles measured on it would differ.
 fn measure(wanted: &[Wanted]) {
     for Wanted { channel, .. } in wanted {
         let survey = channel.survey().map(|survey| channel.keep(&survey.into()));
         if let Err(error) = survey {
-            tracing::warn!("no window could be measured for the channel {}: {error}", channel.name);
+            tracing::warn!("cannot compute the window of the channel {}: {error}", channel.name);
         }
     }
 }
 
-/// Says what was made, and fails if that was not everything.
+/// Reports what was written, and fails if that was not everything.
 fn told(work: &Work, file: &Path, report: &Report) -> Result<(), Failure> {
     let numbers = |levels: &[u8]| levels.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
     let mut text = String::new();
@@ -144,7 +144,7 @@ fn told(work: &Work, file: &Path, report: &Report) -> Result<(), Failure> {
     output::print(&text)?;
     for (channel, levels, why) in &report.failed {
         let levels = numbers(levels);
-        output::complain(&format!("the levels {levels} of the channel {channel} are not made: {why}"));
+        output::complain(&format!("the levels {levels} of the channel {channel} could not be made: {why}"));
     }
     match report.failed.is_empty() {
         true => Ok(()),

@@ -1,4 +1,5 @@
-//! `voltile warm`: has tiles made before anybody asks, by a server that runs or straight into a cache directory.
+//! `voltile warm`: renders tiles ahead of requests, through a running server or straight into a cache
+//! directory.
 
 mod arguments;
 mod job;
@@ -30,8 +31,8 @@ use signals::stop_on_signals;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// A running server (http://HOST:PORT), or HDF5 files; behind them, if you like, as the ancestor's prefetch takes
-    /// them: a token and LEVEL/X1,X2/Y1,Y2/Z1,Z2
+    /// A running server (http://HOST:PORT), or HDF5 files; optionally followed by a token and a cutout in the
+    /// form of ndtilecache's prefetch: LEVEL/X1,X2/Y1,Y2/Z1,Z2
     #[arg(value_name = "URL|FILE.h5|TOKEN CUTOUT")]
     targets: Vec<String>,
     /// Without a server: the configuration file; ./voltile.toml is read if it is there and nothing is named.
@@ -48,19 +49,20 @@ pub(super) struct Arguments {
     demo: bool,
     #[command(flatten)]
     selecting: Selecting,
-    /// How many connections ask a server at once.
+    /// Number of connections to the server.
     #[arg(long, value_name = "N", default_value = "4")]
     clients: NonZeroUsize,
-    /// How often a tile that a server refuses for now is asked for again, later and later.
+    /// How often a tile is retried after the server refused it as busy, with growing pauses.
     #[arg(long, value_name = "N", default_value_t = 8)]
     retries: u32,
-    /// At most so many tiles a second.
+    /// At most this many tiles per second.
     #[arg(long, value_name = "TILES", value_parser = arguments::rate)]
     rate: Option<f64>,
-    /// Where to keep how far the work is, so that it goes on there after it was stopped; removed when it is finished.
+    /// File that records progress, so that a stopped run can be resumed; removed when the run is complete.
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
-    /// Say how many tiles, bytes and minutes it would take; a few tiles are drawn to see.
+    /// Estimate the number of tiles, bytes and minutes without doing the work; a few tiles are drawn as
+    /// samples.
     #[arg(long)]
     dry_run: bool,
     /// Print JSON for programs.
@@ -92,7 +94,7 @@ fn over_http(
         Server::new(url, arguments.retries).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
     let served = server.ask().map_err(anyhow::Error::msg)?;
     let work = chosen(selection, &served.datasets, served.caches.chunks)?;
-    // A server that keeps tiles in memory alone has lost them once it was started again.
+    // A server without a disk cache has lost its tiles after a restart.
     let life = served.caches.disk.is_none().then_some(served.started);
     let tags = tags(&work, |tile| server.entity_tag(tile));
     let title = titled(selection, &work, &(server.address(), life, tags));
@@ -158,11 +160,11 @@ fn in_process(
     done
 }
 
-/// What is said that concerns a work without a server, where there is one.
+/// The option or file that makes no sense together with a server, if any.
 fn misplaced(arguments: &Arguments, target: &Target) -> Option<String> {
     if let Some(other) = target.files.first() {
         let other = other.display();
-        return Some(format!("{other}: a server has its own files; a dataset of it is named with --token"));
+        return Some(format!("{other}: a server has its own files; select one of its datasets with --token"));
     }
     let without_server = [
         ("--into", arguments.into.is_some()),
@@ -172,17 +174,17 @@ fn misplaced(arguments: &Arguments, target: &Target) -> Option<String> {
     ];
     let (option, _) = without_server.iter().find(|(_, is_given)| *is_given)?;
     Some(format!(
-        "{option} is for a work without a server, which has its own files, settings and cache directory"
+        "{option} cannot be used with a server, which has its own files, settings and cache directory"
     ))
 }
 
 const WHERE_TO: &str =
     "where to? Name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory";
 
-/// The second tier, which is all that this is for: where it cannot be had nothing is done.
+/// The disk cache. Without one there is nothing to do, so failing to open it is an error.
 fn tier_in(directory: &Path, budget: u64, metrics: &Metrics) -> Result<SecondTier, Failure> {
     if budget == 0 {
-        return Err(Failure::Usage("cache.disk is 0: no tile can be kept in a directory".to_owned()));
+        return Err(Failure::Usage("cache.disk is 0: no tiles can be stored in a directory".to_owned()));
     }
     let opened = Directory::open(directory).map_err(|error| match error.is_misnamed() {
         true => Failure::Usage(error.to_string()),
@@ -199,14 +201,14 @@ fn chosen(selection: &Selection, datasets: &[Dataset], chunks: u64) -> Result<Wo
     Ok(work)
 }
 
-/// What the journal is of: the work, and whatever else its tiles depend on.
+/// What the journal belongs to: the work, and whatever else its tiles depend on.
 fn titled(selection: &Selection, work: &Work, besides: &impl std::hash::Hash) -> Title {
     let digest = Fingerprint::of(&(work.digest().to_string(), Fingerprint::of(besides).to_string()));
     Title { work: digest.to_string(), selection: selection.to_string(), tiles: work.total() }
 }
 
-/// What identifies the first tiles: by them changes of windows and of drawing show. One that cannot be had will be told of
-/// when its turn comes.
+/// The entity tags of the first tiles: they change when windows or drawing change. An error is reported when
+/// the tile's turn comes.
 fn tags(work: &Work, tag: impl Fn(&TileRequest) -> Result<String, String>) -> Vec<String> {
     work.firsts().map(|tile| tag(&tile).unwrap_or_else(|why| why)).collect()
 }

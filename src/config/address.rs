@@ -1,18 +1,18 @@
-//! The address to listen on: its form is checked here; resolving and binding it is left to who listens.
+//! The address to listen on. Only its form is checked here; the caller resolves and binds it.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 /// An address to listen on: `HOST:PORT`, the host a name, an IPv4 address, or an IPv6 address in brackets.
 ///
-/// Names are resolved by who binds; `as_str` is what `ToSocketAddrs` takes.
+/// Names are resolved when binding; `as_str` is valid for `ToSocketAddrs`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BindAddress(String);
 
-/// Why a text is no address to listen on.
+/// Why a text is not an address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no address with a port: HOST:PORT is expected, such as \"127.0.0.1:8080\", \"localhost:0\" (any free port) or \"[::]:80\" (every interface)"
+    "{text:?} is not an address with a port: expected HOST:PORT, such as \"127.0.0.1:8080\", \"localhost:0\" (any free port) or \"[::]:80\" (every interface)"
 )]
 pub struct NotAnAddress {
     /// The text as given.
@@ -20,7 +20,7 @@ pub struct NotAnAddress {
 }
 
 impl BindAddress {
-    /// Checks the text's form; whether the host exists shows when it is bound.
+    /// Checks the text's form; whether the host exists is found out when binding.
     pub fn new(text: &str) -> Result<Self, NotAnAddress> {
         let good = text.parse::<SocketAddr>().is_ok() || is_named_address(text);
         if good { Ok(Self(text.to_owned())) } else { Err(NotAnAddress { text: text.to_owned() }) }
@@ -44,7 +44,8 @@ impl fmt::Display for BindAddress {
     }
 }
 
-/// A host name with a port. The last label of a name is never all digits: 300.1.1.1 is a wrong address, no name.
+/// A host name with a port. The last label of a name is never all digits: 300.1.1.1 is an invalid address,
+/// not a name.
 fn is_named_address(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let label = |label: &str| {

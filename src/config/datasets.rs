@@ -1,4 +1,4 @@
-//! Reads what is said of datasets, channels and levels. Whether the files hold it is the catalogue's to find out.
+//! Reads the sections of datasets, channels and levels. Whether the files match is checked by the catalogue.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use crate::paint::Kind;
 
 /// Reads every dataset.
 ///
-/// `base` is the directory of the configuration file, `files` are the data files that the command line gave to
-/// tokens.
+/// `base` is the directory of the configuration file, `files` are the data files given on the command line,
+/// with their tokens.
 pub(super) fn read(
     root: &mut Section<'_, '_>,
     base: &Path,
@@ -53,7 +53,7 @@ fn dataset(section: &mut Section<'_, '_>, base: &Path, mut dataset: DatasetSetti
     dataset
 }
 
-/// Reads the channels; answers those that name no file of their own, as far as their names could be read.
+/// Reads the channels; returns those that name no file of their own, except those with invalid names.
 fn channels(
     section: &mut Section<'_, '_>,
     base: &Path,
@@ -69,17 +69,13 @@ fn channels(
     homeless
 }
 
-/// A dataset without a file is one whose every channel names its own.
+/// A dataset without a file needs a file in every channel.
 fn check_homes(section: &mut Section<'_, '_>, homeless: &[Name]) {
     let names = homeless.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
     if !section.has("channels") {
-        section
-            .missing("file", "a dataset needs the file that it is in, such as file = \"data/kasthuri11.h5\"");
+        section.missing("file", "a dataset needs a file, such as file = \"data/kasthuri11.h5\"");
     } else if !homeless.is_empty() {
-        section.missing(
-            "file",
-            format!("a file is needed here, or one in each channel; {names} would have none"),
-        );
+        section.missing("file", format!("a file is needed here, or in each channel; missing for {names}"));
     }
 }
 
@@ -103,13 +99,12 @@ fn channel(section: &mut Section<'_, '_>, base: &Path) -> ChannelSettings {
 fn levels(section: &mut Section<'_, '_>) -> Vec<LevelSettings> {
     let Some(entries) = section.list("levels") else { return Vec::new() };
     if entries.is_empty() {
-        section
-            .fault("levels", "at least one level is expected; leave the key out where there is no pyramid");
+        section.fault("levels", "expected at least one level; omit the key if there is no pyramid");
     }
     entries.into_iter().filter_map(|entry| level(entry, section.notes())).collect()
 }
 
-/// A level is a path, or a table with a path and perhaps a factor.
+/// A level is a path, or a table with a path and optionally a factor.
 fn level(entry: Entry<'_, usize>, notes: &mut Notes) -> Option<LevelSettings> {
     let Entry { name: position, path: key, value } = entry;
     if !matches!(value.kind, ValueKind::Table(_)) {
@@ -125,10 +120,7 @@ fn level(entry: Entry<'_, usize>, notes: &mut Notes) -> Option<LevelSettings> {
         section.missing("path", "a level needs the path of its HDF5 dataset, such as \"/volumes/raw_4\"");
     }
     if position == 0 && factor.is_some_and(|factor| factor != Xyz::all(1)) {
-        section.fault(
-            "factor",
-            "the first level is what the others are measured against: [1, 1, 1] is expected",
-        );
+        section.fault("factor", "factors are relative to the first level: expected [1, 1, 1]");
     }
     Some(LevelSettings { path: path?, factor })
 }

@@ -1,24 +1,25 @@
-//! The annotated example, written from the table of keys, so that it tells of every key and of no other.
+//! The annotated example, generated from the table of keys, so that it is complete and has no unknown keys.
 
 use super::keys::{Key, ROOT, Shape};
 
 const HEAD: &str = "\
-# Everything that voltile can be told. Lines that begin with # and a space explain; lines that begin with # alone
-# are keys that may be left out, with an example; the others stand at their defaults, but for the dataset.
+# All settings of voltile. Lines that begin with # and a space are explanations; lines that begin with # alone are
+# optional keys, with an example; all others are set to their defaults, except those of the dataset.
 #
-# The environment wins over this file: VOLTILE_SERVER__BIND, two underscores between levels, values as in TOML or plain
-# text. Flags win over the environment: --set KEY=VALUE, --bind. Relative paths in this file are relative to its
+# The environment overrides this file: VOLTILE_SERVER__BIND, two underscores between levels, values as in TOML or plain
+# text. Flags override the environment: --set KEY=VALUE, --bind. Relative paths in this file are relative to its
 # directory, those in flags and variables to the working directory.
 ";
 
-/// A complete configuration file with every key explained. It can be loaded as it is, and with every key switched on.
+/// A complete configuration file with every key explained. It is valid as it is, and with every key
+/// uncommented.
 pub fn example() -> String {
     let mut text = HEAD.to_owned();
     ROOT.iter().for_each(|key| write_table(&mut text, key, "", true));
     text
 }
 
-/// A table's header, its values, and the tables below it. What is not `live` is commented out.
+/// A table's header, its values, and its subtables. Unless `live` they are commented out.
 fn write_table(text: &mut String, key: &Key, parent: &str, live: bool) {
     let path = if parent.is_empty() { key.name.to_owned() } else { format!("{parent}.{}", key.name) };
     let (header, path, live) = match key.shape {

@@ -1,8 +1,9 @@
-//! The layers over one another: data files named on the command line, the file, the environment, the flags.
+//! Merges the layers: data files named on the command line, the file, the environment, the flags.
 //!
-//! The `config` crate merges them. Its keys are path expressions, in which dots split and brackets index; a token
-//! such as `FlyEM.v1` must survive. So every layer is one tree below a single plain key, and the crate merges
-//! what lies below it key by key, as it stands. The file is the only one read; what it means is told elsewhere.
+//! The `config` crate merges them. Its keys are path expressions, in which dots split and brackets index; a
+//! token such as `FlyEM.v1` must survive. So every layer is one tree below a single plain key, and the crate
+//! merges what is below it key by key, unparsed. The configuration file is the only file read; its values are
+//! interpreted elsewhere.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,18 +17,18 @@ use super::toml_file::{self, Document};
 use super::{Layers, values};
 use crate::name::Name;
 
-/// The single key that every layer lies below while they are merged.
+/// The single key above every layer while they are merged.
 const TOP: &str = "voltile";
-/// What begins the environment variables that are read.
+/// Prefix of the environment variables that are read.
 const PREFIX: &str = "VOLTILE_";
-/// What stands between the levels of a key in an environment variable.
+/// Separates the levels of a key in an environment variable.
 const BETWEEN: &str = "__";
 
-/// All layers as one.
+/// All layers merged.
 pub(super) struct Merged {
     /// A table.
     pub tree: Value,
-    /// The data files named on the command line, under the tokens they got.
+    /// The data files named on the command line, by their tokens.
     pub files: BTreeMap<Name, PathBuf>,
 }
 
@@ -45,7 +46,7 @@ impl Source for Layer {
     }
 }
 
-/// Reads and merges the layers. What cannot be read at all is a fault, and the rest is merged without it.
+/// Reads and merges the layers. A layer that cannot be read is a fault, and the rest is merged without it.
 pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Merged {
     let document = layers.config.as_deref().map(|path| read_file(path, notes));
     let file = document.map_or_else(|| table([]), |document| document.tree);
@@ -74,12 +75,12 @@ fn table<const N: usize>(entries: [(String, Value); N]) -> Value {
     Value::new(None, ValueKind::Table(Map::from(entries)))
 }
 
-/// The value below a path of keys.
+/// A tree with `value` at a path of keys.
 fn nest<K: ToString>(path: &[K], value: Value) -> Value {
     path.iter().rev().fold(value, |value, key| table([(key.to_string(), value)]))
 }
 
-/// What lies below a key; nothing where there is no table or no such key.
+/// The value of a key; `None` if there is no table or no such key.
 fn below<'v>(tree: Option<&'v Value>, key: &str) -> Option<&'v Value> {
     match &tree?.kind {
         ValueKind::Table(table) => table.get(key),
@@ -100,7 +101,7 @@ fn read_file(path: &Path, notes: &mut Notes) -> Document {
     document
 }
 
-/// The tokens of data files that are served without configuration; those of the configuration are taken.
+/// The tokens of data files served without configuration; those of the configuration are taken.
 fn tokens(files: &[PathBuf], file: &Value) -> BTreeMap<Name, PathBuf> {
     let configured = below(Some(file), "datasets");
     let mut tokens = BTreeMap::new();
@@ -111,7 +112,7 @@ fn tokens(files: &[PathBuf], file: &Value) -> BTreeMap<Name, PathBuf> {
     tokens
 }
 
-/// The file's stem, made a name that may be a token, followed by `_2`, `_3`, … where `taken` says it is another's.
+/// The file's stem, converted to a valid token, followed by `_2`, `_3`, … if `taken`.
 fn token_of(file: &Path, taken: impl Fn(&Name) -> bool) -> Name {
     let stem = file.file_stem().map(OsStr::to_string_lossy).unwrap_or_default();
     let nearest = Name::nearest(&stem);
@@ -121,7 +122,7 @@ fn token_of(file: &Path, taken: impl Fn(&Name) -> bool) -> Name {
     std::iter::once(base.clone()).chain(others).find(|name| !taken(name)).unwrap_or(base)
 }
 
-/// `--set` in the order given, then `--bind`.
+/// `--set` in order, then `--bind`.
 fn flags(layers: &Layers, notes: &mut Notes) -> Vec<Value> {
     let mut trees: Vec<Value> = layers.set.iter().filter_map(|text| set_flag(text, notes)).collect();
     let bind = layers.bind.iter();
@@ -134,15 +135,14 @@ fn flags(layers: &Layers, notes: &mut Notes) -> Vec<Value> {
 fn set_flag(text: &str, notes: &mut Notes) -> Option<Value> {
     let parts = text.split_once('=').and_then(|(key, value)| Some((toml_file::dotted_key(key)?, value)));
     let Some((path, value)) = parts else {
-        let problem =
-            "is not KEY=VALUE; right would be render.threads=4, or 'datasets.\"FlyEM.v1\".scaling=isotropic'";
+        let problem = "is not KEY=VALUE; write for example render.threads=4, or 'datasets.\"FlyEM.v1\".scaling=isotropic'";
         notes.fault(format!("--set {text}"), problem);
         return None;
     };
     Some(nest(&path, toml_file::value_or_text(value, "--set")))
 }
 
-/// The variables that have two underscores between levels, each as a tree. Empty ones count as not set.
+/// The variables with two underscores between levels, each as a tree. Empty ones count as not set.
 fn environment(variables: &[(String, String)], known: &Value, notes: &mut Notes) -> Vec<Value> {
     let mut ours: Vec<_> = variables
         .iter()
@@ -156,15 +156,15 @@ fn environment(variables: &[(String, String)], known: &Value, notes: &mut Notes)
         } else if let Some(meant) = single_underscore(rest) {
             notes.warning(
                 name,
-                format!("has no effect: two underscores stand between levels; {meant} would set it"),
+                format!("has no effect: levels are separated by two underscores; {meant} would set it"),
             );
         }
     }
     trees
 }
 
-/// The path of keys that a variable's name means. Keys are lower case. A name of the user's choice is the one
-/// already known that differs only in case; else as written, or lower case where all of it is upper case.
+/// The key path that a variable name refers to. Keys are lower case. A user-chosen name is the one already
+/// known that differs only in case; otherwise as written, or in lower case if all of it is upper case.
 fn variable_path(rest: &str, known: &Value) -> Vec<String> {
     let mut place = Place::Keys(keys::ROOT);
     let mut tree = Some(known);
@@ -214,7 +214,7 @@ fn as_written(segment: &str) -> String {
     if lower { segment.to_owned() } else { segment.to_ascii_lowercase() }
 }
 
-/// The variable that was meant by one with a single underscore between section and key.
+/// The variable that was meant by a name with a single underscore between section and key.
 fn single_underscore(rest: &str) -> Option<String> {
     let (section, key) = keys::ROOT.iter().find_map(|section| {
         let key = rest.strip_prefix(&section.name.to_ascii_uppercase())?.strip_prefix('_')?;

@@ -1,18 +1,18 @@
-//! A network of IP addresses, as the addresses of proxies are configured.
+//! A network of IP addresses, as configured for proxies.
 
 use std::net::IpAddr;
 
-/// An IP address, or all addresses that begin with the same bits.
+/// An IP address, or all addresses with the same prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
     prefix: u32,
 }
 
-/// Why a text is no network.
+/// Why a text is not a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no address or network: an IP address such as \"127.0.0.1\" is expected, or a network such as \"10.0.0.0/8\" or \"fd00::/8\", with nothing but zeros behind its prefix"
+    "{text:?} is not an address or network: expected an IP address such as \"127.0.0.1\", or a network such as \"10.0.0.0/8\" or \"fd00::/8\", with only zeros after its prefix"
 )]
 pub struct NotANetwork {
     /// The text as given.
@@ -20,7 +20,7 @@ pub struct NotANetwork {
 }
 
 impl Network {
-    /// Reads an address, or a network in CIDR notation (RFC 4632).
+    /// Parses an address, or a network in CIDR notation (RFC 4632).
     pub fn new(text: &str) -> Result<Self, NotANetwork> {
         Self::parse(text).ok_or_else(|| NotANetwork { text: text.to_owned() })
     }
@@ -31,7 +31,7 @@ impl Network {
             None => (text, None),
         };
         let written: IpAddr = address.parse().ok()?;
-        // IPv4 addresses that are written as IPv6 ones are taken for what they are, as those of clients are.
+        // IPv4-mapped IPv6 addresses are converted to IPv4, like those of clients.
         let address = written.to_canonical();
         let prefix = prefix.map_or(Some(width(&address)), |prefix| {
             prefix.checked_sub(width(&written) - width(&address)).filter(|prefix| *prefix <= width(&address))
@@ -60,7 +60,7 @@ fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// How many bits there are.
+/// The number of bits of an address.
 fn width(address: &IpAddr) -> u32 {
     if address.is_ipv4() { u32::BITS } else { u128::BITS }
 }

@@ -1,7 +1,7 @@
-//! The walker that collects faults: one table of the configuration after another, key by key.
+//! Walks the configuration table by table and key by key, and collects faults.
 //!
-//! A [`Section`] is opened with the keys it may have and reports the others at once. What the values mean is told by
-//! the functions of [`values`](super::values), which know neither keys nor faults.
+//! A [`Section`] is opened with its allowed keys and reports all others at once. Values are parsed by the
+//! functions of [`values`](super::values), which know neither keys nor faults.
 
 use config::{Map, Value, ValueKind};
 
@@ -10,12 +10,12 @@ use super::keys::Key;
 use super::values::{Parsed, expected};
 use crate::name::Name;
 
-/// What is to be told at the end.
+/// The faults and warnings found.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     faults: Vec<Fault>,
     warnings: Vec<Fault>,
-    /// Whether the file could not be read to its end: then what is missing may only be out of sight.
+    /// Whether the file could not be read to its end, so that missing keys may only be unread.
     pub incomplete: bool,
 }
 
@@ -28,7 +28,7 @@ impl Notes {
         self.warnings.push(Fault { key: key.into(), problem: problem.into() });
     }
 
-    /// Faults and warnings by key; those of one key stay in the order in which they were found.
+    /// Faults and warnings sorted by key; those of one key stay in the order in which they were found.
     pub fn sorted(mut self) -> (Vec<Fault>, Vec<Fault>) {
         self.faults.sort_by(|a, b| a.key.cmp(&b.key));
         self.warnings.sort_by(|a, b| a.key.cmp(&b.key));
@@ -36,14 +36,14 @@ impl Notes {
     }
 }
 
-/// The path of a key within a table; what is no bare key in TOML is quoted.
+/// The path of a key within a table; a key that is not a bare key in TOML is quoted.
 pub(super) fn child(path: &str, key: &str) -> String {
     let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     let key = if bare { key.to_owned() } else { format!("{key:?}") };
     if path.is_empty() { key } else { format!("{path}.{key}") }
 }
 
-/// A problem with a value, and where that value was given.
+/// A problem with a value, and where that value was set.
 pub(super) fn at(problem: &str, value: &Value) -> String {
     match value.origin() {
         Some(origin) => format!("{problem} ({origin})"),
@@ -51,15 +51,14 @@ pub(super) fn at(problem: &str, value: &Value) -> String {
     }
 }
 
-/// A table below a list or a table of names, yet to be opened.
+/// A table below a list or a table of names, not opened yet.
 pub(super) struct Entry<'v, N> {
-    /// How it is called; nothing where the name is at fault.
+    /// The name or index; `None` if the name is invalid.
     pub name: N,
     pub path: String,
     pub value: &'v Value,
 }
 
-/// One table.
 pub(super) struct Section<'v, 'n> {
     path: String,
     table: Option<&'v Map<String, Value>>,
@@ -67,7 +66,7 @@ pub(super) struct Section<'v, 'n> {
 }
 
 impl<'v, 'n> Section<'v, 'n> {
-    /// Opens the table at that path. Keys other than `keys` are faults; no value reads as an empty table.
+    /// Opens the table at that path. Keys not in `keys` are faults; without a value the table is empty.
     pub fn open(path: String, value: Option<&'v Value>, keys: &'static [Key], notes: &'n mut Notes) -> Self {
         let table = value.and_then(|value| table_of(&path, value, notes));
         for (name, value) in by_name(table) {
@@ -83,7 +82,7 @@ impl<'v, 'n> Section<'v, 'n> {
         Section::open(child(&self.path, name), self.get(name), keys, self.notes)
     }
 
-    /// Puts the value of the key into the slot; where it is absent or wrong, the slot keeps what it has.
+    /// Assigns the value of the key; if it is absent or invalid, the slot keeps its value.
     pub fn set<T, S: From<T>>(&mut self, name: &str, read: impl Fn(&Value) -> Parsed<T>, slot: &mut S) {
         let Some(value) = self.get(name) else { return };
         match read(value) {
@@ -92,7 +91,7 @@ impl<'v, 'n> Section<'v, 'n> {
         }
     }
 
-    /// The tables below that key by name, sorted; names that `read` refuses are faults.
+    /// The tables below that key by name, sorted; names that `read` rejects are faults.
     pub fn named(&mut self, key: &str, read: impl Fn(&str) -> Parsed<Name>) -> Vec<Entry<'v, Option<Name>>> {
         let path = child(&self.path, key);
         let table = self.get(key).and_then(|value| table_of(&path, value, self.notes));
@@ -105,7 +104,7 @@ impl<'v, 'n> Section<'v, 'n> {
         entries
     }
 
-    /// The items of the list below that key; nothing where there is no list.
+    /// The items of the list at that key; `None` if there is no list.
     pub fn list(&mut self, key: &str) -> Option<Vec<Entry<'v, usize>>> {
         let path = child(&self.path, key);
         let value = self.get(key)?;
@@ -122,7 +121,7 @@ impl<'v, 'n> Section<'v, 'n> {
         self.table.and_then(|table| table.get(name))
     }
 
-    /// Whether the key was given, right or wrong.
+    /// Whether the key was given, valid or not.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
@@ -132,7 +131,7 @@ impl<'v, 'n> Section<'v, 'n> {
         self.notes.fault(child(&self.path, name), problem);
     }
 
-    /// A fault at a key that should be there; none where the table itself could not be read.
+    /// A fault at a required key; none if the table itself could not be read.
     pub fn missing(&mut self, name: &str, problem: impl Into<String>) {
         if self.table.is_some() && !self.notes.incomplete {
             self.fault(name, problem);
@@ -144,7 +143,7 @@ impl<'v, 'n> Section<'v, 'n> {
         self.notes.warning(child(&self.path, name), problem);
     }
 
-    /// Where faults go, for sections that are opened by hand.
+    /// The collector of faults, for sections that are opened separately.
     pub fn notes(&mut self) -> &mut Notes {
         self.notes
     }
@@ -180,7 +179,7 @@ fn unknown(path: &str, name: &str, value: &Value, keys: &[Key]) -> String {
     }
 }
 
-/// How many letters must be added, dropped or replaced to make one text the other.
+/// The edit distance (Levenshtein).
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.chars().count()).collect();
     for (line, a) in from.chars().enumerate() {

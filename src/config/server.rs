@@ -1,4 +1,4 @@
-//! Reads the sections that are not about data: `[server]`, `[cache]`, `[render]` and `[files]`.
+//! Reads the sections other than datasets: `[server]`, `[cache]`, `[render]` and `[files]`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn server(mut section: Section<'_, '_>, server: &mut Server) {
     section.set("write_timeout", values::timeout, &mut server.write_timeout);
     let Some(entries) = section.list("mounts") else { return };
     if entries.is_empty() {
-        section.fault("mounts", "at least one mount is expected; leave the key out for the default one");
+        section.fault("mounts", "expected at least one mount; omit the key for the default one");
     } else {
         server.mounts = mounts(entries, section.notes());
     }
@@ -47,10 +47,8 @@ fn mounts(entries: Vec<Entry<'_, usize>>, notes: &mut Notes) -> Vec<Mount> {
     for entry in entries {
         let mount = mount(Section::open(entry.path.clone(), Some(entry.value), keys::MOUNT, notes));
         if !seen.insert(mount.tile_service.clone()) {
-            let problem = format!(
-                "there is a mount {} before; each needs a tile_service of its own",
-                mount.tile_service
-            );
+            let problem =
+                format!("a mount {} exists already; each needs a different tile_service", mount.tile_service);
             notes.fault(entry.path, at(&problem, entry.value));
         }
         mounts.push(mount);

@@ -1,4 +1,4 @@
-//! The settings as meant: what every other module may rely on without checking again.
+//! The settings as meant: other modules rely on them without further checks.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -15,19 +15,19 @@ use crate::paint::{Kind, PngProfile, WindowRule};
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
-    /// What concerns HTTP.
+    /// HTTP.
     pub server: Server,
-    /// What the caches may take.
+    /// Cache sizes.
     pub cache: Caches,
-    /// How tiles are made.
+    /// Rendering.
     pub render: Render,
     /// How files are opened.
     pub files: Files,
-    /// What is served, by token.
+    /// The datasets served, by token.
     pub datasets: BTreeMap<Name, DatasetSettings>,
 }
 
-/// What concerns HTTP.
+/// Settings of the HTTP server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
     /// Where to listen.
@@ -36,23 +36,23 @@ pub struct Server {
     pub workers: NonZeroUsize,
     /// The `Cache-Control` header of tiles: visible ASCII, not empty.
     pub cache_control: String,
-    /// The origins that may read answers: `*`, or `scheme://host[:port]`. None: no page of another origin may.
+    /// The origins that may read responses: `*`, or `scheme://host[:port]`. Empty: no other origin.
     pub cors_origins: Vec<String>,
-    /// The proxies whose word is taken for who asks, and by which host and scheme.
+    /// The proxies that are trusted to state the client's address, and the host and scheme it used.
     pub trusted_proxies: Vec<Network>,
-    /// How long requests in flight may take to end once the server is told to stop.
+    /// How long requests in flight may take to finish once the server is told to stop.
     pub shutdown_timeout: Duration,
-    /// The most connections; above 0. The limit of open files may allow fewer.
+    /// The maximum number of connections; above 0. The limit of open files may allow fewer.
     pub connections: usize,
-    /// The most connections of one client's address; above 0.
+    /// The maximum number of connections per client address; above 0.
     pub connections_for_each_client: usize,
     /// How long the head of a request may take to arrive; above 0.
     pub head_timeout: Duration,
-    /// How long a connection may be without a request; above 0.
+    /// How long a connection may be idle; above 0.
     pub idle_timeout: Duration,
-    /// How long a client may read nothing of an answer; above 0.
+    /// How long a client may stop reading a response; above 0.
     pub write_timeout: Duration,
-    /// Below which paths tiles are served; at least one, each of another name.
+    /// The mounts; at least one, with distinct names.
     pub mounts: Vec<Mount>,
 }
 
@@ -75,14 +75,14 @@ impl Default for Server {
     }
 }
 
-/// A path below which tiles are served: `/{tile_service}/tilecache/...`.
+/// A path prefix under which tiles are served: `/{tile_service}/tilecache/...`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     /// The first segment of the path.
     pub tile_service: Name,
-    /// What its tiles are said to be.
+    /// The `Content-Type` of its tiles.
     pub content_type: ContentType,
-    /// Whether `?color=&min=&max=&gamma=` change its tiles; else query strings mean nothing.
+    /// Whether `?color=&min=&max=&gamma=` change its tiles; otherwise query strings are ignored.
     pub adjustable: bool,
 }
 
@@ -99,10 +99,10 @@ impl Default for Mount {
 /// The `Content-Type` of tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ContentType {
-    /// `application/png`, as the interface has it.
+    /// `application/png`, the type of the original interface.
     #[default]
     ApplicationPng,
-    /// `image/png`, which CATMAID's probe wants.
+    /// `image/png`, which CATMAID's probe requires.
     ImagePng,
 }
 
@@ -116,16 +116,16 @@ impl ContentType {
     }
 }
 
-/// What the caches may take, in bytes; 0 keeps nothing.
+/// Cache sizes in bytes; 0 disables a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caches {
     /// Encoded tiles in memory.
     pub tiles: usize,
     /// Decoded chunks in memory.
     pub chunks: usize,
-    /// Where encoded tiles are kept over restarts; nowhere, if absent.
+    /// The directory of the disk cache; `None`: no disk cache.
     pub directory: Option<PathBuf>,
-    /// Encoded tiles in that directory.
+    /// Encoded tiles in the disk cache.
     pub disk: usize,
 }
 
@@ -135,18 +135,18 @@ impl Default for Caches {
     }
 }
 
-/// How tiles are made.
+/// Settings of rendering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Render {
     /// Threads that read, draw and encode.
     pub threads: NonZeroUsize,
-    /// Waiting renders beyond which the answer is 503.
+    /// The maximum number of waiting renders; beyond it the response is 503.
     pub queue: usize,
-    /// The most voxels that may be read to make one tile of a level that is not stored; above 0.
+    /// The maximum number of voxels read to compute one tile of a level that is not stored; above 0.
     pub max_voxels_per_tile: u64,
     /// How tiles are encoded.
     pub png: PngProfile,
-    /// How many slices are rendered ahead of a scroll while threads are idle; 0 for none.
+    /// How many slices are prefetched ahead of a scroll while threads are idle; 0 for none.
     pub neighbours: u32,
     /// When chunks that were decoded in part are verified.
     pub verify: Verify,
@@ -199,24 +199,25 @@ impl Default for Files {
 /// One dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DatasetSettings {
-    /// The file whose channels are discovered, and which channels without a file of their own are read from.
-    /// Absent only where every channel names its file and its path.
+    /// The file whose channels are discovered, and from which channels without a file of their own are read.
+    /// Absent only if every channel has a file and a path.
     pub file: Option<PathBuf>,
-    /// What halving a level does to z.
+    /// How halving a level scales z.
     pub scaling: Scaling,
-    /// The size of a voxel of level 0 in nanometres, finite and above 0; overrides what the file says.
+    /// The size of a voxel of level 0 in nanometres, finite and above 0; overrides the file's.
     pub voxel_size: Option<Xyz<f64>>,
-    /// What slice numbers begin at, in voxels of level 0; absent means 0.
+    /// Where slice numbers start, in voxels of level 0; absent means 0.
     pub offset: Option<Xyz<i64>>,
-    /// Whether xz and yz tiles are drawn with square pixels where the size of a voxel is known.
+    /// Whether xz and yz tiles are drawn with square pixels if the voxel size is known.
     pub square_pixels: bool,
-    /// Whether a tile wholly outside is 404 instead of black.
+    /// Whether a tile entirely outside is 404 instead of black.
     pub not_found_outside: bool,
     /// Whether links may leave the directory of the file that names them.
     pub allow_external: bool,
-    /// Whether an instrument is writing its files: they are reopened every two seconds, and served meanwhile as they were.
+    /// Whether its files are still being written: they are reopened every two seconds, and served in between
+    /// as last seen.
     pub growing: bool,
-    /// What is said of channels. Empty: all as discovered.
+    /// Settings of channels. Empty: all as discovered.
     pub channels: BTreeMap<Name, ChannelSettings>,
 }
 
@@ -237,28 +238,28 @@ impl Default for DatasetSettings {
 }
 
 impl DatasetSettings {
-    /// A file of which nothing more is said.
+    /// A file without further settings.
     pub fn of_file(file: PathBuf) -> Self {
         Self { file: Some(file), ..Self::default() }
     }
 }
 
-/// One channel: a new one where it has a path or levels, else what differs from the discovered one of that name.
+/// One channel: a new one if it has a path or levels, else changes to the discovered one of that name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChannelSettings {
     /// The HDF5 dataset.
     pub path: Option<String>,
-    /// Where it is not the dataset's own file.
+    /// Set if it is in another file than the dataset's.
     pub file: Option<PathBuf>,
-    /// An explicit pyramid, finest first. Where there is one, its first level stands for `path`.
+    /// An explicit pyramid, finest first. If there is one, its first level takes the place of `path`.
     pub levels: Vec<LevelSettings>,
     /// The axes as stored, slowest first; y and x are among them.
     pub axes: Option<Axes>,
     /// Positions along axes that are not served; never y or x.
     pub index: BTreeMap<AxisName, u64>,
-    /// How to find the window.
+    /// How the window is determined.
     pub window: Option<WindowRule>,
-    /// What the numbers mean.
+    /// What the voxels represent.
     pub kind: Option<Kind>,
 }
 
@@ -267,7 +268,7 @@ pub struct ChannelSettings {
 pub struct LevelSettings {
     /// The HDF5 dataset.
     pub path: String,
-    /// By how much it is reduced against the first, above 0; else to be told from the sizes.
+    /// The downsample factor relative to the first level, above 0; `None`: derived from the sizes.
     pub factor: Option<Xyz<u64>>,
 }
 

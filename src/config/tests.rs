@@ -1,4 +1,4 @@
-//! Stories: what people type, and what they get or are told.
+//! Stories: what people type, and the settings or faults that result.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -39,7 +39,7 @@ impl Typed {
         load(&self.layers)
     }
 
-    /// Each fault as a line, the directory's name cut out.
+    /// Each fault as a line, without the directory's path.
     fn faults(&self) -> Vec<String> {
         let here = format!("{}/", self.directory.path().display());
         self.load().faults.iter().map(|fault| fault.to_string().replace(&here, "")).collect()
@@ -60,7 +60,7 @@ fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-/// The example of the documentation that users were given, as it stands there.
+/// The example in the documentation given to users, verbatim.
 const DOCUMENTED: &str = r#"
 [server]
 bind = "127.0.0.1:8080"
@@ -175,14 +175,14 @@ axes = "zy"
             "cache.tiles: a size such as \"512 MiB\", \"1 GiB\" or a number of bytes is expected, not the text \"lots\" (line 7)",
             "datasets.em.channels.\"my channel\": \"my channel\" is not a name: names have one or more letters, digits, '_', '-' or '.'",
             "datasets.em.channels.\"my channel\".window: a limit that is a finite number, whole ones from -2^63 to 2^64-1, is expected, not the number inf (line 19)",
-            "datasets.em.channels.raw.axes: \"zy\" lacks y or x, without which there is nothing to show (line 22)",
+            "datasets.em.channels.raw.axes: \"zy\" lacks y or x (line 22)",
             "datasets.em.channels.raw.kind: \"image\" or \"labels\" or \"rgb\" is expected, not the text \"grey\" (line 21)",
-            "datasets.em.file: a file is needed here, or one in each channel; raw would have none",
+            "datasets.em.file: a file is needed here, or in each channel; missing for raw",
             "datasets.em.voxel_size: a list of three numbers [x, y, z] is expected, not a list of 2 (line 17)",
-            "datasets.viking: no token may be called \"viking\": it begins the paths of Viking's own form; \"viking_\" would do",
+            "datasets.viking: \"viking\" cannot be a token: paths in Viking's form begin with it; \"viking_\" would do",
             "render.png: \"fast\" or \"small\" is expected, not the text \"tiny\" (line 11)",
             "render.threads: a whole number from 1 to 1024 is expected, not the whole number 0 (line 10)",
-            "server.bind: \"localhost\" is no address with a port: HOST:PORT is expected, such as \"127.0.0.1:8080\", \"localhost:0\" (any free port) or \"[::]:80\" (every interface) (line 2)",
+            "server.bind: \"localhost\" is not an address with a port: expected HOST:PORT, such as \"127.0.0.1:8080\", \"localhost:0\" (any free port) or \"[::]:80\" (every interface) (line 2)",
             "server.shutdown_timeout: a time with its unit in quotes, such as \"500ms\", \"10s\" or \"2m\", at most a day, is expected, not the whole number 10 (line 4)",
             "server.worker: there is no such key; did you mean \"workers\"? (line 3)",
         ]
@@ -361,13 +361,10 @@ fn a_text_that_only_begins_like_a_number_is_a_text() {
 #[test]
 fn every_dataset_needs_a_file_somewhere() {
     let cases = [
-        (
-            "[datasets.a]",
-            "datasets.a.file: a dataset needs the file that it is in, such as file = \"data/kasthuri11.h5\"",
-        ),
+        ("[datasets.a]", "datasets.a.file: a dataset needs a file, such as file = \"data/kasthuri11.h5\""),
         (
             "[datasets.a.channels.c]\nlevels = [\"/x\"]",
-            "datasets.a.file: a file is needed here, or one in each channel; c would have none",
+            "datasets.a.file: a file is needed here, or in each channel; missing for c",
         ),
         (
             "[datasets.a.channels.c]\nfile = \"x.h5\"",
@@ -509,7 +506,7 @@ proptest::proptest! {
     }
 }
 
-/// The example with every key switched on.
+/// The example with every key uncommented.
 fn switched_on() -> String {
     let on = |line: &str| match line.strip_prefix('#') {
         Some(rest) if !rest.starts_with(' ') => rest.to_owned(),
@@ -537,7 +534,7 @@ fn the_example_with_every_key_switched_on_is_right() {
     assert!(channel.window.is_some() && channel.kind.is_some() && channel.axes.is_some());
 }
 
-/// The path of every key, with what a flag must say to give it a date, which no key takes.
+/// The path of every key, with a flag that sets it to a date, which no key accepts.
 fn every_key(
     keys: &'static [Key],
     path: &str,

@@ -1,8 +1,8 @@
-//! TOML → the value tree of the `config` crate, every value with the line it stands on.
+//! TOML → the value tree of the `config` crate, every value with its line number.
 //!
-//! The crate's own TOML reader stops at the first mistake, forgets lines and has 64 bits for integers. This one
-//! tells every mistake that can be told apart, reads on with what is whole, and keeps integers of up to 128 bits:
-//! limits of windows on unsigned 64-bit data need them.
+//! The crate's own TOML reader stops at the first error, drops line numbers and has 64-bit integers. This one
+//! reports all errors that can be distinguished, keeps the valid rest, and supports integers of up to 128
+//! bits: windows on unsigned 64-bit data need them.
 
 use std::ops::Range;
 
@@ -10,23 +10,23 @@ use config::{Map, Value, ValueKind};
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-/// What every origin of a value that stands in a file begins with.
+/// Prefix of the origin of every value from a file.
 const LINE: &str = "line ";
 
-/// A document as far as it could be read.
+/// A document with everything that could be read.
 pub(super) struct Document {
     /// A table.
     pub tree: Value,
-    /// What is no TOML, each with its place, in the order of the text.
+    /// Syntax errors with their positions, in the order of the text.
     pub mistakes: Vec<String>,
 }
 
-/// Whether the value stands in the configuration file, and not in a flag or a variable.
+/// Whether the value is in the configuration file, not in a flag or a variable.
 pub(super) fn is_in_file(value: &Value) -> bool {
     value.origin().is_some_and(|origin| origin.starts_with(LINE))
 }
 
-/// Reads a document. Values that begin on a line with a mistake are left out.
+/// Reads a document. Values that begin on a line with an error are left out.
 pub(super) fn document(text: &str) -> Document {
     let (table, errors) = DeTable::parse_recoverable(text);
     let lines = Lines::of(text);
@@ -38,16 +38,16 @@ pub(super) fn document(text: &str) -> Document {
     Document { tree: Value::new(None, tree), mistakes: mistakes.iter().map(told).collect() }
 }
 
-/// A mistake of syntax.
+/// A syntax error.
 struct Mistake<'e> {
     /// Where it was noticed.
     place: usize,
-    /// The line on which the value begins that it spoils.
+    /// The line on which the invalid value begins.
     line: usize,
     problem: &'e str,
 }
 
-/// Behind a forgotten bracket everything is amiss: one mistake per line, and one per list, says enough.
+/// After a missing bracket everything is an error, so one per line and one per list are kept.
 fn mistakes<'e>(table: &DeTable<'_>, errors: &'e [toml::de::Error], lines: &Lines) -> Vec<Mistake<'e>> {
     let mut lists = Vec::new();
     table.values().for_each(|value| list_spans(value, &mut lists));
@@ -65,7 +65,7 @@ fn mistakes<'e>(table: &DeTable<'_>, errors: &'e [toml::de::Error], lines: &Line
     mistakes
 }
 
-/// Reads a value alone, as in a flag or a variable: TOML, else the text as it is.
+/// Parses a single value, as in a flag or a variable: TOML, or else plain text.
 pub(super) fn value_or_text(text: &str, origin: &str) -> Value {
     let lines = Lines::of(text);
     let reader = Reader { origin: |_| origin.to_owned(), broken: &[], lines: &lines };
@@ -75,7 +75,7 @@ pub(super) fn value_or_text(text: &str, origin: &str) -> Value {
     }
 }
 
-/// Reads a dotted key, quoted where it must be: `datasets."FlyEM.v1".file`.
+/// Parses a dotted key, quoted where necessary: `datasets."FlyEM.v1".file`.
 pub(super) fn dotted_key(text: &str) -> Option<Vec<String>> {
     if text.contains(char::is_control) {
         return None;
@@ -100,7 +100,7 @@ fn list_spans(value: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Where lines begin.
+/// The offsets at which lines begin.
 struct Lines(Vec<usize>);
 
 impl Lines {
@@ -108,7 +108,7 @@ impl Lines {
         Self(std::iter::once(0).chain(text.match_indices('\n').map(|(end, _)| end + 1)).collect())
     }
 
-    /// The number of the line at that byte, from 1.
+    /// The line number of that byte, from 1.
     fn number(&self, place: usize) -> usize {
         self.0.partition_point(|start| *start <= place)
     }
@@ -143,7 +143,7 @@ impl<O: Fn(Range<usize>) -> String> Reader<'_, O> {
             DeValue::Integer(number) => integer(number),
             DeValue::Float(number) => ValueKind::Float(number.as_str().parse().unwrap_or(f64::NAN)),
             DeValue::Boolean(flag) => ValueKind::Boolean(*flag),
-            // No key takes a date, and TOML has no nil: the one stands for the other.
+            // No key accepts a date, and TOML has no nil, so nil represents dates.
             DeValue::Datetime(_) => ValueKind::Nil,
             DeValue::Array(items) => ValueKind::Array(items.iter().map(|item| self.value(item)).collect()),
             DeValue::Table(table) => ValueKind::Table(self.table(table)),
@@ -152,7 +152,7 @@ impl<O: Fn(Range<usize>) -> String> Reader<'_, O> {
     }
 }
 
-/// What does not fit 128 bits becomes the nearest floating point number, which no key that counts will take.
+/// Integers beyond 128 bits become the nearest floating point number, which no integer key accepts.
 fn integer(number: &DeInteger<'_>) -> ValueKind {
     match i128::from_str_radix(number.as_str(), number.radix()) {
         Ok(exact) => i64::try_from(exact).map_or(ValueKind::I128(exact), ValueKind::I64),

@@ -1,8 +1,8 @@
-//! What single values mean: numbers, sizes, durations, names, windows, each from a value of the tree.
+//! Parses single values: numbers, sizes, durations, names, windows.
 //!
-//! Every function says in its error what would be right and what was found. None is lenient where TOML has types:
-//! a number in quotes is a text. The odd one: a path that stands in the configuration file is relative to that file, one in
-//! a flag or a variable to the working directory, as every path in a shell is.
+//! Every error says what is expected and what was found. Types are as strict as TOML's: a quoted number is a
+//! text. A path in the configuration file is relative to that file, one in a flag or a variable to the
+//! working directory, as in a shell.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -20,19 +20,19 @@ use crate::name::Name;
 use crate::paint::{Window, WindowRule};
 use crate::request::{MCFC, VIKING};
 
-/// What was meant, or what is wrong.
+/// The parsed value, or what is wrong.
 pub(super) type Parsed<T> = Result<T, String>;
 
-/// The most threads that anybody may ask for.
+/// The maximum number of threads.
 const MOST_THREADS: usize = 1024;
-/// The longest time that a server may take to stop.
+/// The maximum shutdown timeout.
 const LONGEST_STOP: Duration = Duration::from_secs(24 * 3600);
-/// The shortest time that anybody may be given.
+/// The minimum of other timeouts.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
-/// Up to here every whole number is a floating point number.
+/// Integers up to here are exact as floating point numbers (2^53).
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The problem with a value of another kind than expected.
+/// The error for a value of the wrong kind.
 pub(super) fn expected(right: &str, found: &Value) -> String {
     format!("{right} is expected, not {}", described(found))
 }
@@ -76,7 +76,7 @@ fn items_of(value: &Value) -> Option<&[Value]> {
     }
 }
 
-/// A text that is not empty and has no NUL in it, such as a path in a file system or in an HDF5 file.
+/// A non-empty text without NUL, such as a path in a file system or in an HDF5 file.
 pub(super) fn path(value: &Value) -> Parsed<String> {
     let wrong = || expected("a path in quotes", value);
     text_of(value)
@@ -85,7 +85,8 @@ pub(super) fn path(value: &Value) -> Parsed<String> {
         .ok_or_else(wrong)
 }
 
-/// A path in the file system, from the directory that the value's place implies; `base` is the configuration file's.
+/// A path in the file system, relative to `base` (the configuration file's directory) if the value is in the
+/// file.
 pub(super) fn path_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> {
     move |value| {
         let path = PathBuf::from(path(value)?);
@@ -101,7 +102,6 @@ pub(super) fn flag(value: &Value) -> Parsed<bool> {
     }
 }
 
-/// One of a few words.
 pub(super) fn choice<T: Copy>(words: &[(&str, T)]) -> impl Fn(&Value) -> Parsed<T> {
     move |value| {
         let found = words.iter().find(|(word, _)| text_of(value) == Some(word));
@@ -110,7 +110,7 @@ pub(super) fn choice<T: Copy>(words: &[(&str, T)]) -> impl Fn(&Value) -> Parsed<
     }
 }
 
-/// A whole number within limits, both included.
+/// A whole number within inclusive limits.
 pub(super) fn whole<T>(least: T, most: T) -> impl Fn(&Value) -> Parsed<T>
 where
     T: TryFrom<i128> + PartialOrd + fmt::Display,
@@ -158,13 +158,13 @@ pub(super) fn list<T>(item: impl Fn(&Value) -> Parsed<T>) -> impl Fn(&Value) -> 
     }
 }
 
-/// A number of bytes: plain, or with `KiB`, `MiB`, `GiB` behind it.
+/// A number of bytes: plain, or followed by `KiB`, `MiB`, `GiB`.
 pub(super) fn size(value: &Value) -> Parsed<usize> {
     let bytes = match text_of(value) {
         Some(text) => text.trim().parse::<bytesize::ByteSize>().ok().map(|size| i128::from(size.as_u64())),
         None => whole_of(value),
     };
-    // No allocation can be larger than this, and the parser saturates beyond it.
+    // No allocation can be larger, and the parser saturates above it.
     let fits =
         bytes.filter(|bytes| *bytes <= isize::MAX as i128).and_then(|bytes| usize::try_from(bytes).ok());
     fits.ok_or_else(|| expected("a size such as \"512 MiB\", \"1 GiB\" or a number of bytes", value))
@@ -182,7 +182,7 @@ pub(super) fn duration(value: &Value) -> Parsed<Duration> {
     })
 }
 
-/// A time with its unit that is long enough for something to happen in it.
+/// A time with its unit, not too short to be useful.
 pub(super) fn timeout(value: &Value) -> Parsed<Duration> {
     let time = duration(value)?;
     if time < SHORTEST_TIMEOUT {
@@ -197,7 +197,7 @@ pub(super) fn bind(value: &Value) -> Parsed<BindAddress> {
     BindAddress::new(text).map_err(|error| error.to_string())
 }
 
-/// The address of a host, or of a network of them.
+/// The address of a host or a network.
 pub(super) fn network(value: &Value) -> Parsed<Network> {
     let text = text_of(value).ok_or_else(|| expected("an address such as \"127.0.0.1\"", value))?;
     Network::new(text).map_err(|error| error.to_string())
@@ -236,7 +236,7 @@ pub(super) fn origin(value: &Value) -> Parsed<String> {
 /// A name that can be a segment of a URL.
 pub(super) fn name(text: &str) -> Parsed<Name> {
     match text {
-        "." | ".." => Err(format!("{text:?} can be no name: in a URL it means a directory")),
+        "." | ".." => Err(format!("{text:?} cannot be a name: in a URL it means a directory")),
         _ => Name::new(text).map_err(|error| error.to_string()),
     }
 }
@@ -245,10 +245,10 @@ pub(super) fn name(text: &str) -> Parsed<Name> {
 pub(super) fn token(text: &str) -> Parsed<Name> {
     match text {
         MCFC => Err(format!(
-            "no token may be called {text:?}: it begins the paths of composites; \"{text}_\" would do"
+            "{text:?} cannot be a token: paths of composites begin with it; \"{text}_\" would do"
         )),
         VIKING => Err(format!(
-            "no token may be called {text:?}: it begins the paths of Viking's own form; \"{text}_\" would do"
+            "{text:?} cannot be a token: paths in Viking's form begin with it; \"{text}_\" would do"
         )),
         _ => name(text),
     }
@@ -259,16 +259,12 @@ pub(super) fn name_value(value: &Value) -> Parsed<Name> {
     name(text_of(value).ok_or_else(|| expected("a name in quotes", value))?)
 }
 
-/// The axes of a volume, y and x among them.
+/// The axes of a volume, including y and x.
 pub(super) fn axes(value: &Value) -> Parsed<Axes> {
     let text = text_of(value).ok_or_else(|| expected("a text such as \"zyx\"", value))?;
     let axes = Axes::new(text).map_err(|error| error.to_string())?;
     let plane = [AxisName::Y, AxisName::X].iter().all(|axis| axes.position(*axis).is_some());
-    if plane {
-        Ok(axes)
-    } else {
-        Err(format!("{text:?} lacks y or x, without which there is nothing to show"))
-    }
+    if plane { Ok(axes) } else { Err(format!("{text:?} lacks y or x")) }
 }
 
 /// How to find a window: two limits, `"auto"` or `"full"`.
@@ -297,7 +293,7 @@ impl Limit {
     }
 }
 
-/// Whole only if both are: a window is computed either in whole numbers or in floating point.
+/// Integer only if both limits are: a window is computed either in integers or in floating point.
 fn limits(lo: Limit, hi: Limit) -> Window {
     match (lo, hi) {
         (Limit::Whole(lo), Limit::Whole(hi)) => Window::Whole { lo, hi },

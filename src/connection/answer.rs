@@ -1,4 +1,5 @@
-//! An answer: its head parsed, and its body framed by a length, in chunks, or by the end of the connection (RFC 9112).
+//! A response: its head parsed, and its body framed by a length, in chunks, or by the end of the connection
+//! (RFC 9112).
 
 use std::io::Read;
 
@@ -7,29 +8,29 @@ use httparse::{EMPTY_HEADER, Header, Response, Status, parse_chunk_size};
 use super::Broken;
 use super::incoming::Incoming;
 
-/// The most bytes of one body.
+/// The maximum size of a body.
 const MOST_BYTES: usize = 64 << 20;
-/// The most bytes of a head, and the most headers in it.
+/// The maximum size of a head, and the maximum number of headers.
 const MOST_HEAD: usize = 64 << 10;
 const MOST_HEADERS: usize = 100;
 
-/// An answer, whatever its status.
+/// A response, whatever its status.
 #[derive(Debug, Clone, Copy)]
 pub struct Answer<'a> {
     /// The status.
     pub status: u16,
     pub(super) head: &'a [u8],
-    /// What is in it.
+    /// The body.
     pub body: &'a [u8],
 }
 
-/// What a head says of its answer.
+/// What a head says of its response.
 #[derive(Debug)]
 pub(super) struct Head {
     pub status: u16,
-    /// Whether more can be asked over the connection.
+    /// Whether the connection can be reused.
     pub is_kept: bool,
-    /// How many bytes the body came to.
+    /// The length of the body.
     pub length: usize,
 }
 
@@ -42,7 +43,7 @@ enum Framing {
 }
 
 impl Answer<'_> {
-    /// The value of a header, by its name in any case; of several the first.
+    /// The value of a header, by its case-insensitive name; the first if there are several.
     pub fn header(&self, name: &str) -> Option<String> {
         let mut headers = [EMPTY_HEADER; MOST_HEADERS];
         let mut response = Response::new(&mut headers);
@@ -50,20 +51,20 @@ impl Answer<'_> {
         values(response.headers, name).next().map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// The status, and what a problem body says, in words.
+    /// The status, and the `detail` of a problem body.
     pub fn problem(&self) -> String {
         problem(self.status, self.body)
     }
 }
 
-/// A status, and what the `detail` of a problem body (RFC 9457) says, in words.
+/// A status, and the `detail` of a problem body (RFC 9457).
 pub fn problem(status: u16, body: &[u8]) -> String {
     let detail: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let detail = detail.and_then(|body| Some(format!(": {}", body.get("detail")?.as_str()?)));
     format!("the status is {status}{}", detail.unwrap_or_default())
 }
 
-/// Reads one answer; its head and the beginning of the memory of bodies are what came.
+/// Reads one response into `head` and the start of `body`.
 pub(super) fn read<R: Read>(
     from: &mut Incoming<R>,
     head: &mut Vec<u8>,
@@ -71,7 +72,7 @@ pub(super) fn read<R: Read>(
 ) -> Result<Head, Broken> {
     loop {
         let (status, is_kept, framing) = read_head(from, head)?;
-        // What is said while the answer is being made, and is none.
+        // Interim responses precede the final one.
         if (100..200).contains(&status) && status != 101 {
             continue;
         }
@@ -80,7 +81,7 @@ pub(super) fn read<R: Read>(
             Framing::Chunks => read_chunks(from, body)?,
             Framing::UntilClosed => read_all(from, body)?,
         };
-        // Bytes that nobody asked for would be taken for the next answer.
+        // Unsolicited bytes would be taken for the next response.
         let is_kept = is_kept && framing != Framing::UntilClosed && from.there().is_empty();
         return Ok(Head { status, is_kept, length });
     }
@@ -102,7 +103,7 @@ fn read_head<R: Read>(from: &mut Incoming<R>, head: &mut Vec<u8>) -> Result<(u16
     }
 }
 
-/// Waits for more of something that is short.
+/// Waits for more of something of limited length.
 fn within<R: Read>(from: &mut Incoming<R>, what: &str) -> Result<(), Broken> {
     if from.there().len() > MOST_HEAD {
         return Err(malformed(format!("{what} has more than {MOST_HEAD} bytes")));
@@ -132,7 +133,7 @@ fn framing(status: u16, headers: &[Header<'_>]) -> Result<Framing, Broken> {
             true => Ok(Framing::Chunks),
             false => {
                 let coding = String::from_utf8_lossy(coding);
-                Err(malformed(format!("its Transfer-Encoding is {coding:?}; chunked was expected, or none")))
+                Err(malformed(format!("its Transfer-Encoding is {coding:?}; expected chunked or none")))
             }
         };
     }
@@ -143,7 +144,7 @@ fn framing(status: u16, headers: &[Header<'_>]) -> Result<Framing, Broken> {
     match length.and_then(|text| text.parse().ok()) {
         Some(length) if lengths.all(|other| other == first) => Ok(Framing::Length(length)),
         _ => Err(malformed(format!(
-            "its Content-Length is {:?}; one number was expected",
+            "its Content-Length is {:?}; expected one number",
             String::from_utf8_lossy(first)
         ))),
     }
@@ -153,7 +154,7 @@ fn values<'h>(headers: &'h [Header<'_>], name: &str) -> impl Iterator<Item = &'h
     headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name)).map(|header| header.value)
 }
 
-/// Reads so many bytes behind those that there are; returns where they end.
+/// Reads `length` bytes to the offset `there`; returns the offset of their end.
 fn read_length<R: Read>(
     from: &mut Incoming<R>,
     length: usize,
@@ -162,7 +163,7 @@ fn read_length<R: Read>(
 ) -> Result<usize, Broken> {
     let end = there.saturating_add(length);
     if end > MOST_BYTES {
-        return Err(malformed(format!("its body has {end} bytes, and at most {MOST_BYTES} were expected")));
+        return Err(malformed(format!("its body has {end} bytes; expected at most {MOST_BYTES}")));
     }
     if body.len() < end {
         body.resize(end, 0);
@@ -181,7 +182,7 @@ fn read_chunks<R: Read>(from: &mut Incoming<R>, body: &mut Vec<u8>) -> Result<us
         }
         there = read_length(from, length, there, body)?;
         if !line(from)?.is_empty() {
-            return Err(malformed("a chunk is longer than it says"));
+            return Err(malformed("a chunk is longer than its stated size"));
         }
     }
 }
@@ -189,7 +190,7 @@ fn read_chunks<R: Read>(from: &mut Incoming<R>, body: &mut Vec<u8>) -> Result<us
 fn chunk_length<R: Read>(from: &mut Incoming<R>) -> Result<usize, Broken> {
     loop {
         let size = parse_chunk_size(from.there());
-        let size = size.map_err(|_| malformed("the length of a chunk is no number"))?;
+        let size = size.map_err(|_| malformed("the size of a chunk is not a number"))?;
         if let Status::Complete((line, length)) = size {
             from.take(line);
             return Ok(usize::try_from(length).unwrap_or(usize::MAX));
@@ -198,7 +199,7 @@ fn chunk_length<R: Read>(from: &mut Incoming<R>) -> Result<usize, Broken> {
     }
 }
 
-/// A line without its end.
+/// A line without its line end.
 fn line<R: Read>(from: &mut Incoming<R>) -> Result<Vec<u8>, Broken> {
     loop {
         if let Some(end) = from.there().windows(2).position(|two| two == b"\r\n") {
@@ -206,7 +207,7 @@ fn line<R: Read>(from: &mut Incoming<R>) -> Result<Vec<u8>, Broken> {
             from.take(end + 2);
             return Ok(line);
         }
-        within(from, "a line behind a chunk")?;
+        within(from, "a line after a chunk")?;
     }
 }
 

@@ -1,14 +1,13 @@
-//! Bytes as they come, and how far they were taken. What a body needs goes past the buffer.
+//! A buffered reader with a deadline. Bodies of known length bypass the buffer.
 
 use std::io::{self, ErrorKind, Read};
 use std::time::Instant;
 
 use super::Broken;
 
-/// What is read at once where nobody knows yet how much belongs to the answer. Heads are far shorter.
+/// The size of a read while the length of the response is unknown. Heads are far shorter.
 const AT_ONCE: usize = 16 << 10;
 
-/// Where an answer is read from.
 #[derive(Debug)]
 pub(super) struct Incoming<R> {
     from: R,
@@ -19,37 +18,36 @@ pub(super) struct Incoming<R> {
 }
 
 impl<R: Read> Incoming<R> {
-    /// Nothing has come yet.
     pub fn new(from: R) -> Self {
         Self { from, buffer: Vec::with_capacity(AT_ONCE), taken: 0, until: Instant::now(), has_come: false }
     }
 
-    /// Another answer is to come by then.
+    /// Starts a response that must be complete by `until`.
     pub fn begin(&mut self, until: Instant) {
         (self.until, self.has_come) = (until, false);
     }
 
-    /// Whether any byte came since it was to begin.
+    /// Whether any byte arrived since [`Self::begin`].
     pub fn has_come(&self) -> bool {
         self.has_come
     }
 
-    /// Where it comes from.
+    /// The underlying stream.
     pub fn from(&mut self) -> &mut R {
         &mut self.from
     }
 
-    /// What came and is not taken.
+    /// The buffered bytes not yet consumed.
     pub fn there(&self) -> &[u8] {
         self.buffer.get(self.taken..).unwrap_or_default()
     }
 
-    /// So many bytes of what is there were understood.
+    /// Consumes buffered bytes.
     pub fn take(&mut self, bytes: usize) {
         self.taken = (self.taken + bytes).min(self.buffer.len());
     }
 
-    /// Waits for more. At the end of the stream that is none.
+    /// Reads more into the buffer; 0 at the end of the stream.
     pub fn more(&mut self) -> Result<usize, Broken> {
         self.buffer.drain(..self.taken);
         self.taken = 0;
@@ -62,7 +60,7 @@ impl<R: Read> Incoming<R> {
         Ok(bytes)
     }
 
-    /// Fills a piece of memory to its end.
+    /// Fills `into` completely.
     pub fn fill(&mut self, into: &mut [u8]) -> Result<(), Broken> {
         let there = self.there();
         let (first, mut rest) = into.split_at_mut(there.len().min(into.len()));
@@ -78,7 +76,7 @@ impl<R: Read> Incoming<R> {
     }
 }
 
-/// Reads once; nothing after the time is up, however little is missing.
+/// Reads once; fails if the time is up, however little is missing.
 fn read(from: &mut impl Read, into: &mut [u8], until: Instant) -> Result<usize, Broken> {
     loop {
         if Instant::now() > until {

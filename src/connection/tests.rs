@@ -9,10 +9,10 @@ use super::answer::{self, Head};
 use super::incoming::Incoming;
 use super::{Answer, Broken, Connection};
 
-/// Longer than anything takes here.
+/// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Gives what it has in pieces of so many bytes.
+/// A reader that returns its bytes in pieces of this size.
 struct Pieces<'a>(&'a [u8], usize);
 
 impl Read for Pieces<'_> {
@@ -25,10 +25,10 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// A status, a body, and whether more can be asked; or what is wrong.
+/// A status, a body, and whether the connection can be reused; or the error.
 type Came = Result<(u16, Vec<u8>, bool), String>;
 
-/// All answers that come.
+/// All responses in a stream.
 fn answers(stream: &[u8], pieces: usize) -> Vec<Came> {
     let mut from = Incoming::new(Pieces(stream, pieces));
     let (mut head, mut body, mut all) = (Vec::new(), vec![7; 3], Vec::new());
@@ -83,21 +83,21 @@ fn what_is_no_answer_is_an_error_that_says_what_is_wrong() {
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(200));
     let endless = format!("HTTP/1.1 200 OK\r\nA: {}", "b".repeat(100_000));
     let wrong = [
-        ("SSH-2.0-OpenSSH_9.2\r\n", "no answer in HTTP/1.1: its head"),
+        ("SSH-2.0-OpenSSH_9.2\r\n", "not valid HTTP/1.1: its head"),
         ("HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nhello", "Content-Length is \"five\""),
         ("HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello", "Content-Length is \"+5\""),
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
-            "one number was expected",
-        ),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", "at most 67108864 were expected"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!", "expected one number"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", "expected at most 67108864"),
         (
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
             "Transfer-Encoding is \"gzip, chunked\"",
         ),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfive\r\n", "length of a chunk is no number"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfive\r\n", "size of a chunk is not a number"),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\n", "at most 67108864"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n", "longer than it says"),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n",
+            "longer than its stated size",
+        ),
         (&many, "its head: too many headers"),
         (&endless, "its head has more than"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", "closed before the end"),
@@ -121,7 +121,7 @@ proptest! {
         for (body, chunks) in &bodies {
             stream.extend_from_slice(&framed(body, *chunks));
         }
-        // One after the other, as each is asked for when the one before has come.
+        // In sequence: each is requested when the previous one has arrived.
         let mut from = Incoming::new(Pieces(&stream, pieces));
         let (mut head, mut body) = (Vec::new(), Vec::new());
         for (expected, _) in &bodies {
@@ -138,7 +138,7 @@ proptest! {
     }
 }
 
-/// A body with its length, or in so many chunks.
+/// A body with its length, or in this many chunks.
 fn framed(body: &[u8], chunks: usize) -> Vec<u8> {
     if chunks == 0 {
         return [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes(), body]
@@ -152,8 +152,8 @@ fn framed(body: &[u8], chunks: usize) -> Vec<u8> {
     [stream, b"0\r\n\r\n".to_vec()].concat()
 }
 
-/// A server that answers so many requests on each connection and closes it then; it ends after the last, and tells
-/// what it was asked.
+/// A server that answers `each` requests on successive connections and then closes them; returns the requests
+/// it received after the last one.
 fn server(each: &'static [usize], answer: &'static str) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = listener.local_addr().unwrap().to_string();

@@ -1,5 +1,5 @@
-//! Puts the whole file together: chunks of pieces go to their places, and what lies above pieces is built from what
-//! they left behind. A family is walked in the order in which its pieces were cut.
+//! Assembles the output file: writes the chunks of the pieces, and builds the levels above from the sums that
+//! the pieces kept. A family is iterated in the order in which its pieces were cut.
 
 use std::vec::IntoIter;
 
@@ -15,7 +15,7 @@ use crate::units;
 use crate::volume::hdf5::{Writer, pack};
 use crate::volume::{Voxel, with_samples};
 
-/// Writes all levels of a family, whose pieces are all there.
+/// Writes all levels of a family, all of whose pieces exist.
 pub(super) fn family(
     family: &Family,
     number: usize,
@@ -28,7 +28,7 @@ pub(super) fn family(
     with_samples!(family.typed(), typed => walk(family, number, folder, writer, &typed))
 }
 
-/// An empty dataset for a level, with what other programs may want to know of it.
+/// Creates an empty dataset for a level, with attributes that other programs use.
 fn dataset(family: &Family, target: &Target, writer: &mut Writer) -> Result<(), PyramidError> {
     let (times, components) = (family.channel.times, family.volumes().len() as u64);
     let [x, y, z] = target.record.size;
@@ -80,7 +80,7 @@ fn walk<T: Voxel>(
     Ok(())
 }
 
-/// Where the chunks of one volume go.
+/// Where the chunks of one volume are written.
 struct Place<'a> {
     family: &'a Family,
     writer: &'a Writer,
@@ -97,7 +97,7 @@ impl Place<'_> {
     }
 }
 
-/// The finished pieces of a family, one after the other.
+/// The finished pieces of a family, in order.
 struct Pieces<'a> {
     family: &'a Family,
     number: usize,
@@ -107,7 +107,7 @@ struct Pieces<'a> {
 }
 
 impl Pieces<'_> {
-    /// Puts the chunks of the next unit in their places; what it left behind.
+    /// Writes the chunks of the next unit; returns the sums that it kept.
     fn tower<T: Voxel>(&mut self, place: &Place<'_>) -> Result<Tower<T>, PyramidError> {
         loop {
             match self.records.next() {

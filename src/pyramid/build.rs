@@ -1,6 +1,7 @@
-//! Builds nodes from the nodes below: reads where the tree says, adds up, and hands over every chunk that is complete.
+//! Builds nodes from their children: reads voxels where the tree says, sums them, and passes on every
+//! complete chunk.
 //!
-//! The same walk makes pieces (from the volume) and the levels above pieces (from what pieces left of themselves).
+//! The same walk makes pieces (from the volume) and the levels above pieces (from the sums that pieces kept).
 
 use super::PyramidError;
 use super::family::{Family, Unit};
@@ -9,20 +10,20 @@ use super::tree::{EDGE, Node, boxed};
 use crate::geometry::{Region, Xyz};
 use crate::volume::{Samples, Voxel};
 
-/// What a node leaves for its parent: the sums of the level above its own, and perhaps of further ones.
+/// What a node passes to its parent: the sums of the level above its own, and possibly of further levels.
 pub(super) type Tower<T> = Vec<Grid<<T as Voxel>::Sum>>;
 
-/// A complete chunk: the height of its level, its place among the level's chunks, and its voxels.
+/// A complete chunk: the height of its level, its position among the level's chunks, and its voxels.
 pub(super) struct Done {
     pub height: u32,
     pub at: Xyz<u64>,
     pub voxels: Samples,
 }
 
-/// Takes complete chunks.
+/// Receives complete chunks.
 pub(super) type Sink<'a> = dyn FnMut(Done) -> Result<(), PyramidError> + 'a;
 
-/// Brings the nodes at which a walk ends.
+/// Provides the nodes at which a walk ends.
 pub(super) type Leaf<'a, T> = dyn FnMut(&Node, &mut Sink<'_>) -> Result<Tower<T>, PyramidError> + 'a;
 
 /// A walk over a part of the tree of a family.
@@ -31,7 +32,7 @@ pub(super) struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Builds a node from those of the height `bottom`, which `leaf` brings.
+    /// Builds a node from those at height `bottom`, which `leaf` provides.
     pub fn build<T: Voxel>(
         &self,
         node: &Node,
@@ -65,7 +66,7 @@ impl Builder<'_> {
         Ok(joined)
     }
 
-    /// A node that is read from the volume.
+    /// Reads a node from the volume.
     pub fn read<T: Voxel>(
         &self,
         unit: &Unit,
@@ -82,7 +83,7 @@ impl Builder<'_> {
         if self.family.target(0).is_some() {
             self.hand_over_copies(node, voxels, size, sink)?;
         }
-        // Floats are added up in the renderer's order for as far as they are at hand.
+        // Floats are summed in the renderer's order while the voxels are at hand.
         let in_order = T::IS_FLOAT && rule == Rule::Mean;
         let last = node.height + if in_order { EDGE.ilog2() } else { 1 };
         let mut tower: Tower<T> = Vec::new();
@@ -106,7 +107,7 @@ impl Builder<'_> {
         grid::fold(&grid.sums, grid.size, small(self.family.tree.step(1)), self.family.rule, |sum| sum)
     }
 
-    /// Hands over the chunks of a level that a node stands for, if the level is wanted.
+    /// Passes on the chunks of a level that a node covers, if the level is wanted.
     fn hand_over<T: Voxel>(
         &self,
         node: &Node,
@@ -148,13 +149,14 @@ impl Builder<'_> {
         })
     }
 
-    /// Calls `work` with the place of every chunk of a region among the level's, and where in the region it begins.
+    /// Calls `work` with the position of every chunk of a region among the level's, and its offset within the
+    /// region.
     fn each_chunk(
         &self,
         region: &Region,
         mut work: impl FnMut(Xyz<u64>, Xyz<usize>) -> Result<(), PyramidError>,
     ) -> Result<(), PyramidError> {
-        // Regions of nodes begin at chunks.
+        // Regions of nodes are aligned to chunks.
         let (start, end) = (region.start.map(|at| at / EDGE), region.end().map(|at| at.div_ceil(EDGE)));
         boxed(start, end).try_for_each(|at| {
             let first = at.map(|at| at.saturating_mul(EDGE));
@@ -163,7 +165,7 @@ impl Builder<'_> {
     }
 }
 
-/// Extents of what is in memory.
+/// Extents of an array in memory.
 fn small(size: Xyz<u64>) -> Xyz<usize> {
     size.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong while levels are made, and what to do about it.
+//! Errors while computing levels, and what to do about them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,54 +6,54 @@ use std::path::{Path, PathBuf};
 use crate::volume::ReadError;
 use crate::volume::hdf5::{PackError, WriteError};
 
-/// Why levels could not be made.
+/// Why levels could not be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum PyramidError {
     /// Voxels of the original could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The file system refused.
+    /// The file system reported an error.
     #[error("cannot {what} {}: {source}{}", path.display(), advice(source))]
     File {
-        /// What was tried, such as "write".
+        /// The operation, such as "write".
         what: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The HDF5 library refused.
-    #[error("{0} What is finished is kept: the same command goes on from there")]
+    /// The HDF5 library reported an error.
+    #[error("{0} Finished parts are kept: the same command resumes from there")]
     Write(#[from] WriteError),
-    /// Voxels could not be packed.
+    /// Voxels could not be compressed.
     #[error(transparent)]
     Pack(#[from] PackError),
-    /// There is something of that name.
-    #[error("{} is there already and is not overwritten; to make it anew, remove it or move it away", path.display())]
+    /// The output exists.
+    #[error("{} is there already and is not overwritten; to recreate it, remove it or move it away", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// Another run is making it.
-    #[error("another voltile pyramid is at work in {}; wait until it has ended", folder.display())]
+    /// Another run is writing the same output.
+    #[error("another voltile pyramid is working in {}; wait until it has finished", folder.display())]
     AtWork {
         /// Its work folder.
         folder: PathBuf,
     },
-    /// A piece is not as it was written.
-    #[error("the finished piece {name} is damaged and was thrown away; the same command makes it again")]
+    /// A piece has changed since it was written.
+    #[error("the finished piece {name} is damaged and was removed; the same command recreates it")]
     Piece {
         /// Its name.
         name: String,
     },
-    /// The original is no longer what it was.
-    #[error("{reason}, while its levels were made; they were thrown away: run the same command again")]
+    /// The original has changed.
+    #[error("{reason} while its levels were being computed; they were discarded: run the same command again")]
     Changed {
-        /// Which file, and how it is known.
+        /// Which file, and what shows it.
         reason: String,
     },
-    /// There are no threads to be had.
-    #[error("no threads can be started: {0}")]
+    /// Threads cannot be started.
+    #[error("cannot start threads: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
 }
 
@@ -66,10 +66,10 @@ impl PyramidError {
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; free some space: what is finished is kept, and the same command goes on from there"
+            "; free some space: finished parts are kept, and the same command resumes from there"
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "; name a place that can be written to with --output"
+            "; name a writable path with --output"
         }
         _ => "",
     }

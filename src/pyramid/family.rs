@@ -1,7 +1,7 @@
-//! Families: the levels that are made of one and the same stored level of a channel.
+//! Families: the levels that are computed from the same stored level of a channel.
 //!
-//! A channel has one family for each level that its file stores and that is the nearest finer one of a level that is
-//! missing. A volume that is re-chunked has one for every stored level, since these are copied too.
+//! A channel has one family for each stored level that is the nearest finer one of a missing level. When
+//! re-chunking, it has one for every stored level, since these are copied too.
 
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use crate::layout::inventory::LevelRecord;
 use crate::paint::Kind;
 use crate::volume::{Samples, Volume, Voxel, with_samples};
 
-/// A level to be written.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     /// Its height above the stored level: 0 is a copy.
@@ -21,16 +20,16 @@ pub(super) struct Target {
     pub record: LevelRecord,
 }
 
-/// A stored level, and the levels that are made of it.
+/// A stored level, and the levels that are computed from it.
 #[derive(Debug, Clone)]
 pub(super) struct Family {
     pub channel: Arc<Channel>,
-    /// Which of the channel's levels it is.
+    /// The index of the stored level in the channel.
     pub base: usize,
     pub targets: Vec<Target>,
     pub tree: Tree,
     pub rule: Rule,
-    /// The pieces in which it is made: units that belong together.
+    /// The pieces: units that are computed and stored together.
     pub pieces: Vec<Vec<Unit>>,
 }
 
@@ -42,10 +41,10 @@ pub(super) struct Unit {
     pub node: Node,
 }
 
-/// Units with fewer voxels are made together, up to so many.
+/// Smaller units are combined into pieces of up to this many voxels.
 const TOGETHER: u64 = 1 << 22;
 
-/// The families of a channel. `copy` has stored levels copied.
+/// The families of a channel. With `copy`, stored levels are included.
 pub(super) fn families(channel: &Arc<Channel>, scaling: Scaling, copy: bool, group: &str) -> Vec<Family> {
     let views: Vec<LevelView> = Level::all().map_while(|level| channel.made_from(level, scaling)).collect();
     let family = |(base, stored): (usize, &StoredLevel)| {
@@ -84,12 +83,12 @@ impl Family {
         self.stored().map_or(&[], StoredLevel::volumes)
     }
 
-    /// Empty samples of the type in which its voxels are read.
+    /// Empty samples of the volume's voxel type.
     pub fn typed(&self) -> Samples {
         self.volumes().first().map_or_else(Samples::default, |volume| volume.shape().voxel.samples())
     }
 
-    /// Empty samples of the type in which a target is stored.
+    /// Empty samples of a target's voxel type.
     pub fn stored_as(&self, target: &Target) -> Samples {
         fn mean<T: Voxel>(_typed: &[T]) -> Samples {
             T::Mean::samples(Vec::new())
@@ -98,27 +97,26 @@ impl Family {
         if target.height == 0 { typed } else { with_samples!(&typed, voxels => mean(voxels)) }
     }
 
-    /// The target of that height.
     pub fn target(&self, height: u32) -> Option<&Target> {
         self.targets.iter().find(|target| target.height == height)
     }
 
-    /// The shape of a chunk of the level of that height: it is no larger than the level.
+    /// The chunk shape of the level at that height: not larger than the level.
     pub fn chunk(&self, height: u32) -> Xyz<u64> {
         self.tree.size_at(height).map(|size| size.min(EDGE))
     }
 
-    /// How many voxels are read for it.
+    /// The number of voxels to read.
     pub fn voxels(&self) -> u64 {
         self.pieces.iter().map(|piece| self.voxels_of(piece)).sum()
     }
 
-    /// How many voxels are read for a piece.
+    /// The number of voxels to read for a piece.
     pub fn voxels_of(&self, piece: &[Unit]) -> u64 {
         piece.iter().map(|unit| self.tree.region(&unit.node).voxels()).sum()
     }
 
-    /// The times at which there is something.
+    /// The time points that exist.
     pub fn times(&self) -> impl Iterator<Item = u64> + '_ {
         let has = |time: &u64| self.volumes().first().is_some_and(|volume| volume.has(*time));
         (0..self.channel.times).filter(has)

@@ -1,9 +1,9 @@
-//! The work folder: where finished pieces wait until all are there.
+//! The work folder: stores finished pieces until all are complete.
 //!
-//! It lies beside what is to be made, and is named after it. A file in it is first written under another name, brought
-//! to the disk, and then renamed: what has its name is whole, whenever the program was killed. The manifest says what
-//! is being made of which files; pieces of other work are thrown away. One run at a time holds the folder's lock, which
-//! the system takes back from a run that was killed.
+//! It is next to the output, and named after it. A file in it is first written under a temporary name, synced
+//! to disk, and then renamed, so that a file with its final name is complete, whenever the program is killed.
+//! The manifest records what is being computed from which files; pieces of other work are removed. One run at
+//! a time holds the folder's lock, which the system releases if that run is killed.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -14,12 +14,12 @@ use super::PyramidError;
 const MANIFEST: &str = "manifest.json";
 const LOCK: &str = "lock";
 const DRAFT: &str = "draft";
-/// How the names of pieces end.
+/// The extension of pieces.
 pub(super) const PIECE: &str = "piece";
-/// The whole file in the making.
+/// The complete file during assembly.
 const WHOLE: &str = "whole.h5";
 
-/// The folder of one work, locked.
+/// The locked folder of one job.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -27,22 +27,22 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Where the work on `output` is kept.
+    /// The path of the folder for `output`.
     pub fn of(output: &Path) -> PathBuf {
         let mut name = output.as_os_str().to_owned();
         name.push(".work");
         PathBuf::from(name)
     }
 
-    /// Opens the folder of that work, or makes it. Says whether there is work in it that goes on.
+    /// Opens or creates the folder. Also returns whether it contains work to resume.
     pub fn open(output: &Path, manifest: &str) -> Result<(Self, bool), PyramidError> {
         let path = Self::of(output);
-        fs::create_dir_all(&path).map_err(|e| PyramidError::file("make the folder", &path, e))?;
+        fs::create_dir_all(&path).map_err(|e| PyramidError::file("create the folder", &path, e))?;
         let lock = path.join(LOCK);
         let file = File::create(&lock).map_err(|e| PyramidError::file("write", &lock, e))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Err(PyramidError::AtWork { folder: path }),
-            // Some network file systems have no locks: then nobody is kept away.
+            // Some network file systems have no locks: then other runs are not kept out.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         let folder = Self { path, _lock: file };
@@ -54,7 +54,7 @@ impl Folder {
         Ok((folder, goes_on))
     }
 
-    /// Removes what a finished or outdated work has left, unless somebody is at work there.
+    /// Removes what a finished or outdated job has left, unless a run is using it.
     pub fn sweep(output: &Path) {
         let path = Self::of(output);
         let lock = File::open(path.join(LOCK));
@@ -76,12 +76,12 @@ impl Folder {
         fs::read(&path).map_err(|e| PyramidError::file("read", &path, e))
     }
 
-    /// Throws a piece away.
+    /// Removes a piece.
     pub fn discard(&self, piece: &str) {
         let _ = fs::remove_file(self.path.join(piece));
     }
 
-    /// Keeps a file: once this returns it is there, and whole, whatever happens.
+    /// Stores a file: once this returns, it is complete and survives a crash.
     pub fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), PyramidError> {
         let (path, draft) = (self.path.join(name), self.path.join(format!("{name}.{DRAFT}")));
         let write = || -> io::Result<()> {
@@ -93,25 +93,25 @@ impl Folder {
         write().map_err(|e| PyramidError::file("write", &path, e))
     }
 
-    /// Where the whole file is put together.
+    /// The path where the complete file is assembled.
     pub fn whole(&self) -> PathBuf {
         self.path.join(WHOLE)
     }
 
-    /// Gives the whole file its name, and removes the folder.
+    /// Moves the complete file into place, and removes the folder.
     pub fn publish(self, output: &Path) -> Result<(), PyramidError> {
         if output.exists() {
             return Err(PyramidError::Exists { path: output.to_owned() });
         }
-        fs::rename(self.whole(), output).map_err(|e| PyramidError::file("put in place", output, e))?;
-        // The new name is on the disk once the folder that holds it is; not every system can be asked for that.
+        fs::rename(self.whole(), output).map_err(|e| PyramidError::file("move into place", output, e))?;
+        // The new name is on disk once its folder is synced; not every system supports that.
         let around = output.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let _ = File::open(around).and_then(|folder| folder.sync_all());
         self.remove();
         Ok(())
     }
 
-    /// Removes the folder and everything that was put there by a work. What is left behind harms nobody.
+    /// Removes the folder and everything that voltile has put there. Leftovers are harmless.
     pub fn remove(self) {
         let cleared = self.clear().is_ok() && fs::remove_file(self.path.join(LOCK)).is_ok();
         let _ = cleared && fs::remove_dir(&self.path).is_ok();

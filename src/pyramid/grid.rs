@@ -1,10 +1,10 @@
-//! Grids of sums: levels in the making.
+//! Grids of sums, from which levels are computed.
 //!
-//! A level is made in one step from the volume: the mean over its box. Sums of sums are sums, so that the coarser
-//! levels are made of the sums of the finer ones, and nothing is rounded but once, at the end. (Means of means would
-//! not do.) Whole numbers are added up exactly. Floats are added voxel by voxel in the order in which the renderer
-//! adds them, for as far as they are in memory; the sums of what is larger are added up, which can differ from the
-//! renderer's by the last of 53 bits. Of labels the first voxel of each box is kept instead.
+//! A level is computed in one step from the volume: the mean over its box. Coarser levels are computed from
+//! the sums of finer ones, and rounding happens only once, at the end. (Means of means would be rounded
+//! repeatedly.) Integers are summed exactly. Floats are summed voxel by voxel in the renderer's order within
+//! the voxels in memory; the sums of larger boxes are added up, which can differ from the renderer's by the
+//! last of 53 bits. For labels the first voxel of each box is kept instead.
 
 use crate::geometry::{Xyz, held};
 use crate::volume::{Samples, Voxel};
@@ -17,12 +17,12 @@ pub(super) struct Grid<S> {
 }
 
 impl<S: Copy + Default> Grid<S> {
-    /// Sums of nothing.
+    /// All zeros.
     pub fn new(size: Xyz<usize>) -> Self {
         Self { size, sums: vec![S::default(); size.x * size.y * size.z] }
     }
 
-    /// Puts a smaller grid into this one, as far as it fits.
+    /// Copies a smaller grid into this one, clipped to its size.
     pub fn place(&mut self, other: &Grid<S>, at: Xyz<usize>) {
         let fits = other.size.zip(self.size.zip(at, usize::saturating_sub), usize::min);
         for z in 0..fits.z {
@@ -35,16 +35,16 @@ impl<S: Copy + Default> Grid<S> {
     }
 }
 
-/// How boxes become voxels.
+/// How a box is reduced to a voxel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// By the mean of all.
+    /// To the mean of all.
     Mean,
-    /// By the first.
+    /// To the first.
     First,
 }
 
-/// Folds boxes of `step` voxels of a dense buffer into sums; boxes at its end may hold fewer.
+/// Folds boxes of `step` voxels of a dense buffer into sums; boxes at its end may contain fewer.
 pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
     voxels: &[V],
     size: Xyz<usize>,
@@ -73,12 +73,13 @@ pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
     grid
 }
 
-/// How many voxels of the volume went into each of `count` boxes along an axis of `extent`, from the `first` on.
+/// How many voxels of the volume went into each of `count` boxes along an axis of `extent`, starting at
+/// `first`.
 pub(super) fn counts(first: u64, count: usize, step: u64, extent: u64) -> Vec<u64> {
     (first..).take(count).map(|at| held(at, step, extent)).collect()
 }
 
-/// The box at `at` of a grid as a chunk of means; what lies beyond the grid is 0. `counts` says what each went into.
+/// The box at `at` of a grid as a chunk of means, padded with 0. `counts` are the voxels in each sum.
 pub(super) fn means<T: Voxel>(
     grid: &Grid<T::Sum>,
     at: Xyz<usize>,
@@ -96,7 +97,7 @@ pub(super) fn means<T: Voxel>(
     T::Mean::samples(means)
 }
 
-/// The box at `at` of a dense buffer as a chunk; what lies beyond the buffer is 0.
+/// The box at `at` of a dense buffer as a chunk, padded with 0.
 pub(super) fn copy<T: Voxel>(voxels: &[T], size: Xyz<usize>, at: Xyz<usize>, chunk: Xyz<usize>) -> Samples {
     let mut copied = vec![T::default(); chunk.x * chunk.y * chunk.z];
     each_line(size, at, chunk, |_, from, to, length| {
@@ -105,8 +106,8 @@ pub(super) fn copy<T: Voxel>(voxels: &[T], size: Xyz<usize>, at: Xyz<usize>, chu
     T::samples(copied)
 }
 
-/// Calls `work` with every line of a box that lies in a buffer of `size`: its place in the box (z, y), where it is in
-/// the buffer, where in the box, and how long it is.
+/// Calls `work` with every row of a box that lies in a buffer of `size`: its position in the box (z, y), its
+/// offset in the buffer, its offset in the box, and its length.
 fn each_line(
     size: Xyz<usize>,
     at: Xyz<usize>,
@@ -153,7 +154,7 @@ mod tests {
         let Samples::U8(means) = means::<u8>(&grid, Xyz::all(0), Xyz::new(4, 2, 2), &counts) else {
             panic!()
         };
-        // (0 + 7 + 4 + 11) / 4 = 5.5, rounded up; the last of the first row is (28 + 1) / 2, then nothing.
+        // (0 + 7 + 4 + 11) / 4 = 5.5, rounded up; the last of the first row is (28 + 1) / 2, then padding.
         assert_eq!((means[0], means[2], means[3]), (6, 15, 0));
     }
 

@@ -1,7 +1,7 @@
-//! Pieces: what is kept of finished work, each in a small file of its own.
+//! Pieces: stored parts of finished work, each in its own small file.
 //!
-//! A piece holds the packed chunks of its nodes, and the towers that they leave for their parents. A file ends with the
-//! digest of what comes before, so that half a file is not taken for a whole one.
+//! A piece contains the compressed chunks of its nodes, and the towers of sums that they pass to their
+//! parents. A file ends with a digest of what precedes it, so that a truncated file is detected.
 
 use super::PyramidError;
 use super::build::{Builder, Tower};
@@ -12,7 +12,7 @@ use crate::volume::hdf5::{PackError, pack};
 use crate::volume::{Samples, Voxel, with_samples};
 
 const DIGEST: usize = blake3::OUT_LEN;
-/// What a record is, in its first number.
+/// The type of a record, its first number.
 const CHUNK: u64 = 1;
 const TOWER: u64 = 2;
 
@@ -21,11 +21,12 @@ const TOWER: u64 = 2;
 pub(super) enum Record {
     /// A chunk of the level of that height.
     Chunk { height: u32, at: Xyz<u64>, packed: Vec<u8> },
-    /// What the unit leaves behind: it is the last record of every unit. Extents, and the packed sums.
+    /// The sums that the unit passes to its parent: the last record of every unit. Extents, and the
+    /// compressed sums.
     Tower(Vec<(Xyz<u64>, Vec<u8>)>),
 }
 
-/// Makes a piece: the bytes of its file.
+/// Computes a piece and returns the bytes of its file.
 pub(super) fn make(family: &Family, units: &[Unit]) -> Result<Vec<u8>, PyramidError> {
     with_samples!(family.typed(), typed => make_typed(family, units, &typed))
 }
@@ -59,7 +60,7 @@ fn packed_grid<T: Voxel>(grid: &Grid<T::Sum>) -> Result<(Xyz<u64>, Vec<u8>), Pac
     Ok((grid.size.map(|extent| extent as u64), packed))
 }
 
-/// The tower that a record holds; `None` where its bytes make no sense.
+/// The tower in a record; `None` if its bytes are invalid.
 pub(super) fn tower<T: Voxel>(grids: &[(Xyz<u64>, Vec<u8>)]) -> Option<Tower<T>> {
     let grid = |(size, packed): &(Xyz<u64>, Vec<u8>)| {
         let count = usize::try_from(size.volume()).ok()?;
@@ -73,7 +74,7 @@ pub(super) fn tower<T: Voxel>(grids: &[(Xyz<u64>, Vec<u8>)]) -> Option<Tower<T>>
     grids.iter().map(grid).collect()
 }
 
-/// A file in the making.
+/// A file being written.
 #[derive(Default)]
 struct File(Vec<u8>);
 
@@ -110,7 +111,7 @@ impl File {
     }
 }
 
-/// The records of a file; `None` where it is not whole.
+/// The records of a file; `None` if it is damaged or truncated.
 pub(super) fn records(file: &[u8]) -> Option<Vec<Record>> {
     let (mut rest, digest) = file.split_at_checked(file.len().checked_sub(DIGEST)?)?;
     if blake3::hash(rest).as_bytes() != digest {

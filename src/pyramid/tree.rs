@@ -1,17 +1,17 @@
-//! The tree of a volume: how the chunks of its levels lie above each other.
+//! The tree of a volume: which chunks of its levels cover each other.
 //!
-//! A node of height k is one chunk of the level that is reduced by 2^k against the volume; the nodes below it are the
-//! four chunks (eight where z is halved too) that it is made of. Reading begins at nodes of one height, pieces end at
-//! nodes of another: both are as high as their budgets of voxels allow. The order of nodes keeps neighbours together,
-//! so that stored chunks that reach over several nodes are still in the chunk cache.
+//! A node of height k is one chunk of the level downsampled by 2^k; its children are the four chunks (eight
+//! if z is halved too) that it is computed from. Voxels are read at nodes of one height, pieces end at nodes
+//! of another: both heights are the largest within their budgets of voxels. The order of nodes keeps
+//! neighbours together, so that stored chunks that overlap several nodes are still in the chunk cache.
 
 use crate::geometry::{Region, Xyz};
 
 /// The edge of a chunk, in voxels of its level.
 pub(super) const EDGE: u64 = 64;
-/// The most voxels that are read at once.
+/// The maximum number of voxels read at once.
 const READ: u64 = 1 << 22;
-/// The most voxels of a node that a piece is made of.
+/// The maximum number of voxels of a piece's node.
 const PIECE: u64 = 1 << 24;
 
 /// The tree of one volume.
@@ -21,11 +21,11 @@ pub(super) struct Tree {
     pub size: Xyz<u64>,
     /// Whether z is halved like x and y.
     pub deep: bool,
-    /// How many levels are made: those of the heights 1 to this.
+    /// The number of levels computed: those of heights 1 to this.
     pub made: u32,
-    /// The height of nodes that are read.
+    /// The height of nodes at which voxels are read.
     pub read: u32,
-    /// The height of nodes that pieces are made of.
+    /// The height of nodes at which pieces end.
     pub piece: u32,
     /// The height of the roots.
     pub top: u32,
@@ -34,9 +34,9 @@ pub(super) struct Tree {
 /// A chunk of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Node {
-    /// The level is reduced by 2 to the power of this.
+    /// The level is downsampled by 2 to the power of this.
     pub height: u32,
-    /// Which chunk of the level it is, counted along each axis.
+    /// The chunk's index along each axis.
     pub at: Xyz<u64>,
 }
 
@@ -49,7 +49,7 @@ impl Tree {
         tree
     }
 
-    /// The greatest height whose nodes have no more voxels, or of which one is enough.
+    /// The greatest height whose nodes have at most `most` voxels, stopping where one node covers everything.
     fn highest(&self, most: u64) -> u32 {
         let first = |height| Node { height, at: Xyz::all(0) };
         let is_enough = |height| {
@@ -63,7 +63,7 @@ impl Tree {
         height
     }
 
-    /// The voxels of the volume that one voxel of a level stands for.
+    /// The voxels of the volume per voxel of a level.
     pub fn step(&self, height: u32) -> Xyz<u64> {
         let step = 1_u64.checked_shl(height).unwrap_or(u64::MAX);
         Xyz::new(step, step, if self.deep { step } else { 1 })
@@ -74,7 +74,7 @@ impl Tree {
         self.size.zip(self.step(height), u64::div_ceil)
     }
 
-    /// The voxels of the volume that a node stands for.
+    /// The voxels of the volume that a node covers.
     pub fn region(&self, node: &Node) -> Region {
         let span = self.step(node.height).map(|step| step.saturating_mul(EDGE));
         let start = node.at.zip(span, u64::saturating_mul);
@@ -82,14 +82,14 @@ impl Tree {
         Region { start, size: end.zip(start, u64::saturating_sub) }
     }
 
-    /// The voxels of a level that a node stands for.
+    /// The voxels of a level that a node covers.
     pub fn region_at(&self, node: &Node, height: u32) -> Region {
         let (region, step) = (self.region(node), self.step(height));
         let (start, end) = (region.start.zip(step, |at, step| at / step), region.end());
         Region { start, size: end.zip(step, u64::div_ceil).zip(start, u64::saturating_sub) }
     }
 
-    /// How many nodes there are of a height, along each axis.
+    /// The number of nodes of a height along each axis.
     fn grid(&self, height: u32) -> Xyz<u64> {
         self.size_at(height).map(|size| size.div_ceil(EDGE))
     }
@@ -98,7 +98,7 @@ impl Tree {
         boxed(Xyz::all(0), self.grid(self.top)).map(|at| Node { height: self.top, at }).collect()
     }
 
-    /// The nodes that a node is made of.
+    /// The nodes that a node is computed from.
     pub fn children(&self, node: &Node) -> Vec<Node> {
         let height = node.height.saturating_sub(1);
         let two = Xyz::new(2, 2, if self.deep { 2 } else { 1 });
@@ -107,7 +107,7 @@ impl Tree {
         boxed(start, end).map(|at| Node { height, at }).collect()
     }
 
-    /// The nodes that pieces are made of, in the order in which their parents want them.
+    /// The nodes at which pieces end, in the order in which their parents use them.
     pub fn pieces(&self) -> Vec<Node> {
         let mut found = Vec::new();
         let mut ahead = self.roots();
@@ -123,7 +123,7 @@ impl Tree {
     }
 }
 
-/// The positions of a box, z slowest.
+/// The positions in a box, z slowest.
 pub(super) fn boxed(start: Xyz<u64>, end: Xyz<u64>) -> impl Iterator<Item = Xyz<u64>> {
     (start.z..end.z)
         .flat_map(move |z| (start.y..end.y).map(move |y| (z, y)))

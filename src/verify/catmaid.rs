@@ -1,8 +1,10 @@
-//! CATMAID: its importer, the canary that it sends before it shows a stack, and what its tile layers ask for.
+//! CATMAID: its importer, the canary tile that it requests before it shows a stack, and the tiles of its tile
+//! layers.
 //!
-//! From its sources: `PreProject`, `PreStack`, `PreMirror` and `check_http_accessibility` (`control/importer.py`),
-//! `Double3D` (`fields.py`), `getTileURL`, `getCanaryUrl`, `checkCanary` and `getOverviewURL` (`tile-source.js`), and
-//! `tilesForLocation` (`layers/tile-layer.js`). The page stalls on a tile that is not found.
+//! From its sources: `PreProject`, `PreStack`, `PreMirror` and `check_http_accessibility`
+//! (`control/importer.py`), `Double3D` (`fields.py`), `getTileURL`, `getCanaryUrl`, `checkCanary` and
+//! `getOverviewURL` (`tile-source.js`), and `tilesForLocation` (`layers/tile-layer.js`). The page stalls on a
+//! tile with status 404.
 
 use serde_json::Value;
 use ureq::http::Method;
@@ -12,7 +14,7 @@ use super::client::{Answer, Client, ORIGIN};
 use super::report::{Checked, Report};
 use super::served::Served;
 
-/// The edge of the map that an overview is drawn into.
+/// The edge of the canvas for an overview.
 const MAP: u32 = 192;
 
 pub(super) fn play(client: &Client, served: &Served, report: &mut Report) {
@@ -36,7 +38,7 @@ pub(super) fn play(client: &Client, served: &Served, report: &mut Report) {
     }
 }
 
-/// What CATMAID takes from a stack; triples are columns, rows, slices.
+/// What CATMAID reads of a stack; triples are columns, rows, slices.
 struct Stack {
     title: String,
     dimension: [f64; 3],
@@ -50,13 +52,13 @@ struct Mirror {
     extension: String,
 }
 
-/// The stacks of a project file, of the datasets that are looked at.
+/// The stacks in a project file that belong to the selected datasets.
 fn stacks(answer: Answer, served: &Served) -> Result<Vec<Stack>, String> {
     let answer = answer.found()?;
     let kind = answer.header("content-type").unwrap_or("missing");
     if !kind.contains("json") {
         return Err(
-            answer.wrong(format!("its Content-Type is {kind}; the importer wants one with json in it"))
+            answer.wrong(format!("its Content-Type is {kind}; the importer requires one that contains json"))
         );
     }
     let projects: Vec<Value> = serde_json::from_slice(&answer.body).map_err(|e| answer.wrong(e))?;
@@ -131,27 +133,27 @@ impl Stack {
         mirror.tile(z, [x / 512, y / 512], 0)
     }
 
-    /// The image that `checkCanary` loads, past every cache.
+    /// The image that `checkCanary` loads, bypassing every cache.
     fn canary(&self, client: &Client, mirror: &Mirror) -> Checked {
         client.get(&format!("{}?nocache=1234567890123", self.canary_url(mirror)))?.found()?.tile()?;
         Ok(None)
     }
 
-    /// The request that `checkCanary` makes as a page of another origin.
+    /// The request that `checkCanary` makes from a page of another origin.
     fn cors(&self, client: &Client, mirror: &Mirror) -> Checked {
         let answer = client.ask(&Method::GET, &self.canary_url(mirror), &[("Origin", ORIGIN)])?.found()?;
         answer.is_shared()?;
         match answer.header("content-type") {
             Some(kind) if kind.starts_with("image") => Ok(None),
             Some("application/png") => Ok(Some(
-                "its Content-Type is application/png: CATMAID draws such tiles without WebGL only; a mount with content_type = \"image/png\" mends it"
+                "its Content-Type is application/png: CATMAID draws such tiles only without WebGL; a mount with content_type = \"image/png\" fixes it"
                     .to_owned(),
             )),
-            other => Err(answer.wrong(format!("its Content-Type is {}, no image", other.unwrap_or("missing")))),
+            other => Err(answer.wrong(format!("its Content-Type is {}, not an image", other.unwrap_or("missing")))),
         }
     }
 
-    /// Proxies and download tools ask for the headers alone, and must get the same.
+    /// Proxies and download tools request only the headers, which must be the same as those of GET.
     fn head(&self, client: &Client, mirror: &Mirror) -> Checked {
         let url = self.canary_url(mirror);
         let (head, tile) = (client.ask(&Method::HEAD, &url, &[])?.found()?, client.get(&url)?.found()?);
@@ -159,13 +161,13 @@ impl Stack {
         match head.header("content-length") {
             Some(told) if told == length => Ok(None),
             told => Err(head.wrong(format!(
-                "HEAD says Content-Length {}, and GET brings {length}",
+                "HEAD says Content-Length {}, but GET returns {length} bytes",
                 told.unwrap_or("missing")
             ))),
         }
     }
 
-    /// What a browser asks before it sends a header of the page's own.
+    /// The preflight request of a browser before it sends a custom header.
     fn preflight(&self, client: &Client, mirror: &Mirror) -> Checked {
         let asked = [
             ("Origin", ORIGIN),
@@ -174,7 +176,7 @@ impl Stack {
         ];
         let answer = client.ask(&Method::OPTIONS, &self.canary_url(mirror), &asked)?;
         if !(200..300).contains(&answer.status) {
-            return Err(answer.wrong(format!("OPTIONS is answered with {}", answer.status)));
+            return Err(answer.wrong(format!("the response to OPTIONS is {}", answer.status)));
         }
         answer.is_shared()?;
         let lists = |name: &str, wanted: &str| {
@@ -189,7 +191,7 @@ impl Stack {
         }
     }
 
-    /// The last tile of each level, and those one further, which must be there and black.
+    /// The last tile of each level, and those one beyond, which must exist and be black.
     fn edges(&self, client: &Client, mirror: &Mirror) -> Checked {
         for (zoom, factor) in self.factors.iter().enumerate() {
             let slice = (self.canary[2] / factor[2]).floor() as u64;
@@ -200,7 +202,7 @@ impl Stack {
                 let answer = client.get(&mirror.tile(slice, beyond, zoom))?;
                 if answer.status == 404 {
                     return Err(answer.wrong(
-                        "a tile beyond the volume is not found, and CATMAID waits for it; out_of_bounds = \"black\" mends it",
+                        "a tile beyond the volume is not found, and CATMAID waits for it; out_of_bounds = \"black\" fixes it",
                     ));
                 }
                 answer.found()?.tile()?;

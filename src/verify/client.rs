@@ -1,4 +1,4 @@
-//! A client that looks at answers as they are: no status is an error to it, no redirect is followed.
+//! An HTTP client that returns responses as they are: no status is an error, no redirect is followed.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use ureq::http::{Method, Request};
 use crate::connection::problem;
 use crate::geometry::TILE;
 
-/// Longer than any tile takes that a person would wait for.
+/// Longer than anyone would wait for a tile.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The most bytes of one answer.
+/// The maximum size of a response.
 const MOST_BYTES: u64 = 256 << 20;
-/// The page that a browser would be on.
+/// The origin of a viewer's page.
 pub(super) const ORIGIN: &str = "http://viewer.example";
 
-/// The address is not one of a server that can be asked.
+/// The URL is not that of a server that can be reached.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{url:?} is not the address of a server: {problem}")]
+#[error("{url:?} is not the URL of a server: {problem}")]
 pub struct NotAServer {
     /// As given.
     pub url: String,
@@ -26,14 +26,14 @@ pub struct NotAServer {
     pub problem: &'static str,
 }
 
-/// Asks one server.
+/// A client of one server.
 #[derive(Debug)]
 pub struct Client {
     agent: Agent,
     base: String,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub url: String,
@@ -44,28 +44,28 @@ pub(crate) struct Answer {
 }
 
 impl Client {
-    /// A client of the server at an address such as `http://127.0.0.1:8080`; a path behind it is left out.
+    /// A client of the server at a URL such as `http://127.0.0.1:8080`; a path in it is ignored.
     pub fn new(url: &str) -> Result<Self, NotAServer> {
         let wrong = |problem| NotAServer { url: url.to_owned(), problem };
         let host = match url.split_once("://") {
             Some(("http", rest)) => rest,
             Some(("https", _)) => {
                 return Err(wrong(
-                    "TLS is not spoken here; give the address of the server behind it, such as http://127.0.0.1:8080",
+                    "TLS is not supported; give the plain HTTP address of the server, such as http://127.0.0.1:8080",
                 ));
             }
-            Some(_) => return Err(wrong("it should begin with http://")),
+            Some(_) => return Err(wrong("expected http://")),
             None => url,
         };
         let host = host.split(['/', '?', '#']).next().unwrap_or_default();
         if host.is_empty() {
-            return Err(wrong("it has no host; http://127.0.0.1:8080 would be one"));
+            return Err(wrong("it has no host; expected for example http://127.0.0.1:8080"));
         }
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
-            // One limit for a whole call would have each call look the host's name up, on a thread of its own.
+            // With one limit for the whole call, each call would resolve the host's name on a new thread.
             .timeout_connect(Some(PATIENCE))
             .timeout_recv_response(Some(PATIENCE))
             .timeout_recv_body(Some(PATIENCE));
@@ -77,7 +77,7 @@ impl Client {
         &self.base
     }
 
-    /// The host, with its port where one was given.
+    /// The host, with its port if given.
     pub fn host(&self) -> &str {
         self.base.trim_start_matches("http://")
     }
@@ -86,7 +86,7 @@ impl Client {
         self.ask(&Method::GET, url, &[])
     }
 
-    /// Asks for a path on this server, or for a whole address. What is wrong with the connection is a reason.
+    /// Requests a path on this server, or a full URL. Connection failures are returned as text.
     pub(crate) fn ask(&self, method: &Method, url: &str, headers: &[(&str, &str)]) -> Result<Answer, String> {
         let url = if url.starts_with('/') { format!("{}{url}", self.base) } else { url.to_owned() };
         let failed = |error: &dyn std::fmt::Display| format!("{method} {url}: no answer: {error}");
@@ -112,12 +112,12 @@ impl Answer {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// A reason that names the address.
+    /// A problem, prefixed with the URL.
     pub fn wrong(&self, problem: impl std::fmt::Display) -> String {
         format!("{}: {problem}", self.url)
     }
 
-    /// Itself, where its status is 200.
+    /// The response itself if its status is 200.
     pub fn found(self) -> Result<Self, String> {
         if self.status == 200 {
             return Ok(self);
@@ -125,13 +125,13 @@ impl Answer {
         Err(self.wrong(problem(self.status, &self.body)))
     }
 
-    /// The picture in it: a PNG.
+    /// The body decoded as PNG.
     pub fn picture(&self) -> Result<DynamicImage, String> {
         image::load_from_memory_with_format(&self.body, ImageFormat::Png)
-            .map_err(|e| self.wrong(format!("its {} bytes are no PNG: {e}", self.body.len())))
+            .map_err(|e| self.wrong(format!("its {} bytes are not a PNG: {e}", self.body.len())))
     }
 
-    /// The picture in it: a PNG of the size of a tile.
+    /// The body decoded as a PNG of the size of a tile.
     pub fn tile(&self) -> Result<DynamicImage, String> {
         let picture = self.picture()?;
         match (picture.width() as usize, picture.height() as usize) {
@@ -142,7 +142,7 @@ impl Answer {
         }
     }
 
-    /// Whether a page of another origin may read it.
+    /// Whether pages of other origins may read it.
     pub fn is_shared(&self) -> Result<(), String> {
         match self.header("access-control-allow-origin") {
             Some("*" | ORIGIN) => Ok(()),

@@ -1,8 +1,8 @@
-//! OpenSeadragon and pages built on it: every level of the pyramid, tile by tile, as a browser caches them.
+//! OpenSeadragon and pages built on it: every level of the pyramid, tile by tile, with browser caching.
 //!
-//! OpenSeadragon asks for the tiles that its own arithmetic says there are (`TileSource.getNumTiles`: width and height of
-//! the level over the size of a tile, rounded up) and draws them whole, so that a tile at the edge must be full and
-//! black beyond the volume. Its WebGL drawer needs tiles that pages of other origins may read.
+//! OpenSeadragon requests the tiles that it computes itself (`TileSource.getNumTiles`: width and height of
+//! the level over the size of a tile, rounded up) and draws them whole, so that a tile at the edge must be
+//! full size and black beyond the volume. Its WebGL drawer needs tiles that pages of other origins may read.
 
 use image::GenericImageView;
 use ureq::http::Method;
@@ -13,7 +13,7 @@ use super::report::{Checked, Report};
 use super::served::{Channel, Dataset, Level, Served};
 use crate::geometry::TILE;
 
-/// The planes, and the axis along which each is sliced.
+/// The planes, and the slice axis of each.
 const PLANES: [(&str, usize); 3] = [("xy", 2), ("xz", 1), ("yz", 0)];
 
 pub(super) fn play(client: &Client, served: &Served, report: &mut Report) {
@@ -35,7 +35,7 @@ pub(super) fn play(client: &Client, served: &Served, report: &mut Report) {
     }
 }
 
-/// One channel's walk.
+/// The checks of one channel.
 struct Walk<'a> {
     client: &'a Client,
     below: String,
@@ -50,7 +50,7 @@ impl Walk<'_> {
         format!("{}/{token}/{name}/{plane}/{time}{slice}/{row}_{column}_{level}.png", self.below)
     }
 
-    /// The first tile and the last of each level, the first of which no more than the others.
+    /// Checks the first and the last tile of each level; a level that is not offered is a remark.
     fn pyramid(&self, index: usize, plane: &str, axis: usize) -> Checked {
         let mut left_out = Vec::new();
         for level in &self.channel.levels {
@@ -58,12 +58,12 @@ impl Walk<'_> {
                 left_out.push(level.level.to_string());
                 continue;
             }
-            let drawn = *level.drawn.get(index).ok_or("the description has no extents as drawn")?;
+            let drawn = *level.drawn.get(index).ok_or("the description has no drawn extents")?;
             self.corners(level, drawn, plane, axis)?;
         }
         Ok((!left_out.is_empty()).then(|| {
             format!(
-                "level {} would take too long to make and is not offered; see `voltile pyramid`",
+                "level {} would take too long to compute and is not offered; see `voltile pyramid`",
                 left_out.join(", ")
             )
         }))
@@ -73,7 +73,7 @@ impl Walk<'_> {
         let slice = self
             .dataset
             .middle(level, axis)
-            .ok_or("its slices have numbers below 0 and cannot be asked for")?;
+            .ok_or("its slice numbers are negative and cannot be requested")?;
         let [last_column, last_row] = drawn.map(|length| length.saturating_sub(1) / TILE as u64);
         for (row, column) in [(0, 0), (last_row, last_column)] {
             let answer = self.client.get(&self.url(plane, slice, (row, column), level.level))?.found()?;
@@ -91,11 +91,11 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What lets a browser keep a tile, and ask whether it is still good without getting it again.
+    /// The headers that let a browser cache a tile and revalidate it without downloading it again.
     fn caching(&self) -> Checked {
         let level = self.channel.levels.first().ok_or("it has no levels")?;
         let slice =
-            self.dataset.middle(level, 2).ok_or("its slices have numbers below 0 and cannot be asked for")?;
+            self.dataset.middle(level, 2).ok_or("its slice numbers are negative and cannot be requested")?;
         let url = self.url("xy", slice, (0, 0), level.level);
         let answer = self.client.ask(&Method::GET, &url, &[("Origin", ORIGIN)])?.found()?;
         answer.is_shared()?;
@@ -106,9 +106,10 @@ impl Walk<'_> {
         let again = self.client.ask(&Method::GET, &url, &[("If-None-Match", tag)])?;
         match again.status {
             304 => Ok(None),
-            other => Err(again.wrong(format!(
-                "a browser that has the tile asks whether it is still good, and is told {other}, not 304"
-            ))),
+            other => {
+                Err(again
+                    .wrong(format!("a browser that revalidates a cached tile gets status {other}, not 304")))
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What was found: one line for each thing that was looked at.
+//! The results: one line per check.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::Viewer;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// As the viewer needs it.
+    /// The viewer gets what it needs.
     Pass,
     /// The viewer works, but something could be better.
     Note,
@@ -18,14 +18,14 @@ pub enum Outcome {
     Fail,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Whose part was played; none where it concerns all.
+    /// The viewer; `None` if it concerns all.
     pub viewer: Option<Viewer>,
-    /// What was looked at.
+    /// The name of the check.
     pub check: &'static str,
-    /// Of what: a dataset, a stack, a channel.
+    /// What was checked: a dataset, a stack, a channel.
     pub subject: String,
     /// How it ended.
     pub outcome: Outcome,
@@ -33,10 +33,10 @@ pub struct Finding {
     pub reason: Option<String>,
 }
 
-/// What a check came to: nothing to say, a remark, or the reason why it failed.
+/// The result of a check: nothing to report, a remark, or the reason why it failed.
 pub(super) type Checked = Result<Option<String>, String>;
 
-/// Everything that was looked at, in order.
+/// The results of all checks, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// The findings.
@@ -59,7 +59,7 @@ impl Report {
         self.findings.push(Finding { viewer, check, subject: subject.to_owned(), outcome, reason });
     }
 
-    /// How many checks ended so.
+    /// The number of checks with this outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.findings.iter().filter(|finding| finding.outcome == outcome).count()
     }

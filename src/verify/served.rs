@@ -1,10 +1,10 @@
-//! What a server says that it serves: as much of `/datasets.json` as viewers need.
+//! The part of `/datasets.json` that the checks need.
 
 use serde::Deserialize;
 
 use super::client::Client;
 
-/// What is served.
+/// The datasets and mounts of a server.
 #[derive(Debug, Deserialize)]
 pub struct Served {
     pub(crate) mounts: Vec<Mount>,
@@ -40,7 +40,7 @@ pub(crate) struct Level {
     pub planes: Vec<String>,
 }
 
-/// Asks what is served; only the tokens that are named, where any are.
+/// Requests the description; keeps only the given tokens, or all if none is given.
 pub(crate) fn ask(client: &Client, tokens: &[String]) -> Result<Served, String> {
     let answer = client.get("/datasets.json")?.found()?;
     let mut served: Served =
@@ -57,7 +57,7 @@ pub(crate) fn ask(client: &Client, tokens: &[String]) -> Result<Served, String> 
 }
 
 impl Served {
-    /// What stands before the path of a tile: that of the first mount.
+    /// The prefix of tile paths on the first mount.
     pub(crate) fn tilecache(&self) -> String {
         let mount = self.mounts.first().map_or("", |mount| mount.tile_service.as_str());
         format!("/{mount}/tilecache")

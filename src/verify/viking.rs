@@ -1,9 +1,9 @@
-//! Viking: its volume file, and tiles by its own form of addresses.
+//! Viking: its volume file, and tiles with its own form of URLs.
 //!
-//! From its `VolumeModel`: `TileServerInfo.CreateFromElement` (all attributes must be there, numbers must be whole),
-//! `OCPTileServerMapping.TileFullPath` (zeros before numbers; the host keeps a slash at its end, so that two follow one
-//! another) and `PopulateLevels` (the grid halves and rounds up). It reads as many bytes as `Content-Length` says
-//! (`Global.ReadToBuffer`), and drops answers without one.
+//! From its `VolumeModel`: `TileServerInfo.CreateFromElement` (all attributes must exist, numbers must be
+//! integers), `OCPTileServerMapping.TileFullPath` (numbers are zero-padded; the host keeps a trailing slash,
+//! so that two follow one another) and `PopulateLevels` (the grid halves, rounding up). It reads as many
+//! bytes as `Content-Length` says (`Global.ReadToBuffer`), and drops responses without one.
 
 use roxmltree::{Document, Node};
 
@@ -30,7 +30,7 @@ pub(super) fn play(client: &Client, served: &Served, report: &mut Report) {
     }
 }
 
-/// What Viking takes from a volume file.
+/// What Viking reads of a volume file.
 struct Volume {
     name: String,
     sections: Vec<u64>,
@@ -50,10 +50,10 @@ struct TileServer {
 
 fn read(answer: &Answer) -> Result<Volume, String> {
     let text = std::str::from_utf8(&answer.body).map_err(|e| answer.wrong(e))?;
-    let document = Document::parse(text).map_err(|e| answer.wrong(format!("it is no XML: {e}")))?;
+    let document = Document::parse(text).map_err(|e| answer.wrong(format!("it is not XML: {e}")))?;
     let root = document.root_element();
     if root.tag_name().name() != "Volume" {
-        return Err(answer.wrong("its first element is no Volume"));
+        return Err(answer.wrong("its root element is not Volume"));
     }
     let of = |tag: &'static str| root.children().filter(move |node| node.has_tag_name(tag));
     number(root, "num_stos").and(number(root, "num_sections")).map_err(|e| answer.wrong(e))?;
@@ -66,7 +66,7 @@ fn read(answer: &Answer) -> Result<Volume, String> {
     })
 }
 
-/// Viking takes attributes by their names in any case.
+/// Viking ignores the case of attribute names.
 fn text_of(node: Node<'_, '_>, name: &str) -> Result<String, String> {
     let found = node.attributes().find(|attribute| attribute.name().eq_ignore_ascii_case(name));
     let tag = node.tag_name().name();
@@ -81,10 +81,10 @@ fn number(node: Node<'_, '_>, name: &str) -> Result<u64, String> {
 }
 
 impl Volume {
-    /// Whether the grid covers what is there.
+    /// Whether the grid covers the volume.
     fn fits(&self, dataset: &Dataset) -> Checked {
         if self.servers.is_empty() {
-            return Err("the volume file names no channel that can be shown".to_owned());
+            return Err("the volume file has no channel that can be shown".to_owned());
         }
         for tiles in &self.servers {
             let channel = dataset.channels.iter().find(|channel| channel.name == tiles.channel);
@@ -95,7 +95,7 @@ impl Volume {
             if tiles.grid != needed {
                 let ([x, y], [nx, ny]) = (tiles.grid, needed);
                 return Err(format!(
-                    "the grid of {} is {x} × {y} tiles; {nx} × {ny} cover it, so that tiles along its edges are missing",
+                    "the grid of {} is {x} × {y} tiles; {nx} × {ny} would cover it, so tiles along its edges are missing",
                     tiles.channel
                 ));
             }
@@ -108,7 +108,7 @@ impl TileServer {
     fn read(node: Node<'_, '_>) -> Result<Vec<TileServer>, String> {
         let size = [number(node, "TileXDim")?, number(node, "TileYDim")?];
         if size != [TILE as u64; 2] {
-            return Err(format!("tiles are said to be {size:?}, and are {TILE} × {TILE}"));
+            return Err(format!("the tile size is given as {size:?}, but is {TILE} × {TILE}"));
         }
         let channels = node.children().filter(|child| child.has_tag_name("Channel"));
         let one = |channel: Node<'_, '_>| {
@@ -145,7 +145,7 @@ impl TileServer {
             let plain = client.get(&plain)?.found()?;
             for other in [&tile, &doubled] {
                 if other.tile()? != plain.tile()? {
-                    return Err(other.wrong(format!("it shows something else than {}", plain.url)));
+                    return Err(other.wrong(format!("it shows something different from {}", plain.url)));
                 }
             }
         }
@@ -153,21 +153,22 @@ impl TileServer {
     }
 }
 
-/// The answer, where Viking can read it.
+/// The response, if Viking can read it.
 fn whole(answer: Answer) -> Result<Answer, String> {
     let answer = answer.found()?;
     let length = answer.header("content-length").ok_or_else(|| {
-        answer
-            .wrong("there is no Content-Length: Viking drops the answer (does a proxy compress or chunk it?)")
+        answer.wrong(
+            "there is no Content-Length: Viking drops the response (does a proxy compress or chunk it?)",
+        )
     })?;
     if length.parse() != Ok(answer.body.len()) {
         return Err(
-            answer.wrong(format!("Content-Length is {length}, and there are {} bytes", answer.body.len()))
+            answer.wrong(format!("Content-Length is {length}, but there are {} bytes", answer.body.len()))
         );
     }
     match answer.header("content-encoding") {
         Some(encoding) => {
-            Err(answer.wrong(format!("it is encoded as {encoding}, which Viking does not undo")))
+            Err(answer.wrong(format!("it is encoded as {encoding}, which Viking does not decode")))
         }
         None => Ok(answer),
     }

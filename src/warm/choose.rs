@@ -1,6 +1,8 @@
-//! From what is wanted and what is there to families of tiles and what they are read from.
+//! Applies a selection to the served datasets: determines the families of tiles and the sources that they are
+//! read from.
 //!
-//! What is wanted is cut to what exists; what does not exist anywhere is an error that says what there is instead.
+//! A selection is clipped to what exists; a name or number that exists nowhere is an error that lists what
+//! does.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,7 +16,7 @@ use crate::geometry::{Axis, Level, Plane, Ruler, Xyz};
 use crate::name::Name;
 use crate::request::ChannelChoice;
 
-/// Why nothing, or not what was meant, can be chosen.
+/// Why nothing, or not what was meant, can be selected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum ChoiceError {
@@ -23,10 +25,10 @@ pub enum ChoiceError {
     #[error("no dataset has the channel {channel}; the channels are {known}")]
     Channel { channel: String, known: String },
     #[error(
-        "the channel {channel} holds {kind}, which cannot be composited; name it by itself, without a colour"
+        "the channel {channel} holds {kind}, which cannot be composited; name it alone, without a colour"
     )]
     NotComposable { channel: Name, kind: String },
-    #[error("the box cannot be found in {token}: {reason}")]
+    #[error("the box cannot be applied to {token}: {reason}")]
     Size { token: String, reason: UnknownSize },
     #[error(transparent)]
     Numbers(#[from] NotNumbers),
@@ -44,20 +46,20 @@ pub enum ChoiceError {
     Outside { known: String },
 }
 
-/// What was chosen.
+/// The result of a selection.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chosen {
-    /// What tiles show.
+    /// The pictures that tiles show.
     pub subjects: Vec<Subject>,
     /// The tiles.
     pub families: Vec<Family>,
-    /// What they are read from.
+    /// The sources that tiles are read from.
     pub sources: Vec<Source>,
-    /// What was left out, though it was asked for.
+    /// What was selected but left out.
     pub remarks: Vec<String>,
 }
 
-/// Chooses what is wanted among what is there.
+/// Applies a selection to the datasets.
 pub fn choose(wanted: &Selection, datasets: &[Dataset]) -> Result<Chosen, ChoiceError> {
     let mut choice = Choice { wanted, chosen: Chosen::default(), places: HashMap::new(), missed: None };
     let datasets = named(wanted, datasets)?;
@@ -91,7 +93,7 @@ fn named<'a>(wanted: &Selection, datasets: &'a [Dataset]) -> Result<Vec<&'a Data
     wanted.tokens.iter().map(find).collect()
 }
 
-/// What is to be shown of a dataset, as far as it has it.
+/// The pictures of a dataset to show, limited to channels that it has.
 fn choices(wanted: &Selection, dataset: &Dataset) -> Vec<ChannelChoice> {
     if wanted.channels.is_empty() {
         let names = dataset.channels.iter().filter_map(|channel| Name::new(&channel.name).ok());
@@ -100,7 +102,7 @@ fn choices(wanted: &Selection, dataset: &Dataset) -> Vec<ChannelChoice> {
     wanted.channels.iter().filter(|channels| members(dataset, channels).is_some()).cloned().collect()
 }
 
-/// The channels that are shown, where the dataset has all of them.
+/// The channels to show, if the dataset has all of them.
 fn members<'a>(dataset: &'a Dataset, channels: &ChannelChoice) -> Option<Vec<&'a Channel>> {
     match channels {
         ChannelChoice::One(name) => Some(vec![dataset.channel(name.as_str())?]),
@@ -110,13 +112,13 @@ fn members<'a>(dataset: &'a Dataset, channels: &ChannelChoice) -> Option<Vec<&'a
     }
 }
 
-/// The choice in the making.
+/// The choice while it is being built.
 struct Choice<'a> {
     wanted: &'a Selection,
     chosen: Chosen,
-    /// The places of sources already known.
+    /// Indexes of known sources.
     places: HashMap<(String, u64), usize>,
-    /// Why the last one that came to nothing did.
+    /// Why the last subject yielded nothing.
     missed: Option<ChoiceError>,
 }
 
@@ -144,13 +146,13 @@ impl Choice<'_> {
         Ok(())
     }
 
-    /// The time points of a subject: `None` stands for the one of what is no series.
+    /// The time points of a subject: `[None]` if it is not a time series.
     fn times(&mut self, members: &[&Channel]) -> Result<Vec<Option<u64>>, ChoiceError> {
         let count = members.iter().map(|channel| channel.times.unwrap_or(1)).min().unwrap_or(1);
         let times = self.wanted.times.within(&(0..count))?;
         if times.is_empty() {
             let known = match count {
-                1 => "there is time point 0 alone".to_owned(),
+                1 => "there is only time point 0".to_owned(),
                 _ => format!("there are the time points 0 to {}", count - 1),
             };
             self.missed = Some(ChoiceError::Time { known });
@@ -207,7 +209,7 @@ impl Choice<'_> {
         Ok(())
     }
 
-    /// The tiles that are wanted along each axis; `None` where there are none.
+    /// The selected tiles along each axis; `None` if there are none.
     fn tiles(
         &mut self,
         dataset: &Dataset,
@@ -231,7 +233,7 @@ impl Choice<'_> {
             self.missed = Some(ChoiceError::Outside { known });
             return Ok(None);
         }
-        // Slices that would have a number below 0 cannot be asked for.
+        // Slices with negative numbers cannot be requested.
         let numbered = 0.max(shift).unsigned_abs()..rulers[axis].tiles().saturating_add_signed(shift);
         let numbers = self.wanted.slices.within(&numbered)?.lowered(shift);
         let bounds = tiles[axis].bounds().unwrap_or(0..0);
@@ -239,7 +241,7 @@ impl Choice<'_> {
         if slices.is_empty() {
             let last = numbered.end.saturating_sub(1);
             let known = if numbered.is_empty() {
-                format!("those in {plane} all have numbers below 0, by the dataset's offset")
+                format!("those in {plane} all have negative numbers, because of the dataset's offset")
             } else {
                 format!("the slices in {plane} are {} to {last}", numbered.start)
             };
@@ -250,7 +252,7 @@ impl Choice<'_> {
         Ok(Some(tiles))
     }
 
-    /// The voxels that are wanted.
+    /// The selected voxels.
     fn within(&self, dataset: &Dataset, members: &[&Channel]) -> Result<Xyz<Range<u64>>, ChoiceError> {
         let Some(extent) = &self.wanted.within else { return Ok(Xyz::all(()).map(|()| 0..u64::MAX)) };
         let counted = extent.level().unwrap_or(0);
@@ -281,7 +283,8 @@ impl Choice<'_> {
     }
 }
 
-/// The tiles of a picture of several channels: along each axis those of the longest. And the factor of the first.
+/// The tiles of a picture of several channels: along each axis those of the longest channel. Also the factor
+/// of the first.
 fn common(levels: &[(&Channel, &LevelServed)], plane: Plane) -> Option<(Xyz<Ruler>, Xyz<u64>)> {
     let mut all = levels.iter().filter_map(|(channel, level)| channel.rulers(level, plane));
     let first = all.next()?;

@@ -1,7 +1,8 @@
-//! What a work would come to, from a few tiles that are drawn to see: bytes, and time.
+//! Estimates the bytes and time of a work from a few sample tiles.
 //!
-//! Tiles are drawn in twos: the first of a place finds nothing decoded, the one behind it mostly everything. The
-//! difference is what decoding takes, which the forecast has the bytes of; the rest is taken by every tile.
+//! Tiles are sampled in pairs: the first at a place finds nothing decoded, the next one mostly everything.
+//! The difference is the cost of decoding, whose bytes the forecast knows; the remainder applies to every
+//! tile.
 
 use std::time::Duration;
 
@@ -12,69 +13,69 @@ use super::run::Stop;
 use super::work::{Sample, Work};
 use crate::request::TileRequest;
 
-/// About how many places are looked at, in all.
+/// The approximate number of sampled places, in total.
 const PLACES: u64 = 24;
-/// The most places of one family, and the most families that are looked at.
+/// The maximum number of places of one family, and of sampled families.
 const MOST_PLACES: u64 = 3;
 const MOST_FAMILIES: usize = 64;
 
-/// A tile that was drawn to see.
+/// A sample tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drawn {
     /// The bytes of its PNG.
     pub bytes: u64,
-    /// The bytes that were inflated for it.
+    /// The bytes inflated for it.
     pub inflated: u64,
     /// How long it took.
     pub took: Duration,
 }
 
-/// Whoever can draw a tile to see what that takes.
+/// Draws sample tiles.
 pub trait Probe {
-    /// Draws a tile; `None` where it cannot be had, or nothing is in it.
+    /// Draws a tile; `None` if that fails, or the tile is black.
     fn draw(&self, tile: &TileRequest) -> Option<Drawn>;
 }
 
-/// What a work would come to.
+/// The estimated cost of a work.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Estimate {
     /// The tiles.
     pub tiles: u64,
-    /// Those that an earlier run has done already.
+    /// Those done by an earlier run.
     pub done: u64,
-    /// The bytes of all PNGs, about.
+    /// The bytes of all PNGs, approximately.
     pub bytes: u64,
-    /// How long the rest takes, about, in seconds.
+    /// The remaining time in seconds, approximately.
     pub seconds: f64,
-    /// The chunks, or other boxes, that are read.
+    /// The number of chunks, or other boxes, to read.
     pub chunks_read: u64,
-    /// The bytes that these inflate to.
+    /// Their inflated size in bytes.
     pub bytes_inflated: u64,
-    /// The same if everything were inflated once.
+    /// The bytes if everything were inflated once.
     pub bytes_of_one_pass: u64,
     /// How many times everything is inflated.
     pub passes: f64,
-    /// The tiles that were drawn to see.
+    /// The number of sample tiles.
     pub samples: u64,
 }
 
-/// Tiles of one family that were drawn to see; empty where none could be, or none was tried.
+/// The samples of one family; empty if all failed, or none was tried.
 #[derive(Debug, Default)]
 struct Seen(Vec<Drawn>);
 
 impl Seen {
-    /// The bytes of a tile, in the mean.
+    /// The mean size of a tile in bytes.
     fn bytes(&self) -> Option<f64> {
         mean(self.0.iter().map(|drawn| drawn.bytes as f64))
     }
 
-    /// The seconds that a tile takes for which nothing is decoded, in the mean.
+    /// The mean time in seconds of a tile for which nothing is decoded yet.
     fn seconds(&self) -> Option<f64> {
         let decoded = self.0.iter().filter(|drawn| drawn.inflated == 0);
         mean(decoded.map(|drawn| drawn.took.as_secs_f64()))
     }
 
-    /// The seconds that decoding took, and how many bytes came of it, if drawing alone takes so many seconds.
+    /// The seconds spent decoding, and the bytes decoded, if drawing alone takes `seconds` per tile.
     fn decoding(&self, seconds: f64) -> (f64, f64) {
         let inflating = self.0.iter().filter(|drawn| drawn.inflated > 0);
         let of = |drawn: &Drawn| ((drawn.took.as_secs_f64() - seconds).max(0.0), drawn.inflated as f64);
@@ -87,7 +88,7 @@ fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0.0).then_some(sum / count)
 }
 
-/// Estimates a work of which so many tiles are done, by so many threads at no more than a rate.
+/// Estimates a work of which `done` tiles are done, for a number of threads and a maximum rate.
 pub fn estimate(
     work: &Work,
     probe: &dyn Probe,
@@ -105,7 +106,7 @@ pub fn estimate(
         if is_looked_at { Seen::at(sample, places, probe) } else { Seen::default() }
     };
     let seen: Vec<Seen> = samples.iter().enumerate().map(look).collect();
-    // Of families that were not looked at the others tell.
+    // Families without samples are estimated from the others.
     let bytes = mean(seen.iter().filter_map(Seen::bytes)).unwrap_or_default();
     let seconds = mean(seen.iter().filter_map(Seen::seconds)).unwrap_or_default();
     let total = |of: fn(&Seen) -> Option<f64>, other: f64| {
@@ -140,7 +141,7 @@ impl Seen {
         let tiles = sample.places.iter().take(places).flatten();
         let draw = |tile: &TileRequest| {
             let drawn = probe.draw(tile);
-            tracing::debug!("{tile}, drawn to see: {drawn:?}");
+            tracing::debug!("sample {tile}: {drawn:?}");
             drawn
         };
         Self(tiles.filter_map(draw).collect())

@@ -1,7 +1,7 @@
-//! A part of a volume as a person names it: a box, or the ancestor's cutout.
+//! A part of a volume as entered by a user: a box, or ndtilecache's cutout.
 //!
-//! Positions count as slice numbers do: the volume's first voxel is at its offset. A box ends before its second number,
-//! as the ancestor's do, so that boxes that touch share nothing.
+//! Positions are numbered like slices: the volume's first voxel is at its offset. A box ends before its
+//! second number, as in ndtilecache, so that adjacent boxes share nothing.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,7 +17,7 @@ pub struct Extent {
     axes: Xyz<Option<(f64, f64)>>,
 }
 
-/// What the numbers count.
+/// The unit of the numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Unit {
     /// Voxels of a level.
@@ -26,33 +26,33 @@ enum Unit {
     Nanometres,
 }
 
-/// Why a text names no part of a volume.
+/// Why a text is not a part of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnExtent {
-    /// It is no box.
+    /// It is not a box.
     #[error(
-        "{text:?} is no box: X1-X2,Y1-Y2,Z1-Z2 is expected, in voxels of level 0 or with a unit behind it (nm, um, µm or mm); a * stands for a whole axis, as in 0-1024,*,10-20"
+        "{text:?} is not a box: expected X1-X2,Y1-Y2,Z1-Z2, in voxels of level 0 or followed by a unit (nm, um, µm or mm); a * stands for a whole axis, as in 0-1024,*,10-20"
     )]
     Box {
         /// The text as given.
         text: String,
     },
     /// It ends before it begins.
-    #[error("{text:?} holds nothing: its second numbers must be above its first ones")]
+    #[error("{text:?} is empty: each second number must be greater than the first")]
     Empty {
         /// The text as given.
         text: String,
     },
 }
 
-/// Why a part cannot be found in a volume.
+/// Why a part cannot be located in a volume.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the size of its voxels is not known in nanometres; give the box in voxels, or set voxel_size")]
 pub struct UnknownSize;
 
 impl Extent {
-    /// The level and the box of the ancestor's form `LEVEL/X1,X2/Y1,Y2/Z1,Z2`, in voxels of that level; `None` for any
-    /// other text. What follows behind a further slash says nothing, as there.
+    /// The level and the box of ndtilecache's form `LEVEL/X1,X2/Y1,Y2/Z1,Z2`, in voxels of that level; `None`
+    /// for any other text. Anything after a further slash is ignored, as there.
     pub fn cutout(text: &str) -> Option<(u64, Self)> {
         let mut parts = text.split('/');
         let level = digits(parts.next()?)?;
@@ -64,13 +64,13 @@ impl Extent {
         Some((level, Self { unit: Unit::Voxels { level }, axes }))
     }
 
-    /// Whether nothing can lie in it.
+    /// Whether it contains nothing.
     pub fn is_empty(&self) -> bool {
         let empty = |range: Option<(f64, f64)>| range.is_some_and(|(first, end)| end <= first);
         empty(self.axes.x) || empty(self.axes.y) || empty(self.axes.z)
     }
 
-    /// The level whose voxels its numbers count, where that is not level 0.
+    /// The level of the voxels that its numbers count, unless it is level 0.
     pub fn level(&self) -> Option<u64> {
         match self.unit {
             Unit::Voxels { level } => Some(level).filter(|level| *level > 0),
@@ -78,10 +78,10 @@ impl Extent {
         }
     }
 
-    /// The voxels of full resolution that it holds of a volume, counted from the volume's first; without an end where it
-    /// has none.
+    /// The extent in voxels of level 0, counted from the volume's first voxel; open-ended where it is.
     ///
-    /// `factor` is that of the level whose voxels it counts, `voxel` the size of a voxel in nanometres.
+    /// `factor` is the downsample factor of the level whose voxels it counts, `voxel` the size of a voxel in
+    /// nanometres.
     pub fn voxels(
         &self,
         offset: Xyz<i64>,
@@ -96,7 +96,7 @@ impl Extent {
             None => 0..u64::MAX,
             Some((first, end)) => {
                 let offset = offset[axis] as f64;
-                // Casts saturate; what is below 0 is outside.
+                // Casts saturate; negative positions are outside.
                 (first * scale[axis] - offset).floor() as u64..(end * scale[axis] - offset).ceil() as u64
             }
         };
@@ -111,7 +111,7 @@ impl FromStr for Extent {
         let wrong = || NotAnExtent::Box { text: text.to_owned() };
         let parts: Vec<(&str, &str)> = text.split(',').map(|part| without_unit(part.trim())).collect();
         let [x, y, z] = *parts else { return Err(wrong()) };
-        // A unit behind the last part is meant for all; without one there, there is none anywhere.
+        // A unit after the last part applies to all; without one there, none may have one.
         let (_, last) = z;
         let part = |(range, own): (&str, &str)| {
             let unit = if own.is_empty() { last } else { own };
@@ -127,13 +127,13 @@ impl FromStr for Extent {
     }
 }
 
-/// A part, and the unit behind it.
+/// A part, and the unit after it.
 fn without_unit(part: &str) -> (&str, &str) {
     let numbers = part.trim_end_matches(|c: char| c.is_alphabetic());
     (numbers.trim_end(), part.get(numbers.len()..).unwrap_or_default())
 }
 
-/// The two numbers of one axis, or none for all of it.
+/// The two numbers of one axis, or `None` for all of it.
 fn range_of(text: &str, unit: Option<f64>) -> Option<Option<(f64, f64)>> {
     if text == "*" {
         return Some(None);

@@ -1,6 +1,7 @@
-//! Families of tiles: all that are wanted of one picture in one plane, at one level and time, and what they are read from.
+//! Families of tiles: all selected tiles of one picture in one plane, at one level and time, and the sources
+//! that they are read from.
 //!
-//! A family is a grid: some slices, rows and columns, each a run or a few of them. Nothing ever lists its tiles.
+//! A family is a grid of slices, rows and columns, each one or a few runs. Its tiles are never listed.
 
 use std::ops::Range;
 
@@ -10,19 +11,19 @@ use crate::geometry::{Axis, Level, Plane, Ruler, TileAddress, Xyz};
 use crate::name::Name;
 use crate::request::{ChannelChoice, TileRequest};
 
-/// What tiles show.
+/// The picture that tiles show.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Subject {
     /// The dataset.
     pub token: Name,
-    /// One channel, or several in colours.
+    /// One channel, or several with colours.
     pub channels: ChannelChoice,
 }
 
 /// Tiles of one subject in one plane, at one level and time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
-    /// What they show: a place among the subjects.
+    /// The index of its subject.
     pub subject: usize,
     /// The time point, of a series.
     pub time: Option<u64>,
@@ -30,39 +31,39 @@ pub struct Family {
     pub plane: Plane,
     /// The level.
     pub level: Level,
-    /// What is added to a slice's place for its number in URLs.
+    /// The difference of a slice's number in URLs and its index.
     pub shift: i64,
-    /// Where tiles lie, in voxels of full resolution.
+    /// The positions of tiles, in voxels of full resolution.
     pub rulers: Xyz<Ruler>,
-    /// Which are wanted: slices along one axis, rows and columns along the others. Never none.
+    /// The selected slices, rows and columns, by axis. Never empty.
     pub tiles: Xyz<Runs>,
-    /// What they are read from: places among the sources.
+    /// The indexes of its sources.
     pub sources: Vec<usize>,
 }
 
-/// Voxels that are stored in boxes, each of which is read as one.
+/// Voxels that are stored in boxes, each of which is read as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Source {
-    /// Tells its boxes from those of other sources.
+    /// Distinguishes its boxes from those of other sources.
     pub id: String,
-    /// Which of the runs of time points that are stored together.
+    /// The index of the run of time points that are stored together.
     pub times: u64,
     /// The extent of a box, in voxels of full resolution; never 0.
     pub grain: Xyz<u64>,
     /// Its extent, in voxels of full resolution.
     pub size: Xyz<u64>,
-    /// The bytes that a box takes once it is read.
+    /// The size in bytes of a box in memory.
     pub bytes: u64,
-    /// How boxes are had.
+    /// How boxes are read.
     pub access: AccessServed,
 }
 
-/// One tile of a family, by its places along the plane's axes.
+/// One tile of a family, by its indexes along the plane's axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tile {
     /// The family.
     pub family: usize,
-    /// The slice's place, counted from the volume's first voxel.
+    /// The slice's index, counted from the volume's first voxel.
     pub slice: u64,
     /// The row of tiles.
     pub row: u64,
@@ -71,7 +72,7 @@ pub struct Tile {
 }
 
 impl Family {
-    /// How many tiles it has; saturates.
+    /// The number of tiles; saturates.
     pub fn count(&self) -> u64 {
         let Xyz { x, y, z } = &self.tiles;
         Xyz::new(x.count(), y.count(), z.count()).volume()
@@ -90,13 +91,14 @@ impl Family {
         TileRequest { token, channels, time: self.time, address, adjust: Vec::new() }
     }
 
-    /// Tiles in a few places, spread over all of them: at each one tile, and the one that comes after it where there is one.
+    /// Tiles at a few places, spread over all of them: at each place one tile, and the next one if there is
+    /// one.
     pub fn samples(&self, subject: &Subject, places: u64) -> Vec<Vec<TileRequest>> {
         let (rows, columns) = (&self.tiles[self.plane.row_axis()], &self.tiles[self.plane.column_axis()]);
         let slices = &self.tiles[self.plane.slice_axis()];
         let at = |runs: &Runs, share: f64| runs.nth((runs.count() as f64 * share.fract()) as u64);
         let tiles = |place: u64| {
-            // Steps by irrational numbers never fall into line with anything.
+            // Steps by irrational numbers do not align with any grid.
             let share = |step: f64| 0.5 + place as f64 * step;
             let (row, column) = (at(rows, share(0.754_877_666))?, at(columns, share(0.569_840_290))?);
             let slice = at(slices, share(0.618_033_988))?;
@@ -107,31 +109,32 @@ impl Family {
         (0..places.min(self.count())).filter_map(tiles).collect()
     }
 
-    /// The places of its tiles that begin within a range of voxels, along one axis.
+    /// The indexes of its tiles that begin within a range of voxels, along one axis.
     pub fn starting_in(&self, axis: Axis, voxels: &Range<u64>) -> Runs {
         self.tiles[axis].cut(&self.rulers[axis].starting_in(voxels))
     }
 
-    /// Where its tiles begin, along one axis: the voxels from the first of a run of tiles to the first of the last.
+    /// Where its tiles begin, along one axis: for each run of tiles, the voxels from the start of the first
+    /// to that of the last.
     pub fn starts(&self, axis: Axis) -> Runs {
         let ruler = &self.rulers[axis];
         self.tiles[axis].mapped(|run| ruler.start(run.start)..ruler.start(run.end - 1).saturating_add(1))
     }
 
-    /// Whether its tiles lie in the plane along this axis, rather than behind each other.
+    /// Whether the axis lies in its tiles' plane, rather than along the slices.
     pub fn spreads(&self, axis: Axis) -> bool {
         axis != self.plane.slice_axis()
     }
 }
 
 impl Source {
-    /// How many boxes a range of voxels touches along an axis.
+    /// The number of boxes that a range of voxels touches along an axis.
     pub fn boxes(&self, axis: Axis, voxels: &Range<u64>) -> u64 {
         let Range { start, end } = self.grains(axis, voxels);
         end - start
     }
 
-    /// The places of the boxes that a range of voxels touches along an axis.
+    /// The indexes of the boxes that a range of voxels touches along an axis.
     pub fn grains(&self, axis: Axis, voxels: &Range<u64>) -> Range<u64> {
         let end = voxels.end.min(self.size[axis]);
         if voxels.start >= end {
@@ -140,7 +143,7 @@ impl Source {
         voxels.start / self.grain[axis]..end.div_ceil(self.grain[axis])
     }
 
-    /// What a box takes of the budget.
+    /// The share of the cache budget that a box takes, in bytes.
     pub fn weight(&self) -> u64 {
         const BOOKKEEPING: u64 = 256;
         self.bytes.saturating_add(BOOKKEEPING)

@@ -1,8 +1,8 @@
-//! What a work will take: how many boxes of what is stored are read, and how many bytes that inflates to.
+//! Forecasts the cost of a work: how many stored boxes are read, and how many bytes that inflates to.
 //!
-//! Counted, not tried: boxes that tiles touch are products of runs along the three axes, and unions of few of these. What
-//! neighbouring blocks share is counted as the walk finds it: once along its innermost axis, where two blocks fit in the
-//! cache, else for each of them.
+//! This is calculated, not tried: the boxes that tiles touch are products of runs along the three axes, and
+//! unions of few of these. Boxes shared by neighbouring blocks are counted as the walk reads them: once along
+//! its innermost axis if two blocks fit into the cache, else once per block.
 
 use super::family::{Family, Source};
 use super::group::{Group, blocks};
@@ -10,34 +10,34 @@ use super::numbers::Runs;
 use super::served::AccessServed;
 use crate::geometry::{Axis, Xyz};
 
-/// Beyond so many different parts of a source their union is taken for their sum.
+/// Above this number of distinct parts of a source, their union is estimated by their sum.
 const MOST_PARTS: usize = 8;
-/// Beyond so many tiles along an axis all are taken for the largest.
+/// Above this number of tiles along an axis, all are assumed to be as large as the largest.
 const MOST_COUNTED: u64 = 1 << 17;
 
-/// How many blocks along an axis are looked at.
+/// How many blocks along an axis are examined.
 const MOST_BLOCKS: usize = 1 << 14;
 
-/// Boxes, and the bytes that come out of them.
+/// A number of boxes, and their inflated size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Boxes {
-    /// How many are read.
+    /// The number of boxes read.
     pub count: u64,
-    /// The bytes that those come to that are inflated.
+    /// The inflated bytes of those that are compressed.
     pub inflated: u64,
 }
 
-/// What a group, or all groups, will read.
+/// The forecast for a group, or all groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Forecast {
     /// What is read.
     pub read: Boxes,
-    /// What would be, were every box read once.
+    /// What would be read if every box were read once.
     pub once: Boxes,
 }
 
 impl Forecast {
-    /// How many times everything is inflated; 1 where nothing is.
+    /// How many times everything is inflated; 1 if nothing is compressed.
     pub fn passes(&self) -> f64 {
         if self.once.inflated == 0 { 1.0 } else { self.read.inflated as f64 / self.once.inflated as f64 }
     }
@@ -57,7 +57,7 @@ impl Boxes {
     }
 }
 
-/// What all groups will read together.
+/// The forecast for all groups together.
 pub fn forecast(groups: &[Group], families: &[Family], sources: &[Source]) -> Forecast {
     let read = groups.iter().map(|group| read_by(group, families, sources));
     let all: Vec<&Family> = families.iter().collect();
@@ -69,7 +69,7 @@ pub fn forecast(groups: &[Group], families: &[Family], sources: &[Source]) -> Fo
     Forecast { read: read.fold(Boxes::default(), sum), once: once.fold(Boxes::default(), sum) }
 }
 
-/// What one group will read.
+/// The forecast for one group.
 pub fn read_by(group: &Group, families: &[Family], sources: &[Source]) -> Boxes {
     let members: Vec<&Family> = group.families.iter().map(|place| &families[*place]).collect();
     let mut places: Vec<usize> = members.iter().flat_map(|family| family.sources.clone()).collect();
@@ -88,13 +88,13 @@ pub fn read_by(group: &Group, families: &[Family], sources: &[Source]) -> Boxes 
     places.into_iter().map(of).fold(Boxes::default(), Boxes::and)
 }
 
-/// The boxes that a walk reads of a source.
+/// The number of boxes of a source that a walk reads.
 fn walked(group: &Group, families: &[Family], users: &[&Family], place: usize, source: &Source) -> u64 {
     let once = union(&parts(users, place, source));
     let innermost = group.walk.last().filter(|_| group.fits_twice);
     let again = |axis: Axis| {
         let (mut all, mut last, mut counted) = (Vec::new(), None, 0);
-        // Blocks are much alike: the first ones tell of all.
+        // Blocks are much alike: the first ones represent all.
         for block in blocks(group, families, axis).falling().take(MOST_BLOCKS) {
             let start = block.saturating_mul(group.step[axis]);
             let range = start..start.saturating_add(group.step[axis]);
@@ -113,7 +113,7 @@ fn walked(group: &Group, families: &[Family], users: &[&Family], place: usize, s
     (once as f64 * again(Axis::X) * again(Axis::Y) * again(Axis::Z)).round() as u64
 }
 
-/// The boxes that are read if every tile reads its own.
+/// The number of boxes read if every tile reads its own.
 fn each_alone(family: &Family, source: &Source) -> u64 {
     let along = |axis: Axis| {
         let (tiles, ruler) = (&family.tiles[axis], &family.rulers[axis]);
@@ -131,7 +131,7 @@ fn boxes_of(family: &Family, axis: Axis, tiles: &Runs, source: &Source) -> Vec<s
     tiles.iter().map(|run| source.grains(axis, &family.rulers[axis].voxels(run))).collect()
 }
 
-/// The boxes of a source that each family reads; none that another one reads all of.
+/// The boxes of a source that each family reads, without parts contained in another family's.
 fn parts(families: &[&Family], place: usize, source: &Source) -> Vec<Xyz<Runs>> {
     let mut parts: Vec<Xyz<Runs>> = Vec::new();
     for family in families.iter().filter(|family| family.sources.contains(&place)) {
@@ -154,13 +154,13 @@ fn volume(part: &Xyz<Runs>) -> u64 {
     Xyz::new(part.x.count(), part.y.count(), part.z.count()).volume()
 }
 
-/// How many boxes are in any of the parts.
+/// The number of boxes in any of the parts.
 fn union(parts: &[Xyz<Runs>]) -> u64 {
     match parts {
         [] => 0,
         [one] => volume(one),
         many if many.len() > MOST_PARTS => many.iter().map(volume).fold(0, u64::saturating_add),
-        // What is in the first, and what of the others is not.
+        // The first, plus the others without it.
         [first, others @ ..] => {
             let shared: Vec<Xyz<Runs>> = others.iter().map(|other| common(first, other)).collect();
             (volume(first).saturating_add(union(others))).saturating_sub(union(&shared))

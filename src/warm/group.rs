@@ -1,10 +1,12 @@
-//! Groups: families of tiles that are drawn in one walk over what is stored, so that every box of it is decoded once.
+//! Groups: families of tiles that are drawn in one walk over the stored data, so that every box is decoded
+//! once.
 //!
-//! A walk goes from block to block. All boxes that the tiles of a block are read from fit in the cache of decoded chunks
-//! together, so that within a block the order does not matter. Tiles belong to the block in which they begin. Along axes
-//! in which a family's tiles lie side by side a block is as long as the longest tile, or some of them; along those in which
-//! they lie behind each other, as deep as a stored box. Families that read the same boxes are put in one group for as long
-//! as that fits; a tile whose boxes alone do not fit is drawn at a loss, and its family has a group of its own.
+//! A walk goes from block to block. All boxes that the tiles of a block are read from fit into the cache of
+//! decoded chunks together, so their order within a block does not matter. A tile belongs to the block in
+//! which it begins. Along axes in a family's tile plane, a block is as long as the longest tile or a
+//! multiple; along slice axes, as deep as a stored box. Families that read the same boxes are put into one
+//! group while that fits; a tile whose boxes alone do not fit is drawn anyway, decoding them repeatedly, and
+//! its family gets a group of its own.
 
 use std::ops::Range;
 
@@ -13,32 +15,32 @@ use super::numbers::Runs;
 use super::served::AccessServed;
 use crate::geometry::{Axis, Xyz};
 
-/// The axes, as volumes are mostly stored: slowest first.
+/// The axes in the usual storage order: slowest first.
 const AXES: [Axis; 3] = [Axis::Z, Axis::Y, Axis::X];
 
 /// Families drawn in one walk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Places among the families.
+    /// Indexes of the families.
     pub families: Vec<usize>,
     /// The extent of a block, in voxels of full resolution; never 0.
     pub step: Xyz<u64>,
-    /// The axes along which blocks follow each other, outermost first.
+    /// The axes along which blocks are iterated, outermost first.
     pub walk: [Axis; 3],
-    /// Whether the boxes of a block fit in the cache together. Else each tile has its boxes decoded anew.
+    /// Whether the boxes of a block fit into the cache together. If not, each tile decodes its boxes again.
     pub fits: bool,
-    /// Whether those of two blocks do: then what neighbours in the walk share is decoded once.
+    /// Whether those of two blocks fit: then boxes shared by neighbours in the walk are decoded once.
     pub fits_twice: bool,
-    /// The bytes that the boxes of one block take, at most.
+    /// The maximum size in bytes of the boxes of one block.
     pub bytes: u64,
 }
 
-/// Puts all families into as few groups as the budget of bytes allows.
+/// Puts all families into as few groups as the budget in bytes allows.
 pub fn group(families: &[Family], sources: &[Source], budget: u64) -> Vec<Group> {
     let shape = |members: Vec<usize>| Shaping { families, sources, budget, members }.group();
     let mut groups = Vec::new();
     for mut related in related(families, sources.len()) {
-        // The largest first: they need most room, and smaller ones fit in beside them.
+        // The largest first: they need the most space, and smaller ones fit in with them.
         related.sort_by_key(|place| std::cmp::Reverse((families[*place].level, shape(vec![*place]).bytes)));
         let mut own: Vec<Group> = Vec::new();
         for place in related {
@@ -58,9 +60,10 @@ pub fn group(families: &[Family], sources: &[Source], budget: u64) -> Vec<Group>
     groups
 }
 
-/// The families, such that those that read the same boxes are together, in the order of the first of each.
+/// Partitions the families so that those that read the same boxes are together, in the order of the first of
+/// each set.
 fn related(families: &[Family], sources: usize) -> Vec<Vec<usize>> {
-    // For each source the set that it is in: the least source of the set, found by following.
+    // Union-find: each source links towards the smallest source of its set.
     let mut set: Vec<usize> = (0..sources).collect();
     let find = |set: &[usize], mut source: usize| {
         while set[source] != source {
@@ -94,7 +97,7 @@ fn related(families: &[Family], sources: usize) -> Vec<Vec<usize>> {
     sets.into_iter().map(|(_, members)| members).collect()
 }
 
-/// A group in the making.
+/// A group while its block size is determined.
 struct Shaping<'a> {
     families: &'a [Family],
     sources: &'a [Source],
@@ -109,7 +112,7 @@ impl Shaping<'_> {
         let decoded = self.sources().all(|source| source.access != AccessServed::Anew);
         let fits = decoded && bytes <= self.budget;
         if !fits {
-            // One tile after the other, all slices of one place: what does stay in the cache serves again.
+            // All slices at one place in sequence: whatever does stay in the cache is reused.
             let behind = AXES.into_iter().filter(|axis| !self.is_spread(*axis));
             behind.for_each(|axis| step[axis] = u64::MAX);
             let families = self.members.clone();
@@ -126,7 +129,7 @@ impl Shaping<'_> {
         self.members.iter().map(|place| &self.families[*place])
     }
 
-    /// What the families read, each source once.
+    /// The sources of the families, without duplicates.
     fn sources(&self) -> impl Iterator<Item = &Source> {
         let mut places: Vec<usize> = self.families().flat_map(|family| family.sources.clone()).collect();
         places.sort_unstable();
@@ -134,12 +137,12 @@ impl Shaping<'_> {
         places.into_iter().map(|place| &self.sources[place])
     }
 
-    /// Whether the tiles of any family lie side by side along the axis.
+    /// Whether the axis lies in the tile plane of any family.
     fn is_spread(&self, axis: Axis) -> bool {
         self.families().any(|family| family.spreads(axis))
     }
 
-    /// The least extent of a block along an axis that holds whole tiles, and no less than a box.
+    /// The smallest extent of a block along an axis that contains whole tiles and at least one box.
     fn least_step(&self, axis: Axis) -> u64 {
         let grain = self.sources().map(|source| source.grain[axis]).max().unwrap_or(1);
         let longest = |family: &Family| family.rulers[axis].longest();
@@ -147,7 +150,7 @@ impl Shaping<'_> {
             let tile = self.families().filter(|family| family.spreads(axis)).map(longest).max().unwrap_or(1);
             return grain.div_ceil(tile.max(1)).max(1).saturating_mul(tile.max(1));
         }
-        // Slices that are several voxels thick should end where boxes do.
+        // Slices that are several voxels thick should end at box boundaries.
         let slice = self.families().map(longest).max().unwrap_or(1);
         let both = lcm(grain, slice);
         if both <= grain.saturating_mul(slice.min(16)) { both } else { grain }
@@ -163,7 +166,7 @@ impl Shaping<'_> {
         self.sources().map(of).fold(0, u64::saturating_add)
     }
 
-    /// The most boxes that a block touches along an axis.
+    /// The maximum number of boxes that a block touches along an axis.
     fn most_boxes(&self, source: &Source, axis: Axis, step: u64) -> u64 {
         let wanted = self.voxels(axis);
         let all = source.boxes(axis, &wanted).max(1);
@@ -171,7 +174,7 @@ impl Shaping<'_> {
         if self.is_aligned(source, axis, step) {
             return (step / grain).max(1).min(all);
         }
-        // Tiles that begin in a block may end behind it.
+        // Tiles that begin in a block may extend beyond it.
         let overhang = if self.is_nested(axis, step) { 0 } else { self.longest(axis) };
         (step.saturating_add(overhang).div_ceil(grain)).saturating_add(1).min(all)
     }
@@ -204,8 +207,8 @@ impl Shaping<'_> {
         all.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
     }
 
-    /// The order of axes: those along which blocks share no boxes outermost, innermost the one of the most blocks among
-    /// those along which they do, for neighbours in a walk find what they share still in the cache.
+    /// The order of axes: outermost those along which blocks share no boxes; innermost, of the others, the
+    /// one with the most blocks, because neighbours in a walk find shared boxes still cached.
     fn walk(&self, step: Xyz<u64>) -> [Axis; 3] {
         let mut walk = AXES;
         let blocks = |axis: Axis| {
@@ -219,8 +222,8 @@ impl Shaping<'_> {
         walk
     }
 
-    /// Makes blocks longer along the axes that are not innermost and along which they share boxes, as far as two of them
-    /// still fit: the fewer blocks, the fewer boxes are decoded twice.
+    /// Makes blocks longer along the outer and middle axes if they share boxes there, while two of them still
+    /// fit: the fewer blocks, the fewer boxes are decoded twice.
     fn grow(&self, step: &mut Xyz<u64>, walk: &[Axis; 3]) {
         let [outer, middle, _] = *walk;
         for axis in [middle, outer] {
@@ -238,7 +241,7 @@ impl Shaping<'_> {
     }
 }
 
-/// The least number that both divide; saturates.
+/// The least common multiple; saturates.
 fn lcm(a: u64, b: u64) -> u64 {
     let (mut x, mut y) = (a, b);
     while y > 0 {
@@ -247,7 +250,7 @@ fn lcm(a: u64, b: u64) -> u64 {
     (a / x.max(1)).saturating_mul(b).max(1)
 }
 
-/// The blocks of a group along one axis that any of its tiles begins in.
+/// The indexes of a group's blocks along one axis in which any of its tiles begins.
 pub(super) fn blocks(group: &Group, families: &[Family], axis: Axis) -> Runs {
     let step = group.step[axis].max(1);
     let of = |family: &Family| family.starts(axis).mapped(|run| run.start / step..(run.end - 1) / step + 1);

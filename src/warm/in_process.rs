@@ -1,4 +1,5 @@
-//! Warming without a server: tiles are drawn here, and written to the second tier of a service of our own.
+//! Warming without a server: tiles are drawn in this process, and written to the disk cache of its own
+//! service.
 
 use std::cell::OnceCell;
 use std::future::Future;
@@ -13,24 +14,24 @@ use super::run::{Filled, Hand, Stop};
 use crate::request::TileRequest;
 use crate::service::{Client, Demand, ErrorKind, TileError, TileService, Warmed};
 
-/// How long is waited where all render threads are taken, which others than us must have done.
+/// The delay before retrying if all render threads are busy.
 const SOON: Duration = Duration::from_millis(20);
 
-/// Who asks here.
+/// How the render queue sees these requests.
 const OURS: Demand = Demand::prefetch(Client::InProcess);
 
-/// A service with a second tier, whose tiles go there.
+/// A service that writes its tiles to a disk cache.
 pub struct InProcess {
     service: Arc<TileService>,
 }
 
 impl InProcess {
-    /// Of a service that has a second tier, unless tiles are only drawn to see what that takes.
+    /// For a service with a disk cache, unless only sample tiles are drawn.
     pub fn new(service: Arc<TileService>) -> Self {
         Self { service }
     }
 
-    /// What identifies a tile's bytes; nothing is drawn, though a sample may be taken of the channel.
+    /// The entity tag of a tile; draws nothing, but may sample the channel for its window.
     pub fn entity_tag(&self, tile: &TileRequest) -> Result<String, String> {
         let tag =
             here(async { self.service.identify(tile, OURS).await.map(|identified| identified.key().etag()) });
@@ -90,14 +91,14 @@ impl Probe for InProcess {
     }
 }
 
-/// Waits for something on this thread.
+/// Runs a future to completion on this thread.
 fn here<T>(work: impl Future<Output = T>) -> io::Result<T> {
     thread_local! {
         static RUNTIME: OnceCell<Runtime> = const { OnceCell::new() };
     }
     RUNTIME.with(|cell| {
         if cell.get().is_none() {
-            // Nobody else can have set it: it is this thread's.
+            // Cannot be set already: the cell belongs to this thread.
             let _ = cell.set(Builder::new_current_thread().enable_time().build()?);
         }
         cell.get()

@@ -1,10 +1,11 @@
-//! The journal of a work: how far it has come, so that it goes on there after it was stopped or killed.
+//! The journal of a work: records progress, so that a stopped or killed run can be resumed.
 //!
-//! A line of JSON says what the work is; lines that follow say how many tiles are done, and which failed. The order of the
-//! tiles never changes, so that a number is all it takes. Lines are only added; one that is torn is the last, and is left
-//! out of account. A journal of another work, or of files that have changed since, is not gone on with.
+//! The first line of JSON identifies the work; later lines record how many tiles are done, and which failed.
+//! The order of tiles never changes, so a number is sufficient. Lines are only appended; an incomplete line
+//! can only be the last, and is ignored. A journal of other work, or of files that have changed since, is not
+//! resumed.
 //!
-//! One process at a time has it, by a lock of the system's, which ends with the process.
+//! One process at a time uses it, holding a file lock, which ends with the process.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -12,39 +13,39 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The format that is written.
+/// The format version.
 const FORMAT: u32 = 1;
-/// The most failures that are kept in mind; all are counted.
+/// The maximum number of failures that are recorded; all are counted.
 pub const MOST_FAILURES: usize = 10_000;
 
 /// Why a journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The system refused.
+    /// An I/O error.
     #[error("the journal {} cannot be {doing}: {problem}", path.display())]
     System {
         /// The file.
         path: PathBuf,
-        /// What was to be done.
+        /// The failed operation: "written" or the like.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         problem: io::Error,
     },
-    /// Another process has it.
-    #[error("another voltile is at this work: it has the journal {}", path.display())]
+    /// Another process holds the lock.
+    #[error("another voltile is running this job: it holds the journal {}", path.display())]
     Busy {
         /// The file.
         path: PathBuf,
     },
-    /// The file is something else.
-    #[error("{} is no journal of voltile warm; name another file with --journal", path.display())]
+    /// The file is not a journal.
+    #[error("{} is not a journal of voltile warm; name another file with --journal", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
     },
 }
 
-/// A tile that could not be had, and why.
+/// A tile that failed, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Its path below a mount.
@@ -53,27 +54,27 @@ pub struct Failure {
     pub why: String,
 }
 
-/// How far a work has come.
+/// The progress of a work.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Position {
-    /// So many tiles from the first on are done, or failed.
+    /// This many tiles in order are done, or failed.
     pub done: u64,
     /// Those that failed.
     pub failures: Vec<Failure>,
 }
 
-/// What was found in the place of a journal.
+/// The contents of a journal file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// Nothing.
     Nothing,
-    /// A journal of another work: of another selection, or of files that have changed since.
+    /// A journal of another selection, or of files that have changed since.
     Other,
-    /// This one's.
+    /// This work's journal.
     This(Position),
 }
 
-/// What a journal is of.
+/// The first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Header {
     voltile_warm: u32,
@@ -82,37 +83,37 @@ struct Header {
     tiles: u64,
 }
 
-/// A line behind the header.
+/// A line after the header.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
     Done(u64),
     Failed(Failure),
-    /// A tile that failed before and did not any more.
+    /// A tile that failed before and has succeeded since.
     Mended(String),
 }
 
-/// A journal that is written to.
+/// A journal open for writing.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     file: File,
 }
 
-/// What a journal is of: a digest of the work, the selection in words, and the number of tiles.
+/// What identifies a journal: a digest of the work, the selection in words, and the number of tiles.
 #[derive(Debug, Clone)]
 pub struct Title {
-    /// Tells this work from all others.
+    /// The digest of the work.
     pub work: String,
-    /// What was selected, for people who look into the file.
+    /// The selection, for people who read the file.
     pub selection: String,
     /// How many tiles there are.
     pub tiles: u64,
 }
 
 impl Journal {
-    /// Opens the journal at a path, or begins one. What was found there is told; unless it is of this work, the journal
-    /// begins anew.
+    /// Opens the journal at a path, or creates one, and returns what it contained; unless it is of this work,
+    /// it is started over.
     pub fn open(path: &Path, title: &Title) -> Result<(Self, Found), JournalError> {
         let failed = |doing| move |problem| JournalError::System { path: path.to_owned(), doing, problem };
         if let Some(folder) = path.parent() {
@@ -130,14 +131,14 @@ impl Journal {
         let found = read(&bytes, title).ok_or_else(|| JournalError::Foreign { path: path.to_owned() })?;
         let mut journal = Self { path: path.to_owned(), file };
         match &found {
-            // What a kill has torn off must not be the beginning of the next line.
+            // A line torn by a kill must not be joined with the next one.
             Found::This(_) => journal.write_behind(whole_lines(&bytes)).map_err(failed("written"))?,
             Found::Nothing | Found::Other => journal.begin(title).map_err(failed("written"))?,
         }
         Ok((journal, found))
     }
 
-    /// How far the work at a path has come, without touching it.
+    /// Reads the progress recorded at a path, without changing it.
     pub fn look(path: &Path, title: &Title) -> Found {
         fs::read(path).ok().and_then(|bytes| read(&bytes, title)).unwrap_or(Found::Nothing)
     }
@@ -154,17 +155,17 @@ impl Journal {
         self.add(&Header { voltile_warm: FORMAT, work, selection, tiles })
     }
 
-    /// So many tiles from the first on are done, or failed.
+    /// Records that this many tiles in order are done, or failed.
     pub fn done(&mut self, tiles: u64) -> Result<(), JournalError> {
         self.add_line(&Line::Done(tiles))
     }
 
-    /// A tile failed.
+    /// Records a failed tile.
     pub fn failed(&mut self, failure: &Failure) -> Result<(), JournalError> {
         self.add_line(&Line::Failed(failure.clone()))
     }
 
-    /// A tile that had failed is there now.
+    /// Records that a tile that had failed is done.
     pub fn mended(&mut self, tile: &str) -> Result<(), JournalError> {
         self.add_line(&Line::Mended(tile.to_owned()))
     }
@@ -180,29 +181,29 @@ impl Journal {
         self.file.write_all(&text)
     }
 
-    /// Where it is.
+    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes it: the work is finished.
+    /// Removes it when the work is finished.
     pub fn remove(self) -> Result<(), JournalError> {
         let failed = |problem| JournalError::System { path: self.path.clone(), doing: "removed", problem };
         fs::remove_file(&self.path).map_err(failed)
     }
 }
 
-/// The length of all lines that are whole.
+/// The length of all complete lines.
 fn whole_lines(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
 }
 
-/// What the bytes of a file are; `None` where it is no journal.
+/// The contents of a file; `None` if it is not a journal.
 fn read(bytes: &[u8], title: &Title) -> Option<Found> {
     let whole = bytes.get(..whole_lines(bytes))?;
     let mut lines = whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let Some(first) = lines.next() else {
-        // Killed before the first line was whole.
+        // Killed before the first line was complete.
         let torn = bytes.is_empty() || br#"{"voltile_warm""#.starts_with(bytes.get(..15).unwrap_or(bytes));
         return torn.then_some(Found::Nothing);
     };

@@ -1,18 +1,18 @@
-//! Numbers that a person lists, and the runs of numbers that there are of them.
+//! Lists of numbers as entered by a user, and runs of consecutive numbers.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// The most single numbers that ranges with steps may come to.
+/// The maximum number of single numbers from ranges with steps.
 const MOST_SINGLE: u64 = 1 << 20;
 
 /// Numbers as listed: `5`, `0-99`, `100-`, `0-1000:10`, `all`, with commas between.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Numbers(Vec<Listed>);
 
-/// Numbers from `first` to at most `last`, which is one of them only if the step leads to it.
+/// Numbers from `first` to at most `last`, which is included only if a step ends there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Listed {
     first: u64,
@@ -20,30 +20,30 @@ struct Listed {
     step: NonZeroU64,
 }
 
-/// Why a text lists no numbers, or too many.
+/// Why a text is not a list of numbers, or too long.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotNumbers {
-    /// An item is none.
+    /// An item is neither a number nor a range.
     #[error(
-        "{item:?} is no number and no range: 5, 0-99, 100- (to the end), 0-1000:10 (every tenth) or all are expected, with commas between"
+        "{item:?} is not a number or range: expected 5, 0-99, 100- (to the end), 0-1000:10 (every tenth) or all, separated by commas"
     )]
     Item {
         /// The item as given.
         item: String,
     },
-    /// A range is the wrong way round.
+    /// A range is reversed.
     #[error("{item:?} ends before it begins")]
     Backwards {
         /// The item as given.
         item: String,
     },
-    /// Steps leave too many single numbers.
-    #[error("ranges with steps come to more than {MOST_SINGLE} numbers; take longer steps, or none")]
+    /// Ranges with steps give too many single numbers.
+    #[error("ranges with steps give more than {MOST_SINGLE} numbers; use larger steps, or none")]
     TooMany,
 }
 
 impl Numbers {
-    /// All that there are.
+    /// All numbers.
     pub fn all() -> Self {
         Self(vec![Listed { first: 0, last: u64::MAX, step: NonZeroU64::MIN }])
     }
@@ -58,7 +58,7 @@ impl Numbers {
         Self(vec![Listed { first, last: u64::MAX, step: NonZeroU64::MIN }])
     }
 
-    /// Those that lie in a range.
+    /// Those within a range.
     pub fn within(&self, there_are: &Range<u64>) -> Result<Runs, NotNumbers> {
         let (mut found, mut single) = (Vec::new(), 0);
         for listed in &self.0 {
@@ -131,12 +131,12 @@ impl fmt::Display for Numbers {
     }
 }
 
-/// Runs of neighbouring numbers: rising, apart from each other, none empty.
+/// Runs of consecutive numbers: ascending, disjoint, not adjacent, not empty.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Runs(Vec<Range<u64>>);
 
 impl Runs {
-    /// The numbers in any of the ranges, each once.
+    /// The union of the ranges.
     pub fn of(mut ranges: Vec<Range<u64>>) -> Self {
         ranges.retain(|range| !range.is_empty());
         ranges.sort_by_key(|range| range.start);
@@ -155,7 +155,7 @@ impl Runs {
         self.0.iter().map(|run| run.end - run.start).fold(0, u64::saturating_add)
     }
 
-    /// The number that so many lie before.
+    /// The number at this index.
     pub fn nth(&self, mut place: u64) -> Option<u64> {
         for run in &self.0 {
             let length = run.end - run.start;
@@ -167,22 +167,22 @@ impl Runs {
         None
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The runs, rising.
+    /// The runs in ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Range<u64>> {
         self.0.iter()
     }
 
-    /// From the first number to the one behind the last.
+    /// The range from the first number to the last.
     pub fn bounds(&self) -> Option<Range<u64>> {
         Some(self.0.first()?.start..self.0.last()?.end)
     }
 
-    /// Those in a range, as runs.
+    /// The intersection with a range.
     pub fn cut(&self, to: &Range<u64>) -> Self {
         let first = self.0.partition_point(|run| run.end <= to.start);
         let runs = self.0.get(first..).unwrap_or_default().iter();
@@ -190,17 +190,17 @@ impl Runs {
         Self(runs.map(|run| run.start.max(to.start)..run.end.min(to.end)).collect())
     }
 
-    /// Those that are also in the other.
+    /// The intersection with other runs.
     pub fn common(&self, other: &Self) -> Self {
         Self::of(other.0.iter().flat_map(|run| self.cut(run).0).collect())
     }
 
-    /// How many there are in a range.
+    /// The count within a range.
     pub fn count_in(&self, range: &Range<u64>) -> u64 {
         self.cut(range).count()
     }
 
-    /// All numbers made less by so much; those that would be below 0 are left out. A negative number makes them more.
+    /// Subtracts `by` from all numbers, dropping negative results; a negative `by` adds.
     pub fn lowered(&self, by: i64) -> Self {
         let lowered = |number: u64| {
             let number = i128::from(number) - i128::from(by);
@@ -209,12 +209,12 @@ impl Runs {
         Self::of(self.0.iter().map(|run| lowered(run.start)..lowered(run.end)).collect())
     }
 
-    /// What becomes of the runs when each number stands for a range of others, which rise with it.
+    /// Maps each run to a range; `range_of` must be monotonic.
     pub fn mapped(&self, range_of: impl Fn(&Range<u64>) -> Range<u64>) -> Self {
         Self::of(self.0.iter().map(range_of).collect())
     }
 
-    /// All numbers, falling.
+    /// All numbers in descending order.
     pub fn falling(self) -> impl Iterator<Item = u64> {
         self.0.into_iter().rev().flat_map(Iterator::rev)
     }

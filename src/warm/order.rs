@@ -1,9 +1,9 @@
-//! The order of the work: every tile once, block by block, without ever listing them all.
+//! The order of tiles: every tile once, block by block, without listing them all.
 //!
-//! Blocks, and the tiles of each, come from far to near along every axis. Of every box the part that is stored last is
-//! then wanted first, so that also a server that decodes boxes only as far as they are wanted decodes each once. Within a
-//! block tiles follow each other as in a tree of quarters, the coarser ones after those that lie in them: what is wanted
-//! next is mostly what was wanted just now, should the cache be smaller than it was said to be.
+//! Blocks, and the tiles of each, are iterated from far to near along every axis. So the part of every box
+//! that is stored last is requested first, and a server that only decodes prefixes of boxes decodes each
+//! once, too. Within a block tiles are in quadtree order, coarser ones after the finer ones within them: the
+//! next tile mostly needs the same boxes as the previous one, in case the cache is smaller than stated.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::group::{Group, blocks};
 use super::numbers::Runs;
 use crate::geometry::{Axis, Xyz};
 
-/// All tiles of a group of families but the first `skip`, in order.
+/// All tiles of a group of families in order, except the first `skip`.
 pub fn tiles<'a>(
     group: &'a Group,
     families: &'a [Family],
@@ -22,14 +22,14 @@ pub fn tiles<'a>(
     let mut left = skip;
     let block_of = move |range: Xyz<Range<u64>>| Block { group, families, range };
     blocks_of(group, families).map(block_of).flat_map(move |block| {
-        // Nothing need be looked at in blocks that are skipped.
+        // Blocks that are skipped entirely are only counted.
         let skipped = left.min(if left > 0 { block.count() } else { 0 });
         left -= skipped;
         block.tiles(skipped)
     })
 }
 
-/// The blocks of a group, as ranges of voxels, far to near.
+/// The blocks of a group as ranges of voxels, from far to near.
 fn blocks_of<'a>(
     group: &'a Group,
     families: &'a [Family],
@@ -59,7 +59,7 @@ struct Block<'a> {
     range: Xyz<Range<u64>>,
 }
 
-/// A row and column of tiles of one family, with all the slices that lie behind each other there.
+/// A row and column of tiles of one family, with all selected slices there.
 struct Cell {
     family: usize,
     row: u64,
@@ -68,7 +68,7 @@ struct Cell {
 }
 
 impl<'a> Block<'a> {
-    /// Which tiles of a family begin in it.
+    /// The tiles of a family that begin in it.
     fn of(&self, family: &Family) -> Xyz<Runs> {
         Xyz::new(Axis::X, Axis::Y, Axis::Z).map(|axis| family.starting_in(axis, &self.range[axis]))
     }
@@ -78,7 +78,7 @@ impl<'a> Block<'a> {
         self.group.families.iter().map(of).fold(0, u64::saturating_add)
     }
 
-    /// All but the first so many.
+    /// All tiles except the first `skip`.
     fn tiles(&self, mut skip: u64) -> impl Iterator<Item = Tile> + Send + use<> {
         let mut cells = self.cells();
         let is_left = |cell: &Cell| {
@@ -135,10 +135,10 @@ impl<'a> Block<'a> {
     }
 }
 
-/// What cells are sorted by: one plane after the other, from the far corner to the near one, finer tiles first.
+/// The sort key of cells: by plane, from the far corner to the near one, finer tiles first.
 type Key = (u8, Reverse<u64>, u8, usize);
 
-/// The bits of two numbers in turn: neighbours in a tree of quarters have neighbouring numbers.
+/// Interleaves the bits of two numbers (Z-order): neighbours in a quadtree get neighbouring numbers.
 fn interleaved(row: u32, column: u32) -> u64 {
     let spread = |number: u32| (0..32).fold(0, |bits, bit| bits | u64::from(number >> bit & 1) << (2 * bit));
     spread(row) << 1 | spread(column)

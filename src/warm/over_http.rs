@@ -1,7 +1,8 @@
-//! Warming a server that runs: every tile is asked for as a viewer would, and thrown away.
+//! Warming a running server: every tile is requested as by a viewer, and the response discarded.
 //!
-//! Tiles are asked for with `Sec-Purpose: prefetch`, as browsers ask for what nobody looks at yet: the server then renders
-//! no neighbours of them, and decodes chunks whole at once. What is refused for now is asked for again, later and later.
+//! Requests carry `Sec-Purpose: prefetch`, as browsers send for content not yet visible: the server then
+//! prefetches no neighbours of them, and decodes chunks whole at once. A tile refused as busy is retried with
+//! growing pauses.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,47 +17,46 @@ use crate::connection::{self, Connection};
 use crate::request::TileRequest;
 use crate::verify::{Answer, Client, NotAServer};
 
-/// Says that nobody looks at the answer yet (the Fetch standard, section 3.7).
+/// Marks a request as a prefetch (the Fetch standard, section 3.7).
 const PREFETCH: (&str, &str) = ("sec-purpose", "prefetch");
-/// Asks for the entity tag alone: nothing is drawn for it.
+/// Requests only the entity tag: nothing is drawn.
 const KNOWN: (&str, &str) = ("if-none-match", "*");
-/// How long is waited before a tile is asked for again, at first and at most.
+/// The pause before a retry, at first and at most.
 const SOON: Duration = Duration::from_millis(250);
 const LATE: Duration = Duration::from_secs(15);
-/// The longest wait that a server may ask for.
+/// The longest pause accepted from the server.
 const LONGEST: Duration = Duration::from_secs(60);
-/// The counters that tell what a server does for us.
+/// The counter of inflated bytes.
 pub const INFLATED: &str = "voltile_chunk_decoded_bytes_total";
-/// The same for tiles drawn.
+/// The counter of tiles drawn.
 pub const DRAWN: &str = "voltile_renders_total";
-/// The same for tiles removed from its cache directory.
+/// The counter of tiles evicted from the disk cache.
 pub const EVICTED: &str = "voltile_tier_evicted_total";
-/// What every PNG begins with.
+/// The PNG signature.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 pub struct Server {
     client: Client,
-    /// Those over which nothing is asked just now: as many as threads ever asked at once.
+    /// Idle connections: up to the number of concurrent threads.
     idle: Mutex<Vec<Connection>>,
     mount: String,
     tries: u32,
 }
 
 impl Server {
-    /// The server at an address; a tile that is refused for now is asked for again so many times. Nothing is asked yet.
+    /// The server at a URL; a tile refused as busy is retried this many times. Sends nothing yet.
     pub fn new(url: &str, retries: u32) -> Result<Self, NotAServer> {
         let client = Client::new(url)?;
         Ok(Self { client, idle: Mutex::default(), mount: String::new(), tries: retries.saturating_add(1) })
     }
 
-    /// Asks what is served.
+    /// Requests the description.
     pub fn ask(&mut self) -> Result<Served, String> {
         let answer = self.client.get("/datasets.json")?.found()?;
         let served: Served = serde_json::from_slice(&answer.body).map_err(|e| {
-            answer
-                .wrong(format!("it cannot be read: {e}; is this a voltile of the same version as this one?"))
+            answer.wrong(format!("it cannot be parsed: {e}; is the server a voltile of the same version?"))
         })?;
         let mount = served.mounts.first().ok_or_else(|| answer.wrong("no mount is served"))?;
         self.mount = format!("/{}/tilecache", mount.tile_service);
@@ -68,14 +68,14 @@ impl Server {
         self.client.base()
     }
 
-    /// What identifies a tile's bytes; nothing is drawn.
+    /// The entity tag of a tile; draws nothing.
     pub fn entity_tag(&self, tile: &TileRequest) -> Result<String, String> {
         let answer = self.client.ask(&Method::GET, &self.path(tile), &[KNOWN, PREFETCH])?;
         let tag = answer.header("etag").map(str::to_owned);
-        tag.ok_or_else(|| answer.wrong(format!("the status is {}, and there is no ETag", answer.status)))
+        tag.ok_or_else(|| answer.wrong(format!("the status is {}, without an ETag", answer.status)))
     }
 
-    /// Every counter of the server by name; none where they cannot be had.
+    /// All counters of the server by name; empty if unavailable.
     pub fn counters(&self) -> BTreeMap<String, u64> {
         let Ok(answer) = self.client.get("/metrics").and_then(Answer::found) else { return BTreeMap::new() };
         let text = String::from_utf8_lossy(&answer.body).into_owned();
@@ -98,7 +98,7 @@ impl Server {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for a tile until it is not refused any more, as often as may be.
+    /// Requests a tile, with retries.
     fn ask_again(&self, connection: &mut Connection, path: &str, stop: &Stop) -> Filled {
         let mut last = Tried::Unanswered(String::new());
         for tried in 0..self.tries {
@@ -122,7 +122,7 @@ impl Server {
         }
     }
 
-    /// Why a tile cannot be had that no answer came for: for its own sake, or because there is no server any more.
+    /// Why a tile got no response: this tile failed, or the server is gone.
     fn without_answer(&self, why: String) -> Filled {
         match self.client.get("/healthz").and_then(Answer::found) {
             Ok(_) => Filled::Failed(why),
@@ -131,7 +131,7 @@ impl Server {
     }
 }
 
-/// A try that another one may better.
+/// A failed attempt that may be retried.
 enum Tried {
     Refused { why: String, retry_after: Option<u64> },
     Unanswered(String),
@@ -159,12 +159,12 @@ impl Probe for Server {
     }
 }
 
-/// What came of an answer; or that it is to be asked for again.
+/// The result of a response, or a reason to retry.
 fn answered(answer: &connection::Answer<'_>, url: impl Fn() -> String) -> Result<Filled, Tried> {
     let why = || format!("{}: {}", url(), answer.problem());
     match answer.status {
         200 if answer.body.starts_with(PNG) => Ok(Filled::Made(answer.body.len() as u64)),
-        200 => Ok(Filled::Failed(format!("{}: its {} bytes are no PNG", url(), answer.body.len()))),
+        200 => Ok(Filled::Failed(format!("{}: its {} bytes are not a PNG", url(), answer.body.len()))),
         status if is_for_now(status) => {
             let retry_after = answer.header("retry-after").and_then(|value| value.trim().parse().ok());
             Err(Tried::Refused { why: why(), retry_after })
@@ -173,13 +173,13 @@ fn answered(answer: &connection::Answer<'_>, url: impl Fn() -> String) -> Result
     }
 }
 
-/// Whether another try may end better: too much is asked of the server, or of what stands before it.
+/// Whether a retry may succeed: the server, or a proxy in front of it, is overloaded.
 fn is_for_now(status: u16) -> bool {
     matches!(status, 408 | 429 | 502 | 503 | 504)
 }
 
 impl Tried {
-    /// How long to wait after so many tries: what the server says, or twice as long every time.
+    /// The pause after `tried` attempts: what the server says, or twice the previous one.
     fn wait(&self, tried: u32) -> Duration {
         let own = SOON.saturating_mul(1 << (tried - 1).min(10)).min(LATE);
         match self {

@@ -1,4 +1,4 @@
-//! What a work came to, and what it would come to, in words.
+//! The report and the estimate of a work, in words.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,55 +11,55 @@ use super::journal::Failure;
 use super::run::{Ending, Outcome};
 use super::work::bytes;
 
-/// The most failures that are listed.
+/// The maximum number of failures listed.
 const MOST_LISTED: usize = 1000;
 
-/// What a work came to.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// `finished`, `stopped`, or why it could not go on.
+    /// `finished`, `stopped`, or why it could not continue.
     pub ending: String,
     /// All tiles of the work.
     pub tiles: u64,
     /// Those done by earlier runs.
     pub before: u64,
-    /// Those drawn, or answered by a server.
+    /// Those drawn, or returned by a server.
     pub made: u64,
-    /// Those that were there already.
+    /// Those that existed already.
     pub held: u64,
-    /// Those that nothing is in.
+    /// Those that are empty.
     pub black: u64,
-    /// Those that could not be had.
+    /// Those that failed.
     pub failed: u64,
-    /// The bytes of those made.
+    /// The bytes of those drawn.
     pub bytes: u64,
-    /// How long it took.
+    /// The duration.
     pub seconds: f64,
-    /// The tiles that were drawn anew, where that is known.
+    /// The tiles that were rendered, if known.
     pub drawn: Option<u64>,
-    /// The tiles that were removed from the cache directory meanwhile, where that is known.
+    /// The tiles evicted from the cache directory meanwhile, if known.
     pub evicted: Option<u64>,
-    /// The bytes that were inflated, where that is known.
+    /// The bytes inflated, if known.
     pub bytes_inflated: Option<u64>,
-    /// The bytes that everything inflates to once.
+    /// The inflated size of everything once.
     pub bytes_of_one_pass: u64,
-    /// The tiles that could not be had, as far as they are kept in mind.
+    /// The tiles that failed, except those beyond the recorded maximum.
     pub failures: Vec<Failure>,
 }
 
-/// What was counted while a work was done, as far as that is known.
+/// What was counted during a run, if known.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counted {
-    /// Tiles that were drawn.
+    /// Tiles rendered.
     pub drawn: Option<u64>,
-    /// Bytes that were inflated.
+    /// Bytes inflated.
     pub inflated: Option<u64>,
-    /// Tiles that were removed from the cache directory.
+    /// Tiles evicted from the cache directory.
     pub evicted: Option<u64>,
 }
 
 impl Report {
-    /// Of a work of so many tiles.
+    /// The report on a work of `tiles` tiles.
     pub fn new(tiles: u64, outcome: Outcome, forecast: &Forecast, counted: Counted) -> Self {
         let ending = match outcome.ending {
             Ending::Finished => "finished".to_owned(),
@@ -84,7 +84,7 @@ impl Report {
         }
     }
 
-    /// The tiles that could not be had, a line each, as far as there is room.
+    /// The failed tiles, one line each, up to the maximum.
     pub fn failures(&self) -> impl Iterator<Item = String> + '_ {
         let listed = self.failures.iter().take(MOST_LISTED);
         let shown = self.failures.len().min(MOST_LISTED) as u64;
@@ -109,7 +109,7 @@ impl fmt::Display for Report {
         let speed = bytes(per_second(self.bytes) as u64);
         write!(f, "\n{:.1} tiles/s, {speed}/s", per_second(done))?;
         if let Some(drawn) = self.drawn {
-            write!(f, "; {} drawn anew", counted(drawn))?;
+            write!(f, "; {} rendered", counted(drawn))?;
         }
         let Some(inflated) = self.bytes_inflated else { return Ok(()) };
         write!(f, "\n{} inflated", bytes(inflated))?;
@@ -138,7 +138,7 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 fn counted(number: u64) -> String {
     let digits = number.to_string();
     let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group).into_owned());

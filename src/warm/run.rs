@@ -1,4 +1,5 @@
-//! Doing the work: hands that take tile after tile in order, a journal of what is done, a pace, and an end at any time.
+//! Runs a work: threads take tile after tile in order; with a journal of progress, a maximum rate, and a way
+//! to stop at any time.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -10,55 +11,55 @@ use super::journal::{Failure, Journal, MOST_FAILURES, Position};
 use super::work::Work;
 use crate::request::{TilePath, TileRequest};
 
-/// How often the journal is told how far the work is, while nothing fails.
+/// How often progress is written to the journal while nothing fails.
 const TOLD_EVERY: Duration = Duration::from_millis(200);
 
-/// What became of a tile.
+/// The result for a tile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filled {
-    /// It was drawn, or a server answered with it: so many bytes.
+    /// It was drawn, or returned by a server: its size in bytes.
     Made(u64),
-    /// It was there already.
+    /// It existed already.
     Held,
-    /// Nothing is in it; it need not be kept.
+    /// It is empty and need not be stored.
     Black,
-    /// It cannot be had, for a reason of its own.
+    /// This tile failed.
     Failed(String),
-    /// Nothing more can be had, for a reason that is not this tile's.
+    /// No further tile can succeed, for a reason that does not concern this tile.
     Over(String),
-    /// It was given up because the work is to stop.
+    /// It was abandoned because the work is stopping.
     Stopped,
 }
 
-/// Whoever brings about that tiles are kept. Called from many threads.
+/// Produces and stores tiles. Called from many threads.
 pub trait Hand: Sync {
-    /// Sees to it that a tile is kept. Waits no longer than it must once it is told to stop.
+    /// Makes sure that a tile is stored. Returns as soon as possible once told to stop.
     fn fill(&self, tile: &TileRequest, stop: &Stop) -> Filled;
 
-    /// Whether a tile that was done is still there, as far as that can be told.
+    /// Whether a finished tile still exists, if that can be determined.
     fn is_there(&self, _tile: &TileRequest) -> bool {
         true
     }
 }
 
-/// Who wants to know how far the work is. Called from many threads.
+/// Receives progress updates. Called from many threads.
 pub trait Progress: Sync {
-    /// There are so many tiles, of which so many were done by an earlier run.
+    /// `total` tiles, of which `done` were done by an earlier run.
     fn begin(&self, total: u64, done: u64);
-    /// One more is done: so many bytes came with it, or it failed.
+    /// One more tile is done, with this many bytes, or failed.
     fn advance(&self, bytes: u64, failed: bool);
 }
 
 /// How to work.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// How many tiles are under way at once.
+    /// How many tiles are in flight at once.
     pub threads: NonZeroUsize,
-    /// The most tiles a second.
+    /// The maximum number of tiles per second.
     pub rate: Option<f64>,
 }
 
-/// A word to stop, heard by all who wait.
+/// A stop signal that wakes all waiting threads.
 #[derive(Debug, Default)]
 pub struct Stop {
     told: Mutex<bool>,
@@ -66,18 +67,18 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Tells everybody to stop.
+    /// Signals everybody to stop.
     pub fn tell(&self) {
         *lock(&self.told) = true;
         self.heard.notify_all();
     }
 
-    /// Whether it was told.
+    /// Whether it was signalled.
     pub fn is_told(&self) -> bool {
         *lock(&self.told)
     }
 
-    /// Waits for so long, or until it is told; whether it was.
+    /// Waits for `time` or the signal; returns whether it was signalled.
     pub fn wait(&self, time: Duration) -> bool {
         let told = lock(&self.told);
         let waited = self.heard.wait_timeout_while(told, time, |told| !*told);
@@ -90,36 +91,36 @@ impl Stop {
 pub enum Ending {
     /// All tiles were tried.
     Finished,
-    /// It was told to stop.
+    /// It was stopped.
     Stopped,
-    /// It could not go on.
+    /// It could not continue.
     Over(String),
 }
 
-/// What came of a work.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// How it ended.
     pub ending: Ending,
     /// Tiles done by earlier runs.
     pub before: u64,
-    /// Tiles that were drawn, or that a server answered with.
+    /// Tiles drawn, or returned by a server.
     pub made: u64,
-    /// Tiles that were there already.
+    /// Tiles that existed already.
     pub held: u64,
-    /// Tiles that nothing is in.
+    /// Tiles that are empty.
     pub black: u64,
-    /// The bytes of those that were made.
+    /// The bytes of those drawn.
     pub bytes: u64,
-    /// How many failed, those of earlier runs counted that failed again.
+    /// Tiles that failed, including those of earlier runs that failed again.
     pub failed: u64,
     /// The first of these.
     pub failures: Vec<Failure>,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
 }
 
-/// Does a work from a position on.
+/// Runs a work from a position on.
 pub fn run(
     work: &Work,
     hand: &dyn Hand,
@@ -157,7 +158,7 @@ pub fn run(
     ledger.into_inner().unwrap_or_else(PoisonError::into_inner).close(stopped)
 }
 
-/// The request of a path below a mount.
+/// Parses a path below a mount.
 fn request(path: &str) -> Option<TileRequest> {
     TilePath::split(&format!("/mount/tilecache/{path}"))?.ok()?.request().ok()
 }
@@ -166,7 +167,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Turns, given out at no more than a rate.
+/// Limits the rate.
 struct Turns {
     apart: Option<Duration>,
     next: Mutex<Instant>,
@@ -178,7 +179,7 @@ impl Turns {
         Self { apart, next: Mutex::new(Instant::now()) }
     }
 
-    /// Waits for a turn; whether there is one, for there is none once it is time to stop.
+    /// Waits for the next turn; false if the work is stopping.
     fn wait(&self, stop: &Stop) -> bool {
         let Some(apart) = self.apart else { return true };
         let turn = {
@@ -191,14 +192,14 @@ impl Turns {
     }
 }
 
-/// What is done, and the journal of it.
+/// The progress, and its journal.
 struct Ledger {
     journal: Option<Journal>,
     began: Instant,
     told: Instant,
-    /// All before this one are done.
+    /// All tiles before this one are done.
     done: u64,
-    /// Done, though not all before them are: no more than are under way at once, and those that overtook a slow one.
+    /// Tiles done out of order: at most those in flight, and those that overtook a slow one.
     beyond: BTreeSet<u64>,
     outcome: Outcome,
 }
@@ -219,8 +220,8 @@ impl Ledger {
         Self { journal, began, told: began, done, beyond: BTreeSet::new(), outcome }
     }
 
-    /// Enters what became of a tile, one of this work's by its number, or one that an earlier run had left; whether there is
-    /// any sense in going on.
+    /// Records the result for a tile of this work (with its number), or for one that failed in an earlier
+    /// run; returns whether to continue.
     fn enter(&mut self, tile: &TileRequest, number: Option<u64>, filled: Filled) -> bool {
         let outcome = &mut self.outcome;
         match filled {
@@ -277,11 +278,11 @@ impl Ledger {
         self.tell(|journal| journal.done(done));
     }
 
-    /// Tells the journal; one that cannot be written is done without.
+    /// Writes to the journal; if that fails, continues without it.
     fn tell(&mut self, what: impl FnOnce(&mut Journal) -> Result<(), super::JournalError>) {
         let Some(journal) = &mut self.journal else { return };
         if let Err(error) = what(journal) {
-            tracing::warn!("{error}; if this work is stopped, it begins anew");
+            tracing::warn!("{error}; a stopped run cannot be resumed");
             self.journal = None;
         }
     }

@@ -1,4 +1,4 @@
-//! What a person wants to be warm: tokens, channels, planes, levels, slices, times, a part of the volume.
+//! What to warm: tokens, channels, planes, levels, slices, times, a part of the volume.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,18 +9,18 @@ use crate::geometry::Plane;
 use crate::name::Name;
 use crate::request::ChannelChoice;
 
-/// What is wanted.
+/// The selection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
-    /// The datasets; all where none is named.
+    /// The datasets; empty: all.
     pub tokens: Vec<Name>,
-    /// The channels, alone or in colours; each by itself where none is named.
+    /// The channels, alone or composited; empty: each separately.
     pub channels: Vec<ChannelChoice>,
     /// The planes.
     pub planes: Vec<Plane>,
     /// The levels.
     pub levels: Numbers,
-    /// The slices, as URLs number them at each level.
+    /// The slices, numbered as in URLs at each level.
     pub slices: Numbers,
     /// The time points.
     pub times: Numbers,
@@ -29,7 +29,7 @@ pub struct Selection {
 }
 
 impl Default for Selection {
-    /// Every channel of every dataset by itself, in xy, all levels and slices, at the first time point.
+    /// Every channel of every dataset separately, in xy, all levels and slices, at the first time point.
     fn default() -> Self {
         Self {
             tokens: Vec::new(),
@@ -58,7 +58,7 @@ impl fmt::Display for Selection {
     }
 }
 
-/// The channels of one option: `em,seg` are two by themselves, `em:R,er:G` two in one picture.
+/// The channels of one option: `em,seg` are two separate ones, `em:R,er:G` two in one picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Channels(pub Vec<ChannelChoice>);
 

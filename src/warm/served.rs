@@ -1,42 +1,42 @@
-//! What is there to be warmed, as `/datasets.json` describes it: as much of it as the order of the work needs.
+//! The part of `/datasets.json` that the order of the work needs.
 //!
-//! A catalogue at hand is looked at through the same description, so that the work is the same with and without a server.
+//! Without a server, a catalogue is read through the same description, so that the work is the same.
 
 use serde::Deserialize;
 
 use crate::catalog::Catalog;
 use crate::geometry::{Level, Plane, Ruler, Xyz};
 
-/// What a server says of itself.
+/// A server's description.
 #[derive(Debug, Deserialize)]
 pub struct Served {
-    /// Where tiles are.
+    /// The mounts.
     pub mounts: Vec<Mount>,
-    /// What is served.
+    /// The datasets.
     pub datasets: Vec<Dataset>,
-    /// What it can keep.
+    /// The cache sizes.
     pub caches: Caches,
-    /// How many threads draw tiles.
+    /// The number of render threads.
     pub threads: usize,
-    /// When it was started, in milliseconds since 1970.
+    /// When the server was started, in milliseconds since 1970.
     pub started: u64,
 }
 
-/// A path below which tiles are.
+/// A path prefix of tiles.
 #[derive(Debug, Deserialize)]
 pub struct Mount {
     /// Its first segment.
     pub tile_service: String,
 }
 
-/// What is kept of what was drawn and decoded.
+/// Cache sizes.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Caches {
     /// Bytes of encoded tiles in memory.
     pub tiles: u64,
     /// Bytes of decoded chunks in memory.
     pub chunks: u64,
-    /// Bytes of encoded tiles on disk; absent where there are none.
+    /// Bytes of encoded tiles in the disk cache; absent without one.
     pub disk: Option<u64>,
 }
 
@@ -82,32 +82,32 @@ pub struct LevelServed {
 /// What a level is read from.
 #[derive(Debug, Deserialize)]
 pub struct SourceServed {
-    /// The same for all that is read from the same boxes.
+    /// Equal for all levels that are read from the same boxes.
     pub id: String,
     size: [u64; 3],
     factor: [u64; 3],
     grain: [u64; 3],
-    /// How many time points a box holds.
+    /// The number of time points in a box.
     pub times: u64,
-    /// How many bytes a box takes.
+    /// The size of a box in bytes.
     pub bytes: u64,
-    /// How boxes are had.
+    /// How boxes are read.
     pub access: AccessServed,
 }
 
-/// How boxes of voxels are had.
+/// How boxes of voxels are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AccessServed {
-    /// Only what is wanted is copied.
+    /// Only the needed voxels are copied.
     Copied,
-    /// A box is decoded once, and kept.
+    /// A box is decoded once, and cached.
     Kept,
-    /// A box is decoded for every tile.
+    /// A box is decoded again for every tile.
     Anew,
 }
 
-/// What a catalogue has, described as a server would.
+/// The datasets of a catalogue, described as by a server.
 pub fn described(catalog: &Catalog) -> Result<Vec<Dataset>, serde_json::Error> {
     serde_json::from_value(serde_json::to_value(catalog.describe())?)
 }
@@ -125,13 +125,13 @@ impl Dataset {
 }
 
 impl Channel {
-    /// The size of a voxel in nanometres, where it is known.
+    /// The size of a voxel in nanometres, if known.
     pub fn voxel_size(&self) -> Option<Xyz<f64>> {
         let unit = crate::units::in_nanometres(self.voxel_unit.as_deref()?)?;
         self.voxel_size.map(|size| xyz(size).map(|length| length * unit))
     }
 
-    /// The size of a voxel in any unit, where xz and yz tiles are drawn with square pixels.
+    /// The size of a voxel in any unit, if xz and yz tiles are drawn with square pixels.
     fn square_pixels(&self) -> Option<Xyz<f64>> {
         self.voxel_size.filter(|_| self.orthogonal == "isotropic").map(xyz)
     }
@@ -160,7 +160,7 @@ impl Channel {
 }
 
 impl LevelServed {
-    /// By how much it is reduced against level 0.
+    /// The downsample factor relative to level 0.
     pub fn factor(&self) -> Xyz<u64> {
         xyz(self.factor)
     }

@@ -1,6 +1,6 @@
-//! The order of works of many shapes, held against a cache that evicts what was used least lately and counts what it decodes.
+//! The order of many kinds of works, tested with an LRU cache that counts what it decodes.
 //!
-//! What a tile reads is told by the geometry that the renderer uses, not by what the order believes.
+//! What a tile reads is computed with the renderer's geometry, not with the order's own.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -14,12 +14,12 @@ use super::*;
 use crate::geometry::{Axis, Level, LevelView, Orthogonal, Plane, Scaling, Xyz, patch};
 use crate::request::{ChannelChoice, TileRequest};
 
-/// A channel that is stored in boxes, as far as its levels are.
+/// A channel that is stored in boxes, except for levels that are not stored.
 #[derive(Debug, Clone)]
 struct Volume {
     size: Xyz<u64>,
     grain: Xyz<u64>,
-    /// Which levels are stored, level 0 always.
+    /// Which levels are stored; level 0 always.
     stored: Vec<u8>,
     scaling: Scaling,
     voxel: Option<Xyz<f64>>,
@@ -88,7 +88,7 @@ impl Volume {
         })
     }
 
-    /// The boxes that a tile is made from: the stored level, and places in its grid.
+    /// The boxes that a tile is read from: the stored level, and indexes in its grid.
     fn boxes(&self, tile: &TileRequest) -> Vec<(usize, Xyz<u64>)> {
         let view = self.views()[usize::from(tile.address.level.number())];
         let patch =
@@ -116,7 +116,7 @@ fn datasets(offset: Xyz<i64>, channels: &[Value]) -> Vec<Dataset> {
     serde_json::from_value(json!([{ "token": "a", "offset": offset, "channels": channels }])).unwrap()
 }
 
-/// A work of so many tiles: slices behind each other.
+/// A work of `count` tiles: slices at one place.
 pub(super) fn slices(count: u64) -> Work {
     work(&Volume::plain(Xyz::new(100, 90, count), Xyz::all(64)), &Selection::default(), 1 << 30).unwrap()
 }
@@ -125,7 +125,7 @@ fn work(volume: &Volume, selection: &Selection, chunks: u64) -> Result<Work, Cho
     Work::new(selection, &datasets(volume.offset, &[volume.described("c")]), chunks)
 }
 
-/// What a cache of so many bytes decodes for these tiles: how many boxes, and how many different ones.
+/// What a cache of `bytes` decodes for these tiles: how many boxes, and how many distinct ones.
 fn decoded(volume: &Volume, tiles: impl Iterator<Item = TileRequest>, bytes: u64) -> (u64, u64) {
     let room = bytes / (volume.grain.volume() * VOXEL + 256);
     let (mut kept, mut decodes, mut different) = (LruCache::unbounded(), 0, HashSet::new());
@@ -144,7 +144,7 @@ fn decoded(volume: &Volume, tiles: impl Iterator<Item = TileRequest>, bytes: u64
     (decodes, different.len() as u64)
 }
 
-/// Every tile of every level and plane that shows anything, found by trying.
+/// Every tile of every level and plane that shows anything, by exhaustive search.
 fn all_tiles(volume: &Volume, planes: &[Plane]) -> HashSet<String> {
     let mut all = HashSet::new();
     for view in volume.views() {
@@ -172,7 +172,7 @@ fn selection(planes: &[Plane]) -> Selection {
 fn volumes() -> impl Strategy<Value = Volume> {
     let size = (1..1300u64, 1..1300u64, 1..130u64);
     let grain = || select(vec![1u64, 20, 32, 48, 64, 100, 128, 512, 2000]);
-    // Never so small in the plane that there are too many boxes for a test.
+    // Large enough in the plane to keep the number of boxes small.
     let wide = || select(vec![32u64, 48, 64, 100, 128, 512, 700]);
     let stored = select(vec![vec![0], vec![0, 1], vec![0, 2], vec![0, 1, 2]]);
     let scaling = select(vec![Scaling::Zslices, Scaling::Isotropic]);
@@ -185,7 +185,7 @@ fn volumes() -> impl Strategy<Value = Volume> {
             stored,
             scaling,
             voxel: voxel.map(|z| Xyz::new(1.0, 1.0, z)),
-            // Not so far below 0 that no slice has a number.
+            // Not so negative that no slice has a number.
             offset: Xyz::new(
                 offset.0.max(1 - size.0 as i64),
                 offset.1.max(1 - size.1 as i64),
@@ -215,7 +215,7 @@ proptest! {
         chunks in select(vec![0u64, 8 << 20, 64 << 20, 1 << 30]),
     ) {
         let Ok(work) = work(&volume, &selection(&planes), chunks) else {
-            // All that there is has numbers below 0.
+            // All slice numbers are negative.
             prop_assert!(all_tiles(&volume, &planes).is_empty());
             return Ok(());
         };
@@ -226,11 +226,11 @@ proptest! {
         prop_assert_eq!(paths, all_tiles(&volume, &planes));
         let (decodes, different) = decoded(&volume, tiles.iter().cloned(), chunks);
         let forecast = work.forecast();
-        // Rows of square pixels may leave out voxels that are flatter than the pixels of some level are wide.
+        // Square pixels may skip rows of voxels that are thinner than the pixels of some level.
         let widest = volume.views().last().map_or(1, |view| view.factor.x) as f64;
         let is_flat = volume.voxel.is_some_and(|voxel| voxel.z < widest);
         prop_assert!(different == forecast.once.count || (is_flat && different < forecast.once.count));
-        // Boxes that lie across the edge of a block may be decoded again where the cache is nearly full.
+        // Boxes that cross the edge of a block may be decoded again if the cache is nearly full.
         let most = forecast.read.count + forecast.read.count.div_ceil(20);
         prop_assert!(decodes <= most, "{} decoded, {} said", decodes, forecast.read.count);
     }
@@ -249,7 +249,8 @@ proptest! {
     fn the_part_of_a_box_that_is_stored_last_is_wanted_first(volume in volumes(), planes in planes()) {
         let Ok(work) = work(&volume, &selection(&planes), 1 << 30) else { return Ok(()) };
         prop_assume!(work.forecast().passes() == 1.0);
-        // Of the tiles of one plane and level, the first that touches a box shows no less of it than any other.
+        // Of the tiles of one plane and level, the first that touches a box shows at least as much of it as
+        // any other.
         let mut first = std::collections::HashMap::new();
         for tile in work.tiles(0) {
             let (plane, level) = (tile.address.plane, tile.address.level);
@@ -283,7 +284,7 @@ fn boxes_are_decoded_once_where_they_fit() {
             assert_eq!(passes(&volume, planes, chunks), (1.0, 1.0), "{volume:?} {planes:?}");
         }
     }
-    // All planes at once, since all fits.
+    // All planes at once, since everything fits.
     assert_eq!(passes(&volume(900, 800, 100, 64), &Plane::ALL, 1 << 30), (1.0, 1.0));
 }
 
@@ -291,7 +292,7 @@ fn boxes_are_decoded_once_where_they_fit() {
 fn planes_that_do_not_fit_together_take_a_pass_each() {
     let volume = Volume::plain(Xyz::new(2048, 2048, 256), Xyz::all(64));
     let (said, found) = passes(&volume, &Plane::ALL, 1 << 30);
-    // What one pass leaves in the cache the next one finds.
+    // What one pass leaves in the cache is found by the next.
     assert!(said == 3.0 && found <= said, "{said} {found}");
 }
 
@@ -303,7 +304,7 @@ fn boxes_that_tiles_cut_are_decoded_little_more_than_once() {
     volume.voxel = Some(Xyz::new(6.0, 6.0, 30.0));
     let (said, found) = passes(&volume, &[Plane::Xz], 256 << 20);
     assert!(found <= said && said < 1.05, "{said} {found}");
-    // The less is kept, the shorter blocks are.
+    // The smaller the cache, the shorter the blocks.
     let finest = Selection { levels: Numbers::one(0), ..Selection::default() };
     let work = work(&volume, &finest, 48 << 20).unwrap();
     let (decodes, different) = decoded(&volume, work.tiles(0), 48 << 20);
@@ -360,7 +361,7 @@ fn selections_choose_what_they_say() {
     let all = Selection::default;
     assert_eq!(counted(&all()).unwrap(), [200, 50]);
     assert_eq!(counted(&Selection { levels: Numbers::one(1), ..all() }).unwrap(), [0, 50]);
-    // Slices are numbered from the offset on.
+    // Slices are numbered from the offset.
     assert_eq!(counted(&Selection { slices: "0-11,59-".parse().unwrap(), ..all() }).unwrap(), [12, 3]);
     let boxed = |text: &str| Selection { within: Some(text.parse().unwrap()), ..all() };
     assert_eq!(counted(&boxed("0-512,0-512,10-20")).unwrap(), [10, 10]);
@@ -375,7 +376,7 @@ fn selections_choose_what_they_say() {
         planes: Plane::ALL.to_vec(),
         ..all()
     };
-    // Two slices of xy, 450 of xz, 300 of yz; each of them one tile.
+    // Two slices of xy, 450 of xz, 300 of yz; each is one tile.
     assert_eq!(counted(&cutout).unwrap(), [0, 2 + 450 + 300]);
 }
 
@@ -389,7 +390,7 @@ fn what_does_not_exist_at_all_is_told_with_what_there_is() {
     assert!(told(Selection { channels, ..all() }).contains("the channels are c"));
     assert!(told(Selection { levels: Numbers::from(2), ..all() }).contains("levels 0 to 1"));
     assert!(told(Selection { slices: "0-9,60".parse().unwrap(), ..all() }).contains("10 to 59"));
-    assert!(told(Selection { times: Numbers::one(1), ..all() }).contains("time point 0 alone"));
+    assert!(told(Selection { times: Numbers::one(1), ..all() }).contains("only time point 0"));
     assert!(told(Selection { within: "0-1,0-1,0-9".parse().ok(), ..all() }).contains("outside"));
 }
 

@@ -1,4 +1,4 @@
-//! A work: everything that was chosen, in the order in which it is done, and what it will take.
+//! A work: all selected tiles, in order, and its forecast.
 
 use super::choose::{ChoiceError, Chosen, choose};
 use super::family::{Family, Source, Subject};
@@ -10,10 +10,10 @@ use super::served::{AccessServed, Dataset};
 use crate::request::TileRequest;
 use crate::tile::Fingerprint;
 
-/// The share of a cache of decoded chunks that is counted on; others use it too, and chunks on their way take room.
+/// The share of the chunk cache that is relied on; others use it too, and chunks being decoded take space.
 const SHARE: (u64, u64) = (3, 4);
 
-/// Tiles, and the order in which they are made.
+/// Tiles, and the order in which they are drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Work {
     subjects: Vec<Subject>,
@@ -24,7 +24,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// What is wanted of the datasets, where `chunks` bytes of decoded chunks are kept.
+    /// The selected part of the datasets, with a chunk cache of `chunks` bytes.
     pub fn new(wanted: &Selection, datasets: &[Dataset], chunks: u64) -> Result<Self, ChoiceError> {
         let Chosen { subjects, families, sources, remarks } = choose(wanted, datasets)?;
         let (share, whole) = SHARE;
@@ -34,12 +34,12 @@ impl Work {
         Ok(work)
     }
 
-    /// How many tiles there are; saturates.
+    /// The number of tiles; saturates.
     pub fn total(&self) -> u64 {
         self.families.iter().map(Family::count).fold(0, u64::saturating_add)
     }
 
-    /// All tiles but the first `skip`, in order.
+    /// All tiles in order, except the first `skip`.
     pub fn tiles(&self, skip: u64) -> impl Iterator<Item = TileRequest> + Send + '_ {
         let mut left = skip;
         self.groups.iter().flat_map(move |group| {
@@ -55,7 +55,7 @@ impl Work {
         })
     }
 
-    /// The tiles of each family in a few places: neighbours behind each other, the first of which finds nothing decoded.
+    /// Tiles of each family at a few places: consecutive slices, the first of which finds nothing decoded.
     pub fn samples(&self, places: u64) -> Vec<Sample> {
         let of = |family: &Family| family.samples(&self.subjects[family.subject], places);
         self.families.iter().map(|family| Sample { tiles: family.count(), places: of(family) }).collect()
@@ -74,14 +74,14 @@ impl Work {
         forecast(&self.groups, &self.families, &self.sources)
     }
 
-    /// What people should know before it begins: what is left out, and what costs more than it need.
+    /// What the user should know before it starts: what is left out, and what costs more than necessary.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// Tells it from any other work, also from one on files that have changed.
+    /// Distinguishes it from any other work, including one on files that have changed.
     pub fn digest(&self) -> Fingerprint {
-        // Marks on rulers are floating point numbers, which are shown exactly.
+        // Marks on rulers are floating point numbers, which are formatted exactly.
         Fingerprint::of(&format!("{:?}", (&self.subjects, &self.families, &self.sources, &self.groups)))
     }
 
@@ -97,20 +97,18 @@ impl Work {
         self.remarks = remarks;
     }
 
-    /// Why a family is drawn at a loss, and what would mend it.
+    /// Why a family's boxes are decoded repeatedly, and how to fix that.
     fn at_a_loss(&self, group: &Group, family: &Family, chunks: u64) -> String {
         let Subject { token, channels } = &self.subjects[family.subject];
         let what = format!("{token}/{channels}, level {} in {}", family.level.number(), family.plane);
         if family.sources.iter().any(|place| self.sources[*place].access == AccessServed::Anew) {
-            return format!(
-                "{what}: what it is made of is decoded anew for every tile; `voltile inspect` says why"
-            );
+            return format!("{what}: its source is decoded again for every tile; `voltile inspect` says why");
         }
         let lone = read_by(group, &self.families, &self.sources);
         let once = forecast(&[], std::slice::from_ref(family), &self.sources).once;
         let (share, whole) = SHARE;
         format!(
-            "{what}: the chunks of one tile take {}, more than can be counted on of the {} that are kept; they are decoded \
+            "{what}: the chunks of one tile take {}, more than the usable share of the {} of cache.chunks; they are decoded \
              {:.1} times. `voltile pyramid` stores such levels; or raise cache.chunks to {}",
             bytes(group.bytes),
             bytes(chunks),
@@ -120,12 +118,12 @@ impl Work {
     }
 }
 
-/// A family, and tiles of it in a few places.
+/// A family, and tiles of it at a few places.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// How many tiles the family has.
+    /// The number of tiles of the family.
     pub tiles: u64,
-    /// For each place one tile, and the one behind it where there is one.
+    /// For each place one tile, and the next one if there is one.
     pub places: Vec<Vec<TileRequest>>,
 }
 

@@ -314,7 +314,7 @@ fn viking_must_be_understood_with_two_slashes_and_zeros_before_numbers() {
 fn viking_must_get_the_tile_that_it_asks_for() {
     assert_caught(
         &["viking tiles"],
-        "it shows something else",
+        "it shows something different",
         |request| {
             request.first = request.first.replace("X001_Y001_Z003", "X001_Y001_Z004");
         },
@@ -345,7 +345,7 @@ fn vikings_volume_file_must_be_whole() {
             }
         },
     );
-    assert_caught(&["viking volume"], "it is no XML", AS_IT_IS, |request, answer| {
+    assert_caught(&["viking volume"], "it is not XML", AS_IT_IS, |request, answer| {
         if request.path().ends_with("volume.vikingxml") {
             answer.set_body("<Volume>");
         }
@@ -388,7 +388,7 @@ fn tiles_at_the_edge_must_be_whole_and_black_beyond_the_volume() {
             answer.set_body(png(188, 9));
         }
     });
-    assert_caught(&expected, "are no PNG", AS_IT_IS, |request, answer| {
+    assert_caught(&expected, "are not a PNG", AS_IT_IS, |request, answer| {
         if request.path().contains("/yz/") {
             let half = answer.body.len() / 2;
             answer.set_body(answer.body[..half].to_vec());

@@ -1,10 +1,10 @@
-//! The clocks and counters that stand in the path, read before and after.
+//! A snapshot of the clocks and counters, taken before and after.
 
 use super::super::machine::bytes_from_disk;
 use super::super::row::ChunkUse;
 use crate::metrics::Metrics;
 
-/// The clocks and counters of the path, at one moment.
+/// The clocks and counters at one moment.
 #[derive(Clone, Copy)]
 pub(super) struct Reading {
     pub read: f64,

@@ -1,4 +1,4 @@
-//! Threads that draw tiles, each one of its own, and count what every step of it took.
+//! Threads that each draw one tile at a time, and record the time of every step.
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -14,8 +14,8 @@ use crate::plan::{Plan, Source};
 use crate::render::{self, EncodeBuffers, Scratch};
 use crate::request::TileRequest;
 
-/// The threads of one measurement, with their buffers. Others are at work as long as it lasts, so that each thread
-/// keeps to its own tile.
+/// The threads of one measurement, with their buffers. All count as busy while it lasts, so that each tile
+/// keeps to one thread.
 pub(super) struct Team {
     pool: ThreadPool,
     workers: Vec<Worker>,
@@ -44,7 +44,7 @@ pub(super) struct Done {
 }
 
 impl Team {
-    /// So many threads, which all are at work until they are dropped.
+    /// `threads` threads, which count as busy until they are dropped.
     pub fn new(threads: NonZeroUsize, crew: &Crew) -> Result<Self, ThreadPoolBuildError> {
         let name = |index| format!("bench-{index}");
         let pool = ThreadPoolBuilder::new().num_threads(threads.get()).thread_name(name).build()?;
@@ -53,7 +53,6 @@ impl Team {
         Ok(Self { pool, workers, _places: places })
     }
 
-    /// How many.
     pub fn threads(&self) -> usize {
         self.workers.len()
     }
@@ -67,7 +66,7 @@ impl Team {
         self.take();
     }
 
-    /// Draws tiles in their order, each once, until the time is up, and at least one; returns how many.
+    /// Draws tiles in order, each once, until the time is up, and at least one; returns how many.
     pub fn round(&mut self, catalog: &Catalog, requests: &[&TileRequest], until: Instant) -> usize {
         let next = AtomicUsize::new(0);
         let next = &next;
@@ -79,7 +78,7 @@ impl Team {
         next.load(Ordering::Relaxed).min(requests.len())
     }
 
-    /// What was done since this was asked last.
+    /// Takes the results since the last call.
     pub fn take(&mut self) -> Done {
         let mut all = Done::default();
         self.workers.iter_mut().for_each(|worker| all += std::mem::take(&mut worker.done));
@@ -90,7 +89,7 @@ impl Team {
 impl Worker {
     fn work(&mut self, catalog: &Catalog, requests: &[&TileRequest], next: &AtomicUsize, until: Instant) {
         loop {
-            // Not asked of the clock for the first tile of all: that one is always drawn.
+            // The first tile is always drawn, without looking at the clock.
             if next.load(Ordering::Relaxed) > 0 && Instant::now() >= until {
                 return;
             }

@@ -1,4 +1,4 @@
-//! Connections that ask for tiles, each for one after the other, kept alive.
+//! Kept-alive connections, each of which requests one tile after the other.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -7,25 +7,25 @@ use std::time::{Duration, Instant};
 
 use crate::connection::{Answer, Connection};
 
-/// How many requests in a row may have no answer before a client takes the server to be gone.
+/// Requests in a row without a response after which a client assumes the server is gone.
 const MOST_UNANSWERED: u32 = 3;
-/// Of so many requests that failed the reason is told.
+/// The number of failed requests whose reason is reported.
 const MOST_TOLD: usize = 5;
 
-/// So many clients of one server.
+/// A number of clients of one server.
 pub(super) struct Load {
-    /// What stands before a path in what people are told.
+    /// The prefix of paths in messages.
     base: String,
     connections: Vec<Connection>,
 }
 
-/// What came of asking.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
     pub requests: u64,
     pub statuses: BTreeMap<u16, u64>,
     pub unanswered: u64,
-    /// Of tiles alone.
+    /// Times of successful requests.
     pub times: Vec<Duration>,
     pub bytes: u64,
     pub took: Duration,
@@ -35,7 +35,7 @@ pub(super) struct Loaded {
 }
 
 impl Load {
-    /// Clients of a host, none of which has asked yet.
+    /// Clients of a host, not connected yet.
     pub fn new(host: &str, clients: NonZeroUsize) -> Self {
         let connections = std::iter::repeat_with(|| Connection::new(host)).take(clients.get()).collect();
         Self { base: format!("http://{host}"), connections }
@@ -45,12 +45,12 @@ impl Load {
         self.connections.len()
     }
 
-    /// Asks for each path once, in order, until the time is up.
+    /// Requests each path once, in order, until the time is up.
     pub fn once(&mut self, paths: &[String], time: Duration) -> Loaded {
         self.ask(paths, paths.len(), time)
     }
 
-    /// Asks for them again and again, until the time is up.
+    /// Requests the paths repeatedly, until the time is up.
     pub fn again(&mut self, paths: &[String], time: Duration) -> Loaded {
         self.ask(paths, usize::MAX, time)
     }
@@ -79,7 +79,7 @@ impl Load {
     }
 }
 
-/// What one client does: the next path that nobody has taken, until the time is up.
+/// The loop of one client: requests the next path not taken by another client, until the time is up.
 fn client(
     connection: &mut Connection,
     base: &str,

@@ -1,4 +1,4 @@
-//! What a server says it did: the difference of its counters before and after.
+//! What a server reports to have done: the difference of its counters before and after.
 
 use std::collections::BTreeMap;
 
@@ -9,34 +9,34 @@ use crate::verify::Client;
 /// What a server did, for all its clients.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ServerShare {
-    /// Tiles that it had kept in memory.
+    /// Tiles found in memory.
     pub hits: u64,
-    /// Tiles that it found in its second tier, on disk.
+    /// Tiles found in the disk cache.
     pub tier: u64,
-    /// Requests that waited for a tile that was being rendered.
+    /// Requests that waited for a tile in flight.
     pub waits: u64,
-    /// Tiles that it rendered because they were asked for.
+    /// Tiles rendered on request.
     pub renders: u64,
-    /// Such renders that failed.
+    /// Failed renders.
     pub errors: u64,
-    /// Answers with the one black tile.
+    /// Responses with the shared black tile.
     pub black: u64,
-    /// Renders that it refused because too many waited: 503.
+    /// Renders refused because too many were waiting: status 503.
     pub rejected: u64,
-    /// Tiles that it rendered before anybody asked for them.
+    /// Tiles prefetched.
     pub ahead: u64,
-    /// Chunks that it read and decoded.
+    /// Chunks read and decoded.
     pub chunks: u64,
-    /// Bytes that they came to.
+    /// Their decoded size in bytes.
     pub decoded_bytes: u64,
-    /// What its threads spent on getting at voxels, in seconds; absent where it has no such clocks.
+    /// Thread time spent reading voxels, in seconds; absent if the server has no such clocks.
     pub seconds: Option<ServerSeconds>,
 }
 
-/// The time of a server's threads.
+/// Thread time by stage, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct ServerSeconds {
-    /// Reading chunks as they are stored, and copying voxels without filters.
+    /// Reading stored chunks, and copying unfiltered voxels.
     pub read: f64,
     /// Decoding chunks.
     pub inflate: f64,
@@ -46,16 +46,16 @@ pub struct ServerSeconds {
     pub wait: f64,
 }
 
-/// Every counter, by its name without `voltile_` and `_total`.
+/// All counters, by name without `voltile_` and `_total`.
 type Counters = BTreeMap<String, f64>;
 
 impl ServerShare {
-    /// Tiles that it had kept, wherever.
+    /// Tiles found in memory or on disk.
     pub fn kept(&self) -> u64 {
         self.hits + self.tier
     }
 
-    /// All that a server did since it began, where it tells.
+    /// The totals since the server started, if it reports any.
     pub(super) fn ask(client: &Client) -> Option<Self> {
         let answer = client.get("/metrics").ok()?.found().ok()?;
         Self::of(&counters(std::str::from_utf8(&answer.body).ok()?))
@@ -88,7 +88,7 @@ impl ServerShare {
         })
     }
 
-    /// What it did since; `None` where it was started anew meanwhile.
+    /// The difference; `None` if the server was restarted meanwhile.
     pub(super) fn since(&self, before: &Self) -> Option<Self> {
         let seconds = self.seconds.zip(before.seconds).map(|(now, then)| ServerSeconds {
             read: now.read - then.read,

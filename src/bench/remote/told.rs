@@ -1,16 +1,16 @@
-//! What the rows of a server mean, in plain words. Pure.
+//! Explains a server's rows in words. Pure.
 
 use std::collections::BTreeMap;
 
 use super::share::{ServerSeconds, ServerShare};
 use super::{RemoteRow, Turn};
 
-/// The share of answers from which a server is said to have had them all.
+/// From this share of cached tiles on, the server counts as having had all of them.
 const MOSTLY: f64 = 0.9;
-/// The part of a thread from which a stage is said to have kept it busy.
+/// From this fraction of a thread on, a stage is mentioned as keeping threads busy.
 const BUSY: f64 = 0.1;
 
-/// What limits, and what would help, a sentence each.
+/// What limits, and what would help, one sentence each.
 pub fn told(rows: &[RemoteRow]) -> Vec<String> {
     let mut says = failures(rows);
     for turn in [Turn::First, Turn::Again] {
@@ -23,14 +23,14 @@ pub fn told(rows: &[RemoteRow]) -> Vec<String> {
     says
 }
 
-/// A row, and what its server says.
+/// A row with its server's counters.
 type Known<'a> = (&'a RemoteRow, &'a ServerShare);
 
 fn answers(share: &ServerShare) -> u64 {
     share.kept() + share.waits + share.renders + share.black
 }
 
-/// Whether a server had most of what it was asked for.
+/// Whether the server had most of the requested tiles.
 fn is_kept(share: &ServerShare) -> bool {
     (share.kept() + share.black) as f64 >= MOSTLY * answers(share) as f64
 }
@@ -68,13 +68,13 @@ fn why(status: u16) -> &'static str {
         404 => ": there is no such tile; are the token, the channel and the numbers right?",
         500 => ": tiles could not be made; the server's log says why",
         503 => {
-            ": more waited than the server lets wait; fewer clients, more render.threads, or a longer render.queue would help"
+            ": the render queue was full; fewer clients, more render.threads, or a longer render.queue would help"
         }
         _ => "",
     }
 }
 
-/// Where the tiles of rows came from that were all kept, or all made.
+/// Where tiles came from, for rows whose tiles were all cached, or all rendered.
 fn source(rows: &[Known<'_>], turn: Turn) -> Option<String> {
     let sum = |count: fn(&ServerShare) -> u64| rows.iter().map(|(_, share)| count(share)).sum::<u64>();
     let (_, first) = rows.first()?;
@@ -84,7 +84,7 @@ fn source(rows: &[Known<'_>], turn: Turn) -> Option<String> {
     let tier = if tier == 0 { String::new() } else { format!(" in memory and {tier} on disk") };
     let turn = turn.words();
     let counts = format!(
-        "asked for {turn}, in {} of its rows: of {all} tiles the server had {hits}{tier}, rendered {renders}, let {waits} wait for one being rendered, and {black} were black",
+        "requested {turn}, in {} rows: of {all} tiles the server had {hits}{tier}, rendered {renders}, let {waits} wait for one being rendered, and {black} were black",
         rows.len()
     );
     let limit = if is_kept(first) {
@@ -96,7 +96,7 @@ fn source(rows: &[Known<'_>], turn: Turn) -> Option<String> {
     (all > 0).then(|| format!("{counts}; {limit}"))
 }
 
-/// What kept the server's threads busy.
+/// What the server's threads were busy with.
 fn busy(known: &[Known<'_>]) -> String {
     let all: f64 = known.iter().map(|(row, _)| row.seconds).sum();
     let sum = |of: fn(&ServerSeconds) -> f64| -> f64 {
@@ -105,24 +105,23 @@ fn busy(known: &[Known<'_>]) -> String {
     };
     let stages = [
         ("inflating chunks", sum(|s| s.inflate)),
-        ("reading what is stored", sum(|s| s.read)),
+        ("reading stored bytes", sum(|s| s.read)),
         ("reading through the HDF5 library", sum(|s| s.library)),
-        ("waiting for chunks that others decode", sum(|s| s.wait)),
+        ("waiting for chunks that other threads decode", sum(|s| s.wait)),
     ];
     let mut busy: Vec<(&str, f64)> = stages.into_iter().filter(|(_, threads)| *threads >= BUSY).collect();
     busy.sort_by(|a, b| b.1.total_cmp(&a.1));
     let busy: Vec<String> = busy.iter().map(|(stage, threads)| format!("{stage} {threads:.1}")).collect();
     match busy.len() {
-        0 => "its threads spent next to nothing on getting at voxels: drawing, encoding and HTTP limit"
-            .to_owned(),
+        0 => "its threads spent almost no time reading voxels: drawing, encoding and HTTP limit".to_owned(),
         _ => format!(
-            "threads kept busy by {} (`voltile bench FILE` there tells all stages)",
+            "threads kept busy by {} (`voltile bench FILE` on that machine shows all stages)",
             busy.join(", by ")
         ),
     }
 }
 
-/// How many more tiles more clients got of those that the server was asked for before: the median over all patterns.
+/// How many times as many repeated tiles more clients got: the median over all patterns.
 fn scaling(rows: &[RemoteRow]) -> Option<String> {
     let again = || rows.iter().filter(|row| row.turn == Turn::Again);
     let (least, most) = (again().map(|row| row.clients).min()?, again().map(|row| row.clients).max()?);
@@ -137,7 +136,7 @@ fn scaling(rows: &[RemoteRow]) -> Option<String> {
     ratios.sort_unstable_by(f64::total_cmp);
     let median = ratios.get(ratios.len() / 2)?;
     (least < most)
-        .then(|| format!("asked for again: {most} clients get {median:.2} times as many tiles as {least}"))
+        .then(|| format!("requested again: {most} clients get {median:.2} times as many tiles as {least}"))
 }
 
 #[cfg(test)]

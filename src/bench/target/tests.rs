@@ -1,8 +1,8 @@
-//! What is chosen of what there is, and what is said of the rest.
+//! Tests of what a selection chooses, and of the errors otherwise.
 
 use super::*;
 
-/// A level of 1000 × 700 × 30 voxels in all planes, and one of half that.
+/// A target with a level of 1000 × 700 × 30 voxels in all planes, and one of half that.
 pub fn target(token: &str, channel: &str, is_image: bool) -> Target {
     let full = ([1000, 700, 30], [1, 1, 1], [[1000, 700], [1000, 30], [700, 30]]);
     let half = ([500, 350, 30], [2, 2, 1], [[500, 350], [500, 30], [350, 30]]);

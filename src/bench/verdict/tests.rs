@@ -1,4 +1,4 @@
-//! The clear cases, and some that are less so.
+//! Tests of clear cases and of borderline ones.
 
 use super::super::pattern::Pattern;
 use super::super::row::{ChunkUse, Stages};
@@ -19,7 +19,7 @@ fn storage(chunk: Option<Vec<u64>>, filters: &[&str]) -> StorageDescription {
     }
 }
 
-/// A level of which a tile in each plane takes so many bytes read, inflated and wanted.
+/// A level whose tiles take these bytes read, inflated and wanted, by plane.
 fn subject(storage: StorageDescription, made: bool, tiles: [(u64, u64, u64); 3]) -> Subject {
     let cost = |(bytes_read, bytes_inflated, bytes_wanted)| TileCost {
         bytes_wanted,
@@ -37,7 +37,7 @@ fn subject(storage: StorageDescription, made: bool, tiles: [(u64, u64, u64); 3])
     }
 }
 
-/// 64³ gzip, planes of 512² gzip, data in one piece, and 64³ without a filter.
+/// 64³ gzip, planes of 512² gzip, contiguous data, and 64³ unfiltered.
 fn cubes() -> Subject {
     let xy = (11 << 20, 16 << 20, 256 << 10);
     let across = (3 << 20, 8 << 20, 128 << 10);
@@ -125,7 +125,7 @@ fn planes_asked_for_across_are_limited_by_the_shape_of_chunks() {
 fn data_in_one_piece_is_read_badly_across_its_lines_alone() {
     let across = verdict(flat(), row("yz", State::Disk, copying(60.0)));
     assert_eq!(across.limit, Limit::ChunkShape);
-    assert!(across.says.contains("in one piece"), "{}", across.says);
+    assert!(across.says.contains("contiguous"), "{}", across.says);
     assert_eq!(verdict(flat(), row("xy", State::Disk, copying(4.0))).limit, Limit::Disk);
     assert_eq!(verdict(flat(), row("xy", State::Warm, copying(0.04))).limit, Limit::Encoder);
 }
@@ -189,10 +189,10 @@ fn rows_that_are_limited_alike_are_told_together() {
 
 #[test]
 fn chunks_of_which_cubes_would_save_nothing_are_not_said_to_lie_across() {
-    // Five slices in all: whatever its shape, a chunk can hold no more than those in vain.
+    // Five slices in all: whatever its shape, a chunk cannot contain more than those in vain.
     let mut thin = subject(storage(Some(vec![5, 64, 64]), &[]), false, [(5 << 18, 0, 1 << 18); 3]);
     thin.size = [2048, 2048, 5];
-    // Voxels of which a page holds all there are.
+    // So few voxels that all fit into a page.
     let mut tiny = subject(storage(Some(vec![2, 2, 2]), &[]), false, [(16 << 10, 0, 24); 3]);
     tiny.size = [2, 3, 4];
     for subject in [thin, tiny] {

@@ -1,10 +1,10 @@
-//! What is to be measured, as typed → as meant.
+//! The arguments of `voltile bench`, as typed → as meant.
 //!
-//! The benchmark of the ancestor (`benchmarks/ndtilecache_benchmark.py` in neurodata/ndtilecache) is called as
-//! `TOKEN CHANNEL RESOLUTION [--server HOST/SERVICE] [--min SLICE] [--max SLICE] [--x MIN MAX] [--y MIN MAX] [--num
-//! PROCESSES]`. It asks for every tile of xy slices from the minimum up to, without it, the maximum, in columns and rows
-//! from MIN to MAX, both included. It is understood with its defaults, and as these flags beside any other. Its tile names
-//! had `x` first; here `--x` means columns, as it says.
+//! ndtilecache's benchmark (`benchmarks/ndtilecache_benchmark.py` in neurodata/ndtilecache) is called as
+//! `TOKEN CHANNEL RESOLUTION [--server HOST/SERVICE] [--min SLICE] [--max SLICE] [--x MIN MAX] [--y MIN MAX]
+//! [--num PROCESSES]`. It requests every tile of xy slices from the minimum up to but excluding the maximum,
+//! in columns and rows from MIN to MAX inclusive. That form is accepted with its defaults, and its flags can
+//! be combined with others. Its tile names put `x` first; here `--x` means columns, as it says.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use super::super::Sources;
 use crate::bench::{Bounds, Limits, Pattern, Selection, State, Target};
 use crate::geometry::{Level, Plane};
 
-/// What the ancestor's benchmark took where nothing was said.
+/// Defaults of ndtilecache's benchmark.
 mod ancestor {
     pub const SERVER: &str = "localhost/ndtilecache";
     pub const SLICES: (u64, u64) = (1, 1850);
@@ -29,16 +29,16 @@ const SECONDS: f64 = 0.5;
 const SECONDS_OF_SERVER: f64 = 2.0;
 const TILES: usize = 512;
 const TILES_OF_SERVER: usize = 4096;
-/// What takes as long as it takes ends within a day.
+/// Time limit of a run that has none of its own.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// More tiles than these are no benchmark.
+/// More tiles than this make no useful benchmark.
 const MOST_TILES: usize = 1 << 22;
 const CLIENTS: [usize; 3] = [1, 8, 32];
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Arguments {
-    /// HDF5 files; or the address of a running server, such as http://127.0.0.1:8080; or, as the ancestor's benchmark had
-    /// it, TOKEN CHANNEL LEVEL of the --server.
+    /// HDF5 files; or the URL of a running server, such as http://127.0.0.1:8080; or, as in ndtilecache's
+    /// benchmark, TOKEN CHANNEL LEVEL of the --server
     #[arg(value_name = "FILE.h5|URL")]
     what: Vec<PathBuf>,
     /// The configuration file; ./voltile.toml is read if it is there and nothing else is named.
@@ -50,7 +50,7 @@ pub(in crate::cli) struct Arguments {
     /// Only this dataset; may be repeated.
     #[arg(long, value_name = "TOKEN", value_delimiter = ',')]
     token: Vec<String>,
-    /// Only this channel; default: the first of each dataset that holds intensities.
+    /// Only this channel; default: the first of each dataset that contains intensities.
     #[arg(long, value_name = "CHANNEL", value_delimiter = ',')]
     channel: Vec<String>,
     /// Only this plane: xy, xz or yz; may be repeated.
@@ -59,25 +59,25 @@ pub(in crate::cli) struct Arguments {
     /// Only this level; default: all that viewers use.
     #[arg(long, value_name = "LEVEL", value_delimiter = ',')]
     level: Vec<u8>,
-    /// In which order tiles are asked for; default: random,scroll,walk.
+    /// Order in which tiles are requested; default: random,scroll,walk.
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pattern: Vec<Pattern>,
-    /// Of a file: what is in memory before; default: all three.
+    /// Files only: what is in memory before; default: all three.
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<State>,
-    /// Of a file: how many threads draw; default: 1 and render.threads, which is all cores.
+    /// Files only: number of threads that draw; default: 1 and render.threads, which is all cores.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     threads: Vec<NonZeroUsize>,
-    /// Of a server: how many connections ask at once; default: 1,8,32.
+    /// Servers only: number of connections; default: 1,8,32.
     #[arg(long, value_name = "N", value_delimiter = ',', alias = "num")]
     clients: Vec<NonZeroUsize>,
-    /// How long each row is measured; default: 0.5 for a file, 2 for a server.
+    /// Measuring time of each row; default: 0.5 for a file, 2 for a server.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<Duration>,
-    /// How many tiles each row asks for at most; default: 512 for a file, 4096 for a server.
+    /// Maximum number of tiles of each row; default: 512 for a file, 4096 for a server.
     #[arg(long, value_name = "N")]
     tiles: Option<NonZeroUsize>,
-    /// Chooses the tiles: the same ones for the same number.
+    /// Seed that selects the tiles: the same seed gives the same tiles.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Print JSON for programs.
@@ -86,10 +86,10 @@ pub(in crate::cli) struct Arguments {
     /// The server, with or without http:// and its mount.
     #[arg(long, value_name = "HOST[/SERVICE]", alias = "server_name")]
     server: Option<String>,
-    /// The first slice, by its number in addresses.
+    /// The first slice, as numbered in URLs.
     #[arg(long, value_name = "SLICE")]
     min: Option<u64>,
-    /// The slice before which to end.
+    /// The slice to stop before.
     #[arg(long, value_name = "SLICE")]
     max: Option<u64>,
     /// The first and the last column of tiles.
@@ -100,38 +100,33 @@ pub(in crate::cli) struct Arguments {
     y: Vec<u64>,
 }
 
-/// What is to be measured.
 #[derive(Debug)]
 pub(super) enum Form {
-    /// Files, here.
     Files(Files),
-    /// A server, wherever it is.
     Server(Server),
 }
 
-/// Files, and how they are measured.
 #[derive(Debug)]
 pub(super) struct Files {
     pub sources: Sources,
     pub patterns: Vec<Pattern>,
     pub states: Vec<State>,
-    /// None: one, and as many as the settings say.
+    /// Empty: one, and as many as configured.
     threads: Vec<NonZeroUsize>,
     pub limits: Limits,
 }
 
-/// A server, and how it is measured.
 #[derive(Debug)]
 pub(super) struct Server {
     pub url: String,
     pub patterns: Vec<Pattern>,
     pub clients: Vec<NonZeroUsize>,
     pub limits: Limits,
-    /// What was named as the ancestor's benchmark had it.
+    /// TOKEN CHANNEL LEVEL, if given.
     named: Option<Named>,
 }
 
-/// Words as the ancestor's benchmark had them, and the slices that it would have asked for.
+/// `TOKEN CHANNEL LEVEL` as in ndtilecache's benchmark, and the slices that it would request.
 #[derive(Debug)]
 struct Named {
     token: String,
@@ -141,7 +136,6 @@ struct Named {
 }
 
 impl Arguments {
-    /// What is meant.
     pub(super) fn form(&self) -> Result<Form, String> {
         let words: Vec<String> = self.what.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let (url, rest) = match (&self.server, words.split_first()) {
@@ -153,7 +147,7 @@ impl Arguments {
             (Some(url), []) => self.of_server(url, None),
             (Some(url), rest) => {
                 let named = self.named(rest).ok_or_else(|| {
-                    format!("behind a server TOKEN CHANNEL LEVEL may stand, and not {:?}", rest.join(" "))
+                    format!("a server may be followed by TOKEN CHANNEL LEVEL, not by {:?}", rest.join(" "))
                 })?;
                 self.of_server(url, Some(named))
             }
@@ -191,7 +185,9 @@ impl Arguments {
     fn of_server(&self, url: String, named: Option<Named>) -> Result<Form, String> {
         let twice = !(self.token.is_empty() && self.channel.is_empty() && self.level.is_empty());
         if named.is_some() && twice {
-            return Err("TOKEN CHANNEL LEVEL are named by themselves; leave their flags out".to_owned());
+            return Err(
+                "TOKEN CHANNEL LEVEL cannot be combined with --token, --channel or --level".to_owned()
+            );
         }
         let of_files = [
             ("--threads", self.threads.is_empty()),
@@ -200,7 +196,7 @@ impl Arguments {
             ("--set", self.set.is_empty()),
         ];
         if let Some((flag, _)) = of_files.iter().find(|(_, absent)| !absent) {
-            return Err(format!("{flag} is for files; a server is measured as it runs, with --clients"));
+            return Err(format!("{flag} is for files; for a server use --clients"));
         }
         let (clients, patterns, limits) = match &named {
             Some(_) => {
@@ -232,7 +228,7 @@ impl Arguments {
         }
     }
 
-    /// What of all there is is wanted.
+    /// The selection of what to measure.
     pub(super) fn selection(&self) -> Selection {
         let bounds = Bounds {
             slices: (self.min.is_some() || self.max.is_some())
@@ -259,14 +255,14 @@ impl Arguments {
 }
 
 impl Files {
-    /// How many threads draw: those that were named, or one and as many as render.
+    /// The numbers of threads that draw: as given, or one and the configured number of render threads.
     pub fn threads(&self, render: NonZeroUsize) -> Vec<NonZeroUsize> {
         if self.threads.is_empty() { sorted(&[NonZeroUsize::MIN, render]) } else { self.threads.clone() }
     }
 }
 
 impl Server {
-    /// What is wanted of it, with what the ancestor's benchmark took for granted where it was called so.
+    /// The selection, with the defaults of ndtilecache's benchmark if its form was used.
     pub fn selection(&self, given: Selection) -> Selection {
         let Some(Named { token, channel, level, slices }) = &self.named else { return given };
         let usual = from_to(&ancestor::TILES);
@@ -283,14 +279,14 @@ impl Server {
         }
     }
 
-    /// The one target of a server that describes nothing, where enough was named.
+    /// The target of a server without descriptions, if enough was given.
     pub fn unseen(&self, selection: &Selection) -> Option<Target> {
         let Named { token, channel, level, .. } = self.named.as_ref()?;
         Target::unseen(token, channel, *level, &selection.bounds)
     }
 }
 
-/// From the first to the last, both included.
+/// From the first to the last, inclusive.
 fn from_to(given: &[u64]) -> Option<Range<u64>> {
     let [first, last] = *given else { return None };
     Some(first..last.saturating_add(1))

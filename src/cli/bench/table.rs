@@ -1,4 +1,4 @@
-//! Rows for a person, written as they come: so columns have a width of their own.
+//! Rows as text. They are printed one by one, so columns have fixed widths.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 
 use crate::bench::{Machine, Percentiles, RemoteRow, Row, ServerShare, Subject};
 
-/// The machine, so that a report that is passed on tells where it comes from.
+/// The machine, so that a report can be read elsewhere.
 pub(super) fn machine(machine: &Machine) -> String {
     let Machine { cores, processor, memory, load, system } = machine;
     let mut line = format!("machine    {cores} cores");
@@ -18,21 +18,21 @@ pub(super) fn machine(machine: &Machine) -> String {
     }
     let _ = write!(line, ", {system}");
     if let Some(load) = load {
-        let _ = write!(line, "; load {load:.1} before it began");
+        let _ = write!(line, "; load {load:.1} at the start");
     }
     format!("{line}; voltile {}\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// What stands above the rows of a level.
+/// The heading of a level's rows.
 pub(super) fn heading(row: &Row, subject: Option<&Subject>) -> String {
     let mut text = format!("\n{} {}, level {}", row.token, row.channel, row.level);
     if let Some(subject) = subject {
         let [x, y, z] = subject.size;
         let _ = write!(text, ": {x} × {y} × {z} of {}", subject.dtype);
-        let made = if subject.made { "made of what is stored" } else { "stored" };
+        let made = if subject.made { "computed from stored levels" } else { "stored" };
         if let Some(storage) = &subject.storage {
             let chunk =
-                storage.chunk.as_ref().map_or("in one piece".to_owned(), |chunk| format!("in {chunk:?}"));
+                storage.chunk.as_ref().map_or("contiguous".to_owned(), |chunk| format!("in {chunk:?}"));
             let filters =
                 if storage.filters.is_empty() { "no filters".to_owned() } else { storage.filters.join(", ") };
             let _ = write!(text, ", {made} {chunk}, {filters}");
@@ -61,7 +61,7 @@ pub(super) fn heading(row: &Row, subject: Option<&Subject>) -> String {
     text
 }
 
-/// One row; what the HDF5 library did counts as inflating, finding out what is asked for as drawing.
+/// One row; time in the HDF5 library counts as inflating, planning as drawing.
 pub(super) fn row(row: &Row) -> String {
     let stages = &row.stages;
     let failed = failed(row.failed as u64);
@@ -81,7 +81,7 @@ pub(super) fn row(row: &Row) -> String {
     )
 }
 
-/// What stands above the rows that so many clients got of a level.
+/// The heading of the rows of a level with one number of clients.
 pub(super) fn remote_heading(row: &RemoteRow) -> String {
     let clients = if row.clients == 1 { "1 client".to_owned() } else { format!("{} clients", row.clients) };
     format!(
@@ -112,7 +112,7 @@ pub(super) fn remote_row(row: &RemoteRow) -> String {
     let statuses = row.statuses.iter().filter(|(status, _)| **status != 200);
     let mut others: Vec<String> = statuses.map(|(status, count)| format!("{count} × {status}")).collect();
     if row.unanswered > 0 {
-        others.push(format!("{} not answered", row.unanswered));
+        others.push(format!("{} without a response", row.unanswered));
     }
     let others = if others.is_empty() { String::new() } else { format!("   {}", others.join(", ")) };
     format!(
@@ -130,7 +130,7 @@ pub(super) fn remote_row(row: &RemoteRow) -> String {
     )
 }
 
-/// Three planes are all there are.
+/// Abbreviates all three planes.
 fn plane(planes: &str) -> &str {
     if planes == "xy+xz+yz" { "all three" } else { planes }
 }
@@ -147,7 +147,7 @@ fn columns(numbers: &[f64]) -> String {
     numbers.iter().map(|number| format!("{:>7}", short(*number))).collect::<Vec<_>>().join(" ")
 }
 
-/// A number in about three digits.
+/// A number with about three digits.
 fn short(number: f64) -> String {
     match number {
         n if n >= 99.95 => format!("{n:.0}"),

@@ -1,4 +1,4 @@
-//! Verdicts in words, with the commands that help.
+//! Verdicts in words, with the suggested commands.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use crate::bench::{Help, Row, Scaling, State, Verdict};
 /// The file of each channel, by token and name.
 type Places = BTreeMap<(String, String), PathBuf>;
 
-/// All verdicts; nothing where no tile could be drawn.
+/// All verdicts; empty if no tile could be drawn.
 pub(super) fn verdicts(verdicts: &[Verdict], scaling: &[Scaling], places: &Places) -> String {
     if verdicts.is_empty() && scaling.is_empty() {
         return String::new();
@@ -32,7 +32,7 @@ pub(super) fn verdicts(verdicts: &[Verdict], scaling: &[Scaling], places: &Place
     out
 }
 
-/// A verdict for programs: what helps also as the command or the setting.
+/// A verdict as JSON, with each help also as the command or the setting.
 pub(super) fn json(verdict: &Verdict, places: &Places) -> Value {
     let mut value = json!(verdict);
     let helps = verdict.helps.iter().zip(helps(verdict, places));
@@ -52,24 +52,24 @@ fn how(help: Help, file: &Path) -> String {
     match help {
         Help::Rechunk => format!("a copy in chunks that suit all planes: {}", advice::rechunk(file)),
         Help::StoreLevels => format!("storing the levels once: {}", advice::store_levels(file)),
-        Help::FasterDisk => "a faster disk, or more memory, where the system keeps what was read".to_owned(),
+        Help::FasterDisk => "a faster disk, or more memory for the page cache".to_owned(),
         Help::MoreChunksKept => "a larger cache.chunks, so that chunks are found decoded".to_owned(),
-        Help::LighterFilter => "a filter that is undone faster, such as lz4 or zstd, or none".to_owned(),
+        Help::LighterFilter => "a filter that decodes faster, such as lz4 or zstd, or none".to_owned(),
         Help::MoreThreads => "more cores, and render.threads to use them".to_owned(),
         Help::FastPng => "png = \"fast\"".to_owned(),
         Help::MoreTilesKept => {
-            "a larger cache.tiles, so that tiles asked for again are not made again".to_owned()
+            "a larger cache.tiles, so that tiles requested again are not rendered again".to_owned()
         }
     }
 }
 
-/// Sentences, below the heading of verdicts.
+/// Sentences under the heading "verdict".
 pub(super) fn sentences(sentences: &[String]) -> String {
     let lines: String = sentences.iter().map(|sentence| format!("  {sentence}\n")).collect();
     if lines.is_empty() { lines } else { format!("\nverdict\n{lines}") }
 }
 
-/// What should be known to whoever reads the rows, and what failed.
+/// Remarks on the rows, and failures.
 pub(super) fn remarks(remarks: &[String], failures: &[String]) -> String {
     let remarks = remarks.iter().map(|remark| format!("remark     {remark}\n"));
     let failures = failures.iter().map(|failure| format!("failed     {failure}\n"));
@@ -77,7 +77,7 @@ pub(super) fn remarks(remarks: &[String], failures: &[String]) -> String {
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
-/// The channels that nobody named.
+/// The channels left out because none was named.
 pub(super) fn left_out(channels: &[String]) -> String {
     const MOST: usize = 8;
     if channels.is_empty() {
@@ -88,7 +88,7 @@ pub(super) fn left_out(channels: &[String]) -> String {
     format!("not measured: {}{more}; name them with --channel\n", shown.join(", "))
 }
 
-/// Says where what was to come from the disk did not.
+/// Remarks on rows that were meant to read from disk and did not.
 pub(super) fn not_from_disk(rows: &[Row]) -> Vec<String> {
     let cold = || rows.iter().filter(|row| row.state == State::Disk && row.tiles > 0);
     let of = |wanted: Option<bool>| cold().filter(|row| row.is_from_disk() == wanted).count();
@@ -96,12 +96,12 @@ pub(super) fn not_from_disk(rows: &[Row]) -> Vec<String> {
     let mut remarks = Vec::new();
     if from_memory > 0 {
         remarks.push(format!(
-            "in {from_memory} of {all} rows \"cold disk\" little or nothing came from a disk: the system kept the file's pages, or it lies in memory; they are as good as \"cold chunks\""
+            "in {from_memory} of {all} rows \"cold disk\" little or nothing was read from disk: the file stayed in the page cache, or is in memory; they are equivalent to \"cold chunks\""
         ));
     }
     if unknown > 0 {
         remarks.push(format!(
-            "whether {unknown} of {all} rows \"cold disk\" came from a disk the system does not tell"
+            "the system does not report whether {unknown} of {all} rows \"cold disk\" were read from disk"
         ));
     }
     remarks

@@ -1,8 +1,8 @@
-//! What will not be served well, and the command that mends it.
+//! Warnings about what cannot be served well, with the command that fixes it.
 //!
-//! A tile costs much where it reads or inflates more than [`MOST_BYTES`], at half a gigabyte a second an eighth of a
-//! second of one core, or where it takes more than [`MOST_READS`] reads. If it is a tile of a stored level, its chunks
-//! suit the plane badly; if of a made one, there should be a stored one.
+//! A tile is expensive if it reads or inflates more than [`MOST_BYTES`] (at half a gigabyte per second, an
+//! eighth of a second of one core), or takes more than [`MOST_READS`] reads. For a stored level, its chunk
+//! shape does not suit the plane; a computed level should be stored.
 
 use std::path::Path;
 
@@ -12,23 +12,22 @@ use serde::Serialize;
 use crate::catalog::{ChannelDescription, Inspection, LevelCost, LevelDescription, TileCost};
 use crate::geometry::Plane;
 
-/// The most bytes that a tile should read or inflate.
+/// The maximum number of bytes that a tile should read or inflate.
 const MOST_BYTES: u64 = 64 << 20;
-/// The most pieces of a file that a tile should be read from.
+/// The maximum number of reads for a tile.
 const MOST_READS: u64 = 4096;
 
-/// One thing to know of a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Warning {
     /// The channel.
     pub channel: String,
     /// What is wrong with it.
     pub problem: String,
-    /// The command that mends it, where one does.
+    /// The command that fixes it, if one does.
     pub mend: Option<String>,
 }
 
-/// All there is to say of a file's channels.
+/// All warnings about a file's channels.
 pub(super) fn warnings(inspection: &Inspection, file: &Path) -> Vec<Warning> {
     let channels = inspection.description.channels.iter().zip(&inspection.costs);
     channels.flat_map(|(channel, costs)| of_channel(channel, costs, file)).collect()
@@ -61,14 +60,14 @@ fn is_dear(tile: &TileCost) -> bool {
     tile.cost.reads > MOST_READS || tile.cost.bytes_read.max(tile.cost.bytes_inflated) > MOST_BYTES
 }
 
-/// The planes in which a tile of any stored level costs much.
+/// The planes in which a tile of any stored level is expensive.
 fn dear_planes(channel: &ChannelDescription, costs: &[LevelCost]) -> Vec<Plane> {
     let stored = || channel.levels.iter().zip(costs).filter(|(level, _)| level.path.is_some());
     let dear = |plane: &Plane| stored().any(|(_, cost)| cost.tile.get(plane.name()).is_some_and(is_dear));
     Plane::ALL.into_iter().filter(dear).collect()
 }
 
-/// Why tiles of stored levels cost much, if they do.
+/// Why tiles of stored levels are expensive, if they are.
 fn ill_suited(channel: &ChannelDescription, costs: &[LevelCost], dear: &[Plane]) -> Option<String> {
     let of_stored = channel.levels.iter().zip(costs).filter_map(|(level, cost)| {
         let worst =
@@ -77,14 +76,14 @@ fn ill_suited(channel: &ChannelDescription, costs: &[LevelCost], dear: &[Plane])
     });
     let (storage, worst) = of_stored.max_by_key(|(_, worst)| weight(worst))?;
     let because = match &storage.chunk {
-        None => "its voxels lie in one piece, line after line".to_owned(),
+        None => "its data is contiguous, row after row".to_owned(),
         Some(chunk) if worst.cost.reads > MOST_READS => format!("its chunks {chunk:?} are small or narrow"),
         Some(chunk) => format!("its chunks {chunk:?} are large, or lie across the plane"),
     };
     Some(format!("a tile in {} takes {}: {because}", names(dear), told(&worst)))
 }
 
-/// Why levels that are made cost much, if they do, in planes in which others do not.
+/// Why computed levels are expensive, if they are, in planes in which stored ones are not.
 fn not_stored(channel: &ChannelDescription, costs: &[LevelCost], dear: &[Plane]) -> Option<String> {
     let planes: Vec<Plane> = Plane::ALL.into_iter().filter(|plane| !dear.contains(plane)).collect();
     let is_lacking = |level: &LevelDescription, cost: &LevelCost, plane: &Plane| {
@@ -112,7 +111,7 @@ fn not_stored(channel: &ChannelDescription, costs: &[LevelCost], dear: &[Plane])
 }
 
 fn weight(tile: &TileCost) -> u64 {
-    // A read is counted as the bytes that could be had meanwhile.
+    // A read counts as the bytes that could be transferred in the same time.
     tile.cost
         .bytes_read
         .max(tile.cost.bytes_inflated)
@@ -135,19 +134,19 @@ fn names(planes: &[Plane]) -> String {
     }
 }
 
-/// The command that makes a copy in chunks that suit all planes.
+/// The command that writes a copy in chunks that suit all planes.
 pub(in crate::cli) fn rechunk(file: &Path) -> String {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let out = file.with_file_name(format!("{stem}.rechunked.h5"));
     format!("voltile pyramid {} --rechunk {}", shell(file), shell(&out))
 }
 
-/// The command that makes the levels that a file lacks.
+/// The command that computes the levels that a file lacks.
 pub(in crate::cli) fn store_levels(file: &Path) -> String {
     format!("voltile pyramid {}", shell(file))
 }
 
-/// A path as a shell takes it.
+/// A path quoted for the shell.
 fn shell(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain =

@@ -1,4 +1,4 @@
-//! The configuration that serves a file as it is served without one, to paste and to change.
+//! The configuration equivalent to serving a file without one, to copy and edit.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::catalog::{Channel, Dataset, SpelledOut};
 use crate::cli::output::is_control;
 use crate::paint::Kind;
 
-/// The configuration that serves the same, every guess spelled out so that it can be changed.
+/// The equivalent configuration, with every guess spelled out so that it can be changed.
 pub(super) fn configuration(dataset: &Dataset, file: &Path) -> String {
     let token = key(dataset.token.as_str());
     let mut out = format!("[datasets.{token}]\nfile = {}\n", quoted(&file.display().to_string()));
@@ -46,14 +46,14 @@ fn channel_keys(channel: &Channel) -> String {
     out
 }
 
-/// A TOML key: bare where it can be.
+/// A TOML key, unquoted if possible.
 fn key(name: &str) -> String {
     let bare = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
     if bare { name.to_owned() } else { quoted(name) }
 }
 
-/// A TOML string: its escapes are JSON's, as far as paths and names go. Control characters that JSON leaves are escaped
-/// too: TOML refuses some of them, and terminals obey others.
+/// A TOML string: for paths and names its escapes are those of JSON. Control characters that JSON leaves
+/// alone are escaped too: TOML refuses some of them, and terminals interpret others.
 fn quoted(text: &str) -> String {
     let mut out = String::new();
     for character in serde_json::Value::from(text).to_string().chars() {

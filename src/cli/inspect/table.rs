@@ -1,7 +1,7 @@
-//! What is inside a file, for a person.
+//! The contents of a file as text.
 //!
-//! Names, labels and units are the file's own text: each is escaped, so that none can move a terminal's cursor or pretend to
-//! be another line. Writing to a string cannot fail, so that its results say nothing.
+//! Names, labels and units come from the file: each is escaped, so that none can move a terminal's cursor or
+//! imitate another line. Writing to a string cannot fail, so results are ignored.
 
 use std::fmt::Write;
 
@@ -13,7 +13,6 @@ use crate::cli::output::escaped;
 use crate::geometry::Plane;
 use crate::volume::hdf5::StorageDescription;
 
-/// The whole text.
 pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration: &str) -> String {
     let Inspection { description, costs } = inspection;
     let mut out = String::new();
@@ -30,7 +29,7 @@ pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration
             let _ = writeln!(out, "  mend it  {}", escaped(mend));
         }
     }
-    let _ = writeln!(out, "\nTo serve it with a configuration of your own:\n\n{configuration}");
+    let _ = writeln!(out, "\nTo serve it with your own configuration:\n\n{configuration}");
     out
 }
 
@@ -47,10 +46,8 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
     if let Some([lo, hi]) = channel.window {
         let _ = writeln!(out, "  window   {lo} to {hi}");
     }
-    let _ = writeln!(
-        out,
-        "  level    size (x × y × z)       factor      read for a tile, and inflated: xy, xz, yz"
-    );
+    let _ =
+        writeln!(out, "  level    size (x × y × z)       factor      read (inflated) for a tile: xy, xz, yz");
     for (level, cost) in channel.levels.iter().zip(costs) {
         describe_level(out, level, cost);
     }

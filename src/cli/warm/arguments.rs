@@ -1,4 +1,4 @@
-//! What a person types to select tiles, and where they are to be.
+//! The arguments that select tiles and say where to store them.
 
 use std::path::{Path, PathBuf};
 
@@ -8,15 +8,14 @@ use crate::geometry::Plane;
 use crate::name::Name;
 use crate::warm::{Channels, Extent, Numbers, Selection};
 
-/// Which tiles.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which tiles")]
 pub(super) struct Selecting {
     /// Datasets: A,B; default: all.
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = name)]
     token: Vec<Name>,
-    /// Channels by themselves: em,seg. Or in one picture, in colours as in an address: em:R,er:G. May be repeated.
-    /// Default: each by itself.
+    /// Separate channels: em,seg. Or composited into one picture, with colours as in URLs: em:R,er:G. May be
+    /// repeated. Default: each channel separately.
     #[arg(long, value_name = "CHANNELS")]
     channel: Vec<Channels>,
     /// xy, xz, yz, or all; default: xy.
@@ -25,19 +24,20 @@ pub(super) struct Selecting {
     /// Levels: 0-2,4; default: all that a viewer uses.
     #[arg(long, value_name = "LEVELS")]
     level: Option<Numbers>,
-    /// Slices, by the numbers that they have in addresses at each level: 0-99,200-,0-1000:10; default: all.
+    /// Slices, as numbered in URLs at each level: 0-99,200-,0-1000:10; default: all.
     #[arg(long, value_name = "SLICES")]
     slice: Option<Numbers>,
     /// Time points: 0-9; default: the first.
     #[arg(long, value_name = "TIMES")]
     time: Option<Numbers>,
-    /// A part of the volume at all levels: X1-X2,Y1-Y2,Z1-Z2 in voxels of level 0, or with a unit behind it (0-10,0-10,1-2um).
-    /// It begins at the first numbers and ends before the second; * is a whole axis. Positions count as slice numbers do.
+    /// A part of the volume at all levels: X1-X2,Y1-Y2,Z1-Z2 in voxels of level 0, or with a unit at the end
+    /// (0-10,0-10,1-2um). From the first numbers up to but excluding the second; * is a whole axis. Positions
+    /// include the offset, as slice numbers do.
     #[arg(long = "box", value_name = "BOX")]
     within: Option<Extent>,
 }
 
-/// What is to be warmed, and how it is to be had.
+/// What to warm, and from where.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Target {
     pub url: Option<String>,
@@ -48,22 +48,22 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Tells addresses, files, and the ancestor's arguments apart.
+    /// Distinguishes URLs, files, and the arguments of ndtilecache's prefetch.
     pub fn of(texts: &[String]) -> Result<Self, String> {
         let mut target = Self::default();
         for (place, text) in texts.iter().enumerate() {
             if text.contains("://") {
                 if let Some(other) = target.url.replace(text.clone()) {
-                    return Err(format!("{other} and {text} are two servers; warm one after the other"));
+                    return Err(format!("{other} and {text} are two servers; warm them one at a time"));
                 }
             } else if let Some(cutout) = Extent::cutout(text) {
                 if cutout.1.is_empty() {
                     return Err(format!(
-                        "{text:?} holds nothing: its second numbers must be above its first ones"
+                        "{text:?} is empty: each second number must be greater than the first"
                     ));
                 }
                 if target.cutout.replace(cutout).is_some() {
-                    return Err("there is more than one cutout; warm one after the other".to_owned());
+                    return Err("there is more than one cutout; warm them one at a time".to_owned());
                 }
             } else {
                 let is_before_cutout =
@@ -80,18 +80,15 @@ impl Target {
 }
 
 impl Selecting {
-    /// What is wanted.
     pub fn selection(&self, target: &Target) -> Result<Selection, String> {
         let default = Selection::default();
         let planes: Vec<Plane> = self.plane.iter().flat_map(|planes| planes.0.clone()).collect();
         let (mut levels, mut within) = (self.level.clone(), self.within);
         if let Some((level, cutout)) = target.cutout {
             if levels.is_some() || within.is_some() {
-                return Err(
-                    "a cutout says which levels and which part: leave out --level and --box".to_owned()
-                );
+                return Err("a cutout already selects levels and a part: omit --level and --box".to_owned());
             }
-            // From its own level to the last: the ancestor left that one out.
+            // From its level to the last, which ndtilecache excluded.
             (levels, within) = (Some(Numbers::from(level)), Some(cutout));
         }
         let all = if target.cutout.is_some() { Plane::ALL.to_vec() } else { default.planes };
@@ -107,7 +104,7 @@ impl Selecting {
     }
 }
 
-/// Each once, in the order in which they come first.
+/// Without duplicates, in the order of first occurrence.
 fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut unique = Vec::new();
     for item in items {
@@ -118,7 +115,6 @@ fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     unique
 }
 
-/// One plane, or all.
 #[derive(Debug, Clone)]
 struct Planes(Vec<Plane>);
 
@@ -134,10 +130,10 @@ fn name(text: &str) -> Result<Name, String> {
     Name::new(text).map_err(|e| e.to_string())
 }
 
-/// A number of tiles a second.
+/// Tiles per second.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate >= 0.001);
-    rate.ok_or_else(|| "a number of tiles a second is expected, 0.001 or more".to_owned())
+    rate.ok_or_else(|| "expected a number of tiles per second, 0.001 or more".to_owned())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One work, done or foretold: the journal, the progress, what is said in the end.
+//! One warming job, run or estimated: the journal, the progress, the final report.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -11,21 +11,21 @@ use crate::warm::{
     Counted, Ending, Found, Hand, Journal, Pace, Position, Probe, Report, Stop, Title, Work, estimate, run,
 };
 
-/// Everything that a work is done with.
+/// Everything that a job needs.
 pub(super) struct Job<'a> {
     pub arguments: &'a Arguments,
     pub work: &'a Work,
     pub title: &'a Title,
-    /// Where the journal is kept, where that is known.
+    /// The path of the journal, if known.
     pub journal: Option<PathBuf>,
-    /// How many tiles are under way at once, and how many are drawn.
+    /// The number of tiles in flight at once, and the number drawn at once.
     pub threads: NonZeroUsize,
     pub drawers: usize,
     pub stop: &'a Stop,
 }
 
 impl Job<'_> {
-    /// Says what it would come to.
+    /// Prints an estimate.
     pub fn foretell(&self, probe: &dyn Probe, room: u64) -> Result<(), Failure> {
         let position = match self.journal.as_deref().map(|path| Journal::look(path, self.title)) {
             Some(Found::This(position)) => position,
@@ -40,14 +40,14 @@ impl Job<'_> {
         }
         if estimate.bytes > room {
             tracing::warn!(
-                "the tiles come to more than the cache holds ({}): the first ones will be gone",
+                "the tiles take more than the cache holds ({}): the first ones will be evicted",
                 tell::bytes(room)
             );
         }
         Ok(())
     }
 
-    /// Does the work, and says what it came to; `counted` tells what was drawn and inflated meanwhile.
+    /// Does the work and prints a report; `counted` returns what was drawn and inflated meanwhile.
     pub fn work_off(&self, hand: &dyn Hand, counted: impl Fn() -> Counted) -> Result<(), Failure> {
         let begun = self.begin(hand)?;
         let pace = Pace { threads: self.threads, rate: self.arguments.rate };
@@ -70,24 +70,24 @@ impl Job<'_> {
         match (ending, report.failed) {
             (Ending::Finished, 0) => Ok(()),
             (Ending::Finished, failed) => Err(anyhow::anyhow!(
-                "{failed} of {} tiles failed; the same command tries them again",
+                "{failed} of {} tiles failed; the same command retries them",
                 report.tiles
             )
             .into()),
             (Ending::Stopped, _) => {
-                Err(anyhow::anyhow!("stopped; the same command goes on from here").into())
+                Err(anyhow::anyhow!("stopped; the same command resumes from here").into())
             }
             (Ending::Over(why), _) => {
-                Err(anyhow::anyhow!("{why}; the same command goes on from here").into())
+                Err(anyhow::anyhow!("{why}; the same command resumes from here").into())
             }
         }
     }
 
-    /// Opens the journal, and finds out where to begin.
+    /// Opens the journal, and determines where to start.
     fn begin(&self, hand: &dyn Hand) -> Result<(Option<Journal>, Position), Failure> {
         let Some(path) = &self.journal else {
             tracing::warn!(
-                "there is no folder for a journal: if this is stopped, it begins anew; see --journal"
+                "there is no folder for a journal: a stopped run cannot be resumed; see --journal"
             );
             return Ok((None, Position::default()));
         };
@@ -95,12 +95,12 @@ impl Job<'_> {
         let position = match found {
             Found::This(position) if journals::is_still_there(self.work, hand, position.done) => position,
             Found::This(position) => {
-                tracing::warn!("some tiles that were done are gone: all are looked for again");
+                tracing::warn!("some finished tiles are gone: checking all of them again");
                 Position { done: 0, ..position }
             }
             Found::Other => {
                 tracing::warn!(
-                    "{} was of another selection, or of files that have changed since: this begins anew",
+                    "{} belongs to another selection, or to files that have changed since: starting over",
                     path.display()
                 );
                 Position::default()

@@ -1,4 +1,4 @@
-//! Where journals are, unless somebody says: with the tiles, or with what programs keep of their work.
+//! Default paths of journals: next to the cache directory, or in the user's state directory.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -7,27 +7,28 @@ use crate::cli::Failure;
 use crate::tile::Fingerprint;
 use crate::warm::{Found, Hand, Journal, JournalError, Title, Work};
 
-/// How many tiles of those that were done are looked for.
+/// How many of the finished tiles are checked.
 const LOOKED_FOR: u64 = 256;
 
-/// The journal of a work into a directory. It lies beside the tiles, whose folder it is not in.
+/// The journal of a job that writes to a directory. It is next to the directory, not inside it.
 pub(super) fn of_directory(directory: &Path, title: &Title) -> PathBuf {
     directory.join("warm").join(name(&title.selection))
 }
 
-/// The journal of a work by a server, in the user's own folder for such things; `None` where there is none.
+/// The journal of a job by a server, in the user's state directory; `None` if there is none.
 pub(super) fn of_server(address: &str, title: &Title) -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
     Some(folder.join("voltile").join("warm").join(name(&format!("{address} {}", title.selection))))
 }
 
-/// Works on other selections have journals of other names, so that one does not end what another has begun.
+/// Jobs with different selections have journals with different names, so that one does not overwrite
+/// another's.
 fn name(of: &str) -> String {
     format!("{}.journal", Fingerprint::of(&of))
 }
 
-/// Opens a journal, and tells what was found there.
+/// Opens a journal, and returns what it contained.
 pub(super) fn open(path: &Path, title: &Title) -> Result<(Journal, Found), Failure> {
     Journal::open(path, title).map_err(|error| match error {
         JournalError::Foreign { .. } => Failure::Usage(error.to_string()),
@@ -35,7 +36,7 @@ pub(super) fn open(path: &Path, title: &Title) -> Result<(Journal, Found), Failu
     })
 }
 
-/// Whether tiles that were done are still there, as far as a few of them tell: somebody may have cleared them away.
+/// Whether finished tiles are still there, judging by a sample: they may have been deleted.
 pub(super) fn is_still_there(work: &Work, hand: &dyn Hand, done: u64) -> bool {
     let every = (done / LOOKED_FOR).max(1);
     let numbers = (0..done).step_by(usize::try_from(every).unwrap_or(usize::MAX));

@@ -1,4 +1,4 @@
-//! How far the work is: tiles and bytes a second, and what failed.
+//! Progress of warming: tiles and bytes per second, and failures.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -8,7 +8,6 @@ use bytesize::ByteSize;
 use crate::cli::bar::Bar;
 use crate::warm::Progress;
 
-/// The progress of warming.
 pub(super) struct Tiles {
     bar: Bar,
     began: Instant,
@@ -29,7 +28,7 @@ impl Tiles {
         }
     }
 
-    /// Clears the bar away.
+    /// Clears the bar.
     pub fn finish(&self) {
         self.bar.finish();
     }
@@ -55,7 +54,7 @@ impl Progress for Tiles {
     }
 }
 
-/// A number of bytes, for people.
+/// A number of bytes, formatted.
 pub(super) fn bytes(count: u64) -> String {
     ByteSize::b(count).display().iec().to_string()
 }

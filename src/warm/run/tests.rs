@@ -1,4 +1,4 @@
-//! Works done by hands that fail, wait and give up as they are told.
+//! Works done by hands that fail, wait and give up on command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::super::tests::slices;
 use super::super::{Found, Title};
 use super::*;
 
-/// What it filled, and what it is to say of tiles instead.
+/// The tiles it filled, and the results to return for others.
 #[derive(Default)]
 struct Told {
     filled: Mutex<Vec<String>>,
@@ -56,7 +56,7 @@ fn title(work: &Work) -> Title {
     Title { work: work.digest().to_string(), selection: String::new(), tiles: work.total() }
 }
 
-/// Goes on with a work where its journal is.
+/// Resumes a work from its journal.
 fn on(work: &Work, journal: &Path, hand: &dyn Hand, threads: usize) -> (Outcome, Count) {
     let (journal, found) = Journal::open(journal, &title(work)).unwrap();
     let position = if let Found::This(position) = found { position } else { Position::default() };
@@ -81,12 +81,12 @@ fn every_tile_is_filled_once_by_many_hands_and_the_journal_is_gone() {
 fn where_nothing_more_can_be_had_it_ends_and_goes_on_there_with_what_had_failed_first() {
     let (work, folder) = (slices(100), tempfile::tempdir().unwrap());
     let journal = folder.path().join("journal");
-    // Slices come from far to near.
+    // Slices are iterated from far to near.
     let over = Told::of(&[(90, Filled::Failed("broken".into())), (40, Filled::Over("gone".into()))]);
     let (outcome, _) = on(&work, &journal, &over, 1);
     assert_eq!((outcome.ending, outcome.made, outcome.failed), (Ending::Over("gone".into()), 58, 1));
     assert_eq!(outcome.failures, [Failure { tile: path(90), why: "broken".into() }]);
-    // It fails again, and the work ends once more before it is done.
+    // It fails again, and the work is stopped once more before it is done.
     let again = Told::of(&[(90, Filled::Failed("broken".into())), (20, Filled::Stopped)]);
     let (outcome, count) = on(&work, &journal, &again, 1);
     assert_eq!((outcome.before, outcome.made, outcome.failed), (59, 20, 1));
@@ -102,7 +102,7 @@ fn where_nothing_more_can_be_had_it_ends_and_goes_on_there_with_what_had_failed_
 fn a_tile_that_takes_long_is_not_passed_over_when_the_work_goes_on() {
     let (work, folder) = (slices(60), tempfile::tempdir().unwrap());
     let journal = folder.path().join("journal");
-    /// Fills all but the first, which is given up when all others are done.
+    /// Fills all but the first, which is abandoned when all others are done.
     struct Slow(Mutex<u64>, Condvar);
     impl Hand for Slow {
         fn fill(&self, tile: &TileRequest, _stop: &Stop) -> Filled {
