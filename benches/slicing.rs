@@ -111,7 +111,7 @@ fn tiles(criterion: &mut Criterion) {
     for name in names {
         let crew = Crew::default();
         // Other jobs are under way, so that each tile keeps to one thread.
-        let _others = (crew.take(2), crew.take(2));
+        let _others = (crew.enter(), crew.enter());
         let volume = volume(&path, name, 8 << 20, &crew);
         for threads in [1, 2] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
