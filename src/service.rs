@@ -1,8 +1,9 @@
 //! The one use case, and the seam between the async side and the render threads: bring a tile.
 //!
 //! A request is identified first, which needs no pixels and gives the ETag; then fetched: from the cache, from a flight
-//! under way, or by a render of its own on the pool, whose queue is shared among clients. The job leads the flight, not the client: a client that leaves
-//! costs nobody anything, and a job for which nobody waits any more gives up before it begins.
+//! under way, or by a render of its own on the pool, whose queue is shared among clients. The job leads the flight, not
+//! the client: a client that leaves costs nobody anything, and a job for which nobody waits any more is given up before it
+//! begins.
 //!
 //! Where there is a second tier, a job looks there before it draws, and what it drew is written there behind its back.
 

@@ -15,7 +15,7 @@ mod common;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-use common::volumes::{self, SLOW_LEVEL};
+use common::volumes::{self, ENDLESS_LEVEL, SLOW_LEVEL};
 use common::wire::Connection;
 use common::{MOUNT, Place, Server, wait_until};
 
@@ -34,11 +34,13 @@ fn slow(slice: usize) -> String {
 
 fn served(place: &Place, queue: usize, server: &str) -> Server {
     volumes::slow(&place.path("slow.h5"), 2 * MANY);
+    volumes::endless(&place.path("endless.h5"));
     place.write(
         "voltile.toml",
         &format!(
-            "[server]\nshutdown_timeout = \"10m\"\n{server}\n[render]\nthreads = 1\nqueue = {queue}\nneighbours = 0\nmax_voxels_per_tile = 10_000_000_000\n\
-             [datasets.slow]\nfile = \"slow.h5\"\n[datasets.slow.channels.raw]\nwindow = [0, 200]\n"
+            "[server]\nshutdown_timeout = \"10m\"\n{server}\n[render]\nthreads = 1\nqueue = {queue}\nneighbours = 0\nmax_voxels_per_tile = 100_000_000_000\n\
+             [datasets.slow]\nfile = \"slow.h5\"\n[datasets.slow.channels.raw]\nwindow = [0, 200]\n\
+             [datasets.endless]\nfile = \"endless.h5\"\n[datasets.endless.channels.raw]\nwindow = [0, 200]\n"
         ),
     );
     place.serve::<&str>([])
@@ -48,33 +50,39 @@ fn waiting(server: &Server) -> u64 {
     server.count("voltile_renders_waiting")
 }
 
-/// Asks for a tile over a connection of its own, and sees it wait behind those that do already.
-fn queued(server: &Server, from: Ipv4Addr, slice: usize, headers: &[(&str, &str)]) -> Connection {
-    let before = waiting(server);
-    let connection = sent(server, from, slice, headers);
-    wait_until("one more waits", || waiting(server) > before);
+/// How many tiles were taken up so far, to wait or to be drawn.
+fn taken_up(server: &Server) -> u64 {
+    let metrics = server.metrics();
+    metrics["voltile_renders_waiting"] + metrics["voltile_renders_total"]
+}
+
+/// Asks for a tile over a connection of its own, and sees it taken up behind those before.
+fn queued(server: &Server, from: Ipv4Addr, path: &str, headers: &[(&str, &str)]) -> Connection {
+    let before = taken_up(server);
+    let connection = sent(server, from, path, headers);
+    wait_until("it is taken up", || taken_up(server) > before);
     connection
 }
 
-fn sent(server: &Server, from: Ipv4Addr, slice: usize, headers: &[(&str, &str)]) -> Connection {
+fn sent(server: &Server, from: Ipv4Addr, path: &str, headers: &[(&str, &str)]) -> Connection {
     let mut connection = Connection::open_from(IpAddr::V4(from), server.address);
-    connection.send("GET", &slow(slice), headers);
+    connection.send("GET", path, headers);
     connection
 }
 
 /// Asks for a tile, and sees it being drawn.
-fn drawing(server: &Server, slice: usize, headers: &[(&str, &str)]) -> Connection {
+fn drawing(server: &Server, path: &str, headers: &[(&str, &str)]) -> Connection {
     let before = server.renders();
-    let connection = sent(server, GREEDY, slice, headers);
+    let connection = sent(server, GREEDY, path, headers);
     wait_until("it is being drawn", || server.renders() > before);
     connection
 }
 
 /// Many tiles of the greedy client, from slice 0 on: the first is being drawn, the others wait.
 fn greedy(server: &Server, headers: &[(&str, &str)]) -> Vec<Connection> {
-    let mut connections = vec![drawing(server, 0, headers)];
-    connections.extend((1..=MANY).map(|slice| sent(server, GREEDY, slice, headers)));
-    wait_until("all wait", || waiting(server) + server.renders() > MANY as u64);
+    let mut connections = vec![drawing(server, &slow(0), headers)];
+    connections.extend((1..=MANY).map(|slice| sent(server, GREEDY, &slow(slice), headers)));
+    wait_until("all wait", || taken_up(server) > MANY as u64);
     connections
 }
 
@@ -90,7 +98,7 @@ fn a_lone_request_of_another_client_is_drawn_next() {
     let server = served(&place, 256, "");
     let _greedy = greedy(&server, &[]);
     let before = server.renders();
-    let lone = sent(&server, LONE, MANY + 1, &[]);
+    let lone = sent(&server, LONE, &slow(MANY + 1), &[]);
     let drawn = drawn_before(&server, lone, before);
     assert!(drawn < FEW, "{drawn} were drawn, and {MANY} waited");
 }
@@ -103,7 +111,7 @@ fn clients_behind_a_trusted_proxy_are_told_apart() {
     let before = server.renders();
     // The first address is the client's own word, which nobody believes.
     let headers = [("X-Forwarded-For", "203.0.113.1, 203.0.113.2")];
-    let lone = sent(&server, GREEDY, MANY + 1, &headers);
+    let lone = sent(&server, GREEDY, &slow(MANY + 1), &headers);
     let drawn = drawn_before(&server, lone, before);
     assert!(drawn < FEW, "{drawn} were drawn, and {MANY} waited");
 }
@@ -114,7 +122,7 @@ fn a_tile_that_a_lone_client_wants_too_is_drawn_next_whoever_asked_first() {
     let server = served(&place, 256, "");
     let _greedy = greedy(&server, &[]);
     let before = server.renders();
-    let lone = sent(&server, LONE, MANY / 2, &[]);
+    let lone = sent(&server, LONE, &slow(MANY / 2), &[]);
     let drawn = drawn_before(&server, lone, before);
     assert!(drawn < FEW, "{drawn} were drawn, and {MANY} waited");
 }
@@ -123,9 +131,11 @@ fn a_tile_that_a_lone_client_wants_too_is_drawn_next_whoever_asked_first() {
 fn where_the_queue_is_full_the_greedy_client_loses_its_oldest_request() {
     let place = Place::new();
     let server = served(&place, 4, "");
-    let mut first = drawing(&server, 0, &[]);
-    let mut greedy: Vec<Connection> = (1..=4).map(|slice| queued(&server, GREEDY, slice, &[])).collect();
-    let mut lone = sent(&server, LONE, 5, &[]);
+    let mut first = drawing(&server, &slow(0), &[]);
+    let mut greedy: Vec<Connection> =
+        (1..=4).map(|slice| queued(&server, GREEDY, &slow(slice), &[])).collect();
+    assert_eq!((waiting(&server), first.is_silent()), (4, true), "too quick for this story");
+    let mut lone = sent(&server, LONE, &slow(5), &[]);
     let refused = greedy.remove(0).receive("GET").unwrap();
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     assert!(refused.problem().contains("queue is full"), "{refused:?}");
@@ -136,16 +146,19 @@ fn where_the_queue_is_full_the_greedy_client_loses_its_oldest_request() {
 }
 
 /// Who gets a 503 where `first` waits with one request and `second` with two newer ones, and somebody else comes.
-fn loser(server: &Server, names: [&str; 3]) -> usize {
+fn loser(mut server: Server, names: [&str; 3]) -> usize {
     let [first, second, newcomer] = names.map(|name| [("X-Forwarded-For", name)]);
-    let mut drawn = drawing(server, 0, &second);
-    let mut waiting =
-        [(1, &first), (2, &second), (3, &second)].map(|(slice, by)| queued(server, GREEDY, slice, by));
-    let mut last = sent(server, GREEDY, 4, &newcomer);
-    wait_until("one is refused", || waiting.iter_mut().any(|connection| !connection.is_silent()));
-    let statuses = waiting.map(|mut connection| connection.receive("GET").unwrap().status);
-    assert_eq!([&mut drawn, &mut last].map(|connection| connection.receive("GET").unwrap().status), [200; 2]);
-    statuses.iter().position(|status| *status == 503).expect("one of them was refused")
+    // It is being drawn until the server is gone.
+    let _drawn = drawing(&server, &format!("{MOUNT}/endless/raw/xy/0/0_0_{ENDLESS_LEVEL}.png"), &second);
+    let mut queue = [(1, &first), (2, &second), (3, &second)]
+        .map(|(slice, by)| queued(&server, GREEDY, &slow(slice), by));
+    let mut last = sent(&server, GREEDY, &slow(4), &newcomer);
+    wait_until("one is refused", || queue.iter_mut().any(|connection| !connection.is_silent()));
+    let refused = queue.iter_mut().position(|connection| !connection.is_silent()).unwrap();
+    assert_eq!(queue[refused].receive("GET").unwrap().status, 503);
+    assert!(last.is_silent(), "the newcomer waits");
+    server.kill();
+    refused
 }
 
 #[test]
@@ -153,9 +166,9 @@ fn forwarded_addresses_are_believed_of_trusted_proxies_alone() {
     const NAMES: [&str; 3] = ["203.0.113.1", "203.0.113.2", "203.0.113.3"];
     let (place, believing) = (Place::new(), Place::new());
     let server = served(&place, 3, "trusted_proxies = [\"10.0.0.0/8\"]");
-    assert_eq!(loser(&server, NAMES), 0, "they are one client, which loses its oldest request");
+    assert_eq!(loser(server, NAMES), 0, "they are one client, which loses its oldest request");
     let server = served(&believing, 3, "trusted_proxies = [\"127.0.0.0/8\"]");
-    assert_eq!(loser(&server, NAMES), 1, "the client that waits with two loses the older of them");
+    assert_eq!(loser(server, NAMES), 1, "the client that waits with two loses the older of them");
 }
 
 #[test]
@@ -163,11 +176,11 @@ fn prefetches_come_last_and_in_order() {
     let place = Place::new();
     let server = served(&place, 256, "");
     let prefetch = [("Sec-Purpose", "prefetch")];
-    let _drawn = drawing(&server, 0, &[]);
+    let _drawn = drawing(&server, &slow(0), &[]);
     let mut prefetched: Vec<Connection> =
-        (1..=MANY / 2).map(|slice| queued(&server, LONE, slice, &prefetch)).collect();
+        (1..=MANY / 2).map(|slice| queued(&server, LONE, &slow(slice), &prefetch)).collect();
     let before = server.renders();
-    let wanted = sent(&server, GREEDY, MANY, &[]);
+    let wanted = sent(&server, GREEDY, &slow(MANY), &[]);
     let drawn = drawn_before(&server, wanted, before);
     assert!(drawn < FEW, "{drawn} were drawn, and {} wait", MANY / 2);
     let first = prefetched.remove(0);
@@ -176,19 +189,21 @@ fn prefetches_come_last_and_in_order() {
     assert!(prefetched.last_mut().unwrap().is_silent(), "the last is drawn last");
 }
 
-/// Whether the newest of many goes first, if what is drawn first takes no longer than requests are patient.
+/// Whether the newest of some goes first; `None` where we were too slow to see: something had been drawn before all
+/// waited, or they had waited for longer than requests are patient.
 fn newest_goes_first(server: &Server, slices: &mut impl Iterator<Item = usize>) -> Option<bool> {
-    let mut next = || slices.next().unwrap();
-    let mut drawn = drawing(server, next(), &[]);
+    let mut next = || slow(slices.next().unwrap());
+    let mut drawn = drawing(server, &next(), &[]);
     let began = Instant::now();
-    let mut waiting: Vec<Connection> = (0..4).map(|_| queued(server, GREEDY, next(), &[])).collect();
+    let mut queue: Vec<Connection> = (0..4).map(|_| queued(server, GREEDY, &next(), &[])).collect();
+    let all_wait = waiting(server) == 4;
     drawn.receive("GET").unwrap();
     let is_in_time = began.elapsed() < Duration::from_millis(1800);
-    wait_until("another one is drawn", || waiting.iter_mut().any(|connection| !connection.is_silent()));
-    let is_newest = !waiting.last_mut().unwrap().is_silent();
-    waiting.into_iter().for_each(Connection::hang_up);
+    wait_until("another one is drawn", || queue.iter_mut().any(|connection| !connection.is_silent()));
+    let is_newest = !queue.last_mut().unwrap().is_silent();
+    queue.into_iter().for_each(Connection::hang_up);
     wait_until("the others are given up", || waiting(server) == 0);
-    is_in_time.then_some(is_newest)
+    (all_wait && is_in_time).then_some(is_newest)
 }
 
 #[test]
@@ -205,12 +220,12 @@ fn the_newest_request_of_a_client_goes_first() {
 fn what_a_client_waited_for_that_has_gone_makes_room_at_once() {
     let place = Place::new();
     let server = served(&place, 1, "");
-    let mut drawn = drawing(&server, 0, &[]);
-    queued(&server, GREEDY, 1, &[]).hang_up();
+    let mut drawn = drawing(&server, &slow(0), &[]);
+    queued(&server, GREEDY, &slow(1), &[]).hang_up();
     wait_until("nothing waits", || waiting(&server) == 0);
     assert_eq!(server.count("voltile_renders_abandoned_total"), 1);
     assert_eq!((server.renders(), drawn.is_silent()), (1, true), "too quick for this story");
-    let mut next = queued(&server, GREEDY, 2, &[]);
+    let mut next = queued(&server, GREEDY, &slow(2), &[]);
     for connection in [&mut drawn, &mut next] {
         assert_eq!(connection.receive("GET").unwrap().status, 200);
     }
