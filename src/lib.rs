@@ -106,6 +106,9 @@
 //! that becomes an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for one call in
 //! `cli::limits`.
 
+// They panic where it cannot be written: `cli::output` and `cli::log` print instead.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod axes;
 pub mod bench;
 pub mod cache;

@@ -106,7 +106,10 @@ impl Queue {
 
     /// Adds a line, or loses it where there is no room.
     fn push(&self, line: Vec<u8>) {
-        let mut state = self.lock();
+        self.push_into(self.lock(), line);
+    }
+
+    fn push_into(&self, mut state: MutexGuard<'_, State>, line: Vec<u8>) {
         if !state.has_room(&line) {
             state.lose();
             return;
@@ -119,8 +122,8 @@ impl Queue {
 
     /// Adds a line as soon as there is room.
     fn push_when_room(&self, line: Vec<u8>, patience: Option<Duration>) {
-        drop(self.wait_until(patience, |state| state.closed || state.has_room(&line)));
-        self.push(line);
+        let state = self.wait_until(patience, |state| state.closed || state.has_room(&line));
+        self.push_into(state, line);
     }
 
     fn flush(&self, patience: Option<Duration>) {
