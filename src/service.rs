@@ -92,7 +92,18 @@ impl TileService {
         let neighbours = Neighbours::new(reach);
         let provisional = Arc::new(Provisional::new(catalog.chunks().clone(), metrics.clone()));
         let live = Arc::new(LiveCatalog::of(catalog));
-        Ok(Self { live, reopener: None, cache, surveys, tier: None, pool, neighbours, provisional, black, metrics })
+        Ok(Self {
+            live,
+            reopener: None,
+            cache,
+            surveys,
+            tier: None,
+            pool,
+            neighbours,
+            provisional,
+            black,
+            metrics,
+        })
     }
 
     /// The same with a second tier behind its cache.

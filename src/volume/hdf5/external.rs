@@ -100,9 +100,9 @@ impl Opened<'_> {
                 let place = format!("{}, raw file {}", dataset.place(), raw.identity.path().display());
                 let from = raw.position.saturating_add(position - begins);
                 let file = self.file(index, raw, &place)?;
-                let read = file.read_at(now, from).map_err(|e| {
-                    file.ensure_unchanged(&place).err().unwrap_or_else(|| system(&place, &e))
-                })?;
+                let read = file
+                    .read_at(now, from)
+                    .map_err(|e| file.ensure_unchanged(&place).err().unwrap_or_else(|| system(&place, &e)))?;
                 // What a raw file is too short for is 0, as it is to the library.
                 now[read..].fill(0);
                 (position, into) = (ends, later);
