@@ -1,110 +1,123 @@
 //! voltile serves tiles straight from raw HDF5 volumes: every slice, in three planes, as 512×512 PNGs.
 //!
-//! This page is the map of the house. The program `voltile` is a thin front to this library.
+//! This page is the map of the code. The program `voltile` is a thin front to this library.
 //!
-//! # The rooms
+//! # Modules
 //!
 //! A module names only modules in rows below its own.
 //!
 //! ```text
-//! 8  cli       serve · inspect · render · pyramid · warm · check · verify · bench · cache · config: what a person types; the
-//!              only room that knows `anyhow`
+//! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config; the only
+//!              module that names `anyhow`
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page · connections:
-//!              one request at a time of each, time limits, and how many there may be
-//! 7  warm      every tile of a selection, in an order that decodes each chunk once; asked of a server, or drawn here
-//! 6  service   TileService: identify, then fetch; the seam between the async side and the render threads
-//! 6  bench     tiles drawn here or had from a server, by the clock: stages, percentiles, what limits
-//! 6  pyramid   levels that a file lacks, made once and stored: in pieces that outlive a kill, then in one HDF5 file
-//! 5  catalog   Token → Dataset → Channel; opened once from settings; a request becomes a key and a plan
-//! 4  render    slice → downsample → window → composite → encode: pure steps over buffers
-//! 4  layout    what the makers of a file meant: Imaris, BigDataViewer, ilastik, …; plain takes the rest · inventory:
-//!              what files that voltile wrote say of themselves
+//!              one request at a time on each, timeouts, limits on their number
+//! 7  warm      every tile of a selection, in an order that decodes each chunk once; by a server or in this process
+//! 6  service   TileService: identify, then fetch; the boundary between async code and the render threads · the render
+//!              queue · reopening files that have changed · verifying chunks while idle
+//! 6  bench     slicing throughput, in this process or from a server: stages, percentiles, bottleneck
+//! 6  pyramid   computes missing levels once: in pieces that survive a kill, then into one HDF5 file
+//! 5  catalog   Token → Dataset → Channel, opened from settings; a request becomes a key and a plan
+//! 4  render    slice → downsample → window → composite → encode
+//! 4  layout    the file layouts of programs and instruments: Imaris, BigDataViewer, ilastik, …, and plain files ·
+//!              inventory: what files written by voltile say of themselves
 //! 3  plan      what to read and how to paint it: the renderer's only input
 //! 2  request   a well-formed request, not yet known to exist: all three URL forms end here
-//! 2  volume    trait Volume; hdf5 (the only place that names the crate): links, chunks, filters; an in-memory twin
-//! 2  tier      encoded tiles for longer than memory: trait TileTier; a directory of files, kept to a budget
+//! 2  volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
+//! 2  tier      the disk cache: trait TileTier; a directory of encoded tiles, kept to a budget
 //! 1  cache     absent | in flight | ready in one structure; least recently used by bytes
 //! 1  config    as typed → as meant: settings, or every fault at once          1  tile   TileKey, Tile
-//! 1  verify    what viewers do, played from outside against a running server
+//! 1  verify    plays viewers against a running server
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
-//! 0  color · paint · name · axes · units · metrics · crew        demo: a volume to look at, made at first use
-//! 0  connection: requests over one kept connection, for who asks so often that asking must cost little
+//! 0  color · paint · name · axes · units · metrics · crew        demo: a synthetic volume, made at first use
+//! 0  connection: a small HTTP client for warm and bench, cheap per request
 //! ```
 //!
-//! (What the page does in a browser is not Rust: `src/page`, bundled by `build.rs` into what [`http`] serves.)
-//! (`config` refuses tokens that the URL grammar keeps for itself, whose names it takes from `request`.)
+//! The page's own code is `src/page` (TypeScript), bundled by `build.rs` into what [`http`] serves. `config` takes the
+//! names that the URL grammar reserves from `request`; `demo` writes its volume with the `hdf5` crate.
+//!
+//! # Words
+//!
+//! - *token*: the name of a dataset in URLs. *Channel*: one scalar, label or RGB volume of it. *Plane*: xy, xz or yz.
+//! - *level*: a resolution; level 0 is full. A level is *stored*, or *derived* from the nearest finer stored one.
+//! - *box*: a cuboid of voxels; *patch*: the part of a tile that lies inside the volume.
+//! - *chunk*: the unit in which HDF5 stores and compresses. *Prefix decode*: decoding a chunk only up to the last voxel
+//!   wanted. *Finishing*: decoding the rest of it later, which verifies its checksum.
+//! - *flight*: the making of a value that others wait for (single-flight); it *lands* when the value is there.
+//! - *generation*: the state of a file between two changes. *Reopening*: replacing a dataset by its next generation.
+//! - *trial*: opening a file in a child process first. *Disk cache* (in code: *tier*): encoded tiles in a directory.
+//! - *neighbours*: the slices next to one that was asked for, rendered ahead (prefetched).
 //!
 //! # One request
 //!
 //! `GET /ndtilecache/tilecache/kasthuri11/image/xy/5/1_2_0.png`
 //!
-//! 1. [`http`] hands the raw path to [`request::TilePath`], which splits it and reads a [`request::TileRequest`]:
-//!    names, numbers and a [`geometry::TileAddress`]. What is malformed is a 404 with a reason.
-//! 2. [`service::TileService::identify`] has the [`catalog`] resolve it. Unknown names are 404s. Each channel's level is
-//!    had from a stored one ([`geometry::LevelView`]), and the part of the tile that lies inside is its
-//!    [`geometry::Patch`]. A tile without any is one of two shared black images.
-//! 3. The [`tile::TileKey`] is a digest of everything that decides the bytes; it is the ETag. A client that names it
-//!    gets 304, and nothing was read.
-//! 4. [`service::TileService::fetch`] asks the [`cache`]: *ready*, *wait*, or *lead*. A leader has its [`plan::Plan`]
-//!    put into the render queue, in which clients take turns. Where there is a second [`tier`] the job looks there first, and lands with what it finds. Else
-//!    [`render::render`] asks each volume for boxes of voxels.
-//! 5. An HDF5 volume copies voxels without filters from the file as it is mapped into memory. Other chunks come from the
-//!    chunk store: decoded before, being decoded by another thread, or read at their position in the file and decoded
-//!    now, as far as they are wanted; whole for who is going to want everything ([`warm`]), or if `render.verify` is
-//!    "always". What we do not decode goes through the library.
-//! 6. Voxels are averaged where the level is not stored, windowed, coloured, encoded. The flight lands: the tile is in
-//!    the cache and all who waited have it. A thread of the second tier writes it to the disk behind them.
-//! 7. While the render threads are idle, chunks that were decoded in part are decoded whole, which compares their
-//!    checksums. Then the slices beside this one are rendered ahead, each on one thread. Both give way between two chunks
-//!    as soon as anything is asked for. A tile goes to the second tier only once all of its chunks are verified. A chunk
-//!    that is found corrupt takes its tiles out of every cache: they are errors until the file is mended.
+//! 1. [`http`] hands the raw path to [`request::TilePath`], which parses a [`request::TileRequest`]: names, numbers and a
+//!    [`geometry::TileAddress`]. A malformed path is a 404 with a reason.
+//! 2. [`service::TileService::identify`] takes the [`catalog`] in force and resolves the request in it. Unknown names are
+//!    404s. If a file of the channels has changed since it was opened, the answer is 500 and the dataset is reopened.
+//!    Each channel's level is read or derived from a stored one ([`geometry::LevelView`]); the part of the tile that
+//!    lies inside is its [`geometry::Patch`]. A tile without any is one of two shared black images.
+//! 3. The [`tile::TileKey`] is a digest of everything that decides the bytes; it is the ETag. A request that names it
+//!    in `If-None-Match` gets 304, and no voxel is read.
+//! 4. [`service::TileService::fetch`] asks the [`cache`]: *ready*, *wait*, or *lead*. A leader's [`plan::Plan`] goes into
+//!    the render queue, in which clients take turns. The job looks into the disk cache ([`tier`]) first. If the tile is
+//!    not there, [`render::render`] reads boxes of voxels from each volume.
+//! 5. An HDF5 volume copies unfiltered voxels from the mapped file. Filtered chunks come from the chunk store: already
+//!    decoded, being decoded by another thread, or read and decoded now, up to the last voxel wanted; whole for
+//!    [`warm`], or if `render.verify` is "always". What voltile does not decode itself is read through libhdf5.
+//! 6. Voxels are averaged if the level is derived, then windowed, coloured and encoded. The flight lands: the tile is in
+//!    the cache, and every waiting request has it. A thread writes it to the disk cache.
+//! 7. While the render threads are idle, chunks that were decoded in part are finished, and their checksums compared; then
+//!    neighbours are rendered. Both yield to requests between two chunks. A tile is written to the disk cache only once
+//!    all of its chunks are verified. A corrupt chunk evicts its tiles: they are errors until the file is mended.
 //!
-//! # What is deliberately absent
+//! # Invariants
 //!
-//! - **No lock is held while chunks are read or decoded**, except the HDF5 library's own for what only it can do. (A file
-//!   is opened, and the list of a dataset's chunks taken, under a lock of theirs: once.)
-//! - **No async thread ever reads a file.** All reading happens on the pool; the queue before it is bounded.
-//! - **No number from a URL is used as an index** before a [`geometry::Patch`] has put it within a level.
+//! - **No lock is held while chunks are read or decoded**, except libhdf5's own for what only it can do. (A file is
+//!   opened, and a dataset's chunk index read, under a lock of their own: once.)
+//! - **No async thread reads a file.** All reading happens on the render threads, and checks for changed files on threads for
+//!   blocking work; the queue before the render threads is bounded.
+//! - **No tile is made from two generations of a file**: every read is followed by a check of length and modification time
+//!   (`volume::hdf5::bytes`), also those of libhdf5, which reads through a file driver of ours.
+//! - **No number from a URL is used as an index** before a [`geometry::Patch`] has clipped it to a level.
 //! - **The renderer knows no names, settings or caches**, and `config` opens no files.
-//! - **A voxel's type is matched on in `volume::samples`**, and where it meets the types of the HDF5 library; everything
-//!   else is generic over [`volume::Voxel`].
-//! - **A link out of a file is not followed by the library**: we follow paths step by step, and ask each time whether
-//!   the target lies below the file's own folder. What virtual datasets open by themselves is audited before they are
-//!   read, and refused where the audit is in doubt.
-//! - **No file is opened before a child process has opened it and survived**, unless `files.trial = "off"` says so: files
-//!   exist that crash the HDF5 library. The command line runs the trials (`cli::probe`, [`catalog::Trial`]); programs that
-//!   use this library directly open files without one.
+//! - **libhdf5 follows no link to another file and opens none by itself**: paths are followed step by step, and each target
+//!   must lie below the file's own folder. Sources of virtual datasets are audited, and the file driver opens those and
+//!   no others. (External raw files of such a source are the exception: libhdf5 opens them by name; they are audited,
+//!   and compared before and after each read.)
+//! - **No file is opened before a child process has opened it and survived**, unless `files.trial = "off"`: files exist
+//!   that crash libhdf5. The command line runs the trials (`cli::probe`, [`catalog::Trial`]); programs that use this
+//!   library directly open files without one.
 //! - **Errors are not cached**, and a flight that panics frees its key.
-//! - **Nothing relies on a cache directory being ours alone**: several processes use it, people copy and remove what is in
-//!   it, and whoever is killed leaves a tile there whole or not at all. What is read is checked first.
+//! - **A cache directory may be shared**: several processes use it, people copy and remove what is in it, and a killed
+//!   process leaves a tile there whole or not at all. Entries are checked when they are read.
 //!
 //! # Memory
 //!
-//! The two cache budgets (`cache.tiles`, `cache.chunks`), and for each render thread some 8 MiB, 14 at most: a block of
-//! stored voxels (512 KiB, 2 MiB where it is decoded anew), sums of one patch (2 MiB, 4 MiB for 64-bit voxels) and its
-//! voxels (up to 2 MiB), pixels and the encoder's buffers (2 MiB), one chunk as it is stored and one that is not kept
-//! any more (up to 2 MiB of each); and chunks that are copied from while the cache lets them go (2 MiB). Chunks larger
-//! than a quarter of the chunk budget are read box by box through the library, which holds one such chunk meanwhile. A
-//! chunk index takes 24 bytes a chunk, and up to 16 MiB while it is checked. Up to 65,536 chunks wait to be finished, some
-//! 200 bytes each. Mapped files take addresses, not memory: their pages are the system's cache. Taking a channel's sample
-//! holds up to 2^21 voxels once (three times as many for RGB). Tiles that wait to be written to the disk cache take at most
-//! 32 MiB, those whose chunks have yet to be verified as much again, and its sweep a few MiB for ten million tiles. Log
-//! lines that wait to be written take 1 MiB. The picture of a whole slice takes up to 12 MiB more while it is put
-//! together. A connection takes less than 1 MiB besides the tile that is being sent to it: requests that a client has
-//! pipelined stay in the system's buffers until the one before has been answered.
+//! The two cache budgets (`cache.tiles`, `cache.chunks`), and for each render thread about 8 MiB, 14 at most: a block of
+//! stored voxels (512 KiB; 2 MiB if it is not cached), sums of one patch (2 MiB; 4 MiB for 64-bit voxels) and its voxels
+//! (up to 2 MiB), pixels and the encoder's buffers (2 MiB), one stored chunk and one decoded chunk that is not cached (up
+//! to 2 MiB each), and chunks that are copied from after the cache has evicted them (2 MiB). Chunks larger than a quarter of
+//! the chunk budget are read box by box through libhdf5, which holds one such chunk meanwhile.
 //!
-//! Making pyramids is not bounded by the render threads' share: see [`pyramid`].
+//! Besides: 24 bytes for each chunk of an index, and up to 16 MiB while the index is checked; up to 65,536 unfinished
+//! chunks, about 200 bytes each; up to 2^21 voxels while a channel is sampled (three times as many for RGB); 32 MiB of
+//! tiles that wait to be written to the disk cache, and 32 MiB whose chunks have yet to be verified; a few MiB for the
+//! disk cache's sweep over ten million tiles; 1 MiB of log lines; up to 12 MiB for an overview of a slice; less than 1 MiB
+//! for each connection besides the tile being sent (pipelined requests stay in the system's buffers). Mapped files take
+//! addresses, not memory. Making pyramids has limits of its own: see [`pyramid`].
 //!
-//! # Races, and why they are none
+//! # Concurrency
 //!
-//! A key's state changes under one lock: a flight ends, its value is kept and its waiters are told in one step. A job
-//! that begins asks under the same lock whether anybody still waits, so that nobody can join a flight that has been
-//! given up. Waiting for a chunk on a render thread cannot deadlock: whoever leads a chunk's flight only reads and
-//! decodes, and never waits for another flight.
+//! A key's state changes under one lock: a flight ends, its value is cached and its waiters are woken in one step. A job
+//! that starts checks under the same lock whether anybody still waits, so that nobody can join a flight that has been
+//! abandoned. Waiting for a chunk on a render thread cannot deadlock: the leader of a chunk's flight only reads and
+//! decodes, and never waits for another flight. The catalogue in force is replaced as a whole; a request keeps the one
+//! that it started with.
 //!
-//! A file that shrinks while it is mapped raises a signal in whoever copies from it; `volume::hdf5::mapping` says how
-//! that becomes an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for one call in
-//! `cli::limits`.
+//! A file that shrinks while it is mapped raises SIGBUS in the thread that copies from it; `volume::hdf5::mapping` turns
+//! that into an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for one call in `cli` and one
+//! in `cli::limits`.
 
 // They panic where it cannot be written: `cli::output` and `cli::log` print instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

@@ -421,7 +421,7 @@ fn a_server_is_told_of_in_a_table_too() {
     ] {
         assert!(outcome.out.contains(&words), "{words} is not in:\n{}", outcome.out);
     }
-    assert!(outcome.out.contains("verdict\n  asked for the first time, in "), "{}", outcome.out);
+    assert!(outcome.out.contains("verdict\n  requested the first time, in "), "{}", outcome.out);
     for (arguments, because) in [
         (["--token", "x"], "there is no dataset \"x\"; there are em"),
         (["--level", "9"], "level 9; there are 0, 1"),

@@ -261,7 +261,7 @@ fn data_in_one_piece_is_dear_across_its_lines() {
     });
     let warned = warned(&described);
     assert_eq!(warned.len(), 1, "{warned:?}");
-    assert!(warned[0].0.contains("a tile in yz") && warned[0].0.contains("one piece"), "{warned:?}");
+    assert!(warned[0].0.contains("a tile in yz") && warned[0].0.contains("contiguous"), "{warned:?}");
     assert!(warned[0].1.contains("--rechunk"), "{warned:?}");
 }
 

@@ -331,7 +331,7 @@ fn what_is_no_sidecar_is_ignored_and_left_alone() {
     let sidecar = sidecar_of(&place, &path);
     let served = place.run(["inspect".as_ref(), sidecar.as_os_str()]);
     assert_eq!(served.code, 1);
-    assert!(served.err.contains("name that file"), "{}", served.err);
+    assert!(served.err.contains("open that file instead"), "{}", served.err);
 }
 
 #[test]
@@ -419,7 +419,7 @@ fn where_nothing_can_be_written_the_reason_is_told() {
     fs::write(place.path("absent"), b"a file, not a folder").unwrap();
     let made = pyramid(&place, &[&path, "--output".as_ref(), &nowhere]);
     assert_eq!(made.code, 1);
-    assert!(made.err.contains("cannot make the folder"), "{}", made.err);
+    assert!(made.err.contains("cannot create the folder"), "{}", made.err);
     let two = pyramid(&place, &[&path, &fixture("wide.h5"), "--output".as_ref(), &nowhere]);
     assert_eq!(two.code, 2, "{}", two.err);
 }

@@ -375,7 +375,7 @@ fn selections_come_to_the_tiles_that_they_name() {
         (&["two", "0/0,512/0,60/10,12", "--level", "1"], "omit --level"),
         (&["http://a", "http://b"], "two servers"),
         (&["http://a", "two"], "with --token"),
-        (&["http://a", "--set", "cache.disk=0"], "without a server"),
+        (&["http://a", "--set", "cache.disk=0"], "cannot be used with a server"),
     ] {
         let refused = outcome(place.voltile(["warm", "--dry-run"]).args(wrong));
         assert!(refused.code == 2 && refused.err.contains(told), "{wrong:?}: {}", refused.err);

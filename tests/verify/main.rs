@@ -204,7 +204,7 @@ fn pages_of_other_origins_must_be_let_in() {
 
 #[test]
 fn a_tile_must_be_said_to_be_an_image() {
-    assert_caught(&["catmaid cors"], "text/html, no image", AS_IT_IS, |request, answer| {
+    assert_caught(&["catmaid cors"], "text/html, not an image", AS_IT_IS, |request, answer| {
         if request.is_tile() {
             answer.set("content-type", "text/html");
         }
@@ -227,7 +227,7 @@ fn head_must_say_what_get_brings() {
 
 #[test]
 fn a_preflight_must_be_answered() {
-    assert_caught(&["catmaid preflight"], "OPTIONS is answered with 405", AS_IT_IS, |request, answer| {
+    assert_caught(&["catmaid preflight"], "the response to OPTIONS is 405", AS_IT_IS, |request, answer| {
         if request.method() == "OPTIONS" {
             answer.set_status(405);
         }
@@ -327,7 +327,7 @@ fn vikings_volume_file_must_be_whole() {
     // As the ancestor wrote it: Viking never asks for the tiles along two edges.
     assert_caught(
         &["viking volume"],
-        "the grid of raw is 1 × 2 tiles; 2 × 2 cover it",
+        "the grid of raw is 1 × 2 tiles; 2 × 2 would cover it",
         AS_IT_IS,
         |request, answer| {
             if request.path().ends_with("volume.vikingxml") {
@@ -406,7 +406,7 @@ fn browsers_must_be_able_to_keep_tiles() {
     });
     assert_caught(
         &["openseadragon caching"],
-        "is told 200, not 304",
+        "gets status 200, not 304",
         |request| request.drop_header("if-none-match"),
         |_, _| (),
     );
