@@ -10,7 +10,7 @@ mod reports;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use actix_web::HttpRequest;
-use actix_web::http::header;
+use actix_web::http::header::{self, HeaderName};
 
 use crate::config::Network;
 use crate::service::{Client, Demand, Urgency};
@@ -18,6 +18,9 @@ use reports::Reports;
 
 /// The longest `host:port` that is taken; no name is longer.
 const LONGEST_HOST: usize = 255;
+
+/// Made once, because every request is looked at for it.
+static SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
 
 /// The headers by which documents differ that name addresses of ours.
 pub(super) const DECISIVE: &str = "Host, Forwarded, X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto";
@@ -43,7 +46,7 @@ pub(super) enum BadHost {
 /// Who asks, and whether before anybody wants to see the tile (`Sec-Purpose` of the Fetch standard, section 3.7), as
 /// `voltile warm` does, and browsers.
 pub(super) fn demand(request: &HttpRequest, trusted: &[Network]) -> Demand {
-    let purpose = request.headers().get("sec-purpose").and_then(|value| value.to_str().ok());
+    let purpose = request.headers().get(&SEC_PURPOSE).and_then(|value| value.to_str().ok());
     let is_prefetch =
         purpose.is_some_and(|purpose| purpose.split([';', ',']).any(|word| word.trim() == "prefetch"));
     let urgency = if is_prefetch { Urgency::Prefetch } else { Urgency::Wanted };

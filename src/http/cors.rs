@@ -6,7 +6,9 @@ use actix_web::{HttpRequest, HttpResponse};
 use super::ALLOWED;
 
 /// What scripts of other origins need beside the body.
-const EXPOSED: &str = "ETag, Content-Length";
+const EXPOSED: HeaderValue = HeaderValue::from_static("ETag, Content-Length");
+/// Every origin.
+const ANY: HeaderValue = HeaderValue::from_static("*");
 /// How long a browser may remember a preflight, in seconds.
 const REMEMBERED: &str = "86400";
 
@@ -25,9 +27,7 @@ impl Cors {
     /// Says in an answer whether the origin that asks may read it.
     pub fn add(&self, request: &HttpRequest, headers: &mut HeaderMap) {
         match self {
-            Cors::Anyone => {
-                headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"))
-            }
+            Cors::Anyone => headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY),
             Cors::These(origins) => {
                 // Also where no origin asks, or none that may read: a cache must not hand that answer to one that may.
                 add_to_vary(headers, "Origin");
@@ -38,7 +38,7 @@ impl Cors {
                 headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone())
             }
         };
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     }
 }
 
