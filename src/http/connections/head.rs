@@ -54,7 +54,7 @@ pub(super) fn parse(bytes: &[u8]) -> Head {
 fn understood(request: &httparse::Request<'_, '_>, length: usize) -> Result<Request, &'static str> {
     let (method, path) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
     let is_old = request.version == Some(0);
-    if Uri::try_from(path).is_err() {
+    if !is_plain(path) && Uri::try_from(path).is_err() {
         return Err("the target of the request is no URI");
     }
     let mut fields = Fields::default();
@@ -64,6 +64,39 @@ fn understood(request: &httparse::Request<'_, '_>, length: usize) -> Result<Requ
     let is_followed = fields.length.is_some_and(|length| length > 0) || fields.is_chunked;
     let is_last = ends || is_followed || fields.upgrades || method == "CONNECT";
     Ok(Request { length, is_head: method == "HEAD", is_last })
+}
+
+/// Whether a target is a path that needs no closer look to be a URI: nearly every one is.
+fn is_plain(target: &str) -> bool {
+    const PLAIN: [bool; 256] = {
+        let mut plain = [false; 256];
+        let mut byte = 0;
+        while byte < 128 {
+            let sign = matches!(
+                byte,
+                b'/' | b'.'
+                    | b'_'
+                    | b'-'
+                    | b'~'
+                    | b'%'
+                    | b'?'
+                    | b'&'
+                    | b'='
+                    | b':'
+                    | b','
+                    | b'+'
+                    | b';'
+                    | b'@'
+                    | b'!'
+                    | b'$'
+                    | b'*'
+            );
+            plain[byte as usize] = sign || byte.is_ascii_alphanumeric();
+            byte += 1;
+        }
+        plain
+    };
+    target.starts_with('/') && target.bytes().all(|byte| PLAIN[usize::from(byte)])
 }
 
 /// The headers that matter here.
@@ -173,6 +206,18 @@ mod tests {
         ] {
             assert_eq!(complete(text), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn plain_targets_are_uris() {
+        let all: String = (0u8..128).map(char::from).filter(|one| is_plain(&format!("/{one}"))).collect();
+        assert!(all.len() > 70, "{all}");
+        for target in
+            [format!("/{all}"), format!("/{all}{all}"), "//".to_owned(), "/%".to_owned(), "/?".to_owned()]
+        {
+            assert!(is_plain(&target) && Uri::try_from(&*target).is_ok(), "{target}");
+        }
+        assert!(!is_plain("*") && !is_plain("http://a/") && !is_plain("/ü") && !is_plain(""));
     }
 
     #[test]
