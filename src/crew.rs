@@ -143,6 +143,11 @@ impl Crew {
         work()
     }
 
+    /// Whether a thread is finishing a chunk.
+    pub fn is_finishing(&self) -> bool {
+        self.0.finishing.load(Ordering::Relaxed) > 0
+    }
+
     /// Does something that nobody has asked for; it should ask [`Crew::gives_way`] now and then, and end early.
     pub fn work_ahead<T>(&self, work: impl FnOnce() -> T) -> T {
         let _working = Ahead::begin(self);

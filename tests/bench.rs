@@ -432,7 +432,7 @@ fn a_server_is_told_of_in_a_table_too() {
     }
     let elsewhere = bench(&place, &[format!("{url}/other").as_str()]);
     assert_eq!(elsewhere.code, 2);
-    assert!(elsewhere.err.contains("no tile service \"other\"; there is ndtilecache"), "{}", elsewhere.err);
+    assert!(elsewhere.err.contains("no tile service \"other\"; it has ndtilecache"), "{}", elsewhere.err);
 }
 
 #[test]

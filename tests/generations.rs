@@ -267,7 +267,13 @@ fn pipes_and_devices_are_refused_without_being_opened() {
 
 /// Appends planes to a file, as an instrument does.
 fn append(path: &Path, from: usize, to: usize) {
-    let file = hdf5::File::append(path).unwrap();
+    // The lock of the last writer is held for a moment by a process that another story has just started.
+    let mut opened = None;
+    wait_until("the file can be locked", || {
+        opened = hdf5::File::append(path).ok();
+        opened.is_some()
+    });
+    let file = opened.unwrap();
     let raw = file.dataset("raw").unwrap();
     raw.resize((to, EDGE, EDGE)).unwrap();
     raw.write_slice(&volume().slice(s![from..to, .., ..]), s![from..to, .., ..]).unwrap();

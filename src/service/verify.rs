@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::TileService;
@@ -230,8 +231,17 @@ impl TileService {
 
     /// Verifies what tiles wait for that are to be written to the second tier, but for no longer than until then.
     pub(super) fn finish_verifying(&self, until: Instant) {
-        while self.provisional.has_parked() && Instant::now() < until && self.provisional.chunks.finish_one()
-        {
+        while self.provisional.has_parked() && Instant::now() < until {
+            if self.provisional.chunks.finish_one() {
+                continue;
+            }
+            // Render threads may be finishing the last chunks.
+            let was_finishing = self.pool.crew().is_finishing();
+            self.provisional.release(self.tier.as_deref());
+            if !was_finishing {
+                break;
+            }
+            thread::sleep(BREATH);
         }
         self.provisional.release(self.tier.as_deref());
     }
