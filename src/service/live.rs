@@ -63,11 +63,10 @@ impl Reopener {
     /// Has a dataset opened anew whose files have changed.
     pub fn reopen(&self, token: &Name) {
         match self.0.try_send(token.clone()) {
-            Ok(()) => {}
-            // The next request for it says so again.
-            Err(TrySendError::Full(_)) => {}
+            // Where there is no room, the next request for the dataset announces it again.
+            Ok(()) | Err(TrySendError::Full(_)) => {}
             Err(TrySendError::Disconnected(_)) => {
-                tracing::error!("the thread that opens datasets anew has ended")
+                tracing::error!("the thread that opens datasets anew has ended");
             }
         }
     }

@@ -6,7 +6,7 @@
 //! share. Unfiltered data, contiguous or in chunks, is copied from the file as it is mapped into memory. Compact and
 //! virtual data is always read through the library; raw files are read here.
 //!
-//! All bytes come through [`bytes::FileBytes`], also those that the library reads: they are used only if the file is what it
+//! All bytes come through `bytes::FileBytes`, also those that the library reads: they are used only if the file is what it
 //! was when it was opened. `admission` says which files the library may open.
 
 mod admission;
