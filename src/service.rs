@@ -177,7 +177,11 @@ impl TileService {
                 self.metrics.black_tiles.inc();
                 Ok(tile)
             }
-            Identified::Made { .. } | Identified::Overview { .. } => self.bring(&identified, demand).await,
+            Identified::Made { .. } | Identified::Overview { .. } => {
+                let brought = self.bring(&identified, demand).await;
+                self.note_change(&identified, &brought);
+                brought
+            }
         }
     }
 

@@ -76,10 +76,10 @@ fn a_file_overwritten_in_place_with_another_layout_never_shows_a_mixture() {
     };
     let until = Instant::now() + Duration::from_millis(500);
     while Instant::now() < until {
-        for z in 0..PLANES {
+        for (z, old) in old.iter().enumerate() {
             check(z, &tile(z));
             let path = format!("{MOUNT}/planes/raw/xy/{z}/0_0_0.png");
-            check(z, &server.ask("GET", &path, &[("If-None-Match", old[z].etag())]));
+            check(z, &server.ask("GET", &path, &[("If-None-Match", old.etag())]));
         }
     }
     wait_until("the file is opened anew", || is_shown(&tile(0), &plane(9)));
@@ -320,4 +320,62 @@ fn without_the_key_an_appended_file_is_an_error_until_it_has_been_opened_anew() 
     append(&place.path("g.h5"), 2, 3);
     wait_until("the new plane is shown", || is_shown(&tile(2), &plane(2)));
     assert_eq!(tile(1).picture(), plane(1));
+}
+
+#[test]
+fn a_link_that_is_pointed_elsewhere_is_another_file() {
+    let place = Place::new();
+    volumes::planes(&place.path("v1.h5"), PLANES, 1, Stored::Gzip);
+    volumes::planes(&place.path("v2.h5"), PLANES, 2, Stored::Gzip);
+    symlink(place.path("v1.h5"), place.path("planes.h5")).unwrap();
+    let outer = hdf5::File::create(place.path("outer.h5")).unwrap();
+    outer.link_external("planes.h5", "/raw", "raw").unwrap();
+    outer.close().unwrap();
+    let server = place.serve(["planes.h5", "outer.h5"]);
+    let tile = |token: &str| server.tile(&format!("{token}/raw/xy/3/0_0_0.png"));
+    for token in ["planes", "outer"] {
+        assert_eq!(tile(token).picture(), volumes::plane(1, 3), "{token}");
+    }
+    symlink(place.path("v2.h5"), place.path("next")).unwrap();
+    fs::rename(place.path("next"), place.path("planes.h5")).unwrap();
+    for token in ["planes", "outer"] {
+        wait_until("the new file is shown", || is_shown(&tile(token), &volumes::plane(2, 3)));
+    }
+}
+
+#[test]
+fn a_dataset_that_appears_in_a_source_is_shown() {
+    let place = Place::new();
+    virtual_over_part(&place);
+    fs::remove_file(place.path("part.h5")).unwrap();
+    hdf5::File::create(place.path("part.h5")).unwrap().close().unwrap();
+    let server = place.serve(["whole.h5"]);
+    let tile = || server.tile("whole/raw/xy/1/0_0_0.png");
+    assert_eq!(tile().picture(), Picture::of_plane(0, 0, |_, _| 0), "the fill value");
+    let next = hdf5::File::create(place.path("next.h5")).unwrap();
+    next.new_dataset_builder().with_data(&volume()).create("raw").unwrap();
+    next.close().unwrap();
+    fs::write(place.path("part.h5"), fs::read(place.path("next.h5")).unwrap()).unwrap();
+    wait_until("the dataset is read", || is_shown(&tile(), &plane(1)));
+}
+
+#[test]
+fn raw_files_below_a_virtual_dataset_that_are_linked_elsewhere_are_not_shown() {
+    let place = with_secrets_outside();
+    fs::rename(place.path("data/raw.bin"), place.path("data/real.bin")).unwrap();
+    symlink(place.path("data/real.bin"), place.path("data/raw.bin")).unwrap();
+    let shape = (PLANES, EDGE, EDGE);
+    let file = hdf5::File::create(place.path("data/w.h5")).unwrap();
+    let mapped = file.new_dataset_builder().empty::<u8>().shape(shape);
+    mapped.virtual_map("v.h5", "raw", shape, .., shape, ..).create("deep").unwrap();
+    file.close().unwrap();
+    let server = place.serve(["data/w.h5"]);
+    let tile = |z: usize| server.tile(&format!("w/deep/xy/{z}/0_0_0.png"));
+    assert_eq!(tile(1).picture(), plane(1));
+    replace_by_link(&place.path("data/raw.bin"), &place.path("secret.bin"));
+    for _ in 0..3 {
+        assert!((0..PLANES).all(|z| !shows_secret(&tile(z)) || z == 1));
+        thread::sleep(Duration::from_millis(250));
+        assert!((0..PLANES).all(|z| !shows_secret(&tile(z))));
+    }
 }

@@ -147,6 +147,11 @@ impl Channel {
         self.watch.check();
     }
 
+    /// Notes that one of its files turned out to have changed while it was read.
+    pub fn note_change(&self) {
+        self.watch.note_change();
+    }
+
     /// Whether its files were found to have changed since they were opened.
     pub fn has_changed(&self) -> bool {
         self.watch.has_changed()

@@ -12,6 +12,9 @@ use crate::tile::Fingerprint;
 use crate::volume::hdf5::{FileIdentity, OpenError, OpenFile, StorageDescription, View};
 use crate::volume::{ReadError, Series, Stack, Volume, VolumeShape};
 
+/// Of how many datasets of a series all files are known that they name.
+const MOST_AUDITED: usize = 1000;
+
 /// The stored levels of a channel.
 pub(super) struct Levels {
     /// Those that can be used, finest first.
@@ -144,7 +147,13 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
         volumes.first().map(|volume| volume.shape()).ok_or_else(|| wrong("it has no voxels".to_owned()))?;
     let mut files: BTreeSet<FileIdentity> = dataset.files.iter().cloned().collect();
     if let Paths::Times(paths) | Paths::Sections(paths) = &level.paths {
-        files.extend(paths.iter().flatten().filter_map(|path| file.file_of(path).ok()));
+        for (number, path) in paths.iter().flatten().enumerate() {
+            // Of a very long series only the files that hold the datasets are known, not what these name.
+            match (number < MOST_AUDITED).then(|| file.dataset(path)) {
+                Some(Ok(dataset)) => files.extend(dataset.files.iter().cloned()),
+                _ => files.extend(file.file_of(path).ok()),
+            }
+        }
     }
     Ok(OpenLevel { shape, volumes, files, storage: dataset.describe() })
 }

@@ -253,7 +253,8 @@ impl Opening {
         let (kind, voxel) = (found.kind, shape.voxel);
         let wanted = Wanted { file, found: &found, levels: &levels, kind, voxel, scaling };
         let made = wanted.open(&mut self.sidecars, &mut self.warnings);
-        let files: BTreeSet<_> = levels.iter().chain(&made).flat_map(StoredLevel::files).cloned().collect();
+        let files = levels.iter().chain(&made).flat_map(StoredLevel::files).chain(file.watched());
+        let files: BTreeSet<_> = files.cloned().collect();
         Ok(Channel {
             made,
             file: file.path().to_owned(),

@@ -78,6 +78,8 @@ impl Trial {
     fn settings(&self) -> Settings {
         let of_file = DatasetSettings {
             allow_external: self.allow_external,
+            // A file that is being written is tried as it is at the moment.
+            growing: true,
             ..DatasetSettings::of_file(PathBuf::from(&self.file))
         };
         let named =

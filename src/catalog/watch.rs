@@ -53,6 +53,11 @@ impl Watch {
         self.changed.load(Ordering::Acquire)
     }
 
+    /// Notes that a file turned out to have changed while it was read.
+    pub fn note_change(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+
     /// Looks, unless somebody has just now. Asks the file system for every file.
     pub fn check(&self) {
         self.check_after(now().saturating_sub(FRESH.as_nanos() as u64));

@@ -11,15 +11,20 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{TileError, TileService};
+use super::{Identified, TileError, TileService};
 use crate::catalog::{Catalog, Channel, Dataset, Resolved};
 use crate::config::Settings;
 use crate::name::Name;
+use crate::render::RenderError;
+use crate::tile::Tile;
+use crate::volume::ReadError;
 
 /// How long is waited after an attempt that failed; then twice as long, up to [`MOST_PATIENT`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between attempts.
 const MOST_PATIENT: Duration = Duration::from_secs(2);
+/// How soon after a dataset was opened anew it is opened again at the earliest: a file may change all the time.
+const REST: Duration = Duration::from_secs(1);
 /// How often the files of a dataset that an instrument is writing are opened anew.
 const GROWING: Duration = Duration::from_secs(2);
 
@@ -55,7 +60,8 @@ impl Reopener {
     /// Starts the thread.
     pub fn start(live: Arc<LiveCatalog>, settings: Settings, trial: Trial) -> std::io::Result<Self> {
         let (sender, changed) = sync_channel(MOST_ANNOUNCED);
-        let mut reopening = Reopening { live, settings, trial, due: BTreeMap::new() };
+        let mut reopening =
+            Reopening { live, settings, trial, due: BTreeMap::new(), opened: BTreeMap::new() };
         thread::Builder::new().name("reopen".to_owned()).spawn(move || reopening.run(&changed))?;
         Ok(Self(sender))
     }
@@ -77,6 +83,8 @@ struct Reopening {
     settings: Settings,
     trial: Trial,
     due: BTreeMap<Name, Attempt>,
+    /// When each dataset was opened anew last.
+    opened: BTreeMap<Name, Instant>,
 }
 
 /// The next attempt to open a dataset.
@@ -101,7 +109,13 @@ impl Reopening {
                 Some(at) => changed.recv_timeout(at.saturating_duration_since(Instant::now())),
             };
             match received {
-                Ok(token) => _ = self.due.entry(token).or_insert_with(|| Attempt::after(Duration::ZERO)),
+                Ok(token) => {
+                    let rest = self
+                        .opened
+                        .get(&token)
+                        .map_or(Duration::ZERO, |opened| REST.saturating_sub(opened.elapsed()));
+                    self.due.entry(token).or_insert_with(|| Attempt::after(rest));
+                }
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -126,7 +140,7 @@ impl Reopening {
         let is_growing = self.settings.datasets.get(token).is_some_and(|dataset| dataset.growing);
         match self.reopen(token) {
             Ok(()) if is_growing => _ = self.due.insert(token.clone(), Attempt::after(GROWING)),
-            Ok(()) => {}
+            Ok(()) => _ = self.opened.insert(token.clone(), Instant::now()),
             Err(problem) => {
                 if attempt.problem.as_ref() != Some(&problem) {
                     tracing::warn!("the dataset {token} cannot be opened anew yet: {problem}");
@@ -190,6 +204,20 @@ impl TileService {
         match resolved.filter(|resolved| !resolved.is_black()) {
             Some(resolved) => self.ensure_current(dataset, resolved.channels()).await,
             None => self.ensure_current(dataset, dataset.channels.values()).await,
+        }
+    }
+
+    /// Has a dataset opened anew where a read found that a file of it has changed, whatever the last check said.
+    pub(super) fn note_change(&self, identified: &Identified, brought: &Result<Tile, TileError>) {
+        let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = brought else { return };
+        let shown = match identified {
+            Identified::Black(_) => return,
+            Identified::Made { resolved, .. } => std::slice::from_ref(resolved),
+            Identified::Overview { overview, .. } => overview.tiles(),
+        };
+        shown.iter().flat_map(Resolved::channels).for_each(|channel| channel.note_change());
+        if let (Some(reopener), Some(first)) = (&self.reopener, shown.first()) {
+            reopener.reopen(first.token());
         }
     }
 

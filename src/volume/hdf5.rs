@@ -117,7 +117,9 @@ pub struct Opener {
 impl Opener {
     /// Opens a file.
     pub fn open(&self, path: &Path) -> Result<OpenFile, OpenError> {
-        Ok(OpenFile { file: self.files.open(path, self.growing)?, opener: self.clone() })
+        let file = self.files.open(path, self.growing)?;
+        let alias = (path != file.path).then(|| FileIdentity::at(path));
+        Ok(OpenFile { file, alias, opener: self.clone() })
     }
 }
 
@@ -125,6 +127,8 @@ impl Opener {
 #[derive(Debug, Clone)]
 pub struct OpenFile {
     file: Arc<StoredFile>,
+    /// The same by the name that it was asked for by, where that has symbolic links or is relative.
+    alias: Option<FileIdentity>,
     opener: Opener,
 }
 
@@ -137,6 +141,11 @@ impl OpenFile {
     /// Another file, opened in the same way.
     pub fn other(&self, path: &Path) -> Result<OpenFile, OpenError> {
         self.opener.open(path)
+    }
+
+    /// What must stay as it is for the file to be the one that was asked for.
+    pub fn watched(&self) -> impl Iterator<Item = &FileIdentity> {
+        std::iter::once(self.file.identity()).chain(&self.alias)
     }
 
     /// What tells the file, as it is now, from any other.

@@ -20,6 +20,8 @@ pub(super) struct Admission {
     number: u64,
     own: Arc<FileBytes>,
     others: Mutex<HashMap<PathBuf, FileIdentity>>,
+    /// How often a file that was admitted could not be opened.
+    failures: AtomicU64,
 }
 
 type Known = Mutex<BTreeMap<u64, Weak<Admission>>>;
@@ -32,7 +34,7 @@ impl Admission {
     pub fn of(own: Arc<FileBytes>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let admission = Arc::new(Self { number, own, others: Mutex::default() });
+        let admission = Arc::new(Self { number, own, others: Mutex::default(), failures: AtomicU64::new(0) });
         locked(&KNOWN).insert(number, Arc::downgrade(&admission));
         admission
     }
@@ -63,7 +65,18 @@ impl Admission {
         }
         let identity = locked(&self.others).get(name).cloned();
         let identity = identity.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        FileBytes::open_as(&identity, self.own.is_growing()).map(Arc::new)
+        // Never as a growing file: what was appended to it has not been audited.
+        let opened = FileBytes::open_as(&identity, false).map(Arc::new);
+        if opened.is_err() {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        opened
+    }
+
+    /// How often a file that was admitted could not be opened. The library takes such a file for missing, and shows the
+    /// fill value in its place.
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
     }
 }
 

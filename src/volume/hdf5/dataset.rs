@@ -239,9 +239,16 @@ impl StoredDataset {
         into.bytes_mut().fill(0);
         let own = RANK - self.shape.len().min(RANK)..;
         let (start, count) = (&stored.start[own.clone()], &stored.count[own]);
+        // Raw files below a virtual dataset are opened by the library, by name: compared before and after.
+        self.ensure_unchanged()?;
+        let failures = self.file.admission.failures();
         let read = library::read_box(&self.handle, self.stored.voxel, start, count, into.bytes_mut());
         // The library fails where a file has changed, and does not say so.
         self.ensure_unchanged()?;
+        if self.file.admission.failures() != failures {
+            let problem = "a file that it names could not be opened, or has changed".to_owned();
+            return Err(ReadError::System { place: self.place(), problem });
+        }
         read.map_err(|e| self.damaged(&format!("the library cannot read it: {e}")))
     }
 

@@ -15,6 +15,8 @@ use crate::volume::{ReadError, Samples};
 pub(super) struct RawFile {
     /// The file, which may be missing.
     pub identity: FileIdentity,
+    /// The same by the name that the dataset gives it, where that is a symbolic link.
+    pub alias: Option<FileIdentity>,
     /// Where the part begins in it, in bytes.
     pub position: u64,
     /// The bytes of the part; `u64::MAX` where it has no limit.

@@ -38,6 +38,11 @@ impl FileIdentity {
         Self { path, state: Some(FileState::of(metadata)) }
     }
 
+    /// The file at a path as it is named, symbolic links and all: it is another one when a link is pointed elsewhere.
+    pub(super) fn at(path: &Path) -> Self {
+        Self { path: path.to_owned(), state: path.metadata().ok().as_ref().map(FileState::of) }
+    }
+
     /// A file that does not exist.
     pub(super) fn missing(path: PathBuf) -> Self {
         Self { path, state: None }
@@ -62,7 +67,8 @@ impl FileIdentity {
     pub fn is_current(&self) -> bool {
         match self.path.metadata() {
             Ok(metadata) => self.is_of(&metadata),
-            Err(error) => self.state.is_none() && error.kind() == io::ErrorKind::NotFound,
+            // Whatever the reason is that it cannot be found, it is as missing as before.
+            Err(_) => self.state.is_none(),
         }
     }
 

@@ -40,6 +40,8 @@ pub enum LinkPolicy {
 pub(super) struct Found<T> {
     pub file: Arc<StoredFile>,
     pub object: T,
+    /// The files that were left on the way there, and the links by which.
+    pub passed: Vec<FileIdentity>,
 }
 
 /// An object of a file.
@@ -55,6 +57,8 @@ struct End {
     file: Arc<StoredFile>,
     group: Group,
     name: Option<String>,
+    /// The files that were left on the way, and the links by which.
+    passed: Vec<FileIdentity>,
 }
 
 /// Follows paths under one policy.
@@ -107,6 +111,7 @@ impl Follower<'_> {
     ) -> Result<(Found<Dataset>, Audited), OpenError> {
         let found = self.unaudited_dataset(file, path, true)?;
         let mut audit = Audit::default();
+        audit.files.extend(found.passed.iter().cloned());
         let raw = self.audit(&found, &mut audit, 0)?;
         Ok((found, audit.finish(raw)))
     }
@@ -122,9 +127,9 @@ impl Follower<'_> {
         path: &str,
         may_leave: bool,
     ) -> Result<Found<Dataset>, OpenError> {
-        let Found { file, object } = self.follow(file, path, may_leave)?;
+        let Found { file, object, passed } = self.follow(file, path, may_leave)?;
         match object {
-            Node::Dataset(object) => Ok(Found { file, object }),
+            Node::Dataset(object) => Ok(Found { file, object, passed }),
             Node::Group(_) => {
                 Err(OpenError::object(&file, path, "it is a group; a dataset is expected".to_owned()))
             }
@@ -137,8 +142,8 @@ impl Follower<'_> {
     }
 
     fn follow(&self, file: &Arc<StoredFile>, path: &str, may_leave: bool) -> Result<Found<Node>, OpenError> {
-        let End { file, group, name } = self.walk(file, path, may_leave)?;
-        let Some(name) = name else { return Ok(Found { file, object: Node::Group(group) }) };
+        let End { file, group, name, passed } = self.walk(file, path, may_leave)?;
+        let Some(name) = name else { return Ok(Found { file, object: Node::Group(group), passed }) };
         let wrong = |what: &str, e: hdf5::Error| {
             OpenError::object(&file, path, format!("it cannot be opened as a {what} ({e})"))
         };
@@ -147,12 +152,12 @@ impl Follower<'_> {
         } else {
             Node::Group(group.group(&name).map_err(|e| wrong("group", e))?)
         };
-        Ok(Found { file, object })
+        Ok(Found { file, object, passed })
     }
 
     /// Follows a path up to its last hard link; `may_leave` says whether external links are taken at all.
     fn walk(&self, file: &Arc<StoredFile>, path: &str, may_leave: bool) -> Result<End, OpenError> {
-        let mut end = End { file: Arc::clone(file), group: root(file)?, name: None };
+        let mut end = End { file: Arc::clone(file), group: root(file)?, name: None, passed: Vec::new() };
         let mut ahead: VecDeque<String> = components(path).collect();
         let mut links = 0;
         while let Some(name) = ahead.pop_front() {
@@ -173,7 +178,10 @@ impl Follower<'_> {
                     links += 1;
                 }
                 Link::External { file: other, path: target } if may_leave => {
-                    end.file = self.external_file(&end.file, path, &other)?;
+                    end.passed.push(end.file.identity().clone());
+                    let (next, alias) = self.external_file(&end.file, path, &other)?;
+                    end.passed.extend(alias);
+                    end.file = next;
                     end.group = root(&end.file)?;
                     prepend(&mut ahead, &target);
                     links += 1;
@@ -195,13 +203,16 @@ impl Follower<'_> {
         from: &Arc<StoredFile>,
         path: &str,
         name: &str,
-    ) -> Result<Arc<StoredFile>, OpenError> {
+    ) -> Result<(Arc<StoredFile>, Option<FileIdentity>), OpenError> {
         let target = places(from, name)
             .into_iter()
             .find(|place| place.exists())
             .ok_or_else(|| OpenError::missing(from, path, name))?;
         match self.allowed(from, name, &target)? {
-            Some(resolved) => self.files.open_resolved(resolved, self.growing),
+            Some(resolved) => {
+                let alias = (target != resolved).then(|| FileIdentity::at(&target));
+                Ok((self.files.open_resolved(resolved, self.growing)?, alias))
+            }
             None => Err(OpenError::missing(from, path, name)),
         }
     }
@@ -224,6 +235,7 @@ impl Follower<'_> {
             return Err(wrong("the process was not prepared to look for raw files beside it".to_owned()));
         }
         audit.files.extend(raw.iter().map(|raw| raw.identity.clone()));
+        audit.files.extend(raw.iter().filter_map(|raw| raw.alias.clone()));
         if found.object.layout() != Layout::Virtual {
             return Ok(raw);
         }
@@ -245,6 +257,7 @@ impl Follower<'_> {
         let raw_files = library::raw_files(&found.object).map_err(|e| wrong(e.to_string()))?;
         let raw_file = |raw: library::RawFileEntry| {
             let target = found.file.folder().join(&raw.name);
+            let target_path = target.clone();
             let identity = match self.allowed(&found.file, &raw.name, &target)? {
                 Some(resolved) if !is_regular(&resolved) => {
                     return Err(wrong(format!("its raw file {:?} is not a regular file", raw.name)));
@@ -253,7 +266,8 @@ impl Follower<'_> {
                     .map_err(|e| wrong(format!("its raw file {:?} cannot be looked at: {e}", raw.name)))?,
                 None => FileIdentity::missing(target),
             };
-            Ok(RawFile { identity, position: raw.offset, length: raw.size })
+            let alias = (target_path != identity.path()).then(|| FileIdentity::at(&target_path));
+            Ok(RawFile { identity, alias, position: raw.offset, length: raw.size })
         };
         raw_files.into_iter().map(raw_file).collect()
     }
@@ -320,13 +334,26 @@ impl Follower<'_> {
         let found = tried.iter().find(|place| place.exists());
         let found = found.map(|target| Ok(self.allowed(from, name, target)?.zip(Some(target))));
         let Some((resolved, target)) = found.transpose()?.flatten() else {
-            audit.files.insert(FileIdentity::missing(from.folder().join(last_component(name))));
+            audit.files.extend(places(from, name).into_iter().map(FileIdentity::missing));
             return Ok(None);
         };
-        if let Ok(identity) = FileIdentity::of(&resolved) {
+        // Those before it would be taken in its place as soon as they appear, and so would another target of a link.
+        let before = tried.iter().take_while(|place| *place != target).cloned().map(FileIdentity::missing);
+        audit.files.extend(before);
+        if *target != resolved {
+            audit.files.insert(FileIdentity::at(target));
+        }
+        let opened = self.files.open_resolved(resolved.clone(), self.growing);
+        // One that cannot be opened here is admitted all the same, so that reading it is an error and not the fill value.
+        let identity = match &opened {
+            Ok(file) => Some(file.identity().clone()),
+            Err(_) => FileIdentity::of(&resolved).ok(),
+        };
+        if let Some(identity) = identity {
+            audit.files.insert(identity.clone());
             audit.admitted.push((target.clone(), identity));
         }
-        self.files.open_resolved(resolved, self.growing).map(Some)
+        opened.map(Some)
     }
 
     /// Where `target`, which `from` names, lies without symbolic links; `None` where nothing lies there. Fails where that
