@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
-/// How many connections each such has are counted together; absent where the system does not tell an address.
+/// The address that a connection counts for; absent where the system does not tell it.
 pub(super) type Client = Option<IpAddr>;
 
 /// What a connection is doing.
