@@ -158,3 +158,19 @@ fn the_host_of_a_whole_url_goes_before_the_header() {
     let request = TestRequest::with_uri("http://user@a.test/projects.json");
     assert_eq!(base(&request.to_http_request(), &[]), Err(BadHost::Malformed("the request's URL")));
 }
+
+proptest::proptest! {
+    /// Whatever headers hold, a base is a scheme and a well-formed host, and nothing panics.
+    #[test]
+    fn no_header_gets_anything_else_into_a_base(
+        name in "host|forwarded|x-forwarded-(for|host|proto)",
+        value in "((for|host|proto|=|;|,|\"|\\\\|\\[|\\]|:|192\\.0\\.2\\.[1-9]|::1|a\\.test|https?| )|[ -~]){0,20}",
+    ) {
+        let request = request("192.0.2.1", &[("host", "a.test"), (name.as_str(), value.as_str())]);
+        demand(&request, &trusted());
+        if let Ok(base) = base(&request, &trusted()) {
+            let host = base.strip_prefix("http://").or_else(|| base.strip_prefix("https://")).unwrap();
+            assert!(is_host(host) && host.len() <= LONGEST_HOST, "{base}");
+        }
+    }
+}
