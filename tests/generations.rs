@@ -331,7 +331,12 @@ fn a_link_that_is_pointed_elsewhere_is_another_file() {
     let outer = hdf5::File::create(place.path("outer.h5")).unwrap();
     outer.link_external("planes.h5", "/raw", "raw").unwrap();
     outer.close().unwrap();
-    let server = place.serve(["planes.h5", "outer.h5"]);
+    place.write(
+        "voltile.toml",
+        "[datasets.planes]\nfile = \"planes.h5\"\n\
+         [datasets.outer]\nfile = \"outer.h5\"\nchannels = { raw = { path = \"/raw\" } }\n",
+    );
+    let server = place.serve::<&str>([]);
     let tile = |token: &str| server.tile(&format!("{token}/raw/xy/3/0_0_0.png"));
     for token in ["planes", "outer"] {
         assert_eq!(tile(token).picture(), volumes::plane(1, 3), "{token}");

@@ -107,6 +107,11 @@ fn a_log_that_nobody_reads_holds_nobody_up_and_its_end_comes_once_somebody_does(
         reader.read_to_string(&mut text).unwrap();
         sender.send(text).unwrap();
     });
+    wait_until("the queue has room again", || {
+        let before = server.count(LOST);
+        assert_eq!(connection.get(&format!("{MOUNT}/{line}")).status, 500);
+        server.count(LOST) == before
+    });
     server.stop();
     let text = read.recv_timeout(common::PATIENCE).unwrap();
     assert!(text.contains("could not be rendered") && text.contains("stopping"), "{text}");
