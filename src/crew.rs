@@ -71,7 +71,7 @@ impl Latest {
 /// How long there must be no job for it to be a pause: longer than a client takes that asks again at once.
 const PAUSE: Duration = Duration::from_millis(3);
 /// How soon after a pause jobs are still those of somebody who makes pauses: a screen full of tiles.
-const LATELY: Duration = Duration::from_millis(100);
+const LATELY: Duration = Duration::from_millis(250);
 
 /// A job's place among those waiting or running; given back when it is dropped.
 #[derive(Debug)]

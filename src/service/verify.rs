@@ -28,7 +28,7 @@ use crate::volume::hdf5::{ChunkStore, Standing};
 use crate::volume::{ChunkId, Volume};
 
 /// How long after an answer finishing begins: longer than a client takes that asks again at once.
-const BREATH: Duration = Duration::from_millis(1);
+const DELAY: Duration = Duration::from_millis(1);
 /// The most bytes of tiles that wait to be written until their chunks are verified: 32 MiB.
 const MOST: usize = 32 << 20;
 
@@ -132,12 +132,12 @@ impl Provisional {
             return;
         }
         let mut waiting = self.lock();
-        let given_up = self.chunks.given_up();
         let tiles = std::mem::take(&mut waiting.tiles);
         waiting.bytes = 0;
         for parked in tiles {
             match self.chunks.standing(&parked.chunks) {
-                _ if parked.given_up != given_up => drop(self.metrics.tier_dropped.inc()),
+                // Asked afterwards: a chunk that is given up meanwhile must not be taken for verified.
+                _ if self.chunks.given_up() != parked.given_up => drop(self.metrics.tier_dropped.inc()),
                 Standing::Refused => drop(self.metrics.tier_dropped.inc()),
                 Standing::Verified => keep_later(tier, parked.origin, &parked.tile),
                 Standing::Unverified => {
@@ -151,7 +151,7 @@ impl Provisional {
 
     /// Whether nothing was answered for a moment.
     fn is_quiet(&self) -> bool {
-        self.answered.age() >= BREATH
+        self.answered.age() >= DELAY
     }
 
     fn has_parked(&self) -> bool {
@@ -190,7 +190,7 @@ impl TileService {
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(async move {
                 while !service.provisional.is_quiet() {
-                    tokio::time::sleep(BREATH).await;
+                    tokio::time::sleep(DELAY).await;
                 }
                 service.work_in_pause();
             })),
@@ -241,7 +241,7 @@ impl TileService {
             if !was_finishing {
                 break;
             }
-            thread::sleep(BREATH);
+            thread::sleep(DELAY);
         }
         self.provisional.release(self.tier.as_deref());
     }

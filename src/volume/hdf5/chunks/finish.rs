@@ -65,15 +65,15 @@ impl ChunkStore {
         {
             return Extent::Whole;
         }
-        let leisurely = verify == Verify::Idle && self.crew.paused_lately();
+        let interactive = verify == Verify::Idle && self.crew.paused_lately();
         let whole = match begun {
             Some(begun) => verify == Verify::Never || self.crew.last_pause() <= begun,
-            None => !leisurely && self.follows_a_whole_one(dataset, at, wanted, voxel),
+            None => !interactive && self.follows_a_whole_one(dataset, at, wanted, voxel),
         };
         match whole {
             true => Extent::Whole,
             // A little further than wanted: enough for the next slices while the chunk is being finished.
-            false if leisurely => Extent::Prefix(wanted + wanted / 12),
+            false if interactive => Extent::Prefix(wanted + wanted / 10),
             false => Extent::Prefix(wanted),
         }
     }
@@ -112,9 +112,10 @@ impl ChunkStore {
     ) -> Result<Chunk, ReadError> {
         let decode = |voxels| dataset.decode_chunk(at, voxels, voxel, &self.metrics);
         let voxels = if let Extent::Prefix(voxels) = extent { voxels } else { u64::MAX };
+        let no_less = voxels == wanted || wanted >= dataset.grid.voxels();
         let chunk = match decode(voxels) {
             Ok(chunk) => chunk,
-            Err(error) if !self.shows_before(&error, dataset, at) || voxels == wanted => return Err(error),
+            Err(error) if !self.shows_before(&error, dataset, at) || no_less => return Err(error),
             Err(_) if extent != Extent::Whole => decode(wanted)?,
             Err(damage) => {
                 tracing::warn!("{damage}; slices before the damage are shown");
@@ -218,10 +219,11 @@ impl ChunkStore {
 
     /// What became of chunks that were not verified yet.
     pub fn standing(&self, chunks: &[ChunkId]) -> Standing {
-        if chunks.iter().any(|id| self.refused.has(id)) {
-            Standing::Refused
-        } else if chunks.iter().any(|id| self.unfinished.has(id)) {
+        // In this order: a chunk is refused before it is taken off the list.
+        if chunks.iter().any(|id| self.unfinished.has(id)) {
             Standing::Unverified
+        } else if chunks.iter().any(|id| self.refused.has(id)) {
+            Standing::Refused
         } else {
             Standing::Verified
         }
