@@ -384,3 +384,22 @@ fn raw_files_below_a_virtual_dataset_that_are_linked_elsewhere_are_not_shown() {
         assert!((0..PLANES).all(|z| !shows_secret(&tile(z))));
     }
 }
+
+#[test]
+fn virtual_datasets_nest_also_behind_symbolic_links() {
+    let place = Place::new();
+    fs::create_dir(place.path("sub")).unwrap();
+    let shape = (PLANES, EDGE, EDGE);
+    let leaf = hdf5::File::create(place.path("sub/leaf.h5")).unwrap();
+    leaf.new_dataset_builder().with_data(&volume()).create("raw").unwrap();
+    leaf.close().unwrap();
+    for (name, source) in [("sub/middle.h5", "leaf.h5"), ("top.h5", "link.h5")] {
+        let file = hdf5::File::create(place.path(name)).unwrap();
+        let mapped = file.new_dataset_builder().empty::<u8>().shape(shape);
+        mapped.virtual_map(source, "raw", shape, .., shape, ..).create("raw").unwrap();
+        file.close().unwrap();
+    }
+    symlink(place.path("sub/middle.h5"), place.path("link.h5")).unwrap();
+    let server = place.serve(["top.h5"]);
+    assert_eq!(server.tile("top/raw/xy/2/0_0_0.png").picture(), plane(2));
+}

@@ -7,7 +7,7 @@
 //! itself: these are audited before the dataset is read, whatever the audit cannot make out is refused, and the library's
 //! file driver opens the files that were audited and no others ([`super::admission`]).
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -88,6 +88,8 @@ struct Audit {
     holders: Vec<Arc<StoredFile>>,
     /// What the library may open, by the names that it will use.
     admitted: Vec<(PathBuf, FileIdentity)>,
+    /// The folders of symbolic links by which a file is opened: the library looks there for what the file names.
+    link_folders: HashMap<PathBuf, Vec<PathBuf>>,
 }
 
 impl Audit {
@@ -342,6 +344,8 @@ impl Follower<'_> {
         audit.files.extend(before);
         if *target != resolved {
             audit.files.insert(FileIdentity::at(target));
+            let folders = audit.link_folders.entry(resolved.clone()).or_default();
+            folders.extend(target.parent().map(Path::to_owned));
         }
         let opened = self.files.open_resolved(resolved.clone(), self.growing);
         // One that cannot be opened here is admitted all the same, so that reading it is an error and not the fill value.
@@ -351,6 +355,9 @@ impl Follower<'_> {
         };
         if let Some(identity) = identity {
             audit.files.insert(identity.clone());
+            for folder in audit.link_folders.get(&from.path).into_iter().flatten() {
+                audit.admitted.push((folder.join(last_component(name)), identity.clone()));
+            }
             audit.admitted.push((target.clone(), identity));
         }
         opened.map(Some)
