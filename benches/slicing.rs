@@ -24,8 +24,8 @@ use flate2::{Compression, Decompress, FlushDecompress, Status};
 use libdeflater::Decompressor;
 use ndarray::Array3;
 use rayon::prelude::*;
+use voltile::activity::Activity;
 use voltile::axes::Axes;
-use voltile::crew::Crew;
 use voltile::geometry::{Level, LevelView, Orthogonal, Plane, Region, Scaling, TileAddress, Xyz, patch};
 use voltile::metrics::Metrics;
 use voltile::paint::PngProfile;
@@ -62,8 +62,8 @@ fn made(path: &Path) -> Vec<&'static str> {
 }
 
 /// A volume whose chunk cache holds `budget` bytes.
-fn volume(path: &Path, name: &str, budget: usize, crew: &Crew) -> Arc<dyn Volume> {
-    let chunks = ChunkStore::new(budget, Metrics::default(), crew.clone());
+fn volume(path: &Path, name: &str, budget: usize, activity: &Activity) -> Arc<dyn Volume> {
+    let chunks = ChunkStore::new(budget, Metrics::default(), activity.clone());
     let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     let axes = Axes::new("zyx").unwrap();
     let view = View { axes, fixed: Vec::new(), means: None, size: None };
@@ -88,7 +88,7 @@ fn slices(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(group);
         group.sample_size(20);
         for name in &names {
-            let volume = volume(&path, name, budget, &Crew::default());
+            let volume = volume(&path, name, budget, &Activity::default());
             for plane in Plane::ALL {
                 let mut dice = Dice(3);
                 let mut into = Samples::default();
@@ -111,10 +111,10 @@ fn tiles(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("tiles cold");
     group.throughput(Throughput::Elements(BURST)).sample_size(20);
     for name in names {
-        let crew = Crew::default();
+        let activity = Activity::default();
         // Other jobs are running, so that each tile keeps to one thread.
-        let _others = (crew.enter(), crew.enter());
-        let volume = volume(&path, name, 8 << 20, &crew);
+        let _others = (activity.enter(), activity.enter());
+        let volume = volume(&path, name, 8 << 20, &activity);
         for threads in [1, 2] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let mut dice = Dice(21);

@@ -27,9 +27,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::activity::Activity;
 use crate::catalog::{Catalog, Opened};
 use crate::config::{self, Fault, Layers, Settings};
-use crate::crew::Crew;
 use crate::metrics::Metrics;
 use crate::tier::{Directory, SecondTier, TierError};
 use crate::volume::hdf5::{Files, look_beside_files};
@@ -220,10 +220,10 @@ struct Loaded {
 }
 
 /// Reads the settings and opens what they name; warnings are logged, faults collected.
-fn load(layers: &Layers, metrics: &Metrics, crew: &Crew) -> Loaded {
+fn load(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Loaded {
     let config::Loaded { settings, mut faults, warnings } = config::load(layers);
     let files = Files::refusing(probe::refused(&settings)).at_most(limits::most_files());
-    let opened = Catalog::open_among(files, &settings, metrics, crew);
+    let opened = Catalog::open_among(files, &settings, metrics, activity);
     let Opened { catalog, faults: of_files, undecodable, warnings: more } = opened;
     for warning in warnings.iter().map(ToString::to_string).chain(more) {
         tracing::warn!("{warning}");
@@ -267,8 +267,12 @@ fn listed(faults: &[Fault]) -> String {
 }
 
 /// Settings and catalogue without a fault, with something to serve.
-fn load_sound(layers: &Layers, metrics: &Metrics, crew: &Crew) -> Result<(Settings, Catalog), Failure> {
-    let loaded = load(layers, metrics, crew);
+fn load_sound(
+    layers: &Layers,
+    metrics: &Metrics,
+    activity: &Activity,
+) -> Result<(Settings, Catalog), Failure> {
+    let loaded = load(layers, metrics, activity);
     if !loaded.faults.is_empty() {
         return Err(Failure::Usage(listed(&loaded.faults)));
     }

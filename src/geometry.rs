@@ -213,12 +213,12 @@ impl Region {
         (size.volume() > 0).then_some(Region { start, size })
     }
 
-    /// Cuts the region at multiples of `grain` into boxes of at most about `most` voxels, z slowest.
+    /// Cuts the region at multiples of `chunk` into boxes of at most about `most` voxels, z slowest.
     ///
     /// Boxes are as long as possible along x, then y, then z, because that is the storage order of most
-    /// files. If `grain` alone exceeds `most`, boxes are smaller than it.
-    pub fn blocks(&self, grain: Xyz<u64>, most: u64) -> impl Iterator<Item = Region> + use<> {
-        let step = self.block_size(grain.map(|g| g.max(1)), most.max(1));
+    /// files. If `chunk` alone exceeds `most`, boxes are smaller than it.
+    pub fn blocks(&self, chunk: Xyz<u64>, most: u64) -> impl Iterator<Item = Region> + use<> {
+        let step = self.block_size(chunk.map(|g| g.max(1)), most.max(1));
         let Region { start, size } = *self;
         cuts(start.z, size.z, step.z).flat_map(move |(z, depth)| {
             cuts(start.y, size.y, step.y).flat_map(move |(y, height)| {
@@ -230,9 +230,9 @@ impl Region {
         })
     }
 
-    /// The distance between cuts: `grain`, reduced or multiplied to use the budget well.
-    fn block_size(&self, grain: Xyz<u64>, most: u64) -> Xyz<u64> {
-        let mut step = grain;
+    /// The distance between cuts: `chunk`, reduced or multiplied to use the budget well.
+    fn block_size(&self, chunk: Xyz<u64>, most: u64) -> Xyz<u64> {
+        let mut step = chunk;
         let voxels = |step: Xyz<u64>| step.zip(self.size, u64::min).volume().max(1);
         for axis in [Axis::Z, Axis::Y, Axis::X] {
             if voxels(step) > most {
@@ -285,8 +285,8 @@ mod tests {
     #[test]
     fn blocks_cover_a_region_once_and_stay_within_the_budget() {
         let region = Region { start: Xyz::new(3, 70, 5), size: Xyz::new(200, 90, 33) };
-        for (grain, most) in [(64, 300_000), (64, 1_000), (1, 50), (1000, 77)] {
-            let blocks: Vec<Region> = region.blocks(Xyz::all(grain), most).collect();
+        for (chunk, most) in [(64, 300_000), (64, 1_000), (1, 50), (1000, 77)] {
+            let blocks: Vec<Region> = region.blocks(Xyz::all(chunk), most).collect();
             assert_eq!(blocks.iter().map(Region::voxels).sum::<u64>(), region.voxels());
             assert!(blocks.iter().all(|b| b.voxels() <= most && b.intersection(&region) == Some(*b)));
         }

@@ -28,7 +28,7 @@
 //! 1  config    as typed → as meant: settings, or every fault at once          1  tile   TileKey, Tile
 //! 1  verify    plays viewers against a running server
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
-//! 0  color · paint · name · axes · units · metrics · crew        demo: a synthetic volume, made at first use
+//! 0  color · paint · name · axes · units · metrics · activity        demo: a synthetic volume, made at first use
 //! 0  connection: a small HTTP client for warm and bench, cheap per request
 //! ```
 //!
@@ -122,6 +122,7 @@
 // They panic where it cannot be written: `cli::output` and `cli::log` print instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod activity;
 pub mod axes;
 pub mod bench;
 pub mod cache;
@@ -130,7 +131,6 @@ pub mod cli;
 pub mod color;
 pub mod config;
 pub mod connection;
-pub mod crew;
 pub mod demo;
 pub mod geometry;
 pub mod http;

@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::activity::Activity;
 use crate::catalog::{Channel, StoredLevel};
-use crate::crew::Crew;
 use crate::geometry::{Scaling, Xyz};
 use crate::layout::inventory::{ATTRIBUTE, ChannelRecord, Inventory, Role};
 use crate::volume::Stamp;
@@ -142,7 +142,7 @@ impl Work {
     pub fn run(
         &self,
         threads: NonZeroUsize,
-        crew: &Crew,
+        activity: &Activity,
         progress: &dyn Progress,
     ) -> Result<Report, PyramidError> {
         let (folder, goes_on) = Folder::open(&self.output, &self.manifest())?;
@@ -150,7 +150,7 @@ impl Work {
             tracing::info!("resuming the work in {}", Folder::of(&self.output).display());
         }
         let failures: Vec<OnceLock<String>> = self.families.iter().map(|_| OnceLock::new()).collect();
-        self.make_pieces(&folder, &failures, threads, crew, progress)?;
+        self.make_pieces(&folder, &failures, threads, activity, progress)?;
         let failed: BTreeMap<usize, &String> =
             failures.iter().enumerate().filter_map(|(number, why)| Some((number, why.get()?))).collect();
         let report = self.report(&failed);
@@ -177,7 +177,7 @@ impl Work {
         folder: &Folder,
         failures: &[OnceLock<String>],
         threads: NonZeroUsize,
-        crew: &Crew,
+        activity: &Activity,
         progress: &dyn Progress,
     ) -> Result<(), PyramidError> {
         let mut tasks = Vec::new();
@@ -208,7 +208,7 @@ impl Work {
             progress.advance(family.voxels_of(&family.pieces[piece]));
             Ok(())
         };
-        in_turn(&tasks, threads, crew, &work)
+        in_turn(&tasks, threads, activity, &work)
     }
 
     fn assemble(&self, folder: &Folder, failed: &BTreeMap<usize, &String>) -> Result<(), PyramidError> {
@@ -318,12 +318,12 @@ fn not_decoded(family: &Family) -> Option<String> {
 fn in_turn<T: Sync>(
     tasks: &[T],
     threads: NonZeroUsize,
-    crew: &Crew,
+    activity: &Activity,
     work: &(dyn Fn(&T) -> Result<(), PyramidError> + Sync),
 ) -> Result<(), PyramidError> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build()?;
     // All threads are busy, so none should share its decoding with others.
-    let _places: Vec<_> = (0..threads.get()).map(|_| crew.enter()).collect();
+    let _places: Vec<_> = (0..threads.get()).map(|_| activity.enter()).collect();
     let (next, stop, failure) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
     let worker = || {
         while !stop.load(Ordering::Relaxed)

@@ -218,7 +218,7 @@ impl TileService {
         }
         self.neighbours.note(asked);
         // Chunks are finished first, by whoever renders ahead then.
-        if self.pool.has_time() && !self.provisional.chunks.has_unfinished() {
+        if self.pool.is_idle() && !self.provisional.chunks.has_unfinished() {
             let service = Arc::clone(self);
             self.pool.run(move || service.work_while_idle());
         }
@@ -241,7 +241,7 @@ impl TileService {
         let footprint = Footprint::of(std::slice::from_ref(&plan));
         let given_up = self.provisional.chunks.given_up();
         let draw = move |scratch: &mut Scratch| render::render(&plan, scratch);
-        let drawn = self.pool.crew().work_ahead(|| with_scratch(&draw));
+        let drawn = self.pool.activity().prefetch(|| with_scratch(&draw));
         match drawn {
             Ok(png) => {
                 self.metrics.neighbours.inc();

@@ -39,7 +39,7 @@ pub struct VolumeShape {
     /// The number of time points, at least 1.
     pub times: u64,
     /// The box in which it is stored: reading along its borders wastes least.
-    pub grain: Xyz<u64>,
+    pub chunk: Xyz<u64>,
     /// What reading a part of such a box takes.
     pub access: Access,
 }

@@ -2,7 +2,7 @@
 //!
 //! A [`Selection`] is matched with what is served, as `/datasets.json` describes it, and becomes a [`Work`]:
 //! families of tiles (`family`), put into groups that read the same stored boxes (`group`), and iterated
-//! block by block (`order`). A work never lists its tiles. [`run()`] has a [`Hand`] produce them one by one:
+//! block by block (`order`). A work never lists its tiles. [`run()`] has a [`Producer`] produce them one by one:
 //! a running [`Server`] is sent requests, or they are drawn [in this process](InProcess) and written straight
 //! to a directory. A [`Journal`] records progress, so that a killed run can be resumed.
 //!
@@ -19,7 +19,7 @@
 //! tile whose chunks alone exceed the cache decodes them again, and a remark says so and how to fix it.
 //! [`Forecast`] counts all of this before anything is read.
 //!
-//! When warming, a chunk is decoded whole at once (`crew::thoroughly`); otherwise the first tile decodes only
+//! When warming, a chunk is decoded whole at once (`activity::thoroughly`); otherwise the first tile decodes only
 //! the part that it shows.
 
 mod choose;
@@ -50,7 +50,7 @@ pub use journal::{Failure, Found, Journal, JournalError, Position, Title};
 pub use numbers::{NotNumbers, Numbers, Runs};
 pub use over_http::{DRAWN, EVICTED, INFLATED, Server};
 pub use report::{Counted, Report};
-pub use run::{Ending, Filled, Hand, Outcome, Pace, Progress, Stop, run};
+pub use run::{Ending, Filled, Outcome, Pace, Producer, Progress, Stop, run};
 pub use selection::{Channels, Selection};
 pub use served::{Caches, Dataset, Served, described};
 pub use work::{Sample, Work};

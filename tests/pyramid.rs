@@ -240,8 +240,8 @@ fn a_made_level_is_the_mean_of_each_box_and_of_labels_the_first_voxel() {
             for (place, made) in made.iter().enumerate().step_by(7) {
                 let (z, y, x) = (place / (rows * columns), place / columns % rows, place % columns);
                 let edge = |at: usize, extent: usize| at * step..extent.min((at + 1) * step);
-                let boxed = edge(y, height).flat_map(|y| edge(x, width).map(move |x| [z, y, x]));
-                let voxels: Vec<f64> = boxed.map(|at| original[&at[..]]).collect();
+                let positions = edge(y, height).flat_map(|y| edge(x, width).map(move |x| [z, y, x]));
+                let voxels: Vec<f64> = positions.map(|at| original[&at[..]]).collect();
                 let mean = voxels.iter().sum::<f64>() / voxels.len() as f64;
                 let expected = match name {
                     "segmentation" => voxels[0],

@@ -14,7 +14,7 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use hdf5::DatasetBuilder;
 use hdf5::filters::ScaleOffset;
 use libdeflater::Decompressor;
-use voltile::crew::Crew;
+use voltile::activity::Activity;
 use voltile::metrics::Metrics;
 use voltile::volume::hdf5::{ChunkStore, FilterSpec, LinkPolicy, Opener, decode_chunk};
 
@@ -130,7 +130,7 @@ fn written<T: hdf5::H5Type>(
     file.close().unwrap();
     let mut bytes = vec![0; chunk.size as usize];
     File::open(&path).unwrap().read_exact_at(&mut bytes, chunk.addr).unwrap();
-    let chunks = ChunkStore::new(1 << 20, Metrics::default(), Crew::default());
+    let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
     let opener =
         Opener { files: std::sync::Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     (opener.open(&path).unwrap().dataset("raw").unwrap().filters.clone(), bytes)

@@ -30,9 +30,9 @@ pub fn files(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(group);
         group.sample_size(10).sampling_mode(SamplingMode::Flat);
         for file in std::env::split_paths(&files) {
-            let (catalog, _metrics, crew) = opened(&file);
+            let (catalog, _metrics, activity) = opened(&file);
             // Another job is running, so that each tile keeps to one thread.
-            let _others = (crew.enter(), crew.enter());
+            let _others = (activity.enter(), activity.enter());
             for plane in Plane::ALL {
                 let (addresses, mut drawer) = (tiles(&catalog, plane, cold), Drawer::new(&catalog));
                 let mut turn = || addresses.iter().map(|tile| drawer.tile(tile, cold)).sum::<Duration>();

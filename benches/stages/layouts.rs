@@ -13,9 +13,9 @@ use criterion::{BenchmarkId, Criterion};
 use hdf5::types::FixedAscii;
 use hdf5::{DatasetBuilder, H5Type, Location};
 use ndarray::Array3;
+use voltile::activity::Activity;
 use voltile::catalog::Catalog;
 use voltile::config::{DatasetSettings, Settings};
-use voltile::crew::Crew;
 use voltile::geometry::{Axis, Level, Plane, Region, TileAddress};
 use voltile::metrics::Metrics;
 use voltile::name::Name;
@@ -107,14 +107,14 @@ fn characters(at: &Location, name: &str, value: &str) {
 }
 
 /// The catalogue of one file, opened as by a server.
-pub fn opened(path: &Path) -> (Catalog, Metrics, Crew) {
-    let (metrics, crew) = (Metrics::default(), Crew::default());
+pub fn opened(path: &Path) -> (Catalog, Metrics, Activity) {
+    let (metrics, activity) = (Metrics::default(), Activity::default());
     let token = Name::nearest(&path.file_stem().unwrap().to_string_lossy());
     let datasets = [(token, DatasetSettings::of_file(path.to_owned()))].into_iter().collect();
     let settings = Settings { datasets, ..Settings::default() };
-    let opened = Catalog::open(&settings, &metrics, &crew);
+    let opened = Catalog::open(&settings, &metrics, &activity);
     assert!(opened.faults.is_empty(), "{:?}", opened.faults);
-    (opened.catalog, metrics, crew)
+    (opened.catalog, metrics, activity)
 }
 
 /// Draws tiles of the first channel on one thread.
@@ -181,9 +181,9 @@ pub fn tiles(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(group);
         group.sample_size(10);
         for (number, (name, _)) in LAYOUTS.iter().enumerate() {
-            let (catalog, _metrics, crew) = opened(&folder.path().join(format!("{number}.h5")));
+            let (catalog, _metrics, activity) = opened(&folder.path().join(format!("{number}.h5")));
             // Other jobs are running, so that each tile keeps to one thread.
-            let _others = (crew.enter(), crew.enter());
+            let _others = (activity.enter(), activity.enter());
             for plane in Plane::ALL {
                 let (mut drawer, mut dice) = (Drawer::new(&catalog), Dice(3));
                 let volume = drawer.volume(&any(plane, &mut dice));

@@ -7,8 +7,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use criterion::Criterion;
+use voltile::activity::Activity;
 use voltile::catalog::Catalog;
-use voltile::crew::Crew;
 use voltile::metrics::Metrics;
 use voltile::request::{TilePath, TileRequest};
 use voltile::service::{Client, Demand, RenderPool, TileService};
@@ -32,8 +32,8 @@ fn bring(service: &TileService, request: &TileRequest) -> Poll<usize> {
     pin!(bring).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-fn service(catalog: Catalog, metrics: Metrics, crew: Crew) -> TileService {
-    let pool = RenderPool::new(NonZeroUsize::MIN, 4, crew).unwrap();
+fn service(catalog: Catalog, metrics: Metrics, activity: Activity) -> TileService {
+    let pool = RenderPool::new(NonZeroUsize::MIN, 4, activity).unwrap();
     TileService::new(catalog, 64 << 20, 0, pool, metrics).unwrap()
 }
 
@@ -42,7 +42,7 @@ pub fn requests(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plain.h5");
     layouts::plain(&path, |builder| builder.chunk((64, 64, 64)));
-    let (catalog, metrics, crew) = opened(&path);
+    let (catalog, metrics, activity) = opened(&path);
     let mut group = criterion.benchmark_group("request");
     for (name, path) in [("simple", SIMPLE), ("three colours", COLOURED)] {
         let asked = request(path);
@@ -60,7 +60,7 @@ pub fn requests(criterion: &mut Criterion) {
             });
         });
     }
-    let service = service(catalog, metrics, crew);
+    let service = service(catalog, metrics, activity);
     let asked = request(SIMPLE);
     while bring(&service, &asked).is_pending() {
         // The tile is being drawn, once.

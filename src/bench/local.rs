@@ -21,8 +21,8 @@ use super::pattern::{Case, Pattern, cases};
 use super::row::{Limits, Row, Stages, State, Subject};
 use super::sample::{Percentiles, milliseconds};
 use super::target::Target;
+use crate::activity::Activity;
 use crate::catalog::{Catalog, ChannelDescription, Resolved};
-use crate::crew::Crew;
 use crate::geometry::TileAddress;
 use crate::metrics::Metrics;
 use crate::name::Name;
@@ -52,7 +52,7 @@ pub enum NotMeasured {
 pub struct Local<'a> {
     catalog: &'a Catalog,
     metrics: &'a Metrics,
-    crew: &'a Crew,
+    activity: &'a Activity,
     limits: Limits,
     failures: Vec<String>,
     remarks: Vec<String>,
@@ -67,9 +67,9 @@ struct Course<'c> {
 }
 
 impl<'a> Local<'a> {
-    /// Measures a catalogue that was opened with these counters and this crew.
-    pub fn new(catalog: &'a Catalog, metrics: &'a Metrics, crew: &'a Crew, limits: Limits) -> Self {
-        Self { catalog, metrics, crew, limits, failures: Vec::new(), remarks: Vec::new() }
+    /// Measures a catalogue that was opened with these counters and this activity.
+    pub fn new(catalog: &'a Catalog, metrics: &'a Metrics, activity: &'a Activity, limits: Limits) -> Self {
+        Self { catalog, metrics, activity, limits, failures: Vec::new(), remarks: Vec::new() }
     }
 
     /// Every channel that can be measured.
@@ -119,7 +119,7 @@ impl<'a> Local<'a> {
         for case in cases(target, patterns, self.limits.tiles, seed) {
             let course = self.course(target, &case)?;
             for threads in threads {
-                let mut team = Team::new(*threads, self.crew)?;
+                let mut team = Team::new(*threads, self.activity)?;
                 // Chunk indexes are read, and memory is touched, before measuring.
                 team.practise(self.catalog, &course.requests);
                 for state in states {

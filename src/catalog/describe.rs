@@ -60,10 +60,10 @@ impl StoredLevel {
     /// The stored voxels that a whole tile in the corner of a level reads, chunks counted whole.
     fn voxels_read(&self, view: &LevelView, plane: Plane) -> u64 {
         let wanted = plane.place(1, TILE as u64, TILE as u64).zip(view.size, u64::min);
-        let stored = wanted.zip(view.boxed, u64::saturating_mul).zip(view.stored_size, u64::min);
+        let stored = wanted.zip(view.downsample, u64::saturating_mul).zip(view.stored_size, u64::min);
         match self.volumes.first() {
             Some(volume) if self.storage.chunk.is_some() => {
-                stored.zip(volume.shape().grain, |n, chunk| n.next_multiple_of(chunk.max(1))).volume()
+                stored.zip(volume.shape().chunk, |n, chunk| n.next_multiple_of(chunk.max(1))).volume()
             }
             _ => stored.volume(),
         }

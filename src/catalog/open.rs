@@ -10,9 +10,9 @@ use super::made::{Sidecars, Wanted};
 use super::stored::StoredLevel;
 use super::watch::Watch;
 use super::{Catalog, Dataset, Recognised};
+use crate::activity::Activity;
 use crate::axes::AxisName;
 use crate::config::{ChannelSettings, DatasetSettings, Fault, Settings};
-use crate::crew::Crew;
 use crate::geometry::{Level, Scaling};
 use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
 use crate::metrics::Metrics;
@@ -36,14 +36,14 @@ pub struct Opened {
 }
 
 impl Catalog {
-    /// Opens everything that the settings name. `crew` tells its volumes how busy the render threads are.
-    pub fn open(settings: &Settings, metrics: &Metrics, crew: &Crew) -> Opened {
-        Self::open_among(Files::default(), settings, metrics, crew)
+    /// Opens everything that the settings name. `activity` tells its volumes how busy the render threads are.
+    pub fn open(settings: &Settings, metrics: &Metrics, activity: &Activity) -> Opened {
+        Self::open_among(Files::default(), settings, metrics, activity)
     }
 
     /// The same, where some files are to be refused.
-    pub fn open_among(files: Files, settings: &Settings, metrics: &Metrics, crew: &Crew) -> Opened {
-        let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone(), crew.clone());
+    pub fn open_among(files: Files, settings: &Settings, metrics: &Metrics, activity: &Activity) -> Opened {
+        let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone(), activity.clone());
         let chunks = chunks.verifying(settings.render.verify);
         let stores = Stores { files: Arc::new(files), chunks };
         let mut opening = Opening::with(stores.clone());

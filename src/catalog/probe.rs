@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::{Catalog, Dataset};
+use crate::activity::Activity;
 use crate::config::{ChannelSettings, DatasetSettings, Settings};
-use crate::crew::Crew;
 use crate::metrics::Metrics;
 use crate::name::Name;
 
@@ -65,7 +65,7 @@ impl Trial {
     /// are for others to tell.
     pub fn run(&self, latest: Instant) {
         let until = latest.min(Instant::now() + REHEARSAL);
-        let opened = Catalog::open(&self.settings(), &Metrics::default(), &Crew::default());
+        let opened = Catalog::open(&self.settings(), &Metrics::default(), &Activity::default());
         for channel in opened.catalog.datasets().flat_map(|dataset: &Arc<Dataset>| dataset.channels.values())
         {
             for volume in channel.levels().iter().flat_map(|level| &level.volumes) {

@@ -21,7 +21,7 @@ pub struct SourceDescription {
     /// By how much it is reduced against level 0: x, y, z.
     pub factor: [u64; 3],
     /// The box that is stored together: x, y, z.
-    pub grain: [u64; 3],
+    pub chunk: [u64; 3],
     /// How many time points are stored together in one box.
     pub times: u64,
     /// The bytes that one box takes in memory, with all that is stored together with it.
@@ -39,15 +39,16 @@ impl SourceDescription {
         let times = if level.times_are_datasets() { 1 } else { level.chunk_along(AxisName::T) };
         let together = match &level.storage.chunk {
             Some(chunk) => chunk.iter().fold(1, |voxels: u64, extent| voxels.saturating_mul(*extent)),
-            None => shape.grain.volume(),
+            None => shape.chunk.volume(),
         };
         let components = if level.shares_chunks() { 1 } else { level.volumes.len() as u64 };
-        let factor = view.factor.zip(view.boxed, |factor, boxed| (factor / boxed.max(1)).max(1));
+        let factor =
+            view.factor.zip(view.downsample, |factor, downsample| (factor / downsample.max(1)).max(1));
         Some(Self {
             id: level.boxes_id().to_string(),
             size: level.size.into(),
             factor: factor.into(),
-            grain: shape.grain.into(),
+            chunk: shape.chunk.into(),
             times,
             bytes: together.saturating_mul(voxel_bytes).saturating_mul(components),
             access: match shape.access {

@@ -17,7 +17,7 @@ use crate::volume::{ReadError, Samples, Volume, Voxel, VoxelType, with_samples};
 const SMALL: u64 = 1 << 21;
 /// How many boxes are taken along each axis of a larger one.
 const BOXES: u64 = 3;
-/// The edge that a box has at least, where the stored grain is thinner.
+/// The edge that a box has at least, where the stored chunk is thinner.
 const EDGE: u64 = 32;
 /// The most voxels of one box.
 const BOX_VOXELS: u64 = 1 << 16;
@@ -115,24 +115,24 @@ fn regions(volume: &dyn Volume) -> Vec<Region> {
     let shape = volume.shape();
     let whole = Region::whole(shape.size);
     if whole.voxels() <= SMALL {
-        return whole.blocks(shape.grain, BOX_VOXELS).collect();
+        return whole.blocks(shape.chunk, BOX_VOXELS).collect();
     }
-    let along = |extent: u64, grain: u64| -> Vec<(u64, u64)> {
-        let edge = grain.max(EDGE).min(extent);
+    let along = |extent: u64, chunk: u64| -> Vec<(u64, u64)> {
+        let edge = chunk.max(EDGE).min(extent);
         let mut starts: Vec<u64> =
             (0..BOXES).map(|i| extent * (2 * i + 1) / (2 * BOXES) / edge * edge).collect();
         starts.dedup();
         starts.into_iter().map(|start| (start, edge.min(extent - start))).collect()
     };
     let [xs, ys, zs] =
-        [(shape.size.x, shape.grain.x), (shape.size.y, shape.grain.y), (shape.size.z, shape.grain.z)]
-            .map(|(extent, grain)| along(extent, grain));
+        [(shape.size.x, shape.chunk.x), (shape.size.y, shape.chunk.y), (shape.size.z, shape.chunk.z)]
+            .map(|(extent, chunk)| along(extent, chunk));
     let mut boxes = Vec::new();
     for (z, depth) in &zs {
         for (y, height) in &ys {
             for (x, width) in &xs {
                 let region = Region { start: Xyz::new(*x, *y, *z), size: Xyz::new(*width, *height, *depth) };
-                boxes.extend(region.blocks(shape.grain, BOX_VOXELS).next());
+                boxes.extend(region.blocks(shape.chunk, BOX_VOXELS).next());
             }
         }
     }

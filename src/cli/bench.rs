@@ -15,12 +15,12 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{Failure, load_sound, output};
+use crate::activity::Activity;
 use crate::bench::{
     Local, Machine, NotReached, Remote, RemoteRow, Row, Selection, Subject, Target, Unknown, scaling, told,
     verdicts,
 };
 use crate::catalog::Catalog;
-use crate::crew::Crew;
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::paint::PngProfile;
@@ -36,9 +36,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn of_files(arguments: &Arguments, files: &Files) -> Result<(), Failure> {
-    let (metrics, crew) = (Metrics::default(), Crew::default());
-    let (settings, catalog) = load_sound(&files.sources.layers(), &metrics, &crew)?;
-    let mut local = Local::new(&catalog, &metrics, &crew, files.limits);
+    let (metrics, activity) = (Metrics::default(), Activity::default());
+    let (settings, catalog) = load_sound(&files.sources.layers(), &metrics, &activity)?;
+    let mut local = Local::new(&catalog, &metrics, &activity, files.limits);
     let threads = files.threads(settings.render.threads);
     let choice = chosen(&arguments.selection(), local.targets())?;
     let machine = Machine::here();

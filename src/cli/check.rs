@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{Failure, NOTHING_TO_SERVE, Sources, listed, load, output};
-use crate::crew::Crew;
+use crate::activity::Activity;
 use crate::metrics::Metrics;
 
 #[derive(Debug, Args)]
@@ -14,7 +14,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let layers = arguments.sources.layers();
-    let mut loaded = load(&layers, &Metrics::default(), &Crew::default());
+    let mut loaded = load(&layers, &Metrics::default(), &Activity::default());
     // Who checks wants to know of it in time; a server serves the other channels.
     loaded.faults.append(&mut loaded.undecodable);
     loaded.faults.sort();

@@ -13,9 +13,9 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{Failure, listed, load, log_undecodable, output};
+use crate::activity::Activity;
 use crate::catalog::Inspection;
 use crate::config::Layers;
-use crate::crew::Crew;
 use crate::metrics::Metrics;
 
 use advice::Warning;
@@ -32,7 +32,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let layers = Layers { files: vec![arguments.file.clone()], ..Layers::default() };
-    let loaded = load(&layers, &Metrics::default(), &Crew::default());
+    let loaded = load(&layers, &Metrics::default(), &Activity::default());
     if !loaded.faults.is_empty() {
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
     }

@@ -8,8 +8,8 @@ use clap::Args;
 
 use super::bar::Bar;
 use super::{Failure, Sources, load_sound, output};
+use crate::activity::Activity;
 use crate::catalog::{Catalog, sidecar_path};
-use crate::crew::Crew;
 use crate::layout::inventory::Role;
 use crate::metrics::Metrics;
 use crate::name::Name;
@@ -34,8 +34,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let (metrics, crew) = (Metrics::default(), Crew::default());
-    let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics, &crew)?;
+    let (metrics, activity) = (Metrics::default(), Activity::default());
+    let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics, &activity)?;
     // What is written to a file is verified first: there will be no idle time to do it later.
     catalog.chunks().verify_at_once();
     let files = by_file(&catalog, &arguments.token)?;
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let threads = arguments.threads.unwrap_or(settings.render.threads);
     let mut failed = 0;
     for (file, wanted) in &files {
-        if let Err(failure) = one(arguments, file, wanted, threads, &crew) {
+        if let Err(failure) = one(arguments, file, wanted, threads, &activity) {
             output::complain(&failure.to_string());
             failed += 1;
         }
@@ -86,7 +86,7 @@ fn one(
     file: &Path,
     wanted: &[Wanted],
     threads: NonZeroUsize,
-    crew: &Crew,
+    activity: &Activity,
 ) -> Result<(), Failure> {
     let (output, role) = match (&arguments.rechunk, &arguments.output) {
         (Some(volume), _) => (volume.clone(), Role::Volume),
@@ -102,7 +102,7 @@ fn one(
     }
     let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let bar = Bar::new(name, "voxels", "read");
-    let report = work.run(threads, crew, &bar)?;
+    let report = work.run(threads, activity, &bar)?;
     bar.finish();
     told(&work, file, &report)
 }

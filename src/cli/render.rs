@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Args;
 
 use super::{Failure, Sources, load_sound, output};
-use crate::crew::Crew;
+use crate::activity::Activity;
 use crate::metrics::Metrics;
 use crate::request::TilePath;
 use crate::service::{Client, Demand, RenderPool, TileService};
@@ -24,8 +24,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let (metrics, crew) = (Metrics::default(), Crew::default());
-    let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics, &crew)?;
+    let (metrics, activity) = (Metrics::default(), Activity::default());
+    let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics, &activity)?;
     // What is written to a file is verified first: there will be no idle time to do it later.
     catalog.chunks().verify_at_once();
     let mounts = &settings.server.mounts;
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             )
         })?;
     let request = path.request()?;
-    let pool = RenderPool::new(settings.render.threads, settings.render.queue, crew)?;
+    let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
     let tile = actix_web::rt::System::new().block_on(async {
         let demand = Demand::wanted(Client::InProcess);

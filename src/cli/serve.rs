@@ -13,9 +13,9 @@ use tokio::sync::Notify;
 
 use super::signals::ServerSignals;
 use super::{Failure, Sources, limits, load_sound, log, output, probe, second_tier};
+use crate::activity::Activity;
 use crate::catalog::Catalog;
 use crate::config::Settings;
-use crate::crew::Crew;
 use crate::demo;
 use crate::geometry::Plane;
 use crate::http::{self, Site};
@@ -43,10 +43,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         layers.config = arguments.sources.config;
     }
     let metrics = Metrics { log_lines_lost: log::lost(), ..Metrics::default() };
-    let crew = Crew::default();
-    let (settings, catalog) = load_sound(&layers, &metrics, &crew)?;
+    let activity = Activity::default();
+    let (settings, catalog) = load_sound(&layers, &metrics, &activity)?;
     let addresses = addresses(&settings)?;
-    let pool = RenderPool::new(settings.render.threads, settings.render.queue, crew)?;
+    let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     let tier = second_tier(&settings, &metrics)?;
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
     let service = service.with_tier(tier).with_reopening(settings.clone(), Box::new(probe::refused))?;

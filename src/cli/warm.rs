@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{Failure, Sources, load_sound};
-use crate::crew::Crew;
+use crate::activity::Activity;
 use crate::metrics::Metrics;
 use crate::request::TileRequest;
 use crate::service::{RenderPool, TileService};
@@ -119,7 +119,7 @@ fn in_process(
     selection: &Selection,
     stop: &Stop,
 ) -> Result<(), Failure> {
-    let (metrics, crew) = (Metrics::default(), Crew::default());
+    let (metrics, activity) = (Metrics::default(), Activity::default());
     let mut layers =
         Sources { files: target.files.clone(), config: arguments.config.clone(), set: arguments.set.clone() }
             .layers();
@@ -127,7 +127,7 @@ fn in_process(
         layers.files.push(super::serve::demo_volume()?);
         layers.config = arguments.config.clone();
     }
-    let (settings, catalog) = load_sound(&layers, &metrics, &crew)?;
+    let (settings, catalog) = load_sound(&layers, &metrics, &activity)?;
     let directory = arguments.into.clone().or_else(|| settings.cache.directory.clone());
     let budget = settings.cache.disk as u64;
     let tier = match (&directory, arguments.dry_run) {
@@ -138,16 +138,16 @@ fn in_process(
     let datasets = described(&catalog)?;
     let work = chosen(selection, &datasets, settings.cache.chunks as u64)?;
     let threads = settings.render.threads;
-    let pool = RenderPool::new(threads, settings.render.queue, crew)?;
+    let pool = RenderPool::new(threads, settings.render.queue, activity)?;
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics.clone())?;
     let service = Arc::new(service.with_tier(tier));
-    let hand = InProcess::new(Arc::clone(&service));
-    let title = titled(selection, &work, &tags(&work, |tile| hand.entity_tag(tile)));
+    let producer = InProcess::new(Arc::clone(&service));
+    let title = titled(selection, &work, &tags(&work, |tile| producer.entity_tag(tile)));
     let beside = || Some(journals::of_directory(directory.as_ref()?, &title));
     let journal = arguments.journal.clone().or_else(beside);
     let job = Job { arguments, work: &work, title: &title, journal, threads, drawers: threads.get(), stop };
     if arguments.dry_run {
-        return job.foretell(&hand, budget);
+        return job.foretell(&producer, budget);
     }
     let (drawn, inflated) = (metrics.renders.get(), metrics.chunk_decoded_bytes.get());
     let counted = || Counted {
@@ -155,7 +155,7 @@ fn in_process(
         inflated: Some(metrics.chunk_decoded_bytes.get() - inflated),
         evicted: Some(metrics.tier_evicted.get()),
     };
-    let done = job.work_off(&hand, counted);
+    let done = job.work_off(&producer, counted);
     service.finish_writing(Duration::ZERO);
     done
 }

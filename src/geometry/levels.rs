@@ -68,7 +68,7 @@ pub struct LevelView {
     /// The extent of that stored level.
     pub stored_size: Xyz<u64>,
     /// Stored voxels per voxel of this level, along each axis; 1 × 1 × 1 if the level is stored.
-    pub boxed: Xyz<u64>,
+    pub downsample: Xyz<u64>,
     /// The extent of this level.
     pub size: Xyz<u64>,
     /// The downsample factor relative to level 0.
@@ -92,25 +92,25 @@ impl LevelView {
         let (index, &(base, z_factor, stored_size)) = nearest.max_by_key(|(_, (l, ..))| *l)?;
         let step = level.factor() / base.factor();
         let z_step = if scaling == Scaling::Isotropic { step } else { 1 };
-        let boxed = Xyz::new(step, step, z_step);
+        let downsample = Xyz::new(step, step, z_step);
         Some(Self {
             level,
             stored: index,
             stored_size,
-            boxed,
-            size: stored_size.zip(boxed, u64::div_ceil),
+            downsample,
+            size: stored_size.zip(downsample, u64::div_ceil),
             factor: Xyz::new(level.factor(), level.factor(), z_factor.saturating_mul(z_step)),
         })
     }
 
     /// The same level, read from stored level `stored`, which holds exactly this level.
     pub fn stored_as(self, stored: usize) -> Self {
-        Self { stored, stored_size: self.size, boxed: Xyz::all(1), ..self }
+        Self { stored, stored_size: self.size, downsample: Xyz::all(1), ..self }
     }
 
     /// Whether the level is stored rather than derived on the fly.
     pub fn is_stored(&self) -> bool {
-        self.boxed == Xyz::all(1)
+        self.downsample == Xyz::all(1)
     }
 
     /// Whether this level fits one tile in the xy plane, so that viewers need no coarser one.
@@ -141,11 +141,11 @@ mod tests {
     fn a_gap_in_a_pyramid_is_filled_from_the_nearest_finer_stored_level() {
         let stored = [(0, 1, Xyz::new(333, 211, 13)), (2, 2, Xyz::new(83, 52, 6))];
         let made = view(1, &stored, Scaling::Zslices).unwrap();
-        assert_eq!((made.stored, made.boxed), (0, Xyz::new(2, 2, 1)));
+        assert_eq!((made.stored, made.downsample), (0, Xyz::new(2, 2, 1)));
         let own = view(2, &stored, Scaling::Zslices).unwrap();
         assert_eq!((own.stored, own.size, own.factor.z, own.is_stored()), (1, Xyz::new(83, 52, 6), 2, true));
         let beyond = view(4, &stored, Scaling::Isotropic).unwrap();
-        assert_eq!((beyond.boxed, beyond.factor), (Xyz::all(4), Xyz::new(16, 16, 8)));
+        assert_eq!((beyond.downsample, beyond.factor), (Xyz::all(4), Xyz::new(16, 16, 8)));
     }
 
     #[test]

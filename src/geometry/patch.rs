@@ -178,8 +178,8 @@ impl Patch {
 impl LevelView {
     /// The stored voxels that a region of this level is derived from, clipped to the stored level.
     pub fn stored_region(&self, region: &Region) -> Region {
-        let start = region.start.zip(self.boxed, u64::saturating_mul);
-        let end = region.end().zip(self.boxed, u64::saturating_mul).zip(self.stored_size, u64::min);
+        let start = region.start.zip(self.downsample, u64::saturating_mul);
+        let end = region.end().zip(self.downsample, u64::saturating_mul).zip(self.stored_size, u64::min);
         Region { start, size: end.zip(start, u64::saturating_sub) }
     }
 
@@ -207,7 +207,7 @@ impl LevelView {
     /// The most stored voxels that one tile of this level needs in that plane.
     pub fn voxels_per_tile(&self, plane: Plane) -> u64 {
         let tile = plane.place(1, TILE as u64, TILE as u64).zip(self.size, u64::min);
-        tile.zip(self.boxed, u64::saturating_mul).zip(self.stored_size, u64::min).volume()
+        tile.zip(self.downsample, u64::saturating_mul).zip(self.stored_size, u64::min).volume()
     }
 }
 

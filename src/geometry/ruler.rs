@@ -79,9 +79,9 @@ impl Ruler {
         }
     }
 
-    /// Whether every tile starts and ends at a multiple of `grain`.
-    pub fn is_aligned(&self, grain: u64) -> bool {
-        matches!(self.marks, Marks::Even(length) if length % grain.max(1) == 0)
+    /// Whether every tile starts and ends at a multiple of `chunk`.
+    pub fn is_aligned(&self, chunk: u64) -> bool {
+        matches!(self.marks, Marks::Even(length) if length % chunk.max(1) == 0)
     }
 
     /// Whether all tiles have the same length.

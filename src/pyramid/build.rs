@@ -6,7 +6,7 @@
 use super::PyramidError;
 use super::family::{Family, Unit};
 use super::grid::{self, Grid, Rule};
-use super::tree::{EDGE, Node, boxed};
+use super::tree::{EDGE, Node, positions};
 use crate::geometry::{Region, Xyz};
 use crate::volume::{Samples, Voxel};
 
@@ -158,7 +158,7 @@ impl Builder<'_> {
     ) -> Result<(), PyramidError> {
         // Regions of nodes are aligned to chunks.
         let (start, end) = (region.start.map(|at| at / EDGE), region.end().map(|at| at.div_ceil(EDGE)));
-        boxed(start, end).try_for_each(|at| {
+        positions(start, end).try_for_each(|at| {
             let first = at.map(|at| at.saturating_mul(EDGE));
             work(at, small(first.zip(region.start, u64::saturating_sub)))
         })

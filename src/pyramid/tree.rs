@@ -95,7 +95,7 @@ impl Tree {
     }
 
     pub fn roots(&self) -> Vec<Node> {
-        boxed(Xyz::all(0), self.grid(self.top)).map(|at| Node { height: self.top, at }).collect()
+        positions(Xyz::all(0), self.grid(self.top)).map(|at| Node { height: self.top, at }).collect()
     }
 
     /// The nodes that a node is computed from.
@@ -104,7 +104,7 @@ impl Tree {
         let two = Xyz::new(2, 2, if self.deep { 2 } else { 1 });
         let start = node.at.zip(two, u64::saturating_mul);
         let end = start.zip(two, u64::saturating_add).zip(self.grid(height), u64::min);
-        boxed(start, end).map(|at| Node { height, at }).collect()
+        positions(start, end).map(|at| Node { height, at }).collect()
     }
 
     /// The nodes at which pieces end, in the order in which their parents use them.
@@ -124,7 +124,7 @@ impl Tree {
 }
 
 /// The positions in a box, z slowest.
-pub(super) fn boxed(start: Xyz<u64>, end: Xyz<u64>) -> impl Iterator<Item = Xyz<u64>> {
+pub(super) fn positions(start: Xyz<u64>, end: Xyz<u64>) -> impl Iterator<Item = Xyz<u64>> {
     (start.z..end.z)
         .flat_map(move |z| (start.y..end.y).map(move |y| (z, y)))
         .flat_map(move |(z, y)| (start.x..end.x).map(move |x| Xyz::new(x, y, z)))

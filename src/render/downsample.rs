@@ -38,13 +38,13 @@ impl<'a, T: Voxel> Means<'a, T> {
         for (number, voxels) in voxels.chunks_exact(line.length).enumerate() {
             let row = self.row(line.place(number as u64, region, plane.row_axis()));
             let sums = &mut self.sums[((row - run.rows.start) as usize + run.first) * width..][..width];
-            add_line(voxels, line.start, line.boxed, first, sums);
+            add_line(voxels, line.start, line.count, first, sums);
         }
     }
 
     /// The row of the level that contains this stored row.
     fn row(&self, position: u64) -> u64 {
-        position / self.view.boxed[self.patch.plane().row_axis()]
+        position / self.view.downsample[self.patch.plane().row_axis()]
     }
 
     /// Divides every sum by the number of its voxels.
@@ -55,16 +55,16 @@ impl<'a, T: Voxel> Means<'a, T> {
             self.sums.chunks_exact(self.patch.width()).zip(means.chunks_exact_mut(self.patch.width()));
         for run in self.patch.runs() {
             let region = self.patch.region(run);
-            let (boxed, stored) = (self.view.boxed, self.view.stored_size);
+            let (downsample, stored) = (self.view.downsample, self.view.stored_size);
             let along =
-                |axis: Axis, offset: u64| held(region.start[axis] + offset, boxed[axis], stored[axis]);
+                |axis: Axis, offset: u64| held(region.start[axis] + offset, downsample[axis], stored[axis]);
             let (columns, last) = (plane.column_axis(), self.patch.width() - 1);
             for (row, (sums, means)) in (0..region.size[plane.row_axis()]).zip(&mut lines) {
                 let thick = along(plane.row_axis(), row) * along(plane.slice_axis(), 0);
                 // Only the last column can have partial boxes.
                 let (sums, last_sum) = sums.split_at(last);
                 let (means, last_mean) = means.split_at_mut(last);
-                divide::<T>(sums, thick * boxed[columns], means);
+                divide::<T>(sums, thick * downsample[columns], means);
                 divide::<T>(last_sum, thick * along(columns, last as u64), last_mean);
             }
         }
@@ -84,7 +84,7 @@ struct Line {
     length: usize,
     /// Its start, and the voxels per column, both counted in voxels of such lines.
     start: u64,
-    boxed: u64,
+    count: u64,
     /// Whether a line is a whole section of its block.
     is_section: bool,
 }
@@ -96,7 +96,7 @@ impl Line {
         Self {
             length: (region.size[columns] * thick) as usize,
             start: region.start[columns] * thick,
-            boxed: view.boxed[columns] * thick,
+            count: view.downsample[columns] * thick,
             is_section,
         }
     }
@@ -113,20 +113,20 @@ impl Line {
 }
 
 /// Adds a line of voxels to the sums of its columns, of which `first` is the first.
-fn add_line<T: Voxel>(line: &[T], start: u64, boxed: u64, first: u64, sums: &mut [T::Sum]) {
-    let mut sums = &mut sums[(start / boxed - first) as usize..];
-    let head = ((boxed - start % boxed) % boxed).min(line.len() as u64) as usize;
+fn add_line<T: Voxel>(line: &[T], start: u64, count: u64, first: u64, sums: &mut [T::Sum]) {
+    let mut sums = &mut sums[(start / count - first) as usize..];
+    let head = ((count - start % count) % count).min(line.len() as u64) as usize;
     let (head, rest) = line.split_at(head);
     if !head.is_empty() {
         add_box(head, &mut sums[0]);
         sums = &mut sums[1..];
     }
-    match boxed {
+    match count {
         2 => add_boxes::<T, 2>(rest, sums),
         4 => add_boxes::<T, 4>(rest, sums),
         8 => add_boxes::<T, 8>(rest, sums),
         16 => add_boxes::<T, 16>(rest, sums),
-        _ => rest.chunks(boxed as usize).zip(sums).for_each(|(voxels, sum)| add_box(voxels, sum)),
+        _ => rest.chunks(count as usize).zip(sums).for_each(|(voxels, sum)| add_box(voxels, sum)),
     }
 }
 

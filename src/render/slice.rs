@@ -44,7 +44,7 @@ pub(super) fn picks(
 ) -> Result<(), ReadError> {
     let read = |run: &RowRun, into: &mut Samples| {
         let region = source.view.stored_region(&patch.region(run));
-        source.volume.read_every(source.view.boxed, source.time, &region, into)
+        source.volume.read_every(source.view.downsample, source.time, &region, into)
     };
     if let [run] = patch.runs() {
         return read(run, field);
@@ -70,7 +70,7 @@ fn for_blocks(
     let most = bytes / shape.voxel.samples().voxel_bytes() as u64;
     for run in patch.runs() {
         let region = source.view.stored_region(&patch.region(run));
-        for block in region.blocks(shape.grain, most) {
+        for block in region.blocks(shape.chunk, most) {
             work(run, block)?;
         }
     }

@@ -32,9 +32,9 @@ fn pixels(picture: &Picture) -> Vec<u8> {
 }
 
 /// The stored voxels that one voxel of a level is derived from.
-fn boxed(at: Xyz<u64>, view: &LevelView) -> Vec<Xyz<u64>> {
-    let start = at.zip(view.boxed, |a, b| a * b);
-    let end = start.zip(view.boxed, |a, b| a + b).zip(SIZE, u64::min);
+fn averaged(at: Xyz<u64>, view: &LevelView) -> Vec<Xyz<u64>> {
+    let start = at.zip(view.downsample, |a, b| a * b);
+    let end = start.zip(view.downsample, |a, b| a + b).zip(SIZE, u64::min);
     let mut all = Vec::new();
     for z in start.z..end.z {
         for y in start.y..end.y {
@@ -54,7 +54,7 @@ fn every_plane_and_level_is_the_mean_of_its_boxes() {
                 let got = pixels(&Picture::Grey(Layer { source, window: Window::AsStored, gamma: None }));
                 for row in 0..size[plane.row_axis()] {
                     for column in 0..size[plane.column_axis()] {
-                        let voxels = boxed(plane.place(1, row, column), &view);
+                        let voxels = averaged(plane.place(1, row, column), &view);
                         let sum: u64 = voxels.iter().map(|at| u64::from(value(*at))).sum();
                         let want = (2 * sum + voxels.len() as u64) / (2 * voxels.len() as u64);
                         assert_eq!(
@@ -78,7 +78,7 @@ fn labels_are_picked_and_never_blended() {
             let got = pixels(&Picture::Labels(source));
             for row in 0..size[plane.row_axis()] {
                 for column in 0..size[plane.column_axis()] {
-                    let first = plane.place(1, row, column).zip(view.boxed, |a, b| a * b);
+                    let first = plane.place(1, row, column).zip(view.downsample, |a, b| a * b);
                     let at = 3 * (row as usize * TILE + column as usize);
                     assert_eq!(
                         got[at..at + 3],

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::verify::{Footprint, Provisional};
 use super::{TileError, Urgency, Warmed};
+use crate::activity;
 use crate::catalog::{Origin, Overview, Resolved};
-use crate::crew;
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::render::{self, RenderError, Scratch};
@@ -79,7 +79,7 @@ impl Drawing {
         let Self { key, origin, draw, footprint } = self;
         let draw: Draw = match draws {
             Draws::One => draw,
-            Draws::All => Box::new(move |scratch| crew::thoroughly(|| draw(scratch))),
+            Draws::All => Box::new(move |scratch| activity::thoroughly(|| draw(scratch))),
         };
         Self { key, origin, draw, footprint }
     }

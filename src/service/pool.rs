@@ -13,7 +13,7 @@ use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use super::client::Demand;
 use super::job::Job;
 use super::queue::{Number, Queue};
-use crate::crew::{Crew, Place};
+use crate::activity::{Activity, Place};
 use crate::tile::{Fingerprint, TileKey};
 
 /// Too many renders are waiting.
@@ -40,7 +40,7 @@ pub struct RenderPool(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     pool: ThreadPool,
-    crew: Crew,
+    activity: Activity,
     threads: usize,
     state: Mutex<State>,
 }
@@ -79,8 +79,12 @@ pub(super) struct Seat {
 }
 
 impl RenderPool {
-    /// `threads` render threads, with room for `queue` jobs that wait for one; `crew` counts them all.
-    pub fn new(threads: NonZeroUsize, queue: usize, crew: Crew) -> Result<Self, ThreadPoolBuildError> {
+    /// `threads` render threads, with room for `queue` jobs that wait for one; `activity` counts them all.
+    pub fn new(
+        threads: NonZeroUsize,
+        queue: usize,
+        activity: Activity,
+    ) -> Result<Self, ThreadPoolBuildError> {
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads.get())
             .thread_name(|index| format!("render-{index}"))
@@ -93,12 +97,12 @@ impl RenderPool {
             .build()?;
         let threads = threads.get();
         let state = Mutex::new(State { waiting: Queue::new(queue, threads), running: 0 });
-        Ok(Self(Arc::new(Shared { pool, crew, threads, state })))
+        Ok(Self(Arc::new(Shared { pool, activity, threads, state })))
     }
 
     /// Whether nothing that was asked for is under way, and a thread is free.
-    pub fn has_time(&self) -> bool {
-        self.0.crew.has_time(self.0.threads)
+    pub fn is_idle(&self) -> bool {
+        self.0.activity.is_idle(self.0.threads)
     }
 
     /// How many jobs wait for a thread.
@@ -112,8 +116,8 @@ impl RenderPool {
     }
 
     /// The count of jobs under way.
-    pub fn crew(&self) -> &Crew {
-        &self.0.crew
+    pub fn activity(&self) -> &Activity {
+        &self.0.activity
     }
 
     /// Has work done that nobody has asked for, past the queue.
@@ -136,7 +140,7 @@ impl RenderPool {
     }
 
     fn start_or_queue(&self, brings: Option<Brings>, demand: Demand, job: Box<dyn Job>) -> Option<Number> {
-        let waiting = Waiting { place: self.0.crew.enter(), job };
+        let waiting = Waiting { place: self.0.activity.enter(), job };
         let mut state = self.lock();
         if state.running < self.0.threads {
             state.running += 1;

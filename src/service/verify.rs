@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use super::TileService;
 use super::drawing::{Drawing, Identified, keep_later};
+use crate::activity::Latest;
 use crate::catalog::Origin;
-use crate::crew::Latest;
 use crate::geometry::Region;
 use crate::metrics::Metrics;
 use crate::plan::Plan;
@@ -202,7 +202,7 @@ impl TileService {
     fn work_in_pause(self: &Arc<Self>) {
         self.provisional.is_due.store(false, Ordering::Relaxed);
         for _ in 0..self.pool.threads() {
-            if self.pool.has_time() {
+            if self.pool.is_idle() {
                 let service = Arc::clone(self);
                 self.pool.run(move || service.work_while_idle());
             }
@@ -211,13 +211,13 @@ impl TileService {
 
     /// Does what nobody has asked for, for as long as nobody asks for anything.
     pub(super) fn work_while_idle(&self) {
-        while self.pool.has_time() {
+        while self.pool.is_idle() {
             if self.provisional.chunks.has_unfinished() {
                 // Answers from the cache need no thread of ours, but a processor. They see to it that we go on later.
                 if !self.provisional.is_quiet() {
                     break;
                 }
-                if self.pool.crew().finish(|| self.provisional.chunks.finish_one()) {
+                if self.pool.activity().finish(|| self.provisional.chunks.finish_one()) {
                     continue;
                 }
             }
@@ -236,7 +236,7 @@ impl TileService {
                 continue;
             }
             // Render threads may be finishing the last chunks.
-            let was_finishing = self.pool.crew().is_finishing();
+            let was_finishing = self.pool.activity().is_finishing();
             self.provisional.release(self.tier.as_deref());
             if !was_finishing {
                 break;

@@ -11,7 +11,6 @@
 
 mod admission;
 mod attributes;
-mod bare;
 mod bytes;
 mod chunks;
 mod dataset;
@@ -28,6 +27,7 @@ mod mapping;
 mod significant;
 mod spare;
 mod tally;
+mod unfiltered;
 mod volume;
 mod writer;
 

@@ -76,7 +76,7 @@ pub(super) fn thinned(
     let size = region.size.zip(step, u64::div_ceil);
     into.reset(shape.voxel, size.volume() as usize);
     let mut block = Samples::default();
-    for part in region.blocks(shape.grain, BLOCK_BYTES / into.voxel_bytes() as u64) {
+    for part in region.blocks(shape.chunk, BLOCK_BYTES / into.voxel_bytes() as u64) {
         let Some(sieve) = Sieve::of(&part, region, step) else { continue };
         read(&part, &mut block)?;
         let from = Lattice::dense(part.size, sieve.offset).every(step);

@@ -273,7 +273,7 @@ impl Choice<'_> {
             sources.push(Source {
                 id: source.id.clone(),
                 times,
-                grain: source.grain(),
+                chunk: source.chunk(),
                 size: source.size(),
                 bytes: source.bytes,
                 access: source.access,

@@ -49,7 +49,7 @@ pub struct Source {
     /// The index of the run of time points that are stored together.
     pub times: u64,
     /// The extent of a box, in voxels of full resolution; never 0.
-    pub grain: Xyz<u64>,
+    pub chunk: Xyz<u64>,
     /// Its extent, in voxels of full resolution.
     pub size: Xyz<u64>,
     /// The size in bytes of a box in memory.
@@ -130,17 +130,17 @@ impl Family {
 impl Source {
     /// The number of boxes that a range of voxels touches along an axis.
     pub fn boxes(&self, axis: Axis, voxels: &Range<u64>) -> u64 {
-        let Range { start, end } = self.grains(axis, voxels);
+        let Range { start, end } = self.chunks(axis, voxels);
         end - start
     }
 
     /// The indexes of the boxes that a range of voxels touches along an axis.
-    pub fn grains(&self, axis: Axis, voxels: &Range<u64>) -> Range<u64> {
+    pub fn chunks(&self, axis: Axis, voxels: &Range<u64>) -> Range<u64> {
         let end = voxels.end.min(self.size[axis]);
         if voxels.start >= end {
             return 0..0;
         }
-        voxels.start / self.grain[axis]..end.div_ceil(self.grain[axis])
+        voxels.start / self.chunk[axis]..end.div_ceil(self.chunk[axis])
     }
 
     /// The share of the cache budget that a box takes, in bytes.

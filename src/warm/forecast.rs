@@ -118,7 +118,7 @@ fn each_alone(family: &Family, source: &Source) -> u64 {
     let along = |axis: Axis| {
         let (tiles, ruler) = (&family.tiles[axis], &family.rulers[axis]);
         if tiles.count() > MOST_COUNTED {
-            return tiles.count().saturating_mul(ruler.longest().div_ceil(source.grain[axis]).max(1));
+            return tiles.count().saturating_mul(ruler.longest().div_ceil(source.chunk[axis]).max(1));
         }
         let boxes = |tile: u64| source.boxes(axis, &(ruler.start(tile)..ruler.end(tile)));
         tiles.clone().falling().map(boxes).fold(0, u64::saturating_add)
@@ -128,7 +128,7 @@ fn each_alone(family: &Family, source: &Source) -> u64 {
 
 /// The boxes that runs of tiles touch along an axis.
 fn boxes_of(family: &Family, axis: Axis, tiles: &Runs, source: &Source) -> Vec<std::ops::Range<u64>> {
-    tiles.iter().map(|run| source.grains(axis, &family.rulers[axis].voxels(run))).collect()
+    tiles.iter().map(|run| source.chunks(axis, &family.rulers[axis].voxels(run))).collect()
 }
 
 /// The boxes of a source that each family reads, without parts contained in another family's.

@@ -144,16 +144,16 @@ impl Shaping<'_> {
 
     /// The smallest extent of a block along an axis that contains whole tiles and at least one box.
     fn least_step(&self, axis: Axis) -> u64 {
-        let grain = self.sources().map(|source| source.grain[axis]).max().unwrap_or(1);
+        let chunk = self.sources().map(|source| source.chunk[axis]).max().unwrap_or(1);
         let longest = |family: &Family| family.rulers[axis].longest();
         if self.is_spread(axis) {
             let tile = self.families().filter(|family| family.spreads(axis)).map(longest).max().unwrap_or(1);
-            return grain.div_ceil(tile.max(1)).max(1).saturating_mul(tile.max(1));
+            return chunk.div_ceil(tile.max(1)).max(1).saturating_mul(tile.max(1));
         }
         // Slices that are several voxels thick should end at box boundaries.
         let slice = self.families().map(longest).max().unwrap_or(1);
-        let both = lcm(grain, slice);
-        if both <= grain.saturating_mul(slice.min(16)) { both } else { grain }
+        let both = lcm(chunk, slice);
+        if both <= chunk.saturating_mul(slice.min(16)) { both } else { chunk }
     }
 
     /// The bytes of all boxes that a block of that extent can touch.
@@ -170,13 +170,13 @@ impl Shaping<'_> {
     fn most_boxes(&self, source: &Source, axis: Axis, step: u64) -> u64 {
         let wanted = self.voxels(axis);
         let all = source.boxes(axis, &wanted).max(1);
-        let grain = source.grain[axis];
+        let chunk = source.chunk[axis];
         if self.is_aligned(source, axis, step) {
-            return (step / grain).max(1).min(all);
+            return (step / chunk).max(1).min(all);
         }
         // Tiles that begin in a block may extend beyond it.
         let overhang = if self.is_nested(axis, step) { 0 } else { self.longest(axis) };
-        (step.saturating_add(overhang).div_ceil(grain)).saturating_add(1).min(all)
+        (step.saturating_add(overhang).div_ceil(chunk)).saturating_add(1).min(all)
     }
 
     fn longest(&self, axis: Axis) -> u64 {
@@ -194,7 +194,7 @@ impl Shaping<'_> {
 
     /// Whether no box is touched by two blocks.
     fn is_aligned(&self, source: &Source, axis: Axis, step: u64) -> bool {
-        self.is_nested(axis, step) && step.is_multiple_of(source.grain[axis])
+        self.is_nested(axis, step) && step.is_multiple_of(source.chunk[axis])
     }
 
     /// The voxels along an axis in which wanted tiles lie.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 use super::estimate::{Drawn, Probe};
-use super::run::{Filled, Hand, Stop};
+use super::run::{Filled, Producer, Stop};
 use crate::request::TileRequest;
 use crate::service::{Client, Demand, ErrorKind, TileError, TileService, Warmed};
 
@@ -44,7 +44,7 @@ impl InProcess {
     }
 }
 
-impl Hand for InProcess {
+impl Producer for InProcess {
     fn fill(&self, tile: &TileRequest, stop: &Stop) -> Filled {
         loop {
             let warmed = match here(self.warm(tile)) {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use ureq::http::Method;
 
 use super::estimate::{Drawn, Probe};
-use super::run::{Filled, Hand, Stop};
+use super::run::{Filled, Producer, Stop};
 use super::served::Served;
 use crate::connection::{self, Connection};
 use crate::request::TileRequest;
@@ -137,7 +137,7 @@ enum Tried {
     Unanswered(String),
 }
 
-impl Hand for Server {
+impl Producer for Server {
     fn fill(&self, tile: &TileRequest, stop: &Stop) -> Filled {
         let kept = self.idle().pop();
         let mut connection = kept.unwrap_or_else(|| Connection::new(self.client.host()));

@@ -32,7 +32,7 @@ pub enum Filled {
 }
 
 /// Produces and stores tiles. Called from many threads.
-pub trait Hand: Sync {
+pub trait Producer: Sync {
     /// Makes sure that a tile is stored. Returns as soon as possible once told to stop.
     fn fill(&self, tile: &TileRequest, stop: &Stop) -> Filled;
 
@@ -123,7 +123,7 @@ pub struct Outcome {
 /// Runs a work from a position on.
 pub fn run(
     work: &Work,
-    hand: &dyn Hand,
+    producer: &dyn Producer,
     (journal, position): (Option<Journal>, Position),
     pace: Pace,
     stop: &Stop,
@@ -141,7 +141,7 @@ pub fn run(
     let one = || {
         while !stop.is_told() && turns.wait(stop) {
             let Some((tile, number)) = lock(&feed).next() else { break };
-            let filled = hand.fill(&tile, stop);
+            let filled = producer.fill(&tile, stop);
             let bytes = if let Filled::Made(bytes) = filled { bytes } else { 0 };
             let failed = matches!(filled, Filled::Failed(_));
             if lock(&ledger).enter(&tile, number, filled) {

@@ -86,7 +86,7 @@ pub struct SourceServed {
     pub id: String,
     size: [u64; 3],
     factor: [u64; 3],
-    grain: [u64; 3],
+    chunk: [u64; 3],
     /// The number of time points in a box.
     pub times: u64,
     /// The size of a box in bytes.
@@ -183,8 +183,8 @@ impl SourceServed {
     }
 
     /// The extent of a box, in voxels of full resolution; never 0.
-    pub fn grain(&self) -> Xyz<u64> {
-        xyz(self.grain).zip(xyz(self.factor), u64::saturating_mul).map(|extent| extent.max(1))
+    pub fn chunk(&self) -> Xyz<u64> {
+        xyz(self.chunk).zip(xyz(self.factor), u64::saturating_mul).map(|extent| extent.max(1))
     }
 }
 

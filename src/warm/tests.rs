@@ -18,7 +18,7 @@ use crate::request::{ChannelChoice, TileRequest};
 #[derive(Debug, Clone)]
 struct Volume {
     size: Xyz<u64>,
-    grain: Xyz<u64>,
+    chunk: Xyz<u64>,
     /// Which levels are stored; level 0 always.
     stored: Vec<u8>,
     scaling: Scaling,
@@ -30,9 +30,9 @@ struct Volume {
 const VOXEL: u64 = 2;
 
 impl Volume {
-    fn plain(size: Xyz<u64>, grain: Xyz<u64>) -> Self {
+    fn plain(size: Xyz<u64>, chunk: Xyz<u64>) -> Self {
         let (stored, scaling, offset) = (vec![0], Scaling::Zslices, Xyz::all(0));
-        Self { size, grain, stored, scaling, voxel: None, offset }
+        Self { size, chunk, stored, scaling, voxel: None, offset }
     }
 
     /// The stored levels: number, z factor, size.
@@ -75,8 +75,8 @@ impl Volume {
                 "planes": ["xy", "xz", "yz"],
                 "source": {
                     "id": format!("{name} {}", level.number()), "size": triple(size),
-                    "factor": [level.factor(), level.factor(), z], "grain": triple(self.grain), "times": 1,
-                    "bytes": self.grain.volume() * VOXEL, "access": "kept",
+                    "factor": [level.factor(), level.factor(), z], "chunk": triple(self.chunk), "times": 1,
+                    "bytes": self.chunk.volume() * VOXEL, "access": "kept",
                 },
             })
         };
@@ -97,7 +97,7 @@ impl Volume {
         for run in patch.runs() {
             let region = view.stored_region(&patch.region(run));
             let along = |axis: Axis| {
-                region.start[axis] / self.grain[axis]..region.end()[axis].div_ceil(self.grain[axis])
+                region.start[axis] / self.chunk[axis]..region.end()[axis].div_ceil(self.chunk[axis])
             };
             for z in along(Axis::Z) {
                 for y in along(Axis::Y) {
@@ -127,7 +127,7 @@ fn work(volume: &Volume, selection: &Selection, chunks: u64) -> Result<Work, Cho
 
 /// What a cache of `bytes` decodes for these tiles: how many boxes, and how many distinct ones.
 fn decoded(volume: &Volume, tiles: impl Iterator<Item = TileRequest>, bytes: u64) -> (u64, u64) {
-    let room = bytes / (volume.grain.volume() * VOXEL + 256);
+    let room = bytes / (volume.chunk.volume() * VOXEL + 256);
     let (mut kept, mut decodes, mut different) = (LruCache::unbounded(), 0, HashSet::new());
     for tile in tiles {
         for key in volume.boxes(&tile) {
@@ -171,17 +171,17 @@ fn selection(planes: &[Plane]) -> Selection {
 
 fn volumes() -> impl Strategy<Value = Volume> {
     let size = (1..1300u64, 1..1300u64, 1..130u64);
-    let grain = || select(vec![1u64, 20, 32, 48, 64, 100, 128, 512, 2000]);
+    let chunk = || select(vec![1u64, 20, 32, 48, 64, 100, 128, 512, 2000]);
     // Large enough in the plane to keep the number of boxes small.
     let wide = || select(vec![32u64, 48, 64, 100, 128, 512, 700]);
     let stored = select(vec![vec![0], vec![0, 1], vec![0, 2], vec![0, 1, 2]]);
     let scaling = select(vec![Scaling::Zslices, Scaling::Isotropic]);
     let voxel = select(vec![None, None, Some(1.0), Some(5.0), Some(0.3), Some(3.7)]);
     let offset = (-3..9i64, -3..9i64, -3..9i64);
-    (size, (wide(), wide(), grain()), stored, scaling, voxel, offset).prop_map(
-        |(size, grain, stored, scaling, voxel, offset)| Volume {
+    (size, (wide(), wide(), chunk()), stored, scaling, voxel, offset).prop_map(
+        |(size, chunk, stored, scaling, voxel, offset)| Volume {
             size: Xyz::new(size.0, size.1, size.2),
-            grain: Xyz::new(grain.0, grain.1, grain.2),
+            chunk: Xyz::new(chunk.0, chunk.1, chunk.2),
             stored,
             scaling,
             voxel: voxel.map(|z| Xyz::new(1.0, 1.0, z)),
@@ -258,7 +258,7 @@ proptest! {
             let patch = patch(&tile.address, &view, volume.offset, volume.orthogonal()).unwrap();
             let end = view.stored_region(&patch.region(patch.runs().last().unwrap())).end();
             for (stored, at) in volume.boxes(&tile) {
-                let end = end.zip(at.zip(volume.grain, |at, grain| (at + 1) * grain), u64::min);
+                let end = end.zip(at.zip(volume.chunk, |at, chunk| (at + 1) * chunk), u64::min);
                 let seen = *first.entry((plane, level, stored, at)).or_insert(end);
                 prop_assert!(seen.x >= end.x && seen.y >= end.y && seen.z >= end.z);
             }
@@ -275,9 +275,9 @@ fn passes(volume: &Volume, planes: &[Plane], chunks: u64) -> (f64, f64) {
 
 #[test]
 fn boxes_are_decoded_once_where_they_fit() {
-    let volume = |x, y, z, grain| Volume::plain(Xyz::new(x, y, z), Xyz::all(grain));
+    let volume = |x, y, z, chunk| Volume::plain(Xyz::new(x, y, z), Xyz::all(chunk));
     let stored = Volume { stored: vec![0, 1, 2], ..volume(2000, 1900, 100, 64) };
-    let gzipped = Volume { grain: Xyz::new(2000, 1900, 1), ..volume(2000, 1900, 40, 1) };
+    let gzipped = Volume { chunk: Xyz::new(2000, 1900, 1), ..volume(2000, 1900, 40, 1) };
     for (volume, chunks) in [(volume(2000, 1900, 100, 64), 1 << 30), (stored, 128 << 20), (gzipped, 1 << 30)]
     {
         for planes in [&[Plane::Xy][..], &[Plane::Xz], &[Plane::Yz]] {
@@ -363,11 +363,11 @@ fn selections_choose_what_they_say() {
     assert_eq!(counted(&Selection { levels: Numbers::one(1), ..all() }).unwrap(), [0, 50]);
     // Slices are numbered from the offset.
     assert_eq!(counted(&Selection { slices: "0-11,59-".parse().unwrap(), ..all() }).unwrap(), [12, 3]);
-    let boxed = |text: &str| Selection { within: Some(text.parse().unwrap()), ..all() };
-    assert_eq!(counted(&boxed("0-512,0-512,10-20")).unwrap(), [10, 10]);
-    assert_eq!(counted(&boxed("511-513,*,10-11")).unwrap(), [4, 1]);
-    assert_eq!(counted(&boxed("0-5.12,0-10.24,0.2-0.3um")).unwrap(), [10, 5]);
-    let xz = Selection { planes: vec![Plane::Xz], ..boxed("0-512,8-10,*") };
+    let within = |text: &str| Selection { within: Some(text.parse().unwrap()), ..all() };
+    assert_eq!(counted(&within("0-512,0-512,10-20")).unwrap(), [10, 10]);
+    assert_eq!(counted(&within("511-513,*,10-11")).unwrap(), [4, 1]);
+    assert_eq!(counted(&within("0-5.12,0-10.24,0.2-0.3um")).unwrap(), [10, 5]);
+    let xz = Selection { planes: vec![Plane::Xz], ..within("0-512,8-10,*") };
     assert_eq!(counted(&xz).unwrap(), [2, 1]);
     let (level, cutout) = Extent::cutout("1/0,300/0,512/10,12").unwrap();
     let cutout = Selection {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
 use super::MOST_TOLD;
+use crate::activity::{Activity, Place};
 use crate::catalog::Catalog;
-use crate::crew::{Crew, Place};
 use crate::plan::{Plan, Source};
 use crate::render::{self, EncodeBuffers, Scratch};
 use crate::request::TileRequest;
@@ -45,11 +45,11 @@ pub(super) struct Done {
 
 impl Team {
     /// `threads` threads, which count as busy until they are dropped.
-    pub fn new(threads: NonZeroUsize, crew: &Crew) -> Result<Self, ThreadPoolBuildError> {
+    pub fn new(threads: NonZeroUsize, activity: &Activity) -> Result<Self, ThreadPoolBuildError> {
         let name = |index| format!("bench-{index}");
         let pool = ThreadPoolBuilder::new().num_threads(threads.get()).thread_name(name).build()?;
         let workers = std::iter::repeat_with(Worker::default).take(threads.get()).collect();
-        let places = std::iter::repeat_with(|| crew.enter()).take(threads.get()).collect();
+        let places = std::iter::repeat_with(|| activity.enter()).take(threads.get()).collect();
         Ok(Self { pool, workers, _places: places })
     }
 

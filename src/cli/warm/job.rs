@@ -8,7 +8,8 @@ use super::tell::{self, Tiles};
 use super::{Arguments, Failure};
 use crate::cli::output;
 use crate::warm::{
-    Counted, Ending, Found, Hand, Journal, Pace, Position, Probe, Report, Stop, Title, Work, estimate, run,
+    Counted, Ending, Found, Journal, Pace, Position, Probe, Producer, Report, Stop, Title, Work, estimate,
+    run,
 };
 
 /// Everything that a job needs.
@@ -48,11 +49,11 @@ impl Job<'_> {
     }
 
     /// Does the work and prints a report; `counted` returns what was drawn and inflated meanwhile.
-    pub fn work_off(&self, hand: &dyn Hand, counted: impl Fn() -> Counted) -> Result<(), Failure> {
-        let begun = self.begin(hand)?;
+    pub fn work_off(&self, producer: &dyn Producer, counted: impl Fn() -> Counted) -> Result<(), Failure> {
+        let begun = self.begin(producer)?;
         let pace = Pace { threads: self.threads, rate: self.arguments.rate };
         let tiles = Tiles::new();
-        let outcome = run(self.work, hand, begun, pace, self.stop, &tiles);
+        let outcome = run(self.work, producer, begun, pace, self.stop, &tiles);
         tiles.finish();
         let ending = outcome.ending.clone();
         let report = Report::new(self.title.tiles, outcome, &self.work.forecast(), counted());
@@ -84,7 +85,7 @@ impl Job<'_> {
     }
 
     /// Opens the journal, and determines where to start.
-    fn begin(&self, hand: &dyn Hand) -> Result<(Option<Journal>, Position), Failure> {
+    fn begin(&self, producer: &dyn Producer) -> Result<(Option<Journal>, Position), Failure> {
         let Some(path) = &self.journal else {
             tracing::warn!(
                 "there is no folder for a journal: a stopped run cannot be resumed; see --journal"
@@ -93,7 +94,7 @@ impl Job<'_> {
         };
         let (journal, found) = journals::open(path, self.title)?;
         let position = match found {
-            Found::This(position) if journals::is_still_there(self.work, hand, position.done) => position,
+            Found::This(position) if journals::is_still_there(self.work, producer, position.done) => position,
             Found::This(position) => {
                 tracing::warn!("some finished tiles are gone: checking all of them again");
                 Position { done: 0, ..position }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::Failure;
 use crate::tile::Fingerprint;
-use crate::warm::{Found, Hand, Journal, JournalError, Title, Work};
+use crate::warm::{Found, Journal, JournalError, Producer, Title, Work};
 
 /// How many of the finished tiles are checked.
 const LOOKED_FOR: u64 = 256;
@@ -37,8 +37,8 @@ pub(super) fn open(path: &Path, title: &Title) -> Result<(Journal, Found), Failu
 }
 
 /// Whether finished tiles are still there, judging by a sample: they may have been deleted.
-pub(super) fn is_still_there(work: &Work, hand: &dyn Hand, done: u64) -> bool {
+pub(super) fn is_still_there(work: &Work, producer: &dyn Producer, done: u64) -> bool {
     let every = (done / LOOKED_FOR).max(1);
     let numbers = (0..done).step_by(usize::try_from(every).unwrap_or(usize::MAX));
-    numbers.filter_map(|number| work.tiles(number).next()).all(|tile| hand.is_there(&tile))
+    numbers.filter_map(|number| work.tiles(number).next()).all(|tile| producer.is_there(&tile))
 }

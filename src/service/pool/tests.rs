@@ -73,7 +73,7 @@ fn submit(pool: &RenderPool, by: u8) -> Handle {
 }
 
 fn pool(queue: usize) -> RenderPool {
-    RenderPool::new(NonZeroUsize::MIN, queue, Crew::default()).unwrap()
+    RenderPool::new(NonZeroUsize::MIN, queue, Activity::default()).unwrap()
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_full_queue_refuses_and_an_emptied_one_takes_again() {
     let next = submit(&pool, 2);
     next.has_begun();
     next.go();
-    assert!(pool.has_time());
+    assert!(pool.is_idle());
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_panic_takes_down_its_job_alone_and_gives_back_its_turn() {
     drop(running);
     next.has_begun();
     next.go();
-    assert!(pool.has_time());
+    assert!(pool.is_idle());
 }
 
 #[test]
@@ -156,5 +156,5 @@ fn a_seat_that_is_given_up_late_disturbs_nobody() {
     waited.has_begun();
     waited.seat = None;
     waited.go();
-    assert!(pool.has_time());
+    assert!(pool.is_idle());
 }

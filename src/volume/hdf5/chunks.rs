@@ -20,9 +20,9 @@ use super::filters::Pipeline;
 use super::grid::{Position, StoredBox};
 use super::index::Entry;
 use super::spare;
+use crate::activity::{Activity, Moment};
 use crate::cache::{Cache, Lookup, Waiter};
 use crate::config::Verify;
-use crate::crew::{Crew, Moment};
 use crate::metrics::Metrics;
 use crate::tile::Fingerprint;
 use crate::volume::{ReadError, Samples, VoxelType, with_samples};
@@ -106,7 +106,7 @@ pub struct ChunkStore {
     cache: Cache<ChunkKey, Arc<Chunk>, ReadError>,
     largest: usize,
     metrics: Metrics,
-    crew: Crew,
+    activity: Activity,
     verify: Verify,
     at_once: Arc<AtomicBool>,
     unfinished: unfinished::List,
@@ -121,12 +121,12 @@ impl std::fmt::Debug for ChunkStore {
 
 impl ChunkStore {
     /// A cache of at most `budget` bytes of decoded chunks.
-    pub fn new(budget: usize, metrics: Metrics, crew: Crew) -> Self {
+    pub fn new(budget: usize, metrics: Metrics, activity: Activity) -> Self {
         // A chunk that would push out most others is read through the library, box by box.
         let largest = budget / 4;
         let cache = Cache::new(budget, metrics.chunk_bytes.clone());
         let (at_once, unfinished, refused) = Default::default();
-        Self { cache, largest, metrics, crew, verify: Verify::default(), at_once, unfinished, refused }
+        Self { cache, largest, metrics, activity, verify: Verify::default(), at_once, unfinished, refused }
     }
 
     /// Forgets every chunk.
@@ -140,8 +140,8 @@ impl ChunkStore {
     }
 
     /// How busy those are who decode chunks.
-    pub(super) fn crew(&self) -> &Crew {
-        &self.crew
+    pub(super) fn activity(&self) -> &Activity {
+        &self.activity
     }
 
     /// Whether this dataset is read by whole chunks: also by large ones where the library lacks a filter for them.
@@ -197,7 +197,7 @@ impl ChunkStore {
 
     /// Whether a kept chunk will do; of one that is corrupt no beginning will.
     fn suffices(&self, chunk: &Chunk, wanted: u64, dataset: &StoredDataset, at: &Position) -> bool {
-        chunk.whole || (chunk.holds(wanted) && !self.refused.has(&dataset.chunk(at)))
+        chunk.whole || (chunk.holds(wanted) && !self.refused.has(&dataset.chunk_id(at)))
     }
 
     /// The chunk as [`ChunkStore::get`] has it, but that what another thread decodes just now is not waited for.

@@ -189,7 +189,7 @@ impl StoredDataset {
     }
 
     /// The box it is best read in, in stored order: a chunk, or a line of contiguous data.
-    pub(super) fn grain(&self) -> Position {
+    pub(super) fn chunk_shape(&self) -> Position {
         match &self.storage {
             Storage::Chunked { .. } => *self.grid.chunk(),
             _ => padded(self.shape.last().map_or(&[], std::slice::from_ref), 1),

@@ -46,7 +46,9 @@ impl StoredDataset {
     /// How it is read, and why so.
     pub(super) fn reading(&self) -> String {
         let why = match &self.storage {
-            _ if self.is_bare() => return "straight from the file's pages, only what is wanted".to_owned(),
+            _ if self.is_unfiltered() => {
+                return "straight from the file's pages, only what is wanted".to_owned();
+            }
             Storage::Chunked { .. } if self.is_decoded_directly() => {
                 return "by voltile's own threads, chunks side by side".to_owned();
             }
@@ -89,7 +91,7 @@ impl StoredDataset {
                 Some(one.times(product(&counts)))
             }
             Storage::Chunked { .. } | Storage::Contiguous { address: Some(_) } | Storage::External => {
-                Some(bare(self.grid.chunk(), wanted, self.element_bytes()))
+                Some(unfiltered_cost(self.grid.chunk(), wanted, self.element_bytes()))
             }
             Storage::Contiguous { address: None } | Storage::Compact => Some(ReadCost::default()),
             Storage::Virtual => None,
@@ -114,7 +116,7 @@ fn chunks_touched(runs: &[Range<u64>], edge: u64) -> u64 {
 }
 
 /// Voxels without filters: of each chunk the pages that hold what is wanted, as if all parts were alike.
-fn bare(chunk: &[u64], wanted: &[Vec<Range<u64>>], element: u64) -> ReadCost {
+fn unfiltered_cost(chunk: &[u64], wanted: &[Vec<Range<u64>>], element: u64) -> ReadCost {
     let parts: Vec<u64> = wanted
         .iter()
         .zip(chunk)
@@ -167,22 +169,24 @@ mod tests {
     #[test]
     fn voxels_without_filters_are_read_in_pages() {
         let shape = [100, 2048, 8192];
-        let cost = |z: Range<u64>, y: Range<u64>, x: Range<u64>| bare(&shape, &[one(z), one(y), one(x)], 1);
+        let cost = |z: Range<u64>, y: Range<u64>, x: Range<u64>| {
+            unfiltered_cost(&shape, &[one(z), one(y), one(x)], 1)
+        };
         let xy = cost(0..1, 0..512, 0..512);
         assert_eq!((xy.reads, xy.bytes_read), (512, 512 * PAGE));
         let yz = cost(0..100, 0..512, 7..8);
         assert_eq!((yz.reads, yz.bytes_read), (100 * 512, 100 * 512 * PAGE));
         // Lines shorter than a page: everything between the first and the last voxel is read.
-        let narrow = bare(&[100, 512, 512], &[one(0..100), one(0..512), one(7..8)], 1);
+        let narrow = unfiltered_cost(&[100, 512, 512], &[one(0..100), one(0..512), one(7..8)], 1);
         assert_eq!((narrow.reads, narrow.bytes_read), (1, (100 * 512 * 512u64 - 511).div_ceil(PAGE) * PAGE));
     }
 
     #[test]
     fn of_chunks_without_filters_only_wanted_pages_are_read() {
         let chunk = [64, 64, 64];
-        let plane = bare(&chunk, &[one(9..10), one(0..512), one(0..512)], 1);
+        let plane = unfiltered_cost(&chunk, &[one(9..10), one(0..512), one(0..512)], 1);
         assert_eq!((plane.reads, plane.bytes_read), (64, 64 * PAGE));
-        let across = bare(&chunk, &[one(0..64), one(9..10), one(0..128)], 1);
+        let across = unfiltered_cost(&chunk, &[one(0..64), one(9..10), one(0..128)], 1);
         assert_eq!((across.reads, across.bytes_read), (2, 2 * (63 * 4096 + 64u64).div_ceil(PAGE) * PAGE));
     }
 }

@@ -17,9 +17,9 @@ use super::chunks::{Chunk, ChunkStore, Found};
 use super::dataset::StoredDataset;
 use super::grid::{Grid, Part, Position, RANK, StoredBox, linear};
 use super::identity::FileIdentity;
+use crate::activity;
 use crate::axes::{Axes, AxisName};
 use crate::cache::Lost;
-use crate::crew;
 use crate::geometry::{Axis, Region, Xyz};
 use crate::volume::scatter::{Lattice, Sieve, copy_box, fill_box, thinned};
 use crate::volume::{
@@ -138,16 +138,16 @@ impl Hdf5Volume {
 
     /// Ends what nobody has asked for where somebody asks for something.
     fn give_way(&self) -> Result<(), Lost> {
-        if self.chunks.crew().gives_way() { Err(Lost) } else { Ok(()) }
+        if self.chunks.activity().gives_way() { Err(Lost) } else { Ok(()) }
     }
 
     /// Reads a box whose voxels went through no filter.
-    fn read_bare(&self, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
-        let bytes = self.dataset.bare_bytes()?;
+    fn read_unfiltered(&self, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
+        let bytes = self.dataset.unfiltered_bytes()?;
         for Wanted { at, part, sieve } in self.wanted(wish) {
             self.give_way()?;
             let target = wish.target(&sieve);
-            match self.dataset.bare_chunk(&at)? {
+            match self.dataset.unfiltered_chunk(&at)? {
                 Some(chunk) => {
                     let dims = self.dataset.grid.chunk();
                     let from = self.lattice(dims, &part.within).from(sieve.offset).every(wish.step);
@@ -165,7 +165,7 @@ impl Hdf5Volume {
     /// Reads a box chunk by chunk; side by side on all render threads where only this box is asked for. What is kept
     /// decoded is copied at once: to have other threads woken for it would take longer than all the rest.
     fn read_chunked(&self, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
-        if !self.chunks.crew().is_lonely() || rayon::current_num_threads() == 1 {
+        if !self.chunks.activity().has_one_job() || rayon::current_num_threads() == 1 {
             return self.read_one_by_one(wish, into);
         }
         let (grid, dataset, voxel) = (&self.dataset.grid, &self.dataset, self.shape.voxel);
@@ -297,14 +297,14 @@ impl Volume for Hdf5Volume {
         into: &mut Samples,
     ) -> Result<(), ReadError> {
         let (stored, metrics) = (self.stored_box(time, region), self.chunks.metrics());
-        let whole = crew::is_thorough();
+        let whole = activity::is_thorough();
         let wish = Wish { region: *region, step, stored, whole };
         if self.shape.access == Access::Anew {
             return self.read_anew(&wish, time, into);
         }
         into.reset(self.shape.voxel, wish.size().volume() as usize);
         match self.shape.access {
-            Access::Copied => metrics.copying.time(|| self.read_bare(&wish, into)),
+            Access::Copied => metrics.copying.time(|| self.read_unfiltered(&wish, into)),
             _ => self.read_chunked(&wish, into),
         }
     }
@@ -408,7 +408,7 @@ fn role(axis: AxisName, fixed: &[(AxisName, u64)]) -> Role {
 
 /// How the dataset's voxels are had.
 fn access(dataset: &StoredDataset, chunks: &ChunkStore) -> Access {
-    if dataset.is_bare() {
+    if dataset.is_unfiltered() {
         Access::Copied
     } else if chunks.serves(dataset) {
         Access::Kept
@@ -423,10 +423,10 @@ fn volume_shape(
     view: &View,
     chunks: &ChunkStore,
 ) -> VolumeShape {
-    let (mut size, mut grain, mut times) = (Xyz::all(1), Xyz::all(1), 1);
-    for ((role, extent), natural) in roles.iter().zip(dataset.grid.shape()).zip(dataset.grain()) {
+    let (mut size, mut chunk, mut times) = (Xyz::all(1), Xyz::all(1), 1);
+    for ((role, extent), natural) in roles.iter().zip(dataset.grid.shape()).zip(dataset.chunk_shape()) {
         match *role {
-            Role::Space(axis) => (size[axis], grain[axis]) = (*extent, natural),
+            Role::Space(axis) => (size[axis], chunk[axis]) = (*extent, natural),
             Role::Time => times = *extent,
             Role::Fixed(_) => {}
         }
@@ -440,7 +440,7 @@ fn volume_shape(
         (VoxelType::U8, Some(VoxelType::Bool)) => VoxelType::Bool,
         _ => stored,
     };
-    VolumeShape { voxel, size, times, grain, access: access(dataset, chunks) }
+    VolumeShape { voxel, size, times, chunk, access: access(dataset, chunks) }
 }
 
 #[cfg(test)]

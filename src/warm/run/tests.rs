@@ -25,7 +25,7 @@ impl Told {
     }
 }
 
-impl Hand for Told {
+impl Producer for Told {
     fn fill(&self, tile: &TileRequest, _stop: &Stop) -> Filled {
         let tile = tile.to_string();
         lock(&self.filled).push(tile.clone());
@@ -57,11 +57,11 @@ fn title(work: &Work) -> Title {
 }
 
 /// Resumes a work from its journal.
-fn on(work: &Work, journal: &Path, hand: &dyn Hand, threads: usize) -> (Outcome, Count) {
+fn on(work: &Work, journal: &Path, producer: &dyn Producer, threads: usize) -> (Outcome, Count) {
     let (journal, found) = Journal::open(journal, &title(work)).unwrap();
     let position = if let Found::This(position) = found { position } else { Position::default() };
     let (pace, count) = (Pace { threads: NonZeroUsize::new(threads).unwrap(), rate: None }, Count::default());
-    (run(work, hand, (Some(journal), position), pace, &Stop::default(), &count), count)
+    (run(work, producer, (Some(journal), position), pace, &Stop::default(), &count), count)
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_tile_that_takes_long_is_not_passed_over_when_the_work_goes_on() {
     let journal = folder.path().join("journal");
     /// Fills all but the first, which is abandoned when all others are done.
     struct Slow(Mutex<u64>, Condvar);
-    impl Hand for Slow {
+    impl Producer for Slow {
         fn fill(&self, tile: &TileRequest, _stop: &Stop) -> Filled {
             let mut filled = lock(&self.0);
             if tile.address.slice == 59 {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::unfinished::Unfinished;
 use super::{Chunk, ChunkKey, ChunkStore};
+use crate::activity::Moment;
 use crate::config::Verify;
-use crate::crew::Moment;
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::{Position, StoredBox};
 use crate::volume::{ChunkId, ReadError, VoxelType};
@@ -61,13 +61,13 @@ impl ChunkStore {
         begun: Option<Moment>,
     ) -> Extent {
         let verify = self.verify();
-        if verify == Verify::Always || wanted >= dataset.grid.voxels() || self.refused.has(&dataset.chunk(at))
+        if verify == Verify::Always || wanted >= dataset.grid.voxels() || self.refused.has(&dataset.chunk_id(at))
         {
             return Extent::Whole;
         }
-        let interactive = verify == Verify::Idle && self.crew.paused_lately();
+        let interactive = verify == Verify::Idle && self.activity.paused_lately();
         let whole = match begun {
-            Some(begun) => verify == Verify::Never || self.crew.last_pause() <= begun,
+            Some(begun) => verify == Verify::Never || self.activity.last_pause() <= begun,
             None => !interactive && self.follows_a_whole_one(dataset, at, wanted, voxel),
         };
         match whole {
@@ -137,16 +137,16 @@ impl ChunkStore {
         if matches!(error, ReadError::Corrupt { .. }) {
             self.refuse(error, dataset, at);
         }
-        !self.refused.has(&dataset.chunk(at))
+        !self.refused.has(&dataset.chunk_id(at))
     }
 
     /// Notes that a chunk is to be finished, or need not be any more.
     pub(super) fn note(&self, chunk: &Chunk, dataset: &Arc<StoredDataset>, at: &Position, voxel: VoxelType) {
         if chunk.whole {
-            self.unfinished.remove(&dataset.chunk(at));
+            self.unfinished.remove(&dataset.chunk_id(at));
         } else if self.verify() == Verify::Idle && !chunk.is_settled() {
             let unfinished = || Unfinished { dataset: Arc::downgrade(dataset), at: *at, voxel };
-            self.unfinished.add(dataset.chunk(at), unfinished);
+            self.unfinished.add(dataset.chunk_id(at), unfinished);
         }
     }
 
@@ -190,7 +190,7 @@ impl ChunkStore {
     }
 
     fn refuse(&self, error: &ReadError, dataset: &StoredDataset, at: &Position) {
-        if self.refused.add(dataset.chunk(at)) {
+        if self.refused.add(dataset.chunk_id(at)) {
             self.metrics.chunks_refused.inc();
             tracing::error!(
                 "{error}; every tile that touches this chunk is an error until the file is mended"
@@ -213,7 +213,7 @@ impl ChunkStore {
         if self.unfinished.is_empty() && self.refused.is_empty() {
             return Vec::new();
         }
-        let all = dataset.grid.chunks_of(stored).map(|at| dataset.chunk(&at));
+        let all = dataset.grid.chunks_of(stored).map(|at| dataset.chunk_id(&at));
         all.filter(|id| self.unfinished.has(id) || self.refused.has(id)).collect()
     }
 
@@ -237,7 +237,7 @@ impl ChunkStore {
 
 impl StoredDataset {
     /// What tells a chunk from all others.
-    pub(super) fn chunk(&self, at: &Position) -> ChunkId {
+    pub(super) fn chunk_id(&self, at: &Position) -> ChunkId {
         ChunkId { dataset: self.id, number: self.grid.number(at) }
     }
 }

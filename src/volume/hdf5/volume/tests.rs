@@ -22,7 +22,7 @@ fn write(path: &Path) {
     let data = Array3::from_shape_fn(shape, at);
     let new = || file.new_dataset_builder().with_data(&data);
     new().create("contiguous").unwrap();
-    new().chunk((4, 8, 16)).create("bare").unwrap();
+    new().chunk((4, 8, 16)).create("unfiltered").unwrap();
     new().chunk((4, 8, 16)).deflate(1).create("gzip").unwrap();
     new().chunk((19, 33, 41)).deflate(1).create("large").unwrap();
     // Of sections stored x first, and of one chunk that was never written.
@@ -33,7 +33,7 @@ fn write(path: &Path) {
 }
 
 fn volume(path: &Path, name: &str, budget: usize) -> Hdf5Volume {
-    let chunks = ChunkStore::new(budget, Metrics::default(), crew::Crew::default());
+    let chunks = ChunkStore::new(budget, Metrics::default(), activity::Activity::default());
     let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     let axes = Axes::new(if name == "turned" { "zxy" } else { "zyx" }).unwrap();
     let view = View { axes, fixed: Vec::new(), means: None, size: None };
@@ -65,7 +65,7 @@ proptest! {
         write(&path);
         let ways = [
             ("contiguous", 1 << 20, Access::Copied),
-            ("bare", 1 << 20, Access::Copied),
+            ("unfiltered", 1 << 20, Access::Copied),
             ("gzip", 1 << 20, Access::Kept),
             ("turned", 1 << 20, Access::Kept),
             ("large", 1 << 12, Access::Anew),

@@ -12,33 +12,33 @@ use crate::volume::{ReadError, Samples, VoxelType};
 
 /// Where a stored chunk lies whose bytes are its voxels.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BareChunk {
+pub(super) struct UnfilteredChunk {
     address: u64,
 }
 
 /// The bytes of the file that a dataset lies in, for as long as one box is read.
-pub(super) struct BareBytes<'a> {
+pub(super) struct UnfilteredBytes<'a> {
     dataset: &'a StoredDataset,
     bytes: Loan<'a>,
 }
 
 impl StoredDataset {
     /// Whether the file's bytes are the voxels, and can be had as memory.
-    pub(super) fn is_bare(&self) -> bool {
+    pub(super) fn is_unfiltered(&self) -> bool {
         let placed =
             matches!(self.storage, Storage::Chunked { .. } | Storage::Contiguous { address: Some(_) });
         placed && self.filters.is_empty() && self.stored.plain && self.file.can_be_mapped()
     }
 
     /// The file's bytes. What is copied out of them is voxels only if they are still there afterwards.
-    pub(super) fn bare_bytes(&self) -> Result<BareBytes<'_>, ReadError> {
-        Ok(BareBytes { dataset: self, bytes: self.file.borrow(self.place())? })
+    pub(super) fn unfiltered_bytes(&self) -> Result<UnfilteredBytes<'_>, ReadError> {
+        Ok(UnfilteredBytes { dataset: self, bytes: self.file.borrow(self.place())? })
     }
 
     /// The chunk at this place of the grid; `None` where it was never written.
-    pub(super) fn bare_chunk(&self, at: &Position) -> Result<Option<BareChunk>, ReadError> {
+    pub(super) fn unfiltered_chunk(&self, at: &Position) -> Result<Option<UnfilteredChunk>, ReadError> {
         if let Storage::Contiguous { address } = self.storage {
-            return Ok(address.map(|address| BareChunk { address }));
+            return Ok(address.map(|address| UnfilteredChunk { address }));
         }
         let Some(entry) = self.entry(at)? else { return Ok(None) };
         let expected = self.grid.voxels().saturating_mul(self.stored_bytes() as u64);
@@ -50,16 +50,16 @@ impl StoredDataset {
             );
             return Err(self.damaged(&problem));
         }
-        Ok(Some(BareChunk { address: entry.address }))
+        Ok(Some(UnfilteredChunk { address: entry.address }))
     }
 }
 
-impl BareBytes<'_> {
+impl UnfilteredBytes<'_> {
     /// Copies a box of `size` voxels that lies at `from` in the chunk to `target` in `into`, which holds voxels of
     /// that type.
     pub fn copy(
         &self,
-        chunk: BareChunk,
+        chunk: UnfilteredChunk,
         from: Lattice,
         into: &mut Samples,
         target: Lattice,
@@ -83,7 +83,7 @@ impl BareBytes<'_> {
 
     fn copy_bytes(
         &self,
-        chunk: BareChunk,
+        chunk: UnfilteredChunk,
         from: Lattice,
         into: &mut [u8],
         target: Lattice,

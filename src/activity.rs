@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// The jobs under way; clones share the count.
 #[derive(Debug, Clone, Default)]
-pub struct Crew(Arc<Counts>);
+pub struct Activity(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -75,7 +75,7 @@ const LATELY: Duration = Duration::from_millis(250);
 
 /// A job's place among those waiting or running; given back when it is dropped.
 #[derive(Debug)]
-pub struct Place(Crew);
+pub struct Place(Activity);
 
 thread_local! {
     /// Whether this thread does something that nobody has asked for.
@@ -104,7 +104,7 @@ impl Drop for Thorough {
     }
 }
 
-impl Crew {
+impl Activity {
     /// Counts one more job. How many there may be is the render queue's to say.
     pub fn enter(&self) -> Place {
         let before = self.0.jobs.fetch_add(1, Ordering::Relaxed);
@@ -126,12 +126,12 @@ impl Crew {
     }
 
     /// Whether one job has all threads to itself.
-    pub fn is_lonely(&self) -> bool {
+    pub fn has_one_job(&self) -> bool {
         self.0.jobs.load(Ordering::Relaxed) <= 1 && self.0.ahead.load(Ordering::Relaxed) == 0
     }
 
     /// Whether nothing that was asked for is under way, and fewer than `most` threads do anything else.
-    pub fn has_time(&self, most: usize) -> bool {
+    pub fn is_idle(&self, most: usize) -> bool {
         let others = self.0.ahead.load(Ordering::Relaxed) + self.0.finishing.load(Ordering::Relaxed);
         self.0.jobs.load(Ordering::Relaxed) == 0 && others < most
     }
@@ -148,8 +148,8 @@ impl Crew {
         self.0.finishing.load(Ordering::Relaxed) > 0
     }
 
-    /// Does something that nobody has asked for; it should ask [`Crew::gives_way`] now and then, and end early.
-    pub fn work_ahead<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// Does something that nobody has asked for; it should ask [`Activity::gives_way`] now and then, and end early.
+    pub fn prefetch<T>(&self, work: impl FnOnce() -> T) -> T {
         let _working = Ahead::begin(self);
         work()
     }
@@ -161,13 +161,13 @@ impl Crew {
 }
 
 /// Ends the work also where it panics.
-struct Ahead<'a>(&'a Crew);
+struct Ahead<'a>(&'a Activity);
 
 impl<'a> Ahead<'a> {
-    fn begin(crew: &'a Crew) -> Self {
-        crew.0.ahead.fetch_add(1, Ordering::Relaxed);
+    fn begin(activity: &'a Activity) -> Self {
+        activity.0.ahead.fetch_add(1, Ordering::Relaxed);
         AHEAD.set(true);
-        Self(crew)
+        Self(activity)
     }
 }
 
@@ -179,7 +179,7 @@ impl Drop for Ahead<'_> {
 }
 
 /// Ends the work also where it panics.
-struct Finishing<'a>(&'a Crew);
+struct Finishing<'a>(&'a Activity);
 
 impl Drop for Finishing<'_> {
     fn drop(&mut self) {
@@ -189,7 +189,7 @@ impl Drop for Finishing<'_> {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Crew(counts) = &self.0;
+        let Activity(counts) = &self.0;
         // At every end, and before the count can be 0: nobody must take an earlier rest for this one.
         counts.rested.note();
         counts.jobs.fetch_sub(1, Ordering::Relaxed);
@@ -202,55 +202,60 @@ mod tests {
 
     #[test]
     fn places_are_counted_and_given_back() {
-        let crew = Crew::default();
-        let (one, two) = (crew.enter(), crew.enter());
-        assert!(!crew.is_lonely() && !crew.has_time(2));
+        let activity = Activity::default();
+        let (one, two) = (activity.enter(), activity.enter());
+        assert!(!activity.has_one_job() && !activity.is_idle(2));
         drop(one);
-        assert!(crew.is_lonely() && !crew.has_time(2));
+        assert!(activity.has_one_job() && !activity.is_idle(2));
         drop(two);
-        assert!(crew.has_time(2));
+        assert!(activity.is_idle(2));
     }
 
     #[test]
     fn work_ahead_gives_way_to_a_job_and_to_nothing_else() {
-        let crew = Crew::default();
-        assert!(crew.has_time(1));
-        crew.work_ahead(|| {
-            assert!(!crew.gives_way() && !crew.has_time(1) && crew.has_time(2) && !crew.is_lonely());
-            let place = crew.enter();
-            assert!(crew.gives_way() && !crew.has_time(2));
+        let activity = Activity::default();
+        assert!(activity.is_idle(1));
+        activity.prefetch(|| {
+            assert!(
+                !activity.gives_way()
+                    && !activity.is_idle(1)
+                    && activity.is_idle(2)
+                    && !activity.has_one_job()
+            );
+            let place = activity.enter();
+            assert!(activity.gives_way() && !activity.is_idle(2));
             drop(place);
         });
-        let _place = crew.enter();
-        assert!(crew.is_lonely() && !crew.gives_way());
+        let _place = activity.enter();
+        assert!(activity.has_one_job() && !activity.gives_way());
     }
 
     #[test]
     fn a_pause_is_noted_once_it_is_long_enough() {
-        let crew = Crew::default();
+        let activity = Activity::default();
         let began = Moment::now();
-        drop(crew.enter());
-        let place = crew.enter();
+        drop(activity.enter());
+        let place = activity.enter();
         drop(place);
         std::thread::sleep(2 * PAUSE);
-        assert!(crew.last_pause() > began && crew.paused_lately());
-        let place = crew.enter();
-        let pause = crew.last_pause();
+        assert!(activity.last_pause() > began && activity.paused_lately());
+        let place = activity.enter();
+        let pause = activity.last_pause();
         std::thread::sleep(PAUSE);
-        assert_eq!(crew.last_pause(), pause, "while a job is under way there is no pause");
+        assert_eq!(activity.last_pause(), pause, "while a job is under way there is no pause");
         drop(place);
     }
 
     #[test]
     fn finishing_takes_a_thread_but_leaves_a_lone_job_all_of_them() {
-        let crew = Crew::default();
-        crew.finish(|| {
-            assert!(!crew.has_time(1) && crew.has_time(2));
-            let _place = crew.enter();
-            assert!(crew.is_lonely() && !crew.has_time(2));
+        let activity = Activity::default();
+        activity.finish(|| {
+            assert!(!activity.is_idle(1) && activity.is_idle(2));
+            let _place = activity.enter();
+            assert!(activity.has_one_job() && !activity.is_idle(2));
         });
-        let result = std::panic::catch_unwind(|| crew.finish(|| panic!("on purpose")));
-        assert!(result.is_err() && crew.has_time(1));
+        let result = std::panic::catch_unwind(|| activity.finish(|| panic!("on purpose")));
+        assert!(result.is_err() && activity.is_idle(1));
     }
 
     #[test]
@@ -262,8 +267,8 @@ mod tests {
 
     #[test]
     fn a_panic_ends_work_ahead() {
-        let crew = Crew::default();
-        let result = std::panic::catch_unwind(|| crew.work_ahead(|| panic!("on purpose")));
-        assert!(result.is_err() && crew.has_time(1));
+        let activity = Activity::default();
+        let result = std::panic::catch_unwind(|| activity.prefetch(|| panic!("on purpose")));
+        assert!(result.is_err() && activity.is_idle(1));
     }
 }
