@@ -1,15 +1,12 @@
-//! How busy the render threads are: whoever could use several of them asks whether any are idle.
+//! How busy the render threads are: work that could use several threads, or could wait, looks here first.
 //!
-//! One lonely tile has its chunks decoded by all threads at once. Where several tiles are under way each keeps to one
-//! thread, so that no thread that waits for its own chunks picks up another tile meanwhile, and tiles end in order.
-//! Work that nobody has asked for yet keeps to one thread too, and gives way as soon as somebody asks for anything.
+//! A lone tile has its chunks decoded by all threads at once. If several tiles are being rendered each keeps to one
+//! thread, so that no thread that waits for its own chunks starts another tile, and tiles end in order. A prefetch keeps
+//! to one thread too, and ends as soon as a request arrives.
 //!
-//! Whoever is going to want all of a volume says so, too: what is decoded for it is decoded whole at once.
-//!
-//! Pauses between jobs are noted as well. Where there are pauses somebody is looking at what they asked for, and chunks
-//! that were decoded in part can be finished meanwhile; where there are none, everything is best decoded at once.
+//! Pauses between jobs are recorded as well. Pauses mean that a person is looking at the tiles, and that chunks decoded in
+//! part can be finished in the next pause; without pauses, chunks are best decoded whole at once.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -77,33 +74,6 @@ const LATELY: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Place(Activity);
 
-thread_local! {
-    /// Whether this thread does something that nobody has asked for.
-    static AHEAD: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread works for somebody who is going to want all that lies beside it.
-    static THOROUGH: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Does something for somebody who is going to want all that lies beside it.
-pub fn thoroughly<T>(work: impl FnOnce() -> T) -> T {
-    let _working = Thorough(THOROUGH.replace(true));
-    work()
-}
-
-/// Whether this thread does such work.
-pub fn is_thorough() -> bool {
-    THOROUGH.get()
-}
-
-/// Ends such work also where it panics.
-struct Thorough(bool);
-
-impl Drop for Thorough {
-    fn drop(&mut self) {
-        THOROUGH.set(self.0);
-    }
-}
-
 impl Activity {
     /// Counts one more job. How many there may be is the render queue's to say.
     pub fn enter(&self) -> Place {
@@ -148,32 +118,24 @@ impl Activity {
         self.0.finishing.load(Ordering::Relaxed) > 0
     }
 
-    /// Does something that nobody has asked for; it should ask [`Activity::gives_way`] now and then, and end early.
+    /// Runs a prefetch, which should end early once [`Activity::has_jobs`] becomes true.
     pub fn prefetch<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _working = Ahead::begin(self);
+        self.0.ahead.fetch_add(1, Ordering::Relaxed);
+        let _working = Ahead(self);
         work()
     }
 
-    /// Whether this thread does what nobody has asked for while somebody waits.
-    pub fn gives_way(&self) -> bool {
-        AHEAD.get() && self.0.jobs.load(Ordering::Relaxed) > 0
+    /// Whether any job waits or runs.
+    pub fn has_jobs(&self) -> bool {
+        self.0.jobs.load(Ordering::Relaxed) > 0
     }
 }
 
-/// Ends the work also where it panics.
+/// Ends the prefetch even if it panics.
 struct Ahead<'a>(&'a Activity);
-
-impl<'a> Ahead<'a> {
-    fn begin(activity: &'a Activity) -> Self {
-        activity.0.ahead.fetch_add(1, Ordering::Relaxed);
-        AHEAD.set(true);
-        Self(activity)
-    }
-}
 
 impl Drop for Ahead<'_> {
     fn drop(&mut self) {
-        AHEAD.set(false);
         self.0.0.ahead.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -212,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn work_ahead_gives_way_to_a_job_and_to_nothing_else() {
+    fn a_prefetch_sees_jobs_and_is_not_one() {
         let activity = Activity::default();
         assert!(activity.is_idle(1));
         activity.prefetch(|| {
@@ -223,11 +185,11 @@ mod tests {
                     && !activity.has_one_job()
             );
             let place = activity.enter();
-            assert!(activity.gives_way() && !activity.is_idle(2));
+            assert!(activity.has_jobs() && !activity.is_idle(2));
             drop(place);
         });
         let _place = activity.enter();
-        assert!(activity.has_one_job() && !activity.gives_way());
+        assert!(activity.has_one_job());
     }
 
     #[test]
@@ -259,14 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_thorough_until_it_ends_or_panics() {
-        assert!(!is_thorough());
-        assert!(thoroughly(|| thoroughly(is_thorough) && is_thorough()));
-        assert!(std::panic::catch_unwind(|| thoroughly(|| panic!("on purpose"))).is_err() && !is_thorough());
-    }
-
-    #[test]
-    fn a_panic_ends_work_ahead() {
+    fn a_panic_ends_a_prefetch() {
         let activity = Activity::default();
         let result = std::panic::catch_unwind(|| activity.prefetch(|| panic!("on purpose")));
         assert!(result.is_err() && activity.is_idle(1));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::color::Colour;
 use crate::geometry::{LevelView, Patch, Region};
 use crate::paint::{Finite, PngProfile, Window};
-use crate::volume::Volume;
+use crate::volume::{ReadPolicy, Volume};
 
 /// One tile to render.
 #[derive(Debug, Clone)]
@@ -14,6 +14,8 @@ pub struct Plan {
     pub picture: Picture,
     /// How it is encoded.
     pub profile: PngProfile,
+    /// How much of the stored chunks is decoded, and whether reading yields to requests.
+    pub policy: ReadPolicy,
 }
 
 /// A thumbnail of one slice, assembled from tiles.
@@ -82,6 +84,14 @@ impl PixelKind {
             PixelKind::Grey => 1,
             PixelKind::Rgb => 3,
         }
+    }
+}
+
+impl Plan {
+    /// The same tile, read by another policy.
+    #[must_use]
+    pub fn with(self, policy: ReadPolicy) -> Self {
+        Self { policy, ..self }
     }
 }
 

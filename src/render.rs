@@ -15,7 +15,7 @@ use crate::color::Colour;
 use crate::geometry::{Patch, TILE};
 use crate::paint::PngProfile;
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
-use crate::volume::{ReadError, Samples};
+use crate::volume::{ReadError, ReadPolicy, Samples};
 
 pub use encode::{EncodeBuffers, EncodeError, encode};
 pub use overview::overview;
@@ -53,12 +53,12 @@ struct Drawing {
 
 /// Draws one tile without encoding it: its pixels, row by row.
 pub fn draw<'s>(plan: &Plan, scratch: &'s mut Scratch) -> Result<&'s [u8], ReadError> {
-    scratch.drawing.draw(&plan.picture)
+    scratch.drawing.draw(plan)
 }
 
 /// Renders one tile to a PNG.
 pub fn render(plan: &Plan, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
-    let pixels = scratch.drawing.draw(&plan.picture)?;
+    let pixels = scratch.drawing.draw(plan)?;
     Ok(encode(pixels, plan.picture.pixels(), plan.profile, &mut scratch.encoder)?)
 }
 
@@ -68,14 +68,15 @@ pub fn black(kind: PixelKind, profile: PngProfile) -> Result<Vec<u8>, EncodeErro
 }
 
 impl Drawing {
-    /// Returns the picture's pixels, row by row.
-    fn draw(&mut self, picture: &Picture) -> Result<&[u8], ReadError> {
-        match picture {
-            Picture::Grey(layer) => return self.grey(layer),
+    /// Returns the pixels of the plan's picture, row by row.
+    fn draw(&mut self, plan: &Plan) -> Result<&[u8], ReadError> {
+        let policy = plan.policy;
+        match &plan.picture {
+            Picture::Grey(layer) => return self.grey(layer, policy),
             Picture::Composite(layers) => {
                 self.clear(PixelKind::Rgb);
                 for (layer, colour) in layers {
-                    self.shade(layer, |shades, patch, pixels| {
+                    self.shade(layer, policy, |shades, patch, pixels| {
                         composite::add(shades, patch, *colour, pixels);
                     })?;
                 }
@@ -83,10 +84,12 @@ impl Drawing {
             Picture::Rgb(layers) => {
                 self.clear(PixelKind::Rgb);
                 for (layer, colour) in layers.iter().zip([Colour::Red, Colour::Green, Colour::Blue]) {
-                    self.shade(layer, |shades, patch, pixels| composite::add(shades, patch, colour, pixels))?;
+                    self.shade(layer, policy, |shades, patch, pixels| {
+                        composite::add(shades, patch, colour, pixels);
+                    })?;
                 }
             }
-            Picture::Labels(source) => self.labels(source)?,
+            Picture::Labels(source) => self.labels(source, policy)?,
         }
         Ok(&self.pixels)
     }
@@ -97,33 +100,38 @@ impl Drawing {
     }
 
     /// Draws one layer; if it fills the tile, its shades are the pixels, and nothing is copied.
-    fn grey(&mut self, layer: &Layer) -> Result<&[u8], ReadError> {
+    fn grey(&mut self, layer: &Layer, policy: ReadPolicy) -> Result<&[u8], ReadError> {
         match &layer.source.patch {
             Some(patch) if patch.is_whole_tile() => {
-                slice::means(&layer.source, patch, &mut self.block, &mut self.sums, &mut self.field)?;
+                slice::means(&layer.source, patch, policy, &mut self.block, &mut self.sums, &mut self.field)?;
                 Ok(window::apply(&self.field, &layer.window, layer.gamma, &mut self.shades))
             }
             _ => {
                 self.clear(PixelKind::Grey);
-                self.shade(layer, composite::grey)?;
+                self.shade(layer, policy, composite::grey)?;
                 Ok(&self.pixels)
             }
         }
     }
 
     /// Reads a layer, windows it to 8 bits and paints it; a layer outside the volume adds nothing.
-    fn shade(&mut self, layer: &Layer, paint: impl Fn(&[u8], &Patch, &mut [u8])) -> Result<(), ReadError> {
+    fn shade(
+        &mut self,
+        layer: &Layer,
+        policy: ReadPolicy,
+        paint: impl Fn(&[u8], &Patch, &mut [u8]),
+    ) -> Result<(), ReadError> {
         let Some(patch) = &layer.source.patch else { return Ok(()) };
-        slice::means(&layer.source, patch, &mut self.block, &mut self.sums, &mut self.field)?;
+        slice::means(&layer.source, patch, policy, &mut self.block, &mut self.sums, &mut self.field)?;
         let shades = window::apply(&self.field, &layer.window, layer.gamma, &mut self.shades);
         paint(shades, patch, &mut self.pixels);
         Ok(())
     }
 
-    fn labels(&mut self, source: &Source) -> Result<(), ReadError> {
+    fn labels(&mut self, source: &Source, policy: ReadPolicy) -> Result<(), ReadError> {
         self.clear(PixelKind::Rgb);
         let Some(patch) = &source.patch else { return Ok(()) };
-        slice::picks(source, patch, &mut self.block, &mut self.field)?;
+        slice::picks(source, patch, policy, &mut self.block, &mut self.field)?;
         composite::labels(&self.field, patch, &mut self.pixels);
         Ok(())
     }

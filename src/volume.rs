@@ -67,7 +67,73 @@ pub struct ChunkId {
 /// The most bytes of stored voxels that are held at once to make fewer of them.
 pub(crate) const BLOCK_BYTES: u64 = 2 << 20;
 
-/// One scalar value for each (time, z, y, x).
+/// What to read of a volume, and how. All fields decide what a read does; nothing else does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadRequest {
+    /// The time point.
+    pub time: u64,
+    /// The box, which must lie within the volume.
+    pub region: Region,
+    /// Every `step`-th voxel of the box is read along each axis, starting with its first.
+    pub step: Xyz<u64>,
+    /// How much is decoded, and whether the read yields.
+    pub policy: ReadPolicy,
+}
+
+/// How much of each chunk a read decodes, and whether it yields to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReadPolicy {
+    /// How much of a chunk is decoded.
+    pub decode: Decode,
+    /// When the read ends early.
+    pub yields: Yields,
+}
+
+/// How much of a chunk is decoded to read some of its voxels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Decode {
+    /// The least that contains the wanted voxels; more if the chunk store expects that to be wanted next.
+    #[default]
+    AsNeeded,
+    /// All of it: its other voxels will be read soon.
+    Whole,
+}
+
+/// When a read ends early, with [`ReadError::Lost`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Yields {
+    /// Never.
+    #[default]
+    Never,
+    /// As soon as a request waits for a render thread: this read is a prefetch.
+    ToRequests,
+}
+
+impl ReadRequest {
+    /// All voxels of a box, decoding no more than needed.
+    pub fn new(time: u64, region: Region) -> Self {
+        Self { time, region, step: Xyz::all(1), policy: ReadPolicy::default() }
+    }
+
+    /// The same box, thinned by `step` along each axis.
+    #[must_use]
+    pub fn every(self, step: Xyz<u64>) -> Self {
+        Self { step, ..self }
+    }
+
+    /// The same, read by another policy.
+    #[must_use]
+    pub fn with(self, policy: ReadPolicy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// How many voxels it yields along each axis.
+    pub fn size(&self) -> Xyz<u64> {
+        self.region.size.zip(self.step, u64::div_ceil)
+    }
+}
+
+/// One scalar value for each (time, z, y, x): what tiles are made from.
 pub trait Volume: Send + Sync + fmt::Debug {
     /// Type, extents and storage.
     fn shape(&self) -> VolumeShape;
@@ -77,55 +143,57 @@ pub trait Volume: Send + Sync + fmt::Debug {
         time < self.shape().times
     }
 
-    /// Reads a box within the volume into `into`, densely in z, y, x order.
+    /// Reads the requested voxels into `into`, contiguously in z, y, x order.
     ///
     /// `into` is given the right type and length here; its memory is reused.
-    fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError>;
+    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError>;
 
-    /// Reads every so-many-th voxel of a box along each axis, from its first on, as densely.
-    fn read_every(
-        &self,
-        step: Xyz<u64>,
-        time: u64,
-        region: &Region,
-        into: &mut Samples,
-    ) -> Result<(), ReadError> {
-        scatter::thinned(self.shape(), step, region, into, |part, into| self.read(time, part, into))
-    }
-
-    /// The chunks in a box that were decoded in part and have yet to be verified, or turned out to be wrong; `None` where
+    /// The chunks in a box that were decoded in part and have yet to be verified, or turned out to be wrong; `None` if
     /// that is not known.
     fn unverified(&self, _time: u64, _region: &Region) -> Option<Vec<ChunkId>> {
         Some(Vec::new())
     }
 
-    /// Whether a chunk in a box was found to have a wrong checksum; also true where that is not known. Reads nothing.
+    /// Whether a chunk in a box was found to have a wrong checksum; also true if that is not known. Reads nothing.
     fn may_be_refused(&self, _time: u64, _region: &Region) -> bool {
         false
     }
 
-    /// Does beforehand what reading will do for the first time, as far as there is time for it: to be called where a
-    /// file that makes it go wrong does no harm. What it brings is thrown away.
+    /// How it is stored, for programs that inspect, measure or try out files.
+    fn storage(&self) -> &dyn VolumeStorage {
+        &InMemory
+    }
+}
+
+/// How a volume is stored: what `inspect`, `bench` and the trial of a file need, and tiles do not.
+pub trait VolumeStorage {
+    /// Does now what reading would do for the first time, until `until`: called in the trial process, where a crash does
+    /// no harm. The results are discarded.
     fn rehearse(&self, _until: Instant) {}
 
-    /// Forgets the chunks that are kept decoded, also those of other volumes that share the cache: for measuring.
+    /// Removes its decoded chunks from the cache, and those of all volumes that share the cache: for measuring.
     fn forget_chunks(&self) {}
 
-    /// Has the system forget what it keeps of the files in memory, as far as it lets a user: for measuring.
+    /// Drops its files from the system's page cache, as far as a user may: for measuring.
     fn forget_pages(&self) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// What of it is stored; of one that is made up of datasets, of the first so many of them that can be opened.
+    /// What of it is stored, summed over its first `most` datasets; fails if one of them cannot be opened.
     fn tally(&self, _most: usize) -> Result<Tally, ReadError> {
         Ok(Tally::default())
     }
 
-    /// What reading all voxels at these positions takes, by its own tally; `None` where that cannot be told.
+    /// The cost of reading all voxels at these positions, by its tally; `None` if that is unknown.
     fn cost(&self, _wanted: &Positions, _tally: &Tally) -> Option<ReadCost> {
         None
     }
 }
+
+/// The storage of a volume in memory: nothing to tell.
+struct InMemory;
+
+impl VolumeStorage for InMemory {}
 
 /// What a client is told of a file that is not what it was when it was opened.
 pub(crate) const CHANGED: &str =

@@ -19,7 +19,7 @@
 //! tile whose chunks alone exceed the cache decodes them again, and a remark says so and how to fix it.
 //! [`Forecast`] counts all of this before anything is read.
 //!
-//! When warming, a chunk is decoded whole at once (`activity::thoroughly`); otherwise the first tile decodes only
+//! When warming, a chunk is decoded whole at once ([`crate::volume::Decode::Whole`]); otherwise the first tile decodes only
 //! the part that it shows.
 
 mod choose;

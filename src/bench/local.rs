@@ -211,7 +211,7 @@ impl<'a> Local<'a> {
         }
         if state == State::Disk {
             for volume in &course.volumes {
-                if let Err(error) = volume.forget_pages() {
+                if let Err(error) = volume.storage().forget_pages() {
                     let remarks = &mut self.remarks;
                     remark(remarks, format!("the file cannot be dropped from the page cache: {error}"));
                 }
@@ -230,7 +230,7 @@ impl<'a> Local<'a> {
 
 impl Course<'_> {
     fn forget_chunks(&self) {
-        self.volumes.iter().for_each(|volume| volume.forget_chunks());
+        self.volumes.iter().for_each(|volume| volume.storage().forget_chunks());
     }
 }
 

@@ -97,7 +97,7 @@ fn costs(dataset: &Dataset, channel: &Channel, views: &[LevelView]) -> Vec<Level
 }
 
 fn tally(level: &StoredLevel) -> Result<Tally, ReadError> {
-    level.volumes.first().map_or(Ok(Tally::default()), |volume| volume.tally(MOST_COUNTED))
+    level.volumes.first().map_or(Ok(Tally::default()), |volume| volume.storage().tally(MOST_COUNTED))
 }
 
 fn tile_cost(
@@ -114,7 +114,7 @@ fn tile_cost(
     let wanted = positions(&patch, view, plane);
     let components = stored.volumes.len() as u64;
     let volume = stored.volumes.first()?;
-    let once = volume.cost(&wanted, tally)?;
+    let once = volume.storage().cost(&wanted, tally)?;
     let cost = if stored.shares_chunks() { once } else { once.times(components) };
     let length = |runs: Vec<Range<u64>>| runs.iter().map(|run| run.end - run.start).sum::<u64>();
     let voxels = wanted.map(length).volume().saturating_mul(components);

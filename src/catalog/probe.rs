@@ -69,7 +69,7 @@ impl Trial {
         for channel in opened.catalog.datasets().flat_map(|dataset: &Arc<Dataset>| dataset.channels.values())
         {
             for volume in channel.levels().iter().flat_map(|level| &level.volumes) {
-                volume.rehearse(until);
+                volume.storage().rehearse(until);
             }
         }
     }

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::geometry::{Region, Xyz};
 use crate::paint::Window;
-use crate::volume::{ReadError, Samples, Volume, Voxel, VoxelType, with_samples};
+use crate::volume::{ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples};
 
 /// A level of at most this many voxels is read whole.
 const SMALL: u64 = 1 << 21;
@@ -100,7 +100,7 @@ fn sampled<T: Voxel>(volume: &dyn Volume, time: u64) -> Result<Vec<T>, ReadError
     let (mut sample, mut block) = (Vec::new(), Samples::default());
     let mut damage = None;
     for region in regions(volume) {
-        match volume.read(time, &region, &mut block) {
+        match volume.read(&ReadRequest::new(time, region), &mut block) {
             Ok(()) => sample.extend(T::slice(&block).unwrap_or_default()),
             Err(error) => damage = Some(error),
         }

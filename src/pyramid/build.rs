@@ -77,7 +77,7 @@ impl Builder<'_> {
         let (tree, rule) = (&self.family.tree, self.family.rule);
         let region = tree.region(node);
         let Some(volume) = self.family.volumes().get(unit.component) else { return Ok(Vec::new()) };
-        volume.read(unit.time, &region, block)?;
+        volume.read(&ReadRequest::new(unit.time, region), block)?;
         let voxels = T::slice(block).unwrap_or_default();
         let size = small(region.size);
         if self.family.target(0).is_some() {

@@ -44,7 +44,7 @@ fn assembled(plan: &Overview, kind: PixelKind, scratch: &mut Scratch) -> Result<
     let ((width, height), bytes) = (plan.extent, kind.bytes());
     let mut whole = vec![0; width * height * bytes];
     for (index, tile) in plan.tiles.iter().enumerate() {
-        let pixels = scratch.drawing.draw(&tile.picture)?;
+        let pixels = scratch.drawing.draw(tile)?;
         let (left, top) = (index % plan.across.max(1) * TILE, index / plan.across.max(1) * TILE);
         let taken = width.saturating_sub(left).min(TILE) * bytes;
         let into = whole.chunks_exact_mut(width * bytes).skip(top);

@@ -6,7 +6,7 @@
 use super::downsample::{Means, SumBuffer};
 use crate::geometry::{Patch, Region, RowRun};
 use crate::plan::Source;
-use crate::volume::{Access, BLOCK_BYTES, ReadError, Samples, with_samples};
+use crate::volume::{Access, BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Samples, with_samples};
 
 /// Largest block in bytes if cutting costs nothing: small enough to stay in a core's own cache until summed.
 const NEAR_BYTES: u64 = BLOCK_BYTES / 4;
@@ -15,18 +15,19 @@ const NEAR_BYTES: u64 = BLOCK_BYTES / 4;
 pub(super) fn means(
     source: &Source,
     patch: &Patch,
+    policy: ReadPolicy,
     block: &mut Samples,
     sums: &mut SumBuffer,
     field: &mut Samples,
 ) -> Result<(), ReadError> {
     if source.view.is_stored() {
-        return picks(source, patch, block, field);
+        return picks(source, patch, policy, block, field);
     }
     let typed = source.volume.shape().voxel.samples();
     with_samples!(&typed, typed => {
         let mut means = Means::new(typed, source.view, patch, sums);
         for_blocks(source, patch, |run, region| {
-            source.volume.read(source.time, &region, block)?;
+            source.volume.read(&ReadRequest::new(source.time, region).with(policy), block)?;
             means.add(block, &region, run);
             Ok(())
         })?;
@@ -39,12 +40,14 @@ pub(super) fn means(
 pub(super) fn picks(
     source: &Source,
     patch: &Patch,
+    policy: ReadPolicy,
     block: &mut Samples,
     field: &mut Samples,
 ) -> Result<(), ReadError> {
     let read = |run: &RowRun, into: &mut Samples| {
         let region = source.view.stored_region(&patch.region(run));
-        source.volume.read_every(source.view.downsample, source.time, &region, into)
+        let request = ReadRequest::new(source.time, region).every(source.view.downsample).with(policy);
+        source.volume.read(&request, into)
     };
     if let [run] = patch.runs() {
         return read(run, field);

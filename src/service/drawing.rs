@@ -1,31 +1,32 @@
-//! One tile on a render thread: identified, looked for in the second tier, drawn, and written there.
+//! One tile on a render thread: looked up in the disk cache, rendered, and written there.
 
 use std::cell::RefCell;
 use std::time::Instant;
 
 use super::verify::{Footprint, Provisional};
 use super::{TileError, Urgency, Warmed};
-use crate::activity;
 use crate::catalog::{Origin, Overview, Resolved};
 use crate::metrics::Metrics;
 use crate::name::Name;
+use crate::plan::Plan;
 use crate::render::{self, RenderError, Scratch};
 use crate::tier::SecondTier;
 use crate::tile::{Tile, TileKey};
+use crate::volume::{Decode, ReadPolicy, Yields};
 
-/// A tile that is known to exist, before anybody has made it.
+/// A tile that is known to exist, whether or not it has been rendered.
 #[derive(Debug)]
 pub enum Identified {
-    /// It lies outside: one of the shared black tiles.
+    /// One of the shared black tiles: the address lies outside all volumes.
     Black(Tile),
-    /// It is to be found or made.
+    /// A tile.
     Made {
         /// Its key.
         key: TileKey,
         /// What it shows.
         resolved: Resolved,
     },
-    /// It is a slice drawn small, to be found or made.
+    /// A thumbnail of a slice.
     Overview {
         /// Its key.
         key: TileKey,
@@ -44,19 +45,10 @@ impl Identified {
     }
 }
 
-/// What has a tile's picture drawn, on a render thread.
+/// Renders a tile's PNG, on a render thread.
 pub(super) type Draw = Box<dyn FnOnce(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send>;
 
-/// What is going to be drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Draws {
-    /// A tile, and who knows what then.
-    One,
-    /// Everything.
-    All,
-}
-
-/// What drawing a tile takes: whose it is, and how it is drawn. None of it for one that is black.
+/// How to render one tile, where it is stored, and which voxels it shows.
 pub(super) struct Drawing {
     pub key: TileKey,
     pub origin: Origin,
@@ -64,40 +56,34 @@ pub(super) struct Drawing {
     pub footprint: Footprint,
 }
 
-impl Draws {
-    /// What is drawn for a request of that urgency and those that are likely to follow it.
-    pub fn of(urgency: Urgency) -> Self {
-        match urgency {
-            Urgency::Wanted => Draws::One,
-            Urgency::Prefetch => Draws::All,
-        }
+impl Drawing {
+    /// The rendering of one tile by its plan.
+    pub fn of(key: TileKey, origin: Origin, plan: Plan) -> Self {
+        let footprint = Footprint::of(std::slice::from_ref(&plan));
+        Self { key, origin, draw: Box::new(move |scratch| render::render(&plan, scratch)), footprint }
     }
 }
 
-impl Drawing {
-    pub fn for_whom(self, draws: Draws) -> Self {
-        let Self { key, origin, draw, footprint } = self;
-        let draw: Draw = match draws {
-            Draws::One => draw,
-            Draws::All => Box::new(move |scratch| activity::thoroughly(|| draw(scratch))),
-        };
-        Self { key, origin, draw, footprint }
-    }
+/// How chunks are read for a request: whole if the client prefetches, because it will want the tiles next to this one.
+pub(super) fn policy(urgency: Urgency) -> ReadPolicy {
+    let decode = match urgency {
+        Urgency::Wanted => Decode::AsNeeded,
+        Urgency::Prefetch => Decode::Whole,
+    };
+    ReadPolicy { decode, yields: Yields::Never }
 }
 
 impl Identified {
-    /// What drawing it takes; `None` for a tile that is black.
-    pub(super) fn drawing(&self) -> Option<Drawing> {
+    /// How to render it, reading by that policy; `None` for a black tile.
+    pub(super) fn drawing(&self, policy: ReadPolicy) -> Option<Drawing> {
         Some(match self {
             Identified::Black(_) => return None,
             Identified::Made { key, resolved } => {
-                let (key, origin, plan) = (*key, resolved.origin(), resolved.plan());
-                let footprint = Footprint::of(std::slice::from_ref(&plan));
-                let draw = Box::new(move |scratch: &mut Scratch| render::render(&plan, scratch));
-                Drawing { key, origin, draw, footprint }
+                Drawing::of(*key, resolved.origin(), resolved.plan().with(policy))
             }
             Identified::Overview { key, overview } => {
-                let (key, origin, plan) = (*key, overview.origin()?, overview.plan());
+                let (key, origin, mut plan) = (*key, overview.origin()?, overview.plan());
+                plan.tiles.iter_mut().for_each(|tile| tile.policy = policy);
                 let footprint = Footprint::of(&plan.tiles);
                 let draw = Box::new(move |scratch: &mut Scratch| render::overview(&plan, scratch));
                 Drawing { key, origin, draw, footprint }
@@ -105,7 +91,7 @@ impl Identified {
         })
     }
 
-    /// The token that it is kept under; `None` for a tile that is black, which is never kept.
+    /// The dataset that it is stored under; `None` for a black tile, which is never stored.
     pub(super) fn token(&self) -> Option<&Name> {
         match self {
             Identified::Black(_) => None,
@@ -121,12 +107,12 @@ pub(super) fn weighed(tile: Tile) -> (Tile, usize) {
     (tile, weight)
 }
 
-/// The tile as the second tier has it.
+/// The tile, if the disk cache has it.
 pub(super) fn found(tier: Option<&SecondTier>, origin: &Origin, key: TileKey) -> Option<Tile> {
     Some(Tile::new(key, tier?.find(&origin.token, &key)?))
 }
 
-/// Draws a tile, which is counted.
+/// Renders a tile, and counts it.
 pub(super) fn drawn(key: TileKey, draw: Draw, metrics: &Metrics) -> Result<Tile, RenderError> {
     metrics.renders.inc();
     let rendered = with_scratch(draw);
@@ -137,21 +123,22 @@ pub(super) fn drawn(key: TileKey, draw: Draw, metrics: &Metrics) -> Result<Tile,
     Ok(Tile::new(key, rendered?))
 }
 
-/// Has a tile that was just drawn written, unless its files turn out to have changed.
+/// Queues a tile that was just rendered for writing, unless its files turn out to have changed.
 pub(super) fn keep_later(tier: Option<&SecondTier>, origin: Origin, tile: &Tile) {
     let (Some(tier), now) = (tier, Instant::now()) else { return };
     tier.keep_later(origin.token.clone(), tile, move || origin.was_unchanged_at(now));
 }
 
-/// Writes a tile that was just drawn, unless its files turn out to have changed. That it could not be written is counted and
-/// logged, and concerns nobody who waits for it.
+/// Writes a tile that was just rendered, unless its files turn out to have changed. A failure to write is counted and
+/// logged by the disk cache; the client gets its tile all the same.
 pub(super) fn keep_now(tier: Option<&SecondTier>, origin: &Origin, tile: &Tile) {
     let Some(tier) = tier else { return };
     if !origin.was_unchanged_at(Instant::now()) || tier.keep(&origin.token, &tile.key, &tile.png).is_err() {
-        tracing::debug!(key = %tile.key, "a tile is not kept in the second tier");
+        tracing::debug!(key = %tile.key, "a tile is not kept in the disk cache");
     }
 }
 
+/// Ensures that the disk cache has a tile: renders and writes it if it does not.
 pub(super) fn warmed_by(
     tier: &SecondTier,
     drawing: Drawing,
@@ -170,7 +157,7 @@ pub(super) fn warmed_by(
     Ok(Warmed::Drawn(tile.png.len()))
 }
 
-/// Lends the thread's buffers to a job. They are taken out meanwhile, so that a job within a job gets fresh ones.
+/// Lends the thread's buffers to a job. A job within a job gets buffers of its own.
 pub(super) fn with_scratch<T>(job: impl FnOnce(&mut Scratch) -> T) -> T {
     thread_local! {
         static SCRATCH: RefCell<Scratch> = RefCell::default();

@@ -26,6 +26,7 @@ mod listing;
 mod mapping;
 mod significant;
 mod spare;
+mod stored_chunk;
 mod tally;
 mod unfiltered;
 mod volume;

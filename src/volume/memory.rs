@@ -1,8 +1,8 @@
 //! A volume in memory, for tests and benchmarks.
 
 use super::scatter::{Lattice, copy_box};
-use super::{Access, ReadError, Samples, Volume, VolumeShape, VoxelType};
-use crate::geometry::{Region, Xyz};
+use super::{Access, ReadError, ReadRequest, Samples, Volume, VolumeShape, VoxelType};
+use crate::geometry::Xyz;
 
 /// One time point of voxels, contiguous in z, y, x order.
 #[derive(Debug, Clone)]
@@ -30,20 +30,10 @@ impl Volume for MemoryVolume {
         self.shape
     }
 
-    fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
-        self.read_every(Xyz::all(1), time, region, into)
-    }
-
-    fn read_every(
-        &self,
-        step: Xyz<u64>,
-        _time: u64,
-        region: &Region,
-        into: &mut Samples,
-    ) -> Result<(), ReadError> {
-        let size = region.size.zip(step, u64::div_ceil);
+    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
+        let size = request.size();
         into.reset(self.shape.voxel, size.volume() as usize);
-        let from = Lattice::dense(self.shape.size, region.start).every(step);
+        let from = Lattice::dense(self.shape.size, request.region.start).every(request.step);
         if copy_box(&self.samples, from, into, Lattice::dense(size, Xyz::all(0)), size) {
             Ok(())
         } else {

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 use super::samples::{Samples, with_samples};
-use super::{BLOCK_BYTES, ReadError, VolumeShape};
+use super::{BLOCK_BYTES, ReadError, ReadRequest, VolumeShape};
 use crate::geometry::{Axis, Region, Xyz};
 
 /// The strided layout of a box in a buffer: the index of its first voxel and the stride along each axis.
@@ -65,15 +65,14 @@ impl Sieve {
     }
 }
 
-/// Reads every `step`-th voxel of a region by reading all voxels, block by block, with `read`.
+/// Reads a thinned box by reading all of its voxels, block by block, with `read`.
 pub(super) fn thinned(
     shape: VolumeShape,
-    step: Xyz<u64>,
-    region: &Region,
+    request: &ReadRequest,
     into: &mut Samples,
     mut read: impl FnMut(&Region, &mut Samples) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
-    let size = region.size.zip(step, u64::div_ceil);
+    let (region, step, size) = (&request.region, request.step, request.size());
     into.reset(shape.voxel, size.volume() as usize);
     let mut block = Samples::default();
     for part in region.blocks(shape.chunk, BLOCK_BYTES / into.voxel_bytes() as u64) {

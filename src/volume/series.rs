@@ -7,8 +7,10 @@ use std::time::Instant;
 
 use lru::LruCache;
 
-use super::{ChunkId, Positions, ReadCost, ReadError, Samples, Tally, Volume, VolumeShape};
-use crate::geometry::{Region, Xyz};
+use super::{
+    ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume, VolumeShape, VolumeStorage,
+};
+use crate::geometry::Region;
 
 /// How many time points are kept open at once.
 const KEPT_OPEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
@@ -61,9 +63,9 @@ impl Series {
         Ok(volume)
     }
 
-    /// The volumes that exist and can be opened.
-    fn volumes(&self) -> impl Iterator<Item = Arc<dyn Volume>> {
-        (0..self.shape.times).filter(|time| self.has(*time)).filter_map(|time| self.volume(time).ok())
+    /// The volumes that exist, each opened when the iterator reaches it.
+    fn volumes(&self) -> impl Iterator<Item = Result<Arc<dyn Volume>, ReadError>> {
+        (0..self.shape.times).filter(|time| self.has(*time)).map(|time| self.volume(time))
     }
 
     /// The volume of a time point, where it is open.
@@ -87,18 +89,8 @@ impl Volume for Series {
         usize::try_from(time).ok().and_then(|time| self.present.get(time)).copied().unwrap_or(false)
     }
 
-    fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
-        self.volume(time)?.read(0, region, into)
-    }
-
-    fn read_every(
-        &self,
-        step: Xyz<u64>,
-        time: u64,
-        region: &Region,
-        into: &mut Samples,
-    ) -> Result<(), ReadError> {
-        self.volume(time)?.read_every(step, 0, region, into)
+    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
+        self.volume(request.time)?.read(&ReadRequest { time: 0, ..*request }, into)
     }
 
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
@@ -109,34 +101,40 @@ impl Volume for Series {
         self.opened_at(time).is_none_or(|volume| volume.may_be_refused(0, region))
     }
 
+    fn storage(&self) -> &dyn VolumeStorage {
+        self
+    }
+}
+
+impl VolumeStorage for Series {
     fn rehearse(&self, until: Instant) {
         for time in (0..self.shape.times).filter(|time| self.has(*time)) {
             if Instant::now() > until {
                 break;
             }
             if let Ok(volume) = self.volume(time) {
-                volume.rehearse(until);
+                volume.storage().rehearse(until);
             }
         }
     }
 
     fn forget_chunks(&self) {
-        self.opened().iter().for_each(|volume| volume.forget_chunks());
+        self.opened().iter().for_each(|volume| volume.storage().forget_chunks());
     }
 
     fn forget_pages(&self) -> std::io::Result<()> {
-        self.opened().iter().try_for_each(|volume| volume.forget_pages())
+        self.opened().iter().try_for_each(|volume| volume.storage().forget_pages())
     }
 
     fn tally(&self, most: usize) -> Result<Tally, ReadError> {
         let mut sum = Tally::default();
         for volume in self.volumes().take(most) {
-            sum += volume.tally(1)?;
+            sum += volume?.storage().tally(1)?;
         }
         Ok(sum)
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
-        self.volumes().next()?.cost(wanted, tally)
+        self.volumes().find_map(Result::ok)?.storage().cost(wanted, tally)
     }
 }

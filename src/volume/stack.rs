@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::scatter::{Lattice, copy_box, fill_box};
-use super::{ChunkId, Positions, ReadCost, ReadError, Samples, Series, Tally, Volume, VolumeShape};
+use super::{ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Series, Tally, Volume, VolumeShape, VolumeStorage};
 use crate::geometry::{Region, Xyz};
 
 /// Sections of one shape; missing ones read as 0.
@@ -36,16 +36,18 @@ impl Volume for Stack {
         self.shape
     }
 
-    fn read(&self, _time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
-        into.reset(self.shape.voxel, region.voxels() as usize);
-        let size = Xyz { z: 1, ..region.size };
-        let flat = Region { start: Xyz { z: 0, ..region.start }, size };
+    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
+        let (region, step, all) = (request.region, request.step, request.size());
+        into.reset(self.shape.voxel, all.volume() as usize);
+        let flat = Region { start: Xyz { z: 0, ..region.start }, size: Xyz { z: 1, ..region.size } };
+        let size = Xyz { z: 1, ..all };
         let mut section = Samples::default();
-        for row in 0..region.size.z {
-            let at = Lattice::dense(region.size, Xyz::new(0, 0, row));
-            let number = region.start.z + row;
+        for row in 0..all.z {
+            let at = Lattice::dense(all, Xyz::new(0, 0, row));
+            let number = region.start.z + row * step.z;
             let fits = if self.sections.has(number) {
-                self.sections.read(number, &flat, &mut section)?;
+                let request = ReadRequest { time: number, region: flat, step: Xyz { z: 1, ..step }, ..*request };
+                self.sections.read(&request, &mut section)?;
                 copy_box(&section, Lattice::dense(size, Xyz::all(0)), into, at, size)
             } else {
                 section.reset(self.shape.voxel, 0);
@@ -72,6 +74,12 @@ impl Volume for Stack {
         self.sections_of(region).any(|(section, flat)| self.sections.may_be_refused(section, &flat))
     }
 
+    fn storage(&self) -> &dyn VolumeStorage {
+        self
+    }
+}
+
+impl VolumeStorage for Stack {
     fn rehearse(&self, until: Instant) {
         self.sections.rehearse(until);
     }
@@ -114,9 +122,10 @@ mod tests {
         assert_eq!((stack.shape().size, stack.shape().times), (Xyz::new(4, 3, 3), 1));
         let mut read = Samples::default();
         let region = Region { start: Xyz::new(1, 2, 0), size: Xyz::new(2, 1, 3) };
-        stack.read(0, &region, &mut read).unwrap();
+        stack.read(&ReadRequest::new(0, region), &mut read).unwrap();
         assert_eq!(read.bytes(), [21, 22, 0, 0, 221, 222]);
-        stack.read_every(Xyz::new(3, 2, 2), 0, &Region::whole(stack.shape().size), &mut read).unwrap();
+        let whole = ReadRequest::new(0, Region::whole(stack.shape().size));
+        stack.read(&whole.every(Xyz::new(3, 2, 2)), &mut read).unwrap();
         assert_eq!(read.bytes(), [0, 3, 20, 23, 200, 203, 220, 223]);
     }
 }

@@ -1,7 +1,11 @@
 //! The bytes of one open file: read at positions, and only while the file is what it was when it was opened.
 //!
-//! Everything that is read of a file goes through here: by our own threads, by the HDF5 library through its driver
-//! ([`super::library`]), and by mappings, which ask before and after they copy.
+//! The one source of bytes: our own threads fetch ranges ([`FileBytes::fetch`]) or copy from a mapping
+//! ([`FileBytes::borrow`]), and the HDF5 library reads through its driver ([`super::library`]). A file that is not on a
+//! local disk needs another source, and nothing else.
+
+mod fetched;
+mod loan;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,6 +13,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+pub(super) use self::fetched::Fetched;
+use self::loan::Mapped;
+pub(super) use self::loan::Loan;
 use super::identity::FileIdentity;
 use crate::volume::ReadError;
 
@@ -22,6 +29,7 @@ pub(super) struct FileBytes {
     file: File,
     identity: FileIdentity,
     growing: bool,
+    mapped: Mapped,
 }
 
 impl FileBytes {
@@ -50,7 +58,7 @@ impl FileBytes {
         if !(lies_there && is_same) {
             return Err(io::Error::other("it changed while it was being opened; try again"));
         }
-        Ok(Self { file, identity, growing })
+        Ok(Self { file, identity, growing, mapped: Mapped::default() })
     }
 
     /// Opens the file that has this identity; fails where another one lies there by now.
@@ -66,10 +74,6 @@ impl FileBytes {
 
     pub fn is_growing(&self) -> bool {
         self.growing
-    }
-
-    pub fn file(&self) -> &File {
-        &self.file
     }
 
     /// The file's length as it is now; fails where the file has changed since it was opened.

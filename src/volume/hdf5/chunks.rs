@@ -1,9 +1,8 @@
-//! Chunks once decoded, shared by all volumes under one budget of bytes.
+//! The cache of decoded chunks, shared by all volumes under one budget of bytes.
 //!
-//! A chunk costs one positional read and its decoding, on the thread that wants it; threads that want the same chunk
-//! wait for the one that decodes it. How far it is decoded, and what becomes of the rest, is in [`finish`].
-//! `benches/RESULTS.md` has what else was tried. A chunk that was never written, or whose voxels are all equal, is kept
-//! as that one value.
+//! Each chunk is decoded by one thread at a time; others that want it wait for that thread. How far a chunk is decoded,
+//! and when the rest follows, is decided in [`finish`]. `benches/RESULTS.md` has what else was tried. A chunk that was
+//! never written, or whose voxels are all equal, is cached as one value.
 
 mod finish;
 mod refused;
@@ -11,21 +10,19 @@ mod unfinished;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
+pub(super) use self::finish::Extent;
 pub use self::finish::Standing;
 use self::refused::Refused;
 use super::dataset::{Storage, StoredDataset};
-use super::filters::Pipeline;
-use super::grid::{Position, StoredBox};
-use super::index::Entry;
+use super::grid::Position;
 use super::spare;
 use crate::activity::{Activity, Moment};
 use crate::cache::{Cache, Lookup, Waiter};
 use crate::config::Verify;
 use crate::metrics::Metrics;
 use crate::tile::Fingerprint;
-use crate::volume::{ReadError, Samples, VoxelType, with_samples};
+use crate::volume::{ChunkId, ReadError, Samples, VoxelType, with_samples};
 
 /// A decoded chunk, or the beginning of one, dense in stored order.
 #[derive(Debug)]
@@ -45,12 +42,19 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// A whole chunk, or the beginning of one; where all its voxels are equal one is kept.
-    fn new(dims: Position, samples: Samples) -> Self {
+    /// A whole chunk, or the beginning of one; of equal voxels only one is kept.
+    pub fn new(dims: Position, samples: Samples) -> Self {
         let whole = samples.len() as u64 >= dims.iter().product();
         let constant = whole && is_constant(&samples);
         let samples = if constant { first_of(samples) } else { samples };
         Self { dims, samples, constant, whole, made: Moment::now(), settled: AtomicBool::new(whole) }
+    }
+
+    /// A chunk that is not in the file: `fill` holds the one value of all its voxels.
+    pub fn never_written(dims: Position, fill: Samples) -> Self {
+        let mut chunk = Self::new(dims, fill);
+        (chunk.constant, chunk.whole) = (true, true);
+        chunk
     }
 
     /// Notes that no more of it can be decoded.
@@ -151,194 +155,103 @@ impl ChunkStore {
         matches!(dataset.storage, Storage::Chunked { .. }) && (small || needed)
     }
 
-    /// The chunk at this place of the grid, with at least its first `wanted` voxels: from the cache or decoded now.
+    /// The chunk, if as much of it as is wanted is in the cache.
+    pub(super) fn cached(&self, wanted: &ChunkRequest<'_>) -> Option<Arc<Chunk>> {
+        let chunk = self.cache.get(&wanted.key()).filter(|chunk| self.suffices(chunk, wanted))?;
+        self.hit(&chunk, wanted);
+        Some(chunk)
+    }
+
+    /// The chunk, with at least the wanted voxels: from the cache, from another thread that is decoding it, or from
+    /// `produce`, which is told how far to decode.
     pub(super) fn get(
         &self,
-        dataset: &Arc<StoredDataset>,
-        at: &Position,
-        wanted: u64,
-        voxel: VoxelType,
+        wanted: &ChunkRequest<'_>,
+        produce: impl Fn(Extent) -> Result<Chunk, ReadError>,
     ) -> Result<Arc<Chunk>, ReadError> {
         loop {
-            match self.find(dataset, at, wanted, voxel)? {
+            match self.find(wanted, &produce)? {
                 Found::Chunk(chunk) => return Ok(chunk),
-                Found::Flying(waiter) => {
+                Found::InFlight(waiter) => {
                     match self.metrics.chunk_waiting.time(|| waiter.wait_blocking()) {
-                        Ok(chunk) if chunk.holds(wanted) => return Ok(chunk),
-                        // The other thread wanted less of it: it is asked for again.
+                        Ok(chunk) if chunk.holds(wanted.voxels) => return Ok(chunk),
+                        // The other thread decoded less of it: look again.
                         Ok(_) => {}
-                        // The other thread may have wanted what is damaged, and this one what lies before it.
-                        Err(_) => {
-                            let extent = self.extent(dataset, at, wanted, voxel, None);
-                            return self.decode(dataset, at, wanted, voxel, extent).map(Arc::new);
-                        }
+                        // The damage may lie in what the other thread wanted, behind what is wanted here.
+                        Err(_) => return produce(self.extent(wanted, None)).map(Arc::new),
                     }
                 }
             }
         }
     }
 
-    /// The chunk where it is in the cache; `None` where it would have to be decoded, or waited for.
-    pub(super) fn kept(
-        &self,
-        dataset: &Arc<StoredDataset>,
-        at: &Position,
-        wanted: u64,
-        voxel: VoxelType,
-    ) -> Option<Arc<Chunk>> {
-        let key = (dataset.id, dataset.grid.number(at), voxel);
-        let chunk = self.cache.get(&key).filter(|chunk| self.suffices(chunk, wanted, dataset, at))?;
-        self.metrics.chunk_hits.inc();
-        if !chunk.whole {
-            self.note(&chunk, dataset, at, voxel);
-        }
-        Some(chunk)
-    }
-
-    /// Whether a kept chunk will do; of one that is corrupt no beginning will.
-    fn suffices(&self, chunk: &Chunk, wanted: u64, dataset: &StoredDataset, at: &Position) -> bool {
-        chunk.whole || (chunk.holds(wanted) && !self.refused.has(&dataset.chunk_id(at)))
-    }
-
-    /// The chunk as [`ChunkStore::get`] has it, but that what another thread decodes just now is not waited for.
+    /// The same as [`ChunkStore::get`], but returns at once if another thread is decoding the chunk.
     pub(super) fn find(
         &self,
-        dataset: &Arc<StoredDataset>,
-        at: &Position,
-        wanted: u64,
-        voxel: VoxelType,
+        wanted: &ChunkRequest<'_>,
+        produce: impl Fn(Extent) -> Result<Chunk, ReadError>,
     ) -> Result<Found, ReadError> {
-        let key = (dataset.id, dataset.grid.number(at), voxel);
         let mut begun = None;
         let suffices = |chunk: &Arc<Chunk>| {
             begun = Some(chunk.made);
-            self.suffices(chunk, wanted, dataset, at)
+            self.suffices(chunk, wanted)
         };
-        match self.cache.lookup_if(&key, suffices) {
+        match self.cache.lookup_if(&wanted.key(), suffices) {
             Lookup::Ready(chunk) => {
-                self.metrics.chunk_hits.inc();
-                if !chunk.whole {
-                    self.note(&chunk, dataset, at, voxel);
-                }
+                self.hit(&chunk, wanted);
                 Ok(Found::Chunk(chunk))
             }
-            Lookup::Wait(waiter) => Ok(Found::Flying(waiter)),
+            Lookup::Wait(waiter) => Ok(Found::InFlight(waiter)),
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
-                let extent = self.extent(dataset, at, wanted, voxel, begun);
-                let chunk = self.decode(dataset, at, wanted, voxel, extent).map(Arc::new);
+                let chunk = produce(self.extent(wanted, begun)).map(Arc::new);
                 flight.land(chunk.as_ref().map(|c| (Arc::clone(c), c.weight())).map_err(Clone::clone));
                 chunk.map(Found::Chunk)
             }
         }
     }
+
+    /// Whether enough of a cached chunk is there; a corrupt chunk is only good whole, that is, never.
+    fn suffices(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) -> bool {
+        chunk.whole || (chunk.holds(wanted.voxels) && !self.refused.has(&wanted.id()))
+    }
+
+    fn hit(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) {
+        self.metrics.chunk_hits.inc();
+        if !chunk.whole {
+            self.note(chunk, wanted);
+        }
+    }
 }
 
-/// A chunk, or the prospect of one.
+/// A chunk that a read wants, and how much of it.
+#[derive(Clone, Copy)]
+pub(super) struct ChunkRequest<'a> {
+    pub dataset: &'a Arc<StoredDataset>,
+    /// Its place in the grid.
+    pub at: Position,
+    /// The number of wanted voxels, counted from its first.
+    pub voxels: u64,
+    /// The type to decode to.
+    pub voxel: VoxelType,
+}
+
+impl ChunkRequest<'_> {
+    /// What identifies the chunk, whatever its voxels are decoded to.
+    pub fn id(&self) -> ChunkId {
+        self.dataset.chunk_id(&self.at)
+    }
+
+    fn key(&self) -> ChunkKey {
+        (self.dataset.id, self.dataset.grid.number(&self.at), self.voxel)
+    }
+}
+
+/// The result of looking for a chunk.
 pub(super) enum Found {
-    /// Here it is.
     Chunk(Arc<Chunk>),
-    /// Another thread decodes it, though maybe not as far as it is wanted.
-    Flying(Waiter<Arc<Chunk>, ReadError>),
-}
-
-impl StoredDataset {
-    /// Whether chunks are decoded here, outside the library's lock.
-    pub(super) fn is_decoded_directly(&self) -> bool {
-        self.direct_pipeline().is_some()
-    }
-
-    fn direct_pipeline(&self) -> Option<&Pipeline> {
-        let direct = matches!(self.storage, Storage::Chunked { .. }) && self.stored.plain;
-        self.pipeline.as_ref().filter(|_| direct)
-    }
-
-    /// Fails where a chunk that a box touches lies behind the end of the file.
-    pub(super) fn ensure_chunks_in_file(&self, stored: &StoredBox) -> Result<(), ReadError> {
-        if !matches!(self.storage, Storage::Chunked { .. }) {
-            return Ok(());
-        }
-        for at in self.grid.chunks_of(stored) {
-            if let Some(entry) = self.entry(&at)? {
-                self.file.ensure_reaches(entry.end(), &self.place())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Decodes a chunk as far as its first `wanted` voxels, or further.
-    fn decode_chunk(
-        &self,
-        at: &Position,
-        wanted: u64,
-        voxel: VoxelType,
-        metrics: &Metrics,
-    ) -> Result<Chunk, ReadError> {
-        let Some(entry) = self.entry(at)? else {
-            return self.missing_chunk(at, voxel);
-        };
-        if let Some(pipeline) = self.direct_pipeline() {
-            return self.decode_directly(at, entry, wanted, voxel, pipeline, metrics);
-        }
-        self.file.ensure_reaches(entry.end(), &self.place())?;
-        metrics.library.time(|| self.decode_through_library(at, voxel))
-    }
-
-    fn decode_directly(
-        &self,
-        at: &Position,
-        entry: Entry,
-        wanted: u64,
-        voxel: VoxelType,
-        pipeline: &Pipeline,
-        metrics: &Metrics,
-    ) -> Result<Chunk, ReadError> {
-        let size = self.grid.voxels() as usize * self.stored_bytes();
-        // Held against what the filters could make of it before memory is taken for what the file claims.
-        if entry.length as usize > pipeline.most_stored(size) {
-            let problem =
-                format!("chunk {} claims to be stored in {} bytes", self.chunk_name(at), entry.length);
-            return Err(self.damaged(&problem));
-        }
-        let mask = if self.edges_are_plain && self.grid.is_cut(at) { u32::MAX } else { entry.mask };
-        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_mul(self.stored_bytes());
-        let began = Instant::now();
-        let mut read = began;
-        let bytes = self.file.read_at(entry.address, entry.length as usize, &self.place(), |stored| {
-            read = Instant::now();
-            let decoded = pipeline.decode(stored, mask, size, wanted);
-            decoded.map_err(|error| {
-                let (place, problem) = (self.place(), format!("chunk {}: {error}", self.chunk_name(at)));
-                match error.is_corrupt() {
-                    true => ReadError::Corrupt { place, problem },
-                    false => ReadError::Damaged { place, problem },
-                }
-            })
-        })??;
-        let chunk = Chunk::new(*self.grid.chunk(), self.samples(bytes, voxel));
-        metrics.chunk_stored_bytes.inc_by(u64::from(entry.length));
-        metrics.chunk_reading.add(read - began);
-        metrics.chunk_decoding.add(read.elapsed());
-        Ok(chunk)
-    }
-
-    fn decode_through_library(&self, at: &Position, voxel: VoxelType) -> Result<Chunk, ReadError> {
-        let start = self.grid.origin(at);
-        let room = |axis: usize| self.grid.shape()[axis] - start[axis];
-        let count: Position = std::array::from_fn(|axis| room(axis).min(self.grid.chunk()[axis]));
-        let mut samples = Samples::default();
-        samples.reset(voxel, count.iter().product::<u64>() as usize);
-        self.read_box(&StoredBox { start, count }, &mut samples)?;
-        Ok(Chunk::new(count, samples))
-    }
-
-    /// A chunk that was never written.
-    fn missing_chunk(&self, at: &Position, voxel: VoxelType) -> Result<Chunk, ReadError> {
-        let samples = self.fill_value(self.grid.origin(at), voxel)?;
-        let mut chunk = Chunk::new(*self.grid.chunk(), samples);
-        (chunk.constant, chunk.whole) = (true, true);
-        Ok(chunk)
-    }
+    /// Another thread is decoding it, perhaps not as far as wanted.
+    InFlight(Waiter<Arc<Chunk>, ReadError>),
 }
 
 #[cfg(test)]

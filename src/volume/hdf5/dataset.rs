@@ -216,7 +216,7 @@ impl StoredDataset {
 
     /// Why the index of chunks cannot be had: the library does not say whether the file has changed.
     fn without_index(&self, problem: &str) -> ReadError {
-        self.file.ensure_unchanged(&self.place()).err().unwrap_or_else(|| self.damaged(problem))
+        self.file.bytes.ensure_unchanged(&self.place()).err().unwrap_or_else(|| self.damaged(problem))
     }
 
     /// Reads a box densely in stored order; the samples must have been made ready for it.
@@ -254,9 +254,9 @@ impl StoredDataset {
 
     /// Fails where one of the files that it lies in has changed since it was opened. Asks the file system for each.
     fn ensure_unchanged(&self) -> Result<(), ReadError> {
-        self.file.ensure_unchanged(&self.place())?;
+        self.file.bytes.ensure_unchanged(&self.place())?;
         // Virtual datasets lie in others; whoever may be appending to them replaces none of them.
-        let others = if self.storage == Storage::Virtual && !self.file.is_growing() {
+        let others = if self.storage == Storage::Virtual && !self.file.bytes.is_growing() {
             self.files.as_slice()
         } else {
             &[]
@@ -366,7 +366,7 @@ impl StoredDataset {
         let last = linear(self.grid.shape(), &stored.last());
         let element = self.handle.dtype().map_or(1, |dtype| dtype.size()) as u64;
         let end = last.saturating_add(1).saturating_mul(element).saturating_add(address);
-        self.file.ensure_reaches(end, &self.place())
+        self.file.bytes.ensure_reaches(end, &self.place())
     }
 }
 

@@ -126,7 +126,7 @@ impl Opened<'_> {
         let slot = &mut self.files[index];
         match slot {
             Some(file) => Ok(file),
-            None => Ok(slot.insert(open(raw, self.dataset.file.is_growing(), place)?)),
+            None => Ok(slot.insert(open(raw, self.dataset.file.bytes.is_growing(), place)?)),
         }
     }
 

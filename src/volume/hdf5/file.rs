@@ -1,16 +1,13 @@
 //! Opened files: one handle each, however many datasets and links lead to them.
 
-use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::admission::Admission;
-use super::bytes::{FileBytes, system, truncated};
+use super::bytes::FileBytes;
 use super::identity::FileIdentity;
-use super::mapping::{Gone, Mapping};
 use super::{OpenError, library};
-use crate::volume::ReadError;
 
 /// An HDF5 file open for reading, through the library and, for chunks, directly.
 #[derive(Debug)]
@@ -19,13 +16,9 @@ pub struct StoredFile {
     pub path: PathBuf,
     pub(super) handle: hdf5::File,
     pub(super) admission: Arc<Admission>,
-    bytes: Arc<FileBytes>,
-    mapping: Mutex<Option<Arc<Mapping>>>,
-    mappable: OnceLock<bool>,
+    /// Its bytes, which voltile's own threads read.
+    pub(super) bytes: Arc<FileBytes>,
 }
-
-/// The most that a thread's buffer for stored chunks keeps from one chunk to the next.
-const MOST_KEPT: usize = 2 << 20;
 
 impl StoredFile {
     fn open(path: PathBuf, growing: bool) -> Result<Self, OpenError> {
@@ -34,8 +27,7 @@ impl StoredFile {
         let bytes = Arc::new(bytes);
         let admission = Admission::of(Arc::clone(&bytes));
         let handle = library::open_file(&admission).map_err(|e| unreadable(not_hdf5(&bytes, &e)))?;
-        let (mapping, mappable) = (Mutex::default(), OnceLock::new());
-        Ok(Self { path, handle, admission, bytes, mapping, mappable })
+        Ok(Self { path, handle, admission, bytes })
     }
 
     /// What tells this file, as it was when it was opened, from any other and from its later states.
@@ -43,131 +35,9 @@ impl StoredFile {
         self.bytes.identity()
     }
 
-    /// Whether somebody may be appending to it.
-    pub(super) fn is_growing(&self) -> bool {
-        self.bytes.is_growing()
-    }
-
-    /// Fails where the file has changed since it was opened; `place` is for the error.
-    pub(super) fn ensure_unchanged(&self, place: &str) -> Result<(), ReadError> {
-        self.bytes.ensure_unchanged(place)
-    }
-
     /// The folder that the file's own links may lead into.
     pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
-    }
-
-    /// Reads `length` bytes at a position of the file into the thread's buffer, and lends them to `work`; `place` is for
-    /// the error.
-    pub(super) fn read_at<T>(
-        &self,
-        address: u64,
-        length: usize,
-        place: &str,
-        work: impl FnOnce(&[u8]) -> T,
-    ) -> Result<T, ReadError> {
-        thread_local! {
-            // Kept: memory that is touched for the first time costs more than the read.
-            static STORED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-        }
-        let mut stored = STORED.take();
-        if stored.len() < length {
-            stored.resize(length, 0);
-        }
-        let read = self.bytes.read_exact_at(&mut stored[..length], address, place);
-        let result = read.map(|()| work(&stored[..length]));
-        // A chunk of unusual size does not stay.
-        stored.truncate(MOST_KEPT);
-        stored.shrink_to(MOST_KEPT);
-        STORED.set(stored);
-        result
-    }
-
-    /// Whether its bytes can be had as memory; not so on some odd file systems.
-    pub(super) fn can_be_mapped(&self) -> bool {
-        *self.mappable.get_or_init(|| self.mapped(0).is_ok())
-    }
-
-    /// The file's bytes as they are now, to copy from; `place` is for errors.
-    ///
-    /// The file is asked for its length now and at the end, not for every piece: a tile may be made of 64.
-    pub(super) fn borrow(&self, place: String) -> Result<Loan<'_>, ReadError> {
-        let length = self.bytes.length(&place)?;
-        Ok(Loan { file: self, length, reached: Cell::new(0), place })
-    }
-
-    /// Gives the mapping up; the next one who needs it makes a new one.
-    pub(super) fn unmap(&self) {
-        *self.mapping.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    /// The file as memory, at least up to `end`.
-    fn mapped(&self, end: u64) -> std::io::Result<Arc<Mapping>> {
-        let mut mapping = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mapping) = mapping.as_ref().filter(|mapping| mapping.length() >= end) {
-            return Ok(Arc::clone(mapping));
-        }
-        let file = self.bytes.file();
-        let fresh = Arc::new(Mapping::new(file, file.metadata()?.len())?);
-        *mapping = Some(Arc::clone(&fresh));
-        Ok(fresh)
-    }
-
-    /// Fails where the file has changed, or ends before `needed`.
-    pub(super) fn ensure_reaches(&self, needed: u64, place: &str) -> Result<(), ReadError> {
-        self.bytes.ensure_reaches(needed, place)
-    }
-}
-
-/// The bytes of a file, from which pieces are copied one after the other.
-pub(super) struct Loan<'a> {
-    file: &'a StoredFile,
-    /// The length of the file before.
-    length: u64,
-    /// Where the furthest piece ends.
-    reached: Cell<u64>,
-    place: String,
-}
-
-impl Loan<'_> {
-    /// More bytes than the system brings by itself where one of them is touched.
-    const ANNOUNCED: usize = 64 << 10;
-
-    /// Lends `length` bytes at a position of the file to `work`, which copies what it wants of them; `whole` says that
-    /// this is most of them. What it returned is thrown away where bytes turn out to be missing.
-    pub fn lend<T>(
-        &self,
-        address: u64,
-        length: usize,
-        whole: bool,
-        work: impl FnOnce(&[u8]) -> T,
-    ) -> Result<T, ReadError> {
-        let end = address.saturating_add(length as u64);
-        if end > self.length {
-            return Err(truncated(&self.place, self.length, end));
-        }
-        self.reached.set(self.reached.get().max(end));
-        let mapping = self.file.mapped(end).map_err(|e| system(&self.place, &e))?;
-        let range = address as usize..end as usize;
-        if whole && length > Self::ANNOUNCED {
-            mapping.announce(&range);
-        }
-        mapping.lend(range, work).map_err(|Gone| {
-            // The next one gets a mapping of the file as it is then.
-            self.file.unmap();
-            let changed = self.ensure_still_there().err();
-            changed.unwrap_or_else(|| ReadError::System {
-                place: self.place.clone(),
-                problem: "its bytes could not be read from the disk".to_owned(),
-            })
-        })
-    }
-
-    /// Fails where the file has changed, or ends before what was copied. To be asked last: the rest of the last page of a
-    /// file that was truncated meanwhile reads as zeros, without any signal.
-    pub fn ensure_still_there(&self) -> Result<(), ReadError> {
-        self.file.ensure_reaches(self.reached.get(), &self.place)
     }
 }
 

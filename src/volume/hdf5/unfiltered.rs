@@ -4,7 +4,7 @@
 //! pages, and a copy from there costs no more than one from a cache of ours. Contiguous data counts as one chunk.
 
 use super::dataset::{Storage, StoredDataset};
-use super::file::Loan;
+use super::bytes::Loan;
 use super::grid::Position;
 use crate::geometry::Xyz;
 use crate::volume::scatter::{Lattice, copy_box, copy_elements};
@@ -27,12 +27,12 @@ impl StoredDataset {
     pub(super) fn is_unfiltered(&self) -> bool {
         let placed =
             matches!(self.storage, Storage::Chunked { .. } | Storage::Contiguous { address: Some(_) });
-        placed && self.filters.is_empty() && self.stored.plain && self.file.can_be_mapped()
+        placed && self.filters.is_empty() && self.stored.plain && self.file.bytes.can_be_mapped()
     }
 
     /// The file's bytes. What is copied out of them is voxels only if they are still there afterwards.
     pub(super) fn unfiltered_bytes(&self) -> Result<UnfilteredBytes<'_>, ReadError> {
-        Ok(UnfilteredBytes { dataset: self, bytes: self.file.borrow(self.place())? })
+        Ok(UnfilteredBytes { dataset: self, bytes: self.file.bytes.borrow(self.place())? })
     }
 
     /// The chunk at this place of the grid; `None` where it was never written.

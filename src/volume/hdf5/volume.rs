@@ -3,7 +3,7 @@
 //! There are three ways in. Voxels without filters are copied straight from the file's bytes ([`super::bare`]); others
 //! come by the chunk from the chunk store; what neither takes goes through the library.
 
-mod together;
+mod cached;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,19 +11,20 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 
-use self::together::Together;
+use self::cached::CachedChunks;
 use super::OpenError;
-use super::chunks::{Chunk, ChunkStore, Found};
+use super::chunks::{Chunk, ChunkRequest, ChunkStore, Found};
 use super::dataset::StoredDataset;
-use super::grid::{Grid, Part, Position, RANK, StoredBox, linear};
+use super::grid::{Part, Position, RANK, StoredBox, linear};
 use super::identity::FileIdentity;
-use crate::activity;
+use super::stored_chunk::Located;
 use crate::axes::{Axes, AxisName};
 use crate::cache::Lost;
 use crate::geometry::{Axis, Region, Xyz};
 use crate::volume::scatter::{Lattice, Sieve, copy_box, fill_box, thinned};
 use crate::volume::{
-    Access, ChunkId, Positions, ReadCost, ReadError, Samples, Tally, Volume, VolumeShape, VoxelType,
+    Access, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume, VolumeShape,
+    VolumeStorage, VoxelType, Yields,
 };
 
 /// How a dataset is to be seen as a volume.
@@ -56,7 +57,7 @@ pub struct Hdf5Volume {
     chunks: ChunkStore,
 }
 
-/// About how many bytes of chunks are decoded side by side for one box: few beside the cache, many beside a thread.
+/// About how many bytes of chunks are decoded side by side for one box: little next to the cache, enough for all threads.
 const TOGETHER: u64 = 4 << 20;
 
 impl Hdf5Volume {
@@ -126,110 +127,136 @@ impl Hdf5Volume {
         xyz
     }
 
-    /// The chunks that a box touches, in stored order, but for those of which nothing is wanted.
-    fn wanted<'a>(&'a self, wish: &'a Wish) -> impl Iterator<Item = Wanted> + 'a {
+    /// The chunks that a box touches, in stored order, except those of which nothing is wanted.
+    fn wanted<'a>(&'a self, reading: &'a Reading<'_>) -> impl Iterator<Item = Wanted> + 'a {
         let grid = &self.dataset.grid;
-        grid.chunks_of(&wish.stored).filter_map(move |at| {
-            let part = grid.part_of(&at, &wish.stored);
-            let region = Region { start: self.spatial(&part.start, 0), size: self.spatial(&part.count, 1) };
-            Some(Wanted { sieve: Sieve::of(&region, &wish.region, wish.step)?, at, part })
+        let (region, step) = (&reading.request.region, reading.request.step);
+        grid.chunks_of(&reading.stored).filter_map(move |at| {
+            let part = grid.part_of(&at, &reading.stored);
+            let within = Region { start: self.spatial(&part.start, 0), size: self.spatial(&part.count, 1) };
+            Some(Wanted { sieve: Sieve::of(&within, region, step)?, at, part })
         })
     }
 
-    /// Ends what nobody has asked for where somebody asks for something.
-    fn give_way(&self) -> Result<(), Lost> {
-        if self.chunks.activity().gives_way() { Err(Lost) } else { Ok(()) }
+    /// Ends a prefetch if a request is waiting.
+    fn yield_to_requests(&self, reading: &Reading<'_>) -> Result<(), Lost> {
+        let yields = reading.request.policy.yields == Yields::ToRequests;
+        if yields && self.chunks.activity().has_jobs() { Err(Lost) } else { Ok(()) }
     }
 
-    /// Reads a box whose voxels went through no filter.
-    fn read_unfiltered(&self, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
+    /// Reads a box of unfiltered voxels: locates its chunks, and copies what is wanted of each out of the mapped file.
+    fn read_unfiltered(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
+        let located = self.wanted(reading).map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
+        let located = located.collect::<Result<Vec<_>, ReadError>>()?;
         let bytes = self.dataset.unfiltered_bytes()?;
-        for Wanted { at, part, sieve } in self.wanted(wish) {
-            self.give_way()?;
-            let target = wish.target(&sieve);
-            match self.dataset.unfiltered_chunk(&at)? {
-                Some(chunk) => {
-                    let dims = self.dataset.grid.chunk();
-                    let from = self.lattice(dims, &part.within).from(sieve.offset).every(wish.step);
-                    bytes.copy(chunk, from, into, target, sieve.count, self.shape.voxel)?;
-                }
-                None => {
-                    let fill = self.dataset.fill_value(part.start, self.shape.voxel)?;
-                    self.ensure(fill_box(&fill, into, target, sieve.count))?;
-                }
+        for (chunk, Wanted { part, sieve, .. }) in located {
+            self.yield_to_requests(reading)?;
+            let target = reading.target(&sieve);
+            if let Some(chunk) = chunk {
+                let dims = self.dataset.grid.chunk();
+                let from = self.lattice(dims, &part.within).from(sieve.offset).every(reading.request.step);
+                bytes.copy(chunk, from, into, target, sieve.count, self.shape.voxel)?;
+            } else {
+                let fill = self.dataset.fill_value(part.start, self.shape.voxel)?;
+                self.ensure(fill_box(&fill, into, target, sieve.count))?;
             }
         }
         bytes.ensure_still_there()
     }
 
-    /// Reads a box chunk by chunk; side by side on all render threads where only this box is asked for. What is kept
-    /// decoded is copied at once: to have other threads woken for it would take longer than all the rest.
-    fn read_chunked(&self, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
-        if !self.chunks.activity().has_one_job() || rayon::current_num_threads() == 1 {
-            return self.read_one_by_one(wish, into);
+    /// Reads a box of filtered chunks in four steps: what is not in the cache is located, fetched and decoded; all is
+    /// copied. Every chunk is located before the first one is fetched.
+    fn read_filtered(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
+        let (dataset, store, metrics) = (&self.dataset, &self.chunks, self.chunks.metrics());
+        let missing = self.copy_cached(reading, into)?;
+        let located = missing.into_iter().map(|wanted| Ok((dataset.locate(wanted.at)?, wanted)));
+        let located = located.collect::<Result<Vec<_>, ReadError>>()?;
+        let produce = |located: &Located, request: &ChunkRequest<'_>, extent| {
+            let stored = dataset.fetch(located, metrics)?;
+            store.decode(request, located, &stored, extent)
+        };
+        // Several threads take part only if no other tile is being rendered.
+        if store.activity().has_one_job() && rayon::current_num_threads() > 1 {
+            for group in located.chunks(self.most_together()) {
+                let chunk = |(located, wanted): &(Located, Wanted)| {
+                    let request = self.chunk_request(wanted, reading);
+                    store.get(&request, |extent| produce(located, &request, extent))
+                };
+                let chunks = group.par_iter().with_max_len(1).map(chunk).collect::<Result<Vec<_>, _>>()?;
+                for ((_, wanted), chunk) in group.iter().zip(chunks) {
+                    self.copy(&chunk, wanted, reading, into)?;
+                }
+            }
+            return Ok(());
         }
-        let (grid, dataset, voxel) = (&self.dataset.grid, &self.dataset, self.shape.voxel);
-        let (mut missing, mut found) = (Vec::new(), Together::default());
-        for wanted in self.wanted(wish) {
-            match self.chunks.kept(dataset, &wanted.at, wish.voxels(grid, &wanted), voxel) {
-                Some(chunk) => found.place(self, chunk, wanted, wish, into)?,
+        // What another thread is decoding comes last: threads that want the same chunks then decode different ones side by
+        // side, instead of all waiting for the same one.
+        let mut in_flight = Vec::new();
+        for (located, wanted) in located {
+            self.yield_to_requests(reading)?;
+            let request = self.chunk_request(&wanted, reading);
+            match store.find(&request, |extent| produce(&located, &request, extent))? {
+                Found::Chunk(chunk) => self.copy(&chunk, &wanted, reading, into)?,
+                Found::InFlight(_) => in_flight.push((located, wanted)),
+            }
+        }
+        for (located, wanted) in in_flight {
+            self.yield_to_requests(reading)?;
+            let request = self.chunk_request(&wanted, reading);
+            let chunk = store.get(&request, |extent| produce(&located, &request, extent))?;
+            self.copy(&chunk, &wanted, reading, into)?;
+        }
+        Ok(())
+    }
+
+    /// Copies what is in the cache, and returns the chunks that are not.
+    fn copy_cached(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<Vec<Wanted>, ReadError> {
+        let (mut missing, mut cached) = (Vec::new(), CachedChunks::default());
+        for wanted in self.wanted(reading) {
+            match self.chunks.cached(&self.chunk_request(&wanted, reading)) {
+                Some(chunk) => cached.copy(self, chunk, wanted, reading, into)?,
                 None => missing.push(wanted),
             }
         }
-        found.finish(self, wish, into)?;
-        let chunk_bytes = grid.voxels().saturating_mul(dataset.stored_bytes() as u64);
-        let most = (TOGETHER / chunk_bytes.max(1)).max(2 * rayon::current_num_threads() as u64) as usize;
-        let chunk = |wanted: &Wanted| self.chunks.get(dataset, &wanted.at, wish.voxels(grid, wanted), voxel);
-        for group in missing.chunks(most) {
-            let chunks: Vec<Arc<Chunk>> =
-                group.par_iter().with_max_len(1).map(chunk).collect::<Result<_, _>>()?;
-            for (wanted, chunk) in group.iter().zip(chunks) {
-                self.place(&chunk, wanted, wish, into)?;
-            }
-        }
-        Ok(())
+        cached.finish(self, reading, into)?;
+        Ok(missing)
     }
 
-    /// Reads a box chunk by chunk on this thread. What another thread decodes just now comes last: threads that want the
-    /// same chunks decode them side by side, rather than all wait for the one that was first.
-    fn read_one_by_one(&self, wish: &Wish, into: &mut Samples) -> Result<(), ReadError> {
-        let (grid, dataset, voxel) = (&self.dataset.grid, &self.dataset, self.shape.voxel);
-        let (mut flying, mut found) = (Vec::new(), Together::default());
-        for wanted in self.wanted(wish) {
-            self.give_way()?;
-            match self.chunks.find(dataset, &wanted.at, wish.voxels(grid, &wanted), voxel)? {
-                Found::Chunk(chunk) => found.place(self, chunk, wanted, wish, into)?,
-                Found::Flying(_) => flying.push(wanted),
+    /// How many chunks are decoded side by side before they are copied.
+    fn most_together(&self) -> usize {
+        let chunk_bytes = self.dataset.grid.voxels().saturating_mul(self.dataset.stored_bytes() as u64);
+        (TOGETHER / chunk_bytes.max(1)).max(2 * rayon::current_num_threads() as u64) as usize
+    }
+
+    fn chunk_request(&self, wanted: &Wanted, reading: &Reading<'_>) -> ChunkRequest<'_> {
+        let voxels = match reading.request.policy.decode {
+            Decode::Whole => u64::MAX,
+            Decode::AsNeeded => {
+                linear(self.dataset.grid.chunk(), &wanted.part.last()).saturating_add(1)
             }
-        }
-        found.finish(self, wish, into)?;
-        for wanted in flying {
-            self.give_way()?;
-            let chunk = self.chunks.get(dataset, &wanted.at, wish.voxels(grid, &wanted), voxel)?;
-            self.place(&chunk, &wanted, wish, into)?;
-        }
-        Ok(())
+        };
+        ChunkRequest { dataset: &self.dataset, at: wanted.at, voxels, voxel: self.shape.voxel }
     }
 
     /// Copies what is wanted of a chunk to its place.
-    fn place(
+    fn copy(
         &self,
         chunk: &Chunk,
         wanted: &Wanted,
-        wish: &Wish,
+        reading: &Reading<'_>,
         into: &mut Samples,
     ) -> Result<(), ReadError> {
-        let (target, count) = (wish.target(&wanted.sieve), wanted.sieve.count);
+        let (target, count) = (reading.target(&wanted.sieve), wanted.sieve.count);
         self.ensure(if chunk.constant {
             fill_box(&chunk.samples, into, target, count)
         } else {
-            copy_box(&chunk.samples, self.within(chunk, wanted, wish), into, target, count)
+            copy_box(&chunk.samples, self.within(chunk, wanted, reading), into, target, count)
         })
     }
 
-    /// Where what is wanted of a chunk lies in it.
-    fn within(&self, chunk: &Chunk, Wanted { part, sieve, .. }: &Wanted, wish: &Wish) -> Lattice {
-        self.lattice(&chunk.dims, &part.within).from(sieve.offset).every(wish.step)
+    /// The layout of the wanted voxels in their chunk.
+    fn within(&self, chunk: &Chunk, Wanted { part, sieve, .. }: &Wanted, reading: &Reading<'_>) -> Lattice {
+        self.lattice(&chunk.dims, &part.within).from(sieve.offset).every(reading.request.step)
     }
 
     fn ensure(&self, fits: bool) -> Result<(), ReadError> {
@@ -240,17 +267,20 @@ impl Hdf5Volume {
         }
     }
 
-    /// Reads through the library: a box as it is, or block by block to take what is wanted out of each.
-    fn read_anew(&self, wish: &Wish, time: u64, into: &mut Samples) -> Result<(), ReadError> {
-        if wish.step == Xyz::all(1) {
-            into.reset(self.shape.voxel, wish.region.voxels() as usize);
+    /// Reads through the library: a box as it is, or block by block if it is thinned.
+    fn read_by_library(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
+        let request = reading.request;
+        if request.step == Xyz::all(1) {
+            into.reset(self.shape.voxel, request.region.voxels() as usize);
             let metrics = self.chunks.metrics();
-            return metrics.library.time(|| self.read_through_library(&wish.stored, &wish.region, into));
+            return metrics.library.time(|| self.read_through_library(&reading.stored, &request.region, into));
         }
-        thinned(self.shape, wish.step, &wish.region, into, |part, into| self.read(time, part, into))
+        thinned(self.shape, request, into, |region, into| {
+            self.read(&ReadRequest { region: *region, step: Xyz::all(1), ..*request }, into)
+        })
     }
 
-    /// Reads a box through the library, which hands out zeros for chunks that lie behind the end of the file.
+    /// Reads a box through the library, which returns zeros for chunks that lie beyond the end of the file.
     fn read_through_library(
         &self,
         stored: &StoredBox,
@@ -285,27 +315,15 @@ impl Volume for Hdf5Volume {
         self.shape
     }
 
-    fn read(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
-        self.read_every(Xyz::all(1), time, region, into)
-    }
-
-    fn read_every(
-        &self,
-        step: Xyz<u64>,
-        time: u64,
-        region: &Region,
-        into: &mut Samples,
-    ) -> Result<(), ReadError> {
-        let (stored, metrics) = (self.stored_box(time, region), self.chunks.metrics());
-        let whole = activity::is_thorough();
-        let wish = Wish { region: *region, step, stored, whole };
+    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
+        let reading = Reading { request, stored: self.stored_box(request.time, &request.region) };
         if self.shape.access == Access::Anew {
-            return self.read_anew(&wish, time, into);
+            return self.read_by_library(&reading, into);
         }
-        into.reset(self.shape.voxel, wish.size().volume() as usize);
+        into.reset(self.shape.voxel, request.size().volume() as usize);
         match self.shape.access {
-            Access::Copied => metrics.copying.time(|| self.read_unfiltered(&wish, into)),
-            _ => self.read_chunked(&wish, into),
+            Access::Copied => self.chunks.metrics().copying.time(|| self.read_unfiltered(&reading, into)),
+            _ => self.read_filtered(&reading, into),
         }
     }
 
@@ -317,12 +335,18 @@ impl Volume for Hdf5Volume {
         self.chunks.touches_refused(&self.dataset, &self.stored_box(time, region))
     }
 
+    fn storage(&self) -> &dyn VolumeStorage {
+        self
+    }
+}
+
+impl VolumeStorage for Hdf5Volume {
     fn rehearse(&self, until: Instant) {
         self.dataset.rehearse_index(until);
         let first = Region { start: Xyz::all(0), size: Xyz::all(1) };
         if self.dataset.is_light() {
-            // What is wrong with it is told when it is read in earnest.
-            let _ = self.read(0, &first, &mut Samples::default());
+            // An error is reported when the voxel is read for a tile.
+            let _ = self.read(&ReadRequest::new(0, first), &mut Samples::default());
         }
     }
 
@@ -331,7 +355,7 @@ impl Volume for Hdf5Volume {
     }
 
     fn forget_pages(&self) -> std::io::Result<()> {
-        self.dataset.file.unmap();
+        self.dataset.file.bytes.unmap();
         self.dataset.files.iter().try_for_each(FileIdentity::forget_pages)
     }
 
@@ -349,38 +373,20 @@ impl Volume for Hdf5Volume {
     }
 }
 
-/// Every so-many-th voxel of a box.
-struct Wish {
-    region: Region,
-    step: Xyz<u64>,
-    /// The region at its time, as the dataset has it.
+/// A request, and its box in stored order.
+struct Reading<'a> {
+    request: &'a ReadRequest,
     stored: StoredBox,
-    /// Whether all of its chunks will be wanted before long, by the work that this thread does; other threads may then
-    /// decode for it.
-    whole: bool,
 }
 
-impl Wish {
-    /// How many voxels are wanted along each axis.
-    fn size(&self) -> Xyz<u64> {
-        self.region.size.zip(self.step, u64::div_ceil)
-    }
-
-    /// Where a part of them goes, among all.
+impl Reading<'_> {
+    /// The layout of a part of the wanted voxels among all of them.
     fn target(&self, sieve: &Sieve) -> Lattice {
-        Lattice::dense(self.size(), sieve.place)
-    }
-
-    /// How many voxels from the first on of a chunk.
-    fn voxels(&self, grid: &Grid, wanted: &Wanted) -> u64 {
-        if self.whole {
-            return u64::MAX;
-        }
-        linear(grid.chunk(), &wanted.part.last()).saturating_add(1)
+        Lattice::dense(self.request.size(), sieve.place)
     }
 }
 
-/// A chunk of which something is wanted: its place in the grid, what of it lies in the box, and what of that is wanted.
+/// A chunk of which something is wanted: its place in the grid, its part inside the box, and the wanted voxels of that.
 struct Wanted {
     at: Position,
     part: Part,

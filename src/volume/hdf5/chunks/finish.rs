@@ -1,33 +1,34 @@
 //! How far chunks are decoded at first, and how those that were decoded in part are finished while threads are idle.
 //!
-//! A chunk is decoded no further than the last voxel wanted where its filters allow it, because a tile asked for at random
-//! needs half of each chunk on average. If more of it is wanted at once, all slices are likely to be, and it is decoded
-//! whole. If there was a pause before, somebody looks at what they see: then a screen full of chunks decoded whole
-//! would take too long, and the next pauses are there to finish them.
+//! If its filters allow it, a chunk is decoded only up to the last voxel wanted, because a random tile needs half of each
+//! chunk on average. If more of it is wanted right afterwards, all of its slices are likely to be, and it is decoded whole.
+//! If there was a pause in between, a person is looking at the tiles: decoding a screen full of chunks whole would take
+//! too long, and the next pauses are used to finish them.
 
 use std::sync::Arc;
 
 use super::unfinished::Unfinished;
-use super::{Chunk, ChunkKey, ChunkStore};
+use super::{Chunk, ChunkKey, ChunkRequest, ChunkStore};
 use crate::activity::Moment;
 use crate::config::Verify;
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::{Position, StoredBox};
-use crate::volume::{ChunkId, ReadError, VoxelType};
+use crate::volume::hdf5::stored_chunk::{Located, Stored};
+use crate::volume::{ChunkId, ReadError};
 
 /// How much of a chunk is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
     /// All of it, with its checksum.
     Whole,
-    /// So many voxels from the first on.
+    /// Its first voxels, this many.
     Prefix(u64),
 }
 
-/// What became of chunks of which a tile was made.
+/// What is known of the checksums of the chunks that a tile was made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Their checksums are right.
+    /// All are right.
     Verified,
     /// Some have yet to be compared.
     Unverified,
@@ -36,12 +37,12 @@ pub enum Standing {
 }
 
 impl ChunkStore {
-    /// The same store, which verifies chunks so.
+    /// The same store with another setting of `render.verify`.
     pub fn verifying(self, verify: Verify) -> Self {
         Self { verify, ..self }
     }
 
-    /// Has chunks decoded whole from now on, also where they should be verified in idle time: there will be none.
+    /// Decodes chunks whole from now on, even if they should be verified while idle: there will be no idle time.
     pub fn verify_at_once(&self) {
         self.at_once.store(true, std::sync::atomic::Ordering::Relaxed);
     }
@@ -51,102 +52,94 @@ impl ChunkStore {
         if at_once && self.verify == Verify::Idle { Verify::Always } else { self.verify }
     }
 
-    /// How far a chunk is decoded, of which so many voxels are wanted and which is kept in part since `begun`.
-    pub(super) fn extent(
-        &self,
-        dataset: &StoredDataset,
-        at: &Position,
-        wanted: u64,
-        voxel: VoxelType,
-        begun: Option<Moment>,
-    ) -> Extent {
+    /// How far to decode a wanted chunk, of which a prefix has been in the cache since `begun`.
+    pub(super) fn extent(&self, wanted: &ChunkRequest<'_>, begun: Option<Moment>) -> Extent {
         let verify = self.verify();
-        if verify == Verify::Always || wanted >= dataset.grid.voxels() || self.refused.has(&dataset.chunk_id(at))
+        if verify == Verify::Always
+            || wanted.voxels >= wanted.dataset.grid.voxels()
+            || self.refused.has(&wanted.id())
         {
             return Extent::Whole;
         }
         let interactive = verify == Verify::Idle && self.activity.paused_lately();
         let whole = match begun {
             Some(begun) => verify == Verify::Never || self.activity.last_pause() <= begun,
-            None => !interactive && self.follows_a_whole_one(dataset, at, wanted, voxel),
+            None => !interactive && self.follows_a_whole_one(wanted),
         };
         match whole {
             true => Extent::Whole,
             // A little further than wanted: enough for the next slices while the chunk is being finished.
-            false if interactive => Extent::Prefix(wanted + wanted / 10),
-            false => Extent::Prefix(wanted),
+            false if interactive => Extent::Prefix(wanted.voxels + wanted.voxels / 10),
+            false => Extent::Prefix(wanted.voxels),
         }
     }
 
-    /// Whether the first slice of a chunk is wanted and the chunk before it is kept whole, though not as a single value,
-    /// which it would be however little was wanted: somebody goes through slices, and will want all of them. The first
-    /// is to be no more than a sixteenth: where the cache has no room for all that is gone through, chunks that are
-    /// decoded whole each time would cost twice as much.
-    fn follows_a_whole_one(
-        &self,
-        dataset: &StoredDataset,
-        at: &Position,
-        wanted: u64,
-        voxel: VoxelType,
-    ) -> bool {
+    /// Whether the first slice of a chunk is wanted and the previous chunk along that axis is cached whole, and not as a
+    /// single value, which it would be however little of it was wanted: a client is scrolling, and will want every slice.
+    ///
+    /// The slice must be at most a sixteenth of the chunk: if the cache is too small for what is scrolled through, chunks
+    /// that are decoded whole each time would cost twice as much.
+    fn follows_a_whole_one(&self, wanted: &ChunkRequest<'_>) -> bool {
+        let (dataset, at) = (wanted.dataset, &wanted.at);
         let chunk = dataset.grid.chunk();
         let Some(axis) = chunk.iter().position(|extent| *extent > 1) else { return false };
         let Some(before) = at[axis].checked_sub(1) else { return false };
-        if chunk[axis] < 16 || wanted > dataset.grid.voxels() / chunk[axis] {
+        if chunk[axis] < 16 || wanted.voxels > dataset.grid.voxels() / chunk[axis] {
             return false;
         }
         let mut place = *at;
         place[axis] = before;
-        let kept = self.cache.peek(&(dataset.id, dataset.grid.number(&place), voxel));
-        kept.is_some_and(|chunk| chunk.whole && !chunk.constant)
+        let previous = self.cache.peek(&(dataset.id, dataset.grid.number(&place), wanted.voxel));
+        previous.is_some_and(|chunk| chunk.whole && !chunk.constant)
     }
 
-    /// Decodes a chunk that far. Where its stream breaks off behind what is wanted, the beginning will do.
+    /// Decodes a chunk to the extent. If its stream breaks off behind the wanted voxels, the prefix is enough.
     pub(super) fn decode(
         &self,
-        dataset: &Arc<StoredDataset>,
-        at: &Position,
-        wanted: u64,
-        voxel: VoxelType,
+        wanted: &ChunkRequest<'_>,
+        located: &Located,
+        stored: &Stored,
         extent: Extent,
     ) -> Result<Chunk, ReadError> {
-        let decode = |voxels| dataset.decode_chunk(at, voxels, voxel, &self.metrics);
+        let decode =
+            |voxels| wanted.dataset.decode(located, stored, voxels, wanted.voxel, &self.metrics);
         let voxels = if let Extent::Prefix(voxels) = extent { voxels } else { u64::MAX };
-        let no_less = voxels == wanted || wanted >= dataset.grid.voxels();
+        let no_less = voxels == wanted.voxels || wanted.voxels >= wanted.dataset.grid.voxels();
         let chunk = match decode(voxels) {
             Ok(chunk) => chunk,
-            Err(error) if !self.shows_before(&error, dataset, at) || no_less => return Err(error),
-            Err(_) if extent != Extent::Whole => decode(wanted)?,
+            Err(error) if no_less || !self.may_show_prefix(&error, wanted) => return Err(error),
+            Err(_) if extent != Extent::Whole => decode(wanted.voxels)?,
             Err(damage) => {
                 tracing::warn!("{damage}; slices before the damage are shown");
-                let chunk = decode(wanted)?;
+                let chunk = decode(wanted.voxels)?;
                 chunk.settle();
                 chunk
             }
         };
         self.metrics.chunk_decoded_bytes.inc_by(chunk.samples.bytes().len() as u64);
-        self.note(&chunk, dataset, at, voxel);
+        self.note(&chunk, wanted);
         Ok(chunk)
     }
 
-    /// Whether the beginning of a chunk that cannot be decoded whole may be shown. Refuses one that is corrupt.
-    fn shows_before(&self, error: &ReadError, dataset: &StoredDataset, at: &Position) -> bool {
+    /// Whether the prefix of a chunk that cannot be decoded whole may be shown. Refuses the chunk if it is corrupt.
+    fn may_show_prefix(&self, error: &ReadError, wanted: &ChunkRequest<'_>) -> bool {
         if self.verify == Verify::Never {
             return true;
         }
         if matches!(error, ReadError::Corrupt { .. }) {
-            self.refuse(error, dataset, at);
+            self.refuse(error, wanted.id());
         }
-        !self.refused.has(&dataset.chunk_id(at))
+        !self.refused.has(&wanted.id())
     }
 
-    /// Notes that a chunk is to be finished, or need not be any more.
-    pub(super) fn note(&self, chunk: &Chunk, dataset: &Arc<StoredDataset>, at: &Position, voxel: VoxelType) {
+    /// Puts a chunk that was decoded in part on the list of those to be finished, or takes it off.
+    pub(super) fn note(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) {
         if chunk.whole {
-            self.unfinished.remove(&dataset.chunk_id(at));
+            self.unfinished.remove(&wanted.id());
         } else if self.verify() == Verify::Idle && !chunk.is_settled() {
-            let unfinished = || Unfinished { dataset: Arc::downgrade(dataset), at: *at, voxel };
-            self.unfinished.add(dataset.chunk_id(at), unfinished);
+            let ChunkRequest { dataset, at, voxel, .. } = *wanted;
+            let unfinished = || Unfinished { dataset: Arc::downgrade(dataset), at, voxel };
+            self.unfinished.add(wanted.id(), unfinished);
         }
     }
 
@@ -155,14 +148,18 @@ impl ChunkStore {
         !self.unfinished.is_empty()
     }
 
-    /// Decodes one chunk whole of those that were decoded in part; false where none is left.
+    /// Decodes the rest of one chunk that was decoded in part; false if there is none.
     pub fn finish_one(&self) -> bool {
         let Some((work, chunk)) = self.unfinished.take() else { return false };
         let Unfinished { dataset, at, voxel } = chunk;
-        // Where the file was closed meanwhile nobody will know.
+        // The file has been closed: the chunk counts as given up.
         let Some(dataset) = dataset.upgrade() else { return true };
         let key = (dataset.id, work.id.number, voxel);
-        match dataset.decode_chunk(&at, u64::MAX, voxel, &self.metrics) {
+        let whole = dataset.locate(at).and_then(|located| {
+            let stored = dataset.fetch(&located, &self.metrics)?;
+            dataset.decode(&located, &stored, u64::MAX, voxel, &self.metrics)
+        });
+        match whole {
             Ok(chunk) => {
                 self.metrics.chunks_finished.inc();
                 self.metrics.chunk_decoded_bytes.inc_by(chunk.samples.bytes().len() as u64);
@@ -170,7 +167,7 @@ impl ChunkStore {
                 self.cache.replace_if(&key, Arc::new(chunk), weight, |kept| !kept.whole);
             }
             Err(error @ ReadError::Corrupt { .. }) => {
-                self.refuse(&error, &dataset, &at);
+                self.refuse(&error, work.id);
                 self.cache.remove_if(&key, |kept| !kept.whole);
             }
             Err(damage @ ReadError::Damaged { .. }) => self.settle(&key, &damage),
@@ -189,8 +186,8 @@ impl ChunkStore {
         }
     }
 
-    fn refuse(&self, error: &ReadError, dataset: &StoredDataset, at: &Position) {
-        if self.refused.add(dataset.chunk_id(at)) {
+    fn refuse(&self, error: &ReadError, id: ChunkId) {
+        if self.refused.add(id) {
             self.metrics.chunks_refused.inc();
             tracing::error!(
                 "{error}; every tile that touches this chunk is an error until the file is mended"

@@ -1,0 +1,134 @@
+//! One stored chunk of a dataset: where it is, its bytes, and its voxels.
+//!
+//! Chunks whose filters voltile decodes are fetched and decoded on the thread that wants them; all others are read by
+//! the library in one step.
+
+use std::time::Instant;
+
+use super::bytes::Fetched;
+use super::chunks::Chunk;
+use super::dataset::{Storage, StoredDataset};
+use super::filters::Pipeline;
+use super::grid::{Position, StoredBox};
+use super::index::Entry;
+use crate::metrics::Metrics;
+use crate::volume::{ReadError, Samples, VoxelType};
+
+/// A chunk of the grid, and where it is stored.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Located {
+    pub at: Position,
+    /// `None` if it was never written.
+    entry: Option<Entry>,
+}
+
+/// What was fetched of a chunk.
+pub(super) enum Stored {
+    /// Nothing: it was never written, and all its voxels have the fill value.
+    Nothing,
+    /// Its bytes, as they are in the file.
+    Bytes(Entry, Fetched),
+    /// Nothing yet: the library reads and decodes it in one step.
+    InLibrary,
+}
+
+impl StoredDataset {
+    /// Whether chunks are decoded here, outside the library's lock.
+    pub(super) fn is_decoded_directly(&self) -> bool {
+        self.direct_pipeline().is_some()
+    }
+
+    fn direct_pipeline(&self) -> Option<&Pipeline> {
+        let direct = matches!(self.storage, Storage::Chunked { .. }) && self.stored.plain;
+        self.pipeline.as_ref().filter(|_| direct)
+    }
+
+    /// Finds a chunk in the index. Reads nothing once the index is complete.
+    pub(super) fn locate(&self, at: Position) -> Result<Located, ReadError> {
+        Ok(Located { at, entry: self.entry(&at)? })
+    }
+
+    /// Fails if a chunk that a box touches lies beyond the end of the file.
+    pub(super) fn ensure_chunks_in_file(&self, stored: &StoredBox) -> Result<(), ReadError> {
+        if !matches!(self.storage, Storage::Chunked { .. }) {
+            return Ok(());
+        }
+        for at in self.grid.chunks_of(stored) {
+            if let Some(entry) = self.entry(&at)? {
+                self.file.bytes.ensure_reaches(entry.end(), &self.place())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the stored bytes of a chunk into memory.
+    pub(super) fn fetch(&self, chunk: &Located, metrics: &Metrics) -> Result<Stored, ReadError> {
+        let Some(entry) = chunk.entry else { return Ok(Stored::Nothing) };
+        let Some(pipeline) = self.direct_pipeline() else {
+            self.file.bytes.ensure_reaches(entry.end(), &self.place())?;
+            return Ok(Stored::InLibrary);
+        };
+        // Compared with what the filters can produce before memory is allocated for the length that the file claims.
+        if entry.length as usize > pipeline.most_stored(self.decoded_bytes()) {
+            let problem =
+                format!("chunk {} claims to be stored in {} bytes", self.chunk_name(&chunk.at), entry.length);
+            return Err(self.damaged(&problem));
+        }
+        let began = Instant::now();
+        let fetched = self.file.bytes.fetch(entry.address, entry.length as usize, &self.place())?;
+        metrics.chunk_stored_bytes.inc_by(u64::from(entry.length));
+        metrics.chunk_reading.add(began.elapsed());
+        Ok(Stored::Bytes(entry, fetched))
+    }
+
+    /// Decodes a chunk at least as far as its first `wanted` voxels, as voxels of that type.
+    pub(super) fn decode(
+        &self,
+        chunk: &Located,
+        stored: &Stored,
+        wanted: u64,
+        voxel: VoxelType,
+        metrics: &Metrics,
+    ) -> Result<Chunk, ReadError> {
+        match (stored, self.direct_pipeline()) {
+            (Stored::Nothing, _) => {
+                Ok(Chunk::never_written(*self.grid.chunk(), self.fill_value(self.grid.origin(&chunk.at), voxel)?))
+            }
+            (Stored::Bytes(entry, bytes), Some(pipeline)) => {
+                let began = Instant::now();
+                let edge_is_plain = self.edges_are_plain && self.grid.is_cut(&chunk.at);
+                let mask = if edge_is_plain { u32::MAX } else { entry.mask };
+                let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_mul(self.stored_bytes());
+                let decoded = pipeline.decode(bytes, mask, self.decoded_bytes(), wanted).map_err(|error| {
+                    let problem = format!("chunk {}: {error}", self.chunk_name(&chunk.at));
+                    let place = self.place();
+                    match error.is_corrupt() {
+                        true => ReadError::Corrupt { place, problem },
+                        false => ReadError::Damaged { place, problem },
+                    }
+                })?;
+                let chunk = Chunk::new(*self.grid.chunk(), self.samples(decoded, voxel));
+                metrics.chunk_decoding.add(began.elapsed());
+                Ok(chunk)
+            }
+            (Stored::InLibrary | Stored::Bytes(..), _) => {
+                metrics.library.time(|| self.decode_through_library(&chunk.at, voxel))
+            }
+        }
+    }
+
+    fn decode_through_library(&self, at: &Position, voxel: VoxelType) -> Result<Chunk, ReadError> {
+        let start = self.grid.origin(at);
+        let room = |axis: usize| self.grid.shape()[axis] - start[axis];
+        let count: Position = std::array::from_fn(|axis| room(axis).min(self.grid.chunk()[axis]));
+        let mut samples = Samples::default();
+        samples.reset(voxel, count.iter().product::<u64>() as usize);
+        self.read_box(&StoredBox { start, count }, &mut samples)?;
+        Ok(Chunk::new(count, samples))
+    }
+
+    /// The size of a whole decoded chunk.
+    fn decoded_bytes(&self) -> usize {
+        self.grid.voxels() as usize * self.stored_bytes()
+    }
+}
