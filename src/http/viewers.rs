@@ -20,7 +20,7 @@ use crate::catalog::{Dataset, DatasetDescription};
 use crate::name::Name;
 use bounded::Bounded;
 
-/// The path segments allowed between a mount's name and a token, as in ndtilecache.
+/// The path segments allowed between a mount's name and a token, as in ndtilecache and ndstore.
 const BETWEEN: [&[&str]; 5] = [&[], &["tilecache"], &["tilecache", "viking"], &["ca"], &["sd"]];
 
 /// The metadata files of a dataset.
