@@ -34,11 +34,11 @@ pub struct TileRequest {
     pub token: Name,
     /// The channels to show.
     pub channels: ChannelChoice,
-    /// The time point, where the path has one.
+    /// The time point, if the path has one.
     pub time: Option<u64>,
     /// The tile's address.
     pub address: TileAddress,
-    /// Changes to how channels are drawn, by channel position; mostly empty.
+    /// Changes to how channels are drawn, by channel position; usually empty.
     pub adjust: Vec<Adjustment>,
 }
 

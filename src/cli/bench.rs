@@ -1,4 +1,4 @@
-//! `voltile bench`: how fast tiles of a file are drawn here, or served by a running server, and what limits
+//! `voltile bench`: measures how fast tiles of a file are rendered, or served by a running server, and what limits
 //! that.
 //!
 //! [`form`] parses the arguments, including those of ndtilecache's benchmark; [`table`] and [`words`] write

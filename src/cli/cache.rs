@@ -47,7 +47,7 @@ struct Place {
     /// The directory itself, instead of the configured one.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "set"])]
     directory: Option<PathBuf>,
-    /// The configuration file; ./voltile.toml is read if it is there.
+    /// The configuration file; default: ./voltile.toml if it exists.
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
     /// Set one key, such as cache.directory=cache; may be repeated.
@@ -187,7 +187,7 @@ fn table(found: &Found, holdings: &[Holding], verify: bool) -> String {
     text
 }
 
-/// What else is in the directory.
+/// Other files in the directory.
 fn rest_of(holding: &Holding) -> String {
     let told =
         |count: u64, what: &str| if count > 0 { format!("  and {count} {what}") } else { String::new() };

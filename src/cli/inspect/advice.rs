@@ -1,4 +1,4 @@
-//! Warnings about what cannot be served well, with the command that fixes it.
+//! Warnings about channels that cannot be served well, with the command that fixes the problem.
 //!
 //! A tile is expensive if it reads or inflates more than [`MOST_BYTES`] (at half a gigabyte per second, an
 //! eighth of a second of one core), or takes more than [`MOST_READS`] reads. For a stored level, its chunk
@@ -19,11 +19,9 @@ const MOST_READS: u64 = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Warning {
-    /// The channel.
     pub channel: String,
-    /// What is wrong with it.
     pub problem: String,
-    /// The command that fixes it, if one does.
+    /// The command that fixes it, if there is one.
     pub mend: Option<String>,
 }
 
