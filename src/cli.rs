@@ -234,7 +234,7 @@ fn load(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Loaded {
     Loaded { settings, catalog, faults, undecodable }
 }
 
-/// Problems with the name of a cache directory, which are known before it is used.
+/// The fault of a cache directory with foreign content or of another format, or that is not a directory.
 fn misnamed(directory: &Path) -> Option<Fault> {
     let error = Directory::open_existing(directory).err().filter(TierError::is_misnamed)?;
     Some(Fault { key: "cache.directory".to_owned(), problem: error.to_string() })

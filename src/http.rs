@@ -1,8 +1,8 @@
 //! The HTTP server: tile paths in, tiles out, and the headers that viewers rely on.
 //!
-//! One handler answers every path, because [`crate::request`] parses tile paths and not the router: repeated slashes
-//! merge, numbers have bounds, and a malformed path is a 404 with a reason. Nothing here blocks: slow work is awaited
-//! from the service.
+//! One handler answers every path, because tile paths are parsed by [`crate::request`] and not by a router: repeated
+//! slashes merge, numbers have bounds, and a malformed path is a 404 with a reason. Nothing here blocks: slow work is
+//! awaited from the service.
 
 mod asked;
 mod body;

@@ -87,7 +87,7 @@ fn of_files(arguments: &Arguments, files: &Files) -> Result<(), Failure> {
     })?;
     match failed {
         0 => Ok(()),
-        _ => Err(Failure::Work(anyhow::anyhow!("{failed} tiles could not be drawn"))),
+        _ => Err(Failure::Work(anyhow::anyhow!("{failed} tiles could not be rendered"))),
     }
 }
 

@@ -41,7 +41,6 @@ enum What {
     },
 }
 
-/// Which directory.
 #[derive(Debug, Args)]
 struct Place {
     /// The directory itself, instead of the configured one.
@@ -55,7 +54,7 @@ struct Place {
     set: Vec<String>,
 }
 
-/// A directory, and its budget where known.
+/// A directory, and its budget if known.
 struct Found {
     path: PathBuf,
     budget: Option<u64>,
@@ -136,7 +135,7 @@ fn stats(found: &Found, verify: bool, json: bool) -> Result<(), Failure> {
     match damaged.len() {
         0 => Ok(()),
         count => Err(Failure::Work(anyhow::anyhow!(
-            "{count} {} damaged; a server discards and redraws each when it is requested; `voltile cache clear` removes them",
+            "{count} {} damaged; a server discards each when it is requested and renders it again; `voltile cache clear` removes them",
             if count == 1 { "tile is" } else { "tiles are" }
         ))),
     }

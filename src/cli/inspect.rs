@@ -53,8 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json { output::print_bytes(text.as_bytes()) } else { output::print(&text) }
 }
 
-/// The dataset's description, with the costs added to each level, and the warnings and the configuration to the
-/// whole.
+/// The dataset's description, with the costs added to each level, and warnings and configuration at the top level.
 fn as_json(
     inspection: &Inspection,
     warnings: &[Warning],

@@ -22,9 +22,9 @@ use crate::config::Settings;
 
 /// The CPU time for a small file, in seconds. A sound one takes a hundredth of it.
 const COMPUTING: u64 = 8;
-/// Large files may hold hundreds of thousands of objects: one more second for each so many bytes …
+/// A file gets one more second for each of this many bytes: large ones may hold hundreds of thousands of objects.
 const BYTES_A_SECOND: u64 = 4 << 20;
-/// … up to this total in seconds.
+/// The maximum CPU time for one file, in seconds.
 const MOST_COMPUTING: u64 = 50;
 /// The time limit on rehearsing, for all files of one child.
 const REHEARSALS: Duration = Duration::from_secs(6);

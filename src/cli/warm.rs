@@ -51,7 +51,7 @@ pub(super) struct Arguments {
     /// Number of connections to the server.
     #[arg(long, value_name = "N", default_value = "4")]
     clients: NonZeroUsize,
-    /// How often a tile is retried after the server refused it as busy, with growing pauses.
+    /// How many times a tile is retried, with growing pauses, if the server refuses it as busy.
     #[arg(long, value_name = "N", default_value_t = 8)]
     retries: u32,
     /// At most this many tiles per second.

@@ -1,7 +1,7 @@
 //! The OpenAPI document: every path that is served, and the schema of every JSON response, derived from the types.
 //!
-//! [`crate::request`] parses paths and not a router, so the functions here are never called: they only carry the
-//! documentation of a path. A test requests every path in the document and checks each response against its schema.
+//! Paths are parsed by [`crate::request`] and not by a router, so the functions here are never called: they only carry
+//! the documentation of a path. A test requests every path in the document and checks each response against its schema.
 
 #![allow(dead_code, reason = "these items are only read by derive macros")]
 

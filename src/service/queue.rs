@@ -48,7 +48,7 @@ struct Waiting<K, J> {
     claims: Vec<Claim>,
 }
 
-/// A client's claim on a job, and the number of requests behind it.
+/// A client's claim on a job, and how many of its requests wait for it.
 #[derive(Debug)]
 struct Claim {
     demand: Demand,

@@ -3,7 +3,7 @@
 //!
 //! Finishing begins a short delay after a response, so that a client that sends its next request at once finds the
 //! threads free. It comes before prefetching, which then only has to copy. Between two chunks it yields to jobs, and
-//! to cache hits, which need CPU time though no render thread.
+//! to cache hits, which need CPU time but no render thread.
 //!
 //! A tile made from unverified chunks is in the memory cache at once, but is written to the disk cache only when all
 //! of its chunks are verified: files outlive the process, and after a restart nothing would know that they must be
@@ -213,7 +213,7 @@ impl TileService {
     pub(super) fn work_while_idle(&self) {
         while self.pool.is_idle() {
             if self.provisional.chunks.has_unfinished() {
-                // Cache hits need CPU time though no render thread. Each schedules this work again.
+                // Cache hits need CPU time but no render thread. Each schedules this work again.
                 if !self.provisional.is_quiet() {
                     break;
                 }

@@ -27,7 +27,7 @@ use super::head::{Head, Request};
 use super::input::Input;
 use super::refusal::Refusal;
 
-/// Of a request, in bytes.
+/// The longest head of a request, in bytes.
 const LONGEST_HEAD: usize = 64 << 10;
 /// How many bytes are read ahead while a request is being answered.
 const AHEAD: usize = 4 << 10;
@@ -98,7 +98,7 @@ impl<S> SequentialStream<S> {
 
     /// Closes the connection if the registry has evicted it. A request in progress is answered first, unless its
     /// client does not read the response.
-    fn heed(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+    fn close_if_evicted(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
             self.place.seat.wake(context.waker());
             self.waker = Some(context.waker().clone());
@@ -277,7 +277,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for SequentialStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.heed(context)?;
+        this.close_if_evicted(context)?;
         loop {
             match &mut this.phase {
                 Phase::Waiting => ready!(this.poll_head(context))?,
@@ -317,7 +317,7 @@ impl<S: AsyncWrite + Unpin> SequentialStream<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        this.heed(context)?;
+        this.close_if_evicted(context)?;
         match Pin::new(&mut this.socket).poll_write(context, bytes) {
             Poll::Ready(Ok(written)) => {
                 this.wrote(&bytes[..written], context);
@@ -334,7 +334,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.heed(context)?;
+        this.close_if_evicted(context)?;
         let mut unread = match this.phase {
             Phase::Closing(unread) => unread,
             _ => {

@@ -39,13 +39,13 @@ struct InfoDataset {
     scaling: &'static str,
     /// The numbers of all levels.
     resolutions: Vec<u64>,
-    /// x, y, z.
+    /// In voxels: x, y, z.
     imagesize: BTreeMap<String, [u64; 3]>,
     /// x, y, z of the first voxel.
     offset: BTreeMap<String, [i64; 3]>,
-    /// x, y, z.
+    /// The size of a voxel: x, y, z.
     voxelres: BTreeMap<String, [f64; 3]>,
-    /// The best unit to read: a tile.
+    /// The preferred unit of reads: a tile.
     cube_dimension: BTreeMap<String, [u64; 3]>,
     /// How many slices are about as thick as a voxel is wide.
     neariso_scaledown: BTreeMap<String, u64>,
