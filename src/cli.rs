@@ -1,7 +1,7 @@
-//! The command line: what a person types, turned into the work of the other rooms.
+//! The command line: parses the arguments and runs the commands.
 //!
-//! Each command is a file of its own. Exit status: 0 done, 1 the work failed, 2 the command or its configuration is
-//! wrong. Standard output has results, standard error everything else; all of both goes through `output` and `log`.
+//! Each command has a file of its own. Exit status: 0 success, 1 the work failed, 2 the command or its configuration
+//! is invalid. Results go to standard output through `output`, everything else to standard error through `log`.
 
 mod bar;
 mod bench;
@@ -34,14 +34,13 @@ use crate::metrics::Metrics;
 use crate::tier::{Directory, SecondTier, TierError};
 use crate::volume::hdf5::{Files, look_beside_files};
 
-/// What went wrong at the outermost layer, by whose fault it was.
+/// Why a command failed; decides the exit status.
 #[derive(Debug)]
 enum Failure {
-    /// The work failed.
     Work(anyhow::Error),
-    /// The command or its configuration is wrong.
+    /// The command or its configuration is invalid.
     Usage(String),
-    /// Whoever read standard output has closed it, and has what it wanted.
+    /// The reader of standard output has closed it: not an error.
     NobodyReads,
 }
 
@@ -71,27 +70,27 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve files, or what a configuration names, over HTTP.
+    /// Serve files, or the datasets of a configuration, over HTTP.
     Serve(serve::Arguments),
-    /// Say what is inside a file, and the configuration that would serve it.
+    /// Show what is in a file, and the configuration that would serve it.
     Inspect(inspect::Arguments),
-    /// Make one tile without HTTP.
+    /// Render one tile without HTTP.
     Render(render::Arguments),
-    /// Make the levels that files lack, so that they need not be made for every tile.
+    /// Compute and store the levels that files lack, so that they need not be computed for every tile.
     Pyramid(pyramid::Arguments),
-    /// Make tiles before anybody asks for them: by a running server, or straight into a cache directory.
+    /// Render tiles ahead of requests: through a running server, or straight into a cache directory.
     Warm(Box<warm::Arguments>),
-    /// Measure how fast tiles of a file are made, or come from a running server, and say what limits that.
+    /// Measure how fast tiles are rendered from a file or served by a running server, and what limits that.
     Bench(Box<bench::Arguments>),
-    /// Read a configuration, open every file, and list every fault.
+    /// Read a configuration, open every file, and list every problem.
     Check(check::Arguments),
-    /// Do what viewers do against a running server, and say what keeps one black.
+    /// Make the requests that viewers make to a running server, and report what keeps a viewer black.
     Verify(verify::Arguments),
-    /// Say what is in the cache directory, or clear it.
+    /// Show what is in the cache directory, or clear it.
     Cache(cache::Arguments),
-    /// About the configuration file.
+    /// Help with the configuration file.
     Config(ConfigArguments),
-    /// Run the trials that are named on standard input (see files.trial).
+    /// Run the trials given on standard input (see files.trial).
     #[command(hide = true)]
     Probe,
 }
@@ -108,13 +107,14 @@ enum ConfigCommand {
     Example,
 }
 
-/// Where settings come from; shared by all commands that need datasets.
+/// The sources of the settings; shared by all commands that need datasets.
 #[derive(Debug, Args)]
 struct Sources {
-    /// HDF5 files to serve as they are: the token is the file's stem, the channels are discovered.
+    /// HDF5 files to serve without a configuration: the token is the name of the file without its extension, the
+    /// channels are discovered.
     #[arg(value_name = "FILE.h5")]
     files: Vec<PathBuf>,
-    /// The configuration file; ./voltile.toml is read if it is there and no FILE is given.
+    /// The configuration file; default: ./voltile.toml if it exists and no FILE is given.
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
     /// Set one key, such as render.threads=4; may be repeated.
@@ -129,28 +129,28 @@ impl Sources {
     }
 }
 
-/// How long a server that ends may take to write the end of its log.
+/// How long an exiting server may take to write the rest of its log.
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Runs what the process was called with.
+/// Runs the command line of this process, and returns its exit status.
 pub fn run() -> ExitCode {
-    #[allow(unsafe_code, reason = "the library is told by the environment alone")]
-    // SAFETY: this is the first that the process does, so it has one thread.
+    #[allow(unsafe_code, reason = "the library reads this from the environment only")]
+    // SAFETY: this is the first thing the process does, so it has only one thread.
     unsafe {
         look_beside_files();
     }
     log::install();
     limits::allow_many_files();
     limits::share_arenas();
-    // The first thread beside this one: what is above must come before any.
+    // Starts the second thread: everything above must come before it.
     log::start_writing();
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(told) => return shown(&told),
     };
-    // Whoever runs another command waits for what it says; a server must end although nobody reads its log.
+    // Other commands wait until their messages are written; a server must end even if nobody reads its log.
     let patience = matches!(command, Command::Serve(_)).then_some(LOG_PATIENCE);
-    // What a panic of this thread says is written, too.
+    // Also writes the message of a panic of this thread.
     let _flushed = FlushedLog(patience);
     ended(done(command), patience)
 }
@@ -173,7 +173,7 @@ fn done(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// Says how it ended, and answers the exit status.
+/// Reports a failure, and returns the exit status.
 fn ended(outcome: Result<(), Failure>, patience: Option<Duration>) -> ExitCode {
     let status = match &outcome {
         Ok(()) | Err(Failure::NobodyReads) => 0,
@@ -187,7 +187,7 @@ fn ended(outcome: Result<(), Failure>, patience: Option<Duration>) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Prints the help or the version that was asked for, or says what is wrong with the command.
+/// Prints the requested help or version, or the error in the command.
 fn shown(told: &clap::Error) -> ExitCode {
     if told.use_stderr() {
         log::message(output::terminal_safe(&told.render().to_string()).trim_end(), None);
@@ -201,7 +201,7 @@ fn shown(told: &clap::Error) -> ExitCode {
     ended(printed, None)
 }
 
-/// Writes what is left of the log when it is dropped.
+/// Writes the rest of the log when dropped.
 struct FlushedLog(Option<Duration>);
 
 impl Drop for FlushedLog {
@@ -210,16 +210,16 @@ impl Drop for FlushedLog {
     }
 }
 
-/// What settings and files came to.
+/// Settings, and the catalogue opened with them.
 struct Loaded {
     settings: Settings,
     catalog: Catalog,
     faults: Vec<Fault>,
-    /// What can be served, though tiles of it will be errors.
+    /// Channels that can be served, but with errors for some tiles.
     undecodable: Vec<Fault>,
 }
 
-/// Reads the settings and opens what they name; warnings are logged, faults collected.
+/// Reads the settings and opens their files; logs warnings and collects faults.
 fn load(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Loaded {
     let config::Loaded { settings, mut faults, warnings } = config::load(layers);
     let files = Files::refusing(probe::refused(&settings)).at_most(limits::most_files());
@@ -234,13 +234,13 @@ fn load(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Loaded {
     Loaded { settings, catalog, faults, undecodable }
 }
 
-/// What is wrong with a cache directory that can be known before it is used.
+/// The fault of a cache directory with foreign content or of another format, or that is not a directory.
 fn misnamed(directory: &Path) -> Option<Fault> {
     let error = Directory::open_existing(directory).err().filter(TierError::is_misnamed)?;
     Some(Fault { key: "cache.directory".to_owned(), problem: error.to_string() })
 }
 
-/// The second tier of the settings, where there is one. One that cannot be used now is said to be so, and done without.
+/// Opens the disk cache if one is configured. If it cannot be used now, logs an error and does without.
 fn second_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<SecondTier>, Failure> {
     let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0) else {
         return Ok(None);
@@ -259,14 +259,14 @@ fn second_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<SecondTi
     }
 }
 
-/// All faults in one text, a line each.
+/// All faults in one text, one per line.
 fn listed(faults: &[Fault]) -> String {
     let count = faults.len();
     let lines: Vec<String> = faults.iter().map(|fault| format!("  {fault}")).collect();
     format!("{count} {} wrong:\n{}", if count == 1 { "thing is" } else { "things are" }, lines.join("\n"))
 }
 
-/// Settings and catalogue without a fault, with something to serve.
+/// Settings and catalogue without faults, and with at least one dataset.
 fn load_sound(
     layers: &Layers,
     metrics: &Metrics,
@@ -283,7 +283,7 @@ fn load_sound(
     Ok((loaded.settings, loaded.catalog))
 }
 
-/// Says before the first tile is asked for which will be errors.
+/// Logs at the start which tiles will be errors.
 fn log_undecodable(loaded: &Loaded) {
     for fault in &loaded.undecodable {
         tracing::error!("{fault}");

@@ -1,8 +1,8 @@
-//! The HTTP side: paths in, tiles out, and the headers that viewers rely on.
+//! The HTTP server: tile paths in, tiles out, and the headers that viewers rely on.
 //!
-//! One handler answers everything, because the grammar of tile paths is [`crate::request`]'s and not the router's:
-//! slashes merge, numbers have bounds, and what is malformed is a 404 with a reason. Nothing here blocks: what takes
-//! time is awaited from the service.
+//! One handler answers every path, because tile paths are parsed by [`crate::request`] and not by a router: repeated
+//! slashes merge, numbers have bounds, and a malformed path is a 404 with a reason. Nothing here blocks: slow work is
+//! awaited from the service.
 
 mod asked;
 mod body;
@@ -32,10 +32,10 @@ use descriptions::CachesDescription;
 pub use listen::start;
 pub use page::has_viewer;
 
-/// The methods that are answered on every path.
+/// The methods allowed on every path (`Allow` header).
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
 
-/// What every request is answered from.
+/// Shared state of all request handlers.
 pub struct Site {
     service: Arc<TileService>,
     mounts: Vec<config::Mount>,
@@ -48,8 +48,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site over a service, with the mounts and headers of the settings; it tells its threads and caches from them too.
-    /// Fails where `cache_control` is no header's value, which the configuration's reader has refused before.
+    /// Takes the mounts, headers, thread count and cache descriptions from the settings. Fails if `cache_control` is
+    /// not a valid header value, which reading the configuration has ruled out.
     pub fn new(service: Arc<TileService>, settings: &config::Settings) -> Result<Self, InvalidHeaderValue> {
         let (caches, threads) = ((&settings.cache).into(), settings.render.threads.get());
         let settings = &settings.server;
@@ -78,7 +78,7 @@ async fn answer(site: web::Data<Site>, request: HttpRequest) -> HttpResponse {
 }
 
 async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
-    // The raw path: what a router decodes is not what the grammar splits.
+    // The raw path: a router would decode percent-escapes before the path is split.
     let path = request.uri().path();
     if let Some(answer) = page::answer(path, request, &site.service.catalog(), &site.mounts) {
         return answer;
@@ -96,7 +96,7 @@ async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
     }
 }
 
-/// What lies below a mount: files that viewers ask for, and tiles.
+/// Answers paths below a mount: metadata files of viewers, and tiles.
 async fn below_mounts(site: &Site, request: &HttpRequest, path: &str) -> HttpResponse {
     if let Some(file) = viewers::answer(site, request, path) {
         return file;
@@ -126,7 +126,7 @@ fn nothing_here(site: &Site) -> String {
     format!("there is nothing at this path; tiles are below {}", mounts.collect::<Vec<_>>().join(" and "))
 }
 
-/// A text as it may stand in HTML and XML, also between quotes.
+/// Escapes text for HTML and XML, including attribute values in double quotes.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

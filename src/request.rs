@@ -24,7 +24,7 @@ pub const MCFC: &str = "mcfc";
 pub const VIKING: &str = "viking";
 /// The file name under which CATMAID requests the thumbnail of a slice, next to the slice's tiles.
 const OVERVIEW: &str = "small.png";
-/// The most channels in one composite: as many as there are colours.
+/// The maximum number of channels in a composite: one for each colour.
 const MOST_CHANNELS: usize = Colour::BY_POSITION.len();
 
 /// A tile, requested by name.
@@ -34,11 +34,11 @@ pub struct TileRequest {
     pub token: Name,
     /// The channels to show.
     pub channels: ChannelChoice,
-    /// The time point, where the path has one.
+    /// The time point, if the path has one.
     pub time: Option<u64>,
     /// The tile's address.
     pub address: TileAddress,
-    /// Changes to how channels are drawn, by channel position; mostly empty.
+    /// Changes to how channels are drawn, by channel position; usually empty.
     pub adjust: Vec<Adjustment>,
 }
 

@@ -1,11 +1,10 @@
-//! The one use case, and the seam between the async side and the render threads: bring a tile.
+//! Provides tiles: the boundary between async code and the render threads.
 //!
-//! A request is identified first, which needs no pixels and gives the ETag; then fetched: from the cache, from a flight
-//! under way, or by a render of its own on the pool, whose queue is shared among clients. The job leads the flight, not
-//! the client: a client that leaves costs nobody anything, and a job for which nobody waits any more is given up before it
-//! begins.
+//! A request is first identified, which reads no pixels and yields the ETag; then fetched: from the cache, by joining
+//! a flight, or by a render job on the pool, whose queue is shared among clients. The job leads the flight, not the
+//! client: it goes on if that client disconnects, but a queued job that nobody waits for any more is dropped.
 //!
-//! Where there is a second tier, a job looks there before it draws, and what it drew is written there behind its back.
+//! If there is a disk cache, a job looks there before it renders; rendered tiles are written to it in the background.
 
 mod client;
 mod drawing;
@@ -46,18 +45,18 @@ use crate::request::TileRequest;
 use crate::tier::{SecondTier, TierError};
 use crate::tile::{Fingerprint, Tile, TileKey};
 
-/// What warming a tile came to.
+/// The outcome of warming a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Warmed {
-    /// It lies outside: nothing is kept of it.
+    /// It lies outside the volume: there is nothing to store.
     Black,
-    /// The second tier had it.
+    /// The disk cache had it.
     WasThere,
-    /// It was drawn and is kept: so many bytes of PNG.
+    /// It was rendered and stored; the length of the PNG in bytes.
     Drawn(usize),
 }
 
-/// Brings tiles.
+/// Identifies and fetches tiles.
 pub struct TileService {
     live: Arc<LiveCatalog>,
     reopener: Option<Reopener>,
@@ -72,8 +71,8 @@ pub struct TileService {
 }
 
 impl TileService {
-    /// A service over an opened catalogue, with a cache of `budget` bytes of encoded tiles and no second tier, that renders
-    /// `reach` slices ahead of a scroll.
+    /// A service for an opened catalogue, with a cache of `budget` bytes of encoded tiles, without a disk cache.
+    /// Prefetches `reach` slices ahead of a scroll.
     pub fn new(
         catalog: Catalog,
         budget: usize,
@@ -87,7 +86,8 @@ impl TileService {
         };
         let black = [black(PixelKind::Grey)?, black(PixelKind::Rgb)?];
         let cache = Cache::new(budget, metrics.tile_bytes.clone());
-        // Surveys are kept by their channels; this only has each sample taken once at a time.
+        // Channels hold their surveys; this cache of size 0 only makes concurrent requests share one sample
+        // (single-flight).
         let surveys = Cache::new(0, Gauge::default());
         let neighbours = Neighbours::new(reach);
         let provisional = Arc::new(Provisional::new(catalog.chunks().clone(), metrics.clone()));
@@ -106,36 +106,36 @@ impl TileService {
         })
     }
 
-    /// The same with a second tier behind its cache.
+    /// Adds a disk cache.
     pub fn with_tier(self, tier: Option<SecondTier>) -> Self {
         Self { tier: tier.map(Arc::new), ..self }
     }
 
-    /// The same, where datasets whose files have changed are opened anew, by these settings and after a trial. Without it
-    /// their tiles stay errors.
+    /// Makes the service reopen datasets whose files have changed, with these settings and after a trial. Without
+    /// this, their tiles remain errors.
     pub fn with_reopening(self, settings: Settings, trial: Trial) -> std::io::Result<Self> {
         let reopener = Some(Reopener::start(Arc::clone(&self.live), settings, trial)?);
         Ok(Self { reopener, ..self })
     }
 
-    /// What is served at the moment.
+    /// The current catalogue.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.live.get()
     }
 
-    /// The counters, and what waits just now.
+    /// The metrics, with the length of the render queue updated.
     pub fn measured(&self) -> &Metrics {
         self.metrics.waiting.set(i64::try_from(self.pool.waiting()).unwrap_or(i64::MAX));
         &self.metrics
     }
 
-    /// The counters.
+    /// The metrics, without updating the length of the render queue.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Finds out which tile a request means. Reads data only where a channel's window has yet to be measured, which waits
-    /// in the render queue on behalf of who asks.
+    /// Resolves a request to a tile. Reads data only if the window of a channel has yet to be measured; the client
+    /// then waits for that in the render queue.
     pub async fn identify(&self, request: &TileRequest, demand: Demand) -> Result<Identified, TileError> {
         let catalog = self.catalog();
         let resolved = catalog.resolve(request);
@@ -152,7 +152,7 @@ impl TileService {
         Ok(Identified::Made { key: resolved.key(), resolved })
     }
 
-    /// Finds out which small picture of a slice a request means, which is read as one for the slice's first tile.
+    /// Resolves a request for an overview of a slice, given as a request for the slice's first tile.
     pub async fn identify_overview(
         &self,
         request: &TileRequest,
@@ -169,8 +169,8 @@ impl TileService {
         Ok(Identified::Overview { key: overview.key(), overview })
     }
 
-    /// Brings an identified tile. For a prefetch, what is decoded is decoded whole at once, and the second tier has the tile
-    /// before this returns.
+    /// Fetches an identified tile. For a prefetch, chunks are decoded completely, and the tile is in the disk cache
+    /// when this returns.
     pub async fn fetch(&self, identified: Identified, demand: Demand) -> Result<Tile, TileError> {
         match identified {
             Identified::Black(tile) => {
@@ -185,7 +185,7 @@ impl TileService {
         }
     }
 
-    /// From the cache, from a flight under way, or from a job that finds it in the second tier or draws it.
+    /// Fetches from the cache, by joining a flight, or with a job that reads the disk cache or renders.
     async fn bring(&self, identified: &Identified, demand: Demand) -> Result<Tile, TileError> {
         let brings = Brings::Tile(identified.key());
         let is_suspect = self.is_suspect(identified);
@@ -209,22 +209,22 @@ impl TileService {
         }
     }
 
-    /// Has what is likely to be asked for after this tile rendered, as soon as and as long as nothing else is to be done.
+    /// Prefetches the neighbours of this tile while the render threads are idle.
     ///
-    /// Once for each tile that was brought: those beside one that is asked for again were seen to then.
+    /// Only when a tile is fetched for the first time: on later fetches its neighbours have already been noted.
     pub fn look_ahead(self: &Arc<Self>, asked: &TileRequest, brought: &Tile) {
         if self.neighbours.is_off() || !brought.is_asked_first() {
             return;
         }
         self.neighbours.note(asked);
-        // Chunks are finished first, by whoever renders ahead then.
+        // While there are unfinished chunks, `use_pause` starts the idle work, which finishes them first.
         if self.pool.is_idle() && !self.provisional.chunks.has_unfinished() {
             let service = Arc::clone(self);
             self.pool.run(move || service.work_while_idle());
         }
     }
 
-    /// Renders a tile that nobody has asked for yet, unless it is there or takes measuring first.
+    /// Prefetches a tile, unless it is cached or needs measuring first.
     fn render_neighbour(&self, tile: &TileRequest) {
         let Ok(resolved) = self.catalog().resolve(tile) else { return };
         if resolved.is_black()
@@ -249,8 +249,8 @@ impl TileService {
                 self.provisional.keep_later(self.tier.as_deref(), origin, &tile, &footprint, given_up);
                 flight.land(Ok(weighed(tile)));
             }
-            // Given up, or broken, which is nobody's business until somebody asks. If somebody has meanwhile, for this
-            // very tile, it is rendered as if it were asked for now, so that an error is counted and told as any other.
+            // The prefetch was interrupted or failed, which is ignored unless a request has joined the flight since.
+            // For that request the tile is rendered normally, so that an error is counted and reported as usual.
             Err(_) => {
                 self.metrics.neighbours_given_up.inc();
                 if let Some(flight) = flight.still_wanted() {
@@ -261,7 +261,7 @@ impl TileService {
         }
     }
 
-    /// A job that brings one tile: from the second tier, or by drawing it.
+    /// A job that reads one tile from the disk cache, or renders it.
     fn find_or_draw(
         &self,
         drawing: Drawing,
@@ -279,17 +279,17 @@ impl TileService {
             let tile = drawn(key, draw, &metrics)?;
             match draws {
                 Draws::One => provisional.keep_later(tier.as_deref(), origin, &tile, &footprint, given_up),
-                // More comes than the writer may have waiting, and all of it is to be there in the end.
+                // Prefetches can exceed the capacity of the background writer, and all of them must be stored.
                 Draws::All => keep_now(tier.as_deref(), &origin, &tile),
             }
             Ok(weighed(tile))
         }
     }
 
-    /// Has a tile in the second tier: unless it is there, draws it on the pool and writes it before this returns. It does
-    /// not go through the memory cache, and what it draws is nobody's to wait for.
+    /// Ensures that a tile is in the disk cache: unless it is there, renders it on the pool and writes it before this
+    /// returns. It bypasses the memory cache, and other requests cannot join its render.
     ///
-    /// Without a second tier there is nothing to do, and all is said to have been there.
+    /// Without a disk cache this does nothing and returns [`Warmed::WasThere`].
     pub async fn warm(&self, identified: &Identified) -> Result<Warmed, TileError> {
         let (Some(tier), Some(drawing)) = (self.tier.clone(), identified.drawing()) else {
             return Ok(if self.tier.is_some() { Warmed::Black } else { Warmed::WasThere });
@@ -302,8 +302,8 @@ impl TileService {
         warmed.await.unwrap_or_else(|_| Err(Lost.into()))
     }
 
-    /// Whether the second tier has a tile, as far as can be told without reading it; black ones need not be there. Reads
-    /// from the disk: never to be called on an async thread.
+    /// Whether the disk cache has a tile, checked without reading the tile; also true for black tiles, which are not
+    /// stored. Accesses the disk: never call it on an async thread.
     pub fn is_kept(&self, identified: &Identified) -> Result<bool, TierError> {
         match (&self.tier, identified.token()) {
             (Some(tier), Some(token)) => tier.has(token, &identified.key()),
@@ -311,8 +311,8 @@ impl TileService {
         }
     }
 
-    /// Waits until what was drawn is verified and written to the second tier, though not for longer than so; what is drawn
-    /// from now on is not. Blocks.
+    /// Waits until rendered tiles are verified and written to the disk cache, at most for `within`. Tiles rendered
+    /// after this are not written. Blocks.
     pub fn finish_writing(&self, within: Duration) {
         if let Some(tier) = &self.tier {
             let until = Instant::now() + within;
@@ -321,7 +321,7 @@ impl TileService {
         }
     }
 
-    /// Has a flight flown by a job on the pool. Where too much is waiting, all who wait are told so.
+    /// Submits a job that makes a flight's value. If the queue is full, the flight's waiters get an error.
     fn launch<K, V>(
         &self,
         flight: Flight<K, V, TileError>,

@@ -318,7 +318,7 @@ fn tiles_that_cannot_be_drawn_are_counted_and_named_and_the_others_measured() {
     let row = &rows(&report)[0];
     assert!(row["failed"].as_u64().unwrap() > 0 && row["tiles"].as_u64().unwrap() > 0, "{row}");
     assert!(report["failures"][0].as_str().unwrap().contains("/raw in "), "{}", report["failures"]);
-    assert!(outcome.err.contains("could not be drawn"), "{}", outcome.err);
+    assert!(outcome.err.contains("could not be rendered"), "{}", outcome.err);
     let outcome = bench(&place, &[&swept[..], &enough].concat());
     assert!(outcome.out.contains("failed     /raw in "), "{}", outcome.out);
 }

@@ -189,7 +189,7 @@ fn a_replaced_file_is_shown_as_it_is_as_soon_as_it_has_been_opened() {
     assert_ne!(xy(&server, 0).header("etag"), old.header("etag"));
     let asked = server.ask("GET", &tile, &[("If-None-Match", old.etag())]);
     assert_eq!(asked.status, 200, "what a client kept of the old file is not taken for the new one");
-    assert!(server.log().contains("was opened anew"), "{}", server.log());
+    assert!(server.log().contains("was reopened"), "{}", server.log());
 }
 
 #[test]

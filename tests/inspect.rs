@@ -247,7 +247,7 @@ fn chunks_that_suit_a_plane_badly_are_warned_of_with_what_mends_it() {
     );
     let outcome = place.run(["inspect", "made.h5"]);
     assert!(
-        outcome.out.contains("  mend it  voltile pyramid made.h5 --rechunk made.rechunked.h5"),
+        outcome.out.contains("  fix it   voltile pyramid made.h5 --rechunk made.rechunked.h5"),
         "{}",
         outcome.out
     );

@@ -380,7 +380,7 @@ fn selections_come_to_the_tiles_that_they_name() {
         let refused = outcome(place.voltile(["warm", "--dry-run"]).args(wrong));
         assert!(refused.code == 2 && refused.err.contains(told), "{wrong:?}: {}", refused.err);
     }
-    assert!(outcome(&mut place.voltile(["warm"])).err.contains("where to?"));
+    assert!(outcome(&mut place.voltile(["warm"])).err.contains("no target"));
 }
 
 #[test]

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The interval between log lines where there is no terminal.
+/// The interval between log lines if standard error is not a terminal.
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// The progress of one job.
 pub(super) struct Bar {
     name: String,
-    /// The unit, and the participle of what is done with it: "voxels", "read".
+    /// The unit, and a participle for what is done with it: "voxels", "read".
     counts: &'static str,
     done: &'static str,
     bar: OnceLock<ProgressBar>,
@@ -20,12 +20,12 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    /// For a job of this name, with the unit it counts and what is done with it ("voxels", "read").
+    /// The name of the job, its unit, and a participle for what is done with the unit ("voxels", "read").
     pub fn new(name: String, counts: &'static str, done: &'static str) -> Self {
         Self { name, counts, done, bar: OnceLock::new(), said: Mutex::new(Instant::now()) }
     }
 
-    /// `total` units in all, of which `done` were done by an earlier run.
+    /// `total` units, `done` of which were done by an earlier run.
     pub fn begin(&self, total: u64, done: u64) {
         // Without a terminal the bar only counts.
         let bar = self.bar.get_or_init(|| ProgressBar::new(total));

@@ -1,4 +1,4 @@
-//! `voltile bench`: how fast tiles of a file are drawn here, or served by a running server, and what limits
+//! `voltile bench`: measures how fast tiles of a file are rendered, or served by a running server, and what limits
 //! that.
 //!
 //! [`form`] parses the arguments, including those of ndtilecache's benchmark; [`table`] and [`words`] write
@@ -87,7 +87,7 @@ fn of_files(arguments: &Arguments, files: &Files) -> Result<(), Failure> {
     })?;
     match failed {
         0 => Ok(()),
-        _ => Err(Failure::Work(anyhow::anyhow!("{failed} tiles could not be drawn"))),
+        _ => Err(Failure::Work(anyhow::anyhow!("{failed} tiles could not be rendered"))),
     }
 }
 

@@ -41,13 +41,12 @@ enum What {
     },
 }
 
-/// Which directory.
 #[derive(Debug, Args)]
 struct Place {
     /// The directory itself, instead of the configured one.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "set"])]
     directory: Option<PathBuf>,
-    /// The configuration file; ./voltile.toml is read if it is there.
+    /// The configuration file; default: ./voltile.toml if it exists.
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
     /// Set one key, such as cache.directory=cache; may be repeated.
@@ -55,7 +54,7 @@ struct Place {
     set: Vec<String>,
 }
 
-/// A directory, and its budget where known.
+/// A directory, and its budget if known.
 struct Found {
     path: PathBuf,
     budget: Option<u64>,
@@ -136,7 +135,7 @@ fn stats(found: &Found, verify: bool, json: bool) -> Result<(), Failure> {
     match damaged.len() {
         0 => Ok(()),
         count => Err(Failure::Work(anyhow::anyhow!(
-            "{count} {} damaged; a server discards and redraws each when it is requested; `voltile cache clear` removes them",
+            "{count} {} damaged; a server discards each when it is requested and renders it again; `voltile cache clear` removes them",
             if count == 1 { "tile is" } else { "tiles are" }
         ))),
     }
@@ -187,7 +186,7 @@ fn table(found: &Found, holdings: &[Holding], verify: bool) -> String {
     text
 }
 
-/// What else is in the directory.
+/// Other files in the directory.
 fn rest_of(holding: &Holding) -> String {
     let told =
         |count: u64, what: &str| if count > 0 { format!("  and {count} {what}") } else { String::new() };

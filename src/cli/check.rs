@@ -15,7 +15,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let layers = arguments.sources.layers();
     let mut loaded = load(&layers, &Metrics::default(), &Activity::default());
-    // Who checks wants to know of it in time; a server serves the other channels.
+    // A server would serve the other channels; here they count as faults.
     loaded.faults.append(&mut loaded.undecodable);
     loaded.faults.sort();
     if !loaded.faults.is_empty() {

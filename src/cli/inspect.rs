@@ -1,7 +1,7 @@
 //! `voltile inspect`: what is in a file, what its tiles cost to read, and how to serve it.
 //!
-//! [`table`] writes the text, [`advice`] what to do about expensive tiles, [`configuration`] the
-//! configuration to serve the file. JSON is the description in `/datasets.json`, extended.
+//! [`table`] writes the text, [`advice`] the warnings about expensive tiles, [`configuration`] the configuration that
+//! serves the file. The JSON is that of `/datasets.json` with additions.
 
 pub(super) mod advice;
 mod configuration;
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json { output::print_bytes(text.as_bytes()) } else { output::print(&text) }
 }
 
-/// The description; each level has its costs added, and the whole the warnings and the configuration.
+/// The dataset's description, with the costs added to each level, and warnings and configuration at the top level.
 fn as_json(
     inspection: &Inspection,
     warnings: &[Warning],

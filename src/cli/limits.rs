@@ -12,12 +12,10 @@ pub(super) fn allow_many_files() {
     set(Resource::Nofile, limit.maximum);
 }
 
-/// Limits glibc malloc to one arena for every eight processors. Must be called before any other thread
-/// starts.
+/// Limits glibc malloc to one arena for every eight processors. Must be called before any other thread starts.
 ///
-/// By default each thread has its own arena, which keeps freed memory: as threads take turns drawing, the
-/// process ends up holding half as much again as it uses. A `MALLOC_ARENA_MAX` in the environment takes
-/// precedence.
+/// By default each thread has its own arena, which keeps freed memory: as threads take turns rendering, the process
+/// ends up holding half as much again as it uses. A `MALLOC_ARENA_MAX` in the environment takes precedence.
 pub(super) fn share_arenas() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if std::env::var_os("MALLOC_ARENA_MAX").is_none() {

@@ -1,9 +1,9 @@
-//! The log: lines for standard error that never fail or hold up whoever writes them.
+//! The log: lines for standard error that never fail or block the thread that logs them.
 //!
-//! A log on a full disk, a closed pipe, or a pipe that nobody reads must not stop a server, and the standard library's
-//! macros panic or block there. So lines go through a queue of bounded size to one thread that writes them. A line that
-//! does not fit, or that standard error refuses, is lost and counted (`voltile_log_lines_lost_total`). What a command has
-//! to tell its user takes the same way, which keeps the order, but waits for room.
+//! A full disk, a closed pipe, or a pipe that nobody reads must not stop a server, but the standard library's macros
+//! panic or block there. So lines go through a bounded queue to one thread that writes them. A line that does not
+//! fit, or that standard error rejects, is lost and counted (`voltile_log_lines_lost_total`). Messages of commands to
+//! the user take the same path, which keeps the order, but wait for room.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::VecDeque;
@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 use prometheus_client::metrics::counter::Counter;
 use tracing_subscriber::EnvFilter;
 
-/// How many bytes may wait to be written.
+/// The capacity of the queue in bytes.
 const MOST_BYTES: usize = 1 << 20;
-/// How long to wait before a standard error that was made non-blocking is tried again.
+/// The pause before a write to a non-blocking standard error is retried.
 const RETRY: Duration = Duration::from_millis(10);
 
 static QUEUE: Queue = Queue::new();
 static LOST: LazyLock<Counter> = LazyLock::new(Counter::default);
 
-/// Has the log and panics go into the queue. `VOLTILE_LOG` chooses how much is logged, in tracing's own form.
+/// Sends log lines and panic messages to the queue. `VOLTILE_LOG` filters the log, in the syntax of `EnvFilter`.
 pub(super) fn install() {
     let filter =
         EnvFilter::try_from_env("VOLTILE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,voltile=info"));
@@ -35,7 +35,7 @@ pub(super) fn install() {
     std::panic::set_hook(Box::new(|panic| QUEUE.push(panic_text(panic).into_bytes())));
 }
 
-/// Starts the thread that writes the queue. Without it all lines are lost, which is better than not to run.
+/// Starts the thread that writes the queue. If it cannot start, all lines are lost, which is better than not running.
 pub(super) fn start_writing() {
     let thread = thread::Builder::new().name("log".to_owned());
     if thread.spawn(|| QUEUE.write_to(&mut io::stderr())).is_err() {
@@ -43,22 +43,22 @@ pub(super) fn start_writing() {
     }
 }
 
-/// How many lines were lost; a handle of the counter itself.
+/// The number of lost lines; a handle to the counter itself.
 pub(super) fn lost() -> Counter {
     LOST.clone()
 }
 
-/// Writes a message to the user, behind what was logged before. Waits while the queue is full, as long as `patience` lasts.
+/// Writes a message to the user, after the lines logged before it. Waits for room in the queue, up to `patience`.
 pub(super) fn message(text: &str, patience: Option<Duration>) {
     QUEUE.push_when_room(format!("{text}\n").into_bytes(), patience);
 }
 
-/// Waits until everything is written, for so long at most.
+/// Waits until everything is written, up to `patience`.
 pub(super) fn flush(patience: Option<Duration>) {
     QUEUE.flush(patience);
 }
 
-/// Takes the lines of `tracing`, which writes each at once.
+/// The writer for `tracing`, which writes each line with one call.
 struct Line;
 
 impl Write for Line {
@@ -72,7 +72,7 @@ impl Write for Line {
     }
 }
 
-/// What the standard library's own hook says, which writes to standard error without a queue and could block there.
+/// The message of the standard library's panic hook, which itself would write to standard error and could block.
 fn panic_text(panic: &PanicHookInfo<'_>) -> String {
     let thread = thread::current();
     let mut text = format!("thread '{}' {panic}\n", thread.name().unwrap_or("<unnamed>"));
@@ -90,11 +90,11 @@ struct Queue {
 
 struct State {
     lines: VecDeque<Vec<u8>>,
-    /// Of the lines that wait and of the one that is being written.
+    /// Of the waiting lines and the one being written.
     bytes: usize,
-    /// Lines lost since that was last said in the log itself.
+    /// Lines lost since the last note about lost lines.
     lost: u64,
-    /// Nobody writes.
+    /// There is no writing thread.
     closed: bool,
 }
 
@@ -104,7 +104,7 @@ impl Queue {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Adds a line, or loses it where there is no room.
+    /// Adds a line, or drops it if there is no room.
     fn push(&self, line: Vec<u8>) {
         self.push_into(self.lock(), line);
     }
@@ -149,11 +149,11 @@ impl Queue {
         state
     }
 
-    /// Writes every line to `out`, for as long as the queue is open.
+    /// Writes the lines to `out` until the queue is closed.
     fn write_to(&self, out: &mut impl Write) {
         while let Some(line) = self.next() {
             let lost = std::mem::take(&mut self.lock().lost);
-            let note = format!("{lost} lines of this log were lost, because standard error took no more\n");
+            let note = format!("{lost} lines of this log were lost: standard error could not be written\n");
             if lost > 0 && write_all(out, note.as_bytes()).is_err() {
                 self.lock().lost += lost;
             }
@@ -184,7 +184,7 @@ impl Queue {
 }
 
 impl State {
-    /// A line of any length fits where nothing waits.
+    /// If nothing is waiting, a line of any length fits.
     fn has_room(&self, line: &[u8]) -> bool {
         !self.closed && (self.bytes == 0 || self.bytes + line.len() <= MOST_BYTES)
     }
@@ -212,7 +212,7 @@ fn write_all(out: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Takes what it is given, or refuses it.
+    /// Accepts all input or none.
     struct Sink {
         taken: Vec<u8>,
         is_full: bool,
@@ -223,7 +223,7 @@ mod tests {
             if self.is_full {
                 return Err(ErrorKind::StorageFull.into());
             }
-            // In small pieces, as a pipe may take them.
+            // In small pieces, as a pipe may.
             let taken = bytes.len().min(7);
             self.taken.extend(&bytes[..taken]);
             Ok(taken)

@@ -1,8 +1,8 @@
 //! What commands print: results on standard output, messages on standard error.
 //!
-//! All of it goes through here, because the standard library's macros panic where it cannot be written. A reader that has
-//! closed the pipe, as `head` does, has what it wanted: that is no failure. Any other error is one. Names in files and in
-//! shared directories are other people's text, so control characters are escaped before a terminal sees them.
+//! Everything is printed through this module, because the standard library's macros panic if the output cannot be
+//! written. A reader that closes the pipe, as `head` does, is no error; anything else is. Names in files and in
+//! shared directories come from other people, so control characters are escaped for terminals.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -10,37 +10,37 @@ use serde::Serialize;
 
 use super::{Failure, log};
 
-/// Prints text for people.
+/// Prints text for people; succeeds if the reader has closed the pipe.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     unless_closed(stream(text))
 }
 
-/// Prints a value for programs.
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print_bytes(format!("{}\n", serde_json::to_string_pretty(value)?).as_bytes())
 }
 
-/// Prints bytes as they are.
+/// Prints bytes unchanged.
 pub(super) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     unless_closed(written(bytes))
 }
 
-/// Prints text for people, by a command that is of no use without a reader: it fails once the reader has gone.
+/// Prints text for people, from a command that is of no use without a reader: fails if the reader has closed the
+/// pipe.
 pub(super) fn stream(text: &str) -> Result<(), Failure> {
     written(terminal_safe(text).as_bytes())
 }
 
-/// Tells the user what went wrong, on standard error.
+/// Prints an error message on standard error.
 pub(super) fn complain(text: &str) {
     log::message(&terminal_safe(&format!("voltile: {text}")), None);
 }
 
-/// A name as one word of a line: control characters, line breaks among them, are escaped.
+/// Escapes control characters, including line breaks, in a name to be printed within a line.
 pub(super) fn escaped(name: &str) -> String {
     replaced(name, is_control)
 }
 
-/// Text of several lines and columns that cannot do anything else to a terminal.
+/// Escapes control characters in text, except line feeds and tabs.
 pub(super) fn terminal_safe(text: &str) -> String {
     replaced(text, |character| is_control(character) && !matches!(character, '\n' | '\t'))
 }
@@ -56,7 +56,7 @@ fn replaced(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// Control characters, and those that reorder or end a line of text in terminals that know Unicode.
+/// Control characters, and Unicode characters that reorder or break lines.
 pub(super) fn is_control(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -71,7 +71,7 @@ fn written(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// That standard output took no more.
+/// The failure for an error of standard output.
 pub(super) fn not_written(error: &io::Error) -> Failure {
     anyhow::anyhow!("standard output cannot be written: {error}").into()
 }

@@ -1,12 +1,12 @@
-//! Trials: every file is opened in a child process first, so that a file that crashes the HDF5 library does not take this
-//! process down.
+//! Trials: every file is first opened in a child process, so that a file that crashes the HDF5 library does not crash
+//! this process.
 //!
-//! The child is this program again, with the hidden command `probe`. It opens one file after the other, under limits of
-//! time and memory: a trial goes in as a line of JSON, and a line comes out when it is done. If the child dies, the file
-//! it was at is refused, and another child goes on with the rest. What the child finds out is thrown away, except that it
-//! survived. Time is measured in computing, because a slow disk is no fault of a file.
+//! The child is this program, run with the hidden command `probe`. It opens one file after another, with limits on
+//! CPU time and memory: a trial is sent as a line of JSON, and the child writes a line when it is done. If the child
+//! dies, the file in progress is refused, and another child continues with the rest. Only the child's survival
+//! counts; its results are discarded. The limit is on CPU time, because a slow disk is not the file's fault.
 //!
-//! A file that cannot be tried is refused too: `files.trial = "off"` is how to open files without a trial.
+//! A file that cannot be tried is refused too; `files.trial = "off"` opens files without a trial.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -20,20 +20,21 @@ use super::{Failure, limits};
 use crate::catalog::Trial;
 use crate::config::Settings;
 
-/// The computing that one small file may cause. A sound one takes a hundredth of it.
+/// The CPU time for a small file, in seconds. A sound one takes a hundredth of it.
 const COMPUTING: u64 = 8;
-/// A large file may hold hundreds of thousands of objects: it may cause a second more for each so many bytes …
+/// A file gets one more second for each of this many bytes: large ones may hold hundreds of thousands of objects.
 const BYTES_A_SECOND: u64 = 4 << 20;
-/// … up to so many seconds in all.
+/// The maximum CPU time for one file, in seconds.
 const MOST_COMPUTING: u64 = 50;
-/// How long may be spent on rehearsing, for all files of a child.
+/// The time limit on rehearsing, for all files of one child.
 const REHEARSALS: Duration = Duration::from_secs(6);
-/// The memory that a child may take, in bytes.
+/// The memory limit of a child, in bytes.
 const MEMORY: u64 = 1 << 30;
-/// How long is waited for one file: longer than the most computing takes, because disks may be slow and others compute too.
+/// The wait for one file: longer than the maximum CPU time, as disks may be slow and other processes need CPU time,
+/// too.
 const PATIENCE: Duration = Duration::from_secs(3 * MOST_COMPUTING);
 
-/// The child's side: runs trials until there are no more.
+/// The child's side: runs trials until its input ends.
 pub(super) fn run() -> Result<(), Failure> {
     limits::allow_memory(MEMORY);
     let latest = Instant::now() + REHEARSALS;
@@ -48,23 +49,23 @@ pub(super) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The seconds of computing that a file may cause.
+/// The CPU time allowed for a file, in seconds.
 fn computing(trial: &Trial) -> u64 {
     let bytes = std::fs::metadata(&trial.file).map_or(0, |about| about.len());
     (COMPUTING + bytes / BYTES_A_SECOND).min(MOST_COMPUTING)
 }
 
-/// The files among those of the settings that must not be opened here, and why.
+/// The files of the settings that must not be opened in this process, with the reason.
 pub(super) fn refused(settings: &Settings) -> Vec<(PathBuf, String)> {
     if settings.files.trial { refused_by(&own_program, &Trial::all(settings)) } else { Vec::new() }
 }
 
-/// The same, with the program that the child runs.
+/// The same, with the program to run as the child.
 fn refused_by(program: &dyn Fn() -> io::Result<PathBuf>, trials: &[Trial]) -> Vec<(PathBuf, String)> {
     let (mut refused, mut child) = (Vec::new(), None);
     for trial in trials {
         let path = PathBuf::from(&trial.file);
-        // What is no file is told without opening it.
+        // Missing files are reported elsewhere, and need no trial.
         if !path.is_file() {
             continue;
         }
@@ -77,14 +78,14 @@ fn refused_by(program: &dyn Fn() -> io::Result<PathBuf>, trials: &[Trial]) -> Ve
     refused
 }
 
-/// Tries a file in the child of the last trial, or in a new one where there is none or it has died since.
+/// Tries a file in the child of the last trial, or in a new one if there is none or it has died since.
 fn tried(
     program: &dyn Fn() -> io::Result<PathBuf>,
     child: Option<TrialChild>,
     trial: &Trial,
 ) -> io::Result<Outcome> {
     let start = || TrialChild::start(&program()?);
-    // A child that dies may have died of what it tried before: only a new one is believed.
+    // An old child may have died of an earlier file, so only the death of a new one counts.
     if let Some(mut child) = child
         && child.send(trial).is_ok()
         && let survived @ Outcome::Survived(_) = child.outcome(trial)?
@@ -96,10 +97,10 @@ fn tried(
     child.outcome(trial)
 }
 
-/// Why a file is refused that could not be tried.
+/// Why a file is refused if its trial could not be run.
 fn not_tried(error: &io::Error) -> String {
     format!(
-        "it is refused, because it could not be opened in a child process first, as every file is: {error}. Mend that, or \
+        "the file is refused because it could not be opened in a child process first: {error}. Fix that, or \
          set files.trial = \"off\" to open files without a trial"
     )
 }
@@ -126,11 +127,11 @@ impl TrialChild {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        let missing = || io::Error::other("a child has no pipes");
+        let missing = || io::Error::other("the child process has no pipes");
         let trials = child.stdin.take().ok_or_else(missing)?;
         let out = child.stdout.take().ok_or_else(missing)?;
         let (sender, done) = channel();
-        // A thread, because pipes cannot be read with a limit of time.
+        // A separate thread, because reads from pipes have no timeout.
         thread::Builder::new().name("trials".to_owned()).spawn(move || {
             for _ in BufReader::new(out).lines().map_while(Result::ok) {
                 if sender.send(()).is_err() {
@@ -141,13 +142,13 @@ impl TrialChild {
         Ok(Self { child, trials, done })
     }
 
-    /// Has the child run a trial.
+    /// Sends a trial to the child.
     fn send(&mut self, trial: &Trial) -> io::Result<()> {
         let line = serde_json::to_string(trial)?;
         writeln!(self.trials, "{line}")
     }
 
-    /// Waits until the child is done with the trial that was sent.
+    /// Waits for the child to finish the trial that was sent.
     fn outcome(mut self, trial: &Trial) -> io::Result<Outcome> {
         match self.done.recv_timeout(PATIENCE) {
             Ok(()) => Ok(Outcome::Survived(self)),
@@ -159,8 +160,8 @@ impl TrialChild {
                 self.child.wait()?;
                 let seconds = PATIENCE.as_secs();
                 Ok(Outcome::Died(format!(
-                    "opening it was not done within {seconds} seconds, so that it is refused; see whether its disk \
-                     can be read at all, or copy it to a faster one"
+                    "the file is refused because opening it took more than {seconds} seconds; check whether its disk \
+                     can be read, or copy the file to a faster one"
                 )))
             }
         }
@@ -169,7 +170,7 @@ impl TrialChild {
 
 impl Drop for TrialChild {
     fn drop(&mut self) {
-        // One that hangs would never end by itself.
+        // A child that hangs would never end by itself.
         if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
             let _ = self.child.kill();
         }
@@ -177,20 +178,20 @@ impl Drop for TrialChild {
     }
 }
 
-/// This very program, also where its file has been replaced since it was started.
+/// The path of this program, even if its file has been replaced since it was started.
 fn own_program() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let running = PathBuf::from("/proc/self/exe");
     Ok(if program.exists() || !running.exists() { program } else { running })
 }
 
-/// What a file did to the process that opened it, and what to do about the file.
+/// Describes how a file ended the process that opened it, and what to do.
 fn died_of(status: ExitStatus, computing: u64) -> String {
     const XCPU: i32 = rustix::process::Signal::XCPU.as_raw();
     const ABORT: i32 = rustix::process::Signal::ABORT.as_raw();
     const SEGV: i32 = rustix::process::Signal::SEGV.as_raw();
     let what = match (status.signal(), status.code()) {
-        (Some(XCPU), _) => format!("takes more than {computing} seconds of computing"),
+        (Some(XCPU), _) => format!("takes more than {computing} seconds of CPU time"),
         (Some(ABORT), _) => {
             format!("ends the process (signal {ABORT}), or takes more than {} MiB of memory", MEMORY >> 20)
         }
@@ -199,8 +200,8 @@ fn died_of(status: ExitStatus, computing: u64) -> String {
         (None, code) => format!("ends the process (status {})", code.unwrap_or_default()),
     };
     format!(
-        "it is refused, because opening it {what}, as was found out in a process of its own; it is damaged, or made to do \
-         harm: have it written anew by the program that it came from"
+        "the file is refused because opening it {what}, as a trial in a child process showed; it is damaged or \
+         malicious: write it again with the program that created it"
     )
 }
 
@@ -225,7 +226,7 @@ mod tests {
         let refused = refused_where(Path::new("/nonexistent/voltile"));
         assert_eq!(refused.len(), 2);
         assert!(refused.iter().all(|(_, why)| why.contains("files.trial = \"off\"")), "{refused:?}");
-        // It reads nothing and says nothing: its pipe breaks, or it ends before the file is tried.
+        // It neither reads nor writes: its pipe breaks, or it ends before the file is tried.
         assert_eq!(refused_where(Path::new("/bin/true")).len(), 2);
     }
 
@@ -248,7 +249,7 @@ mod tests {
         assert!(told("kill -SEGV $$").contains("crashes the HDF5 library (signal 11)"));
         assert!(
             told("ulimit -c 0; ulimit -S -t 1; while :; do :; done")
-                .contains("more than 9 seconds of computing")
+                .contains("more than 9 seconds of CPU time")
         );
         assert!(told("ulimit -c 0; kill -ABRT $$").contains("more than 1024 MiB of memory"));
         assert!(told("kill -KILL $$").contains("(signal 9)"));

@@ -1,4 +1,4 @@
-//! `voltile pyramid`: writes the levels that files lack, to sidecars next to them or to a re-chunked volume.
+//! `voltile pyramid`: writes the levels that files lack, to sidecars next to them or to a rechunked volume.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (metrics, activity) = (Metrics::default(), Activity::default());
     let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics, &activity)?;
-    // What is written to a file is verified first: there will be no idle time to do it later.
+    // Verify chunks before writing files: there is no idle time later.
     catalog.chunks().verify_at_once();
     let files = by_file(&catalog, &arguments.token)?;
     let single = arguments.output.is_some() || arguments.rechunk.is_some();
@@ -121,7 +121,7 @@ impl Progress for Bar {
     }
 }
 
-/// A re-chunked volume keeps the windows of its original: percentiles measured on it would differ.
+/// A rechunked volume keeps the windows of its original: percentiles measured on it would differ.
 fn measure(wanted: &[Wanted]) {
     for Wanted { channel, .. } in wanted {
         let survey = channel.survey().map(|survey| channel.keep(&survey.into()));

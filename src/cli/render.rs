@@ -16,7 +16,7 @@ pub(super) struct Arguments {
     /// The tile's path, as in a URL: /ndtilecache/tilecache/TOKEN/CHANNEL/xy/0/0_0_0.png
     #[arg(value_name = "TILE_PATH")]
     path: String,
-    /// Where to write the PNG; - is standard output.
+    /// The output file; - is standard output.
     #[arg(short, long, value_name = "TILE.png")]
     output: PathBuf,
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (metrics, activity) = (Metrics::default(), Activity::default());
     let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics, &activity)?;
-    // What is written to a file is verified first: there will be no idle time to do it later.
+    // Verify chunks before writing the file: there is no idle time later.
     catalog.chunks().verify_at_once();
     let mounts = &settings.server.mounts;
     let path = TilePath::split(path_of(&arguments.path))
@@ -55,10 +55,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The path of a whole URL, or what was given.
+/// The path in a URL, or the text itself.
 fn path_of(text: &str) -> &str {
-    let behind_host = text.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..]));
-    behind_host.unwrap_or(text).split(['?', '#']).next().unwrap_or_default()
+    let after_host = text.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..]));
+    after_host.unwrap_or(text).split(['?', '#']).next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `voltile serve`: opens everything, listens, says where, and drains when it is told to stop.
+//! `voltile serve`: opens all files, listens, prints its addresses, and drains connections when stopped.
 
 use std::fmt::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -26,10 +26,10 @@ use crate::service::{RenderPool, TileService};
 pub(super) struct Arguments {
     #[command(flatten)]
     sources: Sources,
-    /// Where to listen, such as 127.0.0.1:8080; port 0 takes any that is free.
+    /// The address to listen on, such as 127.0.0.1:8080; port 0 picks a free port.
     #[arg(long, value_name = "ADDRESS:PORT")]
     bind: Option<String>,
-    /// Serve the demo volume, which is made at first use.
+    /// Serve the demo volume, which is created at first use.
     #[arg(long)]
     demo: bool,
 }
@@ -56,7 +56,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     served
 }
 
-/// Where the demo volume is, once it is made.
+/// Creates the demo volume if necessary, and returns its path.
 pub(super) fn demo_volume() -> Result<PathBuf, Failure> {
     let path = demo::default_path()?;
     tracing::info!("the demo volume is {}", path.display());
@@ -68,11 +68,9 @@ fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>, Failure> {
     let bind = settings.server.bind.as_str();
     let found: Vec<SocketAddr> = bind
         .to_socket_addrs()
-        .map_err(|e| {
-            Failure::Usage(format!("server.bind: {bind:?} is not an address that can be found: {e}"))
-        })?
+        .map_err(|e| Failure::Usage(format!("server.bind: {bind:?} cannot be resolved to an address: {e}")))?
         .collect();
-    // One name may stand for several addresses; a port that the system chooses can only be one's.
+    // A name may resolve to several addresses, but they cannot share a port chosen by the system.
     Ok(if found.iter().any(|address| address.port() == 0) {
         found.into_iter().take(1).collect()
     } else {
@@ -90,10 +88,10 @@ async fn listen(
     let descriptors = limits::most_connections(settings.server.workers.get());
     let (server, addresses) = http::start(site, &settings.server, bind, descriptors)
         .map_err(|e| anyhow::anyhow!("{} cannot be listened on: {e}", settings.server.bind.as_str()))?;
-    // Before anybody knows that we are here.
+    // From here on signals drain the server; before its addresses are printed.
     let stop = signals.serving();
     if !http::has_viewer() {
-        tracing::info!("this voltile was built without its viewer: the page is the simple one");
+        tracing::info!("this voltile was built without its viewer: it serves the simple page instead");
     }
     announce(announcement(&service.catalog(), settings, &addresses))?;
     actix_web::rt::spawn(stop_when_told(server.handle(), stop));
@@ -105,7 +103,7 @@ async fn stop_when_told(server: ServerHandle, stop: Arc<Notify>) {
     server.stop(true).await;
 }
 
-/// Where the server is, where its page is, and one tile of every dataset.
+/// The server's addresses, the address of its page, and one tile of every dataset.
 fn announcement(catalog: &Catalog, settings: &Settings, addresses: &[SocketAddr]) -> String {
     let mut text = String::new();
     for address in addresses {
@@ -124,14 +122,14 @@ fn announcement(catalog: &Catalog, settings: &Settings, addresses: &[SocketAddr]
     text
 }
 
-/// Prints all of it at once, so that whoever waits for the first line has the others too.
+/// Prints everything at once, so that whoever reads the first line can read the others too.
 ///
-/// A server whose standard output is closed or full goes on: it answers over HTTP, and `voltile serve | head -1` is a
-/// usual way to learn the address. A thread of its own prints, because a pipe that nobody reads would block.
+/// A server whose standard output is closed or full keeps running: `voltile serve | head -1` is a common way to learn
+/// the address. Prints on a separate thread, because a pipe that nobody reads would block.
 fn announce(text: String) -> std::io::Result<()> {
     let print = move || {
         if let Err(failure) = output::print(&text) {
-            tracing::warn!("the server runs, though its addresses could not be printed: {failure}");
+            tracing::warn!("the server is running, but its addresses could not be printed: {failure}");
         }
     };
     thread::Builder::new().name("announcement".to_owned()).spawn(print).map(drop)

@@ -1,6 +1,6 @@
-//! Signals: what Ctrl-C, SIGTERM and SIGHUP do to commands that do not simply end by them.
+//! Ctrl-C, SIGTERM and SIGHUP, for commands that must not simply be killed by them.
 //!
-//! They are heard on a thread of their own, so that none is missed while other threads are busy or blocked.
+//! Signals are handled on a separate thread, so that none is missed while other threads are busy or blocked.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,39 +14,39 @@ use tokio::sync::Notify;
 
 use super::log;
 
-/// How long a process that is to end at once may take to write the log.
+/// How long an exiting process may take to write the rest of the log.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// Has `stop` called at the first Ctrl-C or SIGTERM; the second ends the process with `status`.
+/// Calls `stop` at the first Ctrl-C or SIGTERM; the second ends the process with `status`.
 pub(super) fn stop_then_exit(status: i32, mut stop: impl FnMut() + Send + 'static) -> io::Result<()> {
-    let mut is_told = false;
+    let mut is_stopping = false;
     listen(&[SIGINT, SIGTERM], move |_| {
-        if is_told {
+        if is_stopping {
             exit_at_once(status);
         }
-        is_told = true;
+        is_stopping = true;
         stop();
     })
 }
 
-/// How far a server is, for whoever hears signals.
+/// The phase of a server, which decides what a signal does.
 #[derive(Debug, Default)]
 enum Phase {
     /// Files are being opened: a signal ends the process.
     #[default]
     Starting,
-    /// The first signal has requests in flight answered.
+    /// The first signal makes the server finish the requests in flight.
     Serving(Arc<Notify>),
     /// The next signal ends the process.
     Stopping,
 }
 
-/// The signals of a server, from its start on.
+/// The signal handling of a server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ServerSignals(Arc<Mutex<Phase>>);
 
 impl ServerSignals {
-    /// Hears signals from now on. SIGHUP, which a closed terminal and service managers send, never ends the server.
+    /// Starts handling signals. SIGHUP, sent by closed terminals and service managers, never ends the server.
     pub fn listen() -> io::Result<Self> {
         let signals = Self::default();
         let heard = signals.clone();
@@ -54,7 +54,7 @@ impl ServerSignals {
         Ok(signals)
     }
 
-    /// Has the next Ctrl-C or SIGTERM notify the server, rather than end the process.
+    /// From now on the first Ctrl-C or SIGTERM notifies the server instead of ending the process.
     pub fn serving(&self) -> Arc<Notify> {
         let stop = Arc::new(Notify::new());
         self.enter(Phase::Serving(Arc::clone(&stop)));
@@ -89,17 +89,17 @@ fn listen(signals: &[i32], mut hear: impl FnMut(i32) + Send + 'static) -> io::Re
     thread::Builder::new().name("signals".to_owned()).spawn(heard).map(drop)
 }
 
-/// Ends the process as the signal would have without us: service managers take that for a clean end.
+/// Ends the process by the signal's default action, which service managers treat as a clean exit.
 fn end_by(signal: i32) {
     log::flush(Some(LAST_WORDS));
     if let Err(error) = low_level::emulate_default_handler(signal) {
         tracing::debug!("signal {signal} cannot be passed on: {error}");
     }
-    // The first process of a container survives that.
+    // PID 1 of a container survives that.
     exit_at_once(128 + signal);
 }
 
-/// Ends the process without the cleaning up of libraries, which may wait for threads that are at work.
+/// Ends the process without running the exit handlers of libraries, which may wait for busy threads.
 fn exit_at_once(status: i32) {
     log::flush(Some(LAST_WORDS));
     low_level::exit(status);

@@ -1,4 +1,4 @@
-//! `voltile verify`: does what viewers do against a running server, and says what keeps one black.
+//! `voltile verify`: makes the requests that viewers make to a running server, and reports what keeps a viewer black.
 
 use clap::Args;
 
@@ -7,13 +7,13 @@ use crate::verify::{Client, Outcome, Viewer, verify};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The server's address, such as http://127.0.0.1:8080
+    /// The URL of the server, such as http://127.0.0.1:8080
     #[arg(value_name = "URL")]
     url: String,
-    /// Play this viewer's part alone; may be repeated.
+    /// Simulate only this viewer; may be repeated.
     #[arg(long, value_name = "VIEWER")]
     viewer: Vec<Viewer>,
-    /// Look at this dataset alone; may be repeated.
+    /// Check only this dataset; may be repeated.
     #[arg(long, value_name = "TOKEN")]
     token: Vec<String>,
     /// Print JSON for programs.

@@ -1,5 +1,4 @@
-//! `voltile warm`: renders tiles ahead of requests, through a running server or straight into a cache
-//! directory.
+//! `voltile warm`: renders tiles ahead of requests, through a running server or straight into a cache directory.
 
 mod arguments;
 mod job;
@@ -31,11 +30,11 @@ use signals::stop_on_signals;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// A running server (http://HOST:PORT), or HDF5 files; optionally followed by a token and a cutout in the
-    /// form of ndtilecache's prefetch: LEVEL/X1,X2/Y1,Y2/Z1,Z2
+    /// A running server (http://HOST:PORT), or HDF5 files; optionally followed by a token and a cutout in the form of
+    /// ndtilecache's prefetch: LEVEL/X1,X2/Y1,Y2/Z1,Z2
     #[arg(value_name = "URL|FILE.h5|TOKEN CUTOUT")]
     targets: Vec<String>,
-    /// Without a server: the configuration file; ./voltile.toml is read if it is there and nothing is named.
+    /// Without a server: the configuration file; default: ./voltile.toml if it exists and nothing is named.
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
     /// Without a server: set one key, such as cache.chunks="4 GiB"; may be repeated.
@@ -52,7 +51,7 @@ pub(super) struct Arguments {
     /// Number of connections to the server.
     #[arg(long, value_name = "N", default_value = "4")]
     clients: NonZeroUsize,
-    /// How often a tile is retried after the server refused it as busy, with growing pauses.
+    /// How many times a tile is retried, with growing pauses, if the server refuses it as busy.
     #[arg(long, value_name = "N", default_value_t = 8)]
     retries: u32,
     /// At most this many tiles per second.
@@ -61,8 +60,7 @@ pub(super) struct Arguments {
     /// File that records progress, so that a stopped run can be resumed; removed when the run is complete.
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
-    /// Estimate the number of tiles, bytes and minutes without doing the work; a few tiles are drawn as
-    /// samples.
+    /// Estimate the number of tiles, bytes and minutes without doing the work; a few tiles are rendered as samples.
     #[arg(long)]
     dry_run: bool,
     /// Print JSON for programs.
@@ -143,8 +141,8 @@ fn in_process(
     let service = Arc::new(service.with_tier(tier));
     let producer = InProcess::new(Arc::clone(&service));
     let title = titled(selection, &work, &tags(&work, |tile| producer.entity_tag(tile)));
-    let beside = || Some(journals::of_directory(directory.as_ref()?, &title));
-    let journal = arguments.journal.clone().or_else(beside);
+    let in_directory = || Some(journals::of_directory(directory.as_ref()?, &title));
+    let journal = arguments.journal.clone().or_else(in_directory);
     let job = Job { arguments, work: &work, title: &title, journal, threads, drawers: threads.get(), stop };
     if arguments.dry_run {
         return job.foretell(&producer, budget);
@@ -179,7 +177,7 @@ fn misplaced(arguments: &Arguments, target: &Target) -> Option<String> {
 }
 
 const WHERE_TO: &str =
-    "where to? Name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory";
+    "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory";
 
 /// The disk cache. Without one there is nothing to do, so failing to open it is an error.
 fn tier_in(directory: &Path, budget: u64, metrics: &Metrics) -> Result<SecondTier, Failure> {
@@ -201,14 +199,14 @@ fn chosen(selection: &Selection, datasets: &[Dataset], chunks: u64) -> Result<Wo
     Ok(work)
 }
 
-/// What the journal belongs to: the work, and whatever else its tiles depend on.
+/// What the journal belongs to: the work, and everything else that its tiles depend on.
 fn titled(selection: &Selection, work: &Work, besides: &impl std::hash::Hash) -> Title {
     let digest = Fingerprint::of(&(work.digest().to_string(), Fingerprint::of(besides).to_string()));
     Title { work: digest.to_string(), selection: selection.to_string(), tiles: work.total() }
 }
 
-/// The entity tags of the first tiles: they change when windows or drawing change. An error is reported when
-/// the tile's turn comes.
+/// The ETags of the first tiles: they change if windows or rendering change. An error is reported when the tile's
+/// turn comes.
 fn tags(work: &Work, tag: impl Fn(&TileRequest) -> Result<String, String>) -> Vec<String> {
     work.firsts().map(|tile| tag(&tile).unwrap_or_else(|why| why)).collect()
 }

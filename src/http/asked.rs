@@ -1,9 +1,10 @@
-//! Who asks, and by which address of ours: from the connection and the `Host`, or as a trusted proxy in front says.
+//! Identifies the client, and the scheme and host it used: from the connection and `Host`, or from a trusted proxy's
+//! headers.
 //!
-//! A proxy adds to `X-Forwarded-For` the address that asked it, and several in a row make a list: the client is the last of
-//! it that is not itself a trusted proxy, for all before that may have been made up. Host and scheme are those that the
-//! outermost trusted proxy was asked by. Where there is none of the `X-Forwarded` headers, `Forwarded` (RFC 7239) is read
-//! in the same way. Neither is looked at where the peer is not trusted.
+//! Each proxy appends the address of its own peer to `X-Forwarded-For`. The client is the last address in that list
+//! that is not itself a trusted proxy, as everything before it may be forged. Host and scheme are those reported by
+//! the outermost trusted proxy. If there are no `X-Forwarded` headers, `Forwarded` (RFC 7239) is read in the same
+//! way. All of these are ignored if the peer is not trusted.
 
 mod reports;
 
@@ -16,35 +17,32 @@ use crate::config::Network;
 use crate::service::{Client, Demand, Urgency};
 use reports::Reports;
 
-/// The longest `host:port` that is taken; no name is longer.
+/// The longest `host:port` accepted.
 const LONGEST_HOST: usize = 255;
 
-/// Made once, because every request is looked at for it.
+/// A static, because the header is looked up for every request.
 static SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
 
-/// The headers by which documents differ that name addresses of ours.
+/// Request headers that decide the URLs in a document: the value of its `Vary` header.
 pub(super) const DECISIVE: &str = "Host, Forwarded, X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto";
 
-/// Why it is not known by which address of ours was asked.
+/// Why the scheme and host of a request could not be determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadHost {
-    /// There is no host.
     #[error(
-        "addresses in this document begin with the host that was asked for it, and the request names none; send one Host header"
+        "URLs in this document begin with the requested host, and the request names none; send one Host header"
     )]
     Missing,
-    /// It is not well-formed.
     #[error(
-        "the host that was asked is not well-formed: {0} must be a name of letters, digits, '.', '-' and '_', an IPv4 address, or an IPv6 address in brackets; a port may follow; {LONGEST_HOST} bytes at most"
+        "the requested host is not well-formed: {0} must be a name of letters, digits, '.', '-' and '_', an IPv4 address, or an IPv6 address in brackets; a port may follow; {LONGEST_HOST} bytes at most"
     )]
     Malformed(&'static str),
-    /// The scheme is another than those that are served.
-    #[error("the scheme that was asked by is neither http nor https: see {0}")]
+    #[error("the requested scheme is neither http nor https: see {0}")]
     Scheme(&'static str),
 }
 
-/// Who asks, and whether before anybody wants to see the tile (`Sec-Purpose` of the Fetch standard, section 3.7), as
-/// `voltile warm` does, and browsers.
+/// The client of a request, and whether it is a prefetch (`Sec-Purpose`, Fetch standard, section 3.7), which browsers
+/// and `voltile warm` send.
 pub(super) fn demand(request: &HttpRequest, trusted: &[Network]) -> Demand {
     let purpose = request.headers().get(&SEC_PURPOSE).and_then(|value| value.to_str().ok());
     let is_prefetch =
@@ -55,7 +53,7 @@ pub(super) fn demand(request: &HttpRequest, trusted: &[Network]) -> Demand {
     Demand { client: Client::at(address), urgency }
 }
 
-/// The scheme and host that the client asked, such as `http://example.org:8080`.
+/// The scheme and host that the client used, such as `http://example.org:8080`.
 pub(super) fn base(request: &HttpRequest, trusted: &[Network]) -> Result<String, BadHost> {
     let reports = Reports::of(request, peer(request), trusted);
     let scheme = match reports.as_ref().and_then(|reports| reports.scheme) {
@@ -71,12 +69,13 @@ pub(super) fn base(request: &HttpRequest, trusted: &[Network]) -> Result<String,
     if is_host(host) { Ok(format!("{scheme}://{host}")) } else { Err(BadHost::Malformed(header)) }
 }
 
-/// The other end of the connection. One whose address is not known any more has gone.
+/// The address of the peer; unspecified (0.0.0.0) if the connection has been closed since.
 fn peer(request: &HttpRequest) -> IpAddr {
     request.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
 }
 
-/// The host in a whole URL, which goes before the header (RFC 9112, section 3.2.2), or in the only `Host`.
+/// The host in an absolute request URL, which takes precedence over the header (RFC 9112, section 3.2.2), or in the
+/// only `Host`.
 fn own_host(request: &HttpRequest) -> Result<(&'static str, &str), BadHost> {
     if let Some(authority) = request.uri().authority() {
         return Ok(("the request's URL", authority.as_str()));
@@ -100,7 +99,7 @@ fn is_host(text: &str) -> bool {
     is_named && text.len() <= LONGEST_HOST && is_port(port)
 }
 
-/// Whether it is nothing, or a colon and a port.
+/// Whether the text is empty, or a colon and a port number.
 fn is_port(text: &str) -> bool {
     let Some(port) = text.strip_prefix(':') else { return text.is_empty() };
     port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()

@@ -1,9 +1,9 @@
-//! A tile as the body of an answer, handed over in pieces.
+//! The body of a tile response, passed to actix-http in pieces.
 //!
-//! The framework copies every body into a buffer of its connection's, and writes that. A whole tile has to be copied
-//! before its client gets the first byte of it, and makes the buffer larger than the framework keeps (128 KiB), so that
-//! memory is taken and given back for each answer. Of a piece the buffer stays, in the core's cache even, and the client
-//! reads one while the next is copied.
+//! actix-http copies every body into the connection's write buffer, and writes that. If the body were a whole tile,
+//! all of it would be copied before the first byte is sent, and the buffer would exceed what actix-http retains (128
+//! KiB), so that it would be allocated and freed for each response. With pieces the buffer stays allocated, and even
+//! in the core's cache, and the client reads one piece while the next is copied.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,15 +12,14 @@ use std::task::{Context, Poll};
 use actix_web::body::{BodySize, MessageBody};
 use bytes::Bytes;
 
-/// The most bytes of a piece. The buffer holds it and an answer's headers, and must stay below what the framework keeps;
-/// smaller ones cost more calls of the system.
+/// The longest piece in bytes. The write buffer holds it and the response headers, and must stay below the size that
+/// actix-http retains; smaller pieces cost more system calls.
 const PIECE: usize = 96 << 10;
 
-/// What is left of a body.
+/// The remaining bytes.
 pub(super) struct Pieces(Bytes);
 
 impl Pieces {
-    /// The body of these bytes, which are shared and not copied.
     pub fn of(whole: Bytes) -> Self {
         Self(whole)
     }

@@ -1,9 +1,10 @@
-//! Every connection of a client: how many there may be, how long each may take, and one request at a time.
+//! Client connections: limits on their number, timeouts, and one request at a time on each.
 //!
-//! [`Connections`] admits connections up to two limits, one for all and one for each client. Where a limit is reached,
-//! the connection that has waited longest for a request is closed for the new one; where none waits, one whose client
-//! has not read its answer for longest; else the new one is turned away. A lock is taken where a connection begins and
-//! ends, and never for a request. [`stream::SequentialStream`] is what the HTTP framework takes for the socket.
+//! [`Connections`] admits connections up to two limits, one in total and one for each client. If a limit is reached,
+//! the connection that has been waiting longest for a request is closed in favour of the new one; if none is waiting,
+//! the one whose client has gone longest without reading its response; otherwise the new one is refused. The lock is
+//! taken only when a connection begins and ends, not for each request. [`stream::SequentialStream`] takes the place
+//! of the socket for actix-http.
 
 mod alarm;
 mod answer;
@@ -29,25 +30,25 @@ use refusal::Refusal;
 use seat::{Client, Doing, Seat};
 pub(super) use stream::SequentialStream;
 
-/// How long a client must have read nothing before it counts as one that does not read.
+/// For how many milliseconds a client must have read nothing before its connection may be evicted.
 const STALLED: u64 = 1000;
 
-/// What connections may take.
+/// Limits on the number of connections, and timeouts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// How many there may be.
+    /// Connections in total.
     pub connections: usize,
-    /// How many of one client.
+    /// Connections of one client.
     pub for_each_client: usize,
-    /// For the head of a request to arrive.
+    /// Until the head of a request is complete.
     pub head: Duration,
-    /// Without a request.
+    /// Between requests.
     pub idle: Duration,
-    /// Without a byte that can be written.
+    /// Without being able to write a byte.
     pub write: Duration,
 }
 
-/// All connections; shared by the threads that serve them.
+/// All connections; shared by the worker threads.
 #[derive(Debug)]
 pub(super) struct Connections {
     limits: Limits,
@@ -57,7 +58,7 @@ pub(super) struct Connections {
     table: Mutex<Table>,
 }
 
-/// The seats, and how many of them have not been told to close.
+/// The seats, and how many of them have not been asked to close: in total and for each client.
 #[derive(Debug, Default)]
 struct Table {
     seats: HashMap<u64, Arc<Seat>>,
@@ -72,7 +73,7 @@ impl Connections {
         Self { limits, metrics, garbage, began: Instant::now(), table }
     }
 
-    /// A place for a new connection, if need be that of another one; `None` where there is none.
+    /// Admits a new connection, evicting another one if a limit is reached; `None` if none can be evicted.
     pub fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Admitted> {
         let (client, now) = (address.map(counted_as), self.now());
         let mut table = self.table();
@@ -90,7 +91,7 @@ impl Connections {
         Some(Admitted { all: Arc::clone(self), seat, id, address })
     }
 
-    /// Has the connection closed that can best be done without among some; whether there is one.
+    /// Closes the connection of lowest rank among those that match; false if there is none.
     fn evict(&self, table: &mut Table, now: u64, is_among: impl Fn(&Seat) -> bool) -> bool {
         let seats = table.seats.values().filter(|seat| !seat.is_told_to_close() && is_among(seat));
         let ranked = seats.filter_map(|seat| Some((rank(seat.doing(), now)?, seat)));
@@ -146,7 +147,7 @@ impl Table {
     }
 }
 
-/// Connections of lower rank are closed first; those without any are not.
+/// Connections of lower rank are evicted first; those without a rank are never evicted.
 fn rank(doing: Doing, now: u64) -> Option<(u8, u64)> {
     match doing {
         Doing::Idle(since) => Some((0, since)),
@@ -155,7 +156,8 @@ fn rank(doing: Doing, now: u64) -> Option<(u8, u64)> {
     }
 }
 
-/// Addresses that are as good as one: in IPv6 a client has a whole network to itself.
+/// The address that a connection counts for: IPv6 addresses are grouped by their /64 network, which one client
+/// usually has to itself.
 fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -166,7 +168,7 @@ fn counted_as(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A connection's place, which is given back when this is dropped.
+/// An admitted connection; its seat is released on drop.
 #[derive(Debug)]
 pub(super) struct Admitted {
     all: Arc<Connections>,
@@ -196,7 +198,7 @@ impl Admitted {
         self.seat.does(Doing::Busy);
     }
 
-    /// Counts a refusal, and logs it where it is of the kind that only a wrong port or a scanner explains.
+    /// Counts a refusal, and logs it unless it is a timeout: only a wrong port or a scanner explains the other kinds.
     fn refused(&self, refusal: &Refusal) {
         match refusal {
             Refusal::Late => self.metrics().head_timeout.inc(),

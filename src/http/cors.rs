@@ -1,18 +1,17 @@
-//! Cross-origin rules: who may read answers, and what they may see of them.
+//! Cross-origin rules: which origins may read responses, and which headers they see.
 
 use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 
 use super::ALLOWED;
 
-/// What scripts of other origins need beside the body.
+/// The response headers exposed to scripts of other origins.
 const EXPOSED: HeaderValue = HeaderValue::from_static("ETag, Content-Length");
-/// Every origin.
 const ANY: HeaderValue = HeaderValue::from_static("*");
-/// How long a browser may remember a preflight, in seconds.
+/// For how many seconds a browser may cache a preflight (`Access-Control-Max-Age`).
 const REMEMBERED: &str = "86400";
 
-/// The origins that may read answers.
+/// The origins that may read responses.
 #[derive(Debug, Clone)]
 pub(super) enum Cors {
     Anyone,
@@ -24,12 +23,12 @@ impl Cors {
         if origins.iter().any(|origin| origin == "*") { Cors::Anyone } else { Cors::These(origins.to_vec()) }
     }
 
-    /// Says in an answer whether the origin that asks may read it.
+    /// Adds the CORS headers for the request's origin.
     pub fn add(&self, request: &HttpRequest, headers: &mut HeaderMap) {
         match self {
             Cors::Anyone => headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY),
             Cors::These(origins) => {
-                // Also where no origin asks, or none that may read: a cache must not hand that answer to one that may.
+                // Even without a known `Origin`: a cache must not reuse this response for an origin that is allowed.
                 add_to_vary(headers, "Origin");
                 let asking = request.headers().get(header::ORIGIN);
                 let known = asking
@@ -42,14 +41,14 @@ impl Cors {
     }
 }
 
-/// Adds names of headers to those by which an answer is said to differ already.
+/// Appends header names to `Vary`.
 pub(super) fn add_to_vary(headers: &mut HeaderMap, names: &'static str) {
     let before = headers.get(header::VARY).and_then(|vary| vary.to_str().ok());
     let all = before.and_then(|before| HeaderValue::from_str(&format!("{before}, {names}")).ok());
     headers.insert(header::VARY, all.unwrap_or(HeaderValue::from_static(names)));
 }
 
-/// The answer to OPTIONS: what may be asked, whichever path it is.
+/// The response to OPTIONS, the same for every path.
 pub(super) fn preflight(request: &HttpRequest) -> HttpResponse {
     let mut response = HttpResponse::NoContent();
     let fixed: [(HeaderName, &str); 3] = [

@@ -1,6 +1,7 @@
-//! Descriptions as answers: everything that is served, or one dataset with what samples of its channels tell.
+//! JSON descriptions: of the whole site, or of one dataset with statistics of its channels.
 //!
-//! The list never reads a voxel. One dataset's own description may: it waits for the samples, which are taken once.
+//! The site's description never reads a voxel. That of one dataset may: it waits until its channels have been
+//! sampled, which happens once.
 
 use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
@@ -11,18 +12,18 @@ use crate::catalog::DatasetDescription;
 use crate::config::{Caches, Mount};
 use crate::name::Name;
 
-/// Everything that is served.
+/// Everything that is served: mounts, datasets, caches.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SiteDescription {
     /// The version of the server.
     pub version: &'static str,
-    /// Below which paths tiles are.
+    /// The paths below which tiles are served.
     pub mounts: Vec<MountDescription>,
-    /// What is served, by token; windows are absent until they have been measured.
+    /// All datasets, by token; windows are absent until they have been measured.
     pub datasets: Vec<DatasetDescription>,
-    /// What can be kept of what was drawn and decoded.
+    /// The sizes of the caches.
     pub caches: CachesDescription,
-    /// How many threads draw tiles.
+    /// The number of render threads.
     pub threads: usize,
     /// When the server was started, in milliseconds since 1970.
     pub started: u64,
@@ -35,7 +36,7 @@ pub struct CachesDescription {
     pub tiles: usize,
     /// Decoded chunks in memory.
     pub chunks: usize,
-    /// Encoded tiles on disk, which outlive the server; absent where none are kept there.
+    /// Encoded tiles on disk, which survive a restart; absent if there is no disk cache.
     pub disk: Option<usize>,
 }
 
@@ -46,14 +47,14 @@ impl From<&Caches> for CachesDescription {
     }
 }
 
-/// A path below which tiles are: `/{tile_service}/tilecache/`.
+/// A path prefix of tiles: `/{tile_service}/tilecache/`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MountDescription {
     /// The first segment of the path.
     pub tile_service: String,
     /// The `Content-Type` of its tiles.
     pub content_type: &'static str,
-    /// Whether it answers `?color=&min=&max=&gamma=`.
+    /// Whether it accepts `?color=&min=&max=&gamma=`.
     pub adjustable: bool,
 }
 

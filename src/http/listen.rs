@@ -1,9 +1,8 @@
-//! Sockets and the threads that serve them: what `actix_web::HttpServer` does, with our own stream between each socket and
-//! the framework ([`super::connections`]).
+//! Sockets and the threads that serve them: what `actix_web::HttpServer` does, but with our own stream between each
+//! socket and actix-http ([`super::connections`]).
 //!
-//! The framework's own time limits are off, because every wait for a client is limited by that stream. Two of its
-//! functions that are used here are for actix-web alone by their documentation: that is what `HttpServer` is built of, and
-//! there are no others.
+//! actix-http's own timeouts are off, because that stream applies all timeouts. Two functions used here are
+//! documented as internal to actix-web: `HttpServer` is built on them, and there are no public equivalents.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -22,13 +21,13 @@ use super::connections::{Admitted, Connections, Limits, SequentialStream};
 use super::{Site, answer};
 use crate::config;
 
-/// How many connections the system keeps that have not been accepted.
+/// The length of the system's queue of connections that have not been accepted.
 const BACKLOG: i32 = 1024;
 
 type Stream = SequentialStream<TcpStream>;
 
-/// Binds the addresses and starts to serve, with as many connections as settings and descriptors allow; returns the
-/// server, to be awaited, and where it really listens.
+/// Binds the addresses and starts the server, with as many connections as settings and `descriptors` (file
+/// descriptors available) allow. Returns the server, to be awaited, and the addresses that it listens on.
 pub fn start(
     site: Site,
     settings: &config::Server,
@@ -42,7 +41,7 @@ pub fn start(
         .workers(settings.workers.get())
         .max_concurrent_connections(for_each_worker(limits.connections, settings.workers.get()))
         .shutdown_timeout(settings.shutdown_timeout.as_secs().max(1))
-        // Signals are the command line's: Ctrl-C must drain as SIGTERM does.
+        // The command line handles signals: Ctrl-C must drain as SIGTERM does.
         .disable_signals();
     let stops = builder.graceful_shutdown_signal();
     let mut addresses = Vec::new();
@@ -58,12 +57,12 @@ pub fn start(
 }
 
 fn limits(settings: &config::Server, descriptors: usize) -> Limits {
-    // Those that are being closed need some, too.
+    // Leave some for connections that are being closed.
     let possible = (descriptors - descriptors / 8).max(1);
     if settings.connections > possible {
         tracing::info!(
-            "at most {possible} connections are served at a time, and not server.connections = {}: more would need a \
-             higher limit of open files (ulimit -n)",
+            "at most {possible} connections are served at a time, not server.connections = {}: raise the limit of \
+             open files (ulimit -n) to allow more",
             settings.connections
         );
     }
@@ -76,20 +75,20 @@ fn limits(settings: &config::Server, descriptors: usize) -> Limits {
     }
 }
 
-/// How many connections a thread may have before no more are accepted for it. In all they are more than there may be, by
-/// those that are being closed for new ones.
+/// How many connections a worker accepts. In total this exceeds the limit by 1/8, for those that are being closed in
+/// favour of new ones.
 fn for_each_worker(connections: usize, workers: usize) -> usize {
     connections.saturating_add(connections / 8).div_ceil(workers).max(2)
 }
 
-/// Listens on every address that can be listened on, of which there must be one.
+/// Binds every address that can be bound; fails if none can.
 fn bound(addresses: &[SocketAddr]) -> io::Result<Vec<TcpListener>> {
     let mut listeners = Vec::new();
     let mut last = io::Error::new(io::ErrorKind::InvalidInput, "there is no address to listen on");
     for address in addresses {
         match TcpListener::bind(address) {
             Ok(listener) => {
-                // The standard library lets fewer wait than many browsers may open at once.
+                // The standard library uses a shorter backlog than many browsers may fill at once.
                 rustix::net::listen(&listener, BACKLOG)?;
                 listeners.push(listener);
             }
@@ -99,7 +98,7 @@ fn bound(addresses: &[SocketAddr]) -> io::Result<Vec<TcpListener>> {
     if listeners.is_empty() { Err(last) } else { Ok(listeners) }
 }
 
-/// What serves the connections of one listener on one thread.
+/// The service for connections of one listener on one worker thread.
 fn service(
     site: web::Data<Site>,
     connections: Arc<Connections>,
@@ -118,7 +117,8 @@ fn service(
         .keep_alive(KeepAlive::Os)
         .client_request_timeout(Duration::ZERO)
         .client_disconnect_timeout(Duration::ZERO)
-        // A client that has closed its side is taken to have gone: what only it waited for need not be drawn.
+        // A client that has closed its sending side is treated as gone, so that tiles only it waited for need not be
+        // rendered.
         .h1_allow_half_closed(false)
         .local_addr(address)
         .finish(app);
@@ -129,16 +129,16 @@ fn service(
     fn_service(admitted).and_then(http)
 }
 
-/// Makes a stream of a socket; an error closes it.
+/// Turns a socket into a stream; an error closes it.
 fn admit(
     socket: TcpStream,
     place: impl FnOnce(Option<IpAddr>) -> Option<Admitted>,
 ) -> Result<(Stream, Protocol, Option<SocketAddr>), DispatchError> {
     let peer = socket.peer_addr().ok();
-    let full =
-        || io::Error::new(io::ErrorKind::ConnectionRefused, "there is no place for another connection");
+    let full = || io::Error::new(io::ErrorKind::ConnectionRefused, "the limit on connections is reached");
     let place = place(peer.map(|peer| peer.ip())).ok_or_else(full)?;
-    // A body goes out in pieces: the last, which is short, must not wait until those before are acknowledged.
+    // A body is sent in pieces: the last, short one must not wait until the others are acknowledged (Nagle's
+    // algorithm).
     socket.set_nodelay(true)?;
     Ok((SequentialStream::new(socket, place), Protocol::Http1, peer))
 }

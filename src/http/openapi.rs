@@ -1,9 +1,9 @@
-//! The OpenAPI document: every path that is answered, and the shape of every JSON answer, taken from the types.
+//! The OpenAPI document: every path that is served, and the schema of every JSON response, derived from the types.
 //!
-//! The grammar of paths is [`crate::request`]'s and not a router's, so the functions here are never called: they carry
-//! what is said of a path. A test asks for every path in the document and holds each answer to its schema.
+//! Paths are parsed by [`crate::request`] and not by a router, so the functions here are never called: they only carry
+//! the documentation of a path. A test requests every path in the document and checks each response against its schema.
 
-#![allow(dead_code, reason = "what stands here is read by the derives, and nothing calls it")]
+#![allow(dead_code, reason = "these items are only read by derive macros")]
 
 use actix_web::HttpResponse;
 use utoipa::{IntoParams, OpenApi, ToSchema};
@@ -23,13 +23,13 @@ pub(super) fn document() -> HttpResponse {
 #[openapi(
     info(
         title = "voltile",
-        description = "Tiles straight from raw HDF5 volumes. Everything is read with GET or HEAD; OPTIONS answers preflights. \
-                       Repeated slashes are merged, and numbers may begin with zeros."
+        description = "Tiles straight from raw HDF5 volumes. Paths accept GET and HEAD, and OPTIONS for preflights. \
+                       Repeated slashes are merged, and numbers may have leading zeros."
     ),
     tags(
         (name = "tiles", description = "512 × 512 PNGs"),
-        (name = "descriptions", description = "What is served"),
-        (name = "viewers", description = "Files that other viewers ask for"),
+        (name = "descriptions", description = "Datasets, channels and levels"),
+        (name = "viewers", description = "Metadata files for other viewers"),
         (name = "server", description = "The server itself")
     ),
     paths(
@@ -48,26 +48,23 @@ enum PlaneName {
     Yz,
 }
 
-/// Where a dataset is.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct InDataset {
     /// The first segment of a mount's path; `/datasets.json` lists the mounts.
     #[param(example = "ndtilecache")]
     tile_service: String,
-    /// The dataset.
+    /// The name of the dataset.
     token: String,
 }
 
-/// One channel.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct OfChannel {
-    /// The channel.
+    /// The name of the channel.
     channel: String,
 }
 
-/// Several channels in colours.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct OfChannels {
@@ -76,26 +73,23 @@ struct OfChannels {
     channels: String,
 }
 
-/// Which slice.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct OfSlice {
     /// The orientation.
     #[param(inline)]
     plane: PlaneName,
-    /// The position along the axis that the plane does not contain, in voxels of the level.
+    /// The index along the axis perpendicular to the plane, in voxels of the level.
     slice: u64,
 }
 
-/// When.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct AtTime {
-    /// The time point; only of a series.
+    /// The time point; only for a time series.
     time: u64,
 }
 
-/// Which tile of a slice.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct AtPlace {
@@ -107,17 +101,17 @@ struct AtPlace {
     level: u64,
 }
 
-/// What adjustable mounts answer; others ignore every query.
+/// Query parameters of adjustable mounts; other mounts ignore the query.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Adjusted {
     /// Colours by channel, with commas between: red, green, blue, cyan, magenta, yellow, white.
     color: Option<String>,
-    /// What becomes black, by channel.
+    /// The value shown as black, by channel.
     min: Option<String>,
-    /// What becomes white, by channel.
+    /// The value shown as white, by channel.
     max: Option<String>,
-    /// The exponent of the curve between them, by channel.
+    /// The exponent of the gamma curve, by channel.
     gamma: Option<String>,
 }
 
@@ -129,12 +123,12 @@ macro_rules! picture {
             responses(
                 (status = 200, description = "The PNG", content(("application/png"), ("image/png")),
                     headers(
-                        ("ETag" = String, description = "Strong: made of everything that decides the pixels"),
+                        ("ETag" = String, description = "Strong: a digest of everything that decides the pixels"),
                         ("Cache-Control" = String, description = "As configured"),
-                        ("Content-Length" = u64, description = "Always there")
+                        ("Content-Length" = u64, description = "Always present")
                     )),
-                (status = 304, description = "The client named the ETag; nothing was rendered"),
-                (status = 404, description = "Malformed, or there is no such thing", body = Problem, content_type = "application/problem+json"),
+                (status = 304, description = "`If-None-Match` names the ETag; nothing is rendered"),
+                (status = 404, description = "The path is malformed, or names something unknown", body = Problem, content_type = "application/problem+json"),
                 (status = 500, description = "The data could not be read", body = Problem, content_type = "application/problem+json"),
                 (status = 503, description = "The render queue is full; see Retry-After", body = Problem, content_type = "application/problem+json")
             )
@@ -146,7 +140,7 @@ macro_rules! picture {
 picture!(
     tile,
     "/{tile_service}/tilecache/{token}/{channel}/{plane}/{slice}/{row}_{column}_{level}.png",
-    "A tile of one channel; of a series, its first time point.",
+    "A tile of one channel; the first time point of a time series.",
     InDataset,
     OfChannel,
     OfSlice,
@@ -165,7 +159,7 @@ picture!(
 picture!(
     composite,
     "/{tile_service}/tilecache/mcfc/{token}/{channels}/{plane}/{slice}/{row}_{column}_{level}.png",
-    "A tile of several channels in colours, added up.",
+    "A composite tile: several channels in colours, summed.",
     InDataset,
     OfChannels,
     OfSlice,
@@ -174,7 +168,7 @@ picture!(
 picture!(
     composite_at_time,
     "/{tile_service}/tilecache/mcfc/{token}/{channels}/{plane}/{time}/{slice}/{row}_{column}_{level}.png",
-    "A tile of several channels in colours at a time point.",
+    "A composite tile at a time point.",
     InDataset,
     OfChannels,
     OfSlice,
@@ -184,7 +178,7 @@ picture!(
 picture!(
     viking_tile,
     "/{tile_service}/tilecache/viking/{token}/volume/{channel}/{level}/X{column}_Y{row}_Z{slice}.png",
-    "A tile of the plane xy, in Viking's form.",
+    "A tile of the plane xy, in Viking's path syntax.",
     InDataset,
     OfChannel,
     AtPlace,
@@ -193,13 +187,12 @@ picture!(
 picture!(
     overview,
     "/{tile_service}/tilecache/{token}/{channel}/{plane}/{slice}/small.png",
-    "A whole slice within 192 × 192 pixels, for CATMAID's map. Composites and time points have one too.",
+    "A whole slice within 192 × 192 pixels, for CATMAID's map. Composites and time points have them, too.",
     InDataset,
     OfChannel,
     OfSlice
 );
 
-/// Which slice, in Viking's form.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct OfVikingSlice {
@@ -212,11 +205,11 @@ struct OfVikingSlice {
     responses((status = 200, description = "All datasets", body = SiteDescription)))]
 fn datasets() {}
 
-/// One dataset, with windows, percentiles and histograms of its channels, which are measured at the first call.
+/// One dataset, with windows, percentiles and histograms of its channels, which are measured at the first request.
 #[utoipa::path(get, path = "/datasets/{token}.json", tag = "descriptions",
     params(("token" = String, Path, description = "The dataset")),
     responses(
-        (status = 200, description = "The dataset; a channel that cannot be read says so in its `problem`", body = DatasetDescription),
+        (status = 200, description = "The dataset; a channel that cannot be read has a `problem`", body = DatasetDescription),
         (status = 404, description = "There is no such dataset", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "The render queue is full; see Retry-After", body = Problem, content_type = "application/problem+json")
     ))]
@@ -230,15 +223,15 @@ fn document_path() {}
 #[utoipa::path(get, path = "/projects.json", tag = "viewers",
     responses(
         (status = 200, description = "The projects", body = Vec<CatmaidProject>),
-        (status = 400, description = "The request names no well-formed host", body = Problem, content_type = "application/problem+json"),
-        (status = 500, description = "It would be larger than 16 MiB", body = Problem, content_type = "application/problem+json")
+        (status = 400, description = "The host is missing or malformed", body = Problem, content_type = "application/problem+json"),
+        (status = 500, description = "The document would be larger than 16 MiB", body = Problem, content_type = "application/problem+json")
     ))]
 fn projects() {}
 
-/// What ndstore said of a dataset, for its old clients. Also below `tilecache`, `ca` and `sd`.
+/// The dataset as described by ndstore, for its old clients. Also below `tilecache`, `ca` and `sd`.
 #[utoipa::path(get, path = "/{tile_service}/{token}/info/", tag = "viewers", params(InDataset),
     responses(
-        (status = 200, description = "The dataset in ndstore's shape", body = Info),
+        (status = 200, description = "The dataset in ndstore's JSON format", body = Info),
         (status = 404, description = "There is no such dataset", body = Problem, content_type = "application/problem+json")
     ))]
 fn info() {}
@@ -247,13 +240,13 @@ fn info() {}
 #[utoipa::path(get, path = "/{tile_service}/tilecache/viking/{token}/volume.vikingxml", tag = "viewers", params(InDataset),
     responses(
         (status = 200, description = "VikingXML", body = String, content_type = "text/xml; charset=utf-8"),
-        (status = 400, description = "The request names no well-formed host", body = Problem, content_type = "application/problem+json"),
+        (status = 400, description = "The host is missing or malformed", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "There is no such dataset", body = Problem, content_type = "application/problem+json"),
-        (status = 500, description = "It would be larger than 16 MiB", body = Problem, content_type = "application/problem+json")
+        (status = 500, description = "The document would be larger than 16 MiB", body = Problem, content_type = "application/problem+json")
     ))]
 fn viking_volume() {}
 
-/// The page.
+/// The viewer: a web page.
 #[utoipa::path(get, path = "/", tag = "server",
     responses((status = 200, description = "HTML", body = String, content_type = "text/html; charset=utf-8")))]
 fn page() {}
@@ -263,7 +256,7 @@ fn page() {}
     responses((status = 200, description = "OpenMetrics", body = String, content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8")))]
 fn metrics() {}
 
-/// Whether the server answers.
+/// Whether the server is up.
 #[utoipa::path(get, path = "/healthz", tag = "server",
     responses((status = 200, description = "ok", body = String, content_type = "text/plain; charset=utf-8")))]
 fn health() {}

@@ -1,7 +1,7 @@
-//! The page at `/`: the viewer that `build.rs` has built in, or the simple page where it could not.
+//! The page at `/`: the viewer that `build.rs` has embedded, or the simple page if it could not be built.
 //!
-//! The viewer's files are in the binary twice, compressed and as they are, so that nothing is compressed while serving
-//! and a client without gzip is served too. Their text is in `src/page`, which is not Rust and no module.
+//! The viewer's files are embedded twice, compressed and uncompressed, so that nothing is compressed at run time and
+//! clients without gzip are served too. Their sources are in `src/page`, which is not a Rust module.
 
 mod simple;
 
@@ -11,21 +11,19 @@ use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use crate::catalog::Catalog;
 use crate::config::Mount;
 
-/// A file of the viewer.
 struct Asset {
-    /// Below `/`; the page itself is `index.html`.
+    /// The path below `/`; that of the page itself is `index.html`.
     name: &'static str,
-    /// A digest of the content.
     digest: &'static str,
     plain: &'static [u8],
     gzip: &'static [u8],
 }
 
-// `static ASSETS: &[Asset]`, empty where the viewer is not built in.
+// Defines `static ASSETS: &[Asset]`; empty if the viewer is not built in.
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// Everything comes from this server; nothing is run or drawn that is not in a file of its own. Only pages of this server
-/// may show it in a frame: whoever embeds it elsewhere lets a proxy change that header.
+/// Everything is loaded from this server, with no inline scripts or styles. Only pages of this server may embed the
+/// page in a frame: to embed it elsewhere, let a proxy change this header.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
@@ -34,7 +32,7 @@ pub fn has_viewer() -> bool {
     !ASSETS.is_empty()
 }
 
-/// The answer to a path that belongs to the page: `/`, `/simple`, or a file of the viewer.
+/// Answers paths that belong to the page: `/`, `/simple`, or a file of the viewer.
 pub(super) fn answer(
     path: &str,
     request: &HttpRequest,
@@ -54,7 +52,7 @@ pub(super) fn answer(
 
 fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
     let gzip = accepts_gzip(request);
-    // The two forms differ in their bytes, so they differ in their tags.
+    // The two encodings differ in their bytes, so they need different ETags.
     let etag = format!("\"{}{}\"", asset.digest, if gzip { "-gz" } else { "" });
     if super::tiles::is_known(request, &etag) {
         return described(HttpResponse::NotModified(), &etag).finish();
@@ -70,7 +68,7 @@ fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
 fn described(mut response: HttpResponseBuilder, etag: &str) -> HttpResponseBuilder {
     let fixed: [(HeaderName, &str); 5] = [
         (header::ETAG, etag),
-        // Asked again each time, and mostly answered with 304: a new voltile must not meet an old page.
+        // Revalidated each time, mostly with a 304: a new server must not be used with an old page.
         (header::CACHE_CONTROL, "no-cache"),
         (header::VARY, "Accept-Encoding"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -92,7 +90,7 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
-/// Whether `Accept-Encoding` names gzip, or anything, and does not rule it out with `q=0`.
+/// Whether `Accept-Encoding` lists gzip or `*` without excluding it by `q=0`.
 fn accepts_gzip(request: &HttpRequest) -> bool {
     let values = request.headers().get_all(header::ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
     let mut codings = values.flat_map(|value| value.split(','));

@@ -1,4 +1,4 @@
-//! Errors as answers: one table from kind to status, and a body in RFC 9457's form.
+//! Error responses: one table from kind to status, and a body as in RFC 9457.
 
 use actix_web::HttpResponse;
 use actix_web::http::{StatusCode, header};
@@ -8,23 +8,23 @@ use utoipa::ToSchema;
 use super::ALLOWED;
 use crate::service::{ErrorKind, TileError};
 
-/// How long to wait before asking again, in seconds.
+/// Sent with 503, in seconds.
 const RETRY_AFTER: &str = "1";
 
 /// A problem detail (RFC 9457, section 3).
 #[derive(Serialize, ToSchema)]
 pub(super) struct Problem {
-    /// Always `about:blank`: the status says what kind it is.
+    /// Always `about:blank`: the status code identifies the problem.
     r#type: &'static str,
-    /// What the status is called.
+    /// The reason phrase of the status.
     title: String,
-    /// The same as the answer's.
+    /// The status code of the response.
     status: u16,
-    /// What is wrong and, where it helps, what there is.
+    /// What is wrong and, if that helps, what exists instead.
     detail: String,
 }
 
-/// The answer to a request that has no tile.
+/// The response for a request that fails.
 pub(super) fn of(error: &TileError) -> HttpResponse {
     let status = match error.kind() {
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
@@ -38,25 +38,20 @@ pub(super) fn of(error: &TileError) -> HttpResponse {
     response
 }
 
-/// 400 with a reason.
 pub(super) fn bad_request(detail: &str) -> HttpResponse {
     problem(StatusCode::BAD_REQUEST, detail)
 }
 
-/// 404 with a reason.
 pub(super) fn not_found(detail: &str) -> HttpResponse {
     problem(StatusCode::NOT_FOUND, detail)
 }
 
-/// 500 with a reason.
 pub(super) fn failed(detail: &str) -> HttpResponse {
     problem(StatusCode::INTERNAL_SERVER_ERROR, detail)
 }
 
-/// 405: there is nothing here that could be changed.
 pub(super) fn method_not_allowed() -> HttpResponse {
-    let mut response =
-        problem(StatusCode::METHOD_NOT_ALLOWED, "tiles can only be read: GET and HEAD are answered");
+    let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "the server is read-only: use GET or HEAD");
     response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static(ALLOWED));
     response
 }
@@ -71,7 +66,7 @@ fn problem(status: StatusCode, detail: &str) -> HttpResponse {
     };
     HttpResponse::build(status)
         .content_type("application/problem+json")
-        // An error is never to be taken for the tile once it is mended.
+        // Errors must not be cached: the tile may be available once the cause is fixed.
         .insert_header((header::CACHE_CONTROL, "no-store"))
         .body(serde_json::to_string(&body).unwrap_or_default())
 }

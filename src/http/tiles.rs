@@ -1,4 +1,4 @@
-//! Tiles as answers: 200 with all that viewers need, or 304 without a render.
+//! Tile responses: 200 with the headers that viewers need, or 304 without rendering.
 
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
@@ -9,7 +9,7 @@ use crate::config::Mount;
 use crate::request::{TilePath, adjustments};
 use crate::service::{TileError, Urgency};
 
-/// Answers a request for a tile below a mount.
+/// Answers a request for a tile or an overview below a mount.
 pub(super) async fn answer(
     site: &Site,
     mount: &Mount,
@@ -39,18 +39,17 @@ async fn tile(
         site.service.identify(&wanted, demand).await?
     };
     let etag = identified.key().etag();
-    // A client's copy of a tile of a corrupt chunk is not confirmed: it is drawn again, which says what is wrong.
+    // A client's copy of a tile with a corrupt chunk is not confirmed: rendering it again reports the error.
     if is_known(request, &etag) && !site.service.is_suspect(&identified) {
         site.service.metrics().not_modified.inc();
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
     let tile = site.service.fetch(identified, demand).await?;
-    // Whoever looks at a slice is likely to look at the next; an overview is read as a tile that nobody asked for, and
-    // what nobody looks at yet has no neighbours that anybody will look at next.
+    // Neighbours are only prefetched for tiles that a user is looking at: not for overviews, nor for prefetches.
     if !is_overview && demand.urgency == Urgency::Wanted {
         site.service.look_ahead(&wanted, &tile);
     }
-    // A body of known length gets its Content-Length, also where HEAD leaves the body out.
+    // A body of known length gets a Content-Length, even if HEAD omits the body.
     let content_type = HeaderValue::from_static(mount.content_type.name());
     Ok(described(HttpResponse::Ok(), site, etag).content_type(content_type).body(Pieces::of(tile.png)))
 }
@@ -61,7 +60,7 @@ fn described(mut response: HttpResponseBuilder, site: &Site, etag: String) -> Ht
     response
 }
 
-/// Whether the client says that it has this very tile (RFC 9110, section 13.1.2: compared weakly).
+/// Whether `If-None-Match` names this ETag (RFC 9110, section 13.1.2: weak comparison).
 pub(super) fn is_known(request: &HttpRequest, etag: &str) -> bool {
     let values = request.headers().get_all(header::IF_NONE_MATCH).filter_map(|value| value.to_str().ok());
     let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);

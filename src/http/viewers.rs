@@ -1,8 +1,8 @@
-//! Files that other viewers ask for, made from descriptions: CATMAID's projects, Viking's volume, the ancestor's info.
+//! Metadata files for other viewers, made from descriptions: CATMAID's projects, Viking's volume, ndstore's info.
 //!
-//! Some name tiles by whole addresses, with the host that the client asked ([`asked`]). Such a document differs by who asks
-//! for it and how, so it is not to be stored; and it holds the host's name many times, so its size is bounded. Nothing here
-//! reads a voxel.
+//! Some contain absolute URLs of tiles, with the host that the client used ([`asked`]). Such a document depends on
+//! the request's headers, so it must not be stored by caches; and it repeats the host many times, so its size is
+//! limited. Nothing here reads a voxel.
 
 mod bounded;
 pub(super) mod catmaid;
@@ -20,14 +20,14 @@ use crate::catalog::{Dataset, DatasetDescription};
 use crate::name::Name;
 use bounded::Bounded;
 
-/// What may stand between a mount's name and a token, as the ancestors had it.
+/// The path segments allowed between a mount's name and a token, as in ndtilecache and ndstore.
 const BETWEEN: [&[&str]; 5] = [&[], &["tilecache"], &["tilecache", "viking"], &["ca"], &["sd"]];
 
-/// The files that a dataset has below a mount.
+/// The metadata files of a dataset.
 enum File {
-    /// `info`, or `info/`.
+    /// With or without a trailing slash.
     Info,
-    /// `volume.vikingxml`, which Viking writes in two ways.
+    /// Viking uses two spellings of the name, which differ in case.
     VikingXml,
 }
 
@@ -41,10 +41,10 @@ impl File {
     }
 }
 
-/// Answers a path below a mount that ends in a dataset's file; `None` where it does not.
+/// Answers a path that names a metadata file of a dataset below a mount; `None` for other paths.
 pub(super) fn answer(site: &Site, request: &HttpRequest, path: &str) -> Option<HttpResponse> {
     let segments = || path.split('/').filter(|segment| !segment.is_empty());
-    // The name first: nearly every path is a tile's, and goes on from here.
+    // Check the file name first: nearly every path is that of a tile.
     let file = File::named(segments().next_back()?)?;
     let segments: Vec<&str> = segments().collect();
     let [mount, between @ .., token, _] = segments.as_slice() else { return None };
@@ -69,9 +69,9 @@ fn dataset(site: &Site, token: &str) -> Option<(Arc<Dataset>, DatasetDescription
     Some((Arc::clone(dataset), catalog.describe_dataset(dataset)))
 }
 
-/// Says that there is no such dataset.
+/// The message for an unknown dataset.
 pub(super) fn no_dataset(token: &str) -> String {
-    format!("there is no dataset {token:?}; /datasets.json lists what there is")
+    format!("there is no dataset {token:?}; /datasets.json lists all datasets")
 }
 
 /// `/projects.json`
@@ -81,7 +81,7 @@ pub(super) fn projects(site: &Site, request: &HttpRequest) -> HttpResponse {
     })
 }
 
-/// A document that names tiles below the scheme and host that the client asked.
+/// A document with absolute URLs, below the scheme and host that the client used.
 fn addressed(
     site: &Site,
     request: &HttpRequest,

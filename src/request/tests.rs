@@ -108,7 +108,7 @@ fn every_refusal_says_something() {
     assert_eq!(refusal.to_string(), "\"zx\" is not a plane: xy, xz or yz are expected");
 }
 
-/// Fragments that often add up to almost a tile path.
+/// Fragments that often form almost a valid tile path.
 fn piece() -> impl Strategy<Value = String> {
     const KNOWN: [&str; 11] =
         ["tok", "chan", "mcfc", "viking", "volume", "xy", "xz", "yz", "a:R,b", "0_0_0.png", "X0_Y0_Z0.png"];

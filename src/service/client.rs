@@ -1,20 +1,20 @@
-//! Who asks for a tile, and how urgently: what the render queue is shared by.
+//! Clients and the urgency of their requests, by which the render queue is shared.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// One of those among whom the render queue is shared.
+/// A client in the render queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// This process itself, as `voltile render` and `voltile warm FILE` do.
+    /// This process itself, for `voltile render` and `voltile warm FILE`.
     InProcess,
     /// An IPv4 address.
     V4(Ipv4Addr),
-    /// An IPv6 network of 64 bits. A single subscriber commonly has all addresses of one.
+    /// The upper 64 bits of an IPv6 address: a subscriber usually has a whole /64 network.
     V6([u16; 4]),
 }
 
 impl Client {
-    /// The client at an address. An IPv4 address that is written as an IPv6 one is the same client.
+    /// The client at an address. An IPv4-mapped IPv6 address is the same client as the IPv4 address.
     pub fn at(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Client::V4(address),
@@ -26,31 +26,31 @@ impl Client {
     }
 }
 
-/// How urgent a request is.
+/// Whether a user is waiting for the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Urgency {
-    /// Somebody waits to see the tile.
+    /// A user is waiting for the tile.
     Wanted,
-    /// It is asked for before anybody wants to see it. Whoever does so is going to want all that lies beside it, too.
+    /// Requested ahead of use. Such a client is likely to request all neighbouring tiles as well.
     Prefetch,
 }
 
-/// Who asks, and how urgently.
+/// The client of a request, and its urgency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Demand {
-    /// Who asks.
+    /// The client.
     pub client: Client,
-    /// How urgently.
+    /// The urgency.
     pub urgency: Urgency,
 }
 
 impl Demand {
-    /// Of somebody who waits to see the tile.
+    /// A request by a user who is waiting.
     pub const fn wanted(client: Client) -> Self {
         Self { client, urgency: Urgency::Wanted }
     }
 
-    /// Of somebody who asks before the tile is wanted.
+    /// A request ahead of use.
     pub const fn prefetch(client: Client) -> Self {
         Self { client, urgency: Urgency::Prefetch }
     }

@@ -1,4 +1,4 @@
-//! What can go wrong on the way to a tile, and by whose fault.
+//! Errors of tile requests, and their kinds.
 
 use super::Busy;
 use crate::cache::Lost;
@@ -9,48 +9,48 @@ use crate::request::Malformed;
 use crate::tier::TierError;
 use crate::volume::{CHANGED, ReadError};
 
-/// Why there is no tile.
+/// Why a request has no tile.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TileError {
-    /// The path asks for none.
+    /// The path or query is malformed.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// Nothing has that name or number.
+    /// The request names something unknown.
     #[error(transparent)]
     NotFound(#[from] NotFound),
-    /// It could not be made.
+    /// Reading or rendering failed.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// Too much is waiting already.
+    /// The render queue is full.
     #[error(transparent)]
     Busy(#[from] Busy),
-    /// The render was given up.
+    /// The render was abandoned or panicked.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// It could not be kept, which was all that was wanted.
+    /// The tile could not be stored in the disk cache, when warming.
     #[error(transparent)]
     Tier(#[from] TierError),
-    /// A file is not what it was when it was opened.
+    /// A file has changed since it was opened.
     #[error("a file of the dataset {token} has changed since it was opened")]
     Changed {
-        /// The dataset.
+        /// The token.
         token: Name,
     },
 }
 
-/// What kind of failure it is, for whoever has to answer.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Asking again will not help: there is no such tile.
+    /// There is no such tile: a retry will not help.
     NotFound,
     /// The data or the program is at fault.
     Failed,
-    /// Asking again later will help.
+    /// Overloaded: a later retry will help.
     Busy,
 }
 
 impl TileError {
-    /// The kind of failure.
+    /// The kind, which decides the HTTP status.
     pub fn kind(&self) -> ErrorKind {
         match self {
             TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,
@@ -61,7 +61,7 @@ impl TileError {
         }
     }
 
-    /// What a client may know: like the message, without the paths of files.
+    /// The message for clients: without file paths.
     pub fn public(&self) -> String {
         match self {
             TileError::Render(RenderError::Read(error)) => error.public(),

@@ -1,4 +1,4 @@
-//! Jobs of the render queue: what becomes of one when its turn comes, when nobody waits any more, when there is no room.
+//! Jobs of the render queue: what happens when a job runs, is refused, or is no longer wanted.
 
 use std::hash::Hash;
 
@@ -9,25 +9,26 @@ use super::pool::{Busy, Turn};
 use super::{TileError, Warmed};
 use crate::cache::Flight;
 
-/// Something to be done on a render thread.
+/// Work for a render thread.
 pub(super) trait Job: Send {
-    /// Does it. The turn is given back before anybody hears of the end: who asks again at once must find room.
+    /// Runs the job. Drops the turn before it delivers the result, so that a client that requests another tile at
+    /// once finds room in the queue.
     fn run(self: Box<Self>, turn: Turn);
 
-    /// Tells whoever waits that the queue is full.
+    /// Fails the job because the queue is full.
     fn refuse(self: Box<Self>, busy: Busy);
 
-    /// The job, if anybody still waits for it; else it is over.
+    /// Returns the job if anybody still waits for it; otherwise drops it.
     fn if_wanted(self: Box<Self>) -> Option<Box<dyn Job>>;
 }
 
-/// Brings the value of a flight.
+/// Makes the value of a flight.
 pub(super) struct Bring<K: Hash + Eq + Clone, V: Clone, F> {
     pub flight: Flight<K, V, TileError>,
     pub work: F,
-    /// Counts those that were refused.
+    /// Counts refused jobs.
     pub rejected: Counter,
-    /// Counts those that nobody waited for any more.
+    /// Counts jobs that nobody waited for any more.
     pub abandoned: Counter,
 }
 
@@ -59,7 +60,7 @@ where
     }
 }
 
-/// Has a tile in the second tier, and tells the one who waits for that.
+/// Makes sure that a tile is in the disk cache, and reports the outcome.
 pub(super) struct Warm<F> {
     pub work: F,
     pub done: oneshot::Sender<Result<Warmed, TileError>>,
@@ -70,7 +71,7 @@ impl<F: FnOnce() -> Result<Warmed, TileError> + Send + 'static> Job for Warm<F> 
         let Self { work, done } = *self;
         let result = work();
         drop(turn);
-        // Who has left does not want to know.
+        // Ignore the error: the receiver is gone.
         let _ = done.send(result);
     }
 

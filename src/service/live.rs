@@ -1,8 +1,8 @@
-//! The catalogue in force, and opening datasets anew whose files have changed.
+//! The current catalogue, and reopening datasets whose files have changed.
 //!
-//! A request takes the catalogue as it is and keeps to it, so that no tile is made from two states of a file. A thread of
-//! its own reopens: a trial first, then the dataset, and then the catalogue is replaced in one step. What fails is
-//! tried again until it succeeds.
+//! A request keeps the catalogue that it started with, so that no tile is made from two generations of a file. A
+//! separate thread reopens datasets: first a trial, then the dataset is opened, then the catalogue is replaced in one
+//! step. Failed attempts are repeated until one succeeds.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,22 +19,22 @@ use crate::render::RenderError;
 use crate::tile::Tile;
 use crate::volume::ReadError;
 
-/// How long is waited after an attempt that failed; then twice as long, up to [`MOST_PATIENT`].
+/// The pause after a failed attempt; doubled each time, up to [`MOST_PATIENT`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause between attempts.
 const MOST_PATIENT: Duration = Duration::from_secs(2);
-/// How soon after a dataset was opened anew it is opened again at the earliest: a file may change all the time.
+/// The shortest time between two reopenings of a dataset, as a file may change all the time.
 const REST: Duration = Duration::from_secs(1);
-/// How often the files of a dataset that an instrument is writing are opened anew.
+/// The interval at which a dataset that an instrument is writing is reopened.
 const GROWING: Duration = Duration::from_secs(2);
 
-/// How many changes may be announced that have yet to be looked at.
+/// The capacity of the channel to the reopening thread.
 const MOST_ANNOUNCED: usize = 64;
 
-/// Opens the files of some settings where it does no harm, and tells which must not be opened here, and why.
+/// Opens the files of some settings in a child process, and returns those that must not be opened in this one, with
+/// the reason.
 pub type Trial = Box<dyn Fn(&Settings) -> Vec<(PathBuf, String)> + Send>;
 
-/// The catalogue in force.
+/// The current catalogue, replaced as a whole.
 #[derive(Debug)]
 pub(super) struct LiveCatalog(RwLock<Arc<Catalog>>);
 
@@ -52,12 +52,11 @@ impl LiveCatalog {
     }
 }
 
-/// A thread that opens datasets anew; it ends when this is dropped.
+/// The thread that reopens datasets; it ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Reopener(SyncSender<Name>);
 
 impl Reopener {
-    /// Starts the thread.
     pub fn start(live: Arc<LiveCatalog>, settings: Settings, trial: Trial) -> std::io::Result<Self> {
         let (sender, changed) = sync_channel(MOST_ANNOUNCED);
         let mut reopening =
@@ -66,13 +65,13 @@ impl Reopener {
         Ok(Self(sender))
     }
 
-    /// Has a dataset opened anew whose files have changed.
+    /// Requests that a dataset is reopened.
     pub fn reopen(&self, token: &Name) {
         match self.0.try_send(token.clone()) {
-            // Where there is no room, the next request for the dataset announces it again.
+            // If the channel is full, the next request for the dataset tries again.
             Ok(()) | Err(TrySendError::Full(_)) => {}
             Err(TrySendError::Disconnected(_)) => {
-                tracing::error!("the thread that opens datasets anew has ended");
+                tracing::error!("the thread that reopens datasets has ended");
             }
         }
     }
@@ -83,16 +82,16 @@ struct Reopening {
     settings: Settings,
     trial: Trial,
     due: BTreeMap<Name, Attempt>,
-    /// When each dataset was opened anew last.
+    /// When each dataset was last reopened.
     opened: BTreeMap<Name, Instant>,
 }
 
-/// The next attempt to open a dataset.
+/// The next attempt to reopen a dataset.
 #[derive(Debug, Clone)]
 struct Attempt {
     at: Instant,
     pause: Duration,
-    /// What was wrong at the last one, which is logged once.
+    /// Why the last attempt failed; logged only if it changes.
     problem: Option<String>,
 }
 
@@ -143,7 +142,7 @@ impl Reopening {
             Ok(()) => _ = self.opened.insert(token.clone(), Instant::now()),
             Err(problem) => {
                 if attempt.problem.as_ref() != Some(&problem) {
-                    tracing::warn!("the dataset {token} cannot be opened anew yet: {problem}");
+                    tracing::warn!("the dataset {token} cannot be reopened yet: {problem}");
                 }
                 let pause =
                     if is_growing { GROWING } else { (2 * attempt.pause).clamp(FIRST_PAUSE, MOST_PATIENT) };
@@ -155,7 +154,7 @@ impl Reopening {
         }
     }
 
-    /// Opens a dataset anew where its files have changed, and puts it into the catalogue if nothing is wrong with it.
+    /// Reopens a dataset if its files have changed, and replaces it in the catalogue if there are no faults.
     fn reopen(&self, token: &Name) -> Result<(), String> {
         let catalog = self.live.get();
         let (Some(dataset), Some(settings)) = (catalog.dataset(token), self.settings.datasets.get(token))
@@ -179,7 +178,7 @@ impl Reopening {
         reopened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         self.live.put(catalog.with(reopened.dataset));
         if !settings.growing {
-            tracing::info!("the dataset {token} was opened anew, because its files have changed");
+            tracing::info!("the dataset {token} was reopened because its files have changed");
         }
         Ok(())
     }
@@ -192,8 +191,8 @@ impl Attempt {
 }
 
 impl TileService {
-    /// Fails where a file of the channels that a request shows has changed since it was opened; of all channels of the
-    /// dataset where it names none, or nothing of them: a new state may have it.
+    /// Fails if a file of the requested channels has changed since it was opened. If the request does not resolve, or
+    /// lies outside the volume, all channels of the dataset are checked: it may resolve in the next generation.
     pub(super) async fn ensure_unchanged(
         &self,
         catalog: &Catalog,
@@ -207,7 +206,7 @@ impl TileService {
         }
     }
 
-    /// Has a dataset opened anew where a read found that a file of it has changed, whatever the last check said.
+    /// Reopens a dataset if a read found that one of its files has changed, even if the last check did not.
     pub(super) fn note_change(&self, identified: &Identified, brought: &Result<Tile, TileError>) {
         let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = brought else { return };
         let shown = match identified {
@@ -221,7 +220,7 @@ impl TileService {
         }
     }
 
-    /// Fails where a file of these channels has changed since it was opened, and has the dataset opened anew.
+    /// Fails if a file of these channels has changed since it was opened, and requests that the dataset is reopened.
     pub(super) async fn ensure_current<'a>(
         &self,
         dataset: &Dataset,
@@ -238,8 +237,8 @@ impl TileService {
     }
 }
 
-/// Finds out for each channel whether its files have changed, where that is not known well enough. The file system is
-/// asked on a thread for blocking work.
+/// Checks the files of each channel for changes, unless that was done recently. Accesses the file system on a thread
+/// for blocking work.
 async fn check(channels: impl IntoIterator<Item = &Arc<Channel>>) {
     for channel in channels {
         if !channel.is_checked() {

@@ -1,8 +1,7 @@
-//! The render threads, behind the render queue.
+//! The render threads, and the queue in front of them.
 //!
-//! At most as many jobs as there are threads are handed to rayon at once, so that the order in which jobs are rendered is
-//! the queue's. A job that ends has the next one started. A waiting job whose requests were all dropped leaves the queue
-//! at once.
+//! At most one job per thread is passed to rayon at a time, so that jobs run in the order of the queue. Each job that
+//! ends starts the next. A waiting job leaves the queue as soon as all of its requests have been dropped.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,24 +15,24 @@ use super::queue::{Number, Queue};
 use crate::activity::{Activity, Place};
 use crate::tile::{Fingerprint, TileKey};
 
-/// Too many renders are waiting.
+/// The render queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the render queue is full: {waiting} tiles wait to be rendered; ask again in a moment")]
 pub struct Busy {
-    /// How many.
+    /// The number of waiting jobs.
     pub waiting: usize,
 }
 
-/// What a job brings, for which others may ask while it waits.
+/// What a job makes; later requests for the same join it while it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Brings {
     /// A tile.
     Tile(TileKey),
-    /// A channel's sample.
+    /// A channel's statistics.
     Survey(Fingerprint),
 }
 
-/// A rayon pool that takes no more than it can keep waiting; clones share it.
+/// A rayon pool with a bounded queue; clones share it.
 #[derive(Debug, Clone)]
 pub struct RenderPool(Arc<Shared>);
 
@@ -51,7 +50,7 @@ struct State {
     running: usize,
 }
 
-/// A job that is not running yet, and its place among all that were asked for.
+/// A job that is not running yet, and its entry in the activity count.
 struct Waiting {
     place: Place,
     job: Box<dyn Job>,
@@ -63,13 +62,13 @@ impl std::fmt::Debug for Waiting {
     }
 }
 
-/// The turn of a running job. When it is dropped, also by a panic, the next job is started.
+/// The turn of a running job. Dropping it, also by a panic, starts the next job.
 pub(super) struct Turn {
     pool: RenderPool,
     place: Option<Place>,
 }
 
-/// A request that waits for a job in the queue. Whoever waits holds it: when it is dropped, nobody waits any more.
+/// A request that waits for a queued job. Dropping it withdraws the request.
 #[must_use]
 pub(super) struct Seat {
     pool: RenderPool,
@@ -79,7 +78,7 @@ pub(super) struct Seat {
 }
 
 impl RenderPool {
-    /// `threads` render threads, with room for `queue` jobs that wait for one; `activity` counts them all.
+    /// `threads` render threads, with a queue of `queue` jobs; `activity` counts all jobs.
     pub fn new(
         threads: NonZeroUsize,
         queue: usize,
@@ -88,7 +87,7 @@ impl RenderPool {
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads.get())
             .thread_name(|index| format!("render-{index}"))
-            // Without a handler rayon ends the process; what the job held has woken its waiters by unwinding.
+            // Without a handler rayon aborts the process. The job's waiters have been woken by unwinding.
             .panic_handler(|panic| {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
                 let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
@@ -100,40 +99,40 @@ impl RenderPool {
         Ok(Self(Arc::new(Shared { pool, activity, threads, state })))
     }
 
-    /// Whether nothing that was asked for is under way, and a thread is free.
+    /// Whether no requested job is running or waiting, and a thread is free.
     pub fn is_idle(&self) -> bool {
         self.0.activity.is_idle(self.0.threads)
     }
 
-    /// How many jobs wait for a thread.
+    /// The number of queued jobs.
     pub fn waiting(&self) -> usize {
         self.lock().waiting.len()
     }
 
-    /// How many render threads there are.
+    /// The number of render threads.
     pub fn threads(&self) -> usize {
         self.0.threads
     }
 
-    /// The count of jobs under way.
+    /// The count of active jobs.
     pub fn activity(&self) -> &Activity {
         &self.0.activity
     }
 
-    /// Has work done that nobody has asked for, past the queue.
+    /// Runs background work on the pool, bypassing the queue.
     pub fn run(&self, work: impl FnOnce() + Send + 'static) {
         self.0.pool.spawn(work);
     }
 
-    /// Has a job run as soon as it is its turn, or refuses it where there is no room. The seat is to be held while its
-    /// result is waited for; there is none where the job does not wait.
+    /// Runs a job when its turn comes, or refuses it if the queue is full. Hold the seat while waiting for the
+    /// result; there is none if the job starts at once or is refused.
     pub(super) fn submit(&self, brings: Option<Brings>, demand: Demand, job: Box<dyn Job>) -> Option<Seat> {
         let job = self.start_or_queue(brings, demand, job)?;
         Some(Seat { pool: self.clone(), brings, job, demand })
     }
 
-    /// Adds a request for what a job brings, so that it is rendered when it would be for this client. `None` where no job
-    /// waits with it, which most likely runs already.
+    /// Adds a request to a queued job, so that it runs no later than this client's turn. `None` if no such job is
+    /// queued; most likely it is already running.
     pub(super) fn join(&self, brings: Brings, demand: Demand) -> Option<Seat> {
         let job = self.lock().waiting.join(&brings, demand, Instant::now())?;
         Some(Seat { pool: self.clone(), brings: Some(brings), job, demand })
@@ -172,7 +171,7 @@ impl RenderPool {
         });
     }
 
-    /// Starts the next job in the place of one that has ended.
+    /// Starts the next job after one has ended.
     fn start_next(&self) {
         let mut state = self.lock();
         let next = state.waiting.take(Instant::now());
@@ -187,8 +186,8 @@ impl RenderPool {
 
     fn leave(&self, seat: &Seat) {
         let left = self.lock().waiting.leave(seat.job, seat.demand);
-        // Somebody may have joined the flight and not the queue, who asked in the moment between the two: then the job
-        // stays. All else that waited for it has gone.
+        // A request may have joined the flight but not the job, if it came between the two steps: then the job is
+        // queued again.
         if let Some(Waiting { place, job }) = left
             && let Some(job) = job.if_wanted()
         {
@@ -197,7 +196,7 @@ impl RenderPool {
         }
     }
 
-    /// A poisoned lock is taken as it is: nothing panics while it is held half-changed.
+    /// Ignores poisoning: nothing panics while the state is inconsistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -205,7 +204,7 @@ impl RenderPool {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // Before the next one: who counts the jobs must not see both.
+        // Before the next job starts, so that the activity count never includes both.
         self.place = None;
         self.pool.start_next();
     }

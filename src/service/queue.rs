@@ -1,14 +1,15 @@
-//! The render queue: which of the waiting jobs is rendered next, and which is given up when too many wait.
+//! The render queue: which waiting job is rendered next, and which is dropped if there are too many.
 //!
-//! A plain data structure without threads; whoever uses it tells it the time. A job is one render. Each client that waits
-//! for a job has a *claim* on it, so that a job which several clients want has the best of their places. The rules:
+//! A plain data structure without threads or clock. A job is one render. Each client that waits for a job has a
+//! *claim* on it, so a job wanted by several clients runs at the earliest of their turns. The rules:
 //!
-//! - Clients take turns, one job each, and a client that was not served before goes next ([`rotation`]).
-//! - Within one client the newest request goes first where more wait than there are render threads, since that is what is
-//!   looked at; a request that has waited for [`PATIENCE`] goes before newer ones.
-//! - Prefetches come after everything that is wanted. They take turns among themselves, and a client's keep their order.
-//! - A full queue takes the newcomer, and the client with the most waiting requests loses its oldest. Prefetches are lost
-//!   first, and never take the place of what is wanted. A job that several clients wait for is not given up.
+//! - Clients take turns, one job each, and a client that has not been served before goes next ([`rotation`]).
+//! - Within one client, the newest request goes first if more wait than there are render threads, since that is what
+//!   the user is looking at; a request that has waited for [`PATIENCE`] goes before newer ones.
+//! - Prefetches come after all wanted requests. Clients take turns with them as well, and those of one client run in
+//!   order.
+//! - If the queue is full, the client with the most waiting requests loses its oldest. Prefetches are dropped first,
+//!   and never displace a wanted request. A job that several clients wait for is not dropped.
 
 mod rotation;
 #[cfg(test)]
@@ -22,13 +23,13 @@ use rotation::{Order, Rotation};
 
 use super::client::{Client, Demand, Urgency};
 
-/// How long a request may wait while newer ones of its client go first.
+/// After this time a request goes before newer ones of its client.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The number of a job, or of a claim; later ones are larger.
+/// The number of a job or a claim, in increasing order.
 pub(super) type Number = u64;
 
-/// Jobs of type `J` that wait; those with a key can be joined by others who want the same.
+/// A queue of jobs of type `J`; those with a key can be joined.
 #[derive(Debug)]
 pub(super) struct Queue<K, J> {
     capacity: usize,
@@ -47,7 +48,7 @@ struct Waiting<K, J> {
     claims: Vec<Claim>,
 }
 
-/// A client's claim on a job, for as many requests as it waits with.
+/// A client's claim on a job, and how many of its requests wait for it.
 #[derive(Debug)]
 struct Claim {
     demand: Demand,
@@ -55,32 +56,31 @@ struct Claim {
     requests: usize,
 }
 
-/// A job that was taken into the queue.
+/// A job that was accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entered<J> {
     pub job: Number,
-    /// The job that had to make room.
+    /// The job that was dropped for it.
     pub displaced: Option<J>,
 }
 
 impl<K: Hash + Eq + Copy, J> Queue<K, J> {
-    /// Room for `capacity` jobs, in front of so many render threads.
+    /// A queue of at most `capacity` jobs, in front of `threads` render threads.
     pub fn new(capacity: usize, threads: usize) -> Self {
         let (wanted, prefetch) = (Rotation::new(threads), Rotation::new(threads));
         Self { capacity, threads, jobs: HashMap::new(), by_key: HashMap::new(), wanted, prefetch, next: 0 }
     }
 
-    /// How many jobs wait.
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Counts a job that did not have to wait, which is to be told while none waits.
+    /// Counts a job that started at once. Only call it while no job waits.
     pub fn started(&mut self, demand: Demand) {
         self.rotation(demand.urgency).serve(demand.client);
     }
 
-    /// Takes a job in, or gives it back where the queue is full and nobody else has to make room.
+    /// Adds a job. Returns it as an error if the queue is full and no other job can be displaced.
     pub fn push(&mut self, key: Option<K>, demand: Demand, job: J, now: Instant) -> Result<Entered<J>, J> {
         let mut displaced = None;
         if self.jobs.len() >= self.capacity {
@@ -96,14 +96,14 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         Ok(Entered { job: number, displaced })
     }
 
-    /// Adds a request for a job that waits already; `None` where none has this key.
+    /// Adds a request to a waiting job; `None` if there is none with this key.
     pub fn join(&mut self, key: &K, demand: Demand, now: Instant) -> Option<Number> {
         let number = *self.by_key.get(key)?;
         self.claim(number, demand, now);
         Some(number)
     }
 
-    /// Takes back one request for a job. Gives up the job if it was the last one and the job still waits.
+    /// Withdraws one request. Returns the job if that was the last request and the job still waits.
     pub fn leave(&mut self, number: Number, demand: Demand) -> Option<J> {
         let waiting = self.jobs.get_mut(&number)?;
         let at = waiting.claims.iter().position(|claim| claim.demand == demand)?;
@@ -118,7 +118,7 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         if is_last { self.remove(number) } else { None }
     }
 
-    /// Takes out the job that is to be rendered next.
+    /// Removes and returns the job to run next.
     pub fn take(&mut self, now: Instant) -> Option<J> {
         let newest = Order::NewestBeyond(self.threads);
         let job = self.wanted.next(newest, now).or_else(|| self.prefetch.next(Order::Oldest, now))?;
@@ -157,7 +157,7 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         }
     }
 
-    /// The job that makes room for a newcomer.
+    /// The job to drop for a newcomer.
     fn loser(&self, newcomer: Demand) -> Option<Number> {
         let prefetched = || self.oldest_of_most(&self.prefetch, newcomer.client);
         match newcomer.urgency {
@@ -166,8 +166,8 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         }
     }
 
-    /// The oldest job of the client with the most waiting requests, the newcomer's counted. Of clients with equally many,
-    /// others than the newcomer lose first, and among them the one whose job is the oldest.
+    /// The oldest job of the client with the most waiting requests, counting the newcomer's. On a tie, other clients
+    /// lose before the newcomer, and among them the one with the oldest job.
     fn oldest_of_most(&self, rotation: &Rotation, newcomer: Client) -> Option<Number> {
         let is_sole = |job: &Number| self.jobs.get(job).is_some_and(|waiting| waiting.claims.len() == 1);
         let candidates = rotation.lines().filter_map(|(client, line)| {

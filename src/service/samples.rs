@@ -1,4 +1,4 @@
-//! Samples of channels: taken on the pool, once for all who need them, for windows and descriptions.
+//! Samples of channels, for windows and descriptions: taken on the pool, once for all requests that need them.
 
 use std::sync::Arc;
 
@@ -8,11 +8,13 @@ use crate::catalog::{Channel, Dataset, DatasetDescription, Survey};
 use crate::paint::Kind;
 
 impl TileService {
-    /// Describes a dataset with everything that samples of its channels tell; those not yet taken are taken now.
+    /// Describes a dataset, including the statistics of its channels; channels that have not been sampled are sampled
+    /// now.
     ///
-    /// A channel that cannot be read says so in its own description. That too much is waiting concerns all of it.
+    /// A channel that cannot be read has a `problem` in its description. Only a full queue fails the whole
+    /// description.
     pub async fn describe(&self, dataset: &Dataset, demand: Demand) -> Result<DatasetDescription, Busy> {
-        // Described as it was opened; if it has changed it is opened anew, for whoever asks next.
+        // Describes the dataset as it was opened; if it has changed, this reopens it for later requests.
         let _ = self.ensure_current(dataset, dataset.channels.values()).await;
         let mut problems = Vec::new();
         for channel in dataset.channels.values() {
@@ -37,8 +39,8 @@ impl TileService {
         self.measure(channel, demand).await
     }
 
-    /// Takes a channel's sample on the pool, once for all who need it. What it told is kept also when those who asked
-    /// have left.
+    /// Takes a channel's sample on the pool, once for all requests that need it. The result is stored even if all of
+    /// them have been dropped.
     pub(super) async fn measure(&self, channel: &Arc<Channel>, demand: Demand) -> Result<(), TileError> {
         let brings = Brings::Survey(channel.fingerprint);
         let survey = match self.surveys.lookup(&channel.fingerprint) {
@@ -55,7 +57,7 @@ impl TileService {
                 waiter.wait().await?
             }
         };
-        // Other channels may have the same voxels, and each has a window of its own.
+        // Channels with the same voxels share a survey, but each has its own window.
         channel.keep(&survey);
         Ok(())
     }

@@ -1,13 +1,14 @@
-//! Chunks that were decoded in part are finished while the render threads are idle, and what was made from them waits.
+//! Finishes partly decoded chunks while the render threads are idle, and until then holds back tiles from the disk
+//! cache.
 //!
-//! Finishing begins a moment after an answer, so that a client that asks again at once finds the threads free. It goes
-//! before rendering ahead, which then only has to copy. Between two chunks it gives way to jobs, and to answers from the
-//! cache, which need no render thread but a processor.
+//! Finishing begins a short delay after a response, so that a client that sends its next request at once finds the
+//! threads free. It comes before prefetching, which then only has to copy. Between two chunks it yields to jobs, and
+//! to cache hits, which need CPU time but no render thread.
 //!
-//! A tile that was made from chunks not yet verified is in the memory cache at once, but written to the disk cache only
-//! when all of them are: what is there outlives the process, and nobody would remember that it was to be removed. A
-//! tile that touches a chunk that turned out to be wrong is taken from no cache and has no 304: it is drawn again,
-//! which fails until the file is mended.
+//! A tile made from unverified chunks is in the memory cache at once, but is written to the disk cache only when all
+//! of its chunks are verified: files outlive the process, and after a restart nothing would know that they must be
+//! removed. A tile that touches a corrupt chunk is not served from any cache and gets no 304: it is rendered again,
+//! which fails until the file is repaired.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,12 +28,12 @@ use crate::tile::Tile;
 use crate::volume::hdf5::{ChunkStore, Standing};
 use crate::volume::{ChunkId, Volume};
 
-/// How long after an answer finishing begins: longer than a client takes that asks again at once.
+/// The delay between a response and finishing: longer than a client needs to send its next request.
 const DELAY: Duration = Duration::from_millis(1);
-/// The most bytes of tiles that wait to be written until their chunks are verified: 32 MiB.
+/// The maximum size in bytes of tiles waiting for verification: 32 MiB.
 const MOST: usize = 32 << 20;
 
-/// The boxes of stored voxels that a tile is made from.
+/// The boxes of stored voxels that a tile is made from: volume, time point, box.
 #[derive(Debug, Default)]
 pub(super) struct Footprint(Vec<(Arc<dyn Volume>, u64, Region)>);
 
@@ -56,16 +57,16 @@ impl Footprint {
     }
 }
 
-/// Tiles that wait until the chunks that they were made from are verified.
+/// Tiles waiting for verification of the chunks that they were made from.
 pub(super) struct Provisional {
     pub chunks: ChunkStore,
     waiting: Mutex<Waiting>,
-    /// How many tiles wait, to be read without the lock.
+    /// The number of waiting tiles, readable without the lock.
     parked: AtomicUsize,
     metrics: Metrics,
-    /// Whether finishing is about to begin.
+    /// Whether idle work is scheduled.
     is_due: AtomicBool,
-    /// When anything was answered, while there was something to be finished.
+    /// The time of the last response while there was something to finish.
     answered: Latest,
 }
 
@@ -88,13 +89,13 @@ impl Provisional {
         Self { chunks, waiting, parked, metrics, is_due, answered }
     }
 
-    /// Whether a tile may have been made from a chunk that is known to be wrong.
+    /// Whether a tile may touch a chunk known to be corrupt.
     pub fn is_suspect(&self, footprint: impl FnOnce() -> Footprint) -> bool {
         self.chunks.has_refused() && footprint().may_be_refused()
     }
 
-    /// Has a tile written that was just drawn, now or once its chunks are verified; `given_up` is the store's count from
-    /// before it was drawn.
+    /// Writes a newly rendered tile to the disk cache, now or once its chunks are verified; `given_up` is the chunk
+    /// store's count from before the render.
     pub fn keep_later(
         &self,
         tier: Option<&SecondTier>,
@@ -126,7 +127,7 @@ impl Provisional {
         self.parked.store(waiting.tiles.len(), Ordering::Relaxed);
     }
 
-    /// Has those tiles written whose chunks are verified by now, and forgets those that never will be.
+    /// Writes the tiles whose chunks are verified by now, and drops those that never will be.
     fn release(&self, tier: Option<&SecondTier>) {
         if !self.has_parked() {
             return;
@@ -136,7 +137,7 @@ impl Provisional {
         waiting.bytes = 0;
         for parked in tiles {
             match self.chunks.standing(&parked.chunks) {
-                // Asked afterwards: a chunk that is given up meanwhile must not be taken for verified.
+                // Read the count after the standing: a chunk given up in between must not count as verified.
                 _ if self.chunks.given_up() != parked.given_up => drop(self.metrics.tier_dropped.inc()),
                 Standing::Refused => drop(self.metrics.tier_dropped.inc()),
                 Standing::Verified => keep_later(tier, parked.origin, &parked.tile),
@@ -149,7 +150,7 @@ impl Provisional {
         self.parked.store(waiting.tiles.len(), Ordering::Relaxed);
     }
 
-    /// Whether nothing was answered for a moment.
+    /// Whether the last response was at least [`DELAY`] ago.
     fn is_quiet(&self) -> bool {
         self.answered.age() >= DELAY
     }
@@ -170,13 +171,12 @@ impl Parked {
 }
 
 impl TileService {
-    /// Whether a tile may have been made from a chunk that is known to be wrong: a client's copy of it is not to be
-    /// confirmed.
+    /// Whether a tile may touch a chunk known to be corrupt: if so, a client's copy must not be confirmed with a 304.
     pub fn is_suspect(&self, identified: &Identified) -> bool {
         self.provisional.is_suspect(|| identified.footprint())
     }
 
-    /// Uses the pause after an answer, if there is one: finishes chunks that were decoded in part, then renders ahead.
+    /// Schedules idle work after a response: finishing partly decoded chunks, then prefetching.
     pub fn use_pause(self: &Arc<Self>) {
         let provisional = &self.provisional;
         if !provisional.chunks.has_unfinished() && !provisional.has_parked() {
@@ -198,7 +198,7 @@ impl TileService {
         }
     }
 
-    /// Sets all idle threads to work.
+    /// Starts the work on all idle threads.
     fn work_in_pause(self: &Arc<Self>) {
         self.provisional.is_due.store(false, Ordering::Relaxed);
         for _ in 0..self.pool.threads() {
@@ -209,11 +209,11 @@ impl TileService {
         }
     }
 
-    /// Does what nobody has asked for, for as long as nobody asks for anything.
+    /// Finishes chunks and prefetches tiles for as long as the render threads are idle.
     pub(super) fn work_while_idle(&self) {
         while self.pool.is_idle() {
             if self.provisional.chunks.has_unfinished() {
-                // Answers from the cache need no thread of ours, but a processor. They see to it that we go on later.
+                // Cache hits need CPU time but no render thread. Each schedules this work again.
                 if !self.provisional.is_quiet() {
                     break;
                 }
@@ -229,13 +229,13 @@ impl TileService {
         }
     }
 
-    /// Verifies what tiles wait for that are to be written to the second tier, but for no longer than until then.
+    /// Verifies the chunks of tiles that wait to be written to the disk cache, until the deadline at most.
     pub(super) fn finish_verifying(&self, until: Instant) {
         while self.provisional.has_parked() && Instant::now() < until {
             if self.provisional.chunks.finish_one() {
                 continue;
             }
-            // Render threads may be finishing the last chunks.
+            // The last chunks may be in progress on render threads.
             let was_finishing = self.pool.activity().is_finishing();
             self.provisional.release(self.tier.as_deref());
             if !was_finishing {
@@ -248,7 +248,7 @@ impl TileService {
 }
 
 impl Identified {
-    /// What it is made from; nothing of a tile that is black.
+    /// The stored voxels that the tile is made from; empty for a black tile.
     fn footprint(&self) -> Footprint {
         match self {
             Identified::Black(_) => Footprint::default(),
@@ -259,7 +259,7 @@ impl Identified {
 }
 
 impl Provisional {
-    /// Whether what is to be drawn touches a chunk that is known to be wrong.
+    /// Whether the tile to be rendered may touch a chunk known to be corrupt.
     pub fn is_refused(&self, drawing: &Drawing) -> bool {
         self.chunks.has_refused() && drawing.footprint.may_be_refused()
     }

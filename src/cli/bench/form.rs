@@ -41,7 +41,7 @@ pub(in crate::cli) struct Arguments {
     /// benchmark, TOKEN CHANNEL LEVEL of the --server
     #[arg(value_name = "FILE.h5|URL")]
     what: Vec<PathBuf>,
-    /// The configuration file; ./voltile.toml is read if it is there and nothing else is named.
+    /// The configuration file; default: ./voltile.toml if it exists and nothing else is named.
     #[arg(long, value_name = "FILE.toml")]
     config: Option<PathBuf>,
     /// Set one key, such as cache.chunks=64MiB; may be repeated.
@@ -62,10 +62,10 @@ pub(in crate::cli) struct Arguments {
     /// Order in which tiles are requested; default: random,scroll,walk.
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pattern: Vec<Pattern>,
-    /// Files only: what is in memory before; default: all three.
+    /// Files only: what is in memory beforehand; default: all three states.
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<State>,
-    /// Files only: number of threads that draw; default: 1 and render.threads, which is all cores.
+    /// Files only: number of threads that render; default: 1 and render.threads, which is all cores.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     threads: Vec<NonZeroUsize>,
     /// Servers only: number of connections; default: 1,8,32.
@@ -255,7 +255,7 @@ impl Arguments {
 }
 
 impl Files {
-    /// The numbers of threads that draw: as given, or one and the configured number of render threads.
+    /// The numbers of render threads: as given, or one and the configured number.
     pub fn threads(&self, render: NonZeroUsize) -> Vec<NonZeroUsize> {
         if self.threads.is_empty() { sorted(&[NonZeroUsize::MIN, render]) } else { self.threads.clone() }
     }

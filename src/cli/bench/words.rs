@@ -12,7 +12,7 @@ use crate::bench::{Help, Row, Scaling, State, Verdict};
 /// The file of each channel, by token and name.
 type Places = BTreeMap<(String, String), PathBuf>;
 
-/// All verdicts; empty if no tile could be drawn.
+/// All verdicts; empty if no tile could be rendered.
 pub(super) fn verdicts(verdicts: &[Verdict], scaling: &[Scaling], places: &Places) -> String {
     if verdicts.is_empty() && scaling.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! Warnings about what cannot be served well, with the command that fixes it.
+//! Warnings about channels that cannot be served well, with the command that fixes the problem.
 //!
 //! A tile is expensive if it reads or inflates more than [`MOST_BYTES`] (at half a gigabyte per second, an
 //! eighth of a second of one core), or takes more than [`MOST_READS`] reads. For a stored level, its chunk
@@ -19,11 +19,9 @@ const MOST_READS: u64 = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Warning {
-    /// The channel.
     pub channel: String,
-    /// What is wrong with it.
     pub problem: String,
-    /// The command that fixes it, if one does.
+    /// The command that fixes it, if there is one.
     pub mend: Option<String>,
 }
 
@@ -50,28 +48,33 @@ fn of_channel(channel: &ChannelDescription, costs: &[LevelCost], file: &Path) ->
             cost.damage.iter().filter(|_| level.path.is_some()).map(|damage| warning(damage.clone(), None)),
         );
     }
-    let dear = dear_planes(channel, costs);
-    found.extend(ill_suited(channel, costs, &dear).map(|problem| warning(problem, Some(rechunk(file)))));
-    found.extend(not_stored(channel, costs, &dear).map(|problem| warning(problem, Some(store_levels(file)))));
+    let expensive = expensive_planes(channel, costs);
+    found.extend(ill_suited(channel, costs, &expensive).map(|problem| warning(problem, Some(rechunk(file)))));
+    found.extend(
+        not_stored(channel, costs, &expensive).map(|problem| warning(problem, Some(store_levels(file)))),
+    );
     found
 }
 
-fn is_dear(tile: &TileCost) -> bool {
+fn is_expensive(tile: &TileCost) -> bool {
     tile.cost.reads > MOST_READS || tile.cost.bytes_read.max(tile.cost.bytes_inflated) > MOST_BYTES
 }
 
 /// The planes in which a tile of any stored level is expensive.
-fn dear_planes(channel: &ChannelDescription, costs: &[LevelCost]) -> Vec<Plane> {
+fn expensive_planes(channel: &ChannelDescription, costs: &[LevelCost]) -> Vec<Plane> {
     let stored = || channel.levels.iter().zip(costs).filter(|(level, _)| level.path.is_some());
-    let dear = |plane: &Plane| stored().any(|(_, cost)| cost.tile.get(plane.name()).is_some_and(is_dear));
-    Plane::ALL.into_iter().filter(dear).collect()
+    let expensive =
+        |plane: &Plane| stored().any(|(_, cost)| cost.tile.get(plane.name()).is_some_and(is_expensive));
+    Plane::ALL.into_iter().filter(expensive).collect()
 }
 
 /// Why tiles of stored levels are expensive, if they are.
-fn ill_suited(channel: &ChannelDescription, costs: &[LevelCost], dear: &[Plane]) -> Option<String> {
+fn ill_suited(channel: &ChannelDescription, costs: &[LevelCost], expensive: &[Plane]) -> Option<String> {
     let of_stored = channel.levels.iter().zip(costs).filter_map(|(level, cost)| {
-        let worst =
-            dear.iter().filter_map(|plane| cost.tile.get(plane.name())).max_by_key(|tile| weight(tile))?;
+        let worst = expensive
+            .iter()
+            .filter_map(|plane| cost.tile.get(plane.name()))
+            .max_by_key(|tile| weight(tile))?;
         Some((level.storage.as_ref()?, *worst))
     });
     let (storage, worst) = of_stored.max_by_key(|(_, worst)| weight(worst))?;
@@ -80,15 +83,15 @@ fn ill_suited(channel: &ChannelDescription, costs: &[LevelCost], dear: &[Plane])
         Some(chunk) if worst.cost.reads > MOST_READS => format!("its chunks {chunk:?} are small or narrow"),
         Some(chunk) => format!("its chunks {chunk:?} are large, or lie across the plane"),
     };
-    Some(format!("a tile in {} takes {}: {because}", names(dear), told(&worst)))
+    Some(format!("a tile in {} takes {}: {because}", names(expensive), told(&worst)))
 }
 
 /// Why computed levels are expensive, if they are, in planes in which stored ones are not.
-fn not_stored(channel: &ChannelDescription, costs: &[LevelCost], dear: &[Plane]) -> Option<String> {
-    let planes: Vec<Plane> = Plane::ALL.into_iter().filter(|plane| !dear.contains(plane)).collect();
+fn not_stored(channel: &ChannelDescription, costs: &[LevelCost], expensive: &[Plane]) -> Option<String> {
+    let planes: Vec<Plane> = Plane::ALL.into_iter().filter(|plane| !expensive.contains(plane)).collect();
     let is_lacking = |level: &LevelDescription, cost: &LevelCost, plane: &Plane| {
         let offered = level.planes.contains(&plane.name());
-        !offered || cost.tile.get(plane.name()).is_some_and(is_dear)
+        !offered || cost.tile.get(plane.name()).is_some_and(is_expensive)
     };
     let made = channel.levels.iter().zip(costs).filter(|(level, _)| level.path.is_none());
     let lacking: Vec<_> = made

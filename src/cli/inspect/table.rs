@@ -26,7 +26,7 @@ pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration
     for Warning { channel, problem, mend } in warnings {
         let _ = writeln!(out, "\nwarning    {channel}: {}", escaped(problem));
         if let Some(mend) = mend {
-            let _ = writeln!(out, "  mend it  {}", escaped(mend));
+            let _ = writeln!(out, "  fix it   {}", escaped(mend));
         }
     }
     let _ = writeln!(out, "\nTo serve it with your own configuration:\n\n{configuration}");

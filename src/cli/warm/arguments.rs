@@ -1,4 +1,4 @@
-//! The arguments that select tiles and say where to store them.
+//! The arguments that select tiles.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ pub(super) struct Selecting {
     /// Datasets: A,B; default: all.
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = name)]
     token: Vec<Name>,
-    /// Separate channels: em,seg. Or composited into one picture, with colours as in URLs: em:R,er:G. May be
-    /// repeated. Default: each channel separately.
+    /// Channels to render separately: em,seg. Or as a composite, with colours as in URLs: em:R,er:G. May be repeated.
+    /// Default: each channel separately.
     #[arg(long, value_name = "CHANNELS")]
     channel: Vec<Channels>,
     /// xy, xz, yz, or all; default: xy.
@@ -31,8 +31,8 @@ pub(super) struct Selecting {
     #[arg(long, value_name = "TIMES")]
     time: Option<Numbers>,
     /// A part of the volume at all levels: X1-X2,Y1-Y2,Z1-Z2 in voxels of level 0, or with a unit at the end
-    /// (0-10,0-10,1-2um). From the first numbers up to but excluding the second; * is a whole axis. Positions
-    /// include the offset, as slice numbers do.
+    /// (0-10,0-10,1-2um). The second number of each pair is excluded; * is a whole axis. Positions include the
+    /// offset, as slice numbers do.
     #[arg(long = "box", value_name = "BOX")]
     within: Option<Extent>,
 }
@@ -88,7 +88,7 @@ impl Selecting {
             if levels.is_some() || within.is_some() {
                 return Err("a cutout already selects levels and a part: omit --level and --box".to_owned());
             }
-            // From its level to the last, which ndtilecache excluded.
+            // From its level to the coarsest, which ndtilecache excluded.
             (levels, within) = (Some(Numbers::from(level)), Some(cutout));
         }
         let all = if target.cutout.is_some() { Plane::ALL.to_vec() } else { default.planes };

@@ -12,14 +12,13 @@ use crate::warm::{
     run,
 };
 
-/// Everything that a job needs.
 pub(super) struct Job<'a> {
     pub arguments: &'a Arguments,
     pub work: &'a Work,
     pub title: &'a Title,
     /// The path of the journal, if known.
     pub journal: Option<PathBuf>,
-    /// The number of tiles in flight at once, and the number drawn at once.
+    /// The number of tiles in flight at once, and the number rendered at once.
     pub threads: NonZeroUsize,
     pub drawers: usize,
     pub stop: &'a Stop,
@@ -48,7 +47,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Does the work and prints a report; `counted` returns what was drawn and inflated meanwhile.
+    /// Does the work and prints a report; `counted` returns what was rendered and inflated since the start.
     pub fn work_off(&self, producer: &dyn Producer, counted: impl Fn() -> Counted) -> Result<(), Failure> {
         let begun = self.begin(producer)?;
         let pace = Pace { threads: self.threads, rate: self.arguments.rate };

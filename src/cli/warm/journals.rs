@@ -1,4 +1,4 @@
-//! Default paths of journals: next to the cache directory, or in the user's state directory.
+//! Default paths of journals: in the cache directory, or in the user's state directory.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -7,23 +7,22 @@ use crate::cli::Failure;
 use crate::tile::Fingerprint;
 use crate::warm::{Found, Journal, JournalError, Producer, Title, Work};
 
-/// How many of the finished tiles are checked.
+/// About how many of the finished tiles are checked.
 const LOOKED_FOR: u64 = 256;
 
-/// The journal of a job that writes to a directory. It is next to the directory, not inside it.
+/// The journal of a job that writes to a directory: in its folder `warm`, separate from the tiles.
 pub(super) fn of_directory(directory: &Path, title: &Title) -> PathBuf {
     directory.join("warm").join(name(&title.selection))
 }
 
-/// The journal of a job by a server, in the user's state directory; `None` if there is none.
+/// The journal of a job that uses a server, in the user's state directory; `None` if there is none.
 pub(super) fn of_server(address: &str, title: &Title) -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
     Some(folder.join("voltile").join("warm").join(name(&format!("{address} {}", title.selection))))
 }
 
-/// Jobs with different selections have journals with different names, so that one does not overwrite
-/// another's.
+/// Jobs with different selections have journals with different names, so that one does not overwrite another's.
 fn name(of: &str) -> String {
     format!("{}.journal", Fingerprint::of(&of))
 }
@@ -36,7 +35,7 @@ pub(super) fn open(path: &Path, title: &Title) -> Result<(Journal, Found), Failu
     })
 }
 
-/// Whether finished tiles are still there, judging by a sample: they may have been deleted.
+/// Whether finished tiles still exist, judging by a sample: they may have been deleted.
 pub(super) fn is_still_there(work: &Work, producer: &dyn Producer, done: u64) -> bool {
     let every = (done / LOOKED_FOR).max(1);
     let numbers = (0..done).step_by(usize::try_from(every).unwrap_or(usize::MAX));

@@ -10,10 +10,10 @@ use crate::warm::Stop;
 /// The second ends the process with status 1, as for any unfinished work.
 pub(super) fn stop_on_signals() -> Result<Arc<Stop>, Failure> {
     let stop = Arc::new(Stop::default());
-    let told = Arc::clone(&stop);
+    let stopped = Arc::clone(&stop);
     signals::stop_then_exit(1, move || {
         tracing::info!("stopping: finishing the tiles in flight");
-        told.tell();
+        stopped.tell();
     })?;
     Ok(stop)
 }

@@ -28,7 +28,6 @@ impl Tiles {
         }
     }
 
-    /// Clears the bar.
     pub fn finish(&self) {
         self.bar.finish();
     }
@@ -54,7 +53,7 @@ impl Progress for Tiles {
     }
 }
 
-/// A number of bytes, formatted.
+/// Formats a number of bytes.
 pub(super) fn bytes(count: u64) -> String {
     ByteSize::b(count).display().iec().to_string()
 }

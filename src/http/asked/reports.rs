@@ -1,4 +1,4 @@
-//! What proxies say of who asked them: `X-Forwarded-For`, `-Host` and `-Proto`, or `Forwarded`.
+//! What proxies report about a request: `X-Forwarded-For`, `-Host` and `-Proto`, or `Forwarded`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,18 +12,18 @@ const HOST: &str = "x-forwarded-host";
 const SCHEME: &str = "x-forwarded-proto";
 const FORWARDED: &str = "forwarded";
 
-/// What the trusted proxies in front of us say of a request.
+/// What the trusted proxies report.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reports<'r> {
     pub client: IpAddr,
-    /// The host that was asked, with the name of the header that says so.
+    /// The requested host, and the name of the header that reports it.
     pub host: Option<(&'static str, &'r str)>,
-    /// The scheme, in the same way.
+    /// The requested scheme, and the name of the header that reports it.
     pub scheme: Option<(&'static str, &'r str)>,
 }
 
 impl<'r> Reports<'r> {
-    /// `None` where the peer is no trusted proxy.
+    /// `None` if the peer is not a trusted proxy.
     pub fn of(request: &'r HttpRequest, peer: IpAddr, trusted: &[Network]) -> Option<Self> {
         if !is_trusted(peer, trusted) {
             return None;
@@ -38,7 +38,7 @@ impl<'r> Reports<'r> {
     fn of_lists(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Network]) -> Self {
         let list = |name| items(headers, name, |text| text.split(',').collect());
         let (client, place) = trace(peer, list(FOR).into_iter().map(|item| node(item?)), trusted);
-        // Each proxy may add to a list, or put its own word in the place of all before: then the list is shorter.
+        // A proxy may append to a list, or replace all of it: then the list is shorter than that of the addresses.
         let outermost = |name| {
             let list = list(name);
             let last = list.len().checked_sub(1)?;
@@ -67,8 +67,9 @@ fn is_trusted(address: IpAddr, trusted: &[Network]) -> bool {
     trusted.iter().any(|network| network.contains(address))
 }
 
-/// Goes from the peer towards the client as far as proxies are trusted; says who is there, and at which place among the
-/// reported ones. What cannot be understood ends the way: whoever reported it stands for the client.
+/// Walks from the peer towards the client for as long as the addresses are trusted proxies. Returns the last address
+/// reached and its index in `reported`. An address that cannot be parsed ends the walk: the proxy that reported it
+/// counts as the client.
 fn trace(
     peer: IpAddr,
     reported: impl Iterator<Item = Option<IpAddr>>,
@@ -85,7 +86,7 @@ fn trace(
     found
 }
 
-/// The items of a header's lists, the last one first; `None` for what is not ASCII.
+/// The items of all lists in headers of this name, last one first; `None` for a value that is not ASCII.
 fn items<'r>(
     headers: &'r HeaderMap,
     name: &str,
@@ -102,7 +103,7 @@ fn items<'r>(
     items
 }
 
-/// The parts between separators that do not stand between quotes.
+/// Splits at separators outside double quotes.
 fn split(text: &str, separator: char) -> Vec<&str> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     let parts = text.split(|letter| {
@@ -118,7 +119,7 @@ fn unquoted(text: &str) -> &str {
     text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
 }
 
-/// An address, which may have a port; an IPv6 one then stands in brackets.
+/// Parses an IP address with an optional port; an IPv6 address with a port is in brackets.
 fn node(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let address = bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()))?;

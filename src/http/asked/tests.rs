@@ -4,12 +4,10 @@ use actix_web::test::TestRequest;
 
 use super::*;
 
-/// The proxies that are trusted here: two, and a network of them.
 fn trusted() -> Vec<Network> {
     ["192.0.2.1", "192.0.2.2", "10.0.0.0/8"].map(|text| Network::new(text).unwrap()).to_vec()
 }
 
-/// A request over a connection from that address.
 fn request(peer: &str, headers: &[(&str, &str)]) -> HttpRequest {
     let peer = SocketAddr::new(peer.parse().unwrap(), 4711);
     let request = TestRequest::with_uri("/projects.json").peer_addr(peer);
@@ -160,7 +158,6 @@ fn the_host_of_a_whole_url_goes_before_the_header() {
 }
 
 proptest::proptest! {
-    /// Whatever headers hold, a base is a scheme and a well-formed host, and nothing panics.
     #[test]
     fn no_header_gets_anything_else_into_a_base(
         name in "host|forwarded|x-forwarded-(for|host|proto)",

@@ -1,7 +1,7 @@
-//! One timer of a connection, which is cheap to set again and again.
+//! A timer for one connection that is cheap to reset.
 //!
-//! Nearly every deadline is replaced long before it passes. So a later one only replaces a number: the timer still fires
-//! at the old time, is found to be early, and is set anew.
+//! Nearly every deadline is replaced long before it expires, so setting a later one only stores it: the timer still
+//! fires at the old time, and is then set again.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,32 +9,30 @@ use std::task::{Context, Poll};
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A deadline, and the timer that wakes the task no later than at it.
+/// A deadline, and a timer that wakes the task at it or before.
 #[derive(Debug)]
 pub(super) struct Alarm {
     due: Option<Instant>,
-    /// When the timer fires; no meaning once it has.
+    /// When the timer fires; meaningless once it has fired.
     set_for: Instant,
     timer: Pin<Box<Sleep>>,
 }
 
 impl Alarm {
-    /// An alarm for that time. Needs a runtime with a timer.
+    /// Requires a runtime with timers enabled.
     pub fn at(due: Instant) -> Self {
         Self { due: Some(due), set_for: due, timer: Box::pin(sleep_until(due)) }
     }
 
-    /// Replaces the deadline.
     pub fn set(&mut self, due: Instant) {
         self.due = Some(due);
     }
 
-    /// From now on there is no deadline.
     pub fn clear(&mut self) {
         self.due = None;
     }
 
-    /// Whether the deadline has passed; if not, the task is woken when it has.
+    /// Whether the deadline has passed; if not, the task will be woken when it does.
     pub fn is_due(&mut self, context: &mut Context<'_>) -> bool {
         let Some(due) = self.due else { return false };
         loop {

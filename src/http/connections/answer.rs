@@ -1,19 +1,17 @@
-//! Finds the end of an answer in what is written to a client.
+//! Finds the end of a response in the bytes written to a client.
 //!
-//! Only heads are looked at; bodies are counted. An answer whose end its head does not tell (there are none: every body
-//! that is sent here has its length) has no end, and no other request is handed on behind it.
+//! Only heads are parsed; bodies are counted. If a head does not state the length of its body (ours always do), the
+//! response has no known end, and no further request is passed on.
 
 use std::mem::MaybeUninit;
 
 use httparse::{Header, ParserConfig, Response, Status};
 use memchr::memmem;
 
-/// The most headers of an answer.
 const MOST_HEADERS: usize = 128;
-/// The longest head of an answer.
+/// In bytes.
 const LONGEST_HEAD: usize = 256 << 10;
 
-/// How much of an answer has been written.
 #[derive(Debug)]
 pub(super) struct Answer {
     is_to_head: bool,
@@ -22,26 +20,24 @@ pub(super) struct Answer {
 
 #[derive(Debug)]
 enum Left {
-    /// The rest of a head, of which these bytes have been written.
+    /// The head is incomplete; these bytes of it have been written.
     Head(Vec<u8>),
-    /// Bytes of the body.
+    /// Bytes of the body yet to be written.
     Body(u64),
-    /// Nobody knows.
+    /// The head does not tell the length.
     Unknown,
 }
 
 impl Answer {
-    /// None of the answer to a request, `HEAD` or another one.
+    /// The response to a request, of which nothing has been written; `is_head` if the method is `HEAD`.
     pub fn to(is_head: bool) -> Self {
         Self { is_to_head: is_head, left: Left::Head(Vec::new()) }
     }
 
-    /// Whether all of it has been written.
     pub fn is_complete(&self) -> bool {
         matches!(self.left, Left::Body(0))
     }
 
-    /// Counts bytes that have been written.
     pub fn wrote(&mut self, bytes: &[u8]) {
         match &mut self.left {
             Left::Head(before) if before.is_empty() => self.head(bytes),
@@ -58,10 +54,10 @@ impl Answer {
         }
     }
 
-    /// Reads a head from its beginning.
+    /// Parses a head from its beginning.
     fn head(&mut self, bytes: &[u8]) {
         match parse(bytes) {
-            // What comes before the answer itself: 100 Continue.
+            // An interim response, such as 100 Continue.
             Some(Parsed { length, status: 100..=199, .. }) => {
                 self.left = Left::Head(Vec::new());
                 if length < bytes.len() {
@@ -84,7 +80,7 @@ impl Answer {
 struct Parsed {
     length: usize,
     status: u16,
-    /// The length of the body, where there is a header that tells it.
+    /// From `Content-Length`; `None` if there is none.
     body: Option<u64>,
 }
 
@@ -92,8 +88,8 @@ fn parse(bytes: &[u8]) -> Option<Parsed> {
     parse_usual(bytes).or_else(|| parse_any(bytes))
 }
 
-/// Reads a head as the framework writes it, with a length. Every hit comes by here, and looking for three things costs far
-/// less than parsing all.
+/// Parses a head as actix-http writes it, with a length. Every cache hit takes this path, and searching for three
+/// substrings costs far less than a full parse.
 fn parse_usual(bytes: &[u8]) -> Option<Parsed> {
     const LENGTH: &[u8] = b"\r\ncontent-length: ";
     let length = memmem::find(bytes, b"\r\n\r\n")? + 4;
@@ -103,7 +99,7 @@ fn parse_usual(bytes: &[u8]) -> Option<Parsed> {
     Some(Parsed { length, status: u16::try_from(status).ok()?, body: Some(body) })
 }
 
-/// The number that some bytes begin with, if it ends with a space or a line.
+/// The number at the beginning of the bytes, if a space or a line break follows.
 fn number(bytes: &[u8]) -> Option<u64> {
     let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = bytes.split_at(digits);
@@ -133,7 +129,7 @@ fn body_length(headers: &[Header<'_>]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// After how many bytes the answer is complete, where these are written in pieces of that length.
+    /// After how many bytes the response is complete, if it is written in pieces of this length.
     fn end(is_head: bool, text: &str, piece: usize) -> Option<usize> {
         let mut answer = Answer::to(is_head);
         let mut written = 0;

@@ -1,13 +1,13 @@
-//! Says in the log that something which is not HTTP was sent, once a minute at most.
+//! Logs connections that did not send HTTP, at most once a minute.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long nothing more is said.
+/// The shortest time between two log lines.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// How many connections sent what is no HTTP since that was said last.
+/// Counts connections that did not send HTTP since the last log line.
 #[derive(Debug, Default)]
 pub(super) struct Garbage(Mutex<Unsaid>);
 
@@ -18,7 +18,7 @@ struct Unsaid {
 }
 
 impl Garbage {
-    /// Counts one more, and logs the count where that was not done lately.
+    /// Counts one more, and logs the count if there was no log line within the last minute.
     pub fn tell(&self, client: Option<IpAddr>, problem: &str) {
         let Some(count) = self.count(Instant::now()) else { return };
         let from = client.map_or_else(|| "an unknown address".to_owned(), |client| client.to_string());
@@ -29,7 +29,7 @@ impl Garbage {
         }
     }
 
-    /// How many there are to tell of, where it is time.
+    /// The count since the last log line, if it is time for another.
     fn count(&self, now: Instant) -> Option<u64> {
         let mut unsaid = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         unsaid.count += 1;

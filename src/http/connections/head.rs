@@ -1,7 +1,8 @@
-//! The head of a request: where it ends, and what that means for the connection.
+//! The head of a request: where it ends, and whether another request may follow.
 //!
-//! It is parsed by the same parser with the same limits as in the framework, which parses it once more: so both agree on
-//! where it ends. What the framework would refuse as malformed is refused here, so that it never sees (and logs) it.
+//! It is parsed by the same parser and with the same limits as in actix-http, which parses it again, so that both
+//! agree on where it ends. Heads that actix-http would refuse are refused here, so that it never sees (and logs)
+//! them.
 
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
@@ -11,33 +12,29 @@ use httparse::{Header, Status};
 
 use super::refusal::Refusal;
 
-/// The most headers of a request, as in actix-http.
+/// The maximum number of headers in a request, as in actix-http.
 const MOST_HEADERS: usize = 96;
 
-/// What bytes that begin with a request amount to.
+/// The state of the bytes at the start of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Head {
-    /// The head is not there as a whole.
     Partial,
-    /// It is.
     Complete(Request),
-    /// It never will be.
     Refused(Refusal),
 }
 
-/// What has to be known of a request to find the end of its answer, and to know whether another one may follow.
+/// What must be known of a request to find the end of its response, and to decide whether another request may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Request {
-    /// The length of the head in bytes.
+    /// Of the head, in bytes.
     pub length: usize,
-    /// Whether the answer has no body, whatever its headers say.
+    /// Whether the method is `HEAD`: the response has no body, whatever its headers say.
     pub is_head: bool,
-    /// Whether the connection ends with the answer: the client wants it, or what follows is not another request's head but
-    /// a body or another protocol.
+    /// Whether the connection ends after the response: because the client wants that, or because a body or another
+    /// protocol follows the head.
     pub is_last: bool,
 }
 
-/// Reads a head from its beginning.
 pub(super) fn parse(bytes: &[u8]) -> Head {
     let mut headers = [const { MaybeUninit::uninit() }; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut []);
@@ -55,7 +52,7 @@ fn understood(request: &httparse::Request<'_, '_>, length: usize) -> Result<Requ
     let (method, path) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
     let is_old = request.version == Some(0);
     if !is_plain(path) && Uri::try_from(path).is_err() {
-        return Err("the target of the request is no URI");
+        return Err("the request target is not a URI");
     }
     let mut fields = Fields::default();
     request.headers.iter().try_for_each(|header| fields.add(header))?;
@@ -66,7 +63,7 @@ fn understood(request: &httparse::Request<'_, '_>, length: usize) -> Result<Requ
     Ok(Request { length, is_head: method == "HEAD", is_last })
 }
 
-/// Whether a target is a path that needs no closer look to be a URI: nearly every one is.
+/// Whether a target is a path of characters that are always valid in a URI: a fast path for nearly every request.
 fn is_plain(target: &str) -> bool {
     const PLAIN: [bool; 256] = {
         let mut plain = [false; 256];
@@ -99,7 +96,7 @@ fn is_plain(target: &str) -> bool {
     target.starts_with('/') && target.bytes().all(|byte| PLAIN[usize::from(byte)])
 }
 
-/// The headers that matter here.
+/// The headers that decide how a connection goes on.
 #[derive(Debug, Default)]
 struct Fields {
     has_host: bool,
@@ -164,7 +161,7 @@ impl Fields {
 
     fn check(&self, method: &str, is_old: bool) -> Result<(), &'static str> {
         if self.is_chunked && (is_old || self.length.is_some()) {
-            Err("Transfer-Encoding must stand neither beside Content-Length nor in HTTP/1.0")
+            Err("Transfer-Encoding must not be used with Content-Length or in HTTP/1.0")
         } else if !is_old && !self.has_host {
             Err("there is no Host header")
         } else if is_old && method == "POST" && self.length.is_none() {

@@ -1,4 +1,4 @@
-//! What has come from a client and was not handed on yet.
+//! Buffers bytes received from a client until they are passed on to actix-http.
 
 use std::io;
 use std::pin::Pin;
@@ -8,32 +8,31 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::head::{self, Head};
 
-/// The bytes that there is always room for.
+/// The initial length of the buffer in bytes.
 const USUAL: usize = 4 << 10;
 
-/// A buffer that grows for a long head, and shrinks again.
+/// A buffer that grows for a long head, and shrinks afterwards. The bytes in `from..to` are waiting.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
     from: usize,
     to: usize,
-    /// How many bytes were waiting when they were last searched for the end of a head, and when they were last parsed.
+    /// How many bytes were waiting when they were last searched for the end of a head, and when they were last
+    /// parsed.
     searched: usize,
     parsed: usize,
 }
 
 impl Input {
-    /// How many bytes wait.
     pub fn len(&self) -> usize {
         self.to - self.from
     }
 
-    /// Whether none do.
     pub fn is_empty(&self) -> bool {
         self.from == self.to
     }
 
-    /// Reads once; 0 where the client sends nothing any more. To be called with fewer than `most` bytes waiting.
+    /// Reads once; returns 0 at the end of the client's stream. Call it only with fewer than `most` bytes waiting.
     pub fn poll_fill<S: AsyncRead + Unpin>(
         &mut self,
         socket: &mut S,
@@ -64,10 +63,10 @@ impl Input {
         }
     }
 
-    /// The head that the bytes begin with.
+    /// Parses the head that the waiting bytes begin with.
     ///
-    /// A head that comes in many small pieces is not parsed again for each of them: only where the end may have come, and
-    /// where there is twice as much as before, so that what is no request is noticed early.
+    /// A head that arrives in many small pieces is not parsed again for each of them, but only when its end may have
+    /// arrived, and each time its length has doubled, so that input that is not HTTP is detected early.
     pub fn head(&mut self) -> Head {
         self.skip_empty_lines();
         let (bytes, searched) = (&self.bytes[self.from..self.to], self.searched);
@@ -90,7 +89,7 @@ impl Input {
         }
     }
 
-    /// Hands on up to so many bytes, as far as there is room; returns how many.
+    /// Passes on at most `most` bytes, limited by the room in `to`; returns how many.
     pub fn hand_on(&mut self, most: usize, to: &mut ReadBuf<'_>) -> usize {
         let count = most.min(self.len()).min(to.remaining());
         to.put_slice(&self.bytes[self.from..self.from + count]);
@@ -99,7 +98,7 @@ impl Input {
         count
     }
 
-    /// Gives back memory that only a long head needed.
+    /// Frees the memory that only a long head needed.
     pub fn shrink(&mut self) {
         if self.is_empty() && self.bytes.len() > USUAL {
             *self = Self::default();
@@ -107,7 +106,7 @@ impl Input {
     }
 }
 
-/// Whether an empty line is among these bytes.
+/// Whether these bytes contain an empty line.
 fn has_end(bytes: &[u8]) -> bool {
     bytes.windows(2).any(|pair| pair == b"\n\n") || bytes.windows(3).any(|three| three == b"\n\r\n")
 }

@@ -1,34 +1,32 @@
-//! Answers to what is no request: written by the connection itself, because the framework never sees it.
+//! Responses to malformed requests, written by the connection itself, because actix-http never sees these requests.
 
 use std::borrow::Cow;
 
-/// What a TLS handshake begins with (RFC 8446, section 5.1: a record of type 22).
+/// The first byte of a TLS handshake (RFC 8446, section 5.1: a record of type 22).
 const TLS_HANDSHAKE: u8 = 22;
 
-/// Why a request is refused before it is read to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It is not HTTP/1, and why.
+    /// It is not HTTP/1; with the reason.
     Malformed(Cow<'static, str>),
-    /// Its head is too long, or has too many headers.
+    /// The head is too long, or has too many headers.
     TooLarge,
-    /// Its head did not arrive in time.
+    /// The head did not arrive in time.
     Late,
 }
 
 impl Refusal {
-    /// What the refusal of these bytes is, which the parser cannot make anything of.
+    /// The refusal for bytes that the parser rejects.
     pub fn of(bytes: &[u8], error: httparse::Error) -> Self {
         match error {
             httparse::Error::TooManyHeaders => Refusal::TooLarge,
             _ if bytes.first() == Some(&TLS_HANDSHAKE) => Refusal::Malformed(Cow::Borrowed(
-                "this is a TLS handshake, and plain HTTP is spoken here: use http:// and not https://",
+                "this is a TLS handshake, but this port serves plain HTTP: use http:// and not https://",
             )),
             error => Refusal::Malformed(Cow::Owned(format!("this is not HTTP/1.1: {error}"))),
         }
     }
 
-    /// What was wrong.
     pub fn detail(&self) -> &str {
         match self {
             Refusal::Malformed(detail) => detail,
@@ -39,7 +37,7 @@ impl Refusal {
         }
     }
 
-    /// The whole answer, after which the connection is closed.
+    /// The whole response; the connection is closed after it.
     pub fn answer(&self) -> Vec<u8> {
         let (status, title) = match self {
             Refusal::Malformed(_) => (400, "Bad Request"),

@@ -1,28 +1,27 @@
-//! What the registry knows of one connection: whose it is, what it is doing, and how to have it closed.
+//! One connection as the registry sees it: its client, its state, and how to close it.
 //!
-//! What it is doing changes with every request, and is kept in one atomic number that no other thread waits for. The
-//! registry reads it only to choose whom to close; so it may be a moment old.
+//! The state changes with every request, so it is one atomic number. The registry reads it only to choose which
+//! connection to close, so a slightly stale value does no harm.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
-/// The address that a connection counts for; absent where the system does not tell it.
+/// The address that a connection counts for; `None` if the operating system does not report it.
 pub(super) type Client = Option<IpAddr>;
 
-/// What a connection is doing.
+/// The state of a connection. Times are in milliseconds since the registry was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// It has waited for a request since then: for its first byte, or for the rest of its head.
+    /// Waiting since then for the first byte of a request, or for the rest of its head.
     Idle(u64),
-    /// Its client has read nothing of an answer since then.
+    /// The client has read nothing of a response since then.
     Stalled(u64),
     /// A request is being answered.
     Busy,
 }
 
-/// One connection. Times are in milliseconds since the registry was made.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub client: Client,
@@ -45,7 +44,7 @@ impl Seat {
         Doing::unpacked(self.doing.load(Ordering::Relaxed))
     }
 
-    /// Whom to wake when the connection is told to close. To be called before [`Seat::is_told_to_close`].
+    /// Registers the task to wake when the connection is asked to close. Call it before [`Seat::is_told_to_close`].
     pub fn wake(&self, waker: &Waker) {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
     }
@@ -54,7 +53,7 @@ impl Seat {
         self.is_told_to_close.load(Ordering::SeqCst)
     }
 
-    /// Has the connection close itself, now or after the answer that it is about to give.
+    /// Makes the connection close itself, at once or after the response in progress.
     pub fn tell_to_close(&self) {
         self.is_told_to_close.store(true, Ordering::SeqCst);
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).clone();

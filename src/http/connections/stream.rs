@@ -1,15 +1,16 @@
-//! A socket that hands on one request at a time: the next one when the answer to the last has been written.
+//! A socket that passes on one request at a time: the next one only when the response to the last has been written.
 //!
-//! actix-http decodes every request that it can read before it answers the first. It keeps all of them and their answers
-//! in memory, and things such as "the request was a HEAD" once for all of them. Here it never sees two. What a client
-//! sends meanwhile waits in a few KiB, and then in the system's buffers.
+//! actix-http decodes all requests that it can read before it answers the first. It holds them and their responses in
+//! memory, and keeps flags such as "the request was a HEAD" once for all of them. With this stream it never sees two
+//! at once: further requests wait in a few KiB here, and then in the system's buffers.
 //!
-//! All waiting for a client is limited here, too: for a request's head, between requests, and for an answer to be read.
-//! The framework's own timers are off. What is not HTTP is answered here, and the framework sees the end of the stream.
+//! All timeouts are applied here, too: for a request's head, between requests, and for the client reading a response.
+//! actix-http's own timers are off. Input that is not HTTP is answered here, and actix-http sees the end of the
+//! stream.
 //!
-//! The framework reads until there is nothing more, so a client that leaves is noticed while its request is answered. It
-//! takes the end of the stream for a client that has left, which it has not if all it asked for was answered at once; so
-//! the end is told one step later than it comes.
+//! actix-http reads until nothing is left, so a client that disconnects is noticed while its request is being
+//! answered. It treats the end of the stream as a disconnect, which is wrong if the client has only shut down its
+//! sending side and the response is ready at once; so the end is reported one poll later than it is seen.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -26,16 +27,15 @@ use super::head::{Head, Request};
 use super::input::Input;
 use super::refusal::Refusal;
 
-/// The longest head of a request.
+/// The longest head of a request, in bytes.
 const LONGEST_HEAD: usize = 64 << 10;
-/// How much is read of what follows a request that is being answered.
+/// How many bytes are read ahead while a request is being answered.
 const AHEAD: usize = 4 << 10;
-/// How long a client that is still sending may go on when it has been answered for the last time.
+/// How long a client may go on sending after its last response.
 const LINGER: Duration = Duration::from_secs(1);
-/// How much it may send meanwhile.
+/// How many bytes it may send in that time.
 const MOST_UNREAD: usize = 1 << 20;
 
-/// The stream of one connection.
 #[derive(Debug)]
 pub(in crate::http) struct SequentialStream<S> {
     socket: S,
@@ -43,44 +43,43 @@ pub(in crate::http) struct SequentialStream<S> {
     input: Input,
     phase: Phase,
     alarm: Alarm,
-    /// Whether the alarm is for a head, and not for an idle connection.
+    /// Whether the alarm is the timeout of a head, and not that of an idle connection.
     awaits_head: bool,
-    /// Whether the client reads nothing now.
+    /// Whether the client currently reads nothing.
     is_stalled: bool,
-    /// Whether nothing is handed on behind the present request.
+    /// Whether the present request is the last one on this connection.
     is_last: bool,
     end: End,
     waker: Option<Waker>,
 }
 
-/// What happens to the request that the input begins with.
+/// The state of the request at the start of the input.
 #[derive(Debug)]
 enum Phase {
-    /// It has not come as a whole.
+    /// Its head is incomplete.
     Waiting,
-    /// So many bytes of its head are still to be handed on.
+    /// This many bytes of its head have yet to be passed on.
     Handing(usize, Answer),
     /// It is being answered.
     Answering(Answer),
-    /// This refusal is being written, up to here.
+    /// This refusal is being written; the number of bytes written.
     Refusing(Vec<u8>, usize),
-    /// There will be none.
+    /// There are no more requests.
     Over,
-    /// The connection is being closed; so much was sent and will not be read.
+    /// The connection is being closed; the number of bytes received and discarded.
     Closing(usize),
 }
 
-/// What is known of the end of what the client sends.
+/// Whether the end of the client's stream has been seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     NotSeen,
     Seen,
-    /// Seen when an answer was under way, which was given a chance to end since.
+    /// Seen while a response was in progress, which has had one more poll to complete since.
     Due,
 }
 
 impl<S> SequentialStream<S> {
-    /// The stream of a new connection.
     pub fn new(socket: S, place: Admitted) -> Self {
         let alarm = Alarm::at(Instant::now() + place.limits().head);
         Self {
@@ -97,9 +96,9 @@ impl<S> SequentialStream<S> {
         }
     }
 
-    /// Closes the connection where the registry wants its place; a request that is being answered ends first, unless its
-    /// client does not read the answer.
-    fn heed(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+    /// Closes the connection if the registry has evicted it. A request in progress is answered first, unless its
+    /// client does not read the response.
+    fn close_if_evicted(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
             self.place.seat.wake(context.waker());
             self.waker = Some(context.waker().clone());
@@ -126,7 +125,7 @@ impl<S> SequentialStream<S> {
         self.phase = Phase::Handing(request.length, Answer::to(request.is_head));
     }
 
-    /// Goes on to the next request, now that the answer to the last has been written.
+    /// Moves on to the next request after a response has been written.
     fn finish(&mut self, context: &mut Context<'_>) {
         self.input.skip_empty_lines();
         self.input.shrink();
@@ -139,8 +138,8 @@ impl<S> SequentialStream<S> {
         self.awaits_head = !self.input.is_empty();
         let limits = self.place.limits();
         self.alarm.set(now + if self.awaits_head { limits.head } else { limits.idle });
-        // The timer is set here, since nobody need read before it is due. Whoever does read was told to wait, and nothing
-        // new need come from the socket.
+        // Poll the alarm here, since there may be no read before it is due. A pending read must be woken if there is
+        // something to do, as the socket may have nothing new to wake it.
         let is_due = self.alarm.is_due(context);
         if is_due || self.awaits_head || self.is_last || self.end != End::NotSeen {
             context.waker().wake_by_ref();
@@ -154,7 +153,7 @@ impl<S> SequentialStream<S> {
         self.phase = Phase::Refusing(refusal.answer(), 0);
     }
 
-    /// Whether a head has not come in time; then the phase is another one.
+    /// Whether the head has not arrived in time; if so, the phase has changed.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         if !self.awaits_head && !self.input.is_empty() {
             self.awaits_head = true;
@@ -172,7 +171,6 @@ impl<S> SequentialStream<S> {
         is_late
     }
 
-    /// Counts what has been written.
     fn wrote(&mut self, bytes: &[u8], context: &mut Context<'_>) {
         if std::mem::take(&mut self.is_stalled) {
             self.place.is_busy();
@@ -186,7 +184,7 @@ impl<S> SequentialStream<S> {
         }
     }
 
-    /// Waits for a client that reads nothing, but not for ever.
+    /// Waits for a client that reads nothing, until the write timeout.
     fn stalled(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if !std::mem::replace(&mut self.is_stalled, true) {
             let now = Instant::now();
@@ -202,7 +200,7 @@ impl<S> SequentialStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> SequentialStream<S> {
-    /// Reads once what waits in the socket, up to so much in all; whether it changed anything.
+    /// Reads once from the socket, up to `most` bytes in the buffer; pending if there is nothing to read or no room.
     fn fill(&mut self, context: &mut Context<'_>, most: usize) -> Poll<io::Result<()>> {
         if self.end != End::NotSeen || self.input.len() >= most {
             return Poll::Pending;
@@ -213,7 +211,7 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Looks for the next request's head; ready when the phase is another one.
+    /// Looks for the next request's head; ready when the phase has changed.
     fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             match self.input.head() {
@@ -234,7 +232,7 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
         }
     }
 
-    /// Watches for a client that leaves while it is answered; ready when it has left.
+    /// Watches for a disconnect while a request is being answered; ready when the client is gone.
     fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Poll::Ready(filled) = self.fill(context, AHEAD) {
             filled?;
@@ -250,8 +248,8 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
         }
     }
 
-    /// Takes what a client still sends that has been answered for the last time: a socket that is closed with bytes unread
-    /// resets the connection, and the client may lose the answer.
+    /// Reads and discards what a client still sends after its last response: closing a socket with unread bytes
+    /// resets the connection, and the client may lose the response.
     fn poll_linger(&mut self, context: &mut Context<'_>, unread: &mut usize) -> Poll<()> {
         let mut scrap = [0; 4096];
         loop {
@@ -279,7 +277,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for SequentialStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.heed(context)?;
+        this.close_if_evicted(context)?;
         loop {
             match &mut this.phase {
                 Phase::Waiting => ready!(this.poll_head(context))?,
@@ -319,7 +317,7 @@ impl<S: AsyncWrite + Unpin> SequentialStream<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        this.heed(context)?;
+        this.close_if_evicted(context)?;
         match Pin::new(&mut this.socket).poll_write(context, bytes) {
             Poll::Ready(Ok(written)) => {
                 this.wrote(&bytes[..written], context);
@@ -336,7 +334,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.heed(context)?;
+        this.close_if_evicted(context)?;
         let mut unread = match this.phase {
             Phase::Closing(unread) => unread,
             _ => {

@@ -1,4 +1,4 @@
-//! Streams between a client and a framework that are both played here, with a clock that does not wait.
+//! Streams between a simulated client and a simulated server framework, with a paused clock.
 
 use std::future::poll_fn;
 use std::io;
@@ -25,13 +25,13 @@ fn client(number: u8) -> Option<IpAddr> {
     Some(Ipv4Addr::new(10, 0, 0, number).into())
 }
 
-/// A client with a stream to it, whose buffers hold so much.
+/// A client and the stream to it, with buffers of `room` bytes.
 fn pair(all: &Arc<Connections>, room: usize) -> (DuplexStream, Stream) {
     let (client_side, server_side) = duplex(room);
     (client_side, SequentialStream::new(server_side, all.admit(client(1)).unwrap()))
 }
 
-/// What can be read once: `None` where there is nothing yet.
+/// One read: `None` if it is pending.
 async fn read_now(stream: &mut Stream) -> Option<io::Result<Vec<u8>>> {
     let mut bytes = vec![0; 128 << 10];
     poll_fn(|context| {
@@ -52,7 +52,6 @@ async fn read(stream: &mut Stream) -> Vec<u8> {
     bytes
 }
 
-/// How many seconds pass until the stream ends or fails.
 async fn seconds_to_end(stream: &mut Stream) -> u64 {
     let began = Instant::now();
     assert!(read(stream).await.is_empty());
@@ -114,7 +113,7 @@ async fn an_answer_that_nobody_reads_ends_the_connection() {
     assert_eq!(read(&mut stream).await, GET);
     let mut answer = b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n".to_vec();
     answer.resize(answer.len() + 1000, b'x');
-    // Whoever reads a little every now and then may go on.
+    // A client that reads a little now and then is not disconnected.
     let reading = async {
         for _ in 0..5 {
             tokio::time::sleep(Duration::from_secs(50)).await;
@@ -218,7 +217,7 @@ async fn whoever_is_being_answered_keeps_the_place() {
     assert_eq!(read(&mut stream).await, GET);
     assert!(all.admit(self::client(2)).is_none());
     assert_eq!(all.metrics.refused.get(), 1);
-    // A client that does not read its answer does not.
+    // A client that does not read its response does not keep its place.
     let answer = [b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n", &[b'x'; 1000][..]].concat();
     let newcomer = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -250,7 +249,7 @@ fn a_client_has_a_limit_of_its_own() {
     assert_eq!(counted_as("::ffff:10.0.0.1".parse().unwrap()), client(1).unwrap());
 }
 
-/// Requests as clients send them, some with an end that only a lenient parser finds.
+/// Requests as clients send them, some of them with line endings that only a lenient parser accepts.
 fn request() -> impl Strategy<Value = Vec<u8>> {
     let line = prop_oneof![Just("\r\n"), Just("\n")];
     let method = prop_oneof![4 => Just("GET"), 1 => Just("HEAD"), 1 => Just("OPTIONS")];
@@ -265,7 +264,7 @@ fn request() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Plays a framework that answers every request: what it was handed each time.
+/// Simulates a framework that answers every request, and returns the bytes of each.
 async fn answered(mut stream: Stream, pieces: usize) -> Vec<Vec<u8>> {
     let mut handed = Vec::new();
     loop {

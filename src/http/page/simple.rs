@@ -1,6 +1,6 @@
-//! The simple page: every dataset with a picture of each channel in each plane, and the address of each tile.
+//! The simple page: every dataset with an image of each channel in each plane, and the path of each image.
 //!
-//! It is plain HTML without scripts; at `/` where there is no viewer, and always at `/simple`.
+//! Plain HTML without scripts; at `/` if there is no viewer, and always at `/simple`.
 
 use std::fmt::Write;
 
@@ -21,14 +21,14 @@ figure{margin:0;width:16rem}\
 img{width:16rem;height:16rem;background:#000;image-rendering:auto;border-radius:4px}\
 figcaption{font-size:.85rem;overflow-wrap:anywhere}";
 
-/// As for the viewer, but for the one style, which is known by its digest.
+/// As for the viewer, but with one inline style, which is allowed by its digest.
 const POLICY: &str = "default-src 'none'; style-src 'sha256-//Fv/v5pkXB09g8Fs9JnctUW//HIbIoo/VOxjVH/lEM='; img-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'self'";
 
 const NO_VIEWER: &str = "<p>This voltile was built without its viewer. Run <code>scripts/page</code>, which needs \
                          node and npm, and build it again.</p>";
 
-/// The page, with pictures from the first mount.
+/// The page, with images from the first mount.
 pub(super) fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool) -> HttpResponse {
     let mount = mounts.first().map_or("", |mount| mount.tile_service.as_str());
     let mut body = String::new();
@@ -55,7 +55,7 @@ pub(super) fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool) -> Ht
         .body(page)
 }
 
-/// Names hold nothing that HTML would take for its own; labels from files do.
+/// Names are safe in HTML; labels come from files and are escaped.
 fn figure(mount: &str, dataset: &Dataset, channel: &Channel, plane: Plane) -> String {
     let path = format!("/{mount}/tilecache/{}", dataset.sample_path(channel, plane));
     let label = channel.label.as_deref().map(escaped).unwrap_or_default();

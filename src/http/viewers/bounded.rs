@@ -1,27 +1,26 @@
-//! A document that may grow only so far while it is written.
+//! A writer of limited size for documents.
 
 use std::io::{self, Write};
 
-/// The most bytes of a document. Thousands of channels, or hundreds of thousands of sections, take less.
+/// The maximum length in bytes. Thousands of channels, or hundreds of thousands of sections, take less.
 const MOST: usize = 16 << 20;
 
-/// What has been written.
+/// The bytes written so far.
 #[derive(Debug, Default)]
 pub(super) struct Bounded(Vec<u8>);
 
-/// A document that would be too large.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "this document would be larger than {} MiB, which is the most that is sent; fewer datasets or channels, or volumes of fewer sections, have smaller ones",
+    "this document would be larger than {} MiB, the limit; serve fewer datasets or channels, or volumes with fewer sections",
     MOST >> 20
 )]
 pub(super) struct TooLarge;
 
 impl Bounded {
-    /// What `write` writes.
+    /// Runs `write`, and returns what it has written.
     pub fn written(write: impl FnOnce(&mut Self) -> io::Result<()>) -> Result<Vec<u8>, TooLarge> {
         let mut document = Self::default();
-        // Writing fails for no other reason.
+        // The limit is the only reason why writing fails.
         write(&mut document).map_err(|_| TooLarge)?;
         Ok(document.0)
     }

@@ -1,11 +1,11 @@
 //! CATMAID's project file, for its importer: a project for each dataset, with a stack for each channel and plane.
 //!
-//! What stands in it is read by `PreProject`, `PreStack` and `PreMirror` of CATMAID's `control/importer.py`; triples are
-//! texts such as "(1, 2, 3)", as `fields.py` parses them. All of a stack is in the stack's own axes: x along columns, y
-//! along rows, z along slices. CATMAID divides slice numbers by a level's z factor and rounds down
-//! (`layers/tile-layer.js`, `tilesForLocation`), which is how slices of levels are numbered here.
+//! The fields are those read by `PreProject`, `PreStack` and `PreMirror` of CATMAID's `control/importer.py`; triples
+//! are strings such as "(1, 2, 3)", as `fields.py` parses them. All values are in the stack's own axes: x along
+//! columns, y along rows, z along slices. CATMAID divides slice numbers by a level's z factor and rounds down
+//! (`layers/tile-layer.js`, `tilesForLocation`), which is how slices of levels are numbered here, too.
 //!
-//! There is no stack for yz: CATMAID's third orientation is zy, with columns along z, and our yz tiles are its mirror.
+//! There is no stack for yz: CATMAID's third orientation is zy, with columns along z, the transpose of our yz tiles.
 
 use std::io::{self, Write};
 
@@ -28,52 +28,51 @@ pub struct CatmaidProject {
 struct CatmaidProjectContent {
     /// The token.
     title: String,
-    /// Its stacks: the planes xy and xz of each channel.
+    /// One for each of the planes xy and xz of each channel.
     stacks: Vec<CatmaidStack>,
 }
 
-/// A stack: one channel in one plane.
 #[derive(Debug, Serialize, ToSchema)]
 struct CatmaidStack {
     /// Channel and plane.
     title: String,
-    /// Pixels at full resolution: columns, rows, slices.
+    /// In pixels at full resolution: columns, rows, slices.
     dimension: String,
-    /// The size of a pixel in nanometres; 1 where it is not known.
+    /// The size of a pixel in nanometres: columns, rows, slices; 1 if it is unknown.
     resolution: String,
     /// 0 is xy, 1 is xz.
     orientation: u8,
-    /// Where the stack begins in the project, in nanometres.
+    /// The position of the stack in the project, in nanometres.
     translation: String,
-    /// By how much each level is reduced: columns, rows, slices.
+    /// The downsample factors of each level: columns, rows, slices.
     downsample_factors: Vec<String>,
-    /// A pixel that is there, for CATMAID's probe.
+    /// A pixel inside the volume, which CATMAID requests to check that a mirror is accessible.
     canary_location: String,
     comment: String,
     metadata: String,
-    /// The same tiles below each mount.
+    /// One for each mount.
     mirrors: Vec<CatmaidMirror>,
 }
 
-/// Where a stack's tiles are.
+/// The address of a stack's tiles.
 #[derive(Debug, Serialize, ToSchema)]
 struct CatmaidMirror {
     title: String,
-    /// What stands before `SLICE/ROW_COLUMN_LEVEL.png`.
+    /// The prefix of `SLICE/ROW_COLUMN_LEVEL.png`.
     url: String,
     fileextension: &'static str,
     tile_width: usize,
     tile_height: usize,
-    /// 1: files. 9: the same, and colour, range and gamma can be changed.
+    /// 1: files. 9: the same, with adjustable colour, range and gamma.
     tile_source_type: u8,
-    /// CATMAID takes the lowest first.
+    /// CATMAID prefers the lowest.
     position: usize,
 }
 
-/// The planes that CATMAID can be shown, and what it calls them.
+/// The planes that CATMAID supports, and its numbers for them.
 const ORIENTATIONS: [(Plane, u8); 2] = [(Plane::Xy, 0), (Plane::Xz, 1)];
 
-/// Writes the project file, a project at a time.
+/// Writes the project file, one project at a time.
 pub(super) fn write(
     datasets: &[DatasetDescription],
     mounts: &[Mount],
@@ -93,7 +92,7 @@ fn project(dataset: &DatasetDescription, mounts: &[Mount], base: &str) -> Catmai
     }
 }
 
-/// A channel in a plane; `None` where the plane is not offered at full resolution.
+/// A channel in a plane; `None` if the plane is not available at full resolution.
 fn stack(
     dataset: &DatasetDescription,
     channel: &ChannelDescription,
@@ -119,7 +118,7 @@ fn stack(
     })
 }
 
-/// The mirrors, those first whose tiles CATMAID can draw with WebGL.
+/// One mirror for each mount, those first whose tiles CATMAID can draw with WebGL.
 fn mirrors(mounts: &[Mount], kind: &str, base: &str, below: &str) -> Vec<CatmaidMirror> {
     let mut sorted: Vec<&Mount> = mounts.iter().collect();
     sorted.sort_by_key(|mount| mount.content_type != ContentType::ImagePng);
@@ -135,7 +134,7 @@ fn mirrors(mounts: &[Mount], kind: &str, base: &str, below: &str) -> Vec<Catmaid
     sorted.into_iter().enumerate().map(mirror).collect()
 }
 
-/// A stack's numbers: columns, rows, slices.
+/// The numbers of a stack, each as columns, rows, slices.
 struct Sheet {
     dimension: [u64; 3],
     resolution: [f64; 3],
@@ -152,7 +151,7 @@ impl Sheet {
         let [columns, rows] = *full.drawn.get(index)?;
         let offset = Xyz::from(dataset.offset)[plane.slice_axis()];
         let slices = Xyz::from(full.size)[plane.slice_axis()];
-        // Slices are numbered by their addresses, so that those before an offset are there and black.
+        // Slices are numbered including the offset: those before it exist and are black.
         let depth = slices.saturating_add_signed(offset);
         let is_square = channel.orthogonal == "isotropic" && plane != Plane::Xy;
         let voxel = nanometres(channel);
@@ -160,7 +159,7 @@ impl Sheet {
         let factors: Vec<[u64; 3]> = offered
             .map(|level| {
                 let factor = Xyz::from(level.factor);
-                // Square pixels halve with the columns, whatever the level does to z.
+                // With square pixels, rows are reduced by the same factor as columns, whatever the factor of z.
                 [factor[plane.column_axis()], factor[row], factor[plane.slice_axis()]]
             })
             .collect();
@@ -174,14 +173,14 @@ impl Sheet {
     }
 }
 
-/// Slice numbers hold their offset by themselves; rows and columns are counted from the first voxel.
+/// Slice numbers include the offset; rows and columns are counted from the first voxel.
 fn translation(dataset: &DatasetDescription, plane: Plane, voxel: Xyz<f64>) -> [f64; 3] {
     let mut begins = Xyz::from(dataset.offset).zip(voxel, |offset, size| offset as f64 * size);
     begins[plane.slice_axis()] = 0.0;
     begins.into()
 }
 
-/// The size of a voxel in nanometres, as far as file and settings tell.
+/// The size of a voxel in nanometres; 1 along each axis if unknown, and the size as given if the unit is unknown.
 fn nanometres(channel: &ChannelDescription) -> Xyz<f64> {
     let size = channel.voxel_size.map_or(Xyz::all(1.0), Xyz::from);
     let scale = channel.voxel_unit.as_deref().and_then(units::in_nanometres).unwrap_or(1.0);

@@ -1,9 +1,9 @@
-//! What ndstore said of a dataset at `TOKEN/info/`, for its old clients.
+//! ndstore's description of a dataset at `TOKEN/info/`, for its old clients.
 //!
-//! The shape is that of ndstore's `jsonInfo` (`projdict`, `datasetdict`, `chandict`), as far as its clients read it:
-//! ndtilecache itself took `imagesize`, `offset`, `voxelres`, `scalinglevels`, `scaling`, `timerange` and the channels'
-//! `channel_type`, `datatype` and `windowrange`. Numbers by level have the level as a text for their key. Where a voxel
-//! size is not known it is 1; a window range of 0, 0 means that values are shown as they are.
+//! The fields are those of ndstore's `jsonInfo` (`projdict`, `datasetdict`, `chandict`) that its clients read:
+//! ndtilecache itself used `imagesize`, `offset`, `voxelres`, `scalinglevels`, `scaling`, `timerange` and the
+//! channels' `channel_type`, `datatype` and `windowrange`. Maps by level have the level's number, as a string, as
+//! their key. An unknown voxel size is 1; a window range of 0, 0 means that values are shown unchanged.
 
 use std::collections::BTreeMap;
 
@@ -33,27 +33,27 @@ struct InfoProject {
 struct InfoDataset {
     name: String,
     description: String,
-    /// The coarsest level.
+    /// The number of the coarsest level.
     scalinglevels: u64,
     /// `zslices` or `xyz`.
     scaling: &'static str,
-    /// The levels.
+    /// The numbers of all levels.
     resolutions: Vec<u64>,
-    /// x, y, z.
+    /// In voxels: x, y, z.
     imagesize: BTreeMap<String, [u64; 3]>,
     /// x, y, z of the first voxel.
     offset: BTreeMap<String, [i64; 3]>,
-    /// x, y, z.
+    /// The size of a voxel: x, y, z.
     voxelres: BTreeMap<String, [f64; 3]>,
-    /// What is read best at once: a tile.
+    /// The preferred unit of reads: a tile.
     cube_dimension: BTreeMap<String, [u64; 3]>,
-    /// How many slices make a voxel about as high as it is wide.
+    /// How many slices are about as thick as a voxel is wide.
     neariso_scaledown: BTreeMap<String, u64>,
-    /// The extent, the offset and the voxels after that.
+    /// `imagesize`, `offset` and `voxelres` if this many slices are merged.
     neariso_imagesize: BTreeMap<String, [u64; 3]>,
     neariso_offset: BTreeMap<String, [i64; 3]>,
     neariso_voxelres: BTreeMap<String, [f64; 3]>,
-    /// The first time point and the last.
+    /// The first and the last time point.
     timerange: [u64; 2],
 }
 
@@ -67,11 +67,10 @@ struct InfoChannel {
     propagate: u8,
     readonly: u8,
     resolution: u8,
-    /// Which values are black and white.
+    /// The values shown as black and white.
     windowrange: [f64; 2],
 }
 
-/// What ndstore would say.
 pub(super) fn of(dataset: &Dataset, description: &DatasetDescription) -> Info {
     let longest = description.channels.iter().max_by_key(|channel| channel.levels.len());
     let levels = longest.map_or(&[][..], |channel| &channel.levels);
@@ -117,7 +116,6 @@ fn by_level(levels: &[Level], name: &str, about: &str, scaling: &str, times: u64
     }
 }
 
-/// The numbers of one level.
 struct Level {
     number: u64,
     size: [u64; 3],
@@ -126,7 +124,7 @@ struct Level {
 }
 
 impl Level {
-    /// Extents are those of the largest channel along each axis, the voxel that of the first that knows it.
+    /// The size is that of the largest channel along each axis; the voxel size is that of the first channel with one.
     fn of(level: &LevelDescription, dataset: &DatasetDescription) -> Self {
         let same =
             dataset.channels.iter().flat_map(|channel| &channel.levels).filter(|l| l.level == level.level);
@@ -146,7 +144,7 @@ impl Level {
         }
     }
 
-    /// How many slices are about as high as a voxel is wide; at least one.
+    /// How many slices are about as thick as a voxel is wide; at least one.
     fn flatness(&self) -> u64 {
         let [x, _, z] = self.voxel;
         ((x / z) as u64).max(1)

@@ -1,9 +1,10 @@
-//! VikingXML: what Viking must know of a volume to ask for its tiles.
+//! VikingXML: the description of a volume that Viking needs to request tiles.
 //!
-//! The elements are those that `TileServerInfo.CreateFromElement` and `Volume.Initialize` of Viking's `VolumeModel` read,
-//! as the ancestor's `xmlInfo` wrote them, with one difference: the ancestor rounded the size of the grid down, so that
-//! Viking never asked for the tiles along two edges. Viking halves the grid from level to level and rounds up
-//! (`OCPTileServerMapping.PopulateLevels`), and keeps the section number: levels that reduce z cannot be offered.
+//! The elements are those read by `TileServerInfo.CreateFromElement` and `Volume.Initialize` of Viking's
+//! `VolumeModel`, as ndstore's `xmlInfo` wrote them, with one difference: ndstore rounded the size of the
+//! grid down, so that Viking never requested the tiles along two edges. Viking halves the grid from level to level
+//! and rounds up (`OCPTileServerMapping.PopulateLevels`), and keeps the section number: levels that reduce z cannot
+//! be offered.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -14,7 +15,7 @@ use crate::http::escaped;
 use crate::request::VIKING;
 use crate::units;
 
-/// Writes the XML of a dataset. `mount` is the address of a mount.
+/// Writes the XML of a dataset. `mount` is the URL of a mount.
 pub(super) fn write(dataset: &DatasetDescription, mount: &str, out: &mut impl Write) -> io::Result<()> {
     let host = escaped(&format!("{mount}/tilecache/{VIKING}"));
     let sections = sections(dataset);
@@ -55,13 +56,13 @@ fn tile_server(out: &mut impl Write, channel: &ChannelDescription, host: &str) -
     )
 }
 
-/// The numbers of all sections, as tiles' addresses have them.
+/// The numbers of all sections, as in tile paths.
 fn sections(dataset: &DatasetDescription) -> Range<i64> {
     let [_, _, first] = dataset.offset;
     let depth =
         dataset.channels.iter().filter_map(|channel| channel.levels.first()).map(|level| level.size[2]);
-    let behind = first.saturating_add_unsigned(depth.max().unwrap_or(0));
-    first.max(0)..behind
+    let end = first.saturating_add_unsigned(depth.max().unwrap_or(0));
+    first.max(0)..end
 }
 
 /// The width of a pixel in nanometres.

@@ -5,7 +5,6 @@ use std::sync::mpsc::{self, Receiver, Sender, channel};
 use super::*;
 use crate::service::client::Client;
 
-/// What became of a job.
 #[derive(Debug, PartialEq)]
 enum Became {
     Began,
@@ -13,7 +12,7 @@ enum Became {
     Refused(Busy),
 }
 
-/// A job that runs until it is let go.
+/// A job that runs until it is released.
 struct Test {
     told: Sender<Became>,
     go: Receiver<()>,
@@ -23,7 +22,7 @@ struct Test {
 impl Job for Test {
     fn run(self: Box<Self>, turn: Turn) {
         self.told.send(Became::Began).unwrap();
-        // A story that is over lets every job go, or makes it panic.
+        // At the end of a test the sender is dropped, and the job panics.
         self.go.recv().expect("on purpose");
         drop(turn);
         self.told.send(Became::Ended).unwrap();
@@ -38,7 +37,7 @@ impl Job for Test {
     }
 }
 
-/// A job as who waits for it sees it.
+/// A test's handle to a job.
 struct Handle {
     told: Receiver<Became>,
     go: Sender<()>,

@@ -1,45 +1,43 @@
-//! Clients taking turns, one job each.
+//! Clients take turns, one job each.
 //!
-//! A client that comes with its first request goes before those that were served already, so that a lone request waits for
-//! no more than the job that is running. To keep one that asks again and again from always being new, a client that was
-//! served stays in the rotation until its next turn has passed, even if nothing of it waits (the scheduler of network
-//! queues in RFC 8290 does the same). Where nothing waits at all, only the last few are remembered: those whose jobs may
-//! still be running.
+//! A client that has not been served goes before those that have, so that a single request waits only for the running
+//! jobs. So that a client does not count as new each time, it stays in the rotation after it was served until its
+//! next turn has passed, even if it has nothing waiting (as in the FQ-CoDel scheduler, RFC 8290). If nothing is
+//! waiting at all, only the last few clients are remembered: those whose jobs may still be running.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Instant;
 
 use super::{Client, Number, PATIENCE};
 
-/// How many clients that were not served before go first in a row, while others wait for another turn.
+/// How many new clients go first in a row while others are waiting for another turn.
 const FRESH_IN_A_ROW: u32 = 8;
 
-/// Which request of a client goes first.
+/// Which of a client's requests goes first.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Order {
-    /// The oldest.
     Oldest,
-    /// The newest, where more wait than this and the oldest has not waited for long.
+    /// The newest, if more than this many are waiting and the oldest is not overdue.
     NewestBeyond(usize),
 }
 
 #[derive(Debug)]
 pub(super) struct Rotation {
-    /// Every client in one of the two queues, and no other.
+    /// Every client in one of the two queues, and no others.
     lines: HashMap<Client, Line>,
-    /// Clients that were not served yet.
+    /// Clients that have not been served yet.
     fresh: VecDeque<Client>,
-    /// Clients that were, the one served longest ago in front.
+    /// Clients that have been served, the one served longest ago first.
     served: VecDeque<Client>,
-    /// How many of the former went before the latter in a row.
+    /// How many fresh clients in a row went before served ones.
     overtaken: u32,
-    /// How many claims there are.
+    /// The number of claims of all clients.
     claims: usize,
-    /// How many clients are remembered that wait for nothing, where nobody waits.
+    /// How many served clients are remembered while nothing is waiting.
     remembered: usize,
 }
 
-/// What a client waits for: its claims by number, which is by age.
+/// A client's claims by number, which is in order of age.
 #[derive(Debug, Default)]
 pub(super) struct Line(BTreeMap<Number, Claimed>);
 
@@ -50,13 +48,13 @@ struct Claimed {
 }
 
 impl Rotation {
-    /// Without clients; it will remember so many that were served.
+    /// `remembered`: how many served clients are remembered while nothing is waiting.
     pub fn new(remembered: usize) -> Self {
         let (lines, fresh, served) = Default::default();
         Self { lines, fresh, served, overtaken: 0, claims: 0, remembered }
     }
 
-    /// Counts a turn of a client whose job did not have to wait.
+    /// Counts a turn of a client whose job started at once.
     pub fn serve(&mut self, client: Client) {
         if self.lines.contains_key(&client) {
             self.served.retain(|served| *served != client);
@@ -66,7 +64,7 @@ impl Rotation {
         self.forget();
     }
 
-    /// Adds a claim, which is newer than all before it.
+    /// Adds a claim; its number must be higher than all before.
     pub fn add(&mut self, client: Client, number: Number, job: Number, now: Instant) {
         let line = self.lines.entry(client).or_insert_with(|| {
             self.fresh.push_back(client);
@@ -76,14 +74,13 @@ impl Rotation {
         self.claims += 1;
     }
 
-    /// Removes a claim.
     pub fn remove(&mut self, client: Client, number: Number) {
         let removed = self.lines.get_mut(&client).and_then(|line| line.0.remove(&number));
         self.claims -= usize::from(removed.is_some());
         self.forget();
     }
 
-    /// Where nobody waits, forgets all but those served last.
+    /// If nothing is waiting, forgets all but the clients served last.
     fn forget(&mut self) {
         if self.claims > 0 {
             return;
@@ -95,7 +92,7 @@ impl Rotation {
         }
     }
 
-    /// The job to be rendered next; its claims are yet to be removed.
+    /// The job to run next; the caller removes its claims.
     pub fn next(&mut self, order: Order, now: Instant) -> Option<Number> {
         if self.claims == 0 {
             return None;
@@ -105,13 +102,12 @@ impl Rotation {
         self.lines.get(&client)?.first(order, now)
     }
 
-    /// Every client, with what it waits for.
     pub fn lines(&self) -> impl Iterator<Item = (Client, &Line)> {
         self.lines.iter().map(|(client, line)| (*client, line))
     }
 
-    /// Takes the client whose turn it is out of its queue. Those served before are not kept waiting for ever by ever new
-    /// ones.
+    /// Removes the client whose turn it is from its queue. After [`FRESH_IN_A_ROW`] fresh clients it is the turn of a
+    /// served one, so that these do not starve.
     fn turn(&mut self) -> Option<Client> {
         drop_idle(&mut self.fresh, &mut self.lines);
         drop_idle(&mut self.served, &mut self.lines);
@@ -124,7 +120,7 @@ impl Rotation {
     }
 }
 
-/// Forgets clients that wait for nothing, at the front.
+/// Removes clients with nothing waiting from the front of a queue.
 fn drop_idle(queue: &mut VecDeque<Client>, lines: &mut HashMap<Client, Line>) {
     while let Some(client) = queue.front()
         && lines.get(client).is_none_or(|line| line.0.is_empty())
@@ -139,12 +135,11 @@ fn is_overdue(since: Instant, now: Instant) -> bool {
 }
 
 impl Line {
-    /// How many claims there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The claims, the oldest first: each one's number and its job.
+    /// The claims, oldest first: claim number and job number.
     pub fn claims(&self) -> impl Iterator<Item = (Number, Number)> {
         self.0.iter().map(|(number, claimed)| (*number, claimed.job))
     }

@@ -1,4 +1,4 @@
-//! Jobs are named by texts, clients by numbers; the clock is what a test says it is.
+//! Jobs are strings and clients are numbers; each test sets the clock.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -6,7 +6,6 @@ use super::*;
 
 const THREADS: usize = 2;
 
-/// A queue with a clock.
 struct Story {
     queue: Queue<&'static str, String>,
     now: Instant,
@@ -29,7 +28,7 @@ impl Story {
         self.queue.push(None, demand, job.to_owned(), self.now)
     }
 
-    /// Requests of a client that find room.
+    /// Adds requests of a client without displacing others.
     fn ask<'a>(&mut self, by: u8, jobs: impl IntoIterator<Item = &'a str>) {
         for job in jobs {
             assert_eq!(self.push(Demand::wanted(client(by)), job).unwrap().displaced, None, "{job}");
@@ -91,7 +90,7 @@ fn a_lone_request_of_another_client_is_next() {
     assert_eq!(story.take(), "49");
     story.ask(2, ["lone"]);
     assert_eq!([story.take(), story.take()], ["lone", "48"]);
-    // Also when all of the others have waited for long.
+    // Even if all of the other client's requests are overdue.
     story.pass(10_000);
     story.ask(3, ["late"]);
     assert_eq!([story.take(), story.take()], ["late", "0"]);
@@ -124,7 +123,7 @@ fn a_client_that_asks_again_and_again_is_not_always_new() {
     story.ask(1, ["a", "a", "a", "a"]);
     let mut order = String::new();
     for _ in 0..8 {
-        // It asks again as soon as it is answered.
+        // It requests again as soon as it has its result.
         if !order.ends_with('a') {
             story.ask(2, ["b"]);
         }
@@ -238,7 +237,6 @@ fn a_job_leaves_with_its_last_request() {
 }
 
 proptest::proptest! {
-    /// Whatever happens, every job comes out exactly once, and few clients are remembered when nothing waits.
     #[test]
     fn no_job_is_lost_or_doubled(steps in proptest::collection::vec((0_u8..6, 0_u8..4, 0_u64..900), 0..200)) {
         let mut story = Story::new(8);
