@@ -32,7 +32,7 @@ use voltile::paint::PngProfile;
 use voltile::plan::{Layer, Picture, Plan, Source};
 use voltile::render::{Scratch, render};
 use voltile::volume::hdf5::{ChunkStore, LinkPolicy, Opener, View};
-use voltile::volume::{Samples, Volume};
+use voltile::volume::{ReadPolicy, ReadRequest, Samples, Volume};
 
 use common::{Dice, micrograph};
 
@@ -92,7 +92,8 @@ fn slices(criterion: &mut Criterion) {
             for plane in Plane::ALL {
                 let mut dice = Dice(3);
                 let mut into = Samples::default();
-                let step = &mut || volume.read(0, &slice(plane, dice.roll()), &mut into).unwrap();
+                let step =
+                    &mut || volume.read(&ReadRequest::new(0, slice(plane, dice.roll())), &mut into).unwrap();
                 // With the large budget, all chunks are cached before measuring.
                 (0..if budget > 64 << 20 { 300 } else { 1 }).for_each(|_| step());
                 group.bench_function(BenchmarkId::new(*name, plane), |bencher| bencher.iter(&mut *step));
@@ -140,7 +141,8 @@ fn plan(volume: &Arc<dyn Volume>, slice: u64) -> Plan {
     let patch = patch(&address, &view, Xyz::all(0), Orthogonal::Stored);
     let source = Source { volume: Arc::clone(volume), time: 0, view, patch };
     let window = volume.shape().voxel.full_window();
-    Plan { picture: Picture::Grey(Layer { source, window, gamma: None }), profile: PngProfile::Fast }
+    let picture = Picture::Grey(Layer { source, window, gamma: None });
+    Plan { picture, profile: PngProfile::Fast, policy: ReadPolicy::default() }
 }
 
 /// A chunk of a micrograph, as gzip stores it.

@@ -179,7 +179,7 @@ mod tests {
         assert!(activity.is_idle(1));
         activity.prefetch(|| {
             assert!(
-                !activity.gives_way()
+                !activity.has_jobs()
                     && !activity.is_idle(1)
                     && activity.is_idle(2)
                     && !activity.has_one_job()

@@ -26,24 +26,25 @@ use tokio::sync::oneshot;
 
 pub use client::{Client, Demand, Urgency};
 pub use drawing::Identified;
-use drawing::{Drawing, Draws, drawn, found, keep_now, warmed_by, weighed, with_scratch};
+use drawing::{Drawing, drawn, found, keep_now, policy, warmed_by, weighed, with_scratch};
 pub use error::{ErrorKind, TileError};
 pub use live::Trial;
 use live::{LiveCatalog, Reopener};
 use neighbours::Neighbours;
 use pool::{Brings, Seat};
 pub use pool::{Busy, RenderPool};
-use verify::{Footprint, Provisional};
+use verify::Provisional;
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
 use crate::catalog::{Catalog, Resolved, Survey};
 use crate::config::Settings;
 use crate::metrics::Metrics;
 use crate::plan::PixelKind;
-use crate::render::{self, EncodeError, Scratch};
+use crate::render::{self, EncodeError};
 use crate::request::TileRequest;
 use crate::tier::{SecondTier, TierError};
 use crate::tile::{Fingerprint, Tile, TileKey};
+use crate::volume::{Decode, ReadPolicy, Yields};
 
 /// The outcome of warming a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,10 +201,9 @@ impl TileService {
                 waiter.wait().await
             }
             Lookup::Lead(flight) => {
-                let draws = Draws::of(demand.urgency);
-                let drawing = identified.drawing().ok_or(Lost)?.for_whom(draws);
+                let drawing = identified.drawing(policy(demand.urgency)).ok_or(Lost)?;
                 let waiter = flight.join();
-                let _seat = self.launch(flight, brings, demand, self.find_or_draw(drawing, draws));
+                let _seat = self.launch(flight, brings, demand, self.find_or_draw(drawing, demand.urgency));
                 waiter.wait().await
             }
         }
@@ -238,11 +238,10 @@ impl TileService {
         if let Some(tile) = found(self.tier.as_deref(), &origin, key) {
             return flight.land(Ok(weighed(tile)));
         }
-        let footprint = Footprint::of(std::slice::from_ref(&plan));
+        let ahead = ReadPolicy { decode: Decode::AsNeeded, yields: Yields::ToRequests };
+        let Drawing { draw, footprint, .. } = Drawing::of(key, origin.clone(), plan.clone().with(ahead));
         let given_up = self.provisional.chunks.given_up();
-        let draw = move |scratch: &mut Scratch| render::render(&plan, scratch);
-        let drawn = self.pool.activity().prefetch(|| with_scratch(&draw));
-        match drawn {
+        match self.pool.activity().prefetch(|| with_scratch(draw)) {
             Ok(png) => {
                 self.metrics.neighbours.inc();
                 let tile = Tile::new(key, png);
@@ -254,8 +253,7 @@ impl TileService {
             Err(_) => {
                 self.metrics.neighbours_given_up.inc();
                 if let Some(flight) = flight.still_wanted() {
-                    let drawing = Drawing { key, origin, draw: Box::new(draw), footprint };
-                    flight.land(self.find_or_draw(drawing, Draws::One)());
+                    flight.land(self.find_or_draw(Drawing::of(key, origin, plan), Urgency::Wanted)());
                 }
             }
         }
@@ -265,7 +263,7 @@ impl TileService {
     fn find_or_draw(
         &self,
         drawing: Drawing,
-        draws: Draws,
+        urgency: Urgency,
     ) -> impl FnOnce() -> Result<(Tile, usize), TileError> + Send + 'static {
         let (metrics, tier) = (self.metrics.clone(), self.tier.clone());
         let provisional = Arc::clone(&self.provisional);
@@ -277,10 +275,12 @@ impl TileService {
             }
             let given_up = provisional.chunks.given_up();
             let tile = drawn(key, draw, &metrics)?;
-            match draws {
-                Draws::One => provisional.keep_later(tier.as_deref(), origin, &tile, &footprint, given_up),
+            match urgency {
+                Urgency::Wanted => {
+                    provisional.keep_later(tier.as_deref(), origin, &tile, &footprint, given_up);
+                }
                 // Prefetches can exceed the capacity of the background writer, and all of them must be stored.
-                Draws::All => keep_now(tier.as_deref(), &origin, &tile),
+                Urgency::Prefetch => keep_now(tier.as_deref(), &origin, &tile),
             }
             Ok(weighed(tile))
         }
@@ -291,12 +291,13 @@ impl TileService {
     ///
     /// Without a disk cache this does nothing and returns [`Warmed::WasThere`].
     pub async fn warm(&self, identified: &Identified) -> Result<Warmed, TileError> {
-        let (Some(tier), Some(drawing)) = (self.tier.clone(), identified.drawing()) else {
+        let (Some(tier), Some(drawing)) = (self.tier.clone(), identified.drawing(policy(Urgency::Prefetch)))
+        else {
             return Ok(if self.tier.is_some() { Warmed::Black } else { Warmed::WasThere });
         };
         let (metrics, provisional) = (self.metrics.clone(), Arc::clone(&self.provisional));
         let (done, warmed) = oneshot::channel();
-        let work = move || warmed_by(&tier, drawing.for_whom(Draws::All), &provisional, &metrics);
+        let work = move || warmed_by(&tier, drawing, &provisional, &metrics);
         let demand = Demand::prefetch(Client::InProcess);
         let _seat = self.pool.submit(None, demand, Box::new(job::Warm { work, done }));
         warmed.await.unwrap_or_else(|_| Err(Lost.into()))

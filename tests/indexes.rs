@@ -27,7 +27,7 @@ use serde_json::json;
 use voltile::axes::{Axes, AxisName};
 use voltile::geometry::{Region, Xyz};
 use voltile::volume::hdf5::{OpenFile, View};
-use voltile::volume::{Samples, Volume};
+use voltile::volume::{ReadRequest, Samples, Volume};
 
 /// A pseudo-random number for each place; never 0, which stands for voxels that were not written.
 fn noise(at: &[usize]) -> u16 {
@@ -148,12 +148,12 @@ impl Case {
             let fixed = if axes.position(AxisName::C).is_some() { fixed } else { Vec::new() };
             let view = View { axes: axes.clone(), fixed, means: None, size: None };
             let volume = file.volume(&self.name, &view).unwrap();
-            let tally = volume.tally(1).unwrap();
+            let tally = volume.storage().tally(1).unwrap();
             assert_eq!((tally.chunks, tally.chunks_written), self.chunks(), "{self:?}");
             for time in 0..extent(AxisName::T) {
                 for region in slices(size) {
                     let mut read = Samples::default();
-                    volume.read(time as u64, &region, &mut read).unwrap();
+                    volume.read(&ReadRequest::new(time as u64, region), &mut read).unwrap();
                     let voxel = |at: Xyz<u64>| {
                         let along = |axis| match axis {
                             AxisName::T => time,

@@ -10,7 +10,7 @@ use voltile::geometry::{Level, LevelView, Orthogonal, Plane, Scaling, TILE, Tile
 use voltile::paint::{Finite, PngProfile, Window};
 use voltile::plan::{Layer, Picture, Plan, Source};
 use voltile::render::{Scratch, draw};
-use voltile::volume::{MemoryVolume, Volume, VoxelType};
+use voltile::volume::{MemoryVolume, ReadPolicy, Volume, VoxelType};
 
 use crate::common::{Dice, micrograph};
 
@@ -80,7 +80,7 @@ pub fn drawing(criterion: &mut Criterion) {
     group.sample_size(30);
     let mut scratch = Scratch::default();
     for (stage, name, picture) in pictures() {
-        let plan = Plan { picture, profile: PngProfile::Fast };
+        let plan = Plan { picture, profile: PngProfile::Fast, policy: ReadPolicy::default() };
         group.bench_function(format!("{stage}: {name}"), |bencher| {
             bencher.iter(|| draw(black_box(&plan), &mut scratch).unwrap().len());
         });

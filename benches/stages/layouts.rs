@@ -22,7 +22,7 @@ use voltile::name::Name;
 use voltile::plan::{Picture, Plan};
 use voltile::render::{Scratch, render};
 use voltile::request::{ChannelChoice, TileRequest};
-use voltile::volume::{Samples, Volume};
+use voltile::volume::{ReadRequest, Samples, Volume};
 
 use crate::common::{Dice, micrograph};
 
@@ -156,7 +156,7 @@ impl<'a> Drawer<'a> {
     /// Draws one tile; if `cold`, chunks are dropped from the cache first, outside of the measured time.
     pub fn tile(&mut self, address: &TileAddress, cold: bool) -> Duration {
         if cold {
-            self.volume(address).forget_chunks();
+            self.volume(address).storage().forget_chunks();
         }
         let began = Instant::now();
         let plan = self.plan(address);
@@ -188,7 +188,9 @@ pub fn tiles(criterion: &mut Criterion) {
                 let (mut drawer, mut dice) = (Drawer::new(&catalog), Dice(3));
                 let volume = drawer.volume(&any(plane, &mut dice));
                 // Decode all chunks, and keep them.
-                volume.read(0, &Region::whole(volume.shape().size), &mut Samples::default()).unwrap();
+                volume
+                    .read(&ReadRequest::new(0, Region::whole(volume.shape().size)), &mut Samples::default())
+                    .unwrap();
                 let mut tile = || drawer.tile(&any(plane, &mut dice), cold);
                 group.bench_function(BenchmarkId::new(*name, plane), |bencher| {
                     bencher.iter_custom(|times| (0..times).map(|_| tile()).sum());

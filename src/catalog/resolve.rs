@@ -10,6 +10,7 @@ use crate::paint::{Finite, Kind, PngProfile, Window};
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
 use crate::request::{Adjustment, ChannelChoice, TileRequest};
 use crate::tile::{Fingerprint, TileKey};
+use crate::volume::ReadPolicy;
 
 /// Raised whenever tiles are drawn otherwise, by other rules of drawing or by mending what reads or decodes, so that those
 /// that an older voltile drew are not taken for new. Keys outlive the program: tiles are kept on disks under them.
@@ -272,7 +273,7 @@ impl Resolved {
                 layers.iter().filter_map(|l| Some((self.shaded(l, 0), l.colour?))).collect(),
             ),
         };
-        Plan { picture, profile: self.profile }
+        Plan { picture, profile: self.profile, policy: ReadPolicy::default() }
     }
 
     fn picture(&self, layer: &ResolvedLayer) -> Picture {

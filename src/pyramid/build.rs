@@ -8,7 +8,7 @@ use super::family::{Family, Unit};
 use super::grid::{self, Grid, Rule};
 use super::tree::{EDGE, Node, positions};
 use crate::geometry::{Region, Xyz};
-use crate::volume::{Samples, Voxel};
+use crate::volume::{ReadRequest, Samples, Voxel};
 
 /// What a node passes to its parent: the sums of the level above its own, and possibly of further levels.
 pub(super) type Tower<T> = Vec<Grid<<T as Voxel>::Sum>>;

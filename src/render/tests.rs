@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::*;
 use crate::color::{Colour, label_colour};
 use crate::geometry::{Level, LevelView, Orthogonal, Plane, Scaling, TileAddress, Xyz, patch};
+use crate::paint::PngProfile;
 use crate::paint::Window;
-use crate::volume::{MemoryVolume, VoxelType};
+use crate::volume::{MemoryVolume, ReadPolicy, VoxelType};
 
 const SIZE: Xyz<u64> = Xyz { x: 70, y: 53, z: 11 };
 
@@ -28,7 +29,8 @@ fn source(voxel: VoxelType, plane: Plane, slice: u64, level: u64, scaling: Scali
 
 fn pixels(picture: &Picture) -> Vec<u8> {
     let mut scratch = Scratch::default();
-    scratch.drawing.draw(picture).unwrap().to_vec()
+    let plan = Plan { picture: picture.clone(), profile: PngProfile::Fast, policy: ReadPolicy::default() };
+    scratch.drawing.draw(&plan).unwrap().to_vec()
 }
 
 /// The stored voxels that one voxel of a level is derived from.

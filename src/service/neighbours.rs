@@ -1,66 +1,102 @@
-//! Which tiles may be asked for next: the slices beside those asked for last, in the direction of the scroll first.
+//! Which tiles to prefetch: the slices next to those requested last, in the direction of the scroll first.
 //!
-//! Only a list of wishes. The service renders them while nothing else is to be done; what is not rendered in time is
-//! forgotten when newer wishes push it out.
+//! This only keeps lists. The service renders the tiles while nothing else is to be done; what is not rendered in time is
+//! forgotten when newer tiles push it out.
 
 use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
+
+use lru::LruCache;
 
 use crate::request::TileRequest;
 
-/// The most wishes: those of a large screen full of tiles.
-const MOST: usize = 64;
+/// The most tiles to prefetch: those of two large screens.
+const MOST: usize = 128;
+/// The most positions at which scrolls are followed.
+const MOST_POSITIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
+/// The most scrolls that are told apart at one position.
+const MOST_SCROLLS: usize = 4;
+/// A slice this close to the last one of a scroll continues it.
+const STRIDE: u64 = 16;
 
-/// The wishes, newest first.
+/// The tiles to prefetch.
 #[derive(Debug)]
 pub(super) struct Neighbours {
     reach: u32,
-    wishes: Mutex<Wishes>,
+    state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
-struct Wishes {
+#[derive(Debug)]
+struct State {
+    /// Newest first.
     tiles: VecDeque<TileRequest>,
-    /// The slice asked for last, and whether it was behind the one before.
-    last: u64,
+    /// The scrolls at each position of a viewport, the latest first: dataset, channels, time, plane, level, row, column and
+    /// adjustments, as a request for slice 0.
+    scrolls: LruCache<TileRequest, Vec<Scroll>>,
+}
+
+/// One scroll through the slices at one position.
+#[derive(Debug, Clone, Copy)]
+struct Scroll {
+    /// The slice requested last.
+    slice: u64,
+    /// Whether that came before the one requested earlier.
     backwards: bool,
 }
 
 impl Neighbours {
-    /// Wishes for `reach` slices in the direction of the scroll; none for 0.
+    /// Prefetches `reach` slices in the direction of a scroll, and one behind; nothing if it is 0.
     pub fn new(reach: u32) -> Self {
-        Self { reach, wishes: Mutex::default() }
+        let state = State { tiles: VecDeque::new(), scrolls: LruCache::new(MOST_POSITIONS) };
+        Self { reach, state: Mutex::new(state) }
     }
 
-    /// Whether nothing is ever wished for.
+    /// Whether nothing is ever prefetched.
     pub fn is_off(&self) -> bool {
         self.reach == 0
     }
 
-    /// Puts the neighbours of a tile that was asked for in front of older wishes.
+    /// Puts the neighbours of a requested tile in front of older ones.
     pub fn note(&self, asked: &TileRequest) {
-        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
-        let slice = asked.address.slice;
-        if slice != wishes.last {
-            wishes.backwards = slice < wishes.last;
-            wishes.last = slice;
-        }
-        let (ahead, behind) = if wishes.backwards { (-1, 1) } else { (1, -1) };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (ahead, behind) = if state.goes_backwards(asked) { (-1, 1) } else { (1, -1) };
         let distances = (1..=i64::from(self.reach)).map(|n| ahead * n);
-        let wished: Vec<TileRequest> = distances.chain([behind]).filter_map(|by| beside(asked, by)).collect();
-        wishes.tiles.retain(|tile| tile != asked && !wished.contains(tile));
+        let wanted: Vec<TileRequest> = distances.chain([behind]).filter_map(|by| beside(asked, by)).collect();
+        state.tiles.retain(|tile| tile != asked && !wanted.contains(tile));
         // The nearest in front.
-        wished.into_iter().rev().for_each(|tile| wishes.tiles.push_front(tile));
-        wishes.tiles.truncate(MOST);
+        wanted.into_iter().rev().for_each(|tile| state.tiles.push_front(tile));
+        state.tiles.truncate(MOST);
     }
 
-    /// Takes the wish most likely to come true.
+    /// Takes the tile most likely to be requested.
     pub fn next(&self) -> Option<TileRequest> {
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner).tiles.pop_front()
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).tiles.pop_front()
     }
 }
 
-/// The same tile some slices further; `None` where there is no such number.
+impl State {
+    /// Notes a slice of the scroll that it continues, or of a new one, and returns whether that goes backwards.
+    fn goes_backwards(&mut self, asked: &TileRequest) -> bool {
+        let (mut position, slice) = (asked.clone(), asked.address.slice);
+        position.address.slice = 0;
+        let scrolls = self.scrolls.get_or_insert_mut(position, Vec::new);
+        let nearest = (0..scrolls.len()).min_by_key(|at| scrolls[*at].slice.abs_diff(slice));
+        let continued = nearest.filter(|at| scrolls[*at].slice.abs_diff(slice) <= STRIDE);
+        let mut scroll = match continued {
+            Some(at) => scrolls.remove(at),
+            None => Scroll { slice, backwards: false },
+        };
+        if slice != scroll.slice {
+            scroll = Scroll { slice, backwards: slice < scroll.slice };
+        }
+        scrolls.insert(0, scroll);
+        scrolls.truncate(MOST_SCROLLS);
+        scroll.backwards
+    }
+}
+
+/// The same tile, `by` slices further; `None` if there is no such number.
 fn beside(tile: &TileRequest, by: i64) -> Option<TileRequest> {
     let mut beside = tile.clone();
     beside.address.slice = tile.address.slice.checked_add_signed(by)?;
@@ -72,28 +108,51 @@ mod tests {
     use super::*;
     use crate::request::TilePath;
 
-    fn tile(slice: u64) -> TileRequest {
-        let path = format!("/ndtilecache/tilecache/a/b/xy/{slice}/0_0_0.png");
+    fn tile(dataset: &str, slice: u64) -> TileRequest {
+        let path = format!("/ndtilecache/tilecache/{dataset}/b/xy/{slice}/0_0_0.png");
         TilePath::split(&path).unwrap().unwrap().request().unwrap()
     }
 
-    fn wishes(asked: &[u64]) -> Vec<u64> {
+    fn prefetched(asked: &[u64]) -> Vec<u64> {
         let neighbours = Neighbours::new(2);
-        asked.iter().for_each(|slice| neighbours.note(&tile(*slice)));
+        asked.iter().for_each(|slice| neighbours.note(&tile("a", *slice)));
         std::iter::from_fn(|| neighbours.next()).map(|tile| tile.address.slice).collect()
     }
 
-    #[test]
-    fn wishes_follow_the_scroll() {
-        assert_eq!(wishes(&[10]), [11, 12, 9]);
-        assert_eq!(wishes(&[10, 11]), [12, 13, 10, 9]);
-        assert_eq!(wishes(&[10, 9]), [8, 7, 10, 11, 12]);
+    /// How many requests of a scroll were prefetched, if every neighbour is rendered before the next request.
+    fn hits(asked: impl IntoIterator<Item = TileRequest>) -> usize {
+        let (neighbours, mut rendered, mut hits) = (Neighbours::new(2), Vec::new(), 0);
+        for tile in asked {
+            hits += usize::from(rendered.contains(&tile));
+            neighbours.note(&tile);
+            rendered.extend(std::iter::from_fn(|| neighbours.next()).take(2));
+        }
+        hits
     }
 
     #[test]
-    fn the_first_slice_has_none_before_it_and_wishes_are_bounded() {
-        assert_eq!(wishes(&[0]), [1, 2]);
-        assert_eq!(wishes(&[u64::MAX]), [u64::MAX - 1]);
-        assert_eq!(wishes(&(0..1000).map(|n| 10 * n).collect::<Vec<_>>()).len(), MOST);
+    fn the_direction_of_the_scroll_comes_first() {
+        assert_eq!(prefetched(&[10]), [11, 12, 9]);
+        assert_eq!(prefetched(&[10, 11]), [12, 13, 10, 9]);
+        assert_eq!(prefetched(&[10, 9]), [8, 7, 10, 11, 12]);
+    }
+
+    #[test]
+    fn the_first_slice_has_none_before_it_and_the_list_is_bounded() {
+        assert_eq!(prefetched(&[0]), [1, 2]);
+        assert_eq!(prefetched(&[u64::MAX]), [u64::MAX - 1]);
+        assert_eq!(prefetched(&(0..1000).map(|n| 100 * n).collect::<Vec<_>>()).len(), MOST);
+    }
+
+    #[test]
+    fn interleaved_scrolls_are_followed_as_well_as_each_alone() {
+        let up = |dataset: &'static str| (100..130).map(move |slice| tile(dataset, slice));
+        let down = |dataset: &'static str| (400..430).rev().map(move |slice| tile(dataset, slice));
+        let alone = hits(up("a")) + hits(down("a"));
+        assert_eq!(alone, 29 + 29);
+        for other in ["a", "b"] {
+            let both = up("a").zip(down(other)).flat_map(|(one, two)| [one, two]);
+            assert_eq!(hits(both), alone, "{other}");
+        }
     }
 }

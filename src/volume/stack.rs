@@ -3,7 +3,10 @@
 use std::time::Instant;
 
 use super::scatter::{Lattice, copy_box, fill_box};
-use super::{ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Series, Tally, Volume, VolumeShape, VolumeStorage};
+use super::{
+    ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Series, Tally, Volume, VolumeShape,
+    VolumeStorage,
+};
 use crate::geometry::{Region, Xyz};
 
 /// Sections of one shape; missing ones read as 0.
@@ -46,7 +49,8 @@ impl Volume for Stack {
             let at = Lattice::dense(all, Xyz::new(0, 0, row));
             let number = region.start.z + row * step.z;
             let fits = if self.sections.has(number) {
-                let request = ReadRequest { time: number, region: flat, step: Xyz { z: 1, ..step }, ..*request };
+                let request =
+                    ReadRequest { time: number, region: flat, step: Xyz { z: 1, ..step }, ..*request };
                 self.sections.read(&request, &mut section)?;
                 copy_box(&section, Lattice::dense(size, Xyz::all(0)), into, at, size)
             } else {

@@ -13,7 +13,7 @@ use voltile::geometry::{Region, Xyz};
 use voltile::layout::{self, Discovery, FoundChannel, Paths};
 use voltile::metrics::Metrics;
 use voltile::volume::hdf5::{ChunkStore, Hdf5Volume, LinkPolicy, OpenFile, Opener};
-use voltile::volume::{Samples, Volume};
+use voltile::volume::{ReadRequest, Samples, Volume};
 
 /// The shape of a small [`cube`]: sections, rows, columns.
 pub const SMALL: [usize; 3] = [2, 5, 7];
@@ -130,7 +130,7 @@ pub fn size(path: &Path, channel: &FoundChannel) -> [u64; 3] {
 pub fn value(path: &Path, channel: &FoundChannel, [x, y, z]: [u64; 3]) -> ([u64; 3], f64) {
     let mut read = Samples::default();
     let region = Region { start: Xyz::new(x, y, z), size: Xyz::all(1) };
-    finest(path, channel).read(0, &region, &mut read).unwrap();
+    finest(path, channel).read(&ReadRequest::new(0, region), &mut read).unwrap();
     let value = match &read {
         Samples::U8(voxels) => f64::from(voxels[0]),
         Samples::U16(voxels) => f64::from(voxels[0]),

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 pub(super) use self::fetched::Fetched;
-use self::loan::Mapped;
 pub(super) use self::loan::Loan;
+use self::loan::Mapped;
 use super::identity::FileIdentity;
 use crate::volume::ReadError;
 
@@ -70,6 +70,11 @@ impl FileBytes {
 
     pub fn identity(&self) -> &FileIdentity {
         &self.identity
+    }
+
+    /// The file's length now, whether or not the file has changed.
+    pub fn current_length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
     }
 
     pub fn is_growing(&self) -> bool {

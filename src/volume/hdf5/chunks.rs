@@ -11,13 +11,13 @@ mod unfinished;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(super) use self::finish::Extent;
+use self::finish::Extent;
 pub use self::finish::Standing;
 use self::refused::Refused;
 use super::dataset::{Storage, StoredDataset};
 use super::grid::Position;
 use super::spare;
-use crate::activity::{Activity, Moment};
+use crate::activity::Activity;
 use crate::cache::{Cache, Lookup, Waiter};
 use crate::config::Verify;
 use crate::metrics::Metrics;
@@ -35,8 +35,6 @@ pub(super) struct Chunk {
     pub constant: bool,
     /// Whether all of its voxels are here, one way or the other.
     whole: bool,
-    /// When it was decoded.
-    made: Moment,
     /// Whether no more of it can be decoded than is here.
     settled: AtomicBool,
 }
@@ -47,7 +45,7 @@ impl Chunk {
         let whole = samples.len() as u64 >= dims.iter().product();
         let constant = whole && is_constant(&samples);
         let samples = if constant { first_of(samples) } else { samples };
-        Self { dims, samples, constant, whole, made: Moment::now(), settled: AtomicBool::new(whole) }
+        Self { dims, samples, constant, whole, settled: AtomicBool::new(whole) }
     }
 
     /// A chunk that is not in the file: `fill` holds the one value of all its voxels.
@@ -178,7 +176,7 @@ impl ChunkStore {
                         // The other thread decoded less of it: look again.
                         Ok(_) => {}
                         // The damage may lie in what the other thread wanted, behind what is wanted here.
-                        Err(_) => return produce(self.extent(wanted, None)).map(Arc::new),
+                        Err(_) => return produce(self.extent(wanted, false)).map(Arc::new),
                     }
                 }
             }
@@ -191,9 +189,9 @@ impl ChunkStore {
         wanted: &ChunkRequest<'_>,
         produce: impl Fn(Extent) -> Result<Chunk, ReadError>,
     ) -> Result<Found, ReadError> {
-        let mut begun = None;
+        let mut is_begun = false;
         let suffices = |chunk: &Arc<Chunk>| {
-            begun = Some(chunk.made);
+            is_begun = true;
             self.suffices(chunk, wanted)
         };
         match self.cache.lookup_if(&wanted.key(), suffices) {
@@ -204,7 +202,7 @@ impl ChunkStore {
             Lookup::Wait(waiter) => Ok(Found::InFlight(waiter)),
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
-                let chunk = produce(self.extent(wanted, begun)).map(Arc::new);
+                let chunk = produce(self.extent(wanted, is_begun)).map(Arc::new);
                 flight.land(chunk.as_ref().map(|c| (Arc::clone(c), c.weight())).map_err(Clone::clone));
                 chunk.map(Found::Chunk)
             }

@@ -91,22 +91,25 @@ impl StoredDataset {
         metrics: &Metrics,
     ) -> Result<Chunk, ReadError> {
         match (stored, self.direct_pipeline()) {
-            (Stored::Nothing, _) => {
-                Ok(Chunk::never_written(*self.grid.chunk(), self.fill_value(self.grid.origin(&chunk.at), voxel)?))
-            }
+            (Stored::Nothing, _) => Ok(Chunk::never_written(
+                *self.grid.chunk(),
+                self.fill_value(self.grid.origin(&chunk.at), voxel)?,
+            )),
             (Stored::Bytes(entry, bytes), Some(pipeline)) => {
                 let began = Instant::now();
                 let edge_is_plain = self.edges_are_plain && self.grid.is_cut(&chunk.at);
                 let mask = if edge_is_plain { u32::MAX } else { entry.mask };
-                let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_mul(self.stored_bytes());
-                let decoded = pipeline.decode(bytes, mask, self.decoded_bytes(), wanted).map_err(|error| {
-                    let problem = format!("chunk {}: {error}", self.chunk_name(&chunk.at));
-                    let place = self.place();
-                    match error.is_corrupt() {
-                        true => ReadError::Corrupt { place, problem },
-                        false => ReadError::Damaged { place, problem },
-                    }
-                })?;
+                let wanted =
+                    usize::try_from(wanted).unwrap_or(usize::MAX).saturating_mul(self.stored_bytes());
+                let decoded =
+                    pipeline.decode(bytes, mask, self.decoded_bytes(), wanted).map_err(|error| {
+                        let problem = format!("chunk {}: {error}", self.chunk_name(&chunk.at));
+                        let place = self.place();
+                        match error.is_corrupt() {
+                            true => ReadError::Corrupt { place, problem },
+                            false => ReadError::Damaged { place, problem },
+                        }
+                    })?;
                 let chunk = Chunk::new(*self.grid.chunk(), self.samples(decoded, voxel));
                 metrics.chunk_decoding.add(began.elapsed());
                 Ok(chunk)

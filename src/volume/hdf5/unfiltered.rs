@@ -3,8 +3,8 @@
 //! Only the voxels wanted are touched, wherever they lie in the file. They are not kept: the system keeps the file's
 //! pages, and a copy from there costs no more than one from a cache of ours. Contiguous data counts as one chunk.
 
-use super::dataset::{Storage, StoredDataset};
 use super::bytes::Loan;
+use super::dataset::{Storage, StoredDataset};
 use super::grid::Position;
 use crate::geometry::Xyz;
 use crate::volume::scatter::{Lattice, copy_box, copy_elements};

@@ -23,8 +23,8 @@ use crate::cache::Lost;
 use crate::geometry::{Axis, Region, Xyz};
 use crate::volume::scatter::{Lattice, Sieve, copy_box, fill_box, thinned};
 use crate::volume::{
-    Access, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume, VolumeShape,
-    VolumeStorage, VoxelType, Yields,
+    Access, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume,
+    VolumeShape, VolumeStorage, VoxelType, Yields,
 };
 
 /// How a dataset is to be seen as a volume.
@@ -146,7 +146,8 @@ impl Hdf5Volume {
 
     /// Reads a box of unfiltered voxels: locates its chunks, and copies what is wanted of each out of the mapped file.
     fn read_unfiltered(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
-        let located = self.wanted(reading).map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
+        let located =
+            self.wanted(reading).map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
         let located = located.collect::<Result<Vec<_>, ReadError>>()?;
         let bytes = self.dataset.unfiltered_bytes()?;
         for (chunk, Wanted { part, sieve, .. }) in located {
@@ -231,9 +232,7 @@ impl Hdf5Volume {
     fn chunk_request(&self, wanted: &Wanted, reading: &Reading<'_>) -> ChunkRequest<'_> {
         let voxels = match reading.request.policy.decode {
             Decode::Whole => u64::MAX,
-            Decode::AsNeeded => {
-                linear(self.dataset.grid.chunk(), &wanted.part.last()).saturating_add(1)
-            }
+            Decode::AsNeeded => linear(self.dataset.grid.chunk(), &wanted.part.last()).saturating_add(1),
         };
         ChunkRequest { dataset: &self.dataset, at: wanted.at, voxels, voxel: self.shape.voxel }
     }
@@ -273,7 +272,9 @@ impl Hdf5Volume {
         if request.step == Xyz::all(1) {
             into.reset(self.shape.voxel, request.region.voxels() as usize);
             let metrics = self.chunks.metrics();
-            return metrics.library.time(|| self.read_through_library(&reading.stored, &request.region, into));
+            return metrics
+                .library
+                .time(|| self.read_through_library(&reading.stored, &request.region, into));
         }
         thinned(self.shape, request, into, |region, into| {
             self.read(&ReadRequest { region: *region, step: Xyz::all(1), ..*request }, into)

@@ -49,7 +49,7 @@ impl FileBytes {
         if let Some(mapping) = mapping.as_ref().filter(|mapping| mapping.length() >= end) {
             return Ok(Arc::clone(mapping));
         }
-        let fresh = Arc::new(Mapping::new(&self.file, self.file.metadata()?.len())?);
+        let fresh = Arc::new(Mapping::new(&self.file, self.current_length()?)?);
         *mapping = Some(Arc::clone(&fresh));
         Ok(fresh)
     }

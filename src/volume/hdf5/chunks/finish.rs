@@ -1,15 +1,14 @@
 //! How far chunks are decoded at first, and how those that were decoded in part are finished while threads are idle.
 //!
 //! If its filters allow it, a chunk is decoded only up to the last voxel wanted, because a random tile needs half of each
-//! chunk on average. If more of it is wanted right afterwards, all of its slices are likely to be, and it is decoded whole.
-//! If there was a pause in between, a person is looking at the tiles: decoding a screen full of chunks whole would take
+//! chunk on average. If more of it is wanted afterwards, all of its slices are likely to be, and it is decoded whole. But
+//! if there have been pauses lately, a person is looking at the tiles: decoding a screen full of chunks whole would take
 //! too long, and the next pauses are used to finish them.
 
 use std::sync::Arc;
 
 use super::unfinished::Unfinished;
 use super::{Chunk, ChunkKey, ChunkRequest, ChunkStore};
-use crate::activity::Moment;
 use crate::config::Verify;
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::{Position, StoredBox};
@@ -18,7 +17,7 @@ use crate::volume::{ChunkId, ReadError};
 
 /// How much of a chunk is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(in super::super) enum Extent {
     /// All of it, with its checksum.
     Whole,
     /// Its first voxels, this many.
@@ -52,8 +51,8 @@ impl ChunkStore {
         if at_once && self.verify == Verify::Idle { Verify::Always } else { self.verify }
     }
 
-    /// How far to decode a wanted chunk, of which a prefix has been in the cache since `begun`.
-    pub(super) fn extent(&self, wanted: &ChunkRequest<'_>, begun: Option<Moment>) -> Extent {
+    /// How far to decode a wanted chunk; `is_begun` says that a shorter prefix of it is in the cache.
+    pub(super) fn extent(&self, wanted: &ChunkRequest<'_>, is_begun: bool) -> Extent {
         let verify = self.verify();
         if verify == Verify::Always
             || wanted.voxels >= wanted.dataset.grid.voxels()
@@ -62,14 +61,12 @@ impl ChunkStore {
             return Extent::Whole;
         }
         let interactive = verify == Verify::Idle && self.activity.paused_lately();
-        let whole = match begun {
-            Some(begun) => verify == Verify::Never || self.activity.last_pause() <= begun,
-            None => !interactive && self.follows_a_whole_one(wanted),
-        };
-        match whole {
-            true => Extent::Whole,
+        if interactive {
             // A little further than wanted: enough for the next slices while the chunk is being finished.
-            false if interactive => Extent::Prefix(wanted.voxels + wanted.voxels / 10),
+            return Extent::Prefix(wanted.voxels + wanted.voxels / 10);
+        }
+        match is_begun || self.follows_a_whole_one(wanted) {
+            true => Extent::Whole,
             false => Extent::Prefix(wanted.voxels),
         }
     }
@@ -94,15 +91,14 @@ impl ChunkStore {
     }
 
     /// Decodes a chunk to the extent. If its stream breaks off behind the wanted voxels, the prefix is enough.
-    pub(super) fn decode(
+    pub(in super::super) fn decode(
         &self,
         wanted: &ChunkRequest<'_>,
         located: &Located,
         stored: &Stored,
         extent: Extent,
     ) -> Result<Chunk, ReadError> {
-        let decode =
-            |voxels| wanted.dataset.decode(located, stored, voxels, wanted.voxel, &self.metrics);
+        let decode = |voxels| wanted.dataset.decode(located, stored, voxels, wanted.voxel, &self.metrics);
         let voxels = if let Extent::Prefix(voxels) = extent { voxels } else { u64::MAX };
         let no_less = voxels == wanted.voxels || wanted.voxels >= wanted.dataset.grid.voxels();
         let chunk = match decode(voxels) {

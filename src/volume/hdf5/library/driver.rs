@@ -283,7 +283,7 @@ unsafe extern "C" fn set_eoa(file: *mut PublicFile, _: c_int, address: haddr_t) 
 unsafe extern "C" fn get_eof(file: *const PublicFile, _: c_int) -> haddr_t {
     // SAFETY: the library hands over an open file of this driver.
     let bytes = &unsafe { file_of(file) }.bytes;
-    guarded(UNDEFINED, || Some(bytes.file().metadata().ok()?.len()))
+    guarded(UNDEFINED, || bytes.current_length().ok())
 }
 
 unsafe extern "C" fn read(

@@ -33,7 +33,7 @@ fn write(path: &Path) {
 }
 
 fn volume(path: &Path, name: &str, budget: usize) -> Hdf5Volume {
-    let chunks = ChunkStore::new(budget, Metrics::default(), activity::Activity::default());
+    let chunks = ChunkStore::new(budget, Metrics::default(), crate::activity::Activity::default());
     let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     let axes = Axes::new(if name == "turned" { "zxy" } else { "zyx" }).unwrap();
     let view = View { axes, fixed: Vec::new(), means: None, size: None };
@@ -80,9 +80,9 @@ proptest! {
                 let [start, size, step] = [start, size, step].map(|(x, y, z)| Xyz::new(*x, *y, *z));
                 let size = size.zip(SIZE.zip(start, |all, start| all - start), u64::min);
                 let region = Region { start, size };
-                volume.read(0, &region, &mut into).unwrap();
+                volume.read(&ReadRequest::new(0, region), &mut into).unwrap();
                 prop_assert!(into == picked(&region, Xyz::all(1), value), "{} {:?}", name, region);
-                volume.read_every(step, 0, &region, &mut into).unwrap();
+                volume.read(&ReadRequest::new(0, region).every(step), &mut into).unwrap();
                 prop_assert!(into == picked(&region, step, value), "{} {:?} {:?}", name, region, step);
             }
         }
