@@ -1,9 +1,9 @@
 //! The catalogue: the datasets and channels served, by token, and the resolution of requests against them.
 //!
-//! It is built from settings and immutable: files are opened, layouts recognised, and levels and windows determined
-//! at that time. If a file changes, its dataset is reopened and put into a new catalogue ([`Catalog::with`]). All
-//! faults are collected, each with the key of its setting. Resolving a request reads no data; the [`Resolved`]
-//! request yields the plan for reading.
+//! It is built from settings: files are opened, layouts recognised and levels determined at that time; a window may
+//! be measured later. Otherwise it is immutable: if a file changes, its dataset is reopened and put into a new
+//! catalogue ([`Catalog::with`]). All faults are collected, each with the key of its setting. Resolving a request
+//! reads no data; the [`Resolved`] request yields the plan for reading.
 
 mod channel;
 mod cost;

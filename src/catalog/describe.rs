@@ -42,7 +42,7 @@ pub struct ChannelDescription {
     pub percentiles: Option<Vec<Percentile>>,
     /// The histogram of the same sample.
     pub histogram: Option<Histogram>,
-    /// Why taking the sample failed.
+    /// Why taking the sample failed, if it did.
     pub problem: Option<String>,
     /// The number of time points; absent if the channel is not a time series.
     pub times: Option<u64>,

@@ -79,7 +79,7 @@ impl Sidecar {
         };
         let mut records = self.inventory.channels.iter().filter(alike).peekable();
         let Some(first) = records.peek().copied() else {
-            return Err("none were made from these datasets with these axes and indices".to_owned());
+            return Err("none were made from these datasets, interpreted in this way".to_owned());
         };
         let scaling = wanted.scaling.name();
         records.find(|record| record.scaling == scaling).ok_or_else(|| {

@@ -29,7 +29,7 @@ pub struct Opened {
     pub catalog: Catalog,
     /// Everything that could not, by the key of its setting.
     pub faults: Vec<Fault>,
-    /// Channels that are served although their tiles will be errors, by the key of their setting.
+    /// Levels that are served although their tiles will be errors, by the key of the channel.
     pub undecodable: Vec<Fault>,
     /// Problems that are not faults, such as channels left out and levels not used.
     pub warnings: Vec<String>,
@@ -136,7 +136,7 @@ impl Opening {
             channels.extend(channel.map(|channel| (name.clone(), Arc::new(channel))));
         }
         if channels.is_empty() && !self.faults.iter().any(|fault| fault.key.starts_with(&key)) {
-            self.fault(&key, "none of its channels can be served; the warnings say why".to_owned());
+            self.fault(&key, "none of its channels can be served; see the warnings".to_owned());
         }
         Dataset {
             token: token.clone(),

@@ -42,7 +42,7 @@ pub struct Survey {
 /// One percentile of the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
 pub struct Percentile {
-    /// The percentage of the sample that is at most this value.
+    /// The approximate percentage of the sample at or below this value.
     pub percent: f64,
     /// The value, as stored.
     pub value: f64,

@@ -28,7 +28,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// A watch over these files, without a first check.
+    /// A watch over these files, not yet checked.
     pub fn over(files: BTreeSet<FileIdentity>) -> Self {
         Self {
             files,

@@ -239,7 +239,7 @@ mod tests {
             .filter_map(|token| Name::new(token).ok())
             .map(|token| folder_name(&token))
             .collect();
-        assert_eq!(folders.len(), tokens.len() - 1, "a percent sign is no part of a name");
+        assert_eq!(folders.len(), tokens.len() - 1, "names cannot contain a percent sign");
         for (at, folder) in folders.iter().enumerate() {
             assert!(!folder.starts_with('.') && !folder.contains('/') && folder.len() <= 255, "{folder}");
             assert!(!folders[..at].contains(folder), "{folder}");

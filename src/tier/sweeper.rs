@@ -23,7 +23,7 @@ use super::space::{Space, Woken};
 use super::tally::{PARTS, on_disk};
 use crate::metrics::Metrics;
 
-/// Parts are chosen such that each has about this many tiles at most.
+/// The maximum number of tiles in a part, on average, as far as [`PARTS`] parts suffice.
 const SWEPT_AT_ONCE: u64 = 1 << 16;
 /// The interval between recounts, which are needed because of other processes.
 const RECOUNT: Duration = Duration::from_secs(600);

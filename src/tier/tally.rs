@@ -66,7 +66,7 @@ impl Tally {
         }
     }
 
-    /// Ends a recount. Tiles written since `begin` may or may not be in its result; they are added to it.
+    /// Ends a recount with its result. Tiles written since `begin` are added to it, so some may be counted twice.
     pub fn end(&self, counting: Counting, bytes: u64, tiles: u64) {
         self.add(counting.byte, bytes as i64 - counting.bytes, tiles as i64 - counting.tiles);
     }
