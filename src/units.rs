@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_known_by_sign_and_by_word_and_others_are_left_alone() {
+    fn units_are_recognised_by_symbol_or_name_and_others_are_unchanged() {
         for (written, sign, nanometres) in [
             ("um", "µm", 1e3),
             ("Microns", "µm", 1e3),

@@ -94,7 +94,7 @@ fn a_directory_that_is_removed_is_not_made_anew_until_the_next_start() {
     keep_in_vain(&server, 0..12);
     assert!(!place.path("cache").exists());
     assert_eq!(said(&server, "cache.directory"), 1, "{}", server.log());
-    assert_eq!(said(&server, "is not there any more"), 1);
+    assert_eq!(said(&server, "no longer exists"), 1);
     wait_until("nothing is counted any more", || server.count(BYTES) == 0);
     server.stop();
     let server = served(&place);
@@ -214,7 +214,7 @@ fn nothing_is_written_below_a_mount_point() {
     mounted.unmount();
     keep_in_vain(&server, 0..8);
     assert_eq!(fs::read_dir(place.path("cache")).unwrap().count(), 0, "the mount point is left as it is");
-    assert_eq!(said(&server, "is another directory than it was"), 1, "{}", server.log());
+    assert_eq!(said(&server, "is a different directory now"), 1, "{}", server.log());
     let _mounted = mount().unwrap();
     keep(&server, 4..8);
     assert_eq!((files(&place.path("disk/tiles")).len(), said(&server, "is back; it is used")), (8, 1));

@@ -215,7 +215,7 @@ fn what_is_damaged_is_dropped_counted_logged_and_made_again() {
     }
     wait_until("they are written again", || server.count(WRITES) == 5);
     assert_eq!([HITS, CORRUPT, ERRORS].map(|name| server.count(name)), [3, 5, 0]);
-    assert!(server.log().contains("is damaged and was dropped"), "{}", server.log());
+    assert!(server.log().contains("is damaged and was removed"), "{}", server.log());
     assert_eq!((stats(&place)["tiles"].as_u64(), stats(&place)["corrupt"].as_u64()), (Some(8), Some(0)));
 }
 
@@ -384,7 +384,7 @@ fn a_directory_of_somebody_else_is_refused_and_left_as_it_is() {
     volumes::planes(&place.path("planes.h5"), 1, 1, Stored::Flat);
     fs::create_dir(place.path("thesis")).unwrap();
     place.write("thesis/chapter.tex", "words");
-    for (directory, said) in [("thesis", "no cache of voltile"), ("planes.h5", "not a directory")] {
+    for (directory, said) in [("thesis", "nor a voltile cache"), ("planes.h5", "not a directory")] {
         let set = format!("cache.directory={directory}");
         for (arguments, code) in [
             (vec!["serve", "planes.h5", "--bind", "127.0.0.1:0", "--set", &set], 2),

@@ -1,4 +1,4 @@
-//! Descriptions: what a catalogue serves, as plain values that can be printed, sent or compared.
+//! Descriptions of datasets, channels and levels as plain data, for JSON and the command line.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -8,56 +8,56 @@ use crate::geometry::{LevelView, Orthogonal, Plane, TILE, Xyz};
 use crate::paint::{Kind, Window};
 use crate::volume::hdf5::StorageDescription;
 
-/// A dataset, described.
+/// Description of a dataset.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct DatasetDescription {
     /// The token.
     pub token: String,
-    /// The layouts of its files, where they were recognised.
+    /// The layouts recognised in its files.
     pub layouts: Vec<Recognised>,
-    /// `zslices` or `isotropic`.
+    /// What halving a level does to z: `zslices` or `isotropic`.
     pub scaling: &'static str,
-    /// The position of the first voxel: x, y, z.
+    /// The position of the first voxel in voxels of level 0: x, y, z.
     pub offset: [i64; 3],
     /// The channels.
     pub channels: Vec<ChannelDescription>,
 }
 
-/// A channel, described.
+/// Description of a channel.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ChannelDescription {
     /// The name in URLs.
     pub name: String,
-    /// What its file calls it.
+    /// Its name in the file, if that is more informative.
     pub label: Option<String>,
-    /// The colour that its file gives it, as `#rrggbb`.
+    /// The colour given in the file, as `#rrggbb`.
     pub colour: Option<String>,
     /// `image`, `labels` or `rgb`.
     pub kind: &'static str,
-    /// The type of a voxel, as numpy names it.
+    /// The voxel type, as a numpy name.
     pub dtype: &'static str,
-    /// The window in force; absent until it has been measured, and where values are shown as stored.
+    /// The window in force; absent until it has been measured, and if values are shown as stored.
     pub window: Option<[f64; 2]>,
-    /// Some percentiles of a sample, from the lowest; absent where none was taken, and for labels.
+    /// Percentiles of a sample, in ascending order; absent if none was taken, and for labels.
     pub percentiles: Option<Vec<Percentile>>,
     /// The histogram of the same sample.
     pub histogram: Option<Histogram>,
-    /// Why the sample could not be taken, where that was tried.
+    /// Why taking the sample failed, if it did.
     pub problem: Option<String>,
-    /// The number of time points of a series.
+    /// The number of time points; absent if the channel is not a time series.
     pub times: Option<u64>,
-    /// The size of a voxel: x, y, z.
+    /// The voxel size: x, y, z.
     pub voxel_size: Option<[f64; 3]>,
-    /// The unit of that size, where the file tells; nanometres where it is configured.
+    /// The unit of `voxel_size`, if the file states it; `nm` if the size is configured.
     pub voxel_unit: Option<String>,
-    /// Whether xz and yz tiles are drawn with square pixels (`isotropic`), or one row for each voxel (`stored`).
+    /// Whether xz and yz tiles have square pixels (`isotropic`) or one row per voxel (`stored`).
     pub orthogonal: &'static str,
-    /// The levels that a viewer should use, the last of which fits one tile.
+    /// The levels for viewers, finest first; the last one fits one tile.
     pub levels: Vec<LevelDescription>,
 }
 
 impl StoredLevel {
-    /// The stored voxels that a whole tile in the corner of a level reads, chunks counted whole.
+    /// The number of stored voxels that a whole tile at the origin of a level reads, in whole chunks.
     fn voxels_read(&self, view: &LevelView, plane: Plane) -> u64 {
         let wanted = plane.place(1, TILE as u64, TILE as u64).zip(view.size, u64::min);
         let stored = wanted.zip(view.downsample, u64::saturating_mul).zip(view.stored_size, u64::min);
@@ -70,33 +70,35 @@ impl StoredLevel {
     }
 }
 
-/// A level, described.
+/// Description of a level.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct LevelDescription {
     /// Its number.
     pub level: u8,
-    /// Its extent: x, y, z.
+    /// Its extent in voxels: x, y, z.
     pub size: [u64; 3],
-    /// By how much it is reduced against level 0: x, y, z.
+    /// Its downsample factor relative to level 0: x, y, z.
     pub factor: [u64; 3],
-    /// The extent of a whole slice as it is drawn: columns and rows of pixels in the planes xy, xz and yz.
+    /// The size of a whole slice as drawn: columns and rows of pixels in the planes xy, xz and yz.
     pub drawn: [[u64; 2]; 3],
-    /// The path of its dataset; absent where it is made on the fly.
+    /// The path of its dataset; absent if the level is derived on the fly.
     pub path: Option<String>,
-    /// The name of the sidecar that it lies in, where it lies in one.
+    /// The file name of the sidecar that contains it, if it is in one.
     pub sidecar: Option<String>,
-    /// How that dataset is stored.
+    /// How its dataset is stored; absent if the level is derived on the fly.
     pub storage: Option<StorageDescription>,
-    /// About how many stored voxels a whole tile reads from cold in the planes xy, xz and yz, chunks counted whole.
+    /// The approximate number of stored voxels that a whole tile reads with cold caches in the planes xy, xz and yz,
+    /// in whole chunks.
     pub voxels_read: [u64; 3],
-    /// The planes in which it is offered: making a tile must not read more than is allowed.
+    /// The planes in which it is offered: a derived level only if a tile reads at most `render.max_voxels_per_tile`
+    /// voxels.
     pub planes: Vec<&'static str>,
-    /// What its tiles are drawn from.
+    /// The stored level that its tiles are read from.
     pub source: SourceDescription,
 }
 
 impl Catalog {
-    /// Describes everything that is served.
+    /// Describes all datasets.
     pub fn describe(&self) -> Vec<DatasetDescription> {
         self.datasets().map(|dataset| self.describe_dataset(dataset)).collect()
     }
@@ -152,7 +154,7 @@ impl Catalog {
         levels
     }
 
-    /// Describes one level; `None` where there is nothing to read it from.
+    /// Describes one level; `None` if there is no stored level to read it from.
     pub(super) fn describe_level(
         &self,
         dataset: &Dataset,
@@ -178,7 +180,7 @@ impl Catalog {
 }
 
 impl ChannelDescription {
-    /// Adds what the channel's sample told. Of labels nothing is told: ids are no quantities.
+    /// Adds the statistics of the channel's sample, if taken; none for labels, whose ids are not quantities.
     pub fn add_survey(&mut self, channel: &Channel) {
         let survey = channel.surveyed().filter(|_| channel.kind != Kind::Labels);
         self.percentiles = survey.map(|survey| survey.percentiles.clone());
@@ -187,7 +189,7 @@ impl ChannelDescription {
 }
 
 impl Dataset {
-    /// The path, below a mount, of a tile in the middle of a channel: one that shows something.
+    /// The URL path, relative to a mount, of a tile in the middle slice of a channel.
     pub fn sample_path(&self, channel: &Channel, plane: Plane) -> String {
         let axis = plane.slice_axis();
         let middle = (channel.size()[axis] / 2).saturating_add_signed(self.offset[axis]);
@@ -196,7 +198,7 @@ impl Dataset {
     }
 }
 
-/// The window in force, where values go through one.
+/// The window in force; `None` for labels and for values shown as stored.
 fn shown_window(channel: &Channel) -> Option<[f64; 2]> {
     let window =
         channel.window().filter(|window| *window != Window::AsStored && channel.kind != Kind::Labels);

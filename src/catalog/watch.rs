@@ -1,7 +1,7 @@
-//! Whether the files of a channel are still what they were when they were opened.
+//! Detects whether the files of a channel have changed since they were opened.
 //!
-//! The file system is asked at most every [`FRESH`], however many requests come. It may take long to answer (a network
-//! file system that hangs): [`Watch::check`] is never to be called on an async thread.
+//! The file system is accessed at most once per [`FRESH`], regardless of the number of requests. It may block for a
+//! long time (a hanging network file system): [`Watch::check`] must not be called on an async thread.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,25 +10,25 @@ use std::time::{Duration, Instant};
 
 use crate::volume::hdf5::FileIdentity;
 
-/// How old the last answer of the file system may be.
+/// How long the result of a check is valid.
 const FRESH: Duration = Duration::from_millis(200);
 
-/// The beginning of the time that is counted here.
+/// The origin of the times stored in [`Watch`].
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// The files of a channel, and what is known of them.
+/// The files of a channel, and the result of the last check.
 #[derive(Debug)]
 pub(super) struct Watch {
     files: BTreeSet<FileIdentity>,
-    /// Nanoseconds from [`EPOCH`] to the beginning of the last check that found no change, plus one; 0 before the first.
+    /// When the last check that found no change began: nanoseconds since [`EPOCH`], plus one; 0 before the first.
     unchanged_at: AtomicU64,
-    /// For good: what was read of the files may be mixed with what they were.
+    /// Never reset: later reads may mix old and new data.
     changed: AtomicBool,
     checking: Mutex<()>,
 }
 
 impl Watch {
-    /// A watch over these files, which has yet to look.
+    /// A watch over these files, not yet checked.
     pub fn over(files: BTreeSet<FileIdentity>) -> Self {
         Self {
             files,
@@ -38,12 +38,11 @@ impl Watch {
         }
     }
 
-    /// The files.
     pub fn files(&self) -> impl Iterator<Item = &FileIdentity> {
         self.files.iter()
     }
 
-    /// Whether the last check is recent enough, or there is nothing left to find out.
+    /// Whether the last check is recent enough, or has found a change, which is final.
     pub fn is_fresh(&self) -> bool {
         self.has_changed() || self.unchanged_since(now().saturating_sub(FRESH.as_nanos() as u64))
     }
@@ -53,24 +52,24 @@ impl Watch {
         self.changed.load(Ordering::Acquire)
     }
 
-    /// Notes that a file turned out to have changed while it was read.
+    /// Records that a read found a file changed.
     pub fn note_change(&self) {
         self.changed.store(true, Ordering::Release);
     }
 
-    /// Looks, unless somebody has just now. Asks the file system for every file.
+    /// Checks the files unless the last check is recent enough. Accesses the file system for every file.
     pub fn check(&self) {
         self.check_after(now().saturating_sub(FRESH.as_nanos() as u64));
     }
 
-    /// Whether no file was changed before that moment. May ask the file system for every file.
+    /// Whether no file had changed by `moment`. May access the file system for every file.
     pub fn was_unchanged_at(&self, moment: Instant) -> bool {
         let moment = moment.saturating_duration_since(*EPOCH).as_nanos() as u64;
         self.check_after(moment);
         !self.has_changed()
     }
 
-    /// Looks, unless somebody has since then.
+    /// Checks the files unless a check has begun since `moment`.
     fn check_after(&self, moment: u64) {
         let _checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
         if self.has_changed() || self.unchanged_since(moment) {
@@ -102,7 +101,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_change_is_found_and_is_for_good() {
+    fn a_change_is_detected_and_final() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("a.h5");
         fs::write(&path, "one").unwrap();
@@ -113,7 +112,7 @@ mod tests {
         let before = Instant::now();
         assert!(watch.was_unchanged_at(before));
         fs::write(&path, "three").unwrap();
-        assert!(watch.was_unchanged_at(before), "it was unchanged then, and nobody need look again");
+        assert!(watch.was_unchanged_at(before), "it was unchanged then, as the last check shows");
         assert!(!watch.was_unchanged_at(Instant::now()));
         fs::remove_file(&path).unwrap();
         assert!(watch.has_changed() && watch.is_fresh() && !watch.was_unchanged_at(before));

@@ -1,4 +1,4 @@
-//! The settings as meant: other modules rely on them without further checks.
+//! The validated settings: other modules use them without further checks.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -40,7 +40,7 @@ pub struct Server {
     pub cors_origins: Vec<String>,
     /// The proxies that are trusted to state the client's address, and the host and scheme it used.
     pub trusted_proxies: Vec<Network>,
-    /// How long requests in flight may take to finish once the server is told to stop.
+    /// How long requests in flight may take to finish after a stop is requested.
     pub shutdown_timeout: Duration,
     /// The maximum number of connections; above 0. The limit of open files may allow fewer.
     pub connections: usize,
@@ -152,15 +152,15 @@ pub struct Render {
     pub verify: Verify,
 }
 
-/// When the checksums of chunks are compared of which only the beginning is wanted.
+/// When checksums are compared of chunks that are needed only in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verify {
-    /// While render threads are idle: such chunks are decoded whole then.
+    /// While render threads are idle: they then decode the rest of these chunks.
     #[default]
     Idle,
-    /// Before anything is shown: every chunk is decoded whole at once.
+    /// Before anything is shown: every chunk is decoded completely.
     Always,
-    /// Not until more of the chunk is wanted.
+    /// Not unless the rest of the chunk is needed.
     Never,
 }
 

@@ -114,7 +114,7 @@ impl Setup<'_> {
         Paths::times(last, present.iter().map(|(time, group)| (*time, self.path(group, level))))
     }
 
-    /// Signed 16-bit numbers are reinterpreted as unsigned, unless the setup says otherwise.
+    /// The type to reinterpret voxels as: unsigned for signed 16-bit ones, unless the setup has another `dataType`.
     fn means(&self, cells: &Paths) -> Result<Option<VoxelType>, OpenError> {
         let typed =
             self.file.attributes(&format!("/{}", self.group)).and_then(|setup| setup.text("dataType"));
