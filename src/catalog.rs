@@ -23,9 +23,7 @@ mod watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
+use crate::description::Recognised;
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::name::Name;
 use crate::paint::PngProfile;
@@ -33,7 +31,6 @@ use crate::volume::hdf5::ChunkStore;
 
 pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, TileCost};
-pub use describe::{ChannelDescription, DatasetDescription, LevelDescription};
 pub use made::sidecar_path;
 use open::Stores;
 pub use open::{Opened, Reopened};
@@ -41,9 +38,8 @@ pub use origin::Origin;
 pub use overview::Overview;
 pub use probe::Trial;
 pub use resolve::{NotFound, Resolved};
-pub use source::SourceDescription;
 pub use stored::StoredLevel;
-pub use survey::{Histogram, Percentile, Survey};
+pub use survey::Survey;
 
 /// All datasets served.
 #[derive(Debug)]
@@ -52,15 +48,6 @@ pub struct Catalog {
     max_voxels_per_tile: u64,
     profile: PngProfile,
     stores: Stores,
-}
-
-/// The recognised layout of a file.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct Recognised {
-    /// The layout's name.
-    pub layout: &'static str,
-    /// What it was recognised by.
-    pub because: String,
 }
 
 /// A dataset: the channels served under one token.

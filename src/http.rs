@@ -25,10 +25,10 @@ use actix_web::http::header::{self, HeaderValue, InvalidHeaderValue};
 use actix_web::{HttpRequest, HttpResponse, web};
 
 use crate::config;
+use crate::description::CachesDescription;
 use crate::request::TilePath;
 use crate::service::TileService;
 use cors::Cors;
-use descriptions::CachesDescription;
 pub use listen::start;
 pub use page::has_viewer;
 

@@ -44,8 +44,8 @@ pub struct VolumeShape {
     pub access: Access,
 }
 
-/// How boxes of voxels are had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How boxes of voxels are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Only what is wanted is copied.
     Copied,
@@ -53,6 +53,22 @@ pub enum Access {
     Kept,
     /// What is stored together is decoded anew for every box.
     Anew,
+}
+
+impl Access {
+    /// The name in descriptions.
+    pub fn name(self) -> &'static str {
+        match self {
+            Access::Copied => "copied",
+            Access::Kept => "kept",
+            Access::Anew => "anew",
+        }
+    }
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Access::Copied, Access::Kept, Access::Anew].into_iter().find(|access| access.name() == name)
+    }
 }
 
 /// A stored chunk: its dataset in its file as it was opened, and its number in the dataset's grid.

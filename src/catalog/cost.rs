@@ -10,8 +10,9 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{Catalog, Channel, Dataset, DatasetDescription, StoredLevel};
+use super::{Catalog, Channel, Dataset, StoredLevel};
 use crate::axes::AxisName;
+use crate::description::DatasetDescription;
 use crate::geometry::{LevelView, Patch, Plane, TileAddress, Xyz, patch};
 use crate::volume::{Positions, ReadCost, ReadError, Tally};
 

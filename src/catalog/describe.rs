@@ -1,60 +1,9 @@
-//! Descriptions of datasets, channels and levels as plain data, for JSON and the command line.
+//! Describes the datasets, channels and levels of a catalogue, for JSON and the command line.
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
-use super::{Catalog, Channel, Dataset, Histogram, Percentile, Recognised, SourceDescription, StoredLevel};
+use super::{Catalog, Channel, Dataset, StoredLevel, source};
+use crate::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use crate::geometry::{LevelView, Orthogonal, Plane, TILE, Xyz};
 use crate::paint::{Kind, Window};
-use crate::volume::hdf5::StorageDescription;
-
-/// Description of a dataset.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct DatasetDescription {
-    /// The token.
-    pub token: String,
-    /// The layouts recognised in its files.
-    pub layouts: Vec<Recognised>,
-    /// What halving a level does to z: `zslices` or `isotropic`.
-    pub scaling: &'static str,
-    /// The position of the first voxel in voxels of level 0: x, y, z.
-    pub offset: [i64; 3],
-    /// The channels.
-    pub channels: Vec<ChannelDescription>,
-}
-
-/// Description of a channel.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct ChannelDescription {
-    /// The name in URLs.
-    pub name: String,
-    /// Its name in the file, if that is more informative.
-    pub label: Option<String>,
-    /// The colour given in the file, as `#rrggbb`.
-    pub colour: Option<String>,
-    /// `image`, `labels` or `rgb`.
-    pub kind: &'static str,
-    /// The voxel type, as a numpy name.
-    pub dtype: &'static str,
-    /// The window in force; absent until it has been measured, and if values are shown as stored.
-    pub window: Option<[f64; 2]>,
-    /// Percentiles of a sample, in ascending order; absent if none was taken, and for labels.
-    pub percentiles: Option<Vec<Percentile>>,
-    /// The histogram of the same sample.
-    pub histogram: Option<Histogram>,
-    /// Why taking the sample failed, if it did.
-    pub problem: Option<String>,
-    /// The number of time points; absent if the channel is not a time series.
-    pub times: Option<u64>,
-    /// The voxel size: x, y, z.
-    pub voxel_size: Option<[f64; 3]>,
-    /// The unit of `voxel_size`, if the file states it; `nm` if the size is configured.
-    pub voxel_unit: Option<String>,
-    /// Whether xz and yz tiles have square pixels (`isotropic`) or one row per voxel (`stored`).
-    pub orthogonal: &'static str,
-    /// The levels for viewers, finest first; the last one fits one tile.
-    pub levels: Vec<LevelDescription>,
-}
 
 impl StoredLevel {
     /// The number of stored voxels that a whole tile at the origin of a level reads, in whole chunks.
@@ -70,33 +19,6 @@ impl StoredLevel {
     }
 }
 
-/// Description of a level.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct LevelDescription {
-    /// Its number.
-    pub level: u8,
-    /// Its extent in voxels: x, y, z.
-    pub size: [u64; 3],
-    /// Its downsample factor relative to level 0: x, y, z.
-    pub factor: [u64; 3],
-    /// The size of a whole slice as drawn: columns and rows of pixels in the planes xy, xz and yz.
-    pub drawn: [[u64; 2]; 3],
-    /// The path of its dataset; absent if the level is derived on the fly.
-    pub path: Option<String>,
-    /// The file name of the sidecar that contains it, if it is in one.
-    pub sidecar: Option<String>,
-    /// How its dataset is stored; absent if the level is derived on the fly.
-    pub storage: Option<StorageDescription>,
-    /// The approximate number of stored voxels that a whole tile reads with cold caches in the planes xy, xz and yz,
-    /// in whole chunks.
-    pub voxels_read: [u64; 3],
-    /// The planes in which it is offered: a derived level only if a tile reads at most `render.max_voxels_per_tile`
-    /// voxels.
-    pub planes: Vec<&'static str>,
-    /// The stored level that its tiles are read from.
-    pub source: SourceDescription,
-}
-
 impl Catalog {
     /// Describes all datasets.
     pub fn describe(&self) -> Vec<DatasetDescription> {
@@ -108,7 +30,7 @@ impl Catalog {
         DatasetDescription {
             token: dataset.token.to_string(),
             layouts: dataset.layouts.clone(),
-            scaling: dataset.scaling.name(),
+            scaling: dataset.scaling.name().to_owned(),
             offset: dataset.offset.into(),
             channels: dataset
                 .channels
@@ -123,8 +45,8 @@ impl Catalog {
             name: channel.name.to_string(),
             label: channel.label.clone(),
             colour: channel.colour.clone(),
-            kind: channel.kind.name(),
-            dtype: channel.voxel.name(),
+            kind: channel.kind.name().to_owned(),
+            dtype: channel.voxel.name().to_owned(),
             window: shown_window(channel),
             percentiles: None,
             histogram: None,
@@ -138,7 +60,8 @@ impl Catalog {
             orthogonal: match dataset.orthogonal(channel) {
                 Orthogonal::Isotropic(_) => "isotropic",
                 Orthogonal::Stored => "stored",
-            },
+            }
+            .to_owned(),
             levels: self.describe_levels(dataset, channel),
         }
     }
@@ -173,8 +96,8 @@ impl Catalog {
             sidecar: stored.sidecar.clone().filter(|_| view.is_stored()),
             storage: view.is_stored().then(|| stored.storage.clone()),
             voxels_read: Plane::ALL.map(|plane| stored.voxels_read(view, plane)),
-            planes: Plane::ALL.into_iter().filter(offered).map(Plane::name).collect(),
-            source: SourceDescription::of(stored, view)?,
+            planes: Plane::ALL.into_iter().filter(offered).map(|plane| plane.name().to_owned()).collect(),
+            source: source::describe(stored, view)?,
         })
     }
 }

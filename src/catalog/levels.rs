@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::stored::{LevelSource, StoredLevel};
 use crate::axes::AxisName;
+use crate::description::StorageDescription;
 use crate::geometry::{Level, Xyz};
 use crate::layout::{FoundChannel, FoundLevel, Paths};
 use crate::paint::Kind;
 use crate::tile::Fingerprint;
-use crate::volume::hdf5::{FileIdentity, OpenError, OpenFile, StorageDescription, View};
+use crate::volume::hdf5::{FileIdentity, OpenError, OpenFile, View};
 use crate::volume::{ReadError, Series, Stack, Volume, VolumeShape};
 
 /// In a series, only this many datasets are opened to find the further files (external, virtual) that they refer to.

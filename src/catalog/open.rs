@@ -9,10 +9,11 @@ use super::levels::Levels;
 use super::made::{Sidecars, Wanted};
 use super::stored::StoredLevel;
 use super::watch::Watch;
-use super::{Catalog, Dataset, Recognised};
+use super::{Catalog, Dataset};
 use crate::activity::Activity;
 use crate::axes::AxisName;
 use crate::config::{ChannelSettings, DatasetSettings, Fault, Settings};
+use crate::description::Recognised;
 use crate::geometry::{Level, Scaling};
 use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
 use crate::metrics::Metrics;
@@ -172,7 +173,7 @@ impl Opening {
             Ok(discovery) => discovery,
             Err(e) => return self.fault(&format!("{key}.file"), e.to_string()),
         };
-        layouts.push(Recognised { layout: discovery.layout, because: discovery.because });
+        layouts.push(Recognised { layout: discovery.layout.to_owned(), because: discovery.because });
         let names: Vec<String> = discovery.channels.iter().map(|channel| channel.name.to_string()).collect();
         for name in settings.channels.iter().filter(|(_, given)| !is_spelled_out(given)).map(|(name, _)| name)
         {

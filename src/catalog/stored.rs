@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::description::StorageDescription;
 use crate::geometry::{Level, LevelView, Xyz};
 use crate::layout::Paths;
 use crate::tile::Fingerprint;
 use crate::volume::Volume;
-use crate::volume::hdf5::{FileIdentity, StorageDescription, View};
+use crate::volume::hdf5::{FileIdentity, View};
 
 /// A level stored in a file.
 #[derive(Debug)]

@@ -6,9 +6,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
+use crate::description::{Histogram, Percentile};
 use crate::geometry::{Region, Xyz};
 use crate::paint::Window;
 use crate::volume::{ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples};
@@ -37,27 +35,6 @@ pub struct Survey {
     pub percentiles: Vec<Percentile>,
     /// The histogram of the finite values; absent if there are none.
     pub histogram: Option<Histogram>,
-}
-
-/// One percentile of the sample.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
-pub struct Percentile {
-    /// The approximate percentage of the sample at or below this value.
-    pub percent: f64,
-    /// The value, as stored.
-    pub value: f64,
-}
-
-/// A histogram of the sample: 256 bins of equal width from `lo` to `hi`; the last one includes `hi`.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct Histogram {
-    /// The lower edge of the first bin: the least value; for 8-bit types, the least of the type.
-    pub lo: f64,
-    /// The upper edge of the last bin: the greatest value; for 8-bit types, the greatest of the type.
-    pub hi: f64,
-    /// The number of sampled voxels in each bin; all are in the first if `lo` equals `hi`.
-    #[schema(min_items = 256, max_items = 256)]
-    pub counts: Vec<u64>,
 }
 
 /// Samples the volumes of a level (one, or three for RGB) with voxels of type `voxel`.

@@ -8,11 +8,10 @@
 use actix_web::HttpResponse;
 use utoipa::{IntoParams, OpenApi, ToSchema};
 
-use super::descriptions::SiteDescription;
 use super::problem::Problem;
 use super::viewers::catmaid::CatmaidProject;
 use super::viewers::info::Info;
-use crate::catalog::DatasetDescription;
+use crate::description::{DatasetDescription, SiteDescription};
 
 /// `/openapi.json`
 pub(super) fn document() -> HttpResponse {

@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 pub use attributes::Attributes;
 pub use chunks::{ChunkStore, Standing};
-pub use dataset::{Scale, Storage, StorageDescription, StoredDataset};
+pub use dataset::{Scale, Storage, StoredDataset};
 pub use file::{Files, StoredFile};
 pub use filters::decode_chunk;
 pub use identity::FileIdentity;

@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use super::family::{Family, Source};
 use super::numbers::Runs;
-use super::served::AccessServed;
 use crate::geometry::{Axis, Xyz};
+use crate::volume::Access;
 
 /// The axes in the usual storage order: slowest first.
 const AXES: [Axis; 3] = [Axis::Z, Axis::Y, Axis::X];
@@ -109,7 +109,7 @@ impl Shaping<'_> {
     fn group(&self) -> Group {
         let mut step = Xyz::new(Axis::X, Axis::Y, Axis::Z).map(|axis| self.least_step(axis));
         let bytes = self.bytes(step);
-        let decoded = self.sources().all(|source| source.access != AccessServed::Anew);
+        let decoded = self.sources().all(|source| source.access != Access::Anew);
         let fits = decoded && bytes <= self.budget;
         if !fits {
             // All slices at one place in sequence: whatever does stay in the cache is reused.

@@ -8,10 +8,10 @@ use std::fmt::Write;
 use bytesize::ByteSize;
 
 use super::advice::Warning;
-use crate::catalog::{ChannelDescription, Inspection, LevelCost, LevelDescription};
+use crate::catalog::{Inspection, LevelCost};
 use crate::cli::output::escaped;
+use crate::description::{ChannelDescription, LevelDescription, StorageDescription};
 use crate::geometry::Plane;
-use crate::volume::hdf5::StorageDescription;
 
 pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration: &str) -> String {
     let Inspection { description, costs } = inspection;
@@ -61,7 +61,7 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
 fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) {
     let ([x, y, z], [fx, fy, fz]) = (level.size, level.factor);
     let tile = |plane: Plane| match cost.tile.get(plane.name()) {
-        _ if !level.planes.contains(&plane.name()) => "not offered".to_owned(),
+        _ if !level.is_offered(plane) => "not offered".to_owned(),
         Some(tile) if tile.cost.bytes_inflated == 0 => bytes(tile.cost.bytes_read),
         Some(tile) => format!("{} ({})", bytes(tile.cost.bytes_read), bytes(tile.cost.bytes_inflated)),
         None => "unknown".to_owned(),
@@ -81,7 +81,7 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
     let filters =
         if storage.filters.is_empty() { "none".to_owned() } else { escaped(&storage.filters.join(", ")) };
     let axes = cost.axes.as_deref().unwrap_or_default();
-    let (path, shape, layout) = (escaped(path), &storage.shape, storage.layout);
+    let (path, shape, layout) = (escaped(path), &storage.shape, &storage.layout);
     let _ =
         writeln!(out, "  stored   {path}, {shape:?} by the axes {axes}, {layout}{chunk}; filters: {filters}");
     if let Some(tally) = &cost.stored {

@@ -6,8 +6,6 @@ use std::time::Instant;
 use hdf5::plist::dataset_create::Layout;
 use hdf5::types::VarLenArray;
 use hdf5::{Dataset, ObjectReference1, ReferencedObject};
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::attributes::{self, Attributes};
 use super::bytes::changed;
@@ -20,6 +18,7 @@ use super::index::{ChunkIndex, Entry};
 use super::library::{self, FilterSpec, StoredType};
 use super::links::Audited;
 use super::{OpenError, filters};
+use crate::description::StorageDescription;
 use crate::tile::Fingerprint;
 use crate::volume::{ReadError, Samples, VoxelType};
 
@@ -42,25 +41,6 @@ pub enum Storage {
     External,
     /// In other datasets.
     Virtual,
-}
-
-/// How a dataset is stored, in words and numbers for people.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct StorageDescription {
-    /// `chunked`, `contiguous`, `compact`, `external` or `virtual`.
-    pub layout: &'static str,
-    /// The extents as stored, slowest first.
-    pub shape: Vec<u64>,
-    /// The shape of a chunk, in the same order.
-    pub chunk: Option<Vec<u64>>,
-    /// The filters, in the order in which they were applied.
-    pub filters: Vec<String>,
-    /// Those of them that cannot be decoded here.
-    pub missing_filters: Vec<String>,
-    /// Whether chunks are decoded by render threads side by side, rather than one at a time by the library.
-    pub decoded_in_parallel: bool,
-    /// How it is read, and why so.
-    pub reading: String,
 }
 
 /// The scale of a dimension: where the positions along it lie.
@@ -169,7 +149,7 @@ impl StoredDataset {
             Storage::Virtual => ("virtual", None),
         };
         StorageDescription {
-            layout,
+            layout: layout.to_owned(),
             shape: self.shape.clone(),
             chunk,
             filters: self.filters.iter().map(filters::describe).collect(),
