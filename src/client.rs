@@ -7,6 +7,7 @@
 //! is sent once more over a new one.
 
 mod answer;
+mod resolver;
 #[cfg(test)]
 mod tests;
 
@@ -14,12 +15,14 @@ use std::io::{ErrorKind, Read};
 use std::time::Duration;
 
 use ureq::http::{HeaderMap, Request, Uri, header};
+use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, Error, Timeout};
 
 pub use answer::Answer;
 pub use ureq::http::Method;
 
 use crate::description::SiteDescription;
+use resolver::Remembering;
 
 /// Longer than anyone would wait for a tile.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,8 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MOST_BYTES: u64 = 256 << 20;
 /// Idle connections that are kept. Concurrent requests on one client take one connection each.
 const MOST_IDLE: usize = 1 << 10;
-/// Bodies are copied from this buffer: it should fit into the processor's cache.
-const BUFFER: usize = 64 << 10;
 
 /// A client of one server.
 #[derive(Debug)]
@@ -98,14 +99,14 @@ impl Client {
             .max_redirects_will_error(false)
             .proxy(None)
             .user_agent(concat!("voltile/", env!("CARGO_PKG_VERSION")))
-            .input_buffer_size(BUFFER)
             .max_idle_connections(MOST_IDLE)
             .max_idle_connections_per_host(MOST_IDLE)
             // With one limit for the whole call, each call would resolve the host's name on a new thread.
             .timeout_connect(Some(patience))
             .timeout_recv_response(Some(patience))
             .timeout_recv_body(Some(patience));
-        Self { agent: config.build().into(), base, patience }
+        let agent = Agent::with_parts(config.build(), DefaultConnector::default(), Remembering::default());
+        Self { agent, base, patience }
     }
 
     /// A client of the same server with connections of its own.

@@ -23,13 +23,14 @@
 //! 3  plan      what to read and how to paint it: the renderer's only input
 //! 2  request   a well-formed request, not yet known to exist: all three URL forms end here
 //! 2  volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
+//! 3  verify    plays viewers against a running server
+//! 2  client    the HTTP client of warm, verify and bench
 //! 2  tier      the disk cache: trait TileTier; a directory of encoded tiles, kept to a budget
 //! 1  cache     absent | in flight | ready in one structure; least recently used by bytes
+//! 1  description: the JSON of /datasets.json, as plain data for servers and clients
 //! 1  config    as typed → as meant: settings, or every fault at once          1  tile   TileKey, Tile
-//! 1  verify    plays viewers against a running server
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  color · paint · name · axes · units · metrics · activity        demo: a synthetic volume, made at first use
-//! 0  connection: a small HTTP client for warm and bench, cheap per request
 //! ```
 //!
 //! The page's own code is `src/page` (TypeScript), bundled by `build.rs` into what [`http`] serves. `config` takes the
