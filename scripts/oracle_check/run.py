@@ -65,7 +65,7 @@ def main(args: argparse.Namespace, folder: Path, excepted: dict[str, str]) -> in
 def check(
     setup: Setup, tokens: list[str], each: int, config_name: str = "oracle-check.toml"
 ) -> tuple[list[Outcome], list[str]]:
-    """Serves the datasets, compares their cases and `each` random addresses of each; returns outcomes, server faults."""
+    """Serves the datasets, compares cases and `each` random addresses of each; returns outcomes and server faults."""
     config = setup.folder / config_name
     volumes.write_config(setup.folder, [setup.descriptions[t] for t in tokens], config)
     try:
