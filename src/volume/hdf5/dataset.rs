@@ -118,9 +118,7 @@ impl StoredDataset {
         }
         let bytes = shape.iter().try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
         if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
-            return Err(wrong(format!(
-                "its shape {shape:?} is impossibly large; the file may be damaged"
-            )));
+            return Err(wrong(format!("its shape {shape:?} is impossibly large; the file may be damaged")));
         }
         let stored = library::stored_type(&handle)
             .map_err(library)?
