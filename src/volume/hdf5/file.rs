@@ -71,7 +71,7 @@ impl Files {
         Self { refused: refused.into_iter().map(resolved).collect(), ..Self::default() }
     }
 
-    /// Limits the number of files that are open at once. Each uses one file descriptor.
+    /// Limits the number of files that are open at once.
     pub fn at_most(self, most: usize) -> Self {
         Self { most, ..self }
     }
