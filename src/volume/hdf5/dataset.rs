@@ -215,7 +215,7 @@ impl StoredDataset {
         self.index.entries().map_err(|problem| self.without_index(&problem))
     }
 
-    /// The error if the chunk index cannot be read. The library does not report that the file has changed, so this checks.
+    /// The error if the chunk index cannot be read. The library does not report that the file has changed: checked here.
     fn without_index(&self, problem: &str) -> ReadError {
         self.file.bytes.ensure_unchanged(&self.place()).err().unwrap_or_else(|| self.damaged(problem))
     }

@@ -94,7 +94,7 @@ impl UnfilteredBytes<'_> {
         let width = self.dataset.stored_bytes();
         let span = from.span(size) * width;
         let start = chunk.address.saturating_add((from.start * width) as u64);
-        // If at least a quarter of the bytes in the span are wanted, the system reads the whole span ahead.
+        // If at least a quarter of the bytes in the span are wanted, the whole span is announced to the system.
         let dense = span as u64 <= 4 * size.volume().saturating_mul(width as u64);
         let front = Lattice { start: 0, ..from };
         self.bytes.lend(start, span, dense, |bytes| match width {
