@@ -44,7 +44,7 @@ fn named(code: &str) -> BTreeSet<String> {
     for rest in code.split("crate::").skip(1) {
         match rest.strip_prefix('{') {
             Some(group) => {
-                all.extend(group.split('}').next().unwrap().split(',').map(|name| first(name.trim())))
+                all.extend(group.split('}').next().unwrap().split(',').map(|name| first(name.trim())));
             }
             None => drop(all.insert(first(rest))),
         }
@@ -72,7 +72,7 @@ fn modules_name_only_modules_below_them() {
             match (own, rows.get(&other)) {
                 (Some(own), Some(row)) if *row < own => {}
                 (own, row) => {
-                    wrong.push(format!("{module} ({own:?}) names {other} ({row:?}): {}", within.display()))
+                    wrong.push(format!("{module} ({own:?}) names {other} ({row:?}): {}", within.display()));
                 }
             }
         }

@@ -179,7 +179,7 @@ pub trait VolumeStorage {
         Ok(())
     }
 
-    /// What of it is stored, summed over its first `most` datasets; fails if one of them cannot be opened.
+    /// What of it is stored, summed over its first `most` datasets; fails if none of them can be inspected.
     fn tally(&self, _most: usize) -> Result<Tally, ReadError> {
         Ok(Tally::default())
     }

@@ -193,11 +193,16 @@ impl OpenFile {
         listing::datasets(&self.file)
     }
 
-    /// The names in the group at `path`, sorted; none where there is no group.
+    /// The names in the group at `path`, sorted; none if there is no group. A group that cannot be opened, or is listed
+    /// only in part, is reported in the log.
     pub fn names_in(&self, path: &str) -> Vec<String> {
         match self.follower().node(&self.file, path) {
             Ok(Found { object: Node::Group(group), .. }) => listing::names(&group),
-            _ => Vec::new(),
+            Ok(_) | Err(OpenError::Missing { .. }) => Vec::new(),
+            Err(error) => {
+                tracing::warn!("a group cannot be listed, and what it holds is left out: {error}");
+                Vec::new()
+            }
         }
     }
 

@@ -96,7 +96,11 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
         } else {
             String::new()
         };
-        let _ = writeln!(out, "           {raw} in {stored}{ratio}{chunks}{of}");
+        let unreadable = match tally.unreadable {
+            0 => String::new(),
+            count => format!("; {count} could not be read"),
+        };
+        let _ = writeln!(out, "           {raw} in {stored}{ratio}{chunks}{of}{unreadable}");
     }
     let _ = writeln!(out, "           read {}", escaped(&storage.reading));
 }
