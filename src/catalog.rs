@@ -44,6 +44,7 @@ pub use resolve::{NotFound, Resolved};
 pub use source::SourceDescription;
 pub use stored::StoredLevel;
 pub use survey::{Histogram, Percentile, Survey};
+pub use watch::Unresponsive;
 
 /// All datasets served.
 #[derive(Debug)]

@@ -178,7 +178,7 @@ pub trait VolumeStorage {
         Ok(())
     }
 
-    /// The stored size of its first `most` datasets, summed; fails if one of them cannot be opened.
+    /// The stored size of its first `most` datasets, summed over those that can be inspected; fails if none can.
     fn tally(&self, _most: usize) -> Result<Tally, ReadError> {
         Ok(Tally::default())
     }

@@ -26,6 +26,7 @@ from .rows import Bench, Row, rows
 from .servers import ROOT, Missing, Setting
 
 TARGET = ROOT / "target"
+REAL = ROOT.parent / "shared" / "data" / "em" / "flyem_medulla_520x520x64.h5"
 PACKAGES = ("h5py", "fastapi", "uvicorn", "pillow", "imagecodecs", "isal", "numpy")
 
 
@@ -39,6 +40,7 @@ def arguments() -> argparse.Namespace:
     add("--small", action="store_true", help="smoke test with volumes of a sixteenth; the figures mean little")
     add("--report", type=Path, help="output file (default: benches/RESULTS.md; none with --small or --only)")
     add("--json", type=Path, default=TARGET / "side-by-side.json", help="raw figures (default: %(default)s)")
+    add("--real", type=Path, default=REAL, help="a file with a 3-dimensional uint8 dataset, for the rows of real data (default: %(default)s, if it exists)")
     add("--volumes", type=Path, default=TARGET / "bench-volumes", help="folder, takes 4 GiB (default: %(default)s)")
     add("--voltile", type=Path, default=TARGET / "release" / "voltile", help="the binary (default: built first)")
     return parser.parse_args()
@@ -49,9 +51,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     busy = os.getloadavg()[0]
     planned = volumes.plan(options.volumes, options.small)
-    chosen = [row for row in rows(planned) if not options.only or options.only.search(row.key)]
+    every = rows(planned, options.real.is_file())
+    chosen = [row for row in every if not options.only or options.only.search(row.key)]
     if options.list or not chosen:
-        print("\n".join(f"{row.key:14} {row.title}" for row in (chosen or rows(planned))))
+        print("\n".join(f"{row.key:14} {row.title}" for row in (chosen or every)))
         return 0 if options.list else 2
     for needed in (shutil.which("wrk"), options.voltile.is_file()):
         if not needed:
@@ -59,6 +62,7 @@ def main() -> int:
             return 2
     with tempfile.TemporaryDirectory(prefix="side-by-side-") as work:
         made = volumes.make(planned)
+        volumes.make_real(made, options.real)
         setting = Setting(Path(work), options.voltile.resolve(), [])
         started = time.monotonic()
         results, faults = measure(Bench(setting, made, options.seconds), chosen, options.rounds)
@@ -83,7 +87,7 @@ def measure(bench: Bench, chosen: list[Row], rounds: int) -> tuple[dict[str, rep
 
 def files_of(bench: Bench, row: Row) -> list[Path]:
     """The files that a row reads, by its key."""
-    token = next((t for t in ("plain", "planes", "contiguous", "many") if row.key.startswith(t)), "gzip")
+    token = next((t for t in ("plain", "planes", "contiguous", "many", "real") if row.key.startswith(t)), "gzip")
     tiffs = sorted((bench.volumes.folder / "tiff").iterdir()) if token == "planes" else []
     return [bench.volumes.file(token), *tiffs]
 
@@ -142,6 +146,7 @@ def describe(options: argparse.Namespace, made: volumes.Volumes, busy: float) ->
         "  noted otherwise. The page cache is warm. Each server is restarted for each measurement. Cache budgets are",
         "  the same for all servers: 64 MiB of encoded tiles, 64 MiB of decoded chunks (512 MiB for the scroll); cold",
         "  rows exceed them before any chunk is requested again.",
+        f"- Real data: {options.real.name}, mirrored to the same size, with the same chunks and compression.",
         "- lab: FastAPI, h5py, Pillow, an LRU of tiles, two uvicorn workers. expert: chunk index, mmap or pread,",
         "  prefix decode by libdeflate, shared decoded chunks, ISA-L, bare ASGI. iipsrv sends JPEG, from TIFF tiles",
         "  with the same compressed bytes as the chunks. Before each measurement, tiles of each server are compared",

@@ -108,15 +108,15 @@ def alone(bench: Bench, name: str, turn: int) -> Sample:
         return Sample(statistics.median(times), {"p95": late} | watch.shares(server, before))
 
 
-def scroll(bench: Bench, name: str, turn: int) -> Sample:
+def scroll(bench: Bench, name: str, turn: int, token: str = "gzip") -> Sample:
     """Four clients with four connections each, because a viewer requests all visible tiles at once."""
-    path = bench.volumes.file("gzip")
+    path = bench.volumes.file(token)
     walks = [tiles.scroll(bench.volumes.shape, client, turn) for client in range(4)]
     if name == "limit":
         return Sample(limit.rate(path, [tile for step in zip(*walks) for tile in step], limit.scrolled, bench.seconds))
-    with running(name, bench.set("gzip", chunks=SCROLL_CHUNKS)) as server:
+    with running(name, bench.set(token, chunks=SCROLL_CHUNKS)) as server:
         check_some(server, path, tiles.cold("xz", bench.volumes.shape, turn)[:1])
-        paths = [[tile.path("gzip") for tile in walk] for walk in walks]
+        paths = [[tile.path(token) for tile in walk] for walk in walks]
         seconds = bench.seconds * 2
         return asked(server, seconds, lambda: load.wrk(server, bench.setting.work, paths, 4, seconds))
 
@@ -222,7 +222,16 @@ def threads_row(token: str, plane: str) -> Row:
     return Row(f"{token}-threads-{plane}", title, ("voltile",), partial(threads, token=token, plane=plane), (TWICE,), "×")
 
 
-def rows(volumes: Volumes) -> list[Row]:
+def real_rows() -> list[Row]:
+    """Real data compresses and decodes differently from the synthetic volume."""
+    servers, cold_xy = (*PEERS, "limit", "voltile"), partial(cold, token="real", plane="xy", longer=2)
+    return [
+        Row("real-xy", f"real data: cold random xy, {CLIENTS} clients", servers, cold_xy, ()),
+        Row("real-scroll", "real data: scroll along z", servers, partial(scroll, token="real"), ()),
+    ]
+
+
+def rows(volumes: Volumes, real: bool) -> list[Row]:
     cores = watch.cores()
     room = 64 + 8 * cores
     return [
@@ -237,6 +246,7 @@ def rows(volumes: Volumes) -> list[Row]:
             scroll,
             (LAB(60, "≥ 60 × lab"), EXPERT(5, "≥ 5 × expert")),
         ),
+        *(real_rows() if real else []),
         plain_row("xy", LAB(25, "≥ 25 × lab"), EXPERT(4, "≥ 4 × expert")),
         plain_row("xz", LAB(6, "≥ 6 × lab")),
         plain_row("yz", LAB(6, "≥ 6 × lab")),

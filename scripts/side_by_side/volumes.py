@@ -1,9 +1,10 @@
 """The volumes of the benchmark: generated once, identical on every machine, kept in target/bench-volumes.
 
 One image (membranes, texture, sensor noise: like electron microscopy) in four layouts, a TIFF for each of its slices,
-and a file with very many chunks. `gzip` and `plain` have 64x64x64 chunks, `planes` has 1x512x512 chunks, `contiguous`
-is not chunked. Chunks are compressed here on all cores and written with write_direct_chunk, which is several times
-faster than compression by HDF5. The TIFFs contain the same compressed bytes as the `planes` chunks.
+a volume made from real data, and a file with very many chunks. `gzip`, `plain` and `real` have 64x64x64 chunks, `planes`
+has 1x512x512 chunks, `contiguous` is not chunked. Chunks are compressed here on all cores and written with
+write_direct_chunk, which is several times faster than compression by HDF5. The TIFFs contain the same compressed bytes
+as the `planes` chunks.
 """
 
 import concurrent.futures
@@ -146,6 +147,36 @@ def make_tiffs(volumes: Volumes, first: int, layers: list[list[bytes]]) -> None:
     folder.mkdir(exist_ok=True)
     for z, tiles in enumerate(layers):
         tiff.write(folder / f"{first + z}.tif", volumes.shape[1], volumes.shape[2], 512, tiles)
+
+
+def make_real(volumes: Volumes, source: Path) -> None:
+    """Mirrors the first 3-dimensional uint8 dataset of a file to the shape, and stores it as `gzip` is stored."""
+    path, done = volumes.file("real"), volumes.folder / "real.json"
+    if not source.is_file():
+        return
+    recipe = {"recipe": RECIPE, "shape": list(volumes.shape), "source": source.name}
+    if done.is_file() and json.loads(done.read_text()) == recipe:
+        return
+    print(f"making a volume from {source.name} (once)", flush=True)
+    done.unlink(missing_ok=True)
+    with h5py.File(source) as file:
+        found: list[h5py.Dataset] = []
+        file.visititems(lambda _, item: found.append(item) if is_volume(item) else None)
+        if not found:
+            raise SystemExit(f"{source} has no 3-dimensional uint8 dataset")
+        data = found[0][()]
+    for axis, length in enumerate(volumes.shape):
+        turns = np.arange(length) % (2 * data.shape[axis])
+        data = np.take(data, np.minimum(turns, 2 * data.shape[axis] - 1 - turns), axis)
+    with h5py.File(path, "w") as file, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        image = file.create_dataset("image", volumes.shape, "u1", chunks=CUBE, compression=LEVEL)
+        for first in range(0, volumes.shape[0], 64):
+            put(pool, image, data[first : first + 64], CUBE, first)
+    done.write_text(json.dumps(recipe))
+
+
+def is_volume(item: object) -> bool:
+    return isinstance(item, h5py.Dataset) and item.ndim == 3 and item.dtype == np.uint8
 
 
 def make_many(volumes: Volumes) -> None:

@@ -19,6 +19,8 @@ pub type Positions = Xyz<Vec<Range<u64>>>;
 pub struct Tally {
     /// The number of datasets inspected.
     pub datasets: u64,
+    /// The number of datasets that could not be inspected, because they cannot be opened or their chunks not be listed.
+    pub unreadable: u64,
     /// The number of chunks if all were written.
     pub chunks: u64,
     /// The number of written chunks.
@@ -39,6 +41,7 @@ impl Tally {
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.datasets += other.datasets;
+        self.unreadable += other.unreadable;
         self.chunks = self.chunks.saturating_add(other.chunks);
         self.chunks_written += other.chunks_written;
         self.stored_bytes = self.stored_bytes.saturating_add(other.stored_bytes);

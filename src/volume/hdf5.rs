@@ -193,11 +193,16 @@ impl OpenFile {
         listing::datasets(&self.file)
     }
 
-    /// The names in the group at `path`, sorted; empty if there is no such group.
+    /// The names in the group at `path`, sorted; empty if there is no such group. A group that cannot be opened, or is
+    /// listed only in part, is logged.
     pub fn names_in(&self, path: &str) -> Vec<String> {
         match self.follower().node(&self.file, path) {
             Ok(Found { object: Node::Group(group), .. }) => listing::names(&group),
-            _ => Vec::new(),
+            Ok(_) | Err(OpenError::Missing { .. }) => Vec::new(),
+            Err(error) => {
+                tracing::warn!("a group cannot be listed, and its contents are left out: {error}");
+                Vec::new()
+            }
         }
     }
 

@@ -127,10 +127,21 @@ impl VolumeStorage for Series {
 
     fn tally(&self, most: usize) -> Result<Tally, ReadError> {
         let mut sum = Tally::default();
+        let mut problem = None;
         for volume in self.volumes().take(most) {
-            sum += volume?.storage().tally(1)?;
+            match volume.and_then(|volume| volume.storage().tally(1)) {
+                Ok(one) => sum += one,
+                Err(error) => {
+                    tracing::warn!("a dataset of a series is missing from its statistics: {error}");
+                    sum.unreadable += 1;
+                    problem = problem.or(Some(error));
+                }
+            }
         }
-        Ok(sum)
+        match problem {
+            Some(error) if sum.datasets == 0 => Err(error),
+            _ => Ok(sum),
+        }
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {

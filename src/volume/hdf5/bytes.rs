@@ -9,7 +9,7 @@ mod loan;
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -22,6 +22,8 @@ use crate::volume::ReadError;
 /// Two writes within one tick of the kernel's clock leave the same modification time, so a file is opened only when
 /// its last change is older than a tick; the longest tick of Linux is 10 ms.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
+/// The same for file systems that store whole seconds, or every other second (FAT).
+const COARSE_TICK: Duration = Duration::from_secs(2);
 
 /// A regular file that is open for reading, and its identity when it was opened.
 #[derive(Debug)]
@@ -45,8 +47,8 @@ impl FileBytes {
             OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(&resolved)?;
         let mut metadata = file.metadata()?;
         ensure_regular(&metadata)?;
-        if !growing && is_recent(&metadata) {
-            std::thread::sleep(CLOCK_TICK);
+        if !growing && let Some(rest) = rest_of_tick(&metadata) {
+            std::thread::sleep(rest);
             metadata = file.metadata()?;
         }
         let identity = FileIdentity::new(resolved, &metadata);
@@ -139,10 +141,12 @@ fn ensure_regular(metadata: &std::fs::Metadata) -> io::Result<()> {
     if metadata.is_file() { Ok(()) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
-fn is_recent(metadata: &std::fs::Metadata) -> bool {
-    let age = metadata.modified().map(|modified| SystemTime::now().duration_since(modified));
+/// How long another write could leave the same modification time; `None` if it cannot any more.
+fn rest_of_tick(metadata: &std::fs::Metadata) -> Option<Duration> {
+    let tick = if metadata.mtime_nsec() == 0 { COARSE_TICK } else { CLOCK_TICK };
     // A modification time in the future does not count as recent.
-    matches!(age, Ok(Ok(age)) if age < CLOCK_TICK)
+    let age = SystemTime::now().duration_since(metadata.modified().ok()?).ok()?;
+    tick.checked_sub(age)
 }
 
 fn changed_error() -> io::Error {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::admission::Admission;
 use super::bytes::FileBytes;
@@ -53,7 +53,7 @@ fn not_hdf5(bytes: &FileBytes, error: &hdf5::Error) -> String {
 #[derive(Debug)]
 pub struct Files {
     /// By resolved path, and whether the file may be growing.
-    open: Mutex<HashMap<(PathBuf, bool), Arc<StoredFile>>>,
+    open: Mutex<HashMap<(PathBuf, bool), Slot>>,
     refused: HashMap<PathBuf, String>,
     most: usize,
 }
@@ -101,17 +101,27 @@ impl Files {
         if let Some(why) = self.refused.get(&resolved) {
             return Err(OpenError::File { path: resolved, problem: why.clone() });
         }
+        let slot = self.slot((resolved.clone(), growing))?;
+        // Held while the file is opened, which may take long; other files are opened in the meantime.
+        let mut file = slot.lock();
+        if let Some(file) = file.as_ref().filter(|file| file.identity().is_current()) {
+            return Ok(Arc::clone(file));
+        }
+        *file = None;
+        let opened = Arc::new(StoredFile::open(resolved, growing)?);
+        *file = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// The slot of a file, perhaps a new one; an error if too many files are open.
+    fn slot(&self, key: (PathBuf, bool)) -> Result<Slot, OpenError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (resolved, growing);
-        if let Some(file) = open.get(&key) {
-            if file.identity().is_current() {
-                return Ok(Arc::clone(file));
-            }
-            open.remove(&key);
+        if let Some(slot) = open.get(&key) {
+            return Ok(slot.clone());
         }
         if open.len() >= self.most {
-            // Files without users, such as those of time points not shown recently, can be opened again.
-            open.retain(|_, file| Arc::strong_count(file) > 1);
+            // Files that no volume uses, such as those of time points not shown recently, can be opened again.
+            open.retain(|_, slot| slot.is_in_use());
         }
         if open.len() >= self.most {
             let most = self.most;
@@ -121,8 +131,21 @@ impl Files {
             );
             return Err(OpenError::File { path: key.0, problem });
         }
-        let file = Arc::new(StoredFile::open(key.0.clone(), growing)?);
-        open.insert(key, Arc::clone(&file));
-        Ok(file)
+        Ok(open.entry(key).or_default().clone())
+    }
+}
+
+/// One file of [`Files`]: empty until it has been opened.
+#[derive(Debug, Clone, Default)]
+struct Slot(Arc<Mutex<Option<Arc<StoredFile>>>>);
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<StoredFile>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the file is being opened, or a volume reads it.
+    fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.0) > 1 || self.lock().as_ref().is_some_and(|file| Arc::strong_count(file) > 1)
     }
 }

@@ -33,11 +33,15 @@ pub(super) fn datasets(file: &Arc<StoredFile>) -> Result<Vec<String>, OpenError>
             let path = format!("{path}/{name}");
             match kind {
                 LocationType::Dataset => found.push(path),
-                LocationType::Group if depth < MOST_DEPTH => {
-                    if let Ok(child) = group.group(&name) {
-                        ahead.push_back((path, child, depth + 1));
+                LocationType::Group if depth < MOST_DEPTH => match group.group(&name) {
+                    Ok(child) => ahead.push_back((path, child, depth + 1)),
+                    Err(error) => {
+                        let file = file.path.display();
+                        tracing::warn!(
+                            "the group {path} in {file} cannot be opened, and is left out: {error}"
+                        );
                     }
-                }
+                },
                 _ => {}
             }
         }
