@@ -81,8 +81,8 @@ impl<'a> Writer<'a> {
 
 /// Writes the codes of `words` with the writer `begun`, and returns it.
 ///
-/// Works on a copy of the writer, so that pending bits stay in registers. Not inlined: inlined into `walk`, it took up to
-/// 1.8 times as long, for an unknown reason.
+/// Works on a copy of the writer, so that pending bits stay in registers. Not inlined into `walk`: that took up to 1.8
+/// times as long, for an unknown reason.
 #[inline(never)]
 fn coded<'a>(words: &[[u8; 8]], pairs: &Pairs, begun: Writer<'a>) -> Writer<'a> {
     let Writer { out, pending, count } = begun;

@@ -32,7 +32,7 @@ impl FileBytes {
 
     /// Borrows the file's bytes; `place` is for errors.
     ///
-    /// The file is checked now and at the end, not for every range: a tile may consist of 64.
+    /// The file is checked now and at the end, not for every range: a tile may need 64.
     pub fn borrow(&self, place: String) -> Result<Loan<'_>, ReadError> {
         let length = self.length(&place)?;
         Ok(Loan { bytes: self, length, reached: Cell::new(0), place })
@@ -56,7 +56,7 @@ impl FileBytes {
 }
 
 impl Loan<'_> {
-    /// Longer ranges are announced to the system, whose own read-ahead is shorter.
+    /// Ranges longer than this are announced to the system, because its own read-ahead is shorter.
     const ANNOUNCED: usize = 64 << 10;
 
     /// Lends `length` bytes at an offset in the file to `work`, which copies from them; `whole` if it copies most of them.
