@@ -1,8 +1,9 @@
 //! Slicing: decoding chunks and assembling slices, each compared with its limit; and strategies for inflating.
 //!
 //! The volumes are generated in a temporary folder: 128 × 512 × 512 voxels like a micrograph's. "policy" compares
-//! strategies for a chunk that is needed in part: decode all of it; decode a prefix, and all of it the second time (what
-//! voltile does); or resume the stream. A limit is the time of inflating or copying the same bytes and nothing else.
+//! strategies for a chunk that is needed in part: decode all of it; decode a prefix, and all of it the second time
+//! (what voltile does); or resume the stream. A limit is the time of inflating or copying the same bytes and nothing
+//! else.
 
 #![allow(
     missing_docs,
@@ -196,8 +197,8 @@ fn whole(stored: &[u8], size: usize, out: &mut Vec<u8>) {
     Decompressor::new().zlib_decompress(stored, out).unwrap();
 }
 
-/// Random slices of chunks, each chunk used once; and a scroll through the 64 slices of one chunk, from the first or from
-/// the middle.
+/// Random slices of chunks, each chunk used once; and a scroll through the 64 slices of one chunk, from the first or
+/// from the middle.
 fn policies(criterion: &mut Criterion) {
     let (stored, bytes) = stored_chunk();
     let (size, plane) = (bytes.len(), CHUNK * CHUNK);

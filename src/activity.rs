@@ -4,8 +4,8 @@
 //! thread that waits for chunks of its tile must not start another tile, and tiles finish in order. A prefetch uses one
 //! thread too, and ends as soon as a request arrives.
 //!
-//! Pauses between jobs are recorded as well. Pauses mean that a person is looking at the tiles, and that chunks decoded in
-//! part can be finished in the next pause. Without pauses it is cheaper to decode chunks whole at once.
+//! Pauses between jobs are recorded as well. Pauses mean that a person is looking at the tiles, and that chunks
+//! decoded in part can be finished in the next pause. Without pauses it is cheaper to decode chunks whole at once.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};

@@ -1,10 +1,10 @@
 //! All coordinate arithmetic: planes, levels, sizes and regions, and the voxels of a tile address.
 //!
-//! The axis permutations of xy, xz and yz are implemented only here; other modules use the row axis, the column axis and
-//! the slice axis of a [`Plane`]. Nothing here reads data or knows a dataset.
+//! The axis permutations of xy, xz and yz are implemented only here; other modules use the row axis, the column axis
+//! and the slice axis of a [`Plane`]. Nothing here reads data or knows a dataset.
 //!
-//! Extents and positions are `u64` voxels. Triples are [`Xyz`], whose fields are named, so that axes cannot be confused.
-//! Memory order, where it matters, is always z, y, x with x fastest.
+//! Extents and positions are `u64` voxels. Triples are [`Xyz`], whose fields are named, so that axes cannot be
+//! confused. Memory order, where it matters, is always z, y, x with x fastest.
 
 mod levels;
 mod patch;
@@ -215,8 +215,8 @@ impl Region {
 
     /// Splits the region at multiples of `chunk` into boxes of at most `most` voxels, z slowest.
     ///
-    /// Boxes are as long as possible along x, then y, then z, because that is the storage order of most files. If `chunk`
-    /// exceeds `most`, boxes are smaller than chunks.
+    /// Boxes are as long as possible along x, then y, then z, because that is the storage order of most files. If
+    /// `chunk` exceeds `most`, boxes are smaller than chunks.
     pub fn blocks(&self, chunk: Xyz<u64>, most: u64) -> impl Iterator<Item = Region> + use<> {
         let step = self.block_size(chunk.map(|g| g.max(1)), most.max(1));
         let Region { start, size } = *self;

@@ -1,10 +1,10 @@
 //! Pyramids: computes the levels that a file lacks once, and stores them in a sidecar next to it or in a new volume.
 //!
 //! Every level is computed in one step from the stored level that the renderer would use, so that it equals what the
-//! renderer would compute on the fly; `tests/pyramid.rs` checks this. A volume is read once, node by node of its `tree`,
-//! on all threads. Finished parts are stored as `piece`s in the work `folder`; after a kill, the next run resumes from
-//! them. When all are there they are assembled into an HDF5 file, which gets its final name last. The original is only
-//! read. Tiles play no part here.
+//! renderer would compute on the fly; `tests/pyramid.rs` checks this. A volume is read once, node by node of its
+//! `tree`, on all threads. Finished parts are stored as `piece`s in the work `folder`; after a kill, the next run
+//! resumes from them. When all are there they are assembled into an HDF5 file, which gets its final name last. The
+//! original is only read. Tiles play no part here.
 //!
 //! Memory: per thread, the voxels of one block (2^22), their sums (half as many numbers of 8 bytes each, 16 for 64-bit
 //! integers), and the compressed chunks of one piece; plus the chunk cache.

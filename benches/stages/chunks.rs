@@ -1,8 +1,8 @@
 //! Decoding one chunk of 64³ voxels like a micrograph's: the time of each filter, compared with its limit.
 //!
-//! The limit is the codec alone, into a reused buffer; for filters without a codec crate, copying the chunk. Stored bytes
-//! are produced by the crates, or by the HDF5 library in a file of one chunk. szip, nbit and blosc2 are missing: there is
-//! no encoder for them.
+//! The limit is the codec alone, into a reused buffer; for filters without a codec crate, copying the chunk. Stored
+//! bytes are produced by the crates, or by the HDF5 library in a file of one chunk. szip, nbit and blosc2 are
+//! missing: there is no encoder for them.
 
 use std::fs::File;
 use std::hint::black_box;

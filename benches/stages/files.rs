@@ -2,8 +2,9 @@
 //! "random", one thread and the same seed, so that the two can be compared (`scripts/bench --agree`).
 //!
 //! `VOLTILE_BENCH_FILES` lists the files, separated as in `PATH`; without it nothing is measured. "Cold" draws
-//! `VOLTILE_BENCH_TILES` (default 8) tiles of the whole level, seeded with `VOLTILE_BENCH_SEED` (default 1). "Kept" draws
-//! 64 slices of the first column of tiles, whose chunks fit any budget. The reported time is that of all tiles in sequence.
+//! `VOLTILE_BENCH_TILES` (default 8) tiles of the whole level, seeded with `VOLTILE_BENCH_SEED` (default 1). "Kept"
+//! draws 64 slices of the first column of tiles, whose chunks fit any budget. The reported time is that of all tiles
+//! in sequence.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Whole tiles, from the request to the PNG, by one thread: for files of each layout and each kind of storage.
 //!
-//! Cold: no decoded chunk is cached, but the file is in the system's page cache. Kept: all chunks are cached. The volumes
-//! are 128 × 512 × 512 voxels like a micrograph's; each tile is of a random slice.
+//! Cold: no decoded chunk is cached, but the file is in the system's page cache. Kept: all chunks are cached. The
+//! volumes are 128 × 512 × 512 voxels like a micrograph's; each tile is of a random slice.
 
 use std::hint::black_box;
 use std::path::Path;

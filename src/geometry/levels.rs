@@ -76,11 +76,12 @@ pub struct LevelView {
 }
 
 impl LevelView {
-    /// Chooses how to derive `level` from the stored levels, given as (level, z factor, size); level 0 must be among them.
+    /// Chooses how to derive `level` from the stored levels, given as (level, z factor, size); level 0 must be among
+    /// them.
     ///
-    /// Uses the level itself if it is stored, else the nearest finer stored one, in one step. `None` if half the level's
-    /// factor exceeds the larger extent in x and y: a volume 300 wide has levels 0 to 9. If that extent is a power of two,
-    /// there is one level more than needed to reach a single voxel, as in the reference implementation.
+    /// Uses the level itself if it is stored, else the nearest finer stored one, in one step. `None` if half the
+    /// level's factor exceeds the larger extent in x and y: a volume 300 wide has levels 0 to 9. If that extent is a
+    /// power of two, there is one level more than needed to reach a single voxel, as in the reference implementation.
     pub fn choose(level: Level, stored: &[(Level, u64, Xyz<u64>)], scaling: Scaling) -> Option<Self> {
         let full = stored.iter().find(|(l, ..)| *l == Level::FULL)?.2;
         if level != Level::FULL && level.factor() / 2 > full.x.max(full.y) {

@@ -104,8 +104,8 @@ fn stretched(address: &TileAddress, view: &LevelView, voxel: Xyz<f64>) -> Vec<u6
     rows.take_while(|z| *z < view.size.z as f64).map(|z| z as u64).collect()
 }
 
-/// The z shown by a row of a slice drawn with square pixels. `c` is the height of a pixel and `d` that of a voxel of the
-/// level, in the same unit.
+/// The z shown by a row of a slice drawn with square pixels. `c` is the height of a pixel and `d` that of a voxel of
+/// the level, in the same unit.
 pub(super) fn shown_by(row: u64, c: f64, d: f64) -> f64 {
     ((row as f64 * c) / d).floor()
 }

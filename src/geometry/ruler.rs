@@ -1,7 +1,7 @@
 //! Tile boundaries of a level along an axis, in voxels of full resolution.
 //!
-//! Tiles are numbered by row, column or slice. A ruler gives the start and end of each tile, and the tiles that overlap a
-//! range of voxels. Boundaries are monotone in the tile number, so lookups are binary searches.
+//! Tiles are numbered by row, column or slice. A ruler gives the start and end of each tile, and the tiles that
+//! overlap a range of voxels. Boundaries are monotone in the tile number, so lookups are binary searches.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Builds nodes from their children: reads voxels at the tree's read nodes, sums them, and passes every complete chunk to
-//! a sink.
+//! Builds nodes from their children: reads voxels at the tree's read nodes, sums them, and passes every complete
+//! chunk to a sink.
 //!
 //! The same walk makes pieces (from voxels) and the levels above pieces (from the sums stored in the pieces).
 

@@ -1,7 +1,7 @@
 //! Families: the levels of a channel that are computed from the same stored level.
 //!
-//! A channel has one family for each stored level that is the nearest finer one of a missing level. When re-chunking, it
-//! has one for every stored level, since these are copied too.
+//! A channel has one family for each stored level that is the nearest finer one of a missing level. When re-chunking,
+//! it has one for every stored level, since these are copied too.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! Grids of sums, from which levels are computed.
 //!
-//! A voxel of a level is the mean over its box of stored voxels. Coarser levels are computed from the sums of finer ones,
-//! so that rounding happens only once, at the end; means of means would be rounded repeatedly. Integers are summed
-//! exactly. Floats are summed in the renderer's order within the voxels in memory; the sums of larger boxes are sums of
-//! these sums, which can differ from the renderer's in the last of 53 bits. For labels, a voxel is the first one of its
-//! box.
+//! A voxel of a level is the mean over its box of stored voxels. Coarser levels are computed from the sums of finer
+//! ones, so that rounding happens only once, at the end; means of means would be rounded repeatedly. Integers are
+//! summed exactly. Floats are summed in the renderer's order within the voxels in memory; the sums of larger boxes
+//! are sums of these sums, which can differ from the renderer's in the last of 53 bits. For labels, a voxel is the
+//! first one of its box.
 
 use crate::geometry::{Xyz, held};
 use crate::volume::{Samples, Voxel};

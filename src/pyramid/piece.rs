@@ -21,8 +21,8 @@ const TOWER: u64 = 2;
 pub(super) enum Record {
     /// A chunk: the height of its level, its index along each axis, and its compressed voxels.
     Chunk { height: u32, at: Xyz<u64>, packed: Vec<u8> },
-    /// The sums that the unit passes to its parent, level by level: extents and compressed sums. The last record of every
-    /// unit.
+    /// The sums that the unit passes to its parent, level by level: extents and compressed sums. The last record of
+    /// every unit.
     Tower(Vec<(Xyz<u64>, Vec<u8>)>),
 }
 

@@ -1,9 +1,9 @@
 //! The tree of a volume: a quadtree of the chunks of its levels, or an octree if z is halved too.
 //!
-//! A node of height k is one chunk of the level downsampled by 2^k; its children are the four (eight) chunks that it is
-//! computed from. Voxels are read at nodes of one height, and pieces end at nodes of another; each is the largest within
-//! a budget of voxels. Nodes are visited depth first, so that stored chunks that overlap several nodes are still in the
-//! chunk cache.
+//! A node of height k is one chunk of the level downsampled by 2^k; its children are the four (eight) chunks that it
+//! is computed from. Voxels are read at nodes of one height, and pieces end at nodes of another; each is the largest
+//! within a budget of voxels. Nodes are visited depth first, so that stored chunks that overlap several nodes are
+//! still in the chunk cache.
 
 use crate::geometry::{Region, Xyz};
 
@@ -49,8 +49,8 @@ impl Tree {
         tree
     }
 
-    /// The greatest height whose nodes have at most `most` voxels; no greater than needed for one node to span the volume
-    /// (only in x and y if z is not halved).
+    /// The greatest height whose nodes have at most `most` voxels; no greater than needed for one node to span the
+    /// volume (only in x and y if z is not halved).
     fn highest(&self, most: u64) -> u32 {
         let first = |height| Node { height, at: Xyz::all(0) };
         let covers_all = |height| {

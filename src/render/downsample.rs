@@ -1,7 +1,7 @@
 //! Downsampling on the fly: means over boxes of stored voxels.
 //!
-//! Blocks of stored voxels may arrive in any order, with any boundaries: sums are kept for the whole patch, and divided at
-//! the end by the number of voxels in each box, which is smaller at the volume's edge.
+//! Blocks of stored voxels may arrive in any order, with any boundaries: sums are kept for the whole patch, and
+//! divided at the end by the number of voxels in each box, which is smaller at the volume's edge.
 
 use bytemuck::cast_slice_mut;
 use multiversion::multiversion;

@@ -1,9 +1,9 @@
 //! PNG encoding, in two profiles.
 //!
-//! `fast` uses one filter per tile and Huffman codes without match search: micrographs are encoded smaller than by the
-//! fastest encoders of other crates, and no slower (`benches/RESULTS.md`). `small` also tries libdeflate with two other
-//! ways of filtering, and takes the smallest of the three: match search helps with labels and flat images. The container
-//! follows the PNG specification (third edition, sections 5 and 11).
+//! `fast` uses one filter per tile and Huffman codes without match search: micrographs are encoded smaller than by
+//! the fastest encoders of other crates, and no slower (`benches/RESULTS.md`). `small` also tries libdeflate with two
+//! other ways of filtering, and takes the smallest of the three: match search helps with labels and flat images. The
+//! container follows the PNG specification (third edition, sections 5 and 11).
 
 mod bits;
 mod deflate;

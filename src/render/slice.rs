@@ -8,8 +8,8 @@ use crate::geometry::{Patch, Region, RowRun};
 use crate::plan::Source;
 use crate::volume::{Access, BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Samples, with_samples};
 
-/// The maximum block size in bytes if small blocks cost no extra decoding: a block stays in the core's private cache until
-/// it is summed.
+/// The maximum block size in bytes if small blocks cost no extra decoding: a block stays in the core's private cache
+/// until it is summed.
 const NEAR_BYTES: u64 = BLOCK_BYTES / 4;
 
 /// Fills `field` with the patch's intensities: `height` × `width`, means over boxes if the level is derived.

@@ -1,8 +1,9 @@
 //! Windows: map stored values to 8 bits.
 //!
-//! Each window has a rule for one voxel that is exact and slow. Shades are first estimated in 32-bit floating point, which
-//! vectorises; the rule decides only if the estimate could round to either of two shades. With a gamma, 8- and 16-bit
-//! voxels are looked up in a table, for which the curve is evaluated only as often as needed to find its 255 steps.
+//! Each window has a rule for one voxel that is exact and slow. Shades are first estimated in 32-bit floating point,
+//! which vectorises; the rule decides only if the estimate could round to either of two shades. With a gamma, 8- and
+//! 16-bit voxels are looked up in a table, for which the curve is evaluated only as often as needed to find its 255
+//! steps.
 
 use bytemuck::Pod;
 use multiversion::multiversion;
@@ -13,8 +14,8 @@ use crate::volume::{Samples, Voxel, with_samples};
 /// Limits below which integer windows are exact in floating point; see [`whole_exact`].
 const EXACT: i128 = 1 << 40;
 
-/// Windows `field` into `shades`, which is overwritten, and returns it; if voxels are shown as stored, returns the bytes of
-/// `field` instead. `gamma` is the exponent of the curve from black to white.
+/// Windows `field` into `shades`, which is overwritten, and returns it; if voxels are shown as stored, returns the
+/// bytes of `field` instead. `gamma` is the exponent of the curve from black to white.
 pub(super) fn apply<'a>(
     field: &'a Samples,
     window: &Window,

@@ -63,7 +63,8 @@ impl Drawing {
     }
 }
 
-/// How chunks are read for a request. If the client prefetches, they are decoded whole: it will want the adjacent tiles.
+/// How chunks are read for a request. If the client prefetches, they are decoded whole: it will want the adjacent
+/// tiles.
 pub(super) fn policy(urgency: Urgency) -> ReadPolicy {
     let decode = match urgency {
         Urgency::Wanted => Decode::AsNeeded,

@@ -31,8 +31,8 @@ pub(super) struct Neighbours {
 struct State {
     /// Newest first.
     tiles: VecDeque<TileRequest>,
-    /// The scrolls at each position, the latest first. A position is a request with its slice set to 0: dataset, channels,
-    /// time, plane, level, row, column and adjustments.
+    /// The scrolls at each position, the latest first. A position is a request with its slice set to 0: dataset,
+    /// channels, time, plane, level, row, column and adjustments.
     scrolls: LruCache<TileRequest, Vec<Scroll>>,
 }
 

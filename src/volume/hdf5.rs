@@ -1,10 +1,10 @@
 //! Volumes in HDF5 files: the only place that names the `hdf5` crate.
 //!
-//! The library opens files, follows hard links, reads types and layouts, and lists the addresses of chunks. Chunks are
-//! then read and decoded by voltile's own threads, outside the library's global lock, if voltile supports their filters;
-//! other filtered data is read through the library, which is slower. Decoded chunks are cached; all volumes share the
-//! cache. Unfiltered data, contiguous or chunked, is copied from the memory-mapped file, and external raw files are read
-//! directly. Compact and virtual data is always read through the library.
+//! The library opens files, follows hard links, reads types and layouts, and lists the addresses of chunks. Chunks
+//! are then read and decoded by voltile's own threads, outside the library's global lock, if voltile supports their
+//! filters; other filtered data is read through the library, which is slower. Decoded chunks are cached; all volumes
+//! share the cache. Unfiltered data, contiguous or chunked, is copied from the memory-mapped file, and external raw
+//! files are read directly. Compact and virtual data is always read through the library.
 //!
 //! All bytes come through `bytes::FileBytes`, also those that the library reads. They are used only if the file is
 //! unchanged since it was opened. `admission` lists the files that the library may open.

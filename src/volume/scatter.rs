@@ -124,8 +124,8 @@ pub(super) fn touch_box(from: &Samples, at: Lattice, size: Xyz<u64>) {
     });
 }
 
-/// Fills a box of `size` voxels with the first voxel of `value`. Returns `false` and fills nothing if `value` is empty or
-/// of another type.
+/// Fills a box of `size` voxels with the first voxel of `value`. Returns `false` and fills nothing if `value` is
+/// empty or of another type.
 #[must_use]
 pub(super) fn fill_box(value: &Samples, into: &mut Samples, into_at: Lattice, size: Xyz<u64>) -> bool {
     let still = Lattice { start: 0, step: Xyz::all(0) };

@@ -1,7 +1,7 @@
 //! The entropy of bytes, from the count of each value.
 
-/// The approximate size of the coded bytes, in bits, if code lengths could be fractional. Words of zeros are not counted:
-/// most of them become matches.
+/// The approximate size of the coded bytes, in bits, if code lengths could be fractional. Words of zeros are not
+/// counted: most of them become matches.
 pub(super) fn entropy(bytes: &[u8]) -> f32 {
     // In four tables: with one, runs of equal bytes would wait for each other's increments.
     let mut tables = [[0u32; 256]; 4];

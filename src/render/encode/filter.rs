@@ -1,9 +1,9 @@
 //! PNG filters: the difference between each byte and a prediction from its neighbours.
 //!
 //! The five predictors are those of the PNG specification (third edition, section 9). One filter is used for a whole
-//! tile: the sensor noise of micrographs is similar in all rows, and one choice costs less than 512. The filter with the
-//! lowest entropy on a few rows is chosen. All loops run over slices of equal length, so that the compiler vectorises
-//! them.
+//! tile: the sensor noise of micrographs is similar in all rows, and one choice costs less than 512. The filter with
+//! the lowest entropy on a few rows is chosen. All loops run over slices of equal length, so that the compiler
+//! vectorises them.
 
 use multiversion::multiversion;
 
@@ -129,8 +129,8 @@ fn half_sum(a: u8, b: u8) -> u8 {
     (a & b) + ((a ^ b) >> 1)
 }
 
-/// Subtracts a prediction from each byte of a row after its first pixel; `guess` predicts it from the bytes to the left,
-/// above, and above left.
+/// Subtracts a prediction from each byte of a row after its first pixel; `guess` predicts it from the bytes to the
+/// left, above, and above left.
 #[inline(always)]
 fn guessed(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8], guess: impl Fn(u8, u8, u8) -> u8) {
     const BLOCK: usize = 64;

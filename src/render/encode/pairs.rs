@@ -1,8 +1,8 @@
 //! Tables indexed by pairs of bytes: first the count of each pair, then the concatenated codes of its two bytes.
 //!
-//! Two bytes cost one count and one lookup instead of two. The tables have 65,536 entries; filling and summing them is
-//! vectorised and takes a few microseconds. Few entries are touched in between, since filtered noise is near 0. Codes and
-//! lengths are in separate tables, which saves masking.
+//! Two bytes cost one count and one lookup instead of two. The tables have 65,536 entries; filling and summing them
+//! is vectorised and takes a few microseconds. Few entries are touched in between, since filtered noise is near 0.
+//! Codes and lengths are in separate tables, which saves masking.
 
 use multiversion::multiversion;
 

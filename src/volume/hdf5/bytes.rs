@@ -1,8 +1,8 @@
 //! The bytes of one open file, readable only while the file is unchanged since it was opened.
 //!
 //! All reads go through here: voltile's threads fetch ranges ([`FileBytes::fetch`]) or copy from a mapping
-//! ([`FileBytes::borrow`]), and the HDF5 library reads through a file driver ([`super::library`]). To read from anything
-//! but a local file, only this module would have to change.
+//! ([`FileBytes::borrow`]), and the HDF5 library reads through a file driver ([`super::library`]). To read from
+//! anything but a local file, only this module would have to change.
 
 mod fetched;
 mod loan;
@@ -38,8 +38,8 @@ impl FileBytes {
     /// Opens the file at `resolved`, a path without symbolic links. If `growing`, the file may become longer and its
     /// modification time newer without counting as changed.
     ///
-    /// Fails if the path is not, or no longer, that of the opened file, for example because it was replaced by a symbolic
-    /// link.
+    /// Fails if the path is not, or no longer, that of the opened file, for example because it was replaced by a
+    /// symbolic link.
     pub fn open(resolved: PathBuf, growing: bool) -> io::Result<Self> {
         // Checked before it is opened: opening a FIFO or a device can block or have side effects.
         ensure_regular(&resolved.symlink_metadata()?)?;
@@ -113,8 +113,8 @@ impl FileBytes {
         read
     }
 
-    /// Fills `into` from a position in the file, up to the end of the file, and returns the number of bytes read. Fails if
-    /// the file has changed since it was opened.
+    /// Fills `into` from a position in the file, up to the end of the file, and returns the number of bytes read.
+    /// Fails if the file has changed since it was opened.
     pub fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < into.len() {

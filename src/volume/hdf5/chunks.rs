@@ -1,7 +1,7 @@
 //! The cache of decoded chunks, shared by all volumes, with one budget in bytes.
 //!
-//! Each chunk is decoded by one thread at a time; other threads that want it wait. [`finish`] decides how far a chunk is
-//! decoded, and when the rest is. Alternatives that were tried are in `benches/RESULTS.md`. A chunk that was never
+//! Each chunk is decoded by one thread at a time; other threads that want it wait. [`finish`] decides how far a chunk
+//! is decoded, and when the rest is. Alternatives that were tried are in `benches/RESULTS.md`. A chunk that was never
 //! written, or whose voxels are all equal, is cached as one value.
 
 mod finish;

@@ -215,7 +215,8 @@ impl StoredDataset {
         self.index.entries().map_err(|problem| self.without_index(&problem))
     }
 
-    /// The error if the chunk index cannot be read. The library does not report that the file has changed: checked here.
+    /// The error if the chunk index cannot be read. The library does not report that the file has changed: checked
+    /// here.
     fn without_index(&self, problem: &str) -> ReadError {
         self.file.bytes.ensure_unchanged(&self.place()).err().unwrap_or_else(|| self.damaged(problem))
     }
@@ -236,8 +237,8 @@ impl StoredDataset {
             return self.read_raw_files(stored, into);
         }
         self.ensure_in_file(stored)?;
-        // The library does not touch voxels that were never written and have no fill value; the buffer may still contain
-        // another tile's voxels.
+        // The library does not touch voxels that were never written and have no fill value; the buffer may still
+        // contain another tile's voxels.
         into.bytes_mut().fill(0);
         let own = RANK - self.shape.len().min(RANK)..;
         let (start, count) = (&stored.start[own.clone()], &stored.count[own]);

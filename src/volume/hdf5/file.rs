@@ -84,8 +84,8 @@ impl Files {
         self.open_resolved(resolved, growing)
     }
 
-    /// Removes these files, changed or not, so that they are opened again when next needed: files that they refer to may
-    /// have changed.
+    /// Removes these files, changed or not, so that they are opened again when next needed: files that they refer to
+    /// may have changed.
     pub fn forget<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) {
         let paths: HashSet<&Path> = paths.into_iter().collect();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,8 +126,8 @@ impl Files {
         if open.len() >= self.most {
             let most = self.most;
             let problem = format!(
-                "{most} other files are open, which is the limit; raise the limit of open files (`ulimit -n`), or serve \
-                 fewer files"
+                "{most} other files are open, which is the limit; raise the limit of open files (`ulimit -n`), or \
+                 serve fewer files"
             );
             return Err(OpenError::File { path: key.0, problem });
         }

@@ -1,7 +1,7 @@
 //! Locates, fetches and decodes one stored chunk of a dataset.
 //!
-//! Chunks whose filters voltile supports are fetched and decoded by the calling thread; others are read by the library in
-//! one step.
+//! Chunks whose filters voltile supports are fetched and decoded by the calling thread; others are read by the
+//! library in one step.
 
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
 //! Unfiltered voxels, contiguous or chunked, copied from the memory-mapped file.
 //!
-//! Only the pages that contain wanted voxels are touched. The voxels are not cached: the system caches the file's pages,
-//! and copying from them costs no more than copying from a cache. Contiguous data counts as one chunk.
+//! Only the pages that contain wanted voxels are touched. The voxels are not cached: the system caches the file's
+//! pages, and copying from them costs no more than copying from a cache. Contiguous data counts as one chunk.
 
 use super::bytes::Loan;
 use super::dataset::{Storage, StoredDataset};
@@ -57,8 +57,8 @@ impl StoredDataset {
 }
 
 impl UnfilteredBytes<'_> {
-    /// Copies a box of `size` voxels from the layout `from` in the chunk to the layout `target` in `into`, which contains
-    /// voxels of type `voxel`.
+    /// Copies a box of `size` voxels from the layout `from` in the chunk to the layout `target` in `into`, which
+    /// contains voxels of type `voxel`.
     pub fn copy(
         &self,
         chunk: UnfilteredChunk,

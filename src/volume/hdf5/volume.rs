@@ -128,8 +128,8 @@ impl Hdf5Volume {
         xyz
     }
 
-    /// The chunks that contain wanted voxels, in stored order. A chunk that the box intersects has none if the step skips
-    /// it.
+    /// The chunks that contain wanted voxels, in stored order. A chunk that the box intersects has none if the step
+    /// skips it.
     fn wanted<'a>(&'a self, reading: &'a Reading<'_>) -> impl Iterator<Item = Wanted> + 'a {
         let grid = &self.dataset.grid;
         let (region, step) = (&reading.request.region, reading.request.step);
@@ -192,8 +192,8 @@ impl Hdf5Volume {
             }
             return Ok(());
         }
-        // Chunks that another thread is decoding come last: threads that want the same chunks then decode different ones
-        // in parallel, instead of all waiting for the same one.
+        // Chunks that another thread is decoding come last: threads that want the same chunks then decode different
+        // ones in parallel, instead of all waiting for the same one.
         let mut in_flight = Vec::new();
         for (located, wanted) in located {
             self.yield_to_requests(reading)?;
@@ -283,7 +283,8 @@ impl Hdf5Volume {
         })
     }
 
-    /// Reads a box through the library. Fails for chunks beyond the end of the file, for which the library returns zeros.
+    /// Reads a box through the library. Fails for chunks beyond the end of the file, for which the library returns
+    /// zeros.
     fn read_through_library(
         &self,
         stored: &StoredBox,

@@ -59,8 +59,8 @@ impl Loan<'_> {
     /// Ranges longer than this are announced to the system, because its own read-ahead is shorter.
     const ANNOUNCED: usize = 64 << 10;
 
-    /// Lends `length` bytes at an offset in the file to `work`, which copies from them; `whole` if it copies most of them.
-    /// Fails and discards the result of `work` if bytes turn out to be missing.
+    /// Lends `length` bytes at an offset in the file to `work`, which copies from them; `whole` if it copies most of
+    /// them. Fails and discards the result of `work` if bytes turn out to be missing.
     pub fn lend<T>(
         &self,
         address: u64,
@@ -89,8 +89,8 @@ impl Loan<'_> {
         })
     }
 
-    /// Fails if the file has changed, or ends before the end of the ranges lent. Must be called last: the rest of the last
-    /// page of a file that was truncated during the loan reads as zeros, without a signal.
+    /// Fails if the file has changed, or ends before the end of the ranges lent. Must be called last: the rest of the
+    /// last page of a file that was truncated during the loan reads as zeros, without a signal.
     pub fn ensure_still_there(&self) -> Result<(), ReadError> {
         self.bytes.ensure_reaches(self.reached.get(), &self.place)
     }

@@ -1,9 +1,9 @@
 //! Decides how far chunks are decoded, and finishes prefix-decoded chunks while threads are idle.
 //!
-//! If its filters allow it, a chunk is decoded only up to the last voxel wanted: a random tile needs half of each chunk
-//! on average. If more of it is wanted later, all of its slices probably are, and it is decoded whole. But if requests
-//! have paused lately, a person is looking at the tiles: decoding a screen full of chunks whole would take too long, and
-//! they are finished in the next pauses.
+//! If its filters allow it, a chunk is decoded only up to the last voxel wanted: a random tile needs half of each
+//! chunk on average. If more of it is wanted later, all of its slices probably are, and it is decoded whole. But if
+//! requests have paused lately, a person is looking at the tiles: decoding a screen full of chunks whole would take
+//! too long, and they are finished in the next pauses.
 
 use std::sync::Arc;
 
@@ -71,11 +71,12 @@ impl ChunkStore {
         }
     }
 
-    /// Whether the first slice of a chunk is wanted and the previous chunk along the slowest axis is cached whole: a client
-    /// is scrolling, and will want every slice. A constant chunk does not count, since it is cached whole in any case.
+    /// Whether the first slice of a chunk is wanted and the previous chunk along the slowest axis is cached whole: a
+    /// client is scrolling, and will want every slice. A constant chunk does not count, since it is cached whole in
+    /// any case.
     ///
-    /// The slice must be at most a sixteenth of the chunk: if the cache is too small for the scroll, decoding chunks whole
-    /// each time would cost twice as much.
+    /// The slice must be at most a sixteenth of the chunk: if the cache is too small for the scroll, decoding chunks
+    /// whole each time would cost twice as much.
     fn follows_a_whole_one(&self, wanted: &ChunkRequest<'_>) -> bool {
         let (dataset, at) = (wanted.dataset, &wanted.at);
         let chunk = dataset.grid.chunk();

@@ -1,8 +1,9 @@
 //! Copies from cached chunks, several at a time.
 //!
-//! A cached chunk is usually no longer in the processor's caches, nor its pages in the TLB, and copying from chunks one by
-//! one waits for each miss. Reading the start of every wanted row of several chunks first, with no other work in between,
-//! overlaps the misses. If many rows of a chunk are wanted it is copied from at once: it may just have been decoded.
+//! A cached chunk is usually no longer in the processor's caches, nor its pages in the TLB, and copying from chunks
+//! one by one waits for each miss. Reading the start of every wanted row of several chunks first, with no other work
+//! in between, overlaps the misses. If many rows of a chunk are wanted it is copied from at once: it may just have
+//! been decoded.
 
 use std::sync::Arc;
 
