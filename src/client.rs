@@ -8,13 +8,11 @@
 
 mod answer;
 mod resolver;
-#[cfg(test)]
-mod tests;
 
 use std::io::{ErrorKind, Read};
 use std::time::Duration;
 
-use ureq::http::{HeaderMap, Request, Uri, header};
+use ureq::http::{HeaderMap, Request, Uri};
 use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, Error, Timeout};
 
@@ -136,8 +134,19 @@ impl Client {
     /// Requests a path on this server, or a full URL, with headers in addition to those of every request. The method
     /// must be safe to repeat.
     pub fn ask(&self, method: &Method, url: &str, headers: &[(&str, &str)]) -> Result<Answer, NoAnswer> {
+        self.ask_into(Vec::new(), method, url, headers)
+    }
+
+    /// The same with memory for the body, such as the body of an earlier response: it is overwritten.
+    pub fn ask_into(
+        &self,
+        memory: Vec<u8>,
+        method: &Method,
+        url: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Answer, NoAnswer> {
         let url = if url.starts_with('/') { format!("{}{url}", self.base) } else { url.to_owned() };
-        match self.answer(method, &url, headers) {
+        match self.answer(memory, method, &url, headers) {
             Ok((status, headers, body)) => Ok(Answer { url, status, headers, body }),
             Err(error) => {
                 let problem = self.problem(&url, error);
@@ -148,6 +157,7 @@ impl Client {
 
     fn answer(
         &self,
+        memory: Vec<u8>,
         method: &Method,
         url: &str,
         headers: &[(&str, &str)],
@@ -162,7 +172,7 @@ impl Client {
             other => other?,
         };
         let (parts, body) = response.into_parts();
-        let body = read(&parts.headers, body)?;
+        let body = read(body, memory)?;
         Ok((parts.status.as_u16(), parts.headers, body))
     }
 
@@ -190,11 +200,26 @@ impl Client {
     }
 }
 
-fn read(headers: &HeaderMap, mut body: Body) -> Result<Vec<u8>, Error> {
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    let mut bytes = Vec::with_capacity(length.unwrap_or(0).min(1 << 20));
-    body.with_config().limit(MOST_BYTES).reader().read_to_end(&mut bytes)?;
-    Ok(bytes)
+fn read(mut body: Body, mut into: Vec<u8>) -> Result<Vec<u8>, Error> {
+    let length = body.content_length();
+    let mut reader = body.with_config().limit(MOST_BYTES).reader();
+    let Some(length) = length else {
+        into.clear();
+        reader.read_to_end(&mut into)?;
+        return Ok(into);
+    };
+    if length > MOST_BYTES {
+        return Err(Error::BodyExceedsLimit(MOST_BYTES));
+    }
+    into.resize(length as usize, 0);
+    let mut rest = into.as_mut_slice();
+    loop {
+        // Also called when nothing is left to read: that ends the response, and its connection can be used again.
+        match reader.read(rest)? {
+            0 => return Ok(into),
+            bytes => rest = rest.get_mut(bytes..).unwrap_or_default(),
+        }
+    }
 }
 
 /// Whether the server closed the connection before a response.
@@ -206,3 +231,6 @@ fn is_lost(kind: ErrorKind) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
     matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,9 +4,6 @@
 //! [`crate::bench`] read it. The server may be of another version: unknown fields are ignored, an absent `Option` is
 //! `None`, and names such as [`ChannelDescription::kind`] are strings, since a later version may have more of them.
 
-#[cfg(test)]
-mod tests;
-
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -156,22 +153,22 @@ pub struct LevelDescription {
     pub source: SourceDescription,
 }
 
-/// How a dataset is stored, in words and numbers for people.
+/// How a dataset is stored, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StorageDescription {
     /// `chunked`, `contiguous`, `compact`, `external` or `virtual`.
     pub layout: String,
-    /// The extents as stored, slowest first.
+    /// The extents, slowest axis first.
     pub shape: Vec<u64>,
-    /// The shape of a chunk, in the same order.
+    /// The chunk shape, in the same order.
     pub chunk: Option<Vec<u64>>,
     /// The filters, in the order in which they were applied.
     pub filters: Vec<String>,
-    /// Those of them that cannot be decoded here.
+    /// The filters that cannot be decoded here.
     pub missing_filters: Vec<String>,
-    /// Whether chunks are decoded by render threads side by side, rather than one at a time by the library.
+    /// Whether chunks are decoded by the render threads in parallel, rather than one at a time by the library.
     pub decoded_in_parallel: bool,
-    /// How it is read, and why so.
+    /// How it is read, and why.
     pub reading: String,
 }
 
@@ -229,3 +226,6 @@ impl LevelDescription {
         self.planes.iter().any(|offered| offered == plane.name())
     }
 }
+
+#[cfg(test)]
+mod tests;

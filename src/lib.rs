@@ -8,33 +8,36 @@
 //!
 //! ```text
 //! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config; the only
-//!              module that names `anyhow`
+//!              module that names `anyhow` and `clap`
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page · connections:
 //!              one request at a time on each, timeouts, limits on their number
 //! 7  warm      every tile of a selection, in an order that decodes each chunk once; by a server or in this process
+//! 7  bench     slicing throughput, in this process or from a server: stages, percentiles, bottleneck
 //! 6  service   TileService: identify, then fetch; the boundary between async code and the render threads · the render
-//!              queue · reopening files that have changed · verifying chunks while idle
-//! 6  bench     slicing throughput, in this process or from a server: stages, percentiles, bottleneck
+//!              queue · reopening files that have changed · verifying chunks while idle · prefetching
 //! 6  pyramid   computes missing levels once: in pieces that survive a kill, then into one HDF5 file
 //! 5  catalog   Token → Dataset → Channel, opened from settings; a request becomes a key and a plan
-//! 4  render    slice → downsample → window → composite → encode
+//! 5  render    slice → downsample → window → composite → encode
 //! 4  layout    the file layouts of programs and instruments: Imaris, BigDataViewer, ilastik, …, and plain files ·
 //!              inventory: what files written by voltile say of themselves
-//! 3  plan      what to read and how to paint it: the renderer's only input
-//! 2  request   a well-formed request, not yet known to exist: all three URL forms end here
-//! 2  volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
+//! 4  plan      what to read and how to paint it: the renderer's only input
+//! 3  volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
 //! 3  verify    plays viewers against a running server
-//! 2  client    the HTTP client of warm, verify and bench
-//! 2  tier      the disk cache: trait TileTier; a directory of encoded tiles, kept to a budget
-//! 1  cache     absent | in flight | ready in one structure; least recently used by bytes
-//! 1  description: the JSON of /datasets.json, as plain data for servers and clients
-//! 1  config    as typed → as meant: settings, or every fault at once          1  tile   TileKey, Tile
+//! 2  client    the HTTP client of warm, verify and bench; the only module that names `ureq`
+//! 2  config    as typed → as meant: settings, or every fault at once
+//! 1  description  the JSON of /datasets.json as plain data, for servers and clients; only it and http name `utoipa`
+//! 1  request   a well-formed request, not yet known to exist: all three URL forms end here
+//! 1  tier      the disk cache: trait TileTier; a directory of encoded tiles, kept to a budget
+//! 0  cache     absent | in flight | ready in one structure; least recently used by bytes
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
-//! 0  color · paint · name · axes · units · metrics · activity        demo: a synthetic volume, made at first use
+//! 0  tile · color · paint · name · axes · units · metrics · activity
+//! 0  demo      a synthetic volume, made at first use
 //! ```
 //!
-//! The page's own code is `src/page` (TypeScript), bundled by `build.rs` into what [`http`] serves. `config` takes the
-//! names that the URL grammar reserves from `request`; `demo` writes its volume with the `hdf5` crate.
+//! A test (`src/map.rs`) compares these rows with the code.
+//!
+//! The page's own code is `src/page` (TypeScript), bundled by `build.rs` into what [`http`] serves. `demo` writes its volume
+//! with the `hdf5` crate.
 //!
 //! # Words
 //!
@@ -151,3 +154,6 @@ pub mod units;
 pub mod verify;
 pub mod volume;
 pub mod warm;
+
+#[cfg(test)]
+mod map;

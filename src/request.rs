@@ -252,7 +252,7 @@ fn number(what: &'static str, text: &str) -> Result<u64, Malformed> {
 }
 
 /// A number of ASCII digits only; leading zeros are allowed, signs and overflow are not.
-fn digits(text: &str) -> Option<u64> {
+pub(crate) fn digits(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten()
 }

@@ -34,6 +34,11 @@ fn known(unit: &str) -> Option<(&'static str, f64)> {
     UNITS.iter().find(is_it).map(|(sign, nanometres, _)| (*sign, *nanometres))
 }
 
+/// A number of bytes for people, in KiB, MiB and so on.
+pub(crate) fn bytes(count: u64) -> String {
+    bytesize::ByteSize::b(count).display().iec().to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -167,7 +167,7 @@ fn chunks_are_counted_as_the_library_has_them() {
     let stored = sizes.iter().sum::<u64>();
     assert_eq!(
         level["stored"],
-        json!({"datasets": 1, "chunks": 36, "chunks_written": 24, "stored_bytes": stored, "raw_bytes": raw})
+        json!({"datasets": 1, "unreadable": 0, "chunks": 36, "chunks_written": 24, "stored_bytes": stored, "raw_bytes": raw})
     );
     assert_eq!(level["compression"], json!(f64::from(raw) / stored as f64));
     assert_eq!(level["axes"], "zyx");

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::made;
 use super::stored::StoredLevel;
 use super::survey::{self, Survey};
-use super::watch::Watch;
+use super::watch::{Unresponsive, Watch};
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::Paths;
 use crate::layout::inventory::{ChannelRecord, range_text};
@@ -46,7 +46,7 @@ pub struct Channel {
     /// The statistics of its sample, once taken.
     pub(super) surveyed: OnceLock<Arc<Survey>>,
     /// Detects changes of its files.
-    pub(super) watch: Watch,
+    pub(super) watch: Arc<Watch>,
     /// Identifies its voxels and their meaning.
     pub fingerprint: Fingerprint,
 }
@@ -137,9 +137,9 @@ impl Channel {
         !view.is_stored() && !self.made.iter().any(has)
     }
 
-    /// Whether the last check for changed files is recent enough.
-    pub fn is_checked(&self) -> bool {
-        self.watch.is_fresh()
+    /// Has its files checked for changes, unless that was done recently. Does not block; see [`Channel::has_changed`].
+    pub async fn check_soon(&self) -> Result<(), Unresponsive> {
+        self.watch.check_soon().await
     }
 
     /// Checks whether its files have changed. Accesses the file system: must not be called on an async thread.

@@ -260,7 +260,7 @@ impl Opening {
             file: file.path().to_owned(),
             window: window(given.window, &found, shape.voxel),
             surveyed: OnceLock::new(),
-            watch: Watch::over(files),
+            watch: Arc::new(Watch::over(files)),
             is_series: found.levels.iter().any(is_series),
             name: found.name,
             label: found.label,

@@ -1,17 +1,26 @@
 //! Detects whether the files of a channel have changed since they were opened.
 //!
 //! The file system is accessed at most once per [`FRESH`], regardless of the number of requests. It may block for a
-//! long time (a hanging network file system): [`Watch::check`] must not be called on an async thread.
+//! long time (a hanging network file system): requests call [`Watch::check_soon`], which never blocks and lets at most one
+//! thread wait for the file system.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::volume::hdf5::FileIdentity;
 
 /// How long the result of a check is valid.
 const FRESH: Duration = Duration::from_millis(200);
+
+/// How long a request waits for a check. Longer than a busy network file system takes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The files of a channel could not be checked in time: the file system does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the file system has not answered for {} s; the files may have changed. Try again later", PATIENCE.as_secs())]
+pub struct Unresponsive;
 
 /// The origin of the times stored in [`Watch`].
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -25,6 +34,8 @@ pub(super) struct Watch {
     /// Never reset: later reads may mix old and new data.
     changed: AtomicBool,
     checking: Mutex<()>,
+    /// Held while a thread checks on behalf of requests.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Watch {
@@ -35,6 +46,7 @@ impl Watch {
             unchanged_at: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             checking: Mutex::default(),
+            turn: Arc::default(),
         }
     }
 
@@ -57,7 +69,32 @@ impl Watch {
         self.changed.store(true, Ordering::Release);
     }
 
-    /// Checks the files unless the last check is recent enough. Accesses the file system for every file.
+    /// Has the files checked on a thread for blocking work unless the last check is recent enough.
+    pub async fn check_soon(self: &Arc<Self>) -> Result<(), Unresponsive> {
+        if self.is_fresh() {
+            return Ok(());
+        }
+        tokio::time::timeout(PATIENCE, self.check_in_turn()).await.map_err(|_| Unresponsive)
+    }
+
+    async fn check_in_turn(self: &Arc<Self>) {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        if self.is_fresh() {
+            return;
+        }
+        let watch = Arc::clone(self);
+        // The thread keeps the turn even if no request waits for it any more.
+        let checked = tokio::task::spawn_blocking(move || {
+            watch.check();
+            drop(turn);
+        });
+        if let Err(error) = checked.await {
+            tracing::error!("files could not be checked for changes: {error}");
+        }
+    }
+
+    /// Checks the files unless the last check is recent enough. Accesses the file system for every file: must not be
+    /// called on an async thread.
     pub fn check(&self) {
         self.check_after(now().saturating_sub(FRESH.as_nanos() as u64));
     }
@@ -116,5 +153,16 @@ mod tests {
         assert!(!watch.was_unchanged_at(Instant::now()));
         fs::remove_file(&path).unwrap();
         assert!(watch.has_changed() && watch.is_fresh() && !watch.was_unchanged_at(before));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_system_that_hangs_costs_one_thread_and_an_error() {
+        let watch = Arc::new(Watch::over(BTreeSet::new()));
+        let hanging = Arc::clone(&watch.turn).lock_owned().await;
+        let (one, two) = tokio::join!(watch.check_soon(), watch.check_soon());
+        assert_eq!((one, two), (Err(Unresponsive), Err(Unresponsive)));
+        drop(hanging);
+        assert_eq!(watch.check_soon().await, Ok(()));
+        assert!(watch.is_fresh());
     }
 }

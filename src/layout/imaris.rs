@@ -118,7 +118,7 @@ impl<'a> Tree<'a> {
         if self.root.is_empty() {
             return Paths::One(self.data(level, "", channel));
         }
-        let last = self.times.last().map_or(0, |(last, _)| last + 1);
+        let last = self.times.last().map_or(0, |(last, _)| last.saturating_add(1));
         Paths::times(last, present.iter().map(|(number, time)| (*number, self.data(level, time, channel))))
     }
 

@@ -14,29 +14,29 @@ use crate::tier::SecondTier;
 use crate::tile::{Tile, TileKey};
 use crate::volume::{Decode, ReadPolicy, Yields};
 
-/// A tile that is known to exist, whether or not it has been rendered.
+/// The result of [`super::TileService::identify`]: a tile that exists, rendered or not.
 #[derive(Debug)]
 pub enum Identified {
     /// One of the shared black tiles: the address lies outside all volumes.
     Black(Tile),
-    /// A tile.
+    /// A tile that shows voxels.
     Made {
         /// Its key.
         key: TileKey,
-        /// What it shows.
+        /// The request, resolved in the catalogue.
         resolved: Resolved,
     },
     /// A thumbnail of a slice.
     Overview {
         /// Its key.
         key: TileKey,
-        /// What it shows.
+        /// The slice, resolved in the catalogue.
         overview: Overview,
     },
 }
 
 impl Identified {
-    /// What identifies the tile's bytes.
+    /// The key of the tile; also its ETag.
     pub fn key(&self) -> TileKey {
         match self {
             Identified::Black(tile) => tile.key,
@@ -48,7 +48,7 @@ impl Identified {
 /// Renders a tile's PNG, on a render thread.
 pub(super) type Draw = Box<dyn FnOnce(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send>;
 
-/// How to render one tile, where it is stored, and which voxels it shows.
+/// A tile to be rendered: how, under which dataset it is stored, and which voxels it shows.
 pub(super) struct Drawing {
     pub key: TileKey,
     pub origin: Origin,
@@ -57,14 +57,14 @@ pub(super) struct Drawing {
 }
 
 impl Drawing {
-    /// The rendering of one tile by its plan.
     pub fn of(key: TileKey, origin: Origin, plan: Plan) -> Self {
         let footprint = Footprint::of(std::slice::from_ref(&plan));
         Self { key, origin, draw: Box::new(move |scratch| render::render(&plan, scratch)), footprint }
     }
 }
 
-/// How chunks are read for a request: whole if the client prefetches, because it will want the tiles next to this one.
+/// How chunks are read for a request. If the client prefetches, they are decoded whole: it will want the adjacent
+/// tiles.
 pub(super) fn policy(urgency: Urgency) -> ReadPolicy {
     let decode = match urgency {
         Urgency::Wanted => Decode::AsNeeded,
@@ -74,7 +74,7 @@ pub(super) fn policy(urgency: Urgency) -> ReadPolicy {
 }
 
 impl Identified {
-    /// How to render it, reading by that policy; `None` for a black tile.
+    /// Its drawing, with chunks read by the policy; `None` for a black tile.
     pub(super) fn drawing(&self, policy: ReadPolicy) -> Option<Drawing> {
         Some(match self {
             Identified::Black(_) => return None,
@@ -91,7 +91,7 @@ impl Identified {
         })
     }
 
-    /// The dataset that it is stored under; `None` for a black tile, which is never stored.
+    /// The dataset under which it is stored; `None` for a black tile, which is never stored.
     pub(super) fn token(&self) -> Option<&Name> {
         match self {
             Identified::Black(_) => None,
@@ -101,7 +101,7 @@ impl Identified {
     }
 }
 
-/// A tile and what it takes from the cache's budget.
+/// A tile, with its weight in bytes against the cache's budget.
 pub(super) fn weighed(tile: Tile) -> (Tile, usize) {
     let weight = tile.weight();
     (tile, weight)
@@ -112,7 +112,7 @@ pub(super) fn found(tier: Option<&SecondTier>, origin: &Origin, key: TileKey) ->
     Some(Tile::new(key, tier?.find(&origin.token, &key)?))
 }
 
-/// Renders a tile, and counts it.
+/// Renders a tile and counts it; logs an error.
 pub(super) fn drawn(key: TileKey, draw: Draw, metrics: &Metrics) -> Result<Tile, RenderError> {
     metrics.renders.inc();
     let rendered = with_scratch(draw);
@@ -123,22 +123,22 @@ pub(super) fn drawn(key: TileKey, draw: Draw, metrics: &Metrics) -> Result<Tile,
     Ok(Tile::new(key, rendered?))
 }
 
-/// Queues a tile that was just rendered for writing, unless its files turn out to have changed.
+/// Queues a tile that was just rendered for the disk cache's writer, which skips it if its files have changed.
 pub(super) fn keep_later(tier: Option<&SecondTier>, origin: Origin, tile: &Tile) {
     let (Some(tier), now) = (tier, Instant::now()) else { return };
     tier.keep_later(origin.token.clone(), tile, move || origin.was_unchanged_at(now));
 }
 
-/// Writes a tile that was just rendered, unless its files turn out to have changed. A failure to write is counted and
-/// logged by the disk cache; the client gets its tile all the same.
+/// Writes a tile that was just rendered to the disk cache, unless its files have changed. A write error is counted and
+/// logged by the disk cache; the client gets the tile all the same.
 pub(super) fn keep_now(tier: Option<&SecondTier>, origin: &Origin, tile: &Tile) {
     let Some(tier) = tier else { return };
     if !origin.was_unchanged_at(Instant::now()) || tier.keep(&origin.token, &tile.key, &tile.png).is_err() {
-        tracing::debug!(key = %tile.key, "a tile is not kept in the disk cache");
+        tracing::debug!(key = %tile.key, "a tile was not written to the disk cache");
     }
 }
 
-/// Ensures that the disk cache has a tile: renders and writes it if it does not.
+/// Renders a tile and writes it to the disk cache, unless it is there.
 pub(super) fn warmed_by(
     tier: &SecondTier,
     drawing: Drawing,
@@ -157,7 +157,7 @@ pub(super) fn warmed_by(
     Ok(Warmed::Drawn(tile.png.len()))
 }
 
-/// Lends the thread's buffers to a job. A job within a job gets buffers of its own.
+/// Runs a job with the thread's buffers. A nested job, started by work stealing, gets fresh ones.
 pub(super) fn with_scratch<T>(job: impl FnOnce(&mut Scratch) -> T) -> T {
     thread_local! {
         static SCRATCH: RefCell<Scratch> = RefCell::default();

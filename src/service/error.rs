@@ -2,7 +2,7 @@
 
 use super::Busy;
 use crate::cache::Lost;
-use crate::catalog::NotFound;
+use crate::catalog::{NotFound, Unresponsive};
 use crate::name::Name;
 use crate::render::RenderError;
 use crate::request::Malformed;
@@ -30,6 +30,9 @@ pub enum TileError {
     /// The tile could not be stored in the disk cache, when warming.
     #[error(transparent)]
     Tier(#[from] TierError),
+    /// The files of the dataset could not be checked for changes.
+    #[error(transparent)]
+    Unresponsive(#[from] Unresponsive),
     /// A file has changed since it was opened.
     #[error("a file of the dataset {token} has changed since it was opened")]
     Changed {
@@ -45,7 +48,7 @@ pub enum ErrorKind {
     NotFound,
     /// The data or the program is at fault.
     Failed,
-    /// Overloaded: a later retry will help.
+    /// Overloaded, or the file system does not answer: a later retry may help.
     Busy,
 }
 
@@ -57,7 +60,7 @@ impl TileError {
             TileError::Render(_) | TileError::Lost(_) | TileError::Tier(_) | TileError::Changed { .. } => {
                 ErrorKind::Failed
             }
-            TileError::Busy(_) => ErrorKind::Busy,
+            TileError::Busy(_) | TileError::Unresponsive(_) => ErrorKind::Busy,
         }
     }
 

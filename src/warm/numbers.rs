@@ -1,5 +1,6 @@
 //! Lists of numbers as entered by a user, and runs of consecutive numbers.
 
+use crate::request::digits;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -108,11 +109,6 @@ fn listed(item: &str) -> Result<Listed, NotNumbers> {
         return Err(NotNumbers::Backwards { item: item.to_owned() });
     }
     Ok(Listed { first, last, step })
-}
-
-fn digits(text: &str) -> Option<u64> {
-    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| text.parse().ok()).flatten()
 }
 
 impl fmt::Display for Numbers {

@@ -9,6 +9,7 @@ use super::selection::Selection;
 use crate::description::DatasetDescription;
 use crate::request::TileRequest;
 use crate::tile::Fingerprint;
+use crate::units::bytes;
 use crate::volume::Access;
 
 /// The share of the chunk cache that is relied on; others use it too, and chunks being decoded take space.
@@ -130,9 +131,4 @@ pub struct Sample {
     pub tiles: u64,
     /// For each place one tile, and the next one if there is one.
     pub places: Vec<Vec<TileRequest>>,
-}
-
-/// A number of bytes, for people.
-pub(super) fn bytes(count: u64) -> String {
-    bytesize::ByteSize::b(count).display().iec().to_string()
 }

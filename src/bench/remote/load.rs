@@ -76,7 +76,7 @@ impl Load {
 
 /// The loop of one client: requests the next path not taken by another client, until the time is up.
 fn load(client: &Client, paths: &[String], next: &AtomicUsize, most: usize, until: Instant) -> Loaded {
-    let (mut loaded, mut in_a_row) = (Loaded::default(), 0);
+    let (mut loaded, mut in_a_row, mut memory) = (Loaded::default(), 0, Vec::new());
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         if number >= most || (number > 0 && Instant::now() >= until) {
@@ -85,10 +85,11 @@ fn load(client: &Client, paths: &[String], next: &AtomicUsize, most: usize, unti
         let Some(path) = paths.get(number % paths.len().max(1)) else { return loaded };
         let began = Instant::now();
         loaded.requests += 1;
-        match client.ask(&Method::GET, path, &[]) {
+        match client.ask_into(std::mem::take(&mut memory), &Method::GET, path, &[]) {
             Ok(answer) => {
                 in_a_row = 0;
                 loaded.answered(&answer, began);
+                memory = answer.body;
             }
             Err(error) => {
                 loaded.unanswered += 1;

@@ -3,9 +3,8 @@
 //! Names, labels and units come from the file: each is escaped, so that none can move a terminal's cursor or
 //! imitate another line. Writing to a string cannot fail, so results are ignored.
 
+use crate::units::bytes;
 use std::fmt::Write;
-
-use bytesize::ByteSize;
 
 use super::advice::Warning;
 use crate::catalog::{Inspection, LevelCost};
@@ -96,11 +95,11 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
         } else {
             String::new()
         };
-        let _ = writeln!(out, "           {raw} in {stored}{ratio}{chunks}{of}");
+        let unreadable = match tally.unreadable {
+            0 => String::new(),
+            count => format!("; {count} could not be read"),
+        };
+        let _ = writeln!(out, "           {raw} in {stored}{ratio}{chunks}{of}{unreadable}");
     }
     let _ = writeln!(out, "           read {}", escaped(&storage.reading));
-}
-
-fn bytes(count: u64) -> String {
-    ByteSize(count).to_string()
 }

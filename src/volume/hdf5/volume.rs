@@ -1,7 +1,7 @@
-//! A dataset seen as a volume: which stored axis is which, and how a box of voxels is put together.
+//! A dataset as a volume: maps stored axes to x, y, z and time, and reads boxes of voxels.
 //!
-//! There are three ways in. Voxels without filters are copied straight from the file's bytes ([`super::bare`]); others
-//! come by the chunk from the chunk store; what neither takes goes through the library.
+//! There are three ways to read. Unfiltered voxels are copied from the mapped file ([`super::unfiltered`]). Filtered
+//! chunks come from the chunk store, unless they are too large for it. Everything else is read through the library.
 
 mod cached;
 
@@ -27,20 +27,20 @@ use crate::volume::{
     VolumeShape, VolumeStorage, VoxelType, Yields,
 };
 
-/// How a dataset is to be seen as a volume.
+/// How a dataset is interpreted as a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct View {
-    /// The meaning of its axes.
+    /// The names of its axes, slowest first.
     pub axes: Axes,
-    /// Axes that are held still, and where.
+    /// Axes of which only one position is read, and that position.
     pub fixed: Vec<(AxisName, u64)>,
-    /// What the voxels are, where their stored type is another one of the same bits.
+    /// The type of the voxels, if it differs from the stored one (`u16` stored as `i16`, bool as `u8`).
     pub means: Option<VoxelType>,
-    /// The extent in which there is data, where the dataset is padded beyond it.
+    /// The extent of the data, if the dataset is padded.
     pub size: Option<Xyz<u64>>,
 }
 
-/// What a stored axis is to a volume.
+/// The role of a stored axis in the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Space(Axis),
@@ -48,7 +48,7 @@ enum Role {
     Fixed(u64),
 }
 
-/// One dataset, seen as a volume of scalar voxels over time.
+/// One dataset, read as a volume of scalar voxels over time.
 #[derive(Debug)]
 pub struct Hdf5Volume {
     dataset: Arc<StoredDataset>,
@@ -57,7 +57,8 @@ pub struct Hdf5Volume {
     chunks: ChunkStore,
 }
 
-/// About how many bytes of chunks are decoded side by side for one box: little next to the cache, enough for all threads.
+/// The approximate size in bytes of the chunks that are decoded in parallel for one box: small compared with the cache,
+/// and enough to occupy all threads.
 const TOGETHER: u64 = 4 << 20;
 
 impl Hdf5Volume {
@@ -93,7 +94,7 @@ impl Hdf5Volume {
         &self.dataset
     }
 
-    /// The box of the dataset that a region at a time is.
+    /// The region at a time point, in stored axis order.
     fn stored_box(&self, time: u64, region: &Region) -> StoredBox {
         let along = |role: Role| match role {
             Role::Space(axis) => (region.start[axis], region.size[axis]),
@@ -103,7 +104,7 @@ impl Hdf5Volume {
         StoredBox { start: self.roles.map(|role| along(role).0), count: self.roles.map(|role| along(role).1) }
     }
 
-    /// Where a box at `start` of a dense buffer with stored-order `dims` lies: as a lattice along x, y and z.
+    /// The strided layout, along x, y and z, of a box at `start` in a contiguous buffer of shape `dims` (stored order).
     fn lattice(&self, dims: &Position, start: &Position) -> Lattice {
         let mut lattice = Lattice { start: linear(dims, start) as usize, step: Xyz::all(0) };
         let mut stride = 1;
@@ -116,7 +117,7 @@ impl Hdf5Volume {
         lattice
     }
 
-    /// The region's box in x, y and z, from one in stored order; axes that are not stored are `missing`.
+    /// The x, y and z components of a position in stored order; `missing` for axes that are not stored.
     fn spatial(&self, stored: &Position, missing: u64) -> Xyz<u64> {
         let mut xyz = Xyz::all(missing);
         for (role, value) in self.roles.iter().zip(stored) {
@@ -127,7 +128,8 @@ impl Hdf5Volume {
         xyz
     }
 
-    /// The chunks that a box touches, in stored order, except those of which nothing is wanted.
+    /// The chunks that contain wanted voxels, in stored order. A chunk that the box intersects has none if the step
+    /// skips it.
     fn wanted<'a>(&'a self, reading: &'a Reading<'_>) -> impl Iterator<Item = Wanted> + 'a {
         let grid = &self.dataset.grid;
         let (region, step) = (&reading.request.region, reading.request.step);
@@ -144,7 +146,7 @@ impl Hdf5Volume {
         if yields && self.chunks.activity().has_jobs() { Err(Lost) } else { Ok(()) }
     }
 
-    /// Reads a box of unfiltered voxels: locates its chunks, and copies what is wanted of each out of the mapped file.
+    /// Reads a box of unfiltered voxels: locates its chunks, then copies the wanted voxels from the mapped file.
     fn read_unfiltered(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
         let located =
             self.wanted(reading).map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
@@ -165,8 +167,8 @@ impl Hdf5Volume {
         bytes.ensure_still_there()
     }
 
-    /// Reads a box of filtered chunks in four steps: what is not in the cache is located, fetched and decoded; all is
-    /// copied. Every chunk is located before the first one is fetched.
+    /// Reads a box of filtered chunks. Copies from cached chunks first. The others are all located before the first is
+    /// fetched; then each is fetched, decoded and copied from.
     fn read_filtered(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
         let (dataset, store, metrics) = (&self.dataset, &self.chunks, self.chunks.metrics());
         let missing = self.copy_cached(reading, into)?;
@@ -190,8 +192,8 @@ impl Hdf5Volume {
             }
             return Ok(());
         }
-        // What another thread is decoding comes last: threads that want the same chunks then decode different ones side by
-        // side, instead of all waiting for the same one.
+        // Chunks that another thread is decoding come last: threads that want the same chunks then decode different
+        // ones in parallel, instead of all waiting for the same one.
         let mut in_flight = Vec::new();
         for (located, wanted) in located {
             self.yield_to_requests(reading)?;
@@ -210,7 +212,7 @@ impl Hdf5Volume {
         Ok(())
     }
 
-    /// Copies what is in the cache, and returns the chunks that are not.
+    /// Copies from the chunks that are in the cache, and returns the others.
     fn copy_cached(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<Vec<Wanted>, ReadError> {
         let (mut missing, mut cached) = (Vec::new(), CachedChunks::default());
         for wanted in self.wanted(reading) {
@@ -223,7 +225,7 @@ impl Hdf5Volume {
         Ok(missing)
     }
 
-    /// How many chunks are decoded side by side before they are copied.
+    /// How many chunks are decoded in parallel before they are copied from.
     fn most_together(&self) -> usize {
         let chunk_bytes = self.dataset.grid.voxels().saturating_mul(self.dataset.stored_bytes() as u64);
         (TOGETHER / chunk_bytes.max(1)).max(2 * rayon::current_num_threads() as u64) as usize
@@ -237,7 +239,7 @@ impl Hdf5Volume {
         ChunkRequest { dataset: &self.dataset, at: wanted.at, voxels, voxel: self.shape.voxel }
     }
 
-    /// Copies what is wanted of a chunk to its place.
+    /// Copies the wanted voxels of a chunk to their place.
     fn copy(
         &self,
         chunk: &Chunk,
@@ -262,11 +264,11 @@ impl Hdf5Volume {
         if fits {
             Ok(())
         } else {
-            Err(self.dataset.damaged("its voxels came out as another type than its own"))
+            Err(self.dataset.damaged("its voxels were decoded to another type than its own"))
         }
     }
 
-    /// Reads through the library: a box as it is, or block by block if it is thinned.
+    /// Reads through the library: in one call, or block by block if the step is larger than 1.
     fn read_by_library(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
         let request = reading.request;
         if request.step == Xyz::all(1) {
@@ -281,7 +283,8 @@ impl Hdf5Volume {
         })
     }
 
-    /// Reads a box through the library, which returns zeros for chunks that lie beyond the end of the file.
+    /// Reads a box through the library. Fails for chunks beyond the end of the file, for which the library returns
+    /// zeros.
     fn read_through_library(
         &self,
         stored: &StoredBox,
@@ -299,7 +302,7 @@ impl Hdf5Volume {
         self.ensure(copy_box(&unordered, from, into, Lattice::dense(region.size, Xyz::all(0)), region.size))
     }
 
-    /// Whether z, y and x follow each other in the file as they do in memory.
+    /// Whether the stored axes are in the order z, y, x.
     fn is_stored_in_order(&self) -> bool {
         let spatial = self.roles.iter().filter_map(|role| match role {
             Role::Space(Axis::Z) => Some(0),
@@ -346,7 +349,7 @@ impl VolumeStorage for Hdf5Volume {
         self.dataset.rehearse_index(until);
         let first = Region { start: Xyz::all(0), size: Xyz::all(1) };
         if self.dataset.is_light() {
-            // An error is reported when the voxel is read for a tile.
+            // Errors are reported when voxels are read for a tile.
             let _ = self.read(&ReadRequest::new(0, first), &mut Samples::default());
         }
     }
@@ -387,14 +390,16 @@ impl Reading<'_> {
     }
 }
 
-/// A chunk of which something is wanted: its place in the grid, its part inside the box, and the wanted voxels of that.
+/// A chunk that contains wanted voxels.
 struct Wanted {
+    /// Its position in the grid.
     at: Position,
+    /// Its intersection with the box.
     part: Part,
+    /// The wanted voxels of that part.
     sieve: Sieve,
 }
 
-/// A single position.
 fn one_run(at: u64) -> Vec<Range<u64>> {
     std::iter::once(at..at + 1).collect()
 }
@@ -405,7 +410,7 @@ fn role(axis: AxisName, fixed: &[(AxisName, u64)]) -> Role {
     }
     match axis {
         AxisName::T => Role::Time,
-        // A channel axis that nobody chose from shows its first channel.
+        // No channel was chosen: the first one.
         AxisName::C => Role::Fixed(0),
         AxisName::Z => Role::Space(Axis::Z),
         AxisName::Y => Role::Space(Axis::Y),
@@ -413,7 +418,6 @@ fn role(axis: AxisName, fixed: &[(AxisName, u64)]) -> Role {
     }
 }
 
-/// How the dataset's voxels are had.
 fn access(dataset: &StoredDataset, chunks: &ChunkStore) -> Access {
     if dataset.is_unfiltered() {
         Access::Copied
