@@ -141,7 +141,7 @@ fn descriptions_must_be_there_and_be_read() {
             answer.set_status(404);
         }
     });
-    assert_caught(&["any descriptions"], "it cannot be read", AS_IT_IS, |request, answer| {
+    assert_caught(&["any descriptions"], "it cannot be parsed", AS_IT_IS, |request, answer| {
         if request.path() == "/datasets.json" {
             answer.set_body("[]");
         }
