@@ -1,18 +1,9 @@
-//! Stories of adjustable mounts: what CATMAID's tile source 9 sends changes the tile, its key and its ETag; elsewhere
-//! query strings mean nothing.
+//! Adjustable mounts: the parameters of CATMAID's tile source 9 change the tile, its key and its ETag. Other mounts ignore
+//! query strings.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
-use common::picture::{Picture, TILE};
-use common::wire::Answer;
-use common::{Place, Server, made};
+use crate::common::picture::{Picture, TILE};
+use crate::common::wire::Answer;
+use crate::common::{Place, Server, made};
 use ndarray::{ArrayD, IxDyn};
 
 /// The edge of the volume's sections.
@@ -22,7 +13,7 @@ fn voxel(y: usize, x: usize) -> u16 {
     (100 + y * EDGE + x) as u16
 }
 
-/// `em` with a ramp of 16 bits, as `raw` and as `other`, bytes and labels; a plain mount and an adjustable one.
+/// `em` with a 16-bit ramp, as `raw` and as `other`, and labels; a plain mount and an adjustable one.
 fn served(place: &Place, window: &str) -> Server {
     made::file(&place.path("em.h5"), |file| {
         let ramp = ArrayD::from_shape_fn(IxDyn(&[2, EDGE, EDGE]), |at| voxel(at[1], at[2]));
@@ -45,7 +36,7 @@ fn get(server: &Server, mount: &str, query: &str) -> Answer {
     server.get(&format!("/{mount}/tilecache/em/raw/xy/0/0_0_0.png{query}"))
 }
 
-/// A grey tile whose shade at each voxel is told.
+/// A grey tile with a given shade for each voxel.
 fn shaded(shade: impl Fn(f64) -> u8) -> Picture {
     Picture::of_plane(EDGE, EDGE, |y, x| shade(f64::from(voxel(y, x))))
 }
@@ -55,12 +46,12 @@ fn linear(lo: f64, hi: f64) -> impl Fn(f64) -> u8 {
 }
 
 #[test]
-fn the_range_is_a_window_like_a_configured_one() {
+fn min_and_max_have_the_effect_of_a_configured_window() {
     let (place, configured) = (Place::new(), Place::new());
     let server = served(&place, "");
     let tile = get(&server, "slides", "?min=200&max=1200");
     assert!(tile.picture() == shaded(linear(200.0, 1200.0)));
-    assert_eq!(server.log().matches("a sample was taken").count(), 0, "nothing had to be measured");
+    assert_eq!(server.log().matches("a sample was taken").count(), 0, "no window was measured");
     let other = served(&configured, "[datasets.em.channels.raw]\nwindow = [200, 1200]\n");
     assert!(get(&other, "plain", "").picture() == tile.picture());
     assert!(
@@ -70,7 +61,7 @@ fn the_range_is_a_window_like_a_configured_one() {
 }
 
 #[test]
-fn one_limit_alone_leaves_the_other_as_it_is() {
+fn one_limit_alone_leaves_the_other_unchanged() {
     let place = Place::new();
     let server = served(&place, "[datasets.em.channels.raw]\nwindow = [300, 900]\n");
     assert!(get(&server, "slides", "?min=100").picture() == shaded(linear(100.0, 900.0)));
@@ -92,7 +83,7 @@ fn gamma_is_an_exponent() {
 }
 
 #[test]
-fn colours_come_from_words_for_one_channel_and_for_several() {
+fn colours_can_be_named_for_one_channel_and_for_several() {
     let place = Place::new();
     let server = served(&place, "");
     let grey = get(&server, "slides", "?min=100&max=1700").picture();
@@ -109,7 +100,7 @@ fn colours_come_from_words_for_one_channel_and_for_several() {
     assert!(coloured(&both("?color=red,%20b&min=100,100&max=1700,1700"), [1, 0, 1]));
     assert!(
         coloured(&both("?color=g,white&min=100,5000&max=1700,6000"), [0, 1, 0]),
-        "each has its own range"
+        "each channel has its own range"
     );
     let white = both("?color=white,red&min=100,5000&max=1700,6000");
     assert!(coloured(&white, [1, 1, 1]));
@@ -132,7 +123,7 @@ fn each_parameter_is_in_the_etag() {
 }
 
 #[test]
-fn elsewhere_query_strings_mean_nothing() {
+fn other_mounts_ignore_query_strings() {
     let place = Place::new();
     let server = served(&place, "");
     let plain = get(&server, "plain", "");
@@ -143,7 +134,7 @@ fn elsewhere_query_strings_mean_nothing() {
 }
 
 #[test]
-fn labels_stay_as_they_are() {
+fn labels_are_not_adjusted() {
     let place = Place::new();
     let server = served(&place, "");
     let labels = |query: &str| server.get(&format!("/slides/tilecache/em/labels/xy/0/0_0_0.png{query}"));
@@ -151,7 +142,7 @@ fn labels_stay_as_they_are() {
 }
 
 #[test]
-fn overviews_are_adjusted_as_their_tiles_are() {
+fn overviews_are_adjusted_like_tiles() {
     let place = Place::new();
     let server = served(&place, "");
     let small = |query: &str| server.get(&format!("/slides/tilecache/em/raw/xy/0/small.png{query}"));
@@ -161,7 +152,7 @@ fn overviews_are_adjusted_as_their_tiles_are() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_404_and_says_what_can() {
+fn invalid_values_are_404s_that_name_the_parameter() {
     let place = Place::new();
     let server = served(&place, "");
     for (query, named) in [
@@ -179,7 +170,7 @@ fn what_cannot_be_understood_is_404_and_says_what_can() {
 }
 
 #[test]
-fn catmaid_is_told_which_mirrors_have_sliders() {
+fn projects_json_gives_adjustable_mirrors_source_type_9() {
     let place = Place::new();
     let server = served(&place, "");
     let projects = server.json("/projects.json");

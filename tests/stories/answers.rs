@@ -1,20 +1,11 @@
-//! Stories of what is answered beside tiles: why there is none, in words that help; and the pages for people and programs.
-
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
+//! Answers other than tiles: errors that explain themselves, and the pages and descriptions for people and programs.
 
 use std::net::TcpStream;
 
-use common::{MOUNT, Place, Server, fixture};
+use crate::common::{MOUNT, Place, Server, fixture};
 use serde_json::Value;
 
-/// Images and labels over time, one volume that is not, and one that refuses to be black outside.
+/// Images and labels over time, a volume without time that answers 404 beyond its extent, and a sparse one.
 fn served(place: &Place) -> Server {
     let [series, wide, sparse] = ["series.h5", "wide.h5", "sparse.h5"].map(fixture);
     place.write(
@@ -32,7 +23,7 @@ fn served(place: &Place) -> Server {
 }
 
 #[test]
-fn a_404_says_what_is_wrong_and_what_there_is() {
+fn a_404_names_what_is_wrong_and_what_exists() {
     let place = Place::new();
     let server = served(&place);
     for (path, words) in [
@@ -69,7 +60,7 @@ fn a_404_says_what_is_wrong_and_what_there_is() {
 }
 
 #[test]
-fn other_paths_are_told_where_tiles_are() {
+fn unknown_paths_are_404s_that_point_to_the_tiles() {
     let place = Place::new();
     let server = served(&place);
     for path in ["/nothing", "/ndtilecache", "/ndtilecache/other/wide/raw/xy/0/0_0_0.png", "/favicon.ico"] {
@@ -80,7 +71,7 @@ fn other_paths_are_told_where_tiles_are() {
 }
 
 #[test]
-fn the_simple_page_shows_every_channel_and_its_pictures_are_there() {
+fn the_simple_page_shows_every_channel_and_its_pictures_exist() {
     let place = Place::new();
     let server = served(&place);
     let answer = server.get("/simple");
@@ -91,11 +82,11 @@ fn the_simple_page_shows_every_channel_and_its_pictures_are_there() {
     for source in sources {
         assert_eq!(server.get(&source).status, 200, "{source}");
     }
-    assert!(!page.contains("fixtures"), "the page names no directories");
+    assert!(!page.contains("fixtures"), "the page reveals no directory");
 }
 
 #[test]
-fn the_datasets_are_described_for_programs() {
+fn datasets_json_describes_the_datasets() {
     let place = Place::new();
     let datasets = served(&place).json("/datasets.json");
     let tokens: Vec<_> =
@@ -110,11 +101,11 @@ fn the_datasets_are_described_for_programs() {
     assert_eq!((&wide["times"], &wide["dtype"]), (&Value::Null, &"uint8".into()));
     let numbers: Vec<_> = wide["levels"].as_array().unwrap().iter().map(|level| &level["level"]).collect();
     assert_eq!(numbers, [0, 1], "levels are advertised up to the first that fits one tile");
-    assert!(!datasets.to_string().contains("fixtures"), "it names no directories");
+    assert!(!datasets.to_string().contains("fixtures"), "it reveals no directory");
 }
 
 #[test]
-fn health_and_counters_are_there() {
+fn health_and_metrics_are_served() {
     let place = Place::new();
     let server = served(&place);
     assert_eq!((server.get("/healthz").status, server.get("/healthz").text()), (200, "ok\n".to_owned()));
@@ -129,7 +120,7 @@ fn health_and_counters_are_there() {
 }
 
 #[test]
-fn what_is_printed_at_the_start_can_be_pasted() {
+fn addresses_printed_at_start_can_be_opened() {
     let place = Place::new();
     let server = served(&place);
     let printed = server.printed();
@@ -137,7 +128,7 @@ fn what_is_printed_at_the_start_can_be_pasted() {
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines[..2], [format!("voltile listening on {host}"), format!("page {host}/")]);
     let tiles: Vec<&str> = lines[2..].iter().map(|line| line.strip_prefix("tile ").unwrap()).collect();
-    assert_eq!(tiles.len(), 3, "one for each dataset");
+    assert_eq!(tiles.len(), 3, "one per dataset");
     for tile in tiles {
         let picture = server.get(tile.strip_prefix(&host).unwrap()).picture();
         assert!(tile.contains("sparse") || picture.pixels.iter().any(|value| *value > 0), "{tile} is black");
@@ -145,11 +136,11 @@ fn what_is_printed_at_the_start_can_be_pasted() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_and_nothing_else_happens() {
+fn a_port_in_use_is_an_error_that_names_it() {
     let place = Place::new();
     let server = served(&place);
     let outcome = place.run(["serve", "--bind", &server.address.to_string()]);
     assert_eq!((outcome.code, outcome.out.as_str()), (1, ""));
     assert!(outcome.err.contains(&server.address.to_string()), "{}", outcome.err);
-    TcpStream::connect(server.address).expect("the first one still listens");
+    TcpStream::connect(server.address).expect("the first server still listens");
 }

@@ -4,15 +4,6 @@
 //! is inspected, checked and served, each time by a process of its own that may compute for ten seconds and take a GiB
 //! of memory. The outcomes are printed as a table: `cargo test --test bad_files -- --nocapture`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -21,8 +12,8 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
-use common::volumes::{self, Stored};
-use common::{Outcome, Place, Server, fixture};
+use crate::common::volumes::{self, Stored};
+use crate::common::{Outcome, Place, Server, fixture};
 
 /// What no bad file may make a process take: seconds of computing, and bytes of memory.
 const SECONDS: u64 = 10;
@@ -89,8 +80,8 @@ fn fate(file: &Path) -> Fate {
     let place = Place::new();
     let name = file.to_str().expect("its name is UTF-8");
     place.write("bad.toml", &format!("[datasets.bad]\nfile = '''{name}'''"));
-    let inspected = common::outcome(&mut limited(&place, &["inspect", name], true));
-    let checked = common::outcome(&mut limited(&place, &["check", "--config", "bad.toml"], true));
+    let inspected = crate::common::outcome(&mut limited(&place, &["inspect", name], true));
+    let checked = crate::common::outcome(&mut limited(&place, &["check", "--config", "bad.toml"], true));
     fs::copy(fixture("wide.h5"), place.path("good.h5")).unwrap();
     let serve = ["serve", "--bind", "127.0.0.1:0", "--config", "bad.toml", "good.h5"];
     if inspected.code == 0 {
@@ -99,7 +90,7 @@ fn fate(file: &Path) -> Fate {
         assert!(is_told, "{name}: {}", checked.err);
         return served(&place.start(limited(&place, &serve, false)), name);
     }
-    let refused = common::outcome(&mut limited(&place, &serve, true));
+    let refused = crate::common::outcome(&mut limited(&place, &serve, true));
     for (Outcome { code, err, .. }, expected) in [(&inspected, 1), (&checked, 1), (&refused, 2)] {
         assert_eq!(*code, expected, "{name}: {err}");
         assert!(

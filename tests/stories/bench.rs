@@ -1,15 +1,6 @@
 //! Stories of `voltile bench`: what it counts is what was done, what it is asked for is what it measures, and what goes
 //! wrong is told. How long anything takes is nobody's story here.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,8 +8,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use common::volumes::{self, Stored};
-use common::{Outcome, Place, Server, fixture, made};
+use crate::common::volumes::{self, Stored};
+use crate::common::{Outcome, Place, Server, fixture, made};
 use ndarray::{ArrayD, IxDyn};
 use serde_json::{Value, json};
 

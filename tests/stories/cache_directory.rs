@@ -1,22 +1,13 @@
 //! Stories of a cache directory that is not what it was: removed, moved, emptied, unmounted, or full of what others put
 //! there. Tiles are served all the same, and nothing is written where it should not be.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::volumes::{self, Stored};
-use common::{Place, Server, wait_until};
+use crate::common::volumes::{self, Stored};
+use crate::common::{Place, Server, wait_until};
 
 const PLANES: usize = 24;
 const WRITES: &str = "voltile_tier_writes_total";

@@ -2,22 +2,13 @@
 //!
 //! The corrupt ones have a bit flipped such that the stream still inflates to a whole chunk, and only its checksum tells.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use common::picture::{Picture, TILE};
-use common::wire::Answer;
-use common::{MOUNT, Place, Server, wait_until};
+use crate::common::picture::{Picture, TILE};
+use crate::common::wire::Answer;
+use crate::common::{MOUNT, Place, Server, wait_until};
 use libdeflater::{DecompressionError, Decompressor};
 use ndarray::Array3;
 

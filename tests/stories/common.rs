@@ -1,17 +1,14 @@
-//! The harness of the stories: the real binary in a directory of its own, asked over real sockets.
+//! What all stories share: the real program, run in a temporary directory, and requests to it over real sockets.
 //!
-//! A [`Place`] is where a story happens; in it commands run and servers are started. A [`Server`] listens on a port of
-//! the system's choice, and when it is dropped it is told to stop: it must end well, soon, and with a clean log. What is
-//! on the wire is in [`wire`], what is in a PNG in [`picture`], volumes made for a story are in [`volumes`].
+//! A [`Place`] is a directory in which commands run and servers start. A [`Server`] listens on a port that the system
+//! chooses. When it is dropped it is stopped, it must exit with status 0, and its [`log`] must hold no error that the
+//! story did not announce. [`wire`] is HTTP as it is sent, [`picture`] decodes tiles, [`made`] and [`volumes`] write HDF5
+//! files.
+//!
+//! Stories run in parallel threads of one process: none may change the environment, the working directory or anything
+//! else that belongs to the process, or rely on a port that it does not hold.
 
-#![allow(dead_code, reason = "each file of stories uses a part of this")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
+mod log;
 pub mod made;
 pub mod picture;
 pub mod volumes;
@@ -20,52 +17,77 @@ pub mod wire;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+
+use log::Announced;
 use wire::{Answer, Connection};
 
-/// What stands before the path of every tile, by default.
+/// The program under test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_voltile");
+/// What precedes the path of every tile by default.
 pub const MOUNT: &str = "/ndtilecache/tilecache";
-/// Longer than anything here takes on a slow machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait for anything: far longer than it takes on a slow and busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A file that is checked in.
+/// The path of a checked-in file.
 pub fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
 }
 
-/// A list in one of the checked-in files.
+/// A checked-in JSON file.
 pub fn fixture_json(name: &str) -> serde_json::Value {
     serde_json::from_slice(&fs::read(fixture(name)).unwrap()).unwrap()
 }
 
-/// Waits until something is so.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+/// Waits until a condition holds.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "timed out waiting for: {what}");
         thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// The whole part of a counter's value.
+/// Repeats an attempt until it returns something. An attempt returns `None` if the server was faster than this thread,
+/// so that the moment which the story is about was missed.
+pub fn until_in_time<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(result) = attempt() {
+            return result;
+        }
+        assert!(began.elapsed() < PATIENCE, "the server was faster than this thread each time");
+    }
+}
+
+/// Sends a signal to a child.
+pub fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// The integer part of a metric's value.
 fn whole(value: &str) -> u64 {
     value.parse::<f64>().unwrap() as u64
 }
 
-/// A directory of its own, in which the program runs.
+/// A temporary directory in which the program runs.
 pub struct Place {
     directory: TempDir,
     servers: AtomicUsize,
 }
 
-/// What a command came to.
+/// The exit status and output of a command.
 pub struct Outcome {
     pub code: i32,
     pub out: String,
@@ -77,7 +99,7 @@ impl Place {
         Self { directory: tempfile::tempdir().unwrap(), servers: AtomicUsize::new(0) }
     }
 
-    /// A place with a configuration that is read by itself, since it has the default name.
+    /// A place with a configuration file of the default name.
     pub fn with(configuration: &str) -> Self {
         let place = Self::new();
         place.write("voltile.toml", configuration);
@@ -93,11 +115,27 @@ impl Place {
         self.path(name)
     }
 
-    /// The program, in this directory and without anything of the environment.
+    /// The program, in this directory and with an empty environment.
     pub fn voltile<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_voltile"));
-        command.args(arguments).env_clear().current_dir(self.directory.path()).stdin(Stdio::null());
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments);
+        self.prepare(&mut command);
         command
+    }
+
+    /// The same, started by a shell that sets a limit first, such as `ulimit -n 64`.
+    pub fn limited<S: AsRef<OsStr>>(&self, limit: &str, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("{limit} && exec \"$0\" \"$@\"")).arg(PROGRAM).args(arguments);
+        self.prepare(&mut command);
+        command
+    }
+
+    #[allow(unsafe_code, reason = "there is no safe way to act between fork and exec")]
+    fn prepare(&self, command: &mut Command) {
+        command.env_clear().current_dir(self.directory.path()).stdin(Stdio::null());
+        // SAFETY: between fork and exec, the closure makes one system call and uses no memory of the parent.
+        unsafe { command.pre_exec(close_inherited) };
     }
 
     /// Runs a command to its end.
@@ -112,29 +150,44 @@ impl Place {
         self.start(command)
     }
 
-    /// Starts a server and reads where it listens.
+    /// Starts a server and reads its address from its standard output.
     pub fn start(&self, mut command: Command) -> Server {
-        let number = self.servers.fetch_add(1, Ordering::Relaxed);
-        let (out, err) = (self.path(&format!("{number}.out")), self.path(&format!("{number}.err")));
+        let (out, err) = self.outputs();
         command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
-        self.spawned(command, out, err)
+        Server::spawn(command, out, err, Server::printed_address)
     }
 
-    /// Starts a server whose log goes elsewhere.
+    /// Starts a server whose log is not captured.
     pub fn start_logging_to(&self, mut command: Command, log: impl Into<Stdio>) -> Server {
-        let number = self.servers.fetch_add(1, Ordering::Relaxed);
-        let (out, err) = (self.path(&format!("{number}.out")), self.path(&format!("{number}.err")));
+        let (out, err) = self.outputs();
         File::create(&err).unwrap();
         command.stdout(File::create(&out).unwrap()).stderr(log);
-        self.spawned(command, out, err)
+        Server::spawn(command, out, err, Server::printed_address)
     }
 
-    fn spawned(&self, mut command: Command, out: PathBuf, err: PathBuf) -> Server {
-        let child = command.spawn().unwrap();
-        let address = SocketAddr::from(([0, 0, 0, 0], 0));
-        let mut server = Server { child, address, out, err, stopped: false };
-        server.address = server.announced();
-        server
+    /// Starts a server whose standard output cannot be read.
+    pub fn start_printing_to(&self, mut command: Command, output: impl Into<Stdio>) -> Server {
+        let (out, err) = self.outputs();
+        File::create(&out).unwrap();
+        command.stdout(output).stderr(File::create(&err).unwrap());
+        Server::spawn(command, out, err, Server::bound_address)
+    }
+
+    /// The files for standard output and standard error of the next server.
+    fn outputs(&self) -> (PathBuf, PathBuf) {
+        let number = self.servers.fetch_add(1, Ordering::Relaxed);
+        (self.path(&format!("{number}.out")), self.path(&format!("{number}.err")))
+    }
+}
+
+/// Keeps descriptors of this process from the program. The HDF5 library opens files without `O_CLOEXEC`: a server would
+/// hold the files that other stories are writing at this moment, and their locks.
+#[allow(unsafe_code, reason = "std and rustix do not wrap this call")]
+fn close_inherited() -> io::Result<()> {
+    // SAFETY: it sets flags of descriptors and accesses no memory.
+    match unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -143,60 +196,92 @@ pub fn outcome(command: &mut Command) -> Outcome {
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let outcome = Outcome {
-        code: output.status.code().expect("no signal ended it"),
+        code: output.status.code().expect("it exits by itself, not by a signal"),
         out: text(&output.stdout),
         err: text(&output.stderr),
     };
-    assert_clean(&outcome.err);
+    log::assert_no_defect(&outcome.err);
     outcome
 }
 
-/// A log of a program that works tells of broken files, and never of a broken program.
-fn assert_clean(log: &str) {
-    for sign in ["panicked", "defect"] {
-        assert!(!log.contains(sign), "the log is not clean:\n{log}");
-    }
-}
-
-/// A server that runs.
+/// A running server.
 pub struct Server {
     child: Child,
     pub address: SocketAddr,
     out: PathBuf,
     err: PathBuf,
-    stopped: bool,
+    has_ended: bool,
+    announced: Mutex<Vec<Announced>>,
 }
 
 impl Server {
-    fn announced(&mut self) -> SocketAddr {
-        let mut address = None;
-        wait_until("the server says where it listens", || {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("the server ended, {status}:\n{}", self.log());
+    fn spawn(
+        mut command: Command,
+        out: PathBuf,
+        err: PathBuf,
+        address: fn(&Self) -> Option<SocketAddr>,
+    ) -> Self {
+        let child = command.spawn().unwrap();
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        let mut server =
+            Self { child, address: unknown, out, err, has_ended: false, announced: Mutex::default() };
+        wait_until("the server listens", || {
+            if let Some(status) = server.child.try_wait().unwrap() {
+                panic!("the server ended, {status}:\n{}", server.log());
             }
-            let printed = self.printed();
-            let line = printed.lines().find_map(|line| line.strip_prefix("voltile listening on http://"));
-            address = line.filter(|_| printed.contains("\npage ")).map(|line| line.parse().unwrap());
-            address.is_some()
+            server.address = address(&server).unwrap_or(unknown);
+            server.address != unknown
         });
-        address.unwrap()
+        server
     }
 
-    /// What it wrote on standard output.
+    /// The address on standard output, once everything is printed.
+    fn printed_address(&self) -> Option<SocketAddr> {
+        let printed = self.printed();
+        let line = printed.lines().find_map(|line| line.strip_prefix("voltile listening on http://"));
+        line.filter(|_| printed.contains("\npage ")).map(|line| line.parse().unwrap())
+    }
+
+    /// The address of its listening socket, as the system lists it.
+    fn bound_address(&self) -> Option<SocketAddr> {
+        let process = format!("/proc/{}", self.child.id());
+        let links = fs::read_dir(format!("{process}/fd")).unwrap().flatten();
+        let held: Vec<PathBuf> = links.filter_map(|link| fs::read_link(link.path()).ok()).collect();
+        let sockets = fs::read_to_string(format!("{process}/net/tcp")).unwrap();
+        sockets.lines().skip(1).find_map(|socket| {
+            let columns: Vec<&str> = socket.split_whitespace().collect();
+            // The columns are: number, local address, remote address, state (0A: listening), …, inode.
+            let (local, state, inode) = (columns[1], columns[3], columns[9]);
+            let is_held = || held.contains(&PathBuf::from(format!("socket:[{inode}]")));
+            (state == "0A" && is_held()).then(|| socket_address(local))
+        })
+    }
+
+    /// What it wrote to standard output.
     pub fn printed(&self) -> String {
         fs::read_to_string(&self.out).unwrap()
     }
 
-    /// What it wrote on standard error.
+    /// What it wrote to standard error.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.err).unwrap()
+    }
+
+    /// Announces an error: a line of level ERROR with this text must be in the log when the server has ended.
+    pub fn expect_error(&self, text: &str) {
+        self.announced.lock().unwrap().push(Announced { text: text.to_owned(), is_certain: true });
+    }
+
+    /// Announces an error that depends on timing: it may be logged.
+    pub fn allow_error(&self, text: &str) {
+        self.announced.lock().unwrap().push(Announced { text: text.to_owned(), is_certain: false });
     }
 
     pub fn connect(&self) -> Connection {
         Connection::open(self.address)
     }
 
-    /// Asks over a connection of its own.
+    /// Sends a request over a connection of its own.
     pub fn ask(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
         self.connect().ask(method, target, headers)
     }
@@ -205,7 +290,7 @@ impl Server {
         self.ask("GET", target, &[])
     }
 
-    /// What is told in JSON at a path.
+    /// The JSON at a path.
     pub fn json(&self, target: &str) -> serde_json::Value {
         self.get(target).json()
     }
@@ -221,7 +306,7 @@ impl Server {
         self.get(&format!("{MOUNT}/{path}"))
     }
 
-    /// Every counter by name; of seconds the whole ones.
+    /// Every metric by name; seconds are rounded down.
     pub fn metrics(&self) -> BTreeMap<String, u64> {
         let text = self.get("/metrics").text();
         let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -229,58 +314,63 @@ impl Server {
         lines.filter_map(pair).collect()
     }
 
-    /// One counter.
+    /// One metric.
     pub fn count(&self, name: &str) -> u64 {
         self.metrics()[name]
     }
 
-    /// How many tiles were drawn so far.
+    /// The number of tiles rendered.
     pub fn renders(&self) -> u64 {
         self.count("voltile_renders_total")
     }
 
-    /// The most memory it has taken so far, in bytes.
+    /// The peak of its resident memory in bytes.
     pub fn peak_memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the system tells it");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux reports it");
         peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
     /// Sends SIGTERM.
     pub fn terminate(&self) {
-        self.signal("TERM");
+        self.signal(Signal::TERM);
     }
 
-    /// Sends a signal of that name.
-    pub fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.child.id());
-        assert!(Command::new("sh").arg("-c").arg(kill).status().unwrap().success());
+    pub fn signal(&self, number: Signal) {
+        signal(&self.child, number);
     }
 
-    /// Sends SIGKILL, and sees it end.
+    /// Sends SIGKILL, and waits until it has ended.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.stopped = true;
+        self.has_ended = true;
     }
 
-    /// How it ended, once it has.
+    /// Waits until it has ended, and returns how.
     pub fn ended(&mut self) -> ExitStatus {
         let mut status = None;
         wait_until("the server ends", || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
-        self.stopped = true;
+        self.has_ended = true;
         status.unwrap()
     }
 
-    /// Tells it to stop, and sees it end well.
+    /// Stops it with SIGTERM; it must exit with status 0.
     pub fn stop(&mut self) {
         self.terminate();
         let status = self.ended();
         assert_eq!(status.code(), Some(0), "{}", self.log());
     }
+}
+
+/// An address as `/proc/net/tcp` has it: in hexadecimal, the bytes of the host in reverse order.
+fn socket_address(text: &str) -> SocketAddr {
+    let (host, port) = text.split_once(':').unwrap();
+    let host = u32::from_str_radix(host, 16).unwrap().to_ne_bytes();
+    SocketAddr::from((host, u16::from_str_radix(port, 16).unwrap()))
 }
 
 impl Drop for Server {
@@ -291,9 +381,9 @@ impl Drop for Server {
             let _ = self.child.wait();
             return;
         }
-        if !self.stopped {
+        if !self.has_ended {
             self.stop();
         }
-        assert_clean(&self.log());
+        log::assert_clean(&self.log(), &self.announced.lock().unwrap());
     }
 }

@@ -3,19 +3,10 @@
 //! What each key means and which values are wrong is told by the tests beside the reader; here it is whether the program
 //! as a whole keeps to it: exit statuses, all faults at once, which layer wins, and where paths lead.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::fs;
 use std::net::TcpListener;
 
-use common::{Place, Server, fixture};
+use crate::common::{Place, Server, fixture};
 
 /// The path of the tile that is asked for here, below the mount.
 const TILE: &str = "wide/raw/xy/0/0_0_0.png";

@@ -1,24 +1,15 @@
 //! Stories of connections: requests that are sent before the last was answered, clients that are slow, idle, or do not
 //! read, too many of them, and what is no HTTP at all.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use common::volumes::{self, SLOW_LEVEL};
-use common::wire::Connection;
-use common::{MOUNT, PATIENCE, Place, Server, made, wait_until};
+use crate::common::volumes::{self, SLOW_LEVEL};
+use crate::common::wire::Connection;
+use crate::common::{MOUNT, PATIENCE, Place, Server, made, wait_until};
 use ndarray::ArrayD;
 use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

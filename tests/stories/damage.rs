@@ -4,23 +4,14 @@
 //! or damaged is an error, and all others are right. The volumes are made so that it is known which bytes hold which
 //! plane.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use common::picture::Picture;
-use common::volumes::{self, Stored};
-use common::wire::Answer;
-use common::{Place, Server, wait_until};
+use crate::common::picture::Picture;
+use crate::common::volumes::{self, Stored};
+use crate::common::wire::Answer;
+use crate::common::{Place, Server, wait_until};
 use ndarray::Array3;
 
 /// How many planes the volumes have.
@@ -160,7 +151,11 @@ fn many_clients_of_a_spoilt_chunk_all_hear_of_it() {
     let server = place.serve(["planes.h5"]);
     let mut clients: Vec<_> = (0..60).map(|_| server.connect()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
-        client.send("GET", &format!("{}/planes/raw/xy/{}/0_0_0.png", common::MOUNT, 2 + number % 2), &[]);
+        client.send(
+            "GET",
+            &format!("{}/planes/raw/xy/{}/0_0_0.png", crate::common::MOUNT, 2 + number % 2),
+            &[],
+        );
     }
     for (number, mut client) in clients.into_iter().enumerate() {
         let answer = client.receive("GET").unwrap();
@@ -179,7 +174,7 @@ fn a_replaced_file_is_shown_as_it_is_as_soon_as_it_has_been_opened() {
     volumes::planes(&place.path("new.h5"), PLANES, 2, Stored::Gzip);
     fs::rename(place.path("new.h5"), &path).unwrap();
     notice();
-    let tile = format!("{}/planes/raw/xy/0/0_0_0.png", common::MOUNT);
+    let tile = format!("{}/planes/raw/xy/0/0_0_0.png", crate::common::MOUNT);
     let asked = server.ask("GET", &tile, &[("If-None-Match", old.etag())]);
     assert!(asked.status == 500 || asked.picture() == volumes::plane(2, 0), "no 304 for the old file");
     wait_for_plane(&server, 2, 0);

@@ -1,16 +1,7 @@
 //! Stories of descriptions: the list never reads a voxel, a dataset's own tells what samples of its channels tell.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
-use common::volumes::{self, EDGE, SLOW_LEVEL, Stored};
-use common::{MOUNT, Place, Server, fixture, made, wait_until};
+use crate::common::volumes::{self, EDGE, SLOW_LEVEL, Stored};
+use crate::common::{MOUNT, Place, Server, fixture, made, wait_until};
 use ndarray::{ArrayD, IxDyn};
 use serde_json::{Value, json};
 

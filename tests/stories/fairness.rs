@@ -3,21 +3,12 @@
 //! One thread draws, so that the order is the queue's. What is drawn takes long enough that much waits meanwhile; how long
 //! does not matter, since what is counted is how many renders went before.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-use common::volumes::{self, ENDLESS_LEVEL, SLOW_LEVEL};
-use common::wire::Connection;
-use common::{MOUNT, Place, Server, wait_until};
+use crate::common::volumes::{self, ENDLESS_LEVEL, SLOW_LEVEL};
+use crate::common::wire::Connection;
+use crate::common::{MOUNT, Place, Server, wait_until};
 
 /// How many tiles the greedy client asks for.
 const MANY: usize = 40;

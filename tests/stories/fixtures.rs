@@ -4,21 +4,12 @@
 //! The expected digests came from an independent implementation; `fixtures/README.md` says how. Nothing here depends on
 //! how a PNG is encoded: pixels are compared once decoded.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::fmt::Write;
 use std::fs;
 use std::thread;
 
-use common::wire::{Answer, Connection};
-use common::{MOUNT, Place, Server, fixture, fixture_json};
+use crate::common::wire::{Answer, Connection};
+use crate::common::{MOUNT, Place, Server, fixture, fixture_json};
 use serde_json::Value;
 
 /// How many clients ask at once.

@@ -2,20 +2,11 @@
 //!
 //! Every channel of the fixtures is asked at one address, which wanders through planes and levels from channel to channel.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::thread;
 
-use common::picture::Picture;
-use common::wire::Connection;
-use common::{MOUNT, Place, Server, fixture};
+use crate::common::picture::Picture;
+use crate::common::wire::Connection;
+use crate::common::{MOUNT, Place, Server, fixture};
 use serde_json::Value;
 
 /// A colour's letter, and which of red, green and blue it adds to.

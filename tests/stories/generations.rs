@@ -1,15 +1,6 @@
 //! Stories of files that are rewritten, replaced or appended to while they are served: no tile is made from two states of a
 //! file, nothing that was cached of an old state is served, and no other file is shown in its place.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -17,10 +8,10 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::picture::Picture;
-use common::volumes::{self, Stored};
-use common::wire::Answer;
-use common::{MOUNT, Place, Server, wait_until};
+use crate::common::picture::Picture;
+use crate::common::volumes::{self, Stored};
+use crate::common::wire::Answer;
+use crate::common::{MOUNT, Place, Server, wait_until};
 use hdf5::Extent;
 use ndarray::{Array3, s};
 

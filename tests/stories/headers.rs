@@ -1,16 +1,7 @@
 //! Stories of the headers that keep browsers from making more of an answer than it is, on every kind of answer.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
-use common::wire::Answer;
-use common::{Place, Server, fixture};
+use crate::common::wire::Answer;
+use crate::common::{Place, Server, fixture};
 
 const TILE: &str = "/ndtilecache/tilecache/wide/raw/xy/0/0_0_0.png";
 const PAGES: [&str; 2] = ["/", "/simple"];

@@ -1,19 +1,10 @@
 //! Stories of the host that documents name: of whom its name is taken, what is refused, and how much may come of it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use common::wire::Answer;
-use common::{MOUNT, Place, Server, fixture, made};
+use crate::common::wire::Answer;
+use crate::common::{MOUNT, Place, Server, fixture, made};
 
 const PROJECTS: &str = "/projects.json";
 const VIKING: &str = "/ndtilecache/tilecache/viking/wide/volume.vikingxml";

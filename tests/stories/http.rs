@@ -2,18 +2,9 @@
 //!
 //! That the server drew something, or did not, is told by its own counters.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
-use common::picture::Picture;
-use common::wire::Answer;
-use common::{MOUNT, Place, Server, fixture, made};
+use crate::common::picture::Picture;
+use crate::common::wire::Answer;
+use crate::common::{MOUNT, Place, Server, fixture, made};
 use ndarray::ArrayD;
 
 /// A tile that has to be drawn, in the dataset of [`served`].

@@ -4,22 +4,13 @@
 //! its maximum shape, on when its space is allocated, and on the file. The library reports wrong coordinates for one of
 //! them. These stories cover all six, with every combination of fixed, extendible and unlimited axes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use common::made;
-use common::picture::Picture;
-use common::{Place, Server};
+use crate::common::made;
+use crate::common::picture::Picture;
+use crate::common::{Place, Server};
 use hdf5::plist::dataset_create::AllocTime;
 use hdf5::{Extent, File, Hyperslab, SimpleExtents, SliceOrIndex};
 use ndarray::{ArrayD, Dimension, IxDyn};

@@ -1,17 +1,8 @@
 //! Stories of `voltile inspect`: what it says of a file is so, and the configuration it prints serves the same tiles.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::path::Path;
 
-use common::{Place, fixture, made};
+use crate::common::{Place, fixture, made};
 use hdf5::plist::dataset_create::{AllocTime, FillTime};
 use ndarray::{ArrayD, IxDyn, s};
 use serde_json::{Value, json};
@@ -117,7 +108,7 @@ fn what_cannot_be_inspected_is_said_by_name() {
     for name in ["bad/empty.h5", "bad/text.h5", "bad/header_only.h5", "bad/no_volumes.h5", "bad/absent.h5"] {
         for json in [None, Some("--json")] {
             let mut command = place.voltile(["inspect".as_ref(), fixture(name).as_os_str()]);
-            let outcome = common::outcome(command.args(json));
+            let outcome = crate::common::outcome(command.args(json));
             assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{name}");
             assert!(outcome.err.contains(name.trim_start_matches("bad/")), "{name}: {}", outcome.err);
         }
@@ -314,6 +305,6 @@ fn whoever_reads_only_the_first_lines_breaks_nothing() {
     let program = place.voltile(["inspect"]).get_program().to_owned();
     let mut command = std::process::Command::new("sh");
     command.arg("-c").arg("\"$0\" inspect \"$1\" | true").arg(program).arg(fixture("wide.h5")).env_clear();
-    let outcome = common::outcome(&mut command);
+    let outcome = crate::common::outcome(&mut command);
     assert_eq!(outcome.err, "");
 }

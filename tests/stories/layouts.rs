@@ -2,17 +2,8 @@
 //! times, levels, voxel sizes and names, and nothing was configured. The files are made here; genuine ones are in
 //! `layouts_genuine.rs`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
-use common::Place;
-use common::made::{
+use crate::common::Place;
+use crate::common::made::{
     CORNER, SIZE, SMALL, axes, characters, cube, file, found, levels, names, numbers, only, put, text, times,
     value, voxel, zeros,
 };

@@ -5,18 +5,9 @@
 //! points, voxel size, display range, colour; `-` where there is nothing. Pixels are compared by
 //! `scripts/real-files`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::path::Path;
 
-use common::made::{axes, found, size};
+use crate::common::made::{axes, found, size};
 use voltile::layout::{FoundChannel, FoundLevel, Paths};
 
 const EXPECTED: &str = include_str!("layouts_genuine.txt");

@@ -1,23 +1,14 @@
 //! More stories of files as other programs write them, in the manner of `layouts.rs`: formats of single
 //! laboratories, attributes of libraries, and plain files.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::path::Path;
 
-use common::Place;
-use common::made::{
+use crate::common::Place;
+use crate::common::made::{
     CORNER, SIZE, SMALL, axes, cube, file, found, levels, names, numbers, only, put, put_text, text, times,
     value, voxel, zeros,
 };
-use common::picture::Picture;
+use crate::common::picture::Picture;
 use hdf5::types::{VarLenArray, VarLenUnicode};
 use hdf5::{Dataset, ObjectReference1};
 use ndarray::{ArrayD, IxDyn};

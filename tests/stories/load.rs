@@ -4,20 +4,11 @@
 //! What is drawn here takes a second or so, so that there is time for a story while it is; no story depends on how long
 //! exactly, and one that comes too late says so.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::thread;
 
-use common::volumes::{self, ENDLESS_LEVEL, SLOW_LEVEL};
-use common::wire::Connection;
-use common::{MOUNT, Place, Server, wait_until};
+use crate::common::volumes::{self, ENDLESS_LEVEL, SLOW_LEVEL};
+use crate::common::wire::Connection;
+use crate::common::{MOUNT, Place, Server, wait_until};
 
 /// A tile that is drawn at once.
 const QUICK: &str = "/ndtilecache/tilecache/slow/raw/xy/0/0_0_0.png";

@@ -1,17 +1,8 @@
 //! Stories of the OpenAPI document: every path in it answers as it says, and every JSON answer fits its schema.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Place, Server, fixture};
+use crate::common::{Place, Server, fixture};
 use serde_json::{Value, json};
 
 fn served(place: &Place) -> Server {

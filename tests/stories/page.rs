@@ -2,10 +2,8 @@
 //!
 //! A voltile without its viewer has other stories to tell: whichever was built is asked.
 
-mod common;
-
-use common::Place;
-use common::wire::Answer;
+use crate::common::Place;
+use crate::common::wire::Answer;
 use libdeflater::Decompressor;
 
 const GZIP: (&str, &str) = ("accept-encoding", "gzip, deflate, br");
@@ -25,7 +23,7 @@ fn unpacked(answer: &Answer, length: usize) -> Vec<u8> {
 #[test]
 fn the_page_comes_compressed_or_plain_and_not_a_second_time() {
     let place = Place::new();
-    let server = place.serve([common::fixture("series.h5")]);
+    let server = place.serve([crate::common::fixture("series.h5")]);
     if !voltile::http::has_viewer() {
         let page = server.get("/").text();
         assert!(page.contains("built without its viewer"), "{page}");
@@ -60,7 +58,7 @@ fn the_page_comes_compressed_or_plain_and_not_a_second_time() {
 #[test]
 fn the_page_needs_no_other_host_and_holds_nothing_inline() {
     let place = Place::new();
-    let page = place.serve([common::fixture("series.h5")]).get("/").text();
+    let page = place.serve([crate::common::fixture("series.h5")]).get("/").text();
     for foreign in ["http:", "https:", "//", " style=", "<script>"] {
         assert!(!page.contains(foreign), "{foreign} in {page}");
     }

@@ -3,19 +3,10 @@
 //! The interesting ones are listed by hand. A great many more come by chance, made of pieces that are nearly right; the
 //! parser itself meets still more of them in its own tests. Only characters that may stand in a request's target are sent.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::cell::RefCell;
 use std::thread;
 
-use common::{MOUNT, Place, Server, fixture};
+use crate::common::{MOUNT, Place, Server, fixture};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

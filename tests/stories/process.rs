@@ -1,15 +1,6 @@
 //! Stories of the program among others: what becomes of it when nobody reads what it writes, when a disk is full, when
 //! signals come, and what it lets through to a terminal.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,8 +8,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
-use common::volumes::{self, ENDLESS_LEVEL, Stored};
-use common::{MOUNT, Place, Server, wait_until};
+use crate::common::volumes::{self, ENDLESS_LEVEL, Stored};
+use crate::common::{MOUNT, Place, Server, wait_until};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 const LOST: &str = "voltile_log_lines_lost_total";
@@ -113,7 +104,7 @@ fn a_log_that_nobody_reads_holds_nobody_up_and_its_end_comes_once_somebody_does(
         server.count(LOST) == before
     });
     server.stop();
-    let text = read.recv_timeout(common::PATIENCE).unwrap();
+    let text = read.recv_timeout(crate::common::PATIENCE).unwrap();
     assert!(text.contains("could not be rendered") && text.contains("stopping"), "{text}");
     assert!(text.contains("lines of this log were lost"), "it is told that there is a gap");
 }
@@ -192,7 +183,7 @@ fn a_tile_can_be_written_to_standard_output() {
     volumes::planes(&place.path("planes.h5"), 4, 1, Stored::Flat);
     let tile = format!("{MOUNT}/planes/raw/xy/2/0_0_0.png");
     let output = place.voltile(["render", &tile, "planes.h5", "-o", "-"]).output().unwrap();
-    assert_eq!(common::picture::Picture::decode(&output.stdout), volumes::plane(1, 2));
+    assert_eq!(crate::common::picture::Picture::decode(&output.stdout), volumes::plane(1, 2));
     assert!(!place.path("-").exists());
 }
 
@@ -209,7 +200,7 @@ impl Unannounced {
 
     fn is_healthy(&self) -> bool {
         let Ok(mut stream) = TcpStream::connect(self.1) else { return false };
-        stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(crate::common::PATIENCE)).unwrap();
         let asked =
             stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: voltile.test\r\nConnection: close\r\n\r\n");
         let mut answer = String::new();
@@ -335,7 +326,7 @@ fn a_file_that_cannot_be_tried_is_refused_unless_trials_are_off() {
         let mut command = Command::new("sh");
         let script = format!("ulimit -n {descriptors}; exec \"$0\" check planes.h5 {more}");
         command.arg("-c").arg(script).arg(&program).env_clear().current_dir(place.path(""));
-        common::outcome(&mut command)
+        crate::common::outcome(&mut command)
     };
     // With as few descriptors as the file itself takes, no child can be started: its pipes take more.
     let fewest = (4..20).find(|descriptors| checked(*descriptors, "--set files.trial=off").code == 0);

@@ -3,15 +3,6 @@
 //!
 //! `VOLTILE_KILLS=20` has the story of the kills told in full.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +10,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::made::{characters, file, numbers, put};
-use common::picture::Picture;
-use common::volumes::{Stored, invert, planes};
-use common::{MOUNT, Outcome, Place, Server, fixture, outcome};
+use crate::common::made::{characters, file, numbers, put};
+use crate::common::picture::Picture;
+use crate::common::volumes::{Stored, invert, planes};
+use crate::common::{MOUNT, Outcome, Place, Server, fixture, outcome};
 use ndarray::{ArrayD, IxDyn};
 use serde_json::Value;
 
@@ -496,7 +487,7 @@ fn killed_at_any_moment_it_goes_on_and_comes_to_the_same() {
         place.voltile(arguments)
     };
     let began = Instant::now();
-    assert!(!killed(&mut command(&undisturbed), common::PATIENCE));
+    assert!(!killed(&mut command(&undisturbed), crate::common::PATIENCE));
     let whole = began.elapsed();
     let expected = everything(&undisturbed);
     assert!(expected.len() > 20);

@@ -3,19 +3,10 @@
 //! What is refused, and what is not, is told by the fixtures. Here the working directory is full of decoys: files with the
 //! right names and other bytes, which a volume that someone was sent must not be able to show.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::fs;
 
-use common::Place;
-use common::picture::Picture;
+use crate::common::Place;
+use crate::common::picture::Picture;
 use ndarray::Array3;
 
 const SHAPE: [usize; 3] = [4, 30, 40];

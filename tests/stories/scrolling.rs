@@ -1,22 +1,13 @@
 //! Stories of people who scroll: what comes next is drawn ahead, gives way to what is asked for, and is right however the
 //! voxels came: decoded in part, whole, kept, mapped, through the library, ahead of time, all at once.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use common::picture::Picture;
-use common::volumes::{self, SLOW_LEVEL, Stored};
-use common::{MOUNT, Place, Server, wait_until};
+use crate::common::picture::Picture;
+use crate::common::volumes::{self, SLOW_LEVEL, Stored};
+use crate::common::{MOUNT, Place, Server, wait_until};
 use ndarray::Array3;
 
 /// The planes of the slow volume.

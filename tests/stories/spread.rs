@@ -2,19 +2,10 @@
 //!
 //! The volumes are BigDataViewer's, with a file for each time point. All voxels of time t are 10 t + 10.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::fs;
 use std::process::Command;
 
-use common::{Place, Server, made};
+use crate::common::{Place, Server, made};
 use ndarray::{ArrayD, IxDyn};
 
 /// Writes `main.h5`, which leads to `part0.h5`, `part1.h5`, …

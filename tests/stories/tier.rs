@@ -1,15 +1,6 @@
 //! Stories of the second tier: what was drawn once is there after a restart, whole and right, whoever was killed meanwhile,
 //! within its budget, and in nobody's way.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use common::volumes::{self, Stored};
-use common::{MOUNT, Place, Server, wait_until};
+use crate::common::volumes::{self, Stored};
+use crate::common::{MOUNT, Place, Server, wait_until};
 use ndarray::Array3;
 use serde_json::Value;
 use voltile::activity::Activity;

@@ -2,22 +2,13 @@
 //!
 //! The wrong servers are a good one behind a [`proxy`], which spoils one thing in each story.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod proxy;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 
-use common::{Outcome, Place, Server, fixture, made};
+use crate::common::{Outcome, Place, Server, fixture, made};
 use proxy::{Message, Proxy, Spoiler};
 use serde_json::Value;
 

@@ -3,18 +3,9 @@
 //! The rules are written down here as their programs have them, with the place where they stand: CATMAID
 //! (github.com/catmaid/CATMAID), Viking (github.com/jamesra/Viking), ndtilecache (github.com/neurodata/ndtilecache).
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
-use common::picture::TILE;
-use common::wire::Answer;
-use common::{Place, Server, fixture, made};
+use crate::common::picture::TILE;
+use crate::common::wire::Answer;
+use crate::common::{Place, Server, fixture, made};
 use ndarray::{ArrayD, IxDyn};
 use serde_json::{Value, json};
 

@@ -1,24 +1,15 @@
 //! Stories of `voltile warm`: everything is drawn once, from chunks that are decoded once, and is there afterwards; what
 //! was killed goes on; what cannot be had is told, and nothing else suffers from it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a story that cannot go on has failed"
-)]
-
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::made::{file, put};
-use common::picture::Picture;
-use common::volumes::{self, SLOW_LEVEL, Stored, invert};
-use common::{MOUNT, Place, Server, outcome, wait_until};
+use crate::common::made::{file, put};
+use crate::common::picture::Picture;
+use crate::common::volumes::{self, SLOW_LEVEL, Stored, invert};
+use crate::common::{MOUNT, Place, Server, outcome, wait_until};
 use ndarray::{ArrayD, IxDyn};
 use serde_json::Value;
 
