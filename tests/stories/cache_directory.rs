@@ -1,5 +1,5 @@
-//! Stories of a cache directory that is not what it was: removed, moved, emptied, unmounted, or full of what others put
-//! there. Tiles are served all the same, and nothing is written where it should not be.
+//! A disk cache whose directory is removed, moved, emptied, unmounted or filled by others: tiles are still served, and
+//! nothing is written to a wrong place.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -17,7 +17,7 @@ const CORRUPT: &str = "voltile_tier_corrupt_total";
 const ERRORS: &str = "voltile_tier_errors_total";
 const BYTES: &str = "voltile_tier_bytes";
 
-/// A server of a volume with a cache directory, which renders only what it is asked for and keeps no tile in memory.
+/// A server with a disk cache, without prefetching and without tiles in memory.
 fn served(place: &Place) -> Server {
     let settings = ["cache.directory=cache", "cache.tiles=0", "render.neighbours=0"];
     place.serve(["planes.h5"].into_iter().chain(settings.into_iter().flat_map(|set| ["--set", set])))
@@ -29,22 +29,22 @@ fn place() -> Place {
     place
 }
 
-/// Asks for some tiles, and sees that they are right.
+/// Requests some tiles, which must be right.
 fn ask(server: &Server, planes: std::ops::Range<usize>) {
     for z in planes {
         assert_eq!(server.tile(&format!("planes/raw/xy/{z}/0_0_0.png")).picture(), volumes::plane(1, z));
     }
 }
 
-/// Asks for some tiles, and waits until they are in the directory.
+/// Requests some tiles, and waits until they are written.
 fn keep(server: &Server, planes: std::ops::Range<usize>) {
     let expected = server.count(WRITES) + planes.len() as u64;
     ask(server, planes);
     wait_until("they are written", || server.count(WRITES) == expected);
 }
 
-/// Asks for some tiles, and waits until it is certain that they are not written.
-fn keep_in_vain(server: &Server, planes: std::ops::Range<usize>) {
+/// Requests some tiles, and waits until they are dropped instead of written.
+fn drop_all(server: &Server, planes: std::ops::Range<usize>) {
     let expected = server.count(DROPPED) + planes.len() as u64;
     let written = server.count(WRITES);
     ask(server, planes);
@@ -52,12 +52,12 @@ fn keep_in_vain(server: &Server, planes: std::ops::Range<usize>) {
     assert_eq!((server.count(WRITES), server.count(ERRORS)), (written, 0), "{}", server.log());
 }
 
-/// How many lines of the log say that.
-fn said(server: &Server, words: &str) -> usize {
+/// The number of lines of the log with these words.
+fn logged(server: &Server, words: &str) -> usize {
     server.log().lines().filter(|line| line.contains(words)).count()
 }
 
-/// Every file below a folder, links not followed.
+/// Every file below a folder, without following links.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten() {
@@ -77,16 +77,16 @@ fn tiles(place: &Place) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_directory_that_is_removed_is_not_made_anew_until_the_next_start() {
+fn a_removed_directory_is_not_created_again_until_the_next_start() {
     let place = place();
     let mut server = served(&place);
     keep(&server, 0..4);
     fs::remove_dir_all(place.path("cache")).unwrap();
-    keep_in_vain(&server, 0..12);
+    drop_all(&server, 0..12);
     assert!(!place.path("cache").exists());
-    assert_eq!(said(&server, "cache.directory"), 1, "{}", server.log());
-    assert_eq!(said(&server, "no longer exists"), 1);
-    wait_until("nothing is counted any more", || server.count(BYTES) == 0);
+    assert_eq!(logged(&server, "cache.directory"), 1, "{}", server.log());
+    assert_eq!(logged(&server, "no longer exists"), 1);
+    wait_until("it counts as empty", || server.count(BYTES) == 0);
     server.stop();
     let server = served(&place);
     keep(&server, 0..4);
@@ -95,49 +95,49 @@ fn a_directory_that_is_removed_is_not_made_anew_until_the_next_start() {
 }
 
 #[test]
-fn a_directory_that_is_removed_while_tiles_are_written_leaves_one_that_the_next_start_takes() {
+fn a_directory_removed_while_tiles_are_written_can_be_used_after_a_restart() {
     for _ in 0..5 {
         let place = place();
         let mut server = served(&place);
         keep(&server, 0..2);
         std::thread::scope(|scope| {
             scope.spawn(|| ask(&server, 0..PLANES));
-            // It may fail, where tiles are written into what it has just emptied.
+            // It may fail if tiles are written to a folder that it has just emptied.
             let _ = Command::new("rm").arg("-r").arg(place.path("cache")).output().unwrap();
         });
         server.kill();
         assert_eq!(place.run(["cache", "stats", "--directory", "cache"]).code, 0);
         let server = served(&place);
         ask(&server, 0..PLANES);
-        wait_until("all is written or was there", || {
+        wait_until("all are written or were there", || {
             server.count(WRITES) + server.count(HITS) == PLANES as u64
         });
     }
 }
 
 #[test]
-fn a_directory_that_is_moved_away_and_back_is_used_again() {
+fn a_directory_moved_away_and_back_is_used_again() {
     let place = place();
     let server = served(&place);
     keep(&server, 0..4);
     fs::rename(place.path("cache"), place.path("elsewhere")).unwrap();
-    keep_in_vain(&server, 0..8);
-    // Somebody else's directory stands there for a while.
+    drop_all(&server, 0..8);
+    // A foreign directory has its name for a while.
     fs::create_dir(place.path("cache")).unwrap();
-    keep_in_vain(&server, 0..8);
+    drop_all(&server, 0..8);
     assert_eq!(fs::read_dir(place.path("cache")).unwrap().count(), 0);
     fs::remove_dir(place.path("cache")).unwrap();
     fs::rename(place.path("elsewhere"), place.path("cache")).unwrap();
     ask(&server, 0..4);
-    assert_eq!(server.count(HITS), 4, "what was there is found");
+    assert_eq!(server.count(HITS), 4, "earlier tiles are found");
     keep(&server, 4..8);
-    assert_eq!((tiles(&place).len(), said(&server, "is back; it is used")), (8, 1), "{}", server.log());
-    assert_eq!(said(&server, "tiles are served without it"), 1, "{}", server.log());
+    assert_eq!((tiles(&place).len(), logged(&server, "is back; it is used")), (8, 1), "{}", server.log());
+    assert_eq!(logged(&server, "tiles are served without it"), 1, "{}", server.log());
     wait_until("it is counted again", || server.count(BYTES) == 8 * 4096);
 }
 
 #[test]
-fn a_directory_that_is_emptied_gets_its_marker_before_anything_else() {
+fn an_emptied_directory_is_marked_again_before_anything_else() {
     let place = place();
     let mut server = served(&place);
     keep(&server, 0..4);
@@ -148,26 +148,26 @@ fn a_directory_that_is_emptied_gets_its_marker_before_anything_else() {
     }
     keep(&server, 0..4);
     assert_eq!(fs::read(place.path("cache/CACHEDIR.TAG")).unwrap(), marker);
-    assert_eq!((tiles(&place).len(), said(&server, "was emptied")), (4, 1), "{}", server.log());
-    wait_until("it is counted anew", || server.count(BYTES) == 4 * 4096);
-    // Filled by somebody else it is left alone.
+    assert_eq!((tiles(&place).len(), logged(&server, "was emptied")), (4, 1), "{}", server.log());
+    wait_until("it is counted again", || server.count(BYTES) == 4 * 4096);
+    // With foreign files in it, it is left alone.
     fs::remove_dir_all(place.path("cache/tiles")).unwrap();
     fs::remove_file(place.path("cache/CACHEDIR.TAG")).unwrap();
     place.write("cache/thesis.tex", "words");
-    keep_in_vain(&server, 0..8);
+    drop_all(&server, 0..8);
     assert_eq!(files(&place.path("cache")), [place.path("cache/thesis.tex")]);
-    assert_eq!(said(&server, "holds other files"), 1, "{}", server.log());
+    assert_eq!(logged(&server, "holds other files"), 1, "{}", server.log());
     fs::remove_file(place.path("cache/thesis.tex")).unwrap();
     keep(&server, 0..4);
     server.stop();
     keep(&served(&place), 4..8);
 }
 
-/// Something that is mounted, as long as this lives.
+/// A mount, until this is dropped.
 struct Mounted(PathBuf);
 
 impl Mounted {
-    /// Mounts a folder at another; `None` where that is not permitted.
+    /// Mounts a folder at another; `None` if that is not permitted.
     fn bind(from: &Path, at: &Path) -> Option<Self> {
         let mounted = Command::new("mount").arg("--bind").arg(from).arg(at).output().ok()?;
         mounted.status.success().then(|| Self(at.to_owned()))
@@ -180,8 +180,8 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // A read may be under way this very moment.
-        wait_until("it can be unmounted", || {
+        // A read may be in progress.
+        wait_until("it is unmounted", || {
             Command::new("umount").arg(&self.0).output().is_ok_and(|output| output.status.success())
         });
     }
@@ -203,17 +203,17 @@ fn nothing_is_written_below_a_mount_point() {
     assert_eq!(files(&place.path("disk/tiles")).len(), 4);
     // A server that is idle does not keep it busy.
     mounted.unmount();
-    keep_in_vain(&server, 0..8);
-    assert_eq!(fs::read_dir(place.path("cache")).unwrap().count(), 0, "the mount point is left as it is");
-    assert_eq!(said(&server, "is a different directory now"), 1, "{}", server.log());
+    drop_all(&server, 0..8);
+    assert_eq!(fs::read_dir(place.path("cache")).unwrap().count(), 0, "the mount point is unchanged");
+    assert_eq!(logged(&server, "is a different directory now"), 1, "{}", server.log());
     let _mounted = mount().unwrap();
     keep(&server, 4..8);
-    assert_eq!((files(&place.path("disk/tiles")).len(), said(&server, "is back; it is used")), (8, 1));
+    assert_eq!((files(&place.path("disk/tiles")).len(), logged(&server, "is back; it is used")), (8, 1));
     drop(server);
 }
 
 #[test]
-fn a_copy_on_another_file_system_is_known_by_its_marker() {
+fn a_copy_is_recognised_by_its_marker() {
     let place = place();
     let server = served(&place);
     keep(&server, 0..4);
@@ -229,13 +229,13 @@ fn a_copy_on_another_file_system_is_known_by_its_marker() {
 }
 
 #[test]
-fn what_others_put_in_the_place_of_tiles_is_neither_followed_nor_waited_for() {
+fn links_fifos_and_huge_files_in_place_of_tiles_are_replaced_without_reading_them() {
     let place = place();
     let server = served(&place);
     keep(&server, 0..8);
     let before = server.peak_memory();
     let kept = tiles(&place);
-    let outside = place.write("outside.png", "somebody's picture");
+    let outside = place.write("outside.png", "a foreign picture");
     let replaced: [&dyn Fn(&Path); 5] = [
         &|path| symlink("/dev/zero", path).unwrap(),
         &|path| symlink(&outside, path).unwrap(),
@@ -257,18 +257,18 @@ fn what_others_put_in_the_place_of_tiles_is_neither_followed_nor_waited_for() {
     let bytes = server.get("/metrics").text();
     let bytes = bytes.lines().find_map(|line| line.strip_prefix("voltile_tier_bytes ")).unwrap();
     assert!((0..=1 << 20).contains(&bytes.parse::<i64>().unwrap()), "{bytes}");
-    assert_eq!(fs::read_to_string(&outside).unwrap(), "somebody's picture");
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "a foreign picture");
     assert!(tiles(&place).iter().all(|path| fs::symlink_metadata(path).unwrap().is_file()));
 }
 
-/// Asks for all eight tiles, five of which are written again.
+/// Requests all eight tiles, of which five are written again.
 fn keep_five(server: &Server) {
     ask(server, 0..8);
     wait_until("they are written again", || server.count(WRITES) == 13);
 }
 
 #[test]
-fn a_linked_folder_of_a_token_is_not_followed() {
+fn a_token_folder_that_is_a_link_is_not_followed() {
     let place = place();
     fs::create_dir(place.path("outside")).unwrap();
     place.write("outside/notes.txt", "mine");
@@ -277,7 +277,7 @@ fn a_linked_folder_of_a_token_is_not_followed() {
     fs::remove_dir_all(place.path("cache/tiles/planes")).unwrap();
     symlink(place.path("outside"), place.path("cache/tiles/planes")).unwrap();
     ask(&server, 0..8);
-    wait_until("neither reading nor writing worked", || server.count(ERRORS) == 16);
+    wait_until("reading and writing have failed", || server.count(ERRORS) == 16);
     server.stop();
     assert_eq!(place.run(["cache", "clear", "--directory", "cache"]).code, 0);
     assert_eq!(files(&place.path("outside")), [place.path("outside/notes.txt")]);
@@ -285,7 +285,7 @@ fn a_linked_folder_of_a_token_is_not_followed() {
 }
 
 #[test]
-fn a_marker_that_is_a_link_or_a_fifo_is_none() {
+fn a_marker_that_is_a_link_or_a_fifo_does_not_count() {
     let place = place();
     keep(&served(&place), 0..1);
     let marker = place.path("cache/CACHEDIR.TAG");

@@ -1,6 +1,6 @@
-//! Stories of chunks that were decoded in part: finished while the server is idle, right ones and corrupt ones.
+//! Chunks decoded in part are finished while the server is idle, and corrupt ones are found.
 //!
-//! The corrupt ones have a bit flipped such that the stream still inflates to a whole chunk, and only its checksum tells.
+//! A corrupt chunk has one bit flipped such that its stream still inflates to the right length: only the checksum differs.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -21,7 +21,7 @@ const EDGE: usize = 64;
 /// z, y, x: two layers of sixteen chunks, half of them in each tile of a row.
 const SHAPE: (usize, usize, usize) = (2 * EDGE, EDGE, 1024);
 const CHUNKS: u64 = 2 * 16;
-/// The slice asked for first: what it needs of a chunk is far from all.
+/// The slice requested first: it needs a small part of a chunk.
 const FIRST: usize = 3;
 
 fn voxel(z: usize, y: usize, x: usize) -> u8 {
@@ -29,7 +29,7 @@ fn voxel(z: usize, y: usize, x: usize) -> u8 {
     (z + y / 2 + x / 9) as u8 / 2 + noise % 23
 }
 
-/// Writes the volume; says where its first chunk is stored, and in how many bytes.
+/// Writes the volume; returns the address and the stored size of its first chunk.
 fn volume(path: &Path) -> (u64, usize) {
     let file = hdf5::File::create(path).unwrap();
     let data = Array3::from_shape_fn(SHAPE, |(z, y, x)| voxel(z, y, x));
@@ -41,8 +41,7 @@ fn volume(path: &Path) -> (u64, usize) {
     (first.addr, first.size as usize)
 }
 
-/// The byte of the file, and the bit, without which the first chunk still inflates to its length, but slice [`FIRST`] of
-/// it to something else.
+/// A bit of the file: if it is flipped, the first chunk still inflates to its length, but its slice [`FIRST`] differs.
 struct Flip {
     address: u64,
     bit: u8,
@@ -85,7 +84,7 @@ impl Flip {
     }
 }
 
-/// The volume, and the same with its first chunk corrupt.
+/// Writes the volume with its first chunk corrupt.
 fn corrupt(place: &Place) -> Flip {
     let path = place.path("cubes.h5");
     let stored = volume(&path);
@@ -106,18 +105,18 @@ fn xy(z: usize, column: usize) -> String {
     format!("xy/{z}/0_{column}_0")
 }
 
-/// What the tile of a slice shows where nothing is wrong.
+/// The right tile of a slice.
 fn right(z: usize, column: usize) -> Picture {
     Picture::of_plane(EDGE, TILE, |y, x| voxel(z, y, x + column * TILE))
 }
 
-/// Tiles of all kinds that touch the first chunk, but for the one asked for first.
+/// Tiles of all kinds that touch the first chunk, without the one requested first.
 fn touching() -> Vec<String> {
     let others = ["xy/0/0_0_1", "xz/7/0_0_0", "yz/63/0_0_0", "xz/31/0_0_1", "xy/1/0_0_1"];
     [xy(0, 0), xy(63, 0)].into_iter().chain(others.map(str::to_owned)).collect()
 }
 
-/// Tiles that do not.
+/// Tiles that do not touch it.
 fn others() -> [(usize, usize); 4] {
     [(FIRST, 1), (64, 0), (127, 0), (127, 1)]
 }
@@ -128,22 +127,29 @@ fn assert_refused(server: &Server, which: &str, known: &str) {
     for known in [known, "*"] {
         let path = format!("{MOUNT}/{}", tile_path(which));
         let asked = server.ask("GET", &path, &[("If-None-Match", known)]);
-        assert_eq!(asked.status, 500, "{which}: what a client has of it is not confirmed");
+        assert_eq!(asked.status, 500, "{which}: a client's copy is not confirmed");
     }
+}
+
+/// A server of the volume with the corrupt chunk.
+fn served_corrupt<'a>(place: &Place, arguments: impl IntoIterator<Item = &'a str>) -> Server {
+    let server = place.serve(arguments);
+    server.expect_error("every tile that touches this chunk is an error until the file is mended");
+    server.allow_error("a tile could not be rendered: /raw in ");
+    server
 }
 
 #[test]
 fn a_corrupt_chunk_is_found_in_idle_time_and_is_an_error_until_it_is_mended() {
     let place = Place::new();
     let flip = corrupt(&place);
-    let server = place.serve(["cubes.h5"]);
-    // Asked for before anybody knows, and kept.
+    let server = served_corrupt(&place, ["cubes.h5"]);
     let mut known = Vec::new();
     for which in std::iter::once(xy(FIRST, 0)).chain(touching()) {
         let answer = tile(&server, &which);
         known.push((which, answer.header("etag").map(str::to_owned)));
     }
-    assert!(known[0].1.is_some(), "the first one is answered at once");
+    assert!(known[0].1.is_some(), "the first is answered before the chunk is verified");
     wait_until("the chunk is refused", || server.count(REFUSED) == 1);
     for (which, etag) in &known {
         assert_refused(&server, which, etag.as_deref().unwrap_or("*"));
@@ -163,7 +169,7 @@ fn a_corrupt_chunk_is_found_in_idle_time_and_is_an_error_until_it_is_mended() {
     assert!(lines[0].contains("checksum") && lines[0].contains("[0, 0, 0]") && lines[0].contains("cubes.h5"));
     flip.apply(&place.path("cubes.h5"));
     for z in [FIRST, 0, 63] {
-        wait_until("the mended chunk is shown", || {
+        wait_until("the mended chunk is served", || {
             let answer = tile(&server, &xy(z, 0));
             answer.status == 200 && answer.picture() == right(z, 0)
         });
@@ -171,10 +177,11 @@ fn a_corrupt_chunk_is_found_in_idle_time_and_is_an_error_until_it_is_mended() {
 }
 
 #[test]
-fn what_is_verified_always_is_an_error_at_once_and_what_never_is_stays() {
+fn with_verify_always_a_corrupt_chunk_is_an_error_at_once_and_with_never_it_is_not_noticed() {
     let place = Place::new();
     corrupt(&place);
     let always = place.serve(["cubes.h5", "--set", "render.verify=always"]);
+    always.expect_error("a tile could not be rendered: /raw in ");
     for which in std::iter::once(xy(FIRST, 0)).chain(touching()) {
         assert_eq!(tile(&always, &which).status, 500, "{which}");
     }
@@ -188,7 +195,7 @@ fn what_is_verified_always_is_an_error_at_once_and_what_never_is_stays() {
 }
 
 #[test]
-fn chunks_that_were_decoded_in_part_are_finished_and_right() {
+fn chunks_decoded_in_part_are_finished_and_right() {
     let place = Place::new();
     volume(&place.path("cubes.h5"));
     let server = place.serve(["cubes.h5", "--set", "render.neighbours=0"]);
@@ -208,7 +215,7 @@ fn chunks_that_were_decoded_in_part_are_finished_and_right() {
 }
 
 #[test]
-fn only_what_is_verified_is_written_to_the_disk_cache() {
+fn only_verified_tiles_are_written_to_the_disk_cache() {
     let place = Place::new();
     corrupt(&place);
     let arguments = [
@@ -220,39 +227,38 @@ fn only_what_is_verified_is_written_to_the_disk_cache() {
         "--set",
         "render.threads=1",
     ];
-    let mut server = place.serve(arguments);
+    let mut server = served_corrupt(&place, arguments);
     assert_eq!(tile(&server, &xy(FIRST, 0)).status, 200);
     assert_eq!(tile(&server, &xy(FIRST, 1)).picture(), right(FIRST, 1));
     wait_until("the chunk is refused", || server.count(REFUSED) == 1);
     wait_until("the other tile is written", || server.count(WRITES) == 1);
     assert_eq!(tile(&server, &xy(FIRST, 0)).status, 500);
     server.stop();
-    let mut again = place.serve(arguments);
+    let again = served_corrupt(&place, arguments);
     assert_eq!(tile(&again, &xy(FIRST, 1)).picture(), right(FIRST, 1));
     assert_eq!(again.count("voltile_tier_hits_total"), 1);
-    assert_eq!(tile(&again, &xy(FIRST, 0)).status, 200, "nobody knows yet in this process");
-    assert_eq!(again.count("voltile_tier_hits_total"), 1, "but it is drawn anew");
+    assert_eq!(tile(&again, &xy(FIRST, 0)).status, 200, "a new process does not know of the corrupt chunk");
+    assert_eq!(again.count("voltile_tier_hits_total"), 1, "its tile is rendered again");
     wait_until("the chunk is refused again", || again.count(REFUSED) == 1);
-    again.stop();
 }
 
 #[test]
-fn a_tile_that_was_kept_by_somebody_who_never_verifies_is_not_taken_once_its_chunk_is_known() {
+fn an_unverified_tile_in_the_disk_cache_is_not_served_once_its_chunk_is_refused() {
     let place = Place::new();
     corrupt(&place);
     let common = ["cubes.h5", "--set", "cache.directory=kept", "--set", "render.neighbours=0", "--set"];
-    let mut careless = place.serve(common.iter().chain(&["render.verify=never"]));
+    let mut careless = place.serve(common.into_iter().chain(["render.verify=never"]));
     assert_eq!(tile(&careless, &xy(FIRST, 0)).status, 200);
     wait_until("it is written", || careless.count(WRITES) == 1);
     careless.stop();
-    let server = place.serve(common.iter().chain(&["render.verify=idle"]));
+    let server = served_corrupt(&place, common.into_iter().chain(["render.verify=idle"]));
     assert_eq!(tile(&server, &xy(FIRST + 1, 0)).status, 200);
     wait_until("the chunk is refused", || server.count(REFUSED) == 1);
     assert_refused(&server, &xy(FIRST, 0), "*");
 }
 
 #[test]
-fn a_tile_drawn_just_before_the_end_is_verified_and_written() {
+fn a_tile_rendered_just_before_the_end_is_verified_and_written() {
     let place = Place::new();
     volume(&place.path("cubes.h5"));
     let arguments = ["cubes.h5", "--set", "cache.directory=kept", "--set", "render.neighbours=0"];
@@ -265,22 +271,22 @@ fn a_tile_drawn_just_before_the_end_is_verified_and_written() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_still_shows_what_lies_before() {
+fn a_stream_that_breaks_off_still_shows_the_slices_before_the_damage() {
     let place = Place::new();
     let path = place.path("cubes.h5");
     let (address, size) = volume(&path);
-    // Nothing but ones has no meaning in its codes.
+    // A run of ones is invalid in its codes.
     let mut bytes = fs::read(&path).unwrap();
     let stream = address as usize..address as usize + size;
     bytes[stream.start + size * 3 / 4..][..400].fill(0xFF);
     let inflated =
         Decompressor::new().deflate_decompress(&bytes[stream][2..], &mut vec![0; EDGE * EDGE * EDGE]);
-    assert_eq!(inflated, Err(DecompressionError::BadData), "it breaks off");
+    assert_eq!(inflated, Err(DecompressionError::BadData), "the stream breaks off");
     fs::write(&path, &bytes).unwrap();
     let server = place.serve(["cubes.h5"]);
     assert_eq!(tile(&server, &xy(FIRST, 0)).picture(), right(FIRST, 0));
-    wait_until("the seven other chunks are finished", || server.count(FINISHED) >= 7);
-    wait_until("the break is logged", || server.log().contains("slices before the damage are shown"));
+    wait_until("the other seven chunks are finished", || server.count(FINISHED) >= 7);
+    wait_until("the damage is logged", || server.log().contains("slices before the damage are shown"));
     for z in [FIRST, 0, 10, 20] {
         assert_eq!(tile(&server, &xy(z, 0)).picture(), right(z, 0), "{z}");
     }

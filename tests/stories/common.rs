@@ -40,9 +40,22 @@ pub const MOUNT: &str = "/ndtilecache/tilecache";
 /// The longest wait for anything: far longer than it takes on a slow and busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
+/// How often [`until_in_time`] tries.
+pub const ATTEMPTS: usize = 100;
+/// Settings of a server that does not close a connection because a story is slow to send its request.
+const PATIENT: [&str; 4] = ["--set", "server.head_timeout=5m", "--set", "server.idle_timeout=5m"];
+
+/// An address at which nothing listens: the system hands out no port this low.
+pub const NOBODY: &str = "127.0.0.1:1";
+
 /// The path of a checked-in file.
 pub fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+/// The folder of real files from other projects, which may lie next to this one.
+pub fn shared_data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data")
 }
 
 /// A checked-in JSON file.
@@ -59,16 +72,10 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Repeats an attempt until it returns something. An attempt returns `None` if the server was faster than this thread,
-/// so that the moment which the story is about was missed.
-pub fn until_in_time<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(result) = attempt() {
-            return result;
-        }
-        assert!(began.elapsed() < PATIENCE, "the server was faster than this thread each time");
-    }
+/// Repeats an attempt, numbered from 0, until it returns something. It returns `None` if this thread was too slow to see
+/// what the story is about, such as a tile that is still being rendered.
+pub fn until_in_time<T>(attempt: impl FnMut(usize) -> Option<T>) -> T {
+    (0..ATTEMPTS).find_map(attempt).expect("one of many attempts is in time")
 }
 
 /// Sends a signal to a child.
@@ -76,9 +83,14 @@ pub fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// The integer part of a metric's value.
-fn whole(value: &str) -> u64 {
-    value.parse::<f64>().unwrap() as u64
+/// Every metric by name; fractions are cut off.
+pub fn metrics(answer: &Answer) -> BTreeMap<String, u64> {
+    let text = answer.text();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let pair = |line: &str| {
+        line.split_once(' ').map(|(name, value)| (name.to_owned(), value.parse::<f64>().unwrap()))
+    };
+    lines.filter_map(pair).map(|(name, value)| (name, value as u64)).collect()
 }
 
 /// A temporary directory in which the program runs.
@@ -146,7 +158,7 @@ impl Place {
     /// Starts `voltile serve` with these arguments.
     pub fn serve<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Server {
         let mut command = self.voltile(["serve", "--bind", "127.0.0.1:0"]);
-        command.args(arguments);
+        command.args(PATIENT).args(arguments);
         self.start(command)
     }
 
@@ -306,12 +318,8 @@ impl Server {
         self.get(&format!("{MOUNT}/{path}"))
     }
 
-    /// Every metric by name; seconds are rounded down.
     pub fn metrics(&self) -> BTreeMap<String, u64> {
-        let text = self.get("/metrics").text();
-        let lines = text.lines().filter(|line| !line.starts_with('#'));
-        let pair = |line: &str| line.split_once(' ').map(|(name, value)| (name.to_owned(), whole(value)));
-        lines.filter_map(pair).collect()
+        metrics(&self.get("/metrics"))
     }
 
     /// One metric.

@@ -1,14 +1,13 @@
-//! Stories of the command line and the configuration: what people type, what they get, and what they are told.
+//! The command line and the configuration: exit statuses, all faults at once, precedence of the layers, relative paths.
 //!
-//! What each key means and which values are wrong is told by the tests beside the reader; here it is whether the program
-//! as a whole keeps to it: exit statuses, all faults at once, which layer wins, and where paths lead.
+//! The keys and their values are tested next to the code that parses them.
 
 use std::fs;
 use std::net::TcpListener;
 
 use crate::common::{Place, Server, fixture};
 
-/// The path of the tile that is asked for here, below the mount.
+/// The path of a tile below the mount.
 const TILE: &str = "wide/raw/xy/0/0_0_0.png";
 
 fn tokens(server: &Server) -> Vec<String> {
@@ -28,7 +27,7 @@ fn with_wide(configuration: &str) -> Place {
 }
 
 #[test]
-fn every_mistake_is_told_at_once_with_its_key_before_anything_is_opened() {
+fn all_mistakes_are_reported_at_once_by_key_and_before_the_socket_is_opened() {
     let place = with_wide(
         r#"[server]
 workers = 0
@@ -87,7 +86,7 @@ kind = "image"
 }
 
 #[test]
-fn what_is_in_order_is_said_to_be() {
+fn check_passes_a_correct_configuration() {
     let place = with_wide("[datasets.wide]\nfile = \"wide.h5\"");
     let outcome = place.run(["check"]);
     assert_eq!((outcome.code, outcome.err.as_str()), (0, ""));
@@ -95,7 +94,7 @@ fn what_is_in_order_is_said_to_be() {
 }
 
 #[test]
-fn serve_with_nothing_says_what_to_do() {
+fn serve_without_a_dataset_says_what_to_do() {
     for place in [Place::new(), Place::with("[server]\nworkers = 1")] {
         let outcome = place.run(["serve"]);
         assert_eq!((outcome.code, outcome.out.as_str()), (2, ""));
@@ -106,7 +105,7 @@ fn serve_with_nothing_says_what_to_do() {
 }
 
 #[test]
-fn commands_that_are_wrong_exit_with_2_and_help_with_0() {
+fn wrong_commands_exit_with_2_and_help_with_0() {
     let place = Place::new();
     for wrong in [&["serve", "--no-such-flag"][..], &["dance"], &[], &["serve", "nowhere.h5"]] {
         assert_eq!(place.run(wrong).code, 2, "{wrong:?}");
@@ -129,7 +128,7 @@ fn commands_that_are_wrong_exit_with_2_and_help_with_0() {
 }
 
 #[test]
-fn flags_win_over_the_environment_and_that_over_the_file() {
+fn flags_override_the_environment_which_overrides_the_file() {
     let place = with_wide(
         "[server]\nbind = \"127.0.0.1:1\"\ncache_control = \"from-file\"\n[datasets.wide]\nfile = \"wide.h5\"",
     );
@@ -157,7 +156,7 @@ fn the_default_file_is_read_unless_a_data_file_is_named() {
 }
 
 #[test]
-fn the_example_can_be_used_as_it_is() {
+fn the_example_can_be_used_unchanged() {
     let place = Place::new();
     let example = place.run(["config", "example"]);
     assert_eq!(example.code, 0);
@@ -176,15 +175,15 @@ fn the_example_can_be_used_as_it_is() {
 }
 
 #[test]
-fn files_are_found_from_where_they_are_named() {
+fn paths_are_relative_to_where_they_are_named() {
     let place = Place::new();
     fs::create_dir_all(place.path("etc/data")).unwrap();
     fs::copy(fixture("wide.h5"), place.path("etc/data/wide.h5")).unwrap();
     place.write("etc/mine.toml", "[datasets.wide]\nfile = \"data/wide.h5\"");
     let config = ["--config", "etc/mine.toml"];
-    assert_eq!(place.serve(config).tile(TILE).status, 200, "from the configuration's directory");
+    assert_eq!(place.serve(config).tile(TILE).status, 200, "relative to the configuration's directory");
     let set = ["--config", "etc/mine.toml", "--set", "datasets.wide.file=etc/data/wide.h5"];
-    assert_eq!(place.serve(set).tile(TILE).status, 200, "from the working directory");
+    assert_eq!(place.serve(set).tile(TILE).status, 200, "relative to the working directory");
     assert_eq!(place.serve(["etc/data/wide.h5"]).tile(TILE).status, 200);
     let wrong = place.run(["check", "--config", "etc/mine.toml", "--set", "datasets.wide.file=data/wide.h5"]);
     assert_eq!(wrong.code, 1);
@@ -209,7 +208,7 @@ fn a_files_token_is_its_stem() {
 }
 
 #[test]
-fn a_channel_without_a_path_adjusts_the_one_that_was_found() {
+fn a_channel_without_a_path_configures_the_discovered_one() {
     let place =
         with_wide("[datasets.wide]\nfile = \"wide.h5\"\n[datasets.wide.channels.raw]\nwindow = [255, 0]");
     let inverted = place.serve::<&str>([]).tile(TILE).picture();

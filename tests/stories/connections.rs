@@ -1,26 +1,25 @@
-//! Stories of connections: requests that are sent before the last was answered, clients that are slow, idle, or do not
-//! read, too many of them, and what is no HTTP at all.
+//! Connections: pipelined requests, clients that are slow, idle or do not read, too many of them, and bytes that are not
+//! HTTP.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
 use crate::common::volumes::{self, SLOW_LEVEL};
-use crate::common::wire::Connection;
-use crate::common::{MOUNT, PATIENCE, Place, Server, made, wait_until};
+use crate::common::wire::{Answer, Connection, stream_from};
+use crate::common::{ATTEMPTS, MOUNT, PATIENCE, Place, Server, made, metrics, until_in_time, wait_until};
 use ndarray::ArrayD;
-use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// A server with a volume whose coarse tiles take long, and more keys for its section.
+/// A server of a volume whose coarse tiles are slow to render; `server` is added to its section of the configuration.
 fn served(place: &Place, server: &str) -> Server {
-    place.start(command(place, server))
+    configure(place, server);
+    place.start(place.voltile(["serve"]))
 }
 
-fn command(place: &Place, server: &str) -> Command {
-    volumes::slow(&place.path("slow.h5"), 4);
+fn configure(place: &Place, server: &str) {
+    volumes::slow(&place.path("slow.h5"), ATTEMPTS);
     place.write(
         "voltile.toml",
         &format!(
@@ -28,10 +27,9 @@ fn command(place: &Place, server: &str) -> Command {
              [datasets.slow]\nfile = \"slow.h5\"\n[datasets.slow.channels.raw]\nwindow = [0, 200]\n"
         ),
     );
-    place.voltile(["serve"])
 }
 
-/// A server with tiles of a quarter of a MiB.
+/// A server whose tiles have a quarter of a MiB each.
 fn large(place: &Place, server: &str) -> Server {
     let mut random = fastrand::Rng::with_seed(7);
     let noise = ArrayD::from_shape_simple_fn(vec![2, 512, 512], || random.u8(..));
@@ -40,7 +38,7 @@ fn large(place: &Place, server: &str) -> Server {
     place.serve::<&str>([])
 }
 
-/// A tile that takes long.
+/// A tile that is slow to render.
 fn slow(slice: usize) -> String {
     format!("{MOUNT}/slow/raw/xy/{slice}/0_0_{SLOW_LEVEL}.png")
 }
@@ -53,22 +51,28 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: voltile.test\r\n\r\n")
 }
 
-/// How many connections the server has closed for that reason.
+/// The number of connections that the server has closed for a reason.
 fn closed(server: &Server, reason: &str) -> u64 {
-    server.count(&format!("voltile_connections_closed_total{{reason=\"{reason}\"}}"))
+    let (_, answer) = answered(server, "/metrics");
+    metrics(&answer)[&format!("voltile_connections_closed_total{{reason=\"{reason}\"}}")]
 }
 
-/// A connection from another address of this machine.
+/// A connection and the answer to its first request. If the server's timeouts are short, it may close a connection before
+/// this thread has sent the request.
+fn answered(server: &Server, target: &str) -> (Connection, Answer) {
+    until_in_time(|_| {
+        let mut connection = server.connect();
+        let answer = connection.try_get(target).ok()?;
+        Some((connection, answer))
+    })
+}
+
+/// A connection from 127.0.0.`last`.
 fn connect_from(last: u8, to: SocketAddr) -> TcpStream {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
-    rustix::net::connect(&socket, &to).unwrap();
-    let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream
+    stream_from(IpAddr::from([127, 0, 0, last]), to)
 }
 
-/// What the server sends until it closes the connection.
+/// Everything that the server sends until it closes the connection.
 fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     if let Err(error) = stream.read_to_end(&mut bytes) {
@@ -78,7 +82,7 @@ fn rest(stream: &mut TcpStream) -> String {
 }
 
 #[test]
-fn thousands_of_pipelined_requests_whose_answers_are_not_read_take_little_memory() {
+fn thousands_of_pipelined_requests_with_unread_answers_take_little_memory() {
     const CLIENTS: usize = 20;
     let place = Place::new();
     let server = large(&place, "");
@@ -89,15 +93,15 @@ fn thousands_of_pipelined_requests_whose_answers_are_not_read_take_little_memory
     let clients: Vec<TcpStream> = (0..CLIENTS)
         .map(|_| {
             let mut client = TcpStream::connect(server.address).unwrap();
-            // What the server does not read must not hold up the story.
+            // The server does not read everything; the rest must not block this thread.
             client.set_nonblocking(true).unwrap();
             let sent = client.write(segment.as_bytes());
-            assert!(sent.is_ok_and(|sent| sent > 40_000), "the system takes most of it");
+            assert!(sent.is_ok_and(|sent| sent > 40_000), "the system buffers most of it");
             client
         })
         .collect();
     let mut hits = (0, 0);
-    wait_until("the server has done what it can", || {
+    wait_until("the server cannot send more", || {
         hits = (hits.1, server.count("voltile_tile_cache_hits_total"));
         thread::sleep(Duration::from_millis(300));
         hits.0 >= CLIENTS as u64 && hits.0 == hits.1
@@ -108,23 +112,26 @@ fn thousands_of_pipelined_requests_whose_answers_are_not_read_take_little_memory
 }
 
 #[test]
-fn all_that_was_asked_for_while_a_cold_tile_is_drawn_is_answered() {
+fn requests_pipelined_behind_a_slow_tile_are_all_answered_in_order() {
     let place = Place::new();
     let server = served(&place, "");
-    let mut connection = server.connect();
-    connection.write((get(&slow(0)) + &get("/healthz").repeat(20)).as_bytes());
-    wait_until("the tile is being drawn", || server.renders() > 0);
-    assert!(connection.is_silent(), "the tile was too quick for this story");
-    (0..20).for_each(|_| connection.send("GET", "/healthz", &[]));
-    assert_eq!(connection.receive("GET").unwrap().picture().mode, "L");
-    for n in 0..40 {
-        assert_eq!(connection.receive("GET").unwrap().text(), "ok\n", "{n}");
-    }
-    assert_eq!(connection.get("/healthz").text(), "ok\n");
+    until_in_time(|attempt| {
+        let (mut connection, before) = (server.connect(), server.renders());
+        connection.write((get(&slow(attempt)) + &get("/healthz").repeat(20)).as_bytes());
+        wait_until("the tile is being rendered", || server.renders() > before);
+        (0..20).for_each(|_| connection.send("GET", "/healthz", &[]));
+        let is_in_time = connection.is_silent();
+        assert_eq!(connection.receive("GET").unwrap().picture().mode, "L");
+        for n in 0..40 {
+            assert_eq!(connection.receive("GET").unwrap().text(), "ok\n", "{n}");
+        }
+        assert_eq!(connection.get("/healthz").text(), "ok\n");
+        is_in_time.then_some(())
+    });
 }
 
 #[test]
-fn methods_versions_and_wishes_of_pipelined_requests_concern_their_own_answers_alone() {
+fn methods_versions_and_headers_of_pipelined_requests_affect_only_their_own_answers() {
     let place = Place::new();
     let server = served(&place, "");
     let health = get("/healthz");
@@ -133,7 +140,7 @@ fn methods_versions_and_wishes_of_pipelined_requests_concern_their_own_answers_a
     let last = health.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
     for (slice, last) in [&last, &old].into_iter().enumerate() {
         let mut connection = server.connect();
-        // The first takes so long that all others have come by then.
+        // The first is slow, so that all others have arrived when it is answered.
         let cold = get(&slow(slice));
         let all = [&cold, &head, &health, &kept, &health, &head, &kept, &health, last, &health, &health];
         connection.write(all.map(String::as_str).concat().as_bytes());
@@ -149,7 +156,7 @@ fn methods_versions_and_wishes_of_pipelined_requests_concern_their_own_answers_a
 }
 
 #[test]
-fn what_is_not_a_plain_request_is_answered_once_and_ends_the_connection() {
+fn a_request_with_a_body_or_an_upgrade_is_answered_once_and_ends_the_connection() {
     let place = Place::new();
     let server = served(&place, "");
     let asks = |method: &str, headers: &str, body: &str| {
@@ -173,7 +180,7 @@ fn what_is_not_a_plain_request_is_answered_once_and_ends_the_connection() {
         assert!(answer.starts_with(expected), "{request:?}: {answer}");
         assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{request:?}: {answer}");
     }
-    // One that asks whether it may go on, and has nothing to send, is like any other.
+    // A request that expects 100-continue and has no body is like any other.
     let mut polite = server.connect();
     polite.send("GET", "/healthz", &[("Expect", "100-continue")]);
     assert_eq!(polite.receive("GET").unwrap().status, 100);
@@ -182,38 +189,38 @@ fn what_is_not_a_plain_request_is_answered_once_and_ends_the_connection() {
 }
 
 #[test]
-fn every_request_must_come_in_time_and_not_only_the_first() {
+fn the_head_of_every_request_must_arrive_in_time() {
     let place = Place::new();
     let server = served(&place, "head_timeout = \"300ms\"");
-    let mut connection = connect_from(1, server.address);
-    connection.write_all(get("/healthz").as_bytes()).unwrap();
-    let mut answer = [0; 4096];
-    assert!(connection.read(&mut answer).unwrap() > 0);
-    let mut trickle = connection.try_clone().unwrap();
-    let trickling = thread::spawn(move || {
-        let mut bytes = get("/healthz").into_bytes().into_iter().take(20).chain(std::iter::repeat(b'x'));
-        wait_until("the server does not take more", || {
+    let (mut connection, answer) = answered(&server, "/healthz");
+    assert_eq!(answer.status, 200);
+    // The second request comes byte by byte.
+    let mut bytes = get("/healthz").into_bytes().into_iter().take(20).chain(std::iter::repeat(b'x'));
+    wait_until("the server answers", || {
+        let is_answered = !connection.is_silent();
+        if !is_answered {
+            connection.write(&[bytes.next().unwrap()]);
             thread::sleep(Duration::from_millis(40));
-            trickle.write_all(&[bytes.next().unwrap()]).is_err()
-        });
+        }
+        is_answered
     });
-    let refused = rest(&mut connection);
-    assert!(refused.starts_with("HTTP/1.1 408 ") && refused.contains("head_timeout"), "{refused}");
-    trickling.join().unwrap();
-    assert_eq!(rest(&mut connect_from(1, server.address)), "", "one that sends nothing is closed");
-    assert_eq!(closed(&server, "head_timeout"), 2);
+    let refused = connection.receive("GET").unwrap();
+    assert!(refused.status == 408 && refused.problem().contains("head_timeout"), "{refused:?}");
+    assert!(connection.is_closed());
+    assert!(server.connect().is_closed(), "a connection without a request is closed");
+    assert!(closed(&server, "head_timeout") >= 2);
 }
 
 #[test]
-fn an_idle_connection_is_closed_and_one_that_waits_for_its_tile_is_not() {
+fn an_idle_connection_is_closed_but_not_one_that_waits_for_its_tile() {
     let place = Place::new();
     let server =
         served(&place, "idle_timeout = \"200ms\"\nhead_timeout = \"100ms\"\nwrite_timeout = \"100ms\"");
-    let (mut idle, mut waiting) = (server.connect(), server.connect());
-    waiting.send("GET", &slow(0), &[]);
-    assert_eq!(idle.get("/healthz").status, 200);
+    let (mut idle, answer) = answered(&server, "/healthz");
+    assert_eq!(answer.status, 200);
     assert!(idle.is_closed());
-    assert_eq!(waiting.receive("GET").unwrap().picture().mode, "L");
+    let (mut waiting, answer) = answered(&server, &slow(0));
+    assert_eq!(answer.picture().mode, "L");
     assert!(waiting.is_closed());
     assert!(closed(&server, "idle_timeout") >= 2);
 }
@@ -223,25 +230,23 @@ fn a_client_that_does_not_read_its_answers_is_closed() {
     let place = Place::new();
     let server = large(&place, "write_timeout = \"500ms\"");
     let mut connection = server.connect();
-    // Far more than the sockets between them hold.
-    (0..100).for_each(|n| connection.send("GET", &noise(n % 2), &[]));
-    wait_until("it is closed", || closed(&server, "write_timeout") == 1);
-    // What was on its way may or may not arrive.
+    // Far more than both sockets buffer.
+    connection.write((0..100).map(|n| get(&noise(n % 2))).collect::<String>().as_bytes());
+    wait_until("the connection is closed", || closed(&server, "write_timeout") == 1);
+    // Buffered answers may or may not arrive.
     let answers = (0..100).take_while(|_| connection.receive("GET").is_ok()).count();
     assert!(answers < 100, "all answers came");
     assert_eq!(server.get(&noise(0)).status, 200);
 }
 
 #[test]
-fn thirteen_hundred_idle_connections_and_few_descriptors_leave_others_served() {
+fn more_idle_connections_than_descriptors_do_not_keep_others_from_being_served() {
+    // The clients are this process; the higher limit does not affect other stories.
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
     let place = Place::new();
-    let program = command(&place, "");
-    let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", "ulimit -n 1024 && exec \"$0\" serve"]).arg(program.get_program());
-    shell.env_clear().current_dir(program.get_current_dir().unwrap());
-    let server = place.start(shell);
+    configure(&place, "idle_timeout = \"5m\"\nhead_timeout = \"5m\"");
+    let server = place.start(place.limited("ulimit -n 1024", ["serve"]));
     let mut kept = server.connect();
     assert_eq!(kept.get("/healthz").status, 200);
     let idle: Vec<Connection> = (0..1300)
@@ -264,42 +269,45 @@ fn thirteen_hundred_idle_connections_and_few_descriptors_leave_others_served() {
 }
 
 #[test]
-fn a_client_has_its_share_of_connections() {
+fn a_client_has_a_limited_number_of_connections() {
     let place = Place::new();
-    let server = served(&place, "connections_for_each_client = 3");
-    let mut mine: Vec<Connection> = (0..3).map(|_| server.connect()).collect();
-    for one in &mut mine {
-        assert_eq!(one.get("/healthz").status, 200);
-        thread::sleep(Duration::from_millis(5));
-    }
-    let mut other = connect_from(2, server.address);
-    mine.push(server.connect());
-    assert_eq!(mine[3].get("/healthz").status, 200);
-    assert!(mine.remove(0).is_closed(), "the one that was idle for longest");
-    mine.iter_mut().for_each(|one| one.send("GET", &slow(0), &[]));
-    // All are busy when this has been counted.
-    let mut metrics = String::new();
-    wait_until("all wait for the tile", || {
-        let mut asking = connect_from(2, server.address);
-        asking
-            .write_all(get("/metrics").replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n").as_bytes())
-            .unwrap();
-        metrics = rest(&mut asking);
-        metrics.contains("\nvoltile_tile_cache_waits_total 2\n")
+    let server =
+        served(&place, "connections_for_each_client = 3\nidle_timeout = \"5m\"\nhead_timeout = \"5m\"");
+    let elsewhere = IpAddr::from([127, 0, 0, 2]);
+    let mut other = Connection::open_from(elsewhere, server.address);
+    until_in_time(|attempt| {
+        wait_until("earlier connections are closed", || {
+            metrics(&other.get("/metrics"))["voltile_connections"] == 1
+        });
+        let mut mine: Vec<Connection> = (0..3).map(|_| server.connect()).collect();
+        mine.iter_mut().for_each(|one| assert_eq!(one.get("/healthz").status, 200));
+        mine.push(server.connect());
+        assert_eq!(mine[3].get("/healthz").status, 200);
+        assert!(mine.remove(0).is_closed(), "the one idle for longest");
+        mine.iter_mut().for_each(|one| one.send("GET", &slow(attempt), &[]));
+        // All three are busy once their tile is being rendered and two wait for it.
+        let before = 3 * attempt as u64;
+        wait_until("all three are counted", || {
+            let counted = metrics(&other.get("/metrics"));
+            let [renders, waits, hits] = ["renders", "tile_cache_waits", "tile_cache_hits"]
+                .map(|name| counted[&format!("voltile_{name}_total")]);
+            renders + waits + hits == before + 3
+        });
+        let refused = server.connect().try_get("/healthz");
+        if mine.iter_mut().any(|one| !one.is_silent()) {
+            return None;
+        }
+        assert!(refused.is_err(), "{refused:?}");
+        for mut one in mine {
+            assert_eq!(one.receive("GET").unwrap().picture().mode, "L");
+        }
+        Some(())
     });
-    let mut newcomer = connect_from(1, server.address);
-    // It may be closed before it has asked.
-    let asked = newcomer.write_all(get("/healthz").as_bytes());
-    assert!(asked.is_err() || rest(&mut newcomer).is_empty());
-    for mut one in mine {
-        assert_eq!(one.receive("GET").unwrap().picture().mode, "L");
-    }
-    other.write_all(get("/healthz").replace("1.1", "1.0").as_bytes()).unwrap();
-    assert!(rest(&mut other).ends_with("ok\n"), "another client is not concerned");
+    assert_eq!(other.get("/healthz").status, 200, "another client is not affected");
 }
 
 #[test]
-fn garbage_is_told_of_once_with_a_count() {
+fn malformed_requests_are_counted_and_logged_once() {
     let place = Place::new();
     let server = served(&place, "");
     for bytes in [

@@ -1,8 +1,7 @@
-//! Stories of files that change under a server: truncated, damaged, mended, replaced, removed.
+//! Files that change while they are served: truncated, damaged, mended, replaced, removed.
 //!
-//! Once a file has changed its tiles are errors until it has been opened anew; then a tile that touches what is missing
-//! or damaged is an error, and all others are right. The volumes are made so that it is known which bytes hold which
-//! plane.
+//! The tiles of a changed file are errors until it has been reopened; then a tile that touches missing or damaged bytes is
+//! an error, and all others are right. Of each volume it is known which bytes of the file hold which plane.
 
 use std::fs;
 use std::thread;
@@ -11,13 +10,13 @@ use std::time::Duration;
 use crate::common::picture::Picture;
 use crate::common::volumes::{self, Stored};
 use crate::common::wire::Answer;
-use crate::common::{Place, Server, wait_until};
+use crate::common::{MOUNT, Place, Server, wait_until};
 use ndarray::Array3;
 
-/// How many planes the volumes have.
+/// The planes of each volume.
 const PLANES: usize = 8;
 
-/// A server of planes that are stored so.
+/// A server of a volume stored in that way.
 fn served(place: &Place, stored: Stored) -> Server {
     place.serve(["planes.h5"].iter().chain(stored.settings()))
 }
@@ -26,7 +25,7 @@ fn xy(server: &Server, z: usize) -> Answer {
     server.tile(&format!("planes/raw/xy/{z}/0_0_0.png"))
 }
 
-/// Every plane is right, or an error that tells no secrets where it must be one.
+/// Every plane is right, or if it is lost, an error that reveals no paths.
 fn assert_planes(server: &Server, place: &Place, is_lost: impl Fn(usize) -> bool, story: &str) {
     for z in 0..PLANES {
         let answer = xy(server, z);
@@ -41,21 +40,21 @@ fn assert_planes(server: &Server, place: &Place, is_lost: impl Fn(usize) -> bool
     }
 }
 
-/// Waits until a change of a file must have been noticed: the last check may be 200 ms old.
+/// Waits until the next request notices a change of a file: the server checks a file at most every 200 ms.
 fn notice() {
     thread::sleep(Duration::from_millis(250));
 }
 
-/// Waits until a plane is shown as it is by now.
+/// Waits until a plane of the present file is served.
 fn wait_for_plane(server: &Server, seed: usize, z: usize) {
-    wait_until("the file is opened anew", || {
+    wait_until("the file is reopened", || {
         let answer = xy(server, z);
         answer.status == 200 && answer.picture() == volumes::plane(seed, z)
     });
 }
 
 #[test]
-fn a_file_cut_off_while_it_is_served_loses_what_is_missing_until_it_is_back() {
+fn a_file_truncated_while_served_loses_what_is_missing_until_it_is_restored() {
     for stored in [Stored::Flat, Stored::Gzip, Stored::Packed] {
         let (place, story) = (Place::new(), format!("{stored:?}"));
         let path = place.path("planes.h5");
@@ -66,7 +65,7 @@ fn a_file_cut_off_while_it_is_served_loses_what_is_missing_until_it_is_back() {
         let length = (bytes[4].start + bytes[4].end) / 2;
         volumes::truncate(&path, length);
         notice();
-        // What is stored before the cut can be read as soon as the file has been opened anew.
+        // What is stored before the cut can be read once the file has been reopened.
         let is_lost = |z: usize| bytes[z].end > length;
         assert!((1..PLANES).any(is_lost) && !(1..PLANES).all(is_lost));
         wait_for_plane(&server, 1, 1);
@@ -76,7 +75,7 @@ fn a_file_cut_off_while_it_is_served_loses_what_is_missing_until_it_is_back() {
         for across in ["xz", "yz"] {
             assert_eq!(server.tile(&format!("planes/raw/{across}/3/0_0_0.png")).status, 500, "{story}");
         }
-        assert_eq!(server.tile("planes/raw/xy/4/0_0_2.png").status, 500, "{story}: a made level");
+        assert_eq!(server.tile("planes/raw/xy/4/0_0_2.png").status, 500, "{story}: a derived level");
         assert!(server.log().contains(path.to_str().unwrap()), "the log names the file");
         fs::write(&path, &whole).unwrap();
         notice();
@@ -87,7 +86,7 @@ fn a_file_cut_off_while_it_is_served_loses_what_is_missing_until_it_is_back() {
 }
 
 #[test]
-fn a_file_cut_off_before_anything_was_read_is_no_worse() {
+fn a_file_truncated_before_anything_was_read_loses_only_what_is_missing() {
     let place = Place::new();
     let path = place.path("planes.h5");
     let bytes = volumes::planes(&path, PLANES, 1, Stored::Flat);
@@ -100,7 +99,7 @@ fn a_file_cut_off_before_anything_was_read_is_no_worse() {
 }
 
 #[test]
-fn a_spoilt_chunk_is_an_error_until_it_is_mended() {
+fn a_damaged_chunk_is_an_error_until_it_is_mended() {
     for stored in [Stored::Gzip, Stored::Packed] {
         let (place, story) = (Place::new(), format!("{stored:?}"));
         let path = place.path("planes.h5");
@@ -114,7 +113,7 @@ fn a_spoilt_chunk_is_an_error_until_it_is_mended() {
         for _ in 0..2 {
             assert_planes(&server, &place, |z| z == 3, &story);
         }
-        assert_eq!(server.count("voltile_render_errors_total"), errors + 2, "{story}: errors are not kept");
+        assert_eq!(server.count("voltile_render_errors_total"), errors + 2, "{story}: errors are not cached");
         volumes::invert(&path, &(middle..middle + 8));
         notice();
         wait_for_plane(&server, 1, 3);
@@ -123,7 +122,7 @@ fn a_spoilt_chunk_is_an_error_until_it_is_mended() {
 }
 
 #[test]
-fn a_scroll_shows_what_lies_before_the_damage_of_a_chunk() {
+fn a_scroll_shows_the_slices_before_the_damage_of_a_chunk() {
     let place = Place::new();
     let path = place.path("thick.h5");
     let voxel = |z: usize, y: usize, x: usize| ((z * 31 + y * 17 + x * x * 7) % 251) as u8;
@@ -143,7 +142,7 @@ fn a_scroll_shows_what_lies_before_the_damage_of_a_chunk() {
 }
 
 #[test]
-fn many_clients_of_a_spoilt_chunk_all_hear_of_it() {
+fn all_clients_that_wait_for_a_damaged_chunk_get_the_error() {
     let place = Place::new();
     let path = place.path("planes.h5");
     let bytes = volumes::planes(&path, PLANES, 1, Stored::Gzip);
@@ -151,11 +150,7 @@ fn many_clients_of_a_spoilt_chunk_all_hear_of_it() {
     let server = place.serve(["planes.h5"]);
     let mut clients: Vec<_> = (0..60).map(|_| server.connect()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
-        client.send(
-            "GET",
-            &format!("{}/planes/raw/xy/{}/0_0_0.png", crate::common::MOUNT, 2 + number % 2),
-            &[],
-        );
+        client.send("GET", &format!("{}/planes/raw/xy/{}/0_0_0.png", MOUNT, 2 + number % 2), &[]);
     }
     for (number, mut client) in clients.into_iter().enumerate() {
         let answer = client.receive("GET").unwrap();
@@ -165,7 +160,7 @@ fn many_clients_of_a_spoilt_chunk_all_hear_of_it() {
 }
 
 #[test]
-fn a_replaced_file_is_shown_as_it_is_as_soon_as_it_has_been_opened() {
+fn a_replaced_file_is_served_once_it_has_been_reopened() {
     let place = Place::new();
     let path = place.path("planes.h5");
     volumes::planes(&path, PLANES, 1, Stored::Gzip);
@@ -174,21 +169,24 @@ fn a_replaced_file_is_shown_as_it_is_as_soon_as_it_has_been_opened() {
     volumes::planes(&place.path("new.h5"), PLANES, 2, Stored::Gzip);
     fs::rename(place.path("new.h5"), &path).unwrap();
     notice();
-    let tile = format!("{}/planes/raw/xy/0/0_0_0.png", crate::common::MOUNT);
+    let tile = format!("{}/planes/raw/xy/0/0_0_0.png", MOUNT);
     let asked = server.ask("GET", &tile, &[("If-None-Match", old.etag())]);
-    assert!(asked.status == 500 || asked.picture() == volumes::plane(2, 0), "no 304 for the old file");
+    assert!(
+        asked.status == 500 || asked.picture() == volumes::plane(2, 0),
+        "no 304 for tiles of the old file"
+    );
     wait_for_plane(&server, 2, 0);
     for z in 0..PLANES {
         assert_eq!(xy(&server, z).picture(), volumes::plane(2, z));
     }
     assert_ne!(xy(&server, 0).header("etag"), old.header("etag"));
     let asked = server.ask("GET", &tile, &[("If-None-Match", old.etag())]);
-    assert_eq!(asked.status, 200, "what a client kept of the old file is not taken for the new one");
+    assert_eq!(asked.status, 200, "a tile of the old file is not confirmed for the new one");
     assert!(server.log().contains("was reopened"), "{}", server.log());
 }
 
 #[test]
-fn a_removed_file_is_an_error_until_it_is_back() {
+fn a_removed_file_gives_errors_until_it_is_back() {
     for stored in [Stored::Gzip, Stored::Packed] {
         let place = Place::new();
         let (path, aside) = (place.path("planes.h5"), place.path("aside"));
@@ -205,7 +203,7 @@ fn a_removed_file_is_an_error_until_it_is_back() {
 }
 
 #[test]
-fn a_file_overwritten_with_rubbish_is_errors_and_no_more() {
+fn a_file_overwritten_with_random_bytes_gives_errors_and_nothing_worse() {
     let place = Place::new();
     let path = place.path("planes.h5");
     volumes::planes(&path, PLANES, 1, Stored::Gzip);

@@ -1,20 +1,20 @@
-//! Stories of descriptions: the list never reads a voxel, a dataset's own tells what samples of its channels tell.
+//! Descriptions: the list of datasets reads no voxels; the description of one dataset has statistics of its channels.
 
 use crate::common::volumes::{self, EDGE, SLOW_LEVEL, Stored};
-use crate::common::{MOUNT, Place, Server, fixture, made, wait_until};
+use crate::common::{ATTEMPTS, MOUNT, Place, Server, fixture, made, until_in_time, wait_until};
 use ndarray::{ArrayD, IxDyn};
 use serde_json::{Value, json};
 
 /// The shape of [`ramp`]: sections, rows, columns.
 const RAMP: [usize; 3] = [4, 50, 60];
 
-/// A volume of 16 bits whose values are 0, 3, 6, … in the order in which they are stored.
+/// A 16-bit volume whose values are 0, 3, 6, … in storage order.
 fn ramp() -> ArrayD<u16> {
     let [_, rows, columns] = RAMP;
     ArrayD::from_shape_fn(IxDyn(&RAMP), |at| 3 * ((at[0] * rows + at[1]) * columns + at[2]) as u16)
 }
 
-/// `ramp.h5` with the ramp as `raw`, and label ids and bytes beside it.
+/// `ramp.h5` with the ramp as `raw`, 8-bit `bytes` and `labels`.
 fn ramped() -> Place {
     let place = Place::new();
     made::file(&place.path("ramp.h5"), |file| {
@@ -34,7 +34,7 @@ fn samples(server: &Server) -> usize {
 }
 
 #[test]
-fn the_list_has_mounts_and_datasets_and_reads_nothing() {
+fn the_list_has_mounts_and_datasets_and_reads_no_voxels() {
     let place = ramped();
     let server = place.serve(["ramp.h5"]);
     let list = server.json("/datasets.json");
@@ -52,25 +52,25 @@ fn the_list_has_mounts_and_datasets_and_reads_nothing() {
 }
 
 #[test]
-fn a_dataset_tells_window_percentiles_and_histogram_of_the_same_sample() {
+fn a_dataset_has_window_percentiles_and_histogram_of_the_same_sample() {
     let place = ramped();
     let server = place.serve(["ramp.h5"]);
     let dataset = server.json("/datasets/ramp.json");
     assert_eq!(dataset["token"], "ramp");
     let (raw, values) = (channel(&dataset, "raw"), ramp());
-    // The sample of so small a volume is all of it: percentiles are counted off from either end.
+    // The sample of a small volume is all of it: percentiles are counted from both ends.
     let last = values.len() - 1;
     let at = |position: usize| json!(f64::from(values.as_slice().unwrap()[position]));
     let from_above = |permille: usize| at(last - last * permille / 1000);
     let (lo, hi) = (at(last / 1000), from_above(1));
     assert_eq!(raw["window"], json!([lo, hi]));
-    let told: Vec<(&Value, &Value)> =
+    let percentiles: Vec<(&Value, &Value)> =
         raw["percentiles"].as_array().unwrap().iter().map(|p| (&p["percent"], &p["value"])).collect();
     let expected =
         [(0.1, lo), (1.0, at(last / 100)), (50.0, at(last / 2)), (99.0, from_above(10)), (99.9, hi)];
     let expected: Vec<(Value, Value)> =
         expected.into_iter().map(|(percent, value)| (json!(percent), value)).collect();
-    assert_eq!(told, expected.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
+    assert_eq!(percentiles, expected.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
     let histogram = &raw["histogram"];
     assert_eq!((&histogram["lo"], &histogram["hi"]), (&json!(0.0), &at(last)));
     let counts: Vec<usize> = histogram["counts"]
@@ -86,7 +86,7 @@ fn a_dataset_tells_window_percentiles_and_histogram_of_the_same_sample() {
 }
 
 #[test]
-fn bytes_have_one_bin_for_each_value_and_labels_have_none() {
+fn bytes_have_a_bin_for_each_value_and_labels_have_no_histogram() {
     let place = ramped();
     let dataset = place.serve(["ramp.h5"]).json("/datasets/ramp.json");
     let bytes = channel(&dataset, "bytes");
@@ -102,7 +102,7 @@ fn bytes_have_one_bin_for_each_value_and_labels_have_none() {
 }
 
 #[test]
-fn the_description_is_the_same_each_time_and_its_window_is_the_tiles() {
+fn the_description_is_the_same_each_time_and_has_the_window_of_the_tiles() {
     let place = ramped();
     let first = place.serve(["ramp.h5"]).json("/datasets/ramp.json");
     let server = place.serve(["ramp.h5"]);
@@ -113,11 +113,11 @@ fn the_description_is_the_same_each_time_and_its_window_is_the_tiles() {
     );
     assert_eq!(server.json("/datasets/ramp.json"), first);
     assert_eq!(server.tile("ramp/raw/xy/0/0_0_0.png").etag(), tile.etag());
-    assert_eq!(samples(&server), 2, "one of raw, one of bytes, whoever asks");
+    assert_eq!(samples(&server), 2, "one of raw, one of bytes");
 }
 
 #[test]
-fn whoever_asks_at_once_waits_for_one_sample() {
+fn concurrent_requests_wait_for_one_sample() {
     let place = ramped();
     let server = place.serve(["ramp.h5"]);
     let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
@@ -128,7 +128,7 @@ fn whoever_asks_at_once_waits_for_one_sample() {
 }
 
 #[test]
-fn two_tokens_of_one_file_each_have_their_window() {
+fn two_tokens_of_one_file_each_have_a_window() {
     let place = ramped();
     place.write("voltile.toml", "[datasets.one]\nfile = \"ramp.h5\"\n[datasets.two]\nfile = \"ramp.h5\"\n");
     let server = place.serve::<&str>([]);
@@ -141,7 +141,7 @@ fn two_tokens_of_one_file_each_have_their_window() {
 }
 
 #[test]
-fn a_channel_that_cannot_be_read_says_so_and_the_rest_still_comes() {
+fn a_channel_that_cannot_be_read_has_a_problem_and_the_others_are_described() {
     let place = ramped();
     let path = place.path("planes.h5");
     let bytes = volumes::planes(&path, 4, 1, Stored::Flat);
@@ -160,7 +160,7 @@ fn a_channel_that_cannot_be_read_says_so_and_the_rest_still_comes() {
     assert_eq!((&lost["histogram"], &lost["levels"][0]["size"]), (&Value::Null, &json!([EDGE, EDGE, 4])));
     assert!(channel(&dataset, "raw")["window"].is_array() && channel(&dataset, "raw")["problem"].is_null());
     std::fs::write(&path, whole).unwrap();
-    wait_until("the file is opened anew", || {
+    wait_until("the file is reopened", || {
         let dataset = server.json("/datasets/both.json");
         let lost = channel(&dataset, "lost");
         lost["problem"].is_null() && lost["histogram"].is_object()
@@ -168,30 +168,35 @@ fn a_channel_that_cannot_be_read_says_so_and_the_rest_still_comes() {
 }
 
 #[test]
-fn where_the_queue_is_full_one_is_told_to_come_back() {
+fn a_description_is_refused_with_503_if_the_queue_is_full() {
     let place = ramped();
-    volumes::slow(&place.path("slow.h5"), 1);
+    volumes::slow(&place.path("slow.h5"), ATTEMPTS);
     place.write(
         "voltile.toml",
         "[render]\nthreads = 1\nqueue = 0\nmax_voxels_per_tile = 10_000_000_000\n[datasets.ramp]\nfile = \"ramp.h5\"\n\
          [datasets.slow]\nfile = \"slow.h5\"\n[datasets.slow.channels.raw]\nwindow = [0, 200]\n",
     );
-    let server = place.serve::<&str>([]);
-    let mut waiting = server.connect();
-    waiting.send("GET", &format!("{MOUNT}/slow/raw/xy/0/0_0_{SLOW_LEVEL}.png"), &[]);
-    wait_until("the slow tile is being drawn", || server.renders() > 0);
-    let refused = server.get("/datasets/ramp.json");
-    assert!(waiting.is_silent(), "the slow tile was too quick for this story");
-    assert_eq!(refused.status, 503);
-    assert!(refused.header("retry-after").is_some());
-    refused.problem();
-    assert_eq!(server.get("/datasets.json").status, 200, "the list needs no place");
-    assert_eq!(waiting.receive("GET").unwrap().status, 200);
-    wait_until("there is room again", || server.get("/datasets/ramp.json").status == 200);
+    until_in_time(|attempt| {
+        let server = place.serve(["--set", "render.neighbours=0"]);
+        let mut waiting = server.connect();
+        waiting.send("GET", &format!("{MOUNT}/slow/raw/xy/{attempt}/0_0_{SLOW_LEVEL}.png"), &[]);
+        wait_until("the slow tile is being rendered", || server.renders() > 0);
+        let refused = server.get("/datasets/ramp.json");
+        if !waiting.is_silent() {
+            return None;
+        }
+        assert_eq!(refused.status, 503);
+        assert!(refused.header("retry-after").is_some());
+        refused.problem();
+        assert_eq!(server.get("/datasets.json").status, 200, "the list needs no render thread");
+        assert_eq!(waiting.receive("GET").unwrap().status, 200);
+        wait_until("there is room again", || server.get("/datasets/ramp.json").status == 200);
+        Some(())
+    });
 }
 
 #[test]
-fn what_is_not_there_is_404_with_a_reason() {
+fn unknown_datasets_are_404s_with_a_reason() {
     let place = ramped();
     let server = place.serve(["ramp.h5"]);
     for target in
@@ -206,7 +211,7 @@ fn what_is_not_there_is_404_with_a_reason() {
 }
 
 #[test]
-fn it_is_told_whether_pixels_are_square() {
+fn descriptions_tell_whether_pixels_are_square() {
     let place = Place::new();
     let voxels = fixture("voxels.h5");
     place.write(
@@ -219,7 +224,7 @@ fn it_is_told_whether_pixels_are_square() {
         ),
     );
     let list = place.serve::<&str>([]).json("/datasets.json");
-    let told: Vec<(&Value, &Value)> = list["datasets"]
+    let described: Vec<(&Value, &Value)> = list["datasets"]
         .as_array()
         .unwrap()
         .iter()
@@ -227,5 +232,5 @@ fn it_is_told_whether_pixels_are_square() {
         .collect();
     let expected = [("square", "isotropic"), ("stored", "stored"), ("unknown", "stored")]
         .map(|(a, b)| (json!(a), json!(b)));
-    assert_eq!(told, expected.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
+    assert_eq!(described, expected.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
 }

@@ -1,8 +1,6 @@
-//! Stories of the checked-in volumes: every tile whose pixels are known is served exactly, what must be refused is
-//! refused, and what is broken breaks nothing else.
+//! The checked-in volumes: every tile has the expected pixels, links out of a folder are refused, and damage stays local.
 //!
-//! The expected digests came from an independent implementation; `fixtures/README.md` says how. Nothing here depends on
-//! how a PNG is encoded: pixels are compared once decoded.
+//! The expected digests are those of decoded pixels, from an independent implementation (see `fixtures/README.md`).
 
 use std::fmt::Write;
 use std::fs;
@@ -12,10 +10,10 @@ use crate::common::wire::{Answer, Connection};
 use crate::common::{MOUNT, Place, Server, fixture, fixture_json};
 use serde_json::Value;
 
-/// How many clients ask at once.
+/// The number of concurrent clients.
 const CLIENTS: usize = 4;
 
-/// Asks for the tile of every entry, several clients at a time; what is wrong with each, if anything.
+/// Requests the tile of every entry; returns what is wrong.
 fn wrongs(
     server: &Server,
     entries: &[Value],
@@ -42,7 +40,7 @@ fn checked(
     wrong(entry, &answer).map(|problem| format!("{url}: {problem}"))
 }
 
-/// What is wrong with the answer to an entry's address.
+/// What is wrong with the answer for an entry.
 fn wrong_tile(entry: &Value, answer: &Answer) -> Option<String> {
     let status = entry["status"].as_u64().unwrap_or(200);
     if u64::from(answer.status) != status {
@@ -74,7 +72,7 @@ fn of_fixtures(place: &Place, configuration: &str) -> Server {
 }
 
 #[test]
-fn every_tile_of_every_kind_of_volume_is_exact() {
+fn every_tile_of_the_fixtures_has_the_expected_pixels() {
     let expected = fixture_json("expected.json");
     let entries = list(&expected);
     assert!(entries.len() > 1800, "there are only {}", entries.len());
@@ -90,7 +88,7 @@ fn every_tile_of_every_kind_of_volume_is_exact() {
 }
 
 #[test]
-fn render_makes_the_same_bytes_as_the_server() {
+fn render_writes_the_same_bytes_as_the_server() {
     let expected = fixture_json("expected.json");
     let shown: Vec<&Value> =
         list(&expected).iter().filter(|entry| entry["status"].is_null()).step_by(200).collect();
@@ -107,7 +105,7 @@ fn render_makes_the_same_bytes_as_the_server() {
 }
 
 #[test]
-fn render_says_why_there_is_no_tile_and_writes_nothing() {
+fn render_reports_why_there_is_no_tile_and_writes_nothing() {
     let place = Place::new();
     let configuration = fixture("voltile.toml");
     let configuration = configuration.to_str().unwrap();
@@ -147,7 +145,7 @@ fn spelled_out<'a>(entries: impl Iterator<Item = &'a Value>, more: &str) -> Stri
     configuration
 }
 
-/// The entries under `key`, each with the address at which it is served here.
+/// The entries with `key`, each with the path under which it is served here.
 fn addressed(entries: &[Value], key: &str) -> Vec<Value> {
     let held = entries.iter().filter(|entry| entry.get(key).is_some());
     let with_url = held.map(|entry| {
@@ -160,7 +158,7 @@ fn addressed(entries: &[Value], key: &str) -> Vec<Value> {
 }
 
 #[test]
-fn what_lies_outside_of_a_files_folder_is_refused_by_name_and_the_remedy_is_told() {
+fn links_out_of_the_folder_of_a_file_are_refused_by_name_with_the_remedy() {
     let refused = fixture_json("refused.json");
     let outside: Vec<&Value> = list(&refused).iter().filter(|entry| entry["served"].is_null()).collect();
     let place = Place::with(&spelled_out(outside.iter().copied(), ""));
@@ -181,7 +179,7 @@ fn what_lies_outside_of_a_files_folder_is_refused_by_name_and_the_remedy_is_told
 }
 
 #[test]
-fn what_lies_outside_is_served_to_who_allows_it() {
+fn links_out_of_the_folder_are_followed_if_allowed() {
     let refused = fixture_json("refused.json");
     let allowed = addressed(list(&refused), "allowed");
     let with_digest = list(&refused).iter().filter(|entry| entry.get("allowed").is_some());
@@ -191,7 +189,7 @@ fn what_lies_outside_is_served_to_who_allows_it() {
 }
 
 #[test]
-fn a_file_that_reaches_outside_is_served_but_for_that() {
+fn the_other_channels_of_a_file_with_links_out_of_its_folder_are_served() {
     let refused = fixture_json("refused.json");
     let files = ["links", "raw", "virtual"].map(|name| fixture(&format!("refused/refused_{name}.h5")));
     let place = Place::new();
@@ -204,7 +202,7 @@ fn a_file_that_reaches_outside_is_served_but_for_that() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_a_fault_that_names_the_file() {
+fn a_file_that_cannot_be_opened_is_a_fault_that_names_it() {
     let bad = fixture_json("bad/expected.json");
     for entry in list(&bad["unopened"]) {
         let (name, place) = (text(entry, "file"), Place::new());
@@ -229,7 +227,7 @@ fn what_cannot_be_opened_is_a_fault_that_names_the_file() {
 }
 
 #[test]
-fn a_truncated_file_is_served_as_far_as_it_reaches() {
+fn the_remaining_chunks_of_a_truncated_file_are_served() {
     let bad = fixture_json("bad/expected.json");
     let of_twin = list(&bad["tiles"]).iter().filter(|entry| text(entry, "url").starts_with("/cut_gzip/"));
     let entries: Vec<Value> = of_twin
@@ -246,20 +244,20 @@ fn a_truncated_file_is_served_as_far_as_it_reaches() {
 }
 
 #[test]
-fn broken_chunks_are_errors_and_everything_beside_them_is_right_before_and_after() {
+fn damaged_chunks_are_errors_and_all_other_tiles_are_right() {
     let bad = fixture_json("bad/expected.json");
     let entries = list(&bad["tiles"]);
     let place = Place::new();
     let server = of_fixtures(&place, "bad/voltile.toml");
-    let told_nothing = |entry: &Value, answer: &Answer| {
+    let without_paths = |entry: &Value, answer: &Answer| {
         let body = String::from_utf8_lossy(&answer.body);
-        let tells = answer.status == 500 && (body.contains("fixtures") || body.contains(".h5"));
-        if tells { Some(body.into_owned()) } else { wrong_tile(entry, answer) }
+        let reveals = answer.status == 500 && (body.contains("fixtures") || body.contains(".h5"));
+        if reveals { Some(body.into_owned()) } else { wrong_tile(entry, answer) }
     };
     for _ in 0..2 {
-        assert_eq!(wrongs(&server, entries, told_nothing), [] as [String; 0]);
+        assert_eq!(wrongs(&server, entries, without_paths), [] as [String; 0]);
     }
     let failing = entries.iter().filter(|entry| entry["status"] == 500).count() as u64;
-    assert_eq!(server.count("voltile_render_errors_total"), 2 * failing, "errors are not kept");
+    assert_eq!(server.count("voltile_render_errors_total"), 2 * failing, "errors are not cached");
     assert!(server.log().contains(fixture("bad/gzip.h5").to_str().unwrap()), "the log names the file");
 }

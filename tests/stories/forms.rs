@@ -1,6 +1,6 @@
-//! Stories of the three URL forms: whatever is asked through one shows the same pixels through the others.
+//! The three URL forms give the same pixels.
 //!
-//! Every channel of the fixtures is asked at one address, which wanders through planes and levels from channel to channel.
+//! One address of every channel of the fixtures is requested; plane and level vary from channel to channel.
 
 use std::thread;
 
@@ -9,7 +9,7 @@ use crate::common::wire::Connection;
 use crate::common::{MOUNT, Place, Server, fixture};
 use serde_json::Value;
 
-/// A colour's letter, and which of red, green and blue it adds to.
+/// The letters of colours, and whether they add to red, green and blue.
 const COLOURS: [(char, [bool; 3]); 6] = [
     ('C', [false, true, true]),
     ('M', [true, false, true]),
@@ -19,14 +19,14 @@ const COLOURS: [(char, [bool; 3]); 6] = [
     ('B', [false, false, true]),
 ];
 
-/// A channel of the fixtures, and an address in it.
+/// An address in a channel of the fixtures.
 #[derive(Debug)]
 struct Somewhere {
     token: String,
     channel: String,
     kind: String,
     level: u64,
-    /// The slice in the middle, along z, y and x.
+    /// The middle slice along z, y and x, as in URLs.
     middle: [u64; 3],
 }
 
@@ -36,7 +36,6 @@ fn channels(server: &Server) -> Vec<Somewhere> {
     for dataset in datasets["datasets"].as_array().unwrap() {
         for channel in dataset["channels"].as_array().unwrap() {
             let text = |value: &Value| value.as_str().unwrap().to_owned();
-            // The middle slice, as URLs count it.
             let along = |axis: usize| {
                 let offset = dataset["offset"][axis].as_i64().unwrap();
                 (channel["levels"][0]["size"][axis].as_u64().unwrap() / 2).saturating_add_signed(offset)
@@ -60,9 +59,9 @@ fn picture(connection: &mut Connection, path: &str) -> Picture {
 }
 
 impl Somewhere {
-    /// What follows the channel's name in simple and mcfc paths.
+    /// The part of simple and mcfc paths after the channel's name.
     fn rest(&self, plane: &str, slice: u64) -> String {
-        // Halving y and x halves the slice numbers along them.
+        // Levels halve y and x, and so the slice numbers along them.
         let slice = if plane == "xy" { slice } else { slice >> self.level };
         format!("{plane}/{slice}/0_0_{}.png", self.level)
     }
@@ -116,7 +115,7 @@ fn simple_viking_and_mcfc_agree_on_every_channel_of_the_fixtures() {
     });
 }
 
-/// The tile of three channels at once is the sum of theirs, which stops at 255.
+/// A composite is the sum of its channels, which saturates at 255.
 #[test]
 fn composites_add_up_and_saturate() {
     let place = Place::new();
@@ -131,11 +130,11 @@ fn composites_add_up_and_saturate() {
         assert_eq!(rgb, [a.saturating_add(*b), *a, *a]);
         saturated += usize::from(a.checked_add(*b).is_none());
     }
-    assert!(saturated > 0, "nothing was bright enough to tell");
+    assert!(saturated > 0, "no pixel was bright enough to saturate");
 }
 
 #[test]
-fn colours_left_out_are_those_of_the_position() {
+fn a_channel_without_a_colour_has_that_of_its_position() {
     let place = Place::new();
     let server = place.serve(["--config".as_ref(), fixture("voltile.toml").as_os_str()]);
     let mut connection = server.connect();

@@ -1,12 +1,12 @@
-//! Stories of files that are rewritten, replaced or appended to while they are served: no tile is made from two states of a
-//! file, nothing that was cached of an old state is served, and no other file is shown in its place.
+//! Files that are rewritten, replaced or appended to while they are served: no tile is made from two generations of a file,
+//! cached tiles of an old generation are not served, and no other file is served in its place.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::picture::Picture;
 use crate::common::volumes::{self, Stored};
@@ -17,7 +17,7 @@ use ndarray::{Array3, s};
 
 const EDGE: usize = 40;
 const PLANES: usize = 8;
-/// What must never be shown.
+/// The voxels of files that must not be served.
 const SECRET: u8 = 0xEE;
 
 fn voxel(z: usize, y: usize, x: usize) -> u8 {
@@ -32,7 +32,7 @@ fn volume() -> Array3<u8> {
     Array3::from_shape_fn((PLANES, EDGE, EDGE), |(z, y, x)| voxel(z, y, x))
 }
 
-/// Waits until a change of a file must have been noticed: the last check may be 200 ms old.
+/// Waits until the next request notices a change of a file: the server checks a file at most every 200 ms.
 fn notice() {
     thread::sleep(Duration::from_millis(250));
 }
@@ -46,7 +46,7 @@ fn shows_secret(answer: &Answer) -> bool {
 }
 
 #[test]
-fn a_file_overwritten_in_place_with_another_layout_never_shows_a_mixture() {
+fn no_tile_mixes_the_old_and_the_new_layout_of_a_file_overwritten_in_place() {
     let place = Place::new();
     let path = place.path("planes.h5");
     volumes::planes(&path, PLANES, 1, Stored::Flat);
@@ -54,7 +54,7 @@ fn a_file_overwritten_in_place_with_another_layout_never_shows_a_mixture() {
     let tile = |z: usize| server.tile(&format!("planes/raw/xy/{z}/0_0_0.png"));
     let old: Vec<Answer> = (0..PLANES).map(tile).collect();
     assert!(old.iter().enumerate().all(|(z, answer)| is_shown(answer, &volumes::plane(1, z))));
-    // Another dataset comes first, so that all voxels lie elsewhere.
+    // Another dataset comes first, so that all voxels have other offsets.
     let other = hdf5::File::create(place.path("other.h5")).unwrap();
     other.new_dataset_builder().with_data(&volume()).create("first").unwrap();
     let seeds = Array3::from_shape_fn((PLANES, EDGE, EDGE), |(z, y, x)| voxel(z + 9, y, x));
@@ -65,26 +65,25 @@ fn a_file_overwritten_in_place_with_another_layout_never_shows_a_mixture() {
     let check = |z: usize, answer: &Answer| {
         assert!(answer.status == 500 || is_shown(answer, &plane(z + 9)), "plane {z}: {answer:?}");
     };
-    let until = Instant::now() + Duration::from_millis(500);
-    while Instant::now() < until {
-        for (z, old) in old.iter().enumerate() {
-            check(z, &tile(z));
+    wait_until("all planes of the new file are served", || {
+        let are_new = old.iter().enumerate().map(|(z, old)| {
             let path = format!("{MOUNT}/planes/raw/xy/{z}/0_0_0.png");
-            check(z, &server.ask("GET", &path, &[("If-None-Match", old.etag())]));
-        }
-    }
-    wait_until("the file is opened anew", || is_shown(&tile(0), &plane(9)));
+            let answers = [tile(z), server.ask("GET", &path, &[("If-None-Match", old.etag())])];
+            answers.iter().for_each(|answer| check(z, answer));
+            answers.iter().all(|answer| answer.status == 200)
+        });
+        are_new.collect::<Vec<_>>().iter().all(|is_new| *is_new)
+    });
     assert!(server.log().contains("has changed since it was opened"), "{}", server.log());
 }
 
 #[test]
-fn tiles_of_a_file_that_is_replaced_over_and_over_are_of_one_state_each() {
+fn each_tile_of_a_file_that_is_replaced_repeatedly_is_of_one_generation() {
     let place = Place::new();
     let path = place.path("planes.h5");
     volumes::planes(&path, PLANES, 1, Stored::Gzip);
     let server = place.serve(["planes.h5"]);
-    let mut shown = [0; 3];
-    for round in 0..12 {
+    for round in 1..16 {
         let seed = 1 + round % 2;
         if round % 3 == 0 {
             volumes::planes(&place.path("new.h5"), PLANES, seed, Stored::Flat);
@@ -93,20 +92,18 @@ fn tiles_of_a_file_that_is_replaced_over_and_over_are_of_one_state_each() {
             volumes::planes(&place.path("new.h5"), PLANES, seed, Stored::Gzip);
             fs::write(&path, fs::read(place.path("new.h5")).unwrap()).unwrap();
         }
-        let until = Instant::now() + Duration::from_millis(400);
-        while Instant::now() < until {
-            for z in 0..PLANES {
+        // In every fourth round the next generation comes before this one has been served.
+        let mut requests = 0;
+        wait_until("the new generation is served", || {
+            let seeds = (0..PLANES).filter_map(|z| {
                 let answer = server.tile(&format!("planes/raw/xy/{z}/0_0_0.png"));
-                if answer.status == 500 {
-                    continue;
-                }
-                let picture = answer.picture();
-                let seed = (1..3).find(|seed| picture == volumes::plane(*seed, z));
-                shown[seed.expect("it is of one state or the other")] += 1;
-            }
-        }
+                let is_of = |seed: &usize| answer.picture() == volumes::plane(*seed, z);
+                (answer.status != 500).then(|| (1..3).find(is_of).expect("it is of one generation"))
+            });
+            requests += PLANES;
+            seeds.collect::<Vec<_>>().contains(&seed) || (round % 4 == 0 && requests > 20)
+        });
     }
-    assert!(shown[1] > 0 && shown[2] > 0, "{shown:?}");
 }
 
 /// `whole.h5` with `/raw`, a virtual dataset over `part.h5`.
@@ -122,7 +119,7 @@ fn virtual_over_part(place: &Place) {
 }
 
 #[test]
-fn a_truncated_source_of_a_virtual_dataset_is_an_error_and_no_black_tile() {
+fn a_truncated_source_of_a_virtual_dataset_is_an_error_and_not_black() {
     let place = Place::new();
     virtual_over_part(&place);
     let server = place.serve(["whole.h5"]);
@@ -139,21 +136,22 @@ fn a_truncated_source_of_a_virtual_dataset_is_an_error_and_no_black_tile() {
         assert_eq!(tile(PLANES - 1).status, 500, "it lies beyond the end");
         thread::sleep(Duration::from_millis(150));
     }
-    // Grown back with zeros: another state, which is what it is.
+    // Extended again with zeros, it is a third generation.
     let mut zeros = whole[..whole.len() / 2].to_vec();
     zeros.resize(whole.len(), 0);
     fs::write(place.path("part.h5"), zeros).unwrap();
-    thread::sleep(Duration::from_millis(300));
+    notice();
+    (0..PLANES).for_each(|z| drop(tile(z)));
     fs::write(place.path("part.h5"), whole).unwrap();
     notice();
     wait_until("the source is whole again", || is_shown(&tile(PLANES - 1), &plane(PLANES - 1)));
     for z in 0..PLANES {
-        assert_eq!(tile(z).picture(), plane(z), "nothing of the damage was kept");
+        assert_eq!(tile(z).picture(), plane(z), "no damaged tile was cached");
     }
 }
 
 #[test]
-fn a_missing_source_of_a_virtual_dataset_is_shown_as_soon_as_it_is_there() {
+fn a_missing_source_of_a_virtual_dataset_is_read_once_it_exists() {
     let place = Place::new();
     virtual_over_part(&place);
     fs::rename(place.path("part.h5"), place.path("later.h5")).unwrap();
@@ -164,8 +162,8 @@ fn a_missing_source_of_a_virtual_dataset_is_shown_as_soon_as_it_is_there() {
     wait_until("the source is read", || is_shown(&tile(), &plane(1)));
 }
 
-/// A folder with `v.h5`, whose `/raw` lies in `raw.bin` and whose `/parts` is virtual over `part.h5`; and files outside
-/// of it that must not be shown.
+/// A folder with `v.h5`, whose `/raw` is stored in `raw.bin` and whose `/parts` is virtual over `part.h5`; and files outside
+/// of it that must not be served.
 fn with_secrets_outside() -> Place {
     let place = Place::new();
     fs::create_dir(place.path("data")).unwrap();
@@ -192,7 +190,7 @@ fn replace_by_link(path: &Path, target: &Path) {
 }
 
 #[test]
-fn what_is_put_in_the_place_of_an_audited_file_is_not_shown() {
+fn a_link_in_place_of_an_audited_file_is_not_followed() {
     for (channel, file, secret) in
         [("raw", "data/raw.bin", "secret.bin"), ("parts", "data/part.h5", "secret.h5")]
     {
@@ -210,16 +208,16 @@ fn what_is_put_in_the_place_of_an_audited_file_is_not_shown() {
                 }
                 thread::sleep(Duration::from_millis(120));
             }
-            // An error, or not there any more once the file has been opened anew.
-            assert!([404, 500].contains(&tile(2).status), "{channel}: it leads out of the folder");
+            // An error, or no such channel once the file has been reopened.
+            assert!([404, 500].contains(&tile(2).status), "{channel}: the link leads out of the folder");
         }
     }
 }
 
 #[test]
-fn an_absolute_link_that_is_redirected_is_not_followed() {
+fn a_folder_replaced_by_a_link_is_not_followed() {
     let place = with_secrets_outside();
-    // The folder itself becomes a link to another one after the server has started.
+    // The folder becomes a link to another one after the server has started.
     fs::create_dir(place.path("other")).unwrap();
     fs::copy(place.path("secret.h5"), place.path("other/part.h5")).unwrap();
     fs::copy(place.path("secret.bin"), place.path("other/raw.bin")).unwrap();
@@ -252,13 +250,13 @@ fn pipes_and_devices_are_refused_without_being_opened() {
     );
     let checked = place.run(["check"]);
     assert_eq!(checked.code, 1, "{}", checked.err);
-    let told = format!("{}{}", checked.out, checked.err);
-    assert_eq!(told.matches("not a regular file").count(), 3, "{told}");
+    let output = format!("{}{}", checked.out, checked.err);
+    assert_eq!(output.matches("not a regular file").count(), 3, "{output}");
 }
 
 /// Appends planes to a file, as an instrument does.
 fn append(path: &Path, from: usize, to: usize) {
-    // The lock of the last writer is held for a moment by a process that another story has just started.
+    // A process that another story has just started may hold the lock of the last writer for a moment.
     let mut opened = None;
     wait_until("the file can be locked", || {
         opened = hdf5::File::append(path).ok();
@@ -286,7 +284,7 @@ fn growing(path: &Path) {
 }
 
 #[test]
-fn a_file_that_an_instrument_writes_is_served_as_it_was_and_then_as_it_is() {
+fn a_growing_file_is_served_without_errors_and_soon_with_its_new_planes() {
     let place = Place::with("[datasets.g]\nfile = \"g.h5\"\ngrowing = true\n");
     growing(&place.path("g.h5"));
     let server: Server = place.serve::<&str>([]);
@@ -295,14 +293,14 @@ fn a_file_that_an_instrument_writes_is_served_as_it_was_and_then_as_it_is() {
     for planes in 3..5 {
         append(&place.path("g.h5"), planes - 1, planes);
         wait_until("the new plane is shown", || {
-            assert_eq!(tile(1).picture(), plane(1), "what is there stays");
+            assert_eq!(tile(1).picture(), plane(1), "earlier planes stay");
             is_shown(&tile(planes - 1), &plane(planes - 1))
         });
     }
 }
 
 #[test]
-fn without_the_key_an_appended_file_is_an_error_until_it_has_been_opened_anew() {
+fn an_appended_file_gives_errors_until_it_is_reopened_if_it_is_not_configured_as_growing() {
     let place = Place::new();
     growing(&place.path("g.h5"));
     let server = place.serve(["g.h5"]);
@@ -314,7 +312,7 @@ fn without_the_key_an_appended_file_is_an_error_until_it_has_been_opened_anew() 
 }
 
 #[test]
-fn a_link_that_is_pointed_elsewhere_is_another_file() {
+fn a_link_with_a_new_target_is_another_file() {
     let place = Place::new();
     volumes::planes(&place.path("v1.h5"), PLANES, 1, Stored::Gzip);
     volumes::planes(&place.path("v2.h5"), PLANES, 2, Stored::Gzip);
@@ -340,7 +338,7 @@ fn a_link_that_is_pointed_elsewhere_is_another_file() {
 }
 
 #[test]
-fn a_dataset_that_appears_in_a_source_is_shown() {
+fn a_dataset_that_appears_in_the_source_of_a_virtual_one_is_read() {
     let place = Place::new();
     virtual_over_part(&place);
     fs::remove_file(place.path("part.h5")).unwrap();
@@ -356,7 +354,7 @@ fn a_dataset_that_appears_in_a_source_is_shown() {
 }
 
 #[test]
-fn raw_files_below_a_virtual_dataset_that_are_linked_elsewhere_are_not_shown() {
+fn a_link_in_place_of_a_raw_file_below_a_virtual_dataset_is_not_followed() {
     let place = with_secrets_outside();
     fs::rename(place.path("data/raw.bin"), place.path("data/real.bin")).unwrap();
     symlink(place.path("data/real.bin"), place.path("data/raw.bin")).unwrap();
@@ -377,7 +375,7 @@ fn raw_files_below_a_virtual_dataset_that_are_linked_elsewhere_are_not_shown() {
 }
 
 #[test]
-fn virtual_datasets_nest_also_behind_symbolic_links() {
+fn virtual_datasets_can_be_nested_across_symbolic_links() {
     let place = Place::new();
     fs::create_dir(place.path("sub")).unwrap();
     let shape = (PLANES, EDGE, EDGE);

@@ -1,4 +1,4 @@
-//! Stories of the headers that keep browsers from making more of an answer than it is, on every kind of answer.
+//! Security headers and `Vary`, on every kind of answer.
 
 use crate::common::wire::Answer;
 use crate::common::{Place, Server, fixture};
@@ -12,7 +12,7 @@ fn served(place: &Place, server: &str) -> Server {
     place.serve::<&str>([])
 }
 
-/// One answer of every kind but pages, with what it was asked by.
+/// One answer of every kind except pages, with its target and expected status.
 fn others(server: &Server) -> Vec<(&'static str, u16, Answer)> {
     let etag = server.get(TILE).etag().to_owned();
     let mut answers: Vec<_> = [
@@ -41,7 +41,7 @@ fn others(server: &Server) -> Vec<(&'static str, u16, Answer)> {
 }
 
 #[test]
-fn no_answer_is_sniffed_and_none_but_pages_may_load_or_run_anything() {
+fn no_answer_is_sniffed_and_only_pages_may_load_or_run_anything() {
     let place = Place::new();
     let server = served(&place, "");
     for (target, status, answer) in others(&server) {
@@ -52,7 +52,7 @@ fn no_answer_is_sniffed_and_none_but_pages_may_load_or_run_anything() {
 }
 
 #[test]
-fn pages_may_load_what_they_need_from_this_server_and_run_nothing_inline() {
+fn pages_may_load_from_this_server_and_run_nothing_inline() {
     let place = Place::new();
     let server = served(&place, "");
     for target in PAGES {
@@ -74,7 +74,7 @@ fn pages_may_load_what_they_need_from_this_server_and_run_nothing_inline() {
 }
 
 #[test]
-fn answers_say_all_that_they_differ_by() {
+fn vary_lists_the_headers_that_an_answer_depends_on() {
     let place = Place::new();
     let server = served(&place, "cors_origins = [\"https://viewer.example\"]");
     let vary = |target: &str| {
@@ -87,5 +87,5 @@ fn answers_say_all_that_they_differ_by() {
     if voltile::http::has_viewer() {
         assert_eq!(vary("/"), "Accept-Encoding, Origin");
     }
-    assert_eq!(served(&place, "").get(TILE).header("vary"), None, "anybody may read: it is the same for all");
+    assert_eq!(served(&place, "").get(TILE).header("vary"), None, "all origins get the same answer");
 }

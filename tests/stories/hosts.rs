@@ -1,4 +1,4 @@
-//! Stories of the host that documents name: of whom its name is taken, what is refused, and how much may come of it.
+//! The host in documents: where its name comes from, which names are refused, and the limit on a document's size.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ fn served(place: &Place, server: &str) -> Server {
     place.serve::<&str>([])
 }
 
-/// Asks with exactly these lines behind the first.
+/// Sends a request with exactly these header lines.
 fn ask(server: &Server, target: &str, headers: &str) -> Answer {
     let mut connection = server.connect();
     connection.write(format!("GET {target} HTTP/1.1\r\n{headers}\r\n").as_bytes());
@@ -38,7 +38,7 @@ fn assert_not_stored(answer: &Answer) {
 }
 
 #[test]
-fn documents_name_the_host_that_was_asked_and_are_not_stored() {
+fn documents_name_the_requested_host_and_are_not_cached() {
     let place = Place::new();
     let server = served(&place, "");
     for host in ["voltile.test", "lab-1.example.org:8080", "192.0.2.1:80", "[2001:db8::1]:8080"] {
@@ -51,7 +51,7 @@ fn documents_name_the_host_that_was_asked_and_are_not_stored() {
 }
 
 #[test]
-fn a_host_that_is_none_is_refused_where_it_is_needed_and_nowhere_else() {
+fn an_invalid_host_is_refused_only_by_documents_that_name_it() {
     let place = Place::new();
     let server = served(&place, "");
     let long = "a".repeat(60_000);
@@ -62,7 +62,7 @@ fn a_host_that_is_none_is_refused_where_it_is_needed_and_nowhere_else() {
         for target in [PROJECTS, VIKING] {
             let answer = ask(&server, target, &headers);
             assert_refused(&answer, "Host");
-            assert!(answer.body.len() < 1000, "it is not repeated");
+            assert!(answer.body.len() < 1000, "the host is not repeated");
         }
         for target in [TILE, "/datasets.json", "/healthz"] {
             assert_eq!(ask(&server, target, &headers).status, 200, "{target}");
@@ -70,7 +70,7 @@ fn a_host_that_is_none_is_refused_where_it_is_needed_and_nowhere_else() {
     }
     let missing = ask(&server, "/ndtilecache/tilecache/viking/none/volume.vikingxml", "Host: a b\r\n");
     assert_eq!(missing.status, 404, "{missing:?}");
-    // HTTP/1.1 wants exactly one (RFC 9112, section 3.2).
+    // HTTP/1.1 requires exactly one (RFC 9112, section 3.2).
     for headers in ["", "Host: a.test\r\nHost: b.test\r\n"] {
         assert_eq!(ask(&server, PROJECTS, headers).status, 400, "{headers:?}");
     }
@@ -90,7 +90,7 @@ fn http_1_0_needs_no_host_for_a_tile() {
     assert_eq!([TILE, "/datasets.json", PROJECTS].map(status), ["200", "200", "400"]);
 }
 
-/// What proxies say, and what a client may say as if it were one.
+/// Headers that proxies add, and that clients may send too.
 const FORWARDED: [&str; 4] = [
     "X-Forwarded-Host: proxy.test\r\n",
     "X-Forwarded-Proto: javascript\r\n",
@@ -99,7 +99,7 @@ const FORWARDED: [&str; 4] = [
 ];
 
 #[test]
-fn what_is_forwarded_is_not_believed_of_everybody() {
+fn forwarding_headers_of_untrusted_clients_are_ignored() {
     let place = Place::new();
     for trusted in ["", "trusted_proxies = [\"10.0.0.0/8\", \"::1\"]"] {
         let server = served(&place, trusted);
@@ -112,7 +112,7 @@ fn what_is_forwarded_is_not_believed_of_everybody() {
 }
 
 #[test]
-fn a_trusted_proxy_says_which_host_was_asked() {
+fn a_trusted_proxy_forwards_the_requested_host() {
     let place = Place::new();
     let server = served(&place, "trusted_proxies = [\"127.0.0.0/8\"]");
     let ask = |headers: &str| ask(&server, PROJECTS, &format!("Host: voltile.test\r\n{headers}"));
@@ -123,7 +123,7 @@ fn a_trusted_proxy_says_which_host_was_asked() {
     assert_not_stored(&forwarded);
     assert_refused(&scheme_is_wrong, "x-forwarded-proto");
     assert_refused(&ask("X-Forwarded-Host: a\"b\r\n"), "x-forwarded-host");
-    // What stands before the last item is somebody else's word.
+    // Only the last item is by the trusted proxy.
     let appended =
         ask("X-Forwarded-Host: evil.test, proxy.test\r\nX-Forwarded-For: 10.9.9.9, 203.0.113.1\r\n");
     assert!(
@@ -133,7 +133,7 @@ fn a_trusted_proxy_says_which_host_was_asked() {
 }
 
 #[test]
-fn a_document_that_would_be_huge_is_refused() {
+fn a_document_beyond_the_size_limit_is_refused() {
     let place = Place::new();
     made::file(&place.path("deep.h5"), |file| {
         let raw = file.new_dataset_builder().empty::<u8>().shape((2_000_000, 16, 16)).chunk((4096, 16, 16));

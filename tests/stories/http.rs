@@ -1,16 +1,16 @@
-//! Stories of the HTTP side: the headers that viewers rely on, conditional requests, origins, methods, and odd targets.
+//! HTTP: the headers that viewers rely on, conditional requests, origins, methods, and unusual targets.
 //!
-//! That the server drew something, or did not, is told by its own counters.
+//! The server's metrics show whether it rendered anything.
 
 use crate::common::picture::Picture;
 use crate::common::wire::Answer;
 use crate::common::{MOUNT, Place, Server, fixture, made};
 use ndarray::ArrayD;
 
-/// A tile that has to be drawn, in the dataset of [`served`].
+/// A tile of [`served`] that must be rendered.
 const TILE: &str = "/ndtilecache/tilecache/wide/raw/xy/0/0_0_0.png";
 
-/// `wide.h5` and `series.h5` under two mounts, with more for the server's section.
+/// `wide.h5` and `series.h5` under two mounts; `server` is added to its section.
 fn configuration(server: &str) -> String {
     let [wide, series] = ["wide.h5", "series.h5"].map(fixture);
     format!(
@@ -32,7 +32,7 @@ fn with(server: &Server, name: &str, value: &str) -> Answer {
     server.ask("GET", TILE, &[(name, value)])
 }
 
-/// The headers that are the same each time, sorted.
+/// The headers without the date, sorted.
 fn lasting(answer: &Answer) -> Vec<(String, String)> {
     let mut headers: Vec<_> = answer.headers.iter().filter(|(name, _)| name != "date").cloned().collect();
     headers.sort();
@@ -40,7 +40,7 @@ fn lasting(answer: &Answer) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_tile_has_the_headers_that_viewers_need_and_head_has_the_same() {
+fn a_tile_has_the_headers_that_viewers_need_for_get_and_head() {
     let place = Place::new();
     let server = served(&place);
     let cold = server.ask("HEAD", TILE, &[]);
@@ -63,7 +63,7 @@ fn a_tile_has_the_headers_that_viewers_need_and_head_has_the_same() {
 }
 
 #[test]
-fn black_tiles_have_them_too() {
+fn black_tiles_have_the_same_headers() {
     let place = Place::new();
     let server = served(&place);
     let outside = format!("{MOUNT}/wide/raw/xy/999/7_7_0.png");
@@ -75,7 +75,7 @@ fn black_tiles_have_them_too() {
 }
 
 #[test]
-fn each_mount_has_its_own_content_type_and_the_same_tile() {
+fn mounts_differ_in_content_type_and_share_tiles() {
     let place = Place::new();
     let server = served(&place);
     let (first, second) = (server.get(TILE), server.get(&TILE.replace("ndtilecache", "catmaid")));
@@ -89,14 +89,14 @@ fn each_mount_has_its_own_content_type_and_the_same_tile() {
 }
 
 #[test]
-fn cache_control_is_the_operators() {
+fn cache_control_can_be_configured() {
     let place = Place::with(&configuration("cache_control = \"private, max-age=7\""));
     let server = place.serve::<&str>([]);
     assert_eq!(server.get(TILE).header("cache-control"), Some("private, max-age=7"));
 }
 
 #[test]
-fn who_has_the_tile_is_told_so_and_nothing_is_drawn() {
+fn a_matching_etag_gets_304_and_nothing_is_rendered() {
     let place = Place::new();
     let etag = served(&place).get(TILE).etag().to_owned();
     let server = served(&place);
@@ -117,7 +117,7 @@ fn who_has_the_tile_is_told_so_and_nothing_is_drawn() {
 }
 
 #[test]
-fn anybody_may_read_unless_origins_are_named() {
+fn all_origins_are_allowed_unless_some_are_configured() {
     let (place, strict) =
         (Place::new(), Place::with(&configuration("cors_origins = [\"https://viewer.example\"]")));
     let (server, strict) = (served(&place), strict.serve::<&str>([]));
@@ -157,7 +157,7 @@ fn a_preflight_is_answered() {
 }
 
 #[test]
-fn nothing_can_be_changed() {
+fn methods_other_than_get_head_and_options_are_405s() {
     let place = Place::new();
     let server = served(&place);
     for method in ["POST", "PUT", "DELETE", "PATCH", "TRACE", "BREW"] {
@@ -169,7 +169,7 @@ fn nothing_can_be_changed() {
 }
 
 #[test]
-fn one_tile_has_many_addresses_and_is_drawn_once() {
+fn equivalent_addresses_of_a_tile_are_rendered_once() {
     let place = Place::new();
     let server = served(&place);
     let expected = server.get(TILE);
@@ -192,7 +192,7 @@ fn one_tile_has_many_addresses_and_is_drawn_once() {
 }
 
 #[test]
-fn colons_and_commas_may_be_encoded() {
+fn colons_and_commas_may_be_percent_encoded() {
     let place = Place::new();
     let server = served(&place);
     let target = |channels: &str| format!("{MOUNT}/mcfc/series/{channels}/xy/1/2/0_0_0.png");
@@ -224,28 +224,28 @@ fn requests_on_one_connection_are_answered_in_order() {
         let alone = server.get(target);
         assert_eq!((answer.status, &answer.body), (alone.status, &alone.body), "{target}");
     }
-    assert_eq!(connection.get(TILE).status, 200, "the connection lives on");
+    assert_eq!(connection.get(TILE).status, 200, "the connection stays open");
 }
 
 #[test]
-fn large_tiles_arrive_whole_and_in_order_though_nobody_reads_for_a_while() {
+fn large_tiles_arrive_complete_and_in_order_if_the_client_reads_late() {
     const SLICES: usize = 3;
     let mut random = fastrand::Rng::with_seed(7);
     let noise = ArrayD::from_shape_simple_fn(vec![SLICES, 512, 512], || random.u8(..));
     let place = Place::new();
     made::file(&place.path("noise.h5"), |file| drop(made::put(file, "raw", &noise)));
     let server = place.serve(["noise.h5", "--set", "render.neighbours=0"]);
-    // Far more than the sockets between them hold: the server has to wait in the middle of a body.
+    // Far more than both sockets buffer: the server has to wait in the middle of a body.
     let slices = || (0..48).map(|n| n % SLICES);
     let mut connection = server.connect();
     slices().for_each(|z| connection.send("GET", &format!("{MOUNT}/noise/raw/xy/{z}/0_0_0.png"), &[]));
     for z in slices() {
         let answer = connection.receive("GET").unwrap();
-        assert!(answer.body.len() > 200_000, "{} bytes are no large tile", answer.body.len());
+        assert!(answer.body.len() > 200_000, "{} bytes are too few", answer.body.len());
         assert_eq!(answer.picture(), Picture::of_plane(512, 512, |y, x| noise[[z, y, x]]));
     }
     let head = connection.ask("HEAD", &format!("{MOUNT}/noise/raw/xy/0/0_0_0.png"), &[]);
     assert!(head.body.is_empty() && head.header("content-length").is_some());
-    assert_eq!(connection.get("/healthz").text(), "ok\n", "nothing of a body is left on the connection");
+    assert_eq!(connection.get("/healthz").text(), "ok\n", "no part of a body is left on the connection");
     assert_eq!(server.renders(), SLICES as u64);
 }

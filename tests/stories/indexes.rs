@@ -1,8 +1,8 @@
-//! Stories of chunk indexes: every voxel is read from where it was written, whichever index the file uses.
+//! Chunk indexes: every voxel is read from where it was written, whichever index the file uses.
 //!
 //! The latest file format has five kinds of chunk index, the earliest has another. Which one a dataset gets depends on
 //! its maximum shape, on when its space is allocated, and on the file. The library reports wrong coordinates for one of
-//! them. These stories cover all six, with every combination of fixed, extendible and unlimited axes.
+//! them. All six are covered, with every combination of fixed, extendible and unlimited axes.
 
 use std::fs;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use voltile::geometry::{Region, Xyz};
 use voltile::volume::hdf5::{OpenFile, View};
 use voltile::volume::{ReadRequest, Samples, Volume};
 
-/// A pseudo-random number for each place; never 0, which stands for voxels that were not written.
+/// A pseudo-random number for each position; never 0, which is the value of voxels that were not written.
 fn noise(at: &[usize]) -> u16 {
     let mixed = at.iter().fold(7_u64, |mixed, n| (mixed ^ *n as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     ((mixed ^ (mixed >> 29)) >> 7) as u16 | 1
@@ -31,14 +31,14 @@ fn noise(at: &[usize]) -> u16 {
 enum Room {
     No,
     Some,
-    Endless,
+    Unlimited,
 }
 
-/// Every combination of so many axes.
+/// Every combination for `rank` axes.
 fn rooms(rank: usize) -> Vec<Vec<Room>> {
     (0..rank).fold(vec![Vec::new()], |shorter, _| {
         let longer = |rooms: Vec<Room>| {
-            [Room::No, Room::Some, Room::Endless].map(|room| rooms.iter().copied().chain([room]).collect())
+            [Room::No, Room::Some, Room::Unlimited].map(|room| rooms.iter().copied().chain([room]).collect())
         };
         shorter.into_iter().flat_map(longer).collect()
     })
@@ -47,7 +47,7 @@ fn rooms(rank: usize) -> Vec<Vec<Room>> {
 /// A shape and that of its chunks.
 type Shapes = (&'static [usize], &'static [usize]);
 
-/// Shapes that are no multiples of their chunks, nor alike along any two axes.
+/// Shapes that are not multiples of their chunks, and that differ along all axes.
 const SHAPES: [Shapes; 4] = [
     (&[13, 17], &[3, 4]),
     (&[6, 11, 9], &[4, 3, 2]),
@@ -55,7 +55,7 @@ const SHAPES: [Shapes; 4] = [
     (&[3, 2, 5, 4, 7], &[2, 1, 2, 3, 4]),
 ];
 
-/// One dataset of the many.
+/// One dataset.
 #[derive(Debug)]
 struct Case {
     name: String,
@@ -75,12 +75,12 @@ impl Case {
         let extent = |((shape, chunk), room): ((&usize, &usize), &Room)| match room {
             Room::No => Extent::new(*shape, Some(*shape)),
             Room::Some => Extent::new(*shape, Some(shape + 2 * chunk + 1)),
-            Room::Endless => Extent::new(*shape, None),
+            Room::Unlimited => Extent::new(*shape, None),
         };
         SimpleExtents::from_vec(axes.map(extent).collect())
     }
 
-    /// The boxes that are written: everything, or all but those chunks that are first along the first axis and not first
+    /// The boxes that are written: everything, or all except the chunks that are first along the first axis and not first
     /// along the last.
     fn boxes(&self) -> Vec<Vec<Range<usize>>> {
         let all: Vec<Range<usize>> = self.shape.iter().map(|extent| 0..*extent).collect();
@@ -118,7 +118,7 @@ impl Case {
         }
     }
 
-    /// How many chunks there are, and how many of them are stored.
+    /// The number of chunks, and of those that are stored.
     fn chunks(&self) -> (u64, u64) {
         let count = |range: &[Range<usize>]| -> usize {
             range.iter().zip(self.chunk).map(|(range, chunk)| range.len().div_ceil(*chunk)).product()
@@ -129,7 +129,7 @@ impl Case {
         (count(&all) as u64, stored as u64)
     }
 
-    /// Reads slices in all planes, at the edges and in the middle, at each time and of each channel.
+    /// Reads the first, a middle and the last slice of each plane, at each time and of each channel.
     fn assert_read(&self, file: &OpenFile) {
         let axes = Axes::new(["yx", "zyx", "tzyx", "tczyx"][self.shape.len() - 2]).unwrap();
         let extent = |axis| axes.position(axis).map_or(1, |place| self.shape[place]);
@@ -200,7 +200,7 @@ fn cases((shape, chunk): Shapes) -> Vec<Case> {
         };
         cases.push(case("plain", false, false, number % 2 == 0));
         cases.push(case("gzip", true, false, number % 2 == 1));
-        if !rooms.contains(&Room::Endless) {
+        if !rooms.contains(&Room::Unlimited) {
             cases.push(case("early", false, true, number % 2 == 1));
         }
     }
@@ -219,18 +219,18 @@ fn cases((shape, chunk): Shapes) -> Vec<Case> {
     cases
 }
 
-/// How often a sequence of bytes is in a file.
+/// The number of occurrences of a sequence of bytes.
 fn count(file: &[u8], sign: &[u8]) -> usize {
     file.windows(sign.len()).filter(|window| *window == sign).count()
 }
 
-/// Every case of a shape in a file of the newest format, and in one of the oldest.
+/// Reads every case of a shape from a file in the newest format, and from one in the oldest.
 fn every_index_finds_its_chunks(shapes: Shapes) {
     let folder = tempfile::tempdir().unwrap();
     let (newest, oldest) = (folder.path().join("newest.h5"), folder.path().join("oldest.h5"));
     let cases = cases(shapes);
     let files = [
-        // With a user block: addresses in the file are relative to its end.
+        // With a user block: addresses are relative to its end.
         (
             &newest,
             File::with_options()
@@ -247,15 +247,15 @@ fn every_index_finds_its_chunks(shapes: Shapes) {
         let file = made::open(path);
         cases.iter().for_each(|case| case.assert_read(&file));
     }
-    // The files really have the indexes that the story is about.
-    let endless = |case: &&Case| case.rooms.iter().filter(|room| **room == Room::Endless).count();
-    let with = |count: fn(usize) -> bool| cases.iter().filter(|case| count(endless(case))).count();
+    // The files have the indexes that are tested.
+    let unlimited = |case: &&Case| case.rooms.iter().filter(|room| **room == Room::Unlimited).count();
+    let with = |count: fn(usize) -> bool| cases.iter().filter(|case| count(unlimited(case))).count();
     let not_fixed = cases.iter().filter(|case| case.early || case.chunk == case.shape).count();
     let bytes = fs::read(&newest).unwrap();
-    assert_eq!(count(&bytes, b"EAHD"), with(|endless| endless == 1), "extensible arrays");
-    assert_eq!(count(&bytes, b"FAHD"), with(|endless| endless == 0) - not_fixed, "fixed arrays");
+    assert_eq!(count(&bytes, b"EAHD"), with(|unlimited| unlimited == 1), "extensible arrays");
+    assert_eq!(count(&bytes, b"FAHD"), with(|unlimited| unlimited == 0) - not_fixed, "fixed arrays");
     let trees = count(&bytes, b"BTHD\0\x0a") + count(&bytes, b"BTHD\0\x0b");
-    assert_eq!(trees, with(|endless| endless > 1), "B-trees of version 2");
+    assert_eq!(trees, with(|unlimited| unlimited > 1), "B-trees of version 2");
     assert!(count(&fs::read(&oldest).unwrap(), b"TREE\x01") >= cases.len(), "B-trees of version 1");
 }
 
@@ -279,14 +279,14 @@ fn every_index_finds_its_chunks_along_five_axes() {
     every_index_finds_its_chunks(SHAPES[3]);
 }
 
-/// The shape of the volumes that are served, as in the reports of the defect.
+/// The shape of the volumes that are served.
 const SHAPE: [usize; 3] = [30, 40, 50];
 
 fn shade(z: usize, y: usize, x: usize) -> u8 {
     (noise(&[z, y, x]) >> 8) as u8
 }
 
-/// A file of volumes whose one unlimited axis is not the first, as SWMR writers make them.
+/// A file of volumes whose only unlimited axis is not the first.
 fn grown(path: &Path) {
     let file = File::with_options().with_fapl(|access| access.libver_latest()).create(path).unwrap();
     let data = ArrayD::from_shape_fn(IxDyn(&SHAPE), |at| shade(at[0], at[1], at[2]));
@@ -307,7 +307,7 @@ fn grown(path: &Path) {
     file.close().unwrap();
 }
 
-/// Every channel of a server shows what [`grown`] wrote.
+/// Every channel of a server has the voxels that [`grown`] wrote.
 fn assert_shown(server: &Server) {
     let [depth, rows, columns] = SHAPE;
     for dataset in server.json("/datasets.json")["datasets"].as_array().unwrap() {
@@ -341,7 +341,7 @@ fn assert_shown(server: &Server) {
 }
 
 #[test]
-fn volumes_that_grow_along_any_axis_are_shown_counted_and_copied() {
+fn volumes_that_grow_along_any_axis_are_served_counted_and_rechunked() {
     let place = Place::new();
     grown(&place.path("grown.h5"));
     assert_shown(&place.serve(["grown.h5"]));

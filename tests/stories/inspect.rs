@@ -1,13 +1,14 @@
-//! Stories of `voltile inspect`: what it says of a file is so, and the configuration it prints serves the same tiles.
+//! `voltile inspect`: its description of a file is right, and the configuration it prints serves the same tiles.
 
 use std::path::Path;
+use std::process::Command;
 
-use crate::common::{Place, fixture, made};
+use crate::common::{PROGRAM, Place, fixture, made, outcome};
 use hdf5::plist::dataset_create::{AllocTime, FillTime};
 use ndarray::{ArrayD, IxDyn, s};
 use serde_json::{Value, json};
 
-/// Fixtures whose channels are told from the files alone, and how many there are at least.
+/// Fixtures that need no configuration, and their least number of channels.
 const FILES: [(&str, usize); 10] = [
     ("axes.h5", 20),
     ("enums.h5", 4),
@@ -52,7 +53,7 @@ fn a_file_is_described_for_programs() {
     );
     assert_eq!((&level["path"], &level["factor"]), (&json!("/raw"), &json!([1, 1, 1])));
     assert!(level["voxels_read"].as_array().unwrap().iter().all(|read| read.as_u64().unwrap() > 0));
-    assert_eq!(channel["levels"][1]["path"], Value::Null, "the second level is made");
+    assert_eq!(channel["levels"][1]["path"], Value::Null, "the second level is derived");
 }
 
 #[test]
@@ -103,12 +104,12 @@ fn the_configuration_it_prints_serves_the_same_pixels() {
 }
 
 #[test]
-fn what_cannot_be_inspected_is_said_by_name() {
+fn a_file_that_cannot_be_inspected_is_named() {
     let place = Place::new();
     for name in ["bad/empty.h5", "bad/text.h5", "bad/header_only.h5", "bad/no_volumes.h5", "bad/absent.h5"] {
         for json in [None, Some("--json")] {
             let mut command = place.voltile(["inspect".as_ref(), fixture(name).as_os_str()]);
-            let outcome = crate::common::outcome(command.args(json));
+            let outcome = outcome(command.args(json));
             assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{name}");
             assert!(outcome.err.contains(name.trim_start_matches("bad/")), "{name}: {}", outcome.err);
         }
@@ -116,7 +117,7 @@ fn what_cannot_be_inspected_is_said_by_name() {
 }
 
 #[test]
-fn a_file_with_broken_parts_is_described_as_far_as_it_goes() {
+fn the_readable_channels_of_a_damaged_file_are_described() {
     let place = Place::new();
     for name in ["bad/gzip.h5", "bad/cut_flat.h5", "bad/truncated.h5", "refused/refused_virtual.h5"] {
         let described = inspected(&place, &fixture(name));
@@ -125,7 +126,7 @@ fn a_file_with_broken_parts_is_described_as_far_as_it_goes() {
     }
 }
 
-/// The one channel of a file that is made now.
+/// Writes a file with one channel, and inspects it.
 fn made_and_inspected(write: impl FnOnce(&hdf5::File)) -> (Place, Value) {
     let place = Place::new();
     made::file(&place.path("made.h5"), write);
@@ -134,7 +135,7 @@ fn made_and_inspected(write: impl FnOnce(&hdf5::File)) -> (Place, Value) {
     (place, described)
 }
 
-/// Noise, which does not compress.
+/// Noise that does not compress.
 fn noise(shape: &[usize]) -> ArrayD<u8> {
     let mut state = 1u32;
     ArrayD::from_shape_fn(IxDyn(shape), |_| {
@@ -144,7 +145,7 @@ fn noise(shape: &[usize]) -> ArrayD<u8> {
 }
 
 #[test]
-fn chunks_are_counted_as_the_library_has_them() {
+fn chunks_are_counted_as_libhdf5_counts_them() {
     let mut sizes = Vec::new();
     let (_place, described) = made_and_inspected(|file| {
         let builder = file.new_dataset_builder().empty::<u16>().shape((6, 100, 150)).chunk((2, 40, 40));
@@ -165,7 +166,7 @@ fn chunks_are_counted_as_the_library_has_them() {
 }
 
 #[test]
-fn what_a_tile_is_said_to_read_is_what_it_reads() {
+fn a_tile_reads_the_chunks_that_inspect_predicts() {
     let shape = [70, 90, 700];
     let (place, described) = made_and_inspected(|file| {
         let voxels = noise(&shape);
@@ -174,17 +175,17 @@ fn what_a_tile_is_said_to_read_is_what_it_reads() {
     });
     for (plane, axis) in [("xy", 0), ("xz", 1), ("yz", 2)] {
         for level in [0, 1] {
-            let told = &described["channels"][0]["levels"][level]["tile"][plane];
+            let predicted = &described["channels"][0]["levels"][level]["tile"][plane];
             let server = place.serve(["made.h5", "--set", "render.neighbours=0"]);
             let slice = if axis == 0 { shape[0] / 2 } else { shape[axis].div_ceil(1 << level) / 2 };
             let tile = server.tile(&format!("made/raw/{plane}/{slice}/0_0_{level}.png"));
             assert_eq!(tile.status, 200);
             let reads = server.count("voltile_chunk_reads_total");
-            assert_eq!(told["reads"], reads, "{plane} at level {level}");
-            assert_eq!(told["bytes_inflated"], reads * 16 * 32 * 50, "{plane} at level {level}");
+            assert_eq!(predicted["reads"], reads, "{plane} at level {level}");
+            assert_eq!(predicted["bytes_inflated"], reads * 16 * 32 * 50, "{plane} at level {level}");
             let stored = &described["channels"][0]["levels"][0]["stored"];
             let mean = stored["stored_bytes"].as_u64().unwrap() / stored["chunks_written"].as_u64().unwrap();
-            assert_eq!(told["bytes_read"], reads * mean, "{plane} at level {level}");
+            assert_eq!(predicted["bytes_read"], reads * mean, "{plane} at level {level}");
         }
     }
     let xy = &described["channels"][0]["levels"][0]["tile"]["xy"];
@@ -192,7 +193,7 @@ fn what_a_tile_is_said_to_read_is_what_it_reads() {
 }
 
 #[test]
-fn of_unfiltered_chunks_the_pages_wanted_are_read_and_nothing_is_inflated() {
+fn only_the_wanted_pages_of_unfiltered_chunks_are_read() {
     let (_place, described) = made_and_inspected(|file| {
         file.new_dataset_builder()
             .with_data(&noise(&[64, 128, 128]))
@@ -201,15 +202,15 @@ fn of_unfiltered_chunks_the_pages_wanted_are_read_and_nothing_is_inflated() {
             .unwrap();
     });
     let tile = &described["channels"][0]["levels"][0]["tile"];
-    // A plane of each of four chunks is a page of 4096 bytes.
+    // A plane of a chunk is a page of 4096 bytes; a tile touches four chunks.
     let xy = json!({"bytes_wanted": 128 * 128, "reads": 4, "bytes_read": 4 * 4096, "bytes_inflated": 0});
     assert_eq!(tile["xy"], xy);
-    // A line of each plane of two chunks, and each plane is a page.
+    // One line of each of 64 planes in two chunks; each plane is a page.
     assert_eq!(tile["xz"]["bytes_read"], 2 * 64 * 4096);
     assert_eq!(described["warnings"], json!([]));
 }
 
-/// What is warned of the one channel of a file, and what mends it.
+/// The warnings about a file: the problem and the remedy.
 fn warned(described: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let warnings = described["warnings"].as_array().unwrap().iter();
@@ -217,7 +218,7 @@ fn warned(described: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn chunks_that_suit_a_plane_badly_are_warned_of_with_what_mends_it() {
+fn chunks_that_are_expensive_in_some_planes_give_a_warning_with_the_remedy() {
     let (place, described) = made_and_inspected(|file| {
         let builder = file.new_dataset_builder().empty::<u8>().shape((600, 1024, 1024));
         let raw = builder.chunk((1, 512, 512)).deflate(1).create("raw").unwrap();
@@ -245,7 +246,7 @@ fn chunks_that_suit_a_plane_badly_are_warned_of_with_what_mends_it() {
 }
 
 #[test]
-fn data_in_one_piece_is_dear_across_its_lines() {
+fn contiguous_data_gives_a_warning_for_the_plane_across_its_lines() {
     let (_place, described) = made_and_inspected(|file| {
         let builder = file.new_dataset_builder().empty::<u8>().shape((300, 1024, 1024)).no_chunk();
         builder.alloc_time(Some(AllocTime::Early)).fill_time(FillTime::Never).create("raw").unwrap();
@@ -257,7 +258,7 @@ fn data_in_one_piece_is_dear_across_its_lines() {
 }
 
 #[test]
-fn levels_that_cost_too_much_to_make_are_warned_of_with_what_mends_it() {
+fn levels_that_are_too_expensive_to_derive_give_a_warning_with_the_remedy() {
     let (_place, described) = made_and_inspected(|file| {
         let builder = file.new_dataset_builder().empty::<u16>().shape((64, 16384, 16384));
         let raw = builder.chunk((64, 64, 64)).create("raw").unwrap();
@@ -273,7 +274,7 @@ fn levels_that_cost_too_much_to_make_are_warned_of_with_what_mends_it() {
 }
 
 #[test]
-fn a_file_of_hundreds_of_thousands_of_chunks_is_inspected() {
+fn a_file_of_hundreds_of_thousands_of_chunks_can_be_inspected() {
     let (_place, described) = made_and_inspected(|file| {
         let builder = file.new_dataset_builder().empty::<u8>().shape((160, 320, 252)).chunk((4, 4, 4));
         builder.alloc_time(Some(AllocTime::Early)).fill_time(FillTime::Never).create("raw").unwrap();
@@ -284,7 +285,7 @@ fn a_file_of_hundreds_of_thousands_of_chunks_is_inspected() {
 }
 
 #[test]
-fn stored_levels_smaller_than_a_tile_are_listed_too() {
+fn stored_levels_smaller_than_a_tile_are_listed() {
     let (place, described) = made_and_inspected(|file| {
         for (name, edge) in [("raw/s0", 80), ("raw/s1", 40), ("raw/s2", 20)] {
             made::put(file, name, &noise(&[3, edge, edge]));
@@ -300,11 +301,8 @@ fn stored_levels_smaller_than_a_tile_are_listed_too() {
 }
 
 #[test]
-fn whoever_reads_only_the_first_lines_breaks_nothing() {
-    let place = Place::new();
-    let program = place.voltile(["inspect"]).get_program().to_owned();
-    let mut command = std::process::Command::new("sh");
-    command.arg("-c").arg("\"$0\" inspect \"$1\" | true").arg(program).arg(fixture("wide.h5")).env_clear();
-    let outcome = crate::common::outcome(&mut command);
-    assert_eq!(outcome.err, "");
+fn a_reader_that_closes_the_pipe_early_causes_no_error() {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg("\"$0\" inspect \"$1\" | true").arg(PROGRAM).arg(fixture("wide.h5")).env_clear();
+    assert_eq!(outcome(&mut command).err, "");
 }

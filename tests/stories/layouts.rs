@@ -1,6 +1,6 @@
-//! Stories of files that microscopes, collaborators and pipelines write: each opens with the right channels,
-//! times, levels, voxel sizes and names, and nothing was configured. The files are made here; genuine ones are in
-//! `layouts_genuine.rs`.
+//! Files as microscopes, programs and pipelines write them: each opens without configuration with the right channels, time
+//! points, levels, voxel sizes and names. The files are written here; [`layouts_genuine`](crate::layouts_genuine) opens real
+//! ones.
 
 use crate::common::Place;
 use crate::common::made::{
@@ -19,7 +19,7 @@ const NUCLEI: &str = r#"<?xml version="1.0"?><SpimData version="0.2"><SequenceDe
     <MissingViews><MissingView timepoint="2" setup="0"/></MissingViews>
     </SequenceDescription></SpimData>"#;
 
-/// A file of BigDataViewer: setups 0 and 1 at times 0 and 2, of which setup 1 lacks time 2.
+/// A BigDataViewer file: setup 0 at times 0 and 2, setup 1 at time 0.
 fn big_data_viewer(file: &hdf5::File) {
     for setup in ["s00", "s01"] {
         let resolutions = ndarray::arr2(&[[1.0, 1.0, 1.0], [2.0, 2.0, 1.0]]).into_dyn();
@@ -45,7 +45,7 @@ fn big_data_viewer_without_its_xml() {
     assert_eq!(levels(legacy), paths);
     assert_eq!((times(legacy), times(typed)), (vec![true, false, true], vec![true, false, false]));
     assert_eq!((&legacy.label, voxel(legacy)), (&None, None));
-    // 146 - 200 in 16 bits that mean unsigned ones.
+    // 146 - 200 as a signed 16-bit number that means an unsigned one.
     assert_eq!(value(&path, legacy, CORNER.0), (SIZE, 65_482.0));
     assert_eq!(value(&path, typed, CORNER.0), (SIZE, CORNER.1));
 }
@@ -63,14 +63,14 @@ fn big_data_viewer_with_its_xml() {
         assert_eq!((voxel(nuclei), voxel(other)), (used.then_some([0.5, 0.25, 2.0]), None));
         assert_eq!(nuclei.voxel_unit.as_deref(), used.then_some("µm"));
         let expected = if used { vec![true, false, false, false] } else { vec![true, false, true] };
-        assert_eq!(times(nuclei), expected, "the XML knows of a missing view and of more times");
+        assert_eq!(times(nuclei), expected, "the XML lists a missing view and more times");
         assert_eq!(found.because.contains(name), used);
         std::fs::remove_file(xml).unwrap();
     }
 }
 
 #[test]
-fn big_data_viewer_whose_cells_are_in_partitions() {
+fn big_data_viewer_with_cells_in_partitions() {
     let place = Place::new();
     let path = place.path("cells.h5");
     file(&place.path("cells-00.h5"), |part| {
@@ -84,19 +84,19 @@ fn big_data_viewer_whose_cells_are_in_partitions() {
         lost.link_external("cells-01.h5", "t00001/s00/0/cells", "cells").unwrap();
     });
     let channel = only(&path);
-    assert_eq!(times(&channel), [true, false], "a partition that is missing is a gap");
+    assert_eq!(times(&channel), [true, false], "a missing partition is a gap");
     assert_eq!(value(&path, &channel, CORNER.0), (SIZE, CORNER.1));
     std::fs::remove_file(place.path("cells-00.h5")).unwrap();
     let outcome = place.run(["inspect".as_ref(), path.as_os_str()]);
-    assert!(outcome.err.contains("cells-00.h5"), "it says what is missing: {}", outcome.err);
+    assert!(outcome.err.contains("cells-00.h5"), "{}", outcome.err);
 }
 
-/// The number that an attribute of Imaris holds.
+/// The number in an attribute of Imaris.
 fn size_of(size: [&str; 3], axis: usize) -> usize {
     size[axis].parse().unwrap()
 }
 
-/// A file of Imaris: two channels at two times, padded, and a level that is halved and rounded down.
+/// An Imaris file: two channels at two times, padded, and a level that is halved and rounded down.
 fn imaris(file: &hdf5::File) {
     for (time, channel) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         for (level, size, padded) in [(0, ["7", "5", "2"], [4, 8, 8]), (1, ["3", "2", "2"], [4, 4, 4])] {
@@ -145,11 +145,11 @@ fn imaris_with_padding_names_colours_and_ranges() {
     assert_eq!(times(tubulin), [true, true]);
     let factors: Vec<_> = levels(tubulin).into_iter().map(|(_, factor)| factor).collect();
     assert_eq!(factors, [Some([1, 1, 1]), Some([2, 2, 1])]);
-    assert_eq!(value(&path, tubulin, CORNER.0), (SIZE, CORNER.1), "the padding is cut off");
+    assert_eq!(value(&path, tubulin, CORNER.0), (SIZE, CORNER.1), "without the padding");
 }
 
 #[test]
-fn imaris_whose_channels_are_files_of_their_own() {
+fn imaris_with_a_file_for_each_channel() {
     let place = Place::new();
     let (path, part) = (place.path("cells.ims"), place.path("cells--C00--T00000.h5"));
     file(&part, |part| {
@@ -208,7 +208,7 @@ fn ilastik_with_axistags_units_and_a_range() {
 }
 
 #[test]
-fn cremi_with_labels_that_begin_elsewhere() {
+fn cremi_with_labels_at_an_offset() {
     let place = Place::new();
     let path = place.path("sample.h5");
     file(&path, |file| {
@@ -224,13 +224,13 @@ fn cremi_with_labels_that_begin_elsewhere() {
     let [raw, clefts, ids] = &found.channels[..] else { panic!("three volumes") };
     assert_eq!([raw.kind, clefts.kind, ids.kind], [Kind::Image, Kind::Labels, Kind::Labels]);
     assert_eq!((voxel(raw), voxel(ids)), (Some([4.0, 4.0, 40.0]), Some([4.0, 4.0, 40.0])));
-    assert_eq!(voxel(clefts), voxel(ids), "volumes of the same extents show the same space");
+    assert_eq!(voxel(clefts), voxel(ids), "volumes of the same shape have the same voxel size");
     assert!(ids.remarks[0].contains("x 6, y 5, z 1"), "{:?}", ids.remarks);
     assert!(raw.remarks.is_empty());
 }
 
 #[test]
-fn flyem_and_gala_keep_ids_in_a_stack() {
+fn flyem_and_gala_have_labels_in_a_stack() {
     let place = Place::new();
     let [labels, image] = ["labels.h5", "image.h5"].map(|name| place.path(name));
     file(&labels, |file| {
@@ -246,7 +246,7 @@ fn flyem_and_gala_keep_ids_in_a_stack() {
 }
 
 #[test]
-fn plantseg_and_fiji_give_the_size_of_an_element() {
+fn plantseg_and_fiji_have_element_sizes() {
     let place = Place::new();
     let path = place.path("ovule.h5");
     file(&path, |file| {
@@ -270,7 +270,7 @@ fn plantseg_and_fiji_give_the_size_of_an_element() {
 }
 
 #[test]
-fn fijis_datasets_are_time_points() {
+fn fiji_has_a_group_for_each_time_point() {
     let place = Place::new();
     let path = place.path("movie.h5");
     file(&path, |file| {

@@ -1,18 +1,18 @@
-//! The genuine files of the shared folder beside the project, where present: what is found in each.
+//! What is discovered in the real files of the shared data next to the project.
 //!
-//! What is expected is in `layouts_genuine.txt`: a line for each file with its layout, and below it one for each
-//! channel: name, what the file calls it, kind, axes, extent (x, y, z), factors of the levels along x, time
-//! points, voxel size, display range, colour; `-` where there is nothing. Pixels are compared by
-//! `scripts/real-files`.
+//! The expectations are in `layouts_genuine.txt`: a line for each file with its layout, and below it one for each channel:
+//! name, label in the file, kind, axes, size (x, y, z), factors of the levels along x, time points, voxel size, display range,
+//! colour; `-` for none. `scripts/real-files` compares pixels.
 
 use std::path::Path;
 
 use crate::common::made::{axes, found, size};
+use crate::common::shared_data;
 use voltile::layout::{FoundChannel, FoundLevel, Paths};
 
 const EXPECTED: &str = include_str!("layouts_genuine.txt");
 
-/// What is found in a file, as it is written in the list.
+/// What is discovered in a file, in the form of the list.
 fn described(name: &str, path: &Path) -> String {
     let found = found(path);
     let channels: String =
@@ -43,16 +43,11 @@ fn line(path: &Path, channel: &FoundChannel) -> String {
 }
 
 #[test]
-fn genuine_files_open_with_all_that_they_tell() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+#[cfg_attr(not(has_shared_data), ignore = "needs the shared data next to the project (../shared/data)")]
+fn real_files_open_with_everything_that_they_describe() {
     let blocks = EXPECTED.split("\n\n").filter(|block| !block.trim().is_empty());
     for block in blocks {
         let (name, _) = block.split_once(": ").expect("a block begins with the file");
-        let path = data.join(name);
-        if path.is_file() {
-            assert_eq!(described(name, &path).trim(), block.trim());
-        } else {
-            eprintln!("not looked at, because it is not here: {name}");
-        }
+        assert_eq!(described(name, &shared_data().join(name)).trim(), block.trim());
     }
 }

@@ -1,5 +1,5 @@
-//! More stories of files as other programs write them, in the manner of `layouts.rs`: formats of single
-//! laboratories, attributes of libraries, and plain files.
+//! More files as other programs write them, like [`layouts`](crate::layouts): formats of single laboratories, attributes of
+//! libraries, and plain files.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use ndarray::{ArrayD, IxDyn};
 use voltile::paint::Kind;
 
 #[test]
-fn minc_orders_its_axes_as_it_likes() {
+fn minc_names_the_order_of_its_axes() {
     let place = Place::new();
     let path = place.path("brain.mnc");
     file(&path, |file| {
@@ -40,10 +40,10 @@ fn minc_orders_its_axes_as_it_likes() {
     );
     assert_eq!((voxel(&channel), channel.voxel_unit.as_deref()), (Some([1.5, 2.0, 3.0]), Some("mm")));
     assert_eq!(value(&path, &channel, CORNER.0), (SIZE, CORNER.1));
-    assert_eq!(channel.remarks.len(), 1, "its slices are scaled one by one");
+    assert_eq!(channel.remarks.len(), 1, "each slice has its own scale");
 }
 
-/// A file of MATLAB: an array of rows, columns and slices, of which HDF5 has slices, columns, rows; and other things.
+/// A MATLAB file: an array of rows, columns and slices, which HDF5 stores as slices, columns, rows; and other variables.
 fn matlab(path: &Path) {
     let file = hdf5::File::with_options().with_fcpl(|plist| plist.userblock(512)).create(path).unwrap();
     let stored = cube(SMALL).permuted_axes(IxDyn(&[0, 2, 1])).as_standard_layout().to_owned();
@@ -78,7 +78,7 @@ fn label(dataset: &Dataset, labels: &[&str]) {
 }
 
 #[test]
-fn dimensions_that_are_labelled_are_believed() {
+fn dimension_labels_name_the_axes() {
     let place = Place::new();
     let path = place.path("labelled.h5");
     file(&path, |file| {
@@ -99,7 +99,7 @@ fn dimensions_that_are_labelled_are_believed() {
 }
 
 #[test]
-fn dimensions_with_scales_have_names_and_steps() {
+fn dimension_scales_give_axes_and_voxel_sizes() {
     let place = Place::new();
     let path = place.path("scales.h5");
     file(&path, |file| {
@@ -119,7 +119,7 @@ fn dimensions_with_scales_have_names_and_steps() {
 }
 
 #[test]
-fn n5_and_paintera_keep_levels_in_a_group() {
+fn n5_and_paintera_have_levels_in_a_group() {
     let place = Place::new();
     let path = place.path("paintera.h5");
     file(&path, |file| {
@@ -150,7 +150,7 @@ fn n5_and_paintera_keep_levels_in_a_group() {
 }
 
 #[test]
-fn luxendo_has_factors_in_its_names() {
+fn luxendo_has_factors_in_dataset_names() {
     let place = Place::new();
     let [stack, main] = ["Cam_left_00000.lux.h5", "main.lux.h5"].map(|name| place.path(name));
     file(&stack, |file| {
@@ -191,7 +191,7 @@ fn luxendo_has_factors_in_its_names() {
 }
 
 #[test]
-fn ndstores_export_is_named_by_its_groups() {
+fn an_ndstore_export_has_a_group_for_each_channel() {
     let place = Place::new();
     let path = place.path("cutout.h5");
     file(&path, |file| {
@@ -213,7 +213,7 @@ fn ndstores_export_is_named_by_its_groups() {
 }
 
 #[test]
-fn nwb_has_width_before_height() {
+fn nwb_stores_width_before_height() {
     let place = Place::new();
     let path = place.path("session.nwb");
     file(&path, |file| {
@@ -241,7 +241,7 @@ fn nwb_has_width_before_height() {
 }
 
 #[test]
-fn velox_stacks_its_frames_last() {
+fn velox_has_frames_along_the_last_axis() {
     let place = Place::new();
     let path = place.path("image.emd");
     file(&path, |file| {
@@ -257,7 +257,7 @@ fn velox_stacks_its_frames_last() {
 }
 
 #[test]
-fn catmaids_sections_are_datasets() {
+fn catmaid_has_a_dataset_for_each_section() {
     let place = Place::new();
     let path = place.path("1_2_stack.hdf");
     file(&path, |file| {
@@ -277,12 +277,12 @@ fn catmaids_sections_are_datasets() {
     let value = |z: usize, y: usize, x: usize| (100 * z + 10 * y + x) as u8;
     assert_eq!(tile("xy/2/0_0_0"), Picture::of_plane(8, 8, |y, x| value(2, y, x)));
     assert_eq!(tile("xy/1/0_0_0"), Picture::of_plane(0, 0, |_, _| 0), "a missing section is black");
-    assert_eq!(tile("xy/2/0_0_1"), Picture::of_plane(4, 4, |y, x| value(2, y, x)), "a scale is a level");
+    assert_eq!(tile("xy/2/0_0_1"), Picture::of_plane(4, 4, |y, x| value(2, y, x)), "each scale is a level");
     assert_eq!(tile("xz/3/0_0_0"), Picture::of_plane(3, 8, |z, x| if z == 1 { 0 } else { value(z, 3, x) }));
 }
 
 #[test]
-fn plain_files_hold_volumes_levels_and_other_things() {
+fn plain_files_have_volumes_levels_and_other_datasets() {
     let place = Place::new();
     let path = place.path("plain.h5");
     file(&path, |file| {
@@ -313,7 +313,7 @@ fn plain_files_hold_volumes_levels_and_other_things() {
 }
 
 #[test]
-fn where_there_are_only_small_things_they_are_channels() {
+fn small_datasets_are_channels_if_there_are_no_larger_ones() {
     let place = Place::new();
     let path = place.path("toy.h5");
     file(&path, |file| {

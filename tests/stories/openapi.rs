@@ -1,4 +1,4 @@
-//! Stories of the OpenAPI document: every path in it answers as it says, and every JSON answer fits its schema.
+//! The OpenAPI document: every path answers as documented, and every JSON answer matches its schema.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn document(server: &Server) -> Value {
     server.json("/openapi.json")
 }
 
-/// A path with something that exists for each of its parameters.
+/// A path with valid values for its parameters.
 fn filled(path: &str) -> String {
     let mut path = path.to_owned();
     for (name, value) in [
@@ -40,11 +40,11 @@ fn filled(path: &str) -> String {
     ] {
         path = path.replace(&format!("{{{name}}}"), value);
     }
-    assert!(!path.contains('{'), "{path} has a parameter that is not known here");
+    assert!(!path.contains('{'), "{path} has an unknown parameter");
     path
 }
 
-/// The schema with every object closed, so that what is not described is an error.
+/// Forbids additional properties in all objects of a schema.
 fn closed(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -58,7 +58,7 @@ fn closed(schema: &mut Value) {
     }
 }
 
-/// What is wrong with an answer by a schema of the document.
+/// The errors of an answer in a schema of the document.
 fn faults(document: &Value, schema: &Value, body: &[u8]) -> Vec<String> {
     let mut whole = schema.clone();
     whole["components"] = document["components"].clone();
@@ -69,7 +69,7 @@ fn faults(document: &Value, schema: &Value, body: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn every_path_that_is_documented_answers_as_it_says() {
+fn every_documented_path_answers_as_documented() {
     let place = Place::new();
     let server = served(&place);
     let document = document(&server);
@@ -101,7 +101,7 @@ fn every_path_that_is_documented_answers_as_it_says() {
 }
 
 #[test]
-fn all_descriptions_of_all_datasets_fit() {
+fn descriptions_of_all_datasets_match_the_schema() {
     let place = Place::new();
     let server = served(&place);
     let document = document(&server);
@@ -120,7 +120,7 @@ fn all_descriptions_of_all_datasets_fit() {
 }
 
 #[test]
-fn a_schema_that_lacks_a_field_or_asks_for_another_is_noticed() {
+fn missing_and_wrong_fields_in_a_schema_are_noticed() {
     let place = Place::new();
     let server = served(&place);
     let mut document = document(&server);
@@ -139,7 +139,7 @@ fn a_schema_that_lacks_a_field_or_asks_for_another_is_noticed() {
 }
 
 #[test]
-fn problems_fit_too() {
+fn problems_match_the_schema() {
     let place = Place::new();
     let server = served(&place);
     let document = document(&server);
@@ -159,7 +159,7 @@ fn problems_fit_too() {
 }
 
 #[test]
-fn parameters_are_those_of_the_path() {
+fn documented_parameters_are_those_of_the_path() {
     let place = Place::new();
     for (path, item) in document(&served(&place))["paths"].as_object().unwrap() {
         let in_path: BTreeSet<&str> =

@@ -1,9 +1,9 @@
-//! Stories of the page's files as a browser gets them. What the page does with them is `src/page/test`'s.
+//! The files of the page as a browser gets them; `src/page/test` tests the page itself.
 //!
-//! A voltile without its viewer has other stories to tell: whichever was built is asked.
+//! The binary may have been built with or without the viewer.
 
-use crate::common::Place;
 use crate::common::wire::Answer;
+use crate::common::{Place, fixture};
 use libdeflater::Decompressor;
 
 const GZIP: (&str, &str) = ("accept-encoding", "gzip, deflate, br");
@@ -21,9 +21,9 @@ fn unpacked(answer: &Answer, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn the_page_comes_compressed_or_plain_and_not_a_second_time() {
+fn the_page_is_served_compressed_or_plain_and_confirmed_with_304() {
     let place = Place::new();
-    let server = place.serve([crate::common::fixture("series.h5")]);
+    let server = place.serve([fixture("series.h5")]);
     if !voltile::http::has_viewer() {
         let page = server.get("/").text();
         assert!(page.contains("built without its viewer"), "{page}");
@@ -45,7 +45,7 @@ fn the_page_comes_compressed_or_plain_and_not_a_second_time() {
             (None, Some("gzip"))
         );
         assert_eq!(unpacked(&packed, plain.body.len()), plain.body, "{path}");
-        assert_ne!(plain.header("etag"), packed.header("etag"), "{path}: the two are not the same bytes");
+        assert_ne!(plain.header("etag"), packed.header("etag"), "{path}: the encodings have different ETags");
         let etag = packed.header("etag").unwrap();
         assert_eq!(server.ask("GET", path, &[GZIP, ("if-none-match", etag)]).status, 304, "{path}");
         assert_eq!(
@@ -56,9 +56,9 @@ fn the_page_comes_compressed_or_plain_and_not_a_second_time() {
 }
 
 #[test]
-fn the_page_needs_no_other_host_and_holds_nothing_inline() {
+fn the_page_needs_no_other_host_and_nothing_inline() {
     let place = Place::new();
-    let page = place.serve([crate::common::fixture("series.h5")]).get("/").text();
+    let page = place.serve([fixture("series.h5")]).get("/").text();
     for foreign in ["http:", "https:", "//", " style=", "<script>"] {
         assert!(!page.contains(foreign), "{foreign} in {page}");
     }

@@ -1,7 +1,7 @@
-//! Stories of malformed paths: whatever is asked, the answer is a tile or a 404 with a reason, and the server lives on.
+//! Malformed paths: the answer to any path is a tile or a 404 with a reason.
 //!
-//! The interesting ones are listed by hand. A great many more come by chance, made of pieces that are nearly right; the
-//! parser itself meets still more of them in its own tests. Only characters that may stand in a request's target are sent.
+//! Some paths are listed; many more are random sequences of nearly right segments. Only characters that are valid in a
+//! request's target are sent.
 
 use std::cell::RefCell;
 use std::thread;
@@ -11,10 +11,10 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// How many paths come by chance, over how many connections.
+/// The number of random paths, and of connections.
 const PATHS: u32 = 20_000;
 const CONNECTIONS: u32 = 2;
-/// What may not stand in a target as it is; a percent sign may, also where nothing is encoded.
+/// What must be encoded in a target; a percent sign is sent as it is, even if it encodes nothing.
 const FORBIDDEN: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -28,7 +28,7 @@ const FORBIDDEN: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// A small volume, and one over time, of which little has to be drawn.
+/// A small volume, and one with time.
 fn served(place: &Place) -> Server {
     let [pair, series] = ["pair_a.h5", "series.h5"].map(fixture);
     place.write(
@@ -43,7 +43,7 @@ fn served(place: &Place) -> Server {
 
 const HUGE: &str = "18446744073709551615";
 
-/// Each is wrong in a way of its own.
+/// Paths with one error each.
 const MALFORMED: &[&str] = &[
     "",
     "/",
@@ -133,7 +133,7 @@ const MALFORMED: &[&str] = &[
 ];
 
 #[test]
-fn malformed_paths_are_not_found() {
+fn malformed_paths_are_404s() {
     let place = Place::new();
     let server = served(&place);
     let mut connection = server.connect();
@@ -148,7 +148,7 @@ fn malformed_paths_are_not_found() {
 }
 
 #[test]
-fn odd_paths_that_are_right_are_tiles() {
+fn unusual_but_valid_paths_are_tiles() {
     let place = Place::new();
     let server = served(&place);
     let mut connection = server.connect();
@@ -173,7 +173,7 @@ fn odd_paths_that_are_right_are_tiles() {
     }
 }
 
-/// Pieces that, strung together, are often a tile path or nearly one.
+/// Segments that often form a tile path, or nearly one.
 fn piece() -> impl Strategy<Value = String> {
     const KNOWN: [&str; 12] = [
         "tok",
@@ -216,7 +216,7 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Whole tile paths in which one segment is another piece; and pieces alone.
+/// Tile paths in which one segment is replaced, and random sequences of segments.
 fn path() -> impl Strategy<Value = String> {
     const RIGHT: [&[&str]; 3] = [
         &["tok", "a", "xy", "0", "0_0_0.png"],
@@ -235,7 +235,7 @@ fn path() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn any_path_is_a_tile_or_not_found() {
+fn any_path_is_a_tile_or_a_404() {
     let place = Place::new();
     let server = served(&place);
     let asked = || {
@@ -253,15 +253,12 @@ fn any_path_is_a_tile_or_not_found() {
         let askers: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(asked)).collect();
         askers.into_iter().map(|asker| asker.join().unwrap()).sum()
     });
-    assert!(
-        tiles > PATHS / 50,
-        "only {tiles} of {PATHS} paths were right: chance has become too wild to find much"
-    );
+    assert!(tiles > PATHS / 50, "only {tiles} of {PATHS} paths were valid: too few to find much");
     assert_eq!(server.get("/healthz").status, 200);
     assert_eq!(server.count("voltile_render_errors_total"), 0);
 }
 
-/// Each run meets other paths; what fails is printed, cut down to its essence.
+/// Each run has other paths; a failing one is printed in its smallest form.
 fn config() -> Config {
     Config { cases: PATHS / CONNECTIONS, failure_persistence: None, ..Config::default() }
 }

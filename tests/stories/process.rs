@@ -1,30 +1,30 @@
-//! Stories of the program among others: what becomes of it when nobody reads what it writes, when a disk is full, when
-//! signals come, and what it lets through to a terminal.
+//! The program as a process: unread or failing output, a full disk, signals, and control characters in names.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
+use crate::common::picture::Picture;
 use crate::common::volumes::{self, ENDLESS_LEVEL, Stored};
-use crate::common::{MOUNT, Place, Server, wait_until};
+use crate::common::{MOUNT, PATIENCE, Place, Server, outcome, signal, wait_until};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::Signal;
 
 const LOST: &str = "voltile_log_lines_lost_total";
 
-/// A device that is always full.
+/// A device to which every write fails with ENOSPC.
 fn full() -> File {
     OpenOptions::new().write(true).open("/dev/full").unwrap()
 }
 
-/// A pipe whose reader is gone.
+/// A pipe without a reader.
 fn closed() -> PipeWriter {
     io::pipe().unwrap().1
 }
 
-/// A pipe that is full, and that nobody reads.
+/// A full pipe that is not read.
 fn stuck() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = io::pipe().unwrap();
     let flags = fcntl_getfl(&writer).unwrap();
@@ -37,7 +37,7 @@ fn stuck() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-/// A place with a volume of which every second plane is damaged.
+/// A place with a volume in which every second plane is damaged.
 fn damaged(planes: usize) -> Place {
     let place = Place::new();
     let path = place.path("planes.h5");
@@ -46,13 +46,13 @@ fn damaged(planes: usize) -> Place {
     place
 }
 
-/// A server of such a volume, which logs there.
+/// A server of such a volume that logs to `log`.
 fn served(place: &Place, log: impl Into<Stdio>) -> Server {
     let arguments = ["serve", "--bind", "127.0.0.1:0", "planes.h5", "--set", "render.neighbours=0"];
     place.start_logging_to(place.voltile(arguments), log)
 }
 
-/// Asks for every tile, and sees the damaged ones fail and the others right.
+/// Requests every tile; the damaged ones must fail and the others be right.
 fn assert_served(server: &Server, planes: usize) {
     for z in 0..planes {
         let tile = server.tile(&format!("planes/raw/xy/{z}/0_0_0.png"));
@@ -64,7 +64,7 @@ fn assert_served(server: &Server, planes: usize) {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_costs_lines_and_nothing_else() {
+fn a_log_that_cannot_be_written_only_loses_lines() {
     let place = damaged(8);
     for log in [Stdio::from(full()), Stdio::from(closed())] {
         let mut server = served(&place, log);
@@ -76,14 +76,14 @@ fn a_log_that_cannot_be_written_costs_lines_and_nothing_else() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_holds_nobody_up_and_its_end_comes_once_somebody_does() {
+fn an_unread_log_blocks_no_request_and_continues_once_it_is_read() {
     const PLANES: usize = 8;
     let place = damaged(PLANES);
     let (mut reader, writer) = stuck();
     let mut server = served(&place, writer);
     assert_served(&server, PLANES);
-    assert_eq!(server.count(LOST), 0, "they wait");
-    // More than the queue holds.
+    assert_eq!(server.count(LOST), 0, "the lines wait");
+    // More lines than the queue holds.
     let line = "planes/raw/xy/1/0_0_0.png";
     let mut connection = server.connect();
     wait_until("the queue is full", || {
@@ -104,13 +104,13 @@ fn a_log_that_nobody_reads_holds_nobody_up_and_its_end_comes_once_somebody_does(
         server.count(LOST) == before
     });
     server.stop();
-    let text = read.recv_timeout(crate::common::PATIENCE).unwrap();
+    let text = read.recv_timeout(PATIENCE).unwrap();
     assert!(text.contains("could not be rendered") && text.contains("stopping"), "{text}");
-    assert!(text.contains("lines of this log were lost"), "it is told that there is a gap");
+    assert!(text.contains("lines of this log were lost"), "the log mentions the gap");
 }
 
 #[test]
-fn a_server_whose_log_nobody_reads_can_be_stopped() {
+fn a_server_with_an_unread_log_can_be_stopped() {
     let place = damaged(2);
     let (_reader, writer) = stuck();
     let mut server = served(&place, writer);
@@ -118,7 +118,7 @@ fn a_server_whose_log_nobody_reads_can_be_stopped() {
     server.stop();
 }
 
-/// Runs a command with that as its standard output; answers its exit status and what it said on standard error.
+/// Runs a command with `out` as its standard output; returns its exit status and what it wrote to standard error.
 fn ended(command: &mut Command, out: impl Into<Stdio>) -> (Option<i32>, String) {
     let output = command.stdout(out).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -127,7 +127,7 @@ fn ended(command: &mut Command, out: impl Into<Stdio>) -> (Option<i32>, String) 
 }
 
 #[test]
-fn every_command_ends_well_where_its_reader_has_gone_and_fails_where_its_output_is_lost() {
+fn every_command_succeeds_if_its_reader_has_gone_and_fails_if_its_output_is_lost() {
     let place = Place::new();
     volumes::planes(&place.path("planes.h5"), 4, 1, Stored::Gzip);
     let server = place.serve(["planes.h5", "--set", "cache.directory=cache"]);
@@ -158,7 +158,7 @@ fn every_command_ends_well_where_its_reader_has_gone_and_fails_where_its_output_
     for arguments in commands {
         let (code, said) = ended(&mut place.voltile(arguments), closed());
         assert_eq!(code, Some(0), "{arguments:?}: {said}");
-        // What was made is not overwritten.
+        // An existing file is not overwritten.
         let _ = fs::remove_file(place.path("planes.h5.pyramid"));
         let (code, said) = ended(&mut place.voltile(arguments), full());
         assert_eq!(code, Some(1), "{arguments:?}: {said}");
@@ -167,7 +167,7 @@ fn every_command_ends_well_where_its_reader_has_gone_and_fails_where_its_output_
 }
 
 #[test]
-fn what_cannot_be_said_on_standard_error_changes_no_exit_status() {
+fn a_failing_standard_error_does_not_change_the_exit_status() {
     let place = Place::new();
     for stderr in [Stdio::from(full()), Stdio::from(closed())] {
         let status = place.voltile(["inspect", "missing.h5"]).stderr(stderr).status().unwrap();
@@ -183,62 +183,36 @@ fn a_tile_can_be_written_to_standard_output() {
     volumes::planes(&place.path("planes.h5"), 4, 1, Stored::Flat);
     let tile = format!("{MOUNT}/planes/raw/xy/2/0_0_0.png");
     let output = place.voltile(["render", &tile, "planes.h5", "-o", "-"]).output().unwrap();
-    assert_eq!(crate::common::picture::Picture::decode(&output.stdout), volumes::plane(1, 2));
+    assert_eq!(Picture::decode(&output.stdout), volumes::plane(1, 2));
     assert!(!place.path("-").exists());
 }
 
-/// A server whose standard output is out of reach, on a port that was free a moment ago.
-struct Unannounced(Child, SocketAddr);
-
-impl Unannounced {
-    fn start(place: &Place, out: impl Into<Stdio>) -> Self {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let mut command = place.voltile(["serve", "planes.h5", "--bind", &address.to_string()]);
-        let child = command.stdout(out).stderr(File::create(place.path("log")).unwrap()).spawn().unwrap();
-        Self(child, address)
-    }
-
-    fn is_healthy(&self) -> bool {
-        let Ok(mut stream) = TcpStream::connect(self.1) else { return false };
-        stream.set_read_timeout(Some(crate::common::PATIENCE)).unwrap();
-        let asked =
-            stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: voltile.test\r\nConnection: close\r\n\r\n");
-        let mut answer = String::new();
-        asked.is_ok() && stream.read_to_string(&mut answer).is_ok() && answer.starts_with("HTTP/1.1 200")
-    }
-}
-
-impl Drop for Unannounced {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
 #[test]
-fn a_server_goes_on_where_its_addresses_cannot_be_printed() {
+fn a_server_that_cannot_print_its_address_serves_and_can_be_stopped() {
     let place = Place::new();
     volumes::planes(&place.path("planes.h5"), 2, 1, Stored::Flat);
     let (_reader, unread) = stuck();
     for out in [Stdio::from(closed()), Stdio::from(full()), Stdio::from(unread)] {
-        let mut server = Unannounced::start(&place, out);
-        wait_until("it serves", || server.is_healthy());
-        assert_eq!(server.0.try_wait().unwrap(), None, "it runs");
+        let mut server =
+            place.start_printing_to(place.voltile(["serve", "planes.h5", "--bind", "127.0.0.1:0"]), out);
+        assert_eq!(server.get("/healthz").status, 200);
+        server.stop();
     }
 }
 
 #[test]
-fn sighup_is_logged_and_the_server_goes_on() {
+fn sighup_is_logged_and_otherwise_ignored() {
     let place = damaged(2);
     let mut server = place.serve(["planes.h5"]);
-    server.signal("HUP");
+    server.expect_error("a tile could not be rendered: /raw in ");
+    server.signal(Signal::HUP);
     wait_until("it is logged", || server.log().contains("SIGHUP"));
     assert_served(&server, 2);
     server.stop();
 }
 
-/// A server that draws a tile which takes longer than anybody waits, and would wait an hour for it.
-fn drawing_for_ever() -> (Place, Server) {
+/// A server of a tile that takes minutes, with a shutdown timeout of an hour.
+fn with_endless_tile() -> (Place, Server) {
     let place = Place::new();
     volumes::endless(&place.path("endless.h5"));
     place.write(
@@ -252,14 +226,14 @@ fn drawing_for_ever() -> (Place, Server) {
 
 #[test]
 fn a_second_signal_ends_the_server_at_once() {
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
-        let (_place, mut server) = drawing_for_ever();
+    for (second, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let (_place, mut server) = with_endless_tile();
         let mut waiting = server.connect();
         waiting.send("GET", &format!("{MOUNT}/endless/raw/xy/0/0_0_{ENDLESS_LEVEL}.png"), &[]);
-        wait_until("the tile is being drawn", || server.renders() > 0);
-        server.signal("TERM");
+        wait_until("the tile is being rendered", || server.renders() > 0);
+        server.terminate();
         wait_until("it is stopping", || server.log().contains("stopping"));
-        server.signal(signal);
+        server.signal(second);
         assert_eq!(server.ended().code(), Some(code), "{}", server.log());
     }
 }
@@ -275,26 +249,25 @@ fn end_of(child: &mut Child) -> ExitStatus {
 }
 
 #[test]
-fn sigterm_while_the_server_starts_ends_it_as_any_other_process() {
+fn sigterm_while_the_server_starts_ends_it_at_once() {
     let place = Place::new();
-    // Its configuration never comes: the other end is open, and nothing is written.
+    // It waits for its configuration: the other end of the FIFO is open, and nothing is written to it.
     let fifo = place.path("slow.toml");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let writer = OpenOptions::new().read(true).write(true).open(fifo).unwrap();
     let mut child = place.voltile(["serve", "--config", "slow.toml"]).stderr(Stdio::null()).spawn().unwrap();
     let tasks = format!("/proc/{}/task", child.id());
-    wait_until("it hears signals", || {
+    wait_until("it handles signals", || {
         let names = fs::read_dir(&tasks).unwrap().map(|task| task.unwrap().path().join("comm"));
         names.into_iter().any(|name| fs::read_to_string(name).is_ok_and(|name| name == "signals\n"))
     });
-    let kill = |name: &str| Command::new("sh").arg("-c").arg(format!("kill -{name} {}", child.id())).status();
-    assert!(kill("HUP").unwrap().success() && kill("TERM").unwrap().success());
-    assert_eq!(end_of(&mut child).signal(), Some(15), "that one ends it, as if it were not caught");
+    [Signal::HUP, Signal::TERM].into_iter().for_each(|number| signal(&child, number));
+    assert_eq!(end_of(&mut child).signal(), Some(15), "as if SIGTERM were not handled");
     drop(writer);
 }
 
 #[test]
-fn names_in_a_file_cannot_reach_the_terminal_as_anything_but_text() {
+fn control_characters_in_names_are_escaped_in_output() {
     let place = Place::new();
     let file = hdf5::File::create(place.path("odd.h5")).unwrap();
     let data = ndarray::Array3::<u8>::zeros((4, 8, 8));
@@ -308,7 +281,7 @@ fn names_in_a_file_cannot_reach_the_terminal_as_anything_but_text() {
     assert!(!inspected.out.contains(is_odd), "{:?}", inspected.out);
     assert!(!inspected.out.lines().any(|line| line.starts_with("channel    forged")), "{}", inspected.out);
     assert!(inspected.out.contains(r"/clear\u{1b}[2J") && inspected.out.contains(r"line\nchannel"));
-    // The configuration that is printed still means the same datasets.
+    // The printed configuration has the same datasets.
     let configuration = inspected.out.split_once("your own configuration:\n\n").unwrap().1;
     place.write("voltile.toml", configuration);
     let checked = place.run(["check"]);
@@ -318,19 +291,16 @@ fn names_in_a_file_cannot_reach_the_terminal_as_anything_but_text() {
 }
 
 #[test]
-fn a_file_that_cannot_be_tried_is_refused_unless_trials_are_off() {
+fn a_file_is_refused_if_its_trial_cannot_start_unless_trials_are_off() {
     let place = Place::new();
     volumes::planes(&place.path("planes.h5"), 2, 1, Stored::Flat);
-    let program = place.voltile([""]).get_program().to_owned();
-    let checked = |descriptors: u32, more: &str| {
-        let mut command = Command::new("sh");
-        let script = format!("ulimit -n {descriptors}; exec \"$0\" check planes.h5 {more}");
-        command.arg("-c").arg(script).arg(&program).env_clear().current_dir(place.path(""));
-        crate::common::outcome(&mut command)
+    let checked = |descriptors: u32, more: &[&str]| {
+        let arguments = [&["check", "planes.h5"], more].concat();
+        outcome(&mut place.limited(&format!("ulimit -n {descriptors}"), arguments))
     };
-    // With as few descriptors as the file itself takes, no child can be started: its pipes take more.
-    let fewest = (4..20).find(|descriptors| checked(*descriptors, "--set files.trial=off").code == 0);
-    let refused = checked(fewest.expect("some number is enough"), "");
+    // With only as many descriptors as the file needs, there are none for the pipes of a child.
+    let fewest = (4..20).find(|descriptors| checked(*descriptors, &["--set", "files.trial=off"]).code == 0);
+    let refused = checked(fewest.expect("some number is enough"), &[]);
     assert_eq!(refused.code, 1, "{}{}", refused.out, refused.err);
     for words in ["planes.h5", "could not be opened in a child process first", "files.trial = \"off\""] {
         assert!(refused.err.contains(words), "{words}: {}", refused.err);

@@ -1,23 +1,22 @@
-//! Stories of `voltile pyramid`: made levels are those that would be made on the fly, to the pixel; what was killed goes
-//! on; nothing that lies there is overwritten, taken for something else, or changed.
+//! `voltile pyramid`: stored levels have the same pixels as derived ones, a killed run can be resumed, and no file is
+//! overwritten or mistaken for another.
 //!
-//! `VOLTILE_KILLS=20` has the story of the kills told in full.
+//! `VOLTILE_KILLS` sets the number of kills, for a longer test.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::common::made::{characters, file, numbers, put};
 use crate::common::picture::Picture;
 use crate::common::volumes::{Stored, invert, planes};
-use crate::common::{MOUNT, Outcome, Place, Server, fixture, outcome};
+use crate::common::{MOUNT, Outcome, Place, Server, fixture, outcome, wait_until};
 use ndarray::{ArrayD, IxDyn};
 use serde_json::Value;
 
-/// A number that looks like any other, the same for the same place.
+/// A pseudo-random number for each position.
 fn noise(at: &[usize]) -> u64 {
     let mixed = at.iter().fold(7_u64, |mixed, n| (mixed ^ *n as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     mixed ^ (mixed >> 29)
@@ -31,7 +30,7 @@ fn pyramid(place: &Place, arguments: &[&Path]) -> Outcome {
     outcome(place.voltile(["pyramid"]).args(arguments))
 }
 
-/// Makes a sidecar, which must go well; where it lies.
+/// Makes a sidecar and returns its path.
 fn sidecar_of(place: &Place, file: &Path) -> PathBuf {
     let made = pyramid(place, &[file]);
     assert_eq!(made.code, 0, "{}: {}", file.display(), made.err);
@@ -42,14 +41,14 @@ fn beside(file: &Path) -> PathBuf {
     PathBuf::from(format!("{}.pyramid", file.display()))
 }
 
-/// A tile: its pixels, and its entity tag.
+/// The pixels and the ETag of a tile.
 #[derive(Debug, Clone, PartialEq)]
 struct Seen {
     picture: Picture,
     etag: String,
 }
 
-/// Tiles of every channel: each plane, each level that there is, two slices, two times.
+/// Tiles of every channel: each plane and level, two slices, two times.
 fn tiles(server: &Server) -> BTreeMap<String, Seen> {
     let described = server.json("/datasets.json");
     let mut connection = server.connect();
@@ -92,12 +91,12 @@ fn assert_same_pixels(name: &str, one: &BTreeMap<String, Seen>, other: &BTreeMap
     }
 }
 
-/// How many levels a server has from sidecars.
+/// The number of levels that a server has from sidecars.
 fn from_sidecars(server: &Server) -> usize {
     server.get("/datasets.json").text().matches(".pyramid\"").count()
 }
 
-/// A BigDataViewer file: a setup that means unsigned numbers, with a stored level, a gap among times, and one more.
+/// A BigDataViewer file: a setup with unsigned numbers, a stored level and a missing time, and a second setup.
 fn big_data_viewer(path: &Path) {
     file(path, |file| {
         for (setup, time) in [(0, 0), (0, 2), (1, 0), (1, 1), (1, 2)] {
@@ -116,7 +115,7 @@ fn big_data_viewer(path: &Path) {
     });
 }
 
-/// An Imaris file whose chunks reach beyond its image, with a level of its own.
+/// An Imaris file whose chunks exceed the image, with a stored level.
 fn imaris(path: &Path) {
     file(path, |file| {
         for (level, size, stored) in [(0, [7, 90, 130], [8, 96, 144]), (1, [7, 45, 65], [8, 48, 72])] {
@@ -131,7 +130,7 @@ fn imaris(path: &Path) {
     });
 }
 
-/// Numbers of many kinds, in layouts that chunks of the made levels do not follow.
+/// Numbers of many types, in chunks that are not aligned with those of the new levels.
 fn kinds(path: &Path) {
     file(path, |file| {
         let shape = [70, 131, 300];
@@ -152,7 +151,7 @@ fn kinds(path: &Path) {
 }
 
 #[test]
-fn made_levels_equal_to_the_pixel_what_is_made_on_the_fly() {
+fn stored_levels_have_the_pixels_of_derived_ones() {
     let place = Place::new();
     let mut files: Vec<PathBuf> = Vec::new();
     for (name, write) in [("bdv.h5", big_data_viewer as fn(&Path)), ("i.ims", imaris), ("kinds.h5", kinds)] {
@@ -172,14 +171,14 @@ fn made_levels_equal_to_the_pixel_what_is_made_on_the_fly() {
         assert_same_pixels(&name, &before, &after);
         let (kept, changed): (Vec<_>, Vec<_>) =
             before.iter().partition(|(path, seen)| after[*path].etag == seen.etag);
-        assert!(kept.iter().any(|(path, _)| path.ends_with("_0.png")), "{name}: level 0 is what it was");
-        assert!(!changed.is_empty(), "{name}: keys tell that levels come from elsewhere");
+        assert!(kept.iter().any(|(path, _)| path.ends_with("_0.png")), "{name}: level 0 is unchanged");
+        assert!(!changed.is_empty(), "{name}: keys include the source of a level");
         assert!(!changed.iter().any(|(path, _)| path.ends_with("_0.png")), "{name}");
     }
 }
 
 #[test]
-fn levels_of_an_isotropic_dataset_are_made_so_and_not_used_otherwise() {
+fn levels_made_for_isotropic_scaling_are_used_only_with_it() {
     let place = Place::new();
     kinds(&place.path("kinds.h5"));
     let channels = "[datasets.a.channels.u16]\npath = \"/u16\"\n[datasets.a.channels.f32]\npath = \"/f32\"\n\
@@ -195,7 +194,7 @@ fn levels_of_an_isotropic_dataset_are_made_so_and_not_used_otherwise() {
     let made = place.run(["pyramid", "--token", "a"]);
     assert_eq!(made.code, 0, "{}", made.err);
     let server = place.serve::<&str>([]);
-    assert_eq!(from_sidecars(&server), 0, "levels that viewers use are all stored or fit one tile");
+    assert_eq!(from_sidecars(&server), 0, "all advertised levels are stored in the file");
     assert_same_pixels("isotropic", &before, &tiles(&server));
     drop(server);
     let deep = place.run(["inspect", "kinds.h5"]);
@@ -208,14 +207,14 @@ fn levels_of_an_isotropic_dataset_are_made_so_and_not_used_otherwise() {
     assert_same_pixels("flat", &tiles(&place.serve::<&str>([])), &flat);
 }
 
-/// The dataset of a made level, and its shape.
+/// The voxels of a level in a sidecar, and its shape.
 fn stored(sidecar: &Path, path: &str) -> (Vec<f64>, Vec<usize>) {
     let dataset = hdf5::File::open(sidecar).unwrap().dataset(path).unwrap();
     (dataset.read_raw::<f64>().unwrap(), dataset.shape())
 }
 
 #[test]
-fn a_made_level_is_the_mean_of_each_box_and_of_labels_the_first_voxel() {
+fn a_voxel_of_a_level_is_the_mean_of_its_box_or_for_labels_the_first_voxel() {
     let place = Place::new();
     let path = place.path("kinds.h5");
     kinds(&path);
@@ -249,7 +248,7 @@ fn a_made_level_is_the_mean_of_each_box_and_of_labels_the_first_voxel() {
 }
 
 #[test]
-fn levels_too_dear_to_be_made_for_a_tile_are_there_once_they_are_stored() {
+fn levels_too_expensive_to_derive_are_served_once_they_are_stored() {
     let place = Place::new();
     let path = place.path("kinds.h5");
     kinds(&path);
@@ -265,7 +264,7 @@ fn levels_too_dear_to_be_made_for_a_tile_are_there_once_they_are_stored() {
 }
 
 #[test]
-fn windows_are_measured_as_if_no_levels_had_been_made() {
+fn a_sidecar_does_not_change_measured_windows() {
     let place = Place::new();
     let path = place.path("kinds.h5");
     kinds(&path);
@@ -282,7 +281,7 @@ fn windows_are_measured_as_if_no_levels_had_been_made() {
 }
 
 #[test]
-fn a_sidecar_is_known_beside_a_copy_and_not_beside_an_edited_file() {
+fn a_sidecar_fits_a_copy_of_its_file_but_not_an_edited_one() {
     let place = Place::new();
     let path = place.path("planes.h5");
     let held = planes(&path, 70, 3, Stored::Flat);
@@ -306,7 +305,7 @@ fn a_sidecar_is_known_beside_a_copy_and_not_beside_an_edited_file() {
 }
 
 #[test]
-fn what_is_no_sidecar_is_ignored_and_left_alone() {
+fn a_foreign_file_with_the_name_of_a_sidecar_is_ignored_and_not_changed() {
     let place = Place::new();
     let path = place.path("planes.h5");
     planes(&path, 5, 3, Stored::Gzip);
@@ -326,7 +325,7 @@ fn what_is_no_sidecar_is_ignored_and_left_alone() {
 }
 
 #[test]
-fn inspect_tells_which_levels_come_from_a_sidecar() {
+fn inspect_shows_which_levels_come_from_a_sidecar() {
     let place = Place::new();
     let path = place.path("wide.h5");
     fs::copy(fixture("wide.h5"), &path).unwrap();
@@ -339,11 +338,14 @@ fn inspect_tells_which_levels_come_from_a_sidecar() {
     let level = |number: usize| &described["channels"][0]["levels"][number];
     assert_eq!((&level(0)["sidecar"], level(1)["sidecar"].as_str()), (&Value::Null, Some("wide.h5.pyramid")));
     let configuration = described["configuration"].as_str().unwrap();
-    assert!(!configuration.contains("pyramid"), "a configuration names what is in the file: {configuration}");
+    assert!(
+        !configuration.contains("pyramid"),
+        "the configuration names only datasets of the file: {configuration}"
+    );
 }
 
 #[test]
-fn a_rechunked_volume_is_served_like_the_file_that_it_was_made_of() {
+fn a_rechunked_volume_is_served_like_the_original() {
     let place = Place::new();
     for (name, write) in [("bdv.h5", big_data_viewer as fn(&Path)), ("i.ims", imaris), ("kinds.h5", kinds)] {
         write(&place.path(name));
@@ -371,7 +373,7 @@ fn a_rechunked_volume_is_served_like_the_file_that_it_was_made_of() {
 }
 
 #[test]
-fn levels_of_what_cannot_be_read_are_left_out_and_the_others_made() {
+fn channels_that_cannot_be_read_are_left_out_and_the_others_made() {
     let place = Place::new();
     let path = place.path("planes.h5");
     let held = planes(&path, 9, 3, Stored::Gzip);
@@ -381,7 +383,7 @@ fn levels_of_what_cannot_be_read_are_left_out_and_the_others_made() {
     assert!(only.err.contains("/raw") && only.err.contains("could not be made"), "{}", only.err);
     let left: Vec<_> =
         fs::read_dir(path.parent().unwrap()).unwrap().flatten().map(|e| e.file_name()).collect();
-    assert_eq!(left, ["planes.h5"], "nothing is left behind");
+    assert_eq!(left, ["planes.h5"]);
     for name in ["gzip.h5", "missing.h5"] {
         let path = place.path(name);
         fs::copy(fixture("bad").join(name), &path).unwrap();
@@ -402,7 +404,7 @@ fn levels_of_what_cannot_be_read_are_left_out_and_the_others_made() {
 }
 
 #[test]
-fn where_nothing_can_be_written_the_reason_is_told() {
+fn an_output_that_cannot_be_written_is_an_error_with_the_reason() {
     let place = Place::new();
     let path = place.path("planes.h5");
     planes(&path, 3, 3, Stored::Gzip);
@@ -416,7 +418,7 @@ fn where_nothing_can_be_written_the_reason_is_told() {
 }
 
 #[test]
-fn a_stored_chunk_is_decoded_about_once() {
+fn each_stored_chunk_is_decoded_about_once() {
     let place = Place::new();
     let path = place.path("chunks.h5");
     file(&path, |file| {
@@ -426,37 +428,19 @@ fn a_stored_chunk_is_decoded_about_once() {
     });
     let made =
         outcome(place.voltile(["pyramid".as_ref(), path.as_os_str()]).env("VOLTILE_LOG", "voltile=debug"));
-    let told = made.err.split(" chunks decoded").next().and_then(|log| log.rsplit(' ').next());
-    let (decoded, chunks): (usize, usize) = (told.unwrap().parse().unwrap(), 5 * 6 * 9);
-    // One whose beginning alone was wanted at first is decoded to its end later.
+    let logged = made.err.split(" chunks decoded").next().and_then(|log| log.rsplit(' ').next());
+    let (decoded, chunks): (usize, usize) = (logged.unwrap().parse().unwrap(), 5 * 6 * 9);
+    // A chunk of which only a prefix was wanted at first is decoded again.
     assert!((chunks..chunks * 3 / 2).contains(&decoded), "{decoded} for {chunks}");
 }
 
-/// Runs to its end, or until it is killed after that time. Whether it was killed.
-fn killed(command: &mut Command, after: Duration) -> bool {
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let began = Instant::now();
-    while began.elapsed() < after {
-        if let Some(status) = child.try_wait().unwrap() {
-            assert!(status.success(), "it ended with {status}");
-            return false;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    // SIGKILL: it can do nothing about it.
-    child.kill().unwrap();
-    let status = child.wait().unwrap();
-    assert!(status.success() || status.code().is_none(), "it ended with {status}");
-    !status.success()
-}
-
-/// How many finished pieces wait in a work folder.
+/// The number of finished pieces in a work folder.
 fn pieces_in(folder: &Path) -> usize {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     files.filter(|file| file.path().extension().is_some_and(|ending| ending == "piece")).count()
 }
 
-/// Every dataset of a file, with all that it holds.
+/// The shape and the voxels of every dataset of a file.
 fn everything(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<f64>)> {
     let file = hdf5::File::open(path).unwrap();
     let mut found = BTreeMap::new();
@@ -468,8 +452,18 @@ fn everything(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<f64>)> {
     found
 }
 
+/// Kills a run once it has come to some point; `false` if it ended before.
+fn killed(mut command: Command, is_there: impl Fn() -> bool) -> bool {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("it is there or has ended", || is_there() || child.try_wait().unwrap().is_some());
+    child.kill().unwrap();
+    let status = child.wait().unwrap();
+    assert!(status.success() || status.signal() == Some(9), "it ended with {status}");
+    !status.success()
+}
+
 #[test]
-fn killed_at_any_moment_it_goes_on_and_comes_to_the_same() {
+fn killed_runs_can_be_resumed_and_give_the_same_levels() {
     let kills: usize = std::env::var("VOLTILE_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(5);
     let place = Place::new();
     let path = place.path("series.h5");
@@ -486,32 +480,37 @@ fn killed_at_any_moment_it_goes_on_and_comes_to_the_same() {
         let arguments: [&Path; 4] = ["pyramid".as_ref(), &path, "--output".as_ref(), output];
         place.voltile(arguments)
     };
-    let began = Instant::now();
-    assert!(!killed(&mut command(&undisturbed), crate::common::PATIENCE));
-    let whole = began.elapsed();
+    assert_eq!(outcome(&mut command(&undisturbed)).code, 0);
     let expected = everything(&undisturbed);
     assert!(expected.len() > 20);
-    let (mut runs, mut done, mut pieces_kept) = (0, 0, 0);
-    while done < kills {
-        // Anywhere in the run, its end included, and soon after it goes on. Each time elsewhere: it may have ended before.
-        let after = whole.mul_f64((noise(&[runs, 4]) % 1100) as f64 / 1000.0);
-        runs += 1;
-        if killed(&mut command(&disturbed), after) {
-            done += 1;
-            assert!(!disturbed.exists() || everything(&disturbed) == expected);
-            pieces_kept += pieces_in(&place.path("disturbed.work"));
-        }
+    let work = place.path("disturbed.work");
+    let is_assembling = || work.join("whole.h5").exists();
+    let finish = || {
+        let pieces = pieces_in(&work);
+        let last = outcome(&mut command(&disturbed));
+        assert_eq!(last.code, 0, "{}", last.err);
+        assert_eq!(last.err.contains("by an earlier run"), pieces > 0, "{}", last.err);
+        assert!(everything(&disturbed) == expected, "the levels are the same");
+        assert!(!work.exists(), "no work is left");
+        fs::remove_file(&disturbed).unwrap();
+    };
+    let mut pieces_kept = 0;
+    for kill in 0..kills {
+        // Four kills come after some more pieces, and the fifth while the file is assembled.
+        let is_fifth = kill % 5 == 4;
+        let pieces = pieces_in(&work) + 1 + (noise(&[kill, 4]) % 3) as usize;
+        let is_time = || is_assembling() || (!is_fifth && pieces_in(&work) >= pieces);
+        let was_killed = killed(command(&disturbed), is_time);
+        pieces_kept += pieces_in(&work);
+        assert_eq!(disturbed.exists(), !was_killed, "the file appears once it is complete");
         if disturbed.exists() {
-            assert_eq!(everything(&disturbed), expected);
+            assert!(everything(&disturbed) == expected);
             fs::remove_file(&disturbed).unwrap();
+        } else if is_fifth {
+            finish();
         }
     }
-    let pieces = pieces_in(&place.path("disturbed.work"));
-    let last = outcome(&mut command(&disturbed));
-    assert_eq!(last.code, 0, "{}", last.err);
-    assert_eq!(last.err.contains("by an earlier run"), pieces > 0, "{}", last.err);
-    assert!(everything(&disturbed) == expected, "it came to the same");
-    assert!(!place.path("disturbed.work").exists(), "nothing is left behind");
-    assert!(pieces_kept > 0, "pieces were kept");
-    assert!(fs::read(&path).unwrap() == original, "the original is as it was");
+    finish();
+    assert!(pieces_kept > 0, "no run was killed after some pieces");
+    assert!(fs::read(&path).unwrap() == original, "the original is unchanged");
 }

@@ -1,7 +1,7 @@
-//! Stories of files that name other files: whatever they name is looked for beside them, and not where the server runs.
+//! Files that name other files: those are looked for next to them, and not in the working directory of the server.
 //!
-//! What is refused, and what is not, is told by the fixtures. Here the working directory is full of decoys: files with the
-//! right names and other bytes, which a volume that someone was sent must not be able to show.
+//! Which links are refused is tested with the fixtures. Here the working directory has decoys: files of the right names with
+//! other voxels, which must not be served.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use ndarray::Array3;
 const SHAPE: [usize; 3] = [4, 30, 40];
 const VOXELS: usize = SHAPE[0] * SHAPE[1] * SHAPE[2];
 
-/// The voxel at a place of the right raw file.
+/// A voxel of the right raw file.
 fn voxel(z: usize, y: usize, x: usize) -> u8 {
     ((z * SHAPE[1] + y) * SHAPE[2] + x) as u8 | 1
 }
@@ -21,9 +21,8 @@ fn right(z: usize) -> Picture {
     Picture::of_plane(SHAPE[1], SHAPE[2], |y, x| voxel(z, y, x))
 }
 
-/// `data/v.h5` with `/raw` in `data/raw.bin`, `/virtual` over `/raw`, and `/other` over the `/raw` of another file
-/// there; `/lost` in a raw file and `/gone` over a file that are not there. In the working directory there are files of
-/// all these names, which hold something else.
+/// `data/v.h5` with `/raw` in `data/raw.bin`, `/virtual` over `/raw`, and `/other` over the `/raw` of another file there;
+/// `/lost` in a raw file and `/gone` over a file that do not exist. The working directory has decoys of all these names.
 fn surrounded_by_decoys() -> Place {
     let place = Place::new();
     fs::create_dir(place.path("data")).unwrap();
@@ -50,14 +49,14 @@ fn surrounded_by_decoys() -> Place {
 }
 
 #[test]
-fn raw_storage_is_read_beside_the_file_that_names_it() {
+fn raw_storage_is_read_next_to_the_file_that_names_it() {
     let place = surrounded_by_decoys();
     let server = place.serve(["data/v.h5"]);
     assert_eq!(server.tile("v/raw/xy/1/0_0_0.png").picture(), right(1));
 }
 
 #[test]
-fn raw_storage_behind_a_virtual_dataset_is_read_there_too() {
+fn raw_storage_below_a_virtual_dataset_is_read_there_too() {
     for (channel, path) in [("virtual", "/virtual"), ("other", "/other")] {
         let place = surrounded_by_decoys();
         place.write(
@@ -72,17 +71,17 @@ fn raw_storage_behind_a_virtual_dataset_is_read_there_too() {
 }
 
 #[test]
-fn what_is_missing_beside_the_file_is_not_found_elsewhere() {
+fn a_file_that_is_missing_there_is_not_looked_for_elsewhere() {
     let place = surrounded_by_decoys();
     let server = place.serve(["data/v.h5"]);
     assert_eq!(server.tile("v/lost/xy/1/0_0_0.png").status, 500);
-    // Refused, since the library would look in the working directory too, or shown as missing: not the decoy.
+    // Refused, because libhdf5 would look in the working directory too, or black: not the decoy.
     let gone = server.tile("v/gone/xy/1/0_0_0.png");
     assert!(gone.status == 404 || gone.picture().pixels.iter().all(|value| *value == 0), "{gone:?}");
 }
 
 #[test]
-fn it_makes_no_difference_what_else_is_served() {
+fn several_files_can_name_the_same_others() {
     let place = surrounded_by_decoys();
     let server = place.serve(["data/v.h5", "data/w.h5"]);
     for token in ["v", "w"] {

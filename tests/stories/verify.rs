@@ -1,6 +1,6 @@
-//! Stories of `voltile verify`: a good server passes, and one that is wrong in any one respect fails by name.
+//! `voltile verify`: a good server passes, and for each check a server that violates it fails by name.
 //!
-//! The wrong servers are a good one behind a [`proxy`], which spoils one thing in each story.
+//! The bad servers are a good one behind a [`proxy`] that changes one thing.
 
 mod proxy;
 
@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 
-use crate::common::{Outcome, Place, Server, fixture, made};
-use proxy::{Message, Proxy, Spoiler};
+use crate::common::{NOBODY, Outcome, Place, Server, fixture, made};
+use proxy::{Change, Message, Proxy};
 use serde_json::Value;
 
-/// A volume of two tiles by two with two levels, as `em`, with an image and labels.
+/// A server of `em`: two by two tiles, two levels.
 fn served(place: &Place, more: &str) -> Server {
     made::file(&place.path("em.h5"), |file| {
         let voxel = |at: &ndarray::IxDyn| 1 + ((at[0] * 31 + at[1] * 7 + at[2] * 3) % 250) as u8;
@@ -37,7 +37,7 @@ fn verify(place: &Place, address: SocketAddr, more: &[&str]) -> Outcome {
     place.run([&["verify", url.as_str()], more].concat())
 }
 
-/// What failed, as `viewer check`, and all reasons in one text.
+/// The failed checks, as `viewer check`, and all reasons in one text.
 fn failed(outcome: &Outcome) -> (BTreeSet<String>, String) {
     let report: Value = serde_json::from_str(&outcome.out).unwrap();
     let findings =
@@ -51,7 +51,7 @@ fn failed(outcome: &Outcome) -> (BTreeSet<String>, String) {
 
 const AS_IT_IS: fn(&mut Message) = |_| ();
 
-/// Has a server spoilt, and sees these checks fail, no others, for that reason.
+/// Changes requests or answers of a server; exactly the expected checks must fail, for that reason.
 fn assert_caught(
     expected: &[&str],
     because: &str,
@@ -60,7 +60,7 @@ fn assert_caught(
 ) {
     let place = Place::new();
     let server = served(&place, "");
-    let proxy = Proxy::before(&server, Spoiler { request, answer });
+    let proxy = Proxy::start(&server, Change { request, answer });
     let outcome = verify(&place, proxy.address, &["--json"]);
     let (failed, reasons) = failed(&outcome);
     assert_eq!(outcome.code, 1, "{}", outcome.out);
@@ -69,18 +69,18 @@ fn assert_caught(
 }
 
 #[test]
-fn a_good_server_passes_everything_also_behind_a_proxy() {
+fn a_good_server_passes_directly_and_behind_a_proxy() {
     let place = Place::new();
     let server = served(&place, "");
     let outcome = verify(&place, server.address, &[]);
     assert_eq!(outcome.code, 0, "{}", outcome.out);
     assert!(outcome.out.trim_end().ends_with("passed, 0 passed with a note, 0 failed"), "{}", outcome.out);
-    let proxy = Proxy::before(&server, Spoiler { request: AS_IT_IS, answer: |_, _| () });
+    let proxy = Proxy::start(&server, Change { request: AS_IT_IS, answer: |_, _| () });
     assert_eq!(verify(&place, proxy.address, &[]).out.lines().count(), outcome.out.lines().count());
 }
 
 #[test]
-fn servers_of_all_kinds_of_volumes_pass_as_they_come() {
+fn servers_of_all_kinds_of_volumes_pass() {
     let place = Place::new();
     let files =
         ["series.h5", "rgb.h5", "labels.h5", "levels.h5", "voxels.h5", "tall.h5", "floats.h5"].map(fixture);
@@ -95,7 +95,7 @@ fn servers_of_all_kinds_of_volumes_pass_as_they_come() {
 }
 
 #[test]
-fn one_viewer_and_one_dataset_can_be_looked_at_alone() {
+fn one_viewer_and_one_dataset_can_be_selected() {
     let place = Place::new();
     let server = served(&place, "[datasets.other]\nfile = \"em.h5\"\n");
     let outcome = verify(&place, server.address, &["--viewer", "viking", "--token", "other", "--json"]);
@@ -113,11 +113,9 @@ fn one_viewer_and_one_dataset_can_be_looked_at_alone() {
 }
 
 #[test]
-fn where_there_is_no_server_it_says_so() {
+fn an_address_without_a_server_fails() {
     let place = Place::new();
-    // A port that nobody is given who asks for any.
-    let address = SocketAddr::from(([127, 0, 0, 1], 1));
-    let outcome = verify(&place, address, &[]);
+    let outcome = verify(&place, NOBODY.parse().unwrap(), &[]);
     assert_eq!(outcome.code, 1);
     assert!(outcome.out.contains("FAIL") && outcome.out.contains("no answer"), "{}", outcome.out);
     let wrong = place.run(["verify", "https://127.0.0.1"]);
@@ -126,7 +124,7 @@ fn where_there_is_no_server_it_says_so() {
 }
 
 #[test]
-fn descriptions_must_be_there_and_be_read() {
+fn descriptions_must_exist_and_be_readable() {
     assert_caught(&["any descriptions"], "the status is 404", AS_IT_IS, |request, answer| {
         if request.path() == "/datasets.json" {
             answer.set_status(404);
@@ -140,7 +138,7 @@ fn descriptions_must_be_there_and_be_read() {
 }
 
 #[test]
-fn catmaids_project_file_must_be_what_its_importer_reads() {
+fn catmaids_importer_must_be_able_to_read_the_project_file() {
     assert_caught(&["catmaid projects"], "Content-Type", AS_IT_IS, |request, answer| {
         if request.path() == "/projects.json" {
             answer.set("content-type", "text/plain");
@@ -165,7 +163,7 @@ fn catmaids_importer_must_find_the_first_tile() {
         "/xy/0/0_0_0.png: the status is 404",
         AS_IT_IS,
         |request, answer| {
-            // Nothing else looks at the slice before the first.
+            // No other check requests the slice before the first.
             if request.path().ends_with("/0/0_0_0.png") {
                 answer.set_status(404);
             }
@@ -174,7 +172,7 @@ fn catmaids_importer_must_find_the_first_tile() {
 }
 
 #[test]
-fn catmaids_canary_must_live_past_caches() {
+fn catmaids_canary_must_ignore_a_query_string() {
     assert_caught(&["catmaid canary"], "nocache", AS_IT_IS, |request, answer| {
         if request.path().contains("nocache") {
             answer.set_status(400);
@@ -183,7 +181,7 @@ fn catmaids_canary_must_live_past_caches() {
 }
 
 #[test]
-fn pages_of_other_origins_must_be_let_in() {
+fn other_origins_must_be_allowed() {
     let expected = ["catmaid cors", "catmaid preflight", "openseadragon caching"];
     assert_caught(&expected, "there is no Access-Control-Allow-Origin", AS_IT_IS, |_, answer| {
         answer.drop_header("access-control-allow-origin");
@@ -194,7 +192,7 @@ fn pages_of_other_origins_must_be_let_in() {
 }
 
 #[test]
-fn a_tile_must_be_said_to_be_an_image() {
+fn a_tile_must_have_the_content_type_of_an_image() {
     assert_caught(&["catmaid cors"], "text/html, not an image", AS_IT_IS, |request, answer| {
         if request.is_tile() {
             answer.set("content-type", "text/html");
@@ -203,7 +201,7 @@ fn a_tile_must_be_said_to_be_an_image() {
 }
 
 #[test]
-fn head_must_say_what_get_brings() {
+fn head_must_have_the_headers_of_get() {
     assert_caught(&["catmaid head"], "HEAD says Content-Length missing", AS_IT_IS, |request, answer| {
         if request.method() == "HEAD" {
             answer.drop_header("content-length");
@@ -232,12 +230,12 @@ fn a_preflight_must_be_answered() {
 }
 
 #[test]
-fn tiles_beyond_the_volume_must_not_be_missing() {
+fn tiles_beyond_the_volume_must_be_served() {
     let place = Place::new();
     let server = served(&place, "out_of_bounds = \"not_found\"\n");
     let (failed, reasons) = failed(&verify(&place, server.address, &["--json"]));
     assert!(failed.contains("catmaid edges") && reasons.contains("out_of_bounds"), "{reasons}");
-    // The slice before the first lies outside too.
+    // The slice before the first is outside too.
     assert_eq!(failed.into_iter().collect::<Vec<_>>(), ["catmaid edges", "catmaid importer"]);
 }
 
@@ -262,14 +260,14 @@ fn without_an_overview_catmaid_still_works() {
             answer.set_status(404);
         }
     };
-    let proxy = Proxy::before(&server, Spoiler { request: AS_IT_IS, answer });
+    let proxy = Proxy::start(&server, Change { request: AS_IT_IS, answer });
     let outcome = verify(&place, proxy.address, &[]);
     assert_eq!(outcome.code, 0, "{}", outcome.out);
     assert!(outcome.out.contains("CATMAID draws a grid instead"), "{}", outcome.out);
 }
 
 #[test]
-fn viking_must_be_told_the_length_of_every_answer() {
+fn viking_must_get_the_content_length_of_every_answer() {
     assert_caught(&["viking tiles"], "there is no Content-Length", AS_IT_IS, |request, answer| {
         if request.is_viking_tile() {
             answer.drop_header("content-length");
@@ -283,7 +281,7 @@ fn viking_must_be_told_the_length_of_every_answer() {
 }
 
 #[test]
-fn viking_must_be_understood_with_two_slashes_and_zeros_before_numbers() {
+fn vikings_double_slashes_and_leading_zeros_must_be_accepted() {
     assert_caught(&["viking tiles"], "viking//em", AS_IT_IS, |request, answer| {
         if request.path().contains("//") {
             answer.set_status(404);
@@ -302,7 +300,7 @@ fn viking_must_be_understood_with_two_slashes_and_zeros_before_numbers() {
 }
 
 #[test]
-fn viking_must_get_the_tile_that_it_asks_for() {
+fn viking_must_get_the_requested_tile() {
     assert_caught(
         &["viking tiles"],
         "it shows something different",
@@ -314,8 +312,8 @@ fn viking_must_get_the_tile_that_it_asks_for() {
 }
 
 #[test]
-fn vikings_volume_file_must_be_whole() {
-    // As the ancestor wrote it: Viking never asks for the tiles along two edges.
+fn vikings_volume_file_must_be_complete() {
+    // As ndtilecache wrote it: Viking does not request the tiles along two edges.
     assert_caught(
         &["viking volume"],
         "the grid of raw is 1 × 2 tiles; 2 × 2 would cover it",
@@ -344,7 +342,7 @@ fn vikings_volume_file_must_be_whole() {
 }
 
 #[test]
-fn every_level_of_the_pyramid_must_be_there() {
+fn every_level_of_the_pyramid_must_exist() {
     assert_caught(
         &["catmaid edges", "openseadragon pyramid", "viking tiles"],
         "_1.png: the status is 500",
@@ -367,7 +365,7 @@ fn png(edge: u32, value: u8) -> Vec<u8> {
 }
 
 #[test]
-fn tiles_at_the_edge_must_be_whole_and_black_beyond_the_volume() {
+fn tiles_at_the_edge_must_be_complete_and_black_beyond_the_volume() {
     let expected = ["openseadragon pyramid"];
     assert_caught(&expected, "lies beyond the volume and is not black", AS_IT_IS, |request, answer| {
         if request.path().contains("/yz/") && answer.get("etag").is_some() && request.method() == "GET" {
@@ -388,7 +386,7 @@ fn tiles_at_the_edge_must_be_whole_and_black_beyond_the_volume() {
 }
 
 #[test]
-fn browsers_must_be_able_to_keep_tiles() {
+fn browsers_must_be_able_to_cache_tiles() {
     assert_caught(&["openseadragon caching"], "there is no ETag", AS_IT_IS, |_, answer| {
         answer.drop_header("etag");
     });
@@ -404,14 +402,14 @@ fn browsers_must_be_able_to_keep_tiles() {
 }
 
 #[test]
-fn what_is_asked_is_what_viewers_ask() {
+fn the_requests_are_those_of_the_viewers() {
     static ASKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let place = Place::new();
     let server = served(&place, "");
     let answer = |request: &Message, _: &mut Message| {
         ASKED.lock().unwrap().push(format!("{} {}", request.method(), request.path()));
     };
-    let proxy = Proxy::before(&server, Spoiler { request: AS_IT_IS, answer });
+    let proxy = Proxy::start(&server, Change { request: AS_IT_IS, answer });
     assert_eq!(verify(&place, proxy.address, &[]).code, 0);
     let asked = ASKED.lock().unwrap().clone();
     for wanted in [
@@ -427,6 +425,6 @@ fn what_is_asked_is_what_viewers_ask() {
         "GET /ndtilecache/tilecache/em/raw/yz/350/0_1_0.png",
         "GET /ndtilecache/tilecache/em/raw/xz/150/0_0_1.png",
     ] {
-        assert!(asked.iter().any(|line| line == wanted), "{wanted} was not asked: {asked:#?}");
+        assert!(asked.iter().any(|line| line == wanted), "{wanted} was not requested: {asked:#?}");
     }
 }

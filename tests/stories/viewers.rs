@@ -1,7 +1,7 @@
-//! Stories of other people's viewers: each asks as its own source says, and finds what it needs.
+//! Other viewers: requests as in their source code find what the viewers need.
 //!
-//! The rules are written down here as their programs have them, with the place where they stand: CATMAID
-//! (github.com/catmaid/CATMAID), Viking (github.com/jamesra/Viking), ndtilecache (github.com/neurodata/ndtilecache).
+//! The rules are those of the programs, with the place in their source code: CATMAID (github.com/catmaid/CATMAID), Viking
+//! (github.com/jamesra/Viking), ndtilecache (github.com/neurodata/ndtilecache).
 
 use crate::common::picture::TILE;
 use crate::common::wire::Answer;
@@ -9,18 +9,18 @@ use crate::common::{Place, Server, fixture, made};
 use ndarray::{ArrayD, IxDyn};
 use serde_json::{Value, json};
 
-/// Sections, rows and columns of [`voxel`]'s volume: two tiles by two, and a level that fits one.
+/// Sections, rows and columns of the volume: two by two tiles, and a level that fits in one.
 const SHAPE: [usize; 3] = [6, 600, 700];
 /// The number of the first section.
 const OFFSET: usize = 2;
 
-/// Never 0, so that what is black lies outside.
+/// Never 0, so that black pixels are outside.
 fn voxel(z: usize, y: usize, x: usize) -> u8 {
     let mixed = ((z * SHAPE[1] + y) * SHAPE[2] + x).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     ((mixed >> 40) as u8).max(1)
 }
 
-/// `em` (raw and labels, flat voxels, sections from [`OFFSET`]), `cube` (z halves with the levels) and `series`.
+/// `em` (raw and labels, thick sections that start at [`OFFSET`]), `cube` (levels halve z), `series` and `wide`.
 fn served(place: &Place) -> Server {
     made::file(&place.path("em.h5"), |file| {
         made::put(file, "raw", &ArrayD::from_shape_fn(IxDyn(&SHAPE), |at| voxel(at[0], at[1], at[2])));
@@ -42,15 +42,15 @@ fn served(place: &Place) -> Server {
     place.serve::<&str>([])
 }
 
-/// What follows the host in an address, which must be the one that was asked.
+/// The path of an address, whose host must be the requested one.
 fn below(url: &str) -> &str {
-    url.strip_prefix(HOST).unwrap_or_else(|| panic!("{url} is not on this host"))
+    url.strip_prefix(HOST).unwrap_or_else(|| panic!("{url} has another host"))
 }
 
-/// The host that the stories say they ask.
+/// The host of all requests.
 const HOST: &str = "http://voltile.test";
 
-/// "(1, 2.5, 3)" as CATMAID's `Double3D.from_str` reads it (`fields.py`).
+/// Parses "(1, 2.5, 3)" like CATMAID's `Double3D.from_str` (`fields.py`).
 fn triple(value: &Value) -> [f64; 3] {
     let text = value.as_str().unwrap().strip_prefix('(').unwrap().strip_suffix(')').unwrap();
     let numbers: Vec<f64> = text.split(',').map(|number| number.trim().parse().unwrap()).collect();
@@ -73,7 +73,7 @@ fn is_black(answer: &Answer) -> bool {
 }
 
 #[test]
-fn catmaids_importer_finds_every_field_it_needs_and_its_first_tile() {
+fn catmaids_importer_finds_all_its_fields_and_the_first_tile() {
     let place = Place::new();
     let server = served(&place);
     let projects = server.json("/projects.json");
@@ -100,7 +100,7 @@ fn catmaids_importer_finds_every_field_it_needs_and_its_first_tile() {
 }
 
 #[test]
-fn catmaid_walks_all_levels_of_a_stack_and_finds_voxels_where_it_looks() {
+fn catmaid_finds_voxels_at_the_edges_of_all_levels_and_black_tiles_beyond() {
     let place = Place::new();
     let server = served(&place);
     let projects = server.json("/projects.json");
@@ -126,7 +126,7 @@ fn catmaid_walks_all_levels_of_a_stack_and_finds_voxels_where_it_looks() {
 }
 
 #[test]
-fn catmaids_stacks_lie_in_their_project_as_the_volume_does() {
+fn catmaids_stacks_have_the_dimensions_and_position_of_the_volume() {
     let place = Place::new();
     let projects = served(&place).json("/projects.json");
     let (xy, xz) = (stack(&projects, "em", "raw xy"), stack(&projects, "em", "raw xz"));
@@ -135,7 +135,7 @@ fn catmaids_stacks_lie_in_their_project_as_the_volume_does() {
         (triple(&xy["dimension"]), triple(&xy["resolution"])),
         ([700.0, 600.0, 8.0], [4.0, 4.0, 40.0])
     );
-    assert_eq!(triple(&xz["dimension"]), [700.0, 60.0, 600.0], "ten rows for each section");
+    assert_eq!(triple(&xz["dimension"]), [700.0, 60.0, 600.0], "ten rows per section");
     assert_eq!((triple(&xz["resolution"]), triple(&xz["translation"])), ([4.0; 3], [0.0, 0.0, 80.0]));
     let stored = stack(&projects, "cube", "raw xz");
     assert_eq!((triple(&stored["dimension"]), &stored["orientation"]), ([700.0, 6.0, 600.0], &json!(1)));
@@ -151,10 +151,10 @@ fn small(answer: &Answer) -> (u32, u32, Vec<u8>) {
 }
 
 #[test]
-fn an_overview_shows_the_whole_slice_within_192_pixels() {
+fn an_overview_shows_the_whole_slice_in_192_pixels() {
     let place = Place::new();
     let server = served(&place);
-    // DefaultTileSource.prototype.getOverviewURL (`tile-source.js`); 192 as FlixServer's and CATMAID's own map have it.
+    // DefaultTileSource.prototype.getOverviewURL (`tile-source.js`); 192 as in FlixServer and CATMAID's overview map.
     let (width, height, pixels) = small(&server.tile("em/raw/xy/4/small.png"));
     assert_eq!((width, height), (192, 164));
     let mean = pixels.iter().map(|value| f64::from(*value)).sum::<f64>() / pixels.len() as f64;
@@ -174,12 +174,12 @@ fn an_overview_shows_the_whole_slice_within_192_pixels() {
     let mut colours: Vec<_> = labels.pixels().map(|pixel| pixel.0).collect();
     colours.sort_unstable();
     colours.dedup();
-    assert_eq!(colours.len(), 2, "two ids have two colours, never a blend");
+    assert_eq!(colours.len(), 2, "two ids have two colours, without blending");
     assert!(!small(&server.tile("series/first/xy/1/0/small.png")).2.is_empty());
 }
 
 #[test]
-fn an_overview_takes_the_slice_that_was_asked_for_also_where_levels_halve_z() {
+fn an_overview_shows_the_requested_slice_even_if_levels_halve_z() {
     let place = Place::new();
     let server = served(&place);
     let brightness = |z: usize| small(&server.tile(&format!("cube/raw/xy/{z}/small.png"))).2;
@@ -187,7 +187,7 @@ fn an_overview_takes_the_slice_that_was_asked_for_also_where_levels_halve_z() {
 }
 
 #[test]
-fn an_overview_is_an_answer_like_any_other() {
+fn an_overview_has_the_headers_and_errors_of_a_tile() {
     let place = Place::new();
     let server = served(&place);
     let target = "/catmaid/tilecache/em/raw/xy/4/small.png";
@@ -209,7 +209,7 @@ fn an_overview_is_an_answer_like_any_other() {
 }
 
 /// `OCPTileServerMapping.TileFullPath` and `TileTextureFileName` (Viking, `VolumeModel`): `ToString("D3")` pads with
-/// zeros, and the host keeps the slash that may end it.
+/// zeros, and a slash at the end of the host stays.
 fn viking_url(
     volume: &str,
     server: &roxmltree::Node<'_, '_>,
@@ -231,7 +231,7 @@ fn viking_url(
 }
 
 #[test]
-fn viking_opens_the_volume_and_finds_all_its_tiles() {
+fn viking_opens_the_volume_and_finds_its_tiles() {
     let place = Place::new();
     let server = served(&place);
     let answer = server.get("/ndtilecache/tilecache/viking/em/volume.vikingxml");
@@ -270,7 +270,7 @@ fn viking_opens_the_volume_and_finds_all_its_tiles() {
 }
 
 #[test]
-fn viking_finds_the_xml_below_any_prefix_it_is_pasted_with_in_either_case() {
+fn viking_finds_the_xml_under_all_prefixes_and_in_both_cases() {
     let place = Place::new();
     let server = served(&place);
     // AppendDefaultVolumeFilenameIfMissing writes volume.vikingxml in one place and volume.VikingXML in others; ndstore
@@ -297,14 +297,14 @@ fn viking_finds_the_xml_below_any_prefix_it_is_pasted_with_in_either_case() {
 }
 
 #[test]
-fn viking_is_not_offered_levels_whose_sections_have_other_numbers() {
+fn viking_gets_no_levels_with_other_section_numbers() {
     let place = Place::new();
     let text = served(&place).get("/ndtilecache/cube/volume.vikingxml").text();
     assert!(text.contains("MaxLevel=\"0\"") && !text.contains("MaxLevel=\"1\""), "{text}");
 }
 
 #[test]
-fn old_clients_find_in_info_what_ndtilecache_itself_took_from_it() {
+fn old_clients_find_in_info_the_fields_that_ndtilecache_reads() {
     let place = Place::new();
     let server = served(&place);
     let info = server.json("/ndtilecache/em/info/");

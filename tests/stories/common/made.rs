@@ -1,6 +1,6 @@
-//! Files made for a story as other programs write them, and what is found in them.
+//! Files written for a story in the manner of other programs, and what is discovered in them.
 //!
-//! The voxel at (x, y, z) of [`cube`] is 100 z + 10 y + x, so that axes that are mixed up show.
+//! The voxel at (x, y, z) of [`cube`] is 100 z + 10 y + x, so that swapped axes are noticed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,22 +17,27 @@ use voltile::volume::{ReadRequest, Samples, Volume};
 
 /// The shape of a small [`cube`]: sections, rows, columns.
 pub const SMALL: [usize; 3] = [2, 5, 7];
-/// The last voxel of it, and its value.
+/// Its last voxel (x, y, z), and the value.
 pub const CORNER: ([u64; 3], f64) = ([6, 4, 1], 146.0);
-/// Its extent in x, y, z order.
+/// Its size in x, y, z order.
 pub const SIZE: [u64; 3] = [7, 5, 2];
 
-/// Makes a file, or another one in the place of one that is there: whoever still has that open keeps its lock.
-pub fn file(path: &Path, write: impl FnOnce(&hdf5::File)) {
+/// Creates a file. One that exists is removed and not overwritten: a process that still has it open may hold its lock.
+pub fn create(path: &Path) -> hdf5::File {
     if path.exists() {
         std::fs::remove_file(path).unwrap();
     }
-    let file = hdf5::File::create(path).unwrap();
+    hdf5::File::create(path).unwrap()
+}
+
+/// Writes a file.
+pub fn file(path: &Path, write: impl FnOnce(&hdf5::File)) {
+    let file = create(path);
     write(&file);
     file.close().unwrap();
 }
 
-/// A volume of so many sections, rows and columns, whose voxels tell where they are.
+/// A volume of sections, rows and columns, whose values show their position.
 pub fn cube([z, y, x]: [usize; 3]) -> ArrayD<u8> {
     ArrayD::from_shape_fn(IxDyn(&[z, y, x]), |at| (100 * at[0] + 10 * at[1] + at[2]) as u8)
 }
@@ -42,24 +47,24 @@ pub fn zeros<T: Default + Clone>(shape: &[usize]) -> ArrayD<T> {
     ArrayD::from_elem(IxDyn(shape), T::default())
 }
 
-/// Writes a dataset; the groups on the way are made.
+/// Writes a dataset and the groups of its path.
 pub fn put<T: H5Type>(group: &Group, path: &str, data: &ArrayD<T>) -> Dataset {
     group.new_dataset_builder().with_data(data).create(path).unwrap()
 }
 
-/// Writes a dataset of one text.
+/// Writes a dataset of one string.
 pub fn put_text(group: &Group, path: &str, value: &str) {
     let value: VarLenUnicode = value.parse().unwrap();
     group.new_dataset_builder().with_data(&[value]).create(path).unwrap();
 }
 
-/// Writes an attribute of text.
+/// Writes a string attribute.
 pub fn text(at: &Location, name: &str, value: &str) {
     let value: VarLenUnicode = value.parse().unwrap();
     at.new_attr_builder().with_data(&[value]).create(name).unwrap();
 }
 
-/// Writes an attribute as Imaris does: an array of single characters.
+/// Writes a string attribute as Imaris does: an array of single characters.
 pub fn characters(at: &Location, name: &str, value: &str) {
     let value: Vec<FixedAscii<1>> =
         value.bytes().map(|byte| FixedAscii::from_ascii(&[byte]).unwrap()).collect();
@@ -71,7 +76,7 @@ pub fn numbers<T: H5Type>(at: &Location, name: &str, values: &[T]) {
     at.new_attr_builder().with_data(values).create(name).unwrap();
 }
 
-/// A file, opened as the catalogue does.
+/// Opens a file as the catalogue does.
 pub fn open(path: &Path) -> OpenFile {
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
     Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false }
@@ -79,12 +84,12 @@ pub fn open(path: &Path) -> OpenFile {
         .unwrap()
 }
 
-/// What is found in a file.
+/// What is discovered in a file.
 pub fn found(path: &Path) -> Discovery {
     layout::discover(&open(path)).unwrap()
 }
 
-/// What is found in a file that holds one channel.
+/// The channel of a file that has one.
 pub fn only(path: &Path) -> FoundChannel {
     let mut found = found(path);
     assert_eq!(names(&found).len(), 1, "{:?}", names(&found));
@@ -116,17 +121,17 @@ pub fn voxel(channel: &FoundChannel) -> Option<[f64; 3]> {
 pub fn times(channel: &FoundChannel) -> Vec<bool> {
     match &channel.levels[0].paths {
         Paths::Times(times) => times.iter().map(Option::is_some).collect(),
-        other => panic!("it has no time points: {other:?}"),
+        other => panic!("there are no time points: {other:?}"),
     }
 }
 
-/// The extent of the finest level in x, y, z order; of the first time with any data.
+/// The size of the finest level in x, y, z order, at the first time point that exists.
 pub fn size(path: &Path, channel: &FoundChannel) -> [u64; 3] {
     let size = finest(path, channel).shape().size;
     [size.x, size.y, size.z]
 }
 
-/// The same, and the value at a position in it.
+/// The same, and the value at a position.
 pub fn value(path: &Path, channel: &FoundChannel, [x, y, z]: [u64; 3]) -> ([u64; 3], f64) {
     let mut read = Samples::default();
     let region = Region { start: Xyz::new(x, y, z), size: Xyz::all(1) };
@@ -134,7 +139,7 @@ pub fn value(path: &Path, channel: &FoundChannel, [x, y, z]: [u64; 3]) -> ([u64;
     let value = match &read {
         Samples::U8(voxels) => f64::from(voxels[0]),
         Samples::U16(voxels) => f64::from(voxels[0]),
-        other => panic!("not expected here: {other:?}"),
+        other => panic!("unexpected type: {other:?}"),
     };
     (size(path, channel), value)
 }

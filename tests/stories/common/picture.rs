@@ -1,4 +1,4 @@
-//! What is in a PNG: its pixels, and whether they are grey or coloured.
+//! The pixels of a PNG tile, grey or coloured.
 
 use sha2::{Digest, Sha256};
 
@@ -10,14 +10,14 @@ pub const TILE: usize = 512;
 /// The decoded pixels of a tile.
 #[derive(Clone, PartialEq)]
 pub struct Picture {
-    /// `L` (grey) or `RGB`, as the fixtures call it.
+    /// `L` (grey) or `RGB`, as in the fixtures.
     pub mode: &'static str,
     /// Row by row, one byte or three for each pixel.
     pub pixels: Vec<u8>,
 }
 
 impl Picture {
-    /// Decodes a tile, which is an 8-bit PNG of colour type 0 or 2 and of one size.
+    /// Decodes a tile, which must be an 8-bit PNG of colour type 0 or 2, 512 × 512.
     pub fn decode(png: &[u8]) -> Self {
         let header = png.get(24..26).expect("it is a PNG");
         let mode = match header {
@@ -35,7 +35,7 @@ impl Picture {
         Self { mode, pixels }
     }
 
-    /// A grey tile that shows a plane in its corner and black around it.
+    /// A grey tile with a plane in its top left corner, and black elsewhere.
     pub fn of_plane(rows: usize, columns: usize, voxel: impl Fn(usize, usize) -> u8) -> Self {
         let mut pixels = vec![0; TILE * TILE];
         for row in 0..rows {

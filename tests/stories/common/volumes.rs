@@ -1,4 +1,4 @@
-//! Volumes made for a story: such that it is known which bytes of the file hold which plane, and ones slow to show.
+//! Volumes for stories: some of which it is known which bytes of the file hold each plane, and some that are slow to render.
 
 use std::fs::{self, OpenOptions};
 use std::ops::Range;
@@ -7,47 +7,47 @@ use std::path::Path;
 
 use ndarray::Array3;
 
-use super::picture::Picture;
+use super::{made, picture::Picture};
 
 /// The edge of the planes of [`planes`].
 pub const EDGE: usize = 40;
 
-/// How planes are stored, and by whom a server with the [`Stored::settings`] reads them.
+/// How planes are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {
-    /// In one piece.
+    /// Contiguous.
     Flat,
-    /// A chunk for each, deflated: decoded by voltile.
+    /// A chunk for each, deflated; decoded by voltile.
     Gzip,
-    /// A chunk for each, packed and with a checksum: decoded by the HDF5 library.
+    /// A chunk for each, with nbit and a checksum; decoded by libhdf5 in a server with the [`Stored::settings`].
     Packed,
 }
 
 impl Stored {
-    /// What the server is told.
+    /// Arguments for the server.
     pub fn settings(self) -> &'static [&'static str] {
         match self {
             Stored::Flat | Stored::Gzip => &[],
-            // Chunks that are large against their cache are left to the library.
+            // Chunks that are large in relation to their cache are read by libhdf5.
             Stored::Packed => &["--set", "cache.chunks=16 KiB"],
         }
     }
 }
 
-/// A voxel of [`planes`]: noise, so that nothing compresses well and no two planes are alike.
+/// A voxel of [`planes`]: noise, so that nothing compresses well and all planes differ.
 fn voxel(seed: usize, z: usize, y: usize, x: usize) -> u8 {
     let mixed = (((seed * 64 + z) * EDGE + y) * EDGE + x).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed >> 40) as u8
 }
 
-/// What the xy tile of a plane shows.
+/// The xy tile of a plane.
 pub fn plane(seed: usize, z: usize) -> Picture {
     Picture::of_plane(EDGE, EDGE, |y, x| voxel(seed, z, y, x))
 }
 
-/// Writes `/raw` of so many planes; says which bytes of the file hold each.
+/// Writes `/raw` with `count` planes to a new file; returns the bytes of the file that hold each.
 pub fn planes(path: &Path, count: usize, seed: usize, stored: Stored) -> Vec<Range<u64>> {
-    let file = hdf5::File::create(path).unwrap();
+    let file = made::create(path);
     let data = Array3::from_shape_fn((count, EDGE, EDGE), |(z, y, x)| voxel(seed, z, y, x));
     let builder = file.new_dataset_builder().with_data(&data);
     let chunk = (1, EDGE, EDGE);
@@ -68,7 +68,7 @@ pub fn planes(path: &Path, count: usize, seed: usize, stored: Stored) -> Vec<Ran
     }
 }
 
-/// Inverts some bytes of a file in place, or puts them right if they were.
+/// Inverts some bytes of a file in place; a second time, restores them.
 pub fn invert(path: &Path, bytes: &Range<u64>) {
     let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
     let mut held = vec![0; (bytes.end - bytes.start) as usize];
@@ -77,38 +77,38 @@ pub fn invert(path: &Path, bytes: &Range<u64>) {
     file.write_all_at(&held, bytes.start).unwrap();
 }
 
-/// Cuts a file off.
+/// Truncates a file.
 pub fn truncate(path: &Path, length: u64) {
     OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
     assert_eq!(fs::metadata(path).unwrap().len(), length);
 }
 
-/// A level whose first tile reads a whole plane of [`slow`], which takes a second or so.
+/// A level whose first tile is made from a whole plane of [`slow`], which takes about a second.
 pub const SLOW_LEVEL: usize = 6;
-/// A level whose first tile reads a whole plane of [`endless`], which takes far longer.
+/// A level whose first tile is made from the whole plane of [`endless`], which takes minutes.
 pub const ENDLESS_LEVEL: usize = 9;
 
-/// Writes `/raw` of so many planes, each of which takes long to show at [`SLOW_LEVEL`] and no time at level 0.
+/// Writes `/raw` with `count` planes, which are slow to render at [`SLOW_LEVEL`] and fast at level 0.
 pub fn slow(path: &Path, count: usize) {
     unwritten(path, (count, 1 << 14, 1 << 15));
 }
 
-/// Writes `/raw` of one plane that nobody has the patience to see at [`ENDLESS_LEVEL`].
+/// Writes `/raw` with one plane that no story waits for at [`ENDLESS_LEVEL`].
 pub fn endless(path: &Path) {
-    unwritten(path, (1, 1 << 18, 1 << 15));
+    unwritten(path, (1, 1 << 18, 1 << 18));
 }
 
-/// Nothing is stored but the value that stands for all voxels, so the file is small.
+/// Only the fill value is stored, so the file is small.
 fn unwritten(path: &Path, shape: (usize, usize, usize)) {
     let file = hdf5::File::create(path).unwrap();
     let builder = file.new_dataset_builder().empty::<f64>().shape(shape);
     builder.chunk((1, 256, 256)).fill_value(100.0).create("raw").unwrap();
 }
 
-/// Writes a file that crashes the HDF5 library when `/a/raw` is looked for: two groups keep their names in one place,
-/// which the library loads for the first of them and takes for granted with the second.
+/// Writes a file that crashes libhdf5 when it looks for `/a/raw`: two groups share one heap of names, which the library
+/// loads with the first group and expects to load again with the second.
 pub fn crashing(path: &Path) {
-    // Groups of today keep their names otherwise.
+    // Newer formats of groups have no such heap.
     let oldest = hdf5::File::with_options().with_fapl(|access| access.libver_earliest()).clone();
     let file = oldest.create(path).unwrap();
     for name in ["raw", "a/raw"] {
@@ -125,7 +125,7 @@ pub fn crashing(path: &Path) {
     for heap in heaps {
         bytes[heap + 24..heap + 32].copy_from_slice(&(copy as u64).to_le_bytes());
     }
-    // The superblock says where the file ends.
+    // The superblock holds the end of the file.
     let end = bytes.len() as u64;
     bytes[40..48].copy_from_slice(&end.to_le_bytes());
     fs::write(path, bytes).unwrap();

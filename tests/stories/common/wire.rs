@@ -1,7 +1,6 @@
-//! HTTP/1.1 as it is on the wire: no more of it than the stories need, and stricter than a browser.
+//! A small HTTP/1.1 client that is stricter than a browser.
 //!
-//! A body has its length in `Content-Length` or there is none; anything else fails the story, because there are viewers
-//! that drop such answers. What is asked goes out exactly as written, so that odd paths stay odd.
+//! A body must have a `Content-Length`, because some viewers drop other responses. Targets are sent as written.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -10,21 +9,21 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use super::PATIENCE;
 use super::picture::Picture;
 
-/// An answer.
+/// A response.
 #[derive(Clone, PartialEq)]
 pub struct Answer {
     pub status: u16,
-    /// In the order in which they came, names in lower case.
+    /// In the order received, with names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The value of a header, which must not be there twice.
+    /// The value of a header, which must not occur twice.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
         let first = values.next();
-        assert_eq!(values.next(), None, "{name} is there twice");
+        assert_eq!(values.next(), None, "{name} occurs twice");
         first
     }
 
@@ -36,7 +35,7 @@ impl Answer {
         String::from_utf8(self.body.clone()).expect("it is UTF-8")
     }
 
-    /// What a body of JSON holds.
+    /// The body as JSON.
     pub fn json(&self) -> serde_json::Value {
         assert_eq!((self.status, self.header("content-type")), (200, Some("application/json")), "{self:?}");
         serde_json::from_slice(&self.body).expect("it is JSON")
@@ -48,7 +47,7 @@ impl Answer {
         Picture::decode(&self.body)
     }
 
-    /// What a problem body says, once it is one (RFC 9457).
+    /// The detail of a problem document (RFC 9457).
     pub fn problem(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let body: serde_json::Value = serde_json::from_slice(&self.body).expect("it is JSON");
@@ -71,14 +70,14 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// A connection that is kept alive.
+/// A persistent connection.
 pub struct Connection {
     address: SocketAddr,
     stream: BufReader<TcpStream>,
     has_answered: bool,
 }
 
-/// What a request begins with.
+/// The head of a request.
 fn head(method: &str, target: &str, headers: &[(&str, &str)]) -> Vec<u8> {
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     format!("{method} {target} HTTP/1.1\r\nHost: voltile.test\r\n{headers}\r\n").into_bytes()
@@ -89,17 +88,9 @@ impl Connection {
         Self::over(TcpStream::connect(address).unwrap(), address)
     }
 
-    /// The same from another address of this machine, as another client has it.
+    /// The same from another address of this machine, like another client.
     pub fn open_from(source: IpAddr, address: SocketAddr) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-        let stream = runtime.block_on(async {
-            let socket = tokio::net::TcpSocket::new_v4()?;
-            socket.bind(SocketAddr::new(source, 0))?;
-            socket.connect(address).await?.into_std()
-        });
-        let stream = stream.unwrap();
-        stream.set_nonblocking(false).unwrap();
-        Self::over(stream, address)
+        Self::over(stream_from(source, address), address)
     }
 
     fn over(stream: TcpStream, address: SocketAddr) -> Self {
@@ -108,12 +99,12 @@ impl Connection {
         Self { address, stream: BufReader::new(stream), has_answered: false }
     }
 
-    /// Sends a request and does not wait for its answer.
+    /// Sends a request without waiting for its answer.
     pub fn send(&mut self, method: &str, target: &str, headers: &[(&str, &str)]) {
         self.write(&head(method, target, headers));
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes.
     pub fn write(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).unwrap();
     }
@@ -125,7 +116,7 @@ impl Connection {
         }
         let status = self.line()?;
         let status = status.strip_prefix("HTTP/1.1 ").or(status.strip_prefix("HTTP/1.0 "));
-        let status = status.expect("it speaks HTTP/1.1, or 1.0 where it was asked so");
+        let status = status.expect("it is HTTP/1.1, or 1.0 if that was requested");
         let mut answer =
             Answer { status: status[..3].parse().unwrap(), headers: Vec::new(), body: Vec::new() };
         loop {
@@ -150,8 +141,8 @@ impl Connection {
         whole.ok_or_else(|| io::Error::new(ErrorKind::UnexpectedEof, format!("the answer ended at {line:?}")))
     }
 
-    /// Asks, and waits for the answer. A server closes connections that were idle for some seconds, which a slow machine
-    /// lets pass: then it is asked over a new one, as browsers do.
+    /// Sends a request and waits for the answer. If the server has closed the connection because it was idle, this opens a
+    /// new one, as browsers do.
     pub fn ask(&mut self, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
         let request = head(method, target, headers);
         let mut answer = self.attempt(method, &request);
@@ -172,7 +163,12 @@ impl Connection {
         self.ask("GET", target, &[])
     }
 
-    /// Whether nothing has been answered yet.
+    /// The same; an error if the server closes the connection.
+    pub fn try_get(&mut self, target: &str) -> io::Result<Answer> {
+        self.attempt("GET", &head("GET", target, &[]))
+    }
+
+    /// Whether there is nothing to read: no answer, and no end of the connection.
     pub fn is_silent(&mut self) -> bool {
         let stream = self.stream.get_mut();
         stream.set_nonblocking(true).unwrap();
@@ -181,15 +177,29 @@ impl Connection {
         matches!(peeked, Err(e) if e.kind() == ErrorKind::WouldBlock)
     }
 
-    /// Whether the server has closed the connection without another byte.
+    /// Waits for the end of the connection; whether the server has closed it without sending another byte.
     pub fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0]), Ok(0))
     }
 
-    /// Goes away without waiting for anything.
+    /// Closes the connection at once.
     pub fn hang_up(self) {
         self.stream.get_ref().shutdown(Shutdown::Both).unwrap();
     }
+}
+
+/// Connects from another address of this machine.
+pub fn stream_from(source: IpAddr, address: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(source, 0))?;
+        socket.connect(address).await?.into_std()
+    });
+    let stream = stream.unwrap();
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
 }
 
 /// The error of a connection that ended before an answer began.

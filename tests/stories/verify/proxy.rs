@@ -1,4 +1,4 @@
-//! A proxy of a few lines: it passes on what is asked and answered, one connection after the other, and spoils both.
+//! A minimal proxy that forwards one connection after the other, and changes requests and answers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::common::Server;
 
-/// A message of HTTP: its first line, its headers, its body.
+/// An HTTP message: first line, headers, body.
 #[derive(Clone)]
 pub struct Message {
     pub first: String,
@@ -17,7 +17,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Reads one; a body has its length, or ends with the connection where there may be one.
+    /// Reads a message; a body has a Content-Length.
     fn read(stream: &mut TcpStream, may_have_body: bool) -> Option<Self> {
         let (mut bytes, mut byte) = (Vec::new(), [0]);
         while !bytes.ends_with(b"\r\n\r\n") {
@@ -42,7 +42,7 @@ impl Message {
         let headers: String =
             self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let head = format!("{}\r\n{headers}\r\n", self.first);
-        // Whoever has left needs no answer.
+        // The client may have left.
         let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&self.body));
     }
 
@@ -60,7 +60,7 @@ impl Message {
     }
 
     pub fn set_status(&mut self, status: u16) {
-        self.first = format!("HTTP/1.1 {status} Spoilt");
+        self.first = format!("HTTP/1.1 {status} Changed");
     }
 
     pub fn set_body(&mut self, body: impl Into<Vec<u8>>) {
@@ -91,14 +91,14 @@ impl Message {
     }
 }
 
-/// What a proxy does to a request before it goes on, and to its answer.
+/// The changes to a request before it is forwarded, and to its answer.
 #[derive(Clone, Copy)]
-pub struct Spoiler {
+pub struct Change {
     pub request: fn(&mut Message),
     pub answer: fn(&Message, &mut Message),
 }
 
-/// A server that is good but for one thing.
+/// A proxy in front of a server.
 pub struct Proxy {
     pub address: SocketAddr,
     stopped: Arc<AtomicBool>,
@@ -106,16 +106,16 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    pub fn before(server: &Server, spoiler: Spoiler) -> Self {
+    pub fn start(server: &Server, change: Change) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, behind, stopped) = (listener.local_addr().unwrap(), server.address, Arc::default());
+        let (address, upstream, stopped) = (listener.local_addr().unwrap(), server.address, Arc::default());
         let stop = Arc::<AtomicBool>::clone(&stopped);
         let thread = thread::spawn(move || {
             for client in listener.incoming() {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                pass_on(client.unwrap(), behind, spoiler);
+                forward(client.unwrap(), upstream, change);
             }
         });
         Self { address, stopped, thread: Some(thread) }
@@ -130,17 +130,17 @@ impl Drop for Proxy {
     }
 }
 
-/// One request and its answer; then the connection ends.
-fn pass_on(mut client: TcpStream, behind: SocketAddr, spoiler: Spoiler) {
+/// Forwards one request and its answer, then closes the connection.
+fn forward(mut client: TcpStream, upstream: SocketAddr, change: Change) {
     let Some(request) = Message::read(&mut client, true) else { return };
     let mut forwarded = request.clone();
-    (spoiler.request)(&mut forwarded);
+    (change.request)(&mut forwarded);
     forwarded.set("connection", "close");
-    let mut server = TcpStream::connect(behind).unwrap();
+    let mut server = TcpStream::connect(upstream).unwrap();
     forwarded.write(&mut server);
     let has_body = request.method() != "HEAD";
     let mut answer = Message::read(&mut server, has_body).expect("the server answers");
     answer.set("connection", "close");
-    (spoiler.answer)(&request, &mut answer);
+    (change.answer)(&request, &mut answer);
     answer.write(&mut client);
 }
