@@ -169,7 +169,7 @@ fn a_replaced_file_is_served_once_it_has_been_reopened() {
     volumes::planes(&place.path("new.h5"), PLANES, 2, Stored::Gzip);
     fs::rename(place.path("new.h5"), &path).unwrap();
     notice();
-    let tile = format!("{}/planes/raw/xy/0/0_0_0.png", MOUNT);
+    let tile = format!("{MOUNT}/planes/raw/xy/0/0_0_0.png");
     let asked = server.ask("GET", &tile, &[("If-None-Match", old.etag())]);
     assert!(
         asked.status == 500 || asked.picture() == volumes::plane(2, 0),
