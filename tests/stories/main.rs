@@ -40,4 +40,5 @@ mod spread;
 mod tier;
 mod verify;
 mod viewers;
+mod voxels;
 mod warm;
