@@ -17,7 +17,7 @@ use self::refused::Refused;
 use super::dataset::{Storage, StoredDataset};
 use super::grid::Position;
 use super::spare;
-use crate::activity::Activity;
+use crate::activity::{Activity, Moment};
 use crate::cache::{Cache, Lookup, Waiter};
 use crate::config::Verify;
 use crate::metrics::Metrics;
@@ -35,6 +35,8 @@ pub(super) struct Chunk {
     pub constant: bool,
     /// Whether all of its voxels are known.
     whole: bool,
+    /// When it was decoded.
+    made: Moment,
     /// Whether no more of it can be decoded: it is whole, or its stream breaks off.
     settled: AtomicBool,
 }
@@ -45,7 +47,7 @@ impl Chunk {
         let whole = samples.len() as u64 >= dims.iter().product();
         let constant = whole && is_constant(&samples);
         let samples = if constant { first_of(samples) } else { samples };
-        Self { dims, samples, constant, whole, settled: AtomicBool::new(whole) }
+        Self { dims, samples, constant, whole, made: Moment::now(), settled: AtomicBool::new(whole) }
     }
 
     /// A chunk that was never written; `fill` is one voxel, the fill value.
@@ -173,7 +175,7 @@ impl ChunkStore {
                         // The other thread decoded a shorter prefix: look again.
                         Ok(_) => {}
                         // The other thread may have decoded further, and found damage beyond the voxels wanted here.
-                        Err(_) => return produce(self.extent(wanted, false)).map(Arc::new),
+                        Err(_) => return produce(self.extent(wanted, None)).map(Arc::new),
                     }
                 }
             }
@@ -186,9 +188,9 @@ impl ChunkStore {
         wanted: &ChunkRequest<'_>,
         produce: impl Fn(Extent) -> Result<Chunk, ReadError>,
     ) -> Result<Found, ReadError> {
-        let mut is_begun = false;
+        let mut begun = None;
         let suffices = |chunk: &Arc<Chunk>| {
-            is_begun = true;
+            begun = Some(chunk.made);
             self.suffices(chunk, wanted)
         };
         match self.cache.lookup_if(&wanted.key(), suffices) {
@@ -199,7 +201,7 @@ impl ChunkStore {
             Lookup::Wait(waiter) => Ok(Found::InFlight(waiter)),
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
-                let chunk = produce(self.extent(wanted, is_begun)).map(Arc::new);
+                let chunk = produce(self.extent(wanted, begun)).map(Arc::new);
                 flight.land(chunk.as_ref().map(|c| (Arc::clone(c), c.weight())).map_err(Clone::clone));
                 chunk.map(Found::Chunk)
             }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::unfinished::Unfinished;
 use super::{Chunk, ChunkKey, ChunkRequest, ChunkStore};
+use crate::activity::Moment;
 use crate::config::Verify;
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::{Position, StoredBox};
@@ -51,8 +52,8 @@ impl ChunkStore {
         if at_once && self.verify == Verify::Idle { Verify::Always } else { self.verify }
     }
 
-    /// How far to decode a chunk. `is_begun` if a shorter prefix of it is in the cache.
-    pub(super) fn extent(&self, wanted: &ChunkRequest<'_>, is_begun: bool) -> Extent {
+    /// How far to decode a chunk. `begun` is when a shorter prefix of it was decoded that is in the cache.
+    pub(super) fn extent(&self, wanted: &ChunkRequest<'_>, begun: Option<Moment>) -> Extent {
         let verify = self.verify();
         if verify == Verify::Always
             || wanted.voxels >= wanted.dataset.grid.voxels()
@@ -61,13 +62,19 @@ impl ChunkStore {
             return Extent::Whole;
         }
         let interactive = verify == Verify::Idle && self.activity.paused_lately();
-        if interactive {
+        match begun {
             // A tenth more than wanted: enough for the next slices until the chunk is finished.
-            return Extent::Prefix(wanted.voxels + wanted.voxels / 10);
-        }
-        match is_begun || self.follows_a_whole_one(wanted) {
-            true => Extent::Whole,
-            false => Extent::Prefix(wanted.voxels),
+            None if interactive => Extent::Prefix(wanted.voxels + wanted.voxels / 10),
+            None if self.follows_a_whole_one(wanted) => Extent::Whole,
+            None => Extent::Prefix(wanted.voxels),
+            Some(begun) if interactive && self.activity.last_pause() > begun => {
+                Extent::Prefix(wanted.voxels + wanted.voxels / 10)
+            }
+            // The next slice came without a pause. A short prefix delays it least; doubling bounds what is decoded again.
+            Some(_) if interactive && wanted.voxels <= wanted.dataset.grid.voxels() / 8 => {
+                Extent::Prefix(2 * wanted.voxels)
+            }
+            Some(_) => Extent::Whole,
         }
     }
 
