@@ -236,6 +236,7 @@ fn a_missing_filter_is_reported_before_any_tile_is_requested() {
     assert_eq!(inspected.code, 0, "{}", inspected.err);
     let server = place.serve([name]);
     server.expect_error("datasets.missing.channels.filter");
+    server.wait_for_log("datasets.missing.channels.filter");
     for (command, log) in [("check", checked.err), ("inspect", inspected.err), ("serve", server.log())] {
         let line = log.lines().find(|line| line.contains("datasets.missing.channels.filter"));
         let line = line.unwrap_or_else(|| panic!("{command} does not report it: {log}"));

@@ -162,6 +162,7 @@ fn a_corrupt_chunk_is_found_in_idle_time_and_is_an_error_until_it_is_mended() {
         assert_eq!(asked.status, 304, "slice {z}, column {column}");
     }
     assert_eq!(server.count(REFUSED), 1);
+    server.wait_for_log("every tile that touches this chunk");
     let log = server.log();
     let lines: Vec<_> =
         log.lines().filter(|line| line.contains("every tile that touches this chunk")).collect();
@@ -181,6 +182,7 @@ fn with_verify_always_a_corrupt_chunk_is_an_error_at_once_and_with_never_it_is_n
     let place = Place::new();
     corrupt(&place);
     let always = place.serve(["cubes.h5", "--set", "render.verify=always"]);
+    always.expect_error("every tile that touches this chunk is an error until the file is mended");
     always.expect_error("a tile could not be rendered: /raw in ");
     for which in std::iter::once(xy(FIRST, 0)).chain(touching()) {
         assert_eq!(tile(&always, &which).status, 500, "{which}");
@@ -284,9 +286,10 @@ fn a_stream_that_breaks_off_still_shows_the_slices_before_the_damage() {
     assert_eq!(inflated, Err(DecompressionError::BadData), "the stream breaks off");
     fs::write(&path, &bytes).unwrap();
     let server = place.serve(["cubes.h5"]);
+    server.expect_error("its zlib stream is invalid");
     assert_eq!(tile(&server, &xy(FIRST, 0)).picture(), right(FIRST, 0));
     wait_until("the other seven chunks are finished", || server.count(FINISHED) >= 7);
-    wait_until("the damage is logged", || server.log().contains("slices before the damage are shown"));
+    server.wait_for_log("slices before the damage are shown");
     for z in [FIRST, 0, 10, 20] {
         assert_eq!(tile(&server, &xy(z, 0)).picture(), right(z, 0), "{z}");
     }

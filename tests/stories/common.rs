@@ -48,6 +48,9 @@ const PATIENT: [&str; 4] = ["--set", "server.head_timeout=5m", "--set", "server.
 /// An address at which nothing listens: the system hands out no port this low.
 pub const NOBODY: &str = "127.0.0.1:1";
 
+/// The error of a tile whose file changes while it is rendered.
+pub const CHANGED: &str = "a file has changed since it was opened";
+
 /// The path of a checked-in file.
 pub fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
@@ -277,6 +280,11 @@ impl Server {
     /// What it wrote to standard error.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.err).unwrap()
+    }
+
+    /// Waits for a line with this text in its log, which a thread writes a little later than it happens.
+    pub fn wait_for_log(&self, text: &str) {
+        wait_until(&format!("{text:?} is logged"), || self.log().contains(text));
     }
 
     /// Announces an error: a line of level ERROR with this text must be in the log when the server has ended.

@@ -27,7 +27,7 @@ fn the_page_is_served_compressed_or_plain_and_confirmed_with_304() {
     if !voltile::http::has_viewer() {
         let page = server.get("/").text();
         assert!(page.contains("built without its viewer"), "{page}");
-        assert!(server.log().contains("built without its viewer"), "{}", server.log());
+        server.wait_for_log("built without its viewer");
         assert_eq!(server.get("/page.js").status, 404);
         return;
     }

@@ -121,9 +121,9 @@ fn a_server_with_an_unread_log_can_be_stopped() {
 /// Runs a command with `out` as its standard output; returns its exit status and what it wrote to standard error.
 fn ended(command: &mut Command, out: impl Into<Stdio>) -> (Option<i32>, String) {
     let output = command.stdout(out).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!said.contains("panicked"), "{said}");
-    (output.status.code(), said)
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    (output.status.code(), stderr)
 }
 
 #[test]
@@ -156,13 +156,13 @@ fn every_command_succeeds_if_its_reader_has_gone_and_fails_if_its_output_is_lost
         &["pyramid", "planes.h5"],
     ];
     for arguments in commands {
-        let (code, said) = ended(&mut place.voltile(arguments), closed());
-        assert_eq!(code, Some(0), "{arguments:?}: {said}");
+        let (code, stderr) = ended(&mut place.voltile(arguments), closed());
+        assert_eq!(code, Some(0), "{arguments:?}: {stderr}");
         // An existing file is not overwritten.
         let _ = fs::remove_file(place.path("planes.h5.pyramid"));
-        let (code, said) = ended(&mut place.voltile(arguments), full());
-        assert_eq!(code, Some(1), "{arguments:?}: {said}");
-        assert!(said.contains("standard output cannot be written"), "{arguments:?}: {said}");
+        let (code, stderr) = ended(&mut place.voltile(arguments), full());
+        assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
+        assert!(stderr.contains("standard output cannot be written"), "{arguments:?}: {stderr}");
     }
 }
 
@@ -206,7 +206,7 @@ fn sighup_is_logged_and_otherwise_ignored() {
     let mut server = place.serve(["planes.h5"]);
     server.expect_error("a tile could not be rendered: /raw in ");
     server.signal(Signal::HUP);
-    wait_until("it is logged", || server.log().contains("SIGHUP"));
+    server.wait_for_log("SIGHUP");
     assert_served(&server, 2);
     server.stop();
 }
@@ -232,7 +232,7 @@ fn a_second_signal_ends_the_server_at_once() {
         waiting.send("GET", &format!("{MOUNT}/endless/raw/xy/0/0_0_{ENDLESS_LEVEL}.png"), &[]);
         wait_until("the tile is being rendered", || server.renders() > 0);
         server.terminate();
-        wait_until("it is stopping", || server.log().contains("stopping"));
+        server.wait_for_log("stopping");
         server.signal(second);
         assert_eq!(server.ended().code(), Some(code), "{}", server.log());
     }

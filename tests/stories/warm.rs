@@ -432,6 +432,7 @@ fn failed_tiles_are_listed_and_tried_again_by_the_same_command() {
     let chunks = volumes::planes(&place.path("planes.h5"), 6, 1, Stored::Gzip);
     invert(&place.path("planes.h5"), &chunks[3]);
     let server = place.serve(["planes.h5"]);
+    server.expect_error("a tile could not be rendered: /raw in ");
     for arguments in [&[&url(&server)[..]][..], &["planes.h5", "--into", "cache"]] {
         let warmed = outcome(place.voltile(["warm"]).args(arguments));
         assert_eq!(warmed.code, 1, "{}", warmed.err);

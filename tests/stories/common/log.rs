@@ -8,9 +8,12 @@ pub struct Announced {
     pub is_certain: bool,
 }
 
+/// Logged by actix-server if a client connects while the server stops.
+const WHILE_STOPPING: &str = " ERROR No workers";
+
 /// Whether a line of the log has level ERROR.
 fn is_error(line: &str) -> bool {
-    line.split_whitespace().nth(1) == Some("ERROR")
+    line.split_whitespace().nth(1) == Some("ERROR") && !line.ends_with(WHILE_STOPPING)
 }
 
 /// What is wrong with a log: errors that were not announced, and announced ones that are missing.
