@@ -5,6 +5,7 @@
 //! catalogue ([`Catalog::with`]). All faults are collected, each with the key of its setting. Resolving a request
 //! reads no data; the [`Resolved`] request yields the plan for reading.
 
+mod boxes;
 mod channel;
 mod cost;
 mod describe;
@@ -29,6 +30,7 @@ use crate::name::Name;
 use crate::paint::PngProfile;
 use crate::volume::hdf5::ChunkStore;
 
+pub use boxes::{NoBox, ResolvedBox};
 pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, TileCost};
 pub use made::sidecar_path;
@@ -47,6 +49,7 @@ pub use watch::Unresponsive;
 pub struct Catalog {
     datasets: BTreeMap<Name, Arc<Dataset>>,
     max_voxels_per_tile: u64,
+    max_voxels_per_box: u64,
     profile: PngProfile,
     stores: Stores,
 }
@@ -96,8 +99,8 @@ impl Catalog {
     pub fn with(&self, dataset: Arc<Dataset>) -> Self {
         let mut datasets = self.datasets.clone();
         datasets.insert(dataset.token.clone(), dataset);
-        let Self { max_voxels_per_tile, profile, .. } = *self;
-        Self { datasets, max_voxels_per_tile, profile, stores: self.stores.clone() }
+        let Self { max_voxels_per_tile, max_voxels_per_box, profile, .. } = *self;
+        Self { datasets, max_voxels_per_tile, max_voxels_per_box, profile, stores: self.stores.clone() }
     }
 
     /// The cache of decoded chunks, shared by all volumes.

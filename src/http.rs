@@ -16,6 +16,7 @@ mod problem;
 mod security;
 mod tiles;
 mod viewers;
+mod voxels;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -81,6 +82,9 @@ async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
     // The raw path: a router would decode percent-escapes before the path is split.
     let path = request.uri().path();
     if let Some(answer) = page::answer(path, request, &site.service.catalog(), &site.mounts) {
+        return answer;
+    }
+    if let Some(answer) = voxels::answer(site, request, path).await {
         return answer;
     }
     match path {

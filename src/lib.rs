@@ -125,18 +125,20 @@
 
 // They panic where it cannot be written: `cli::output` and `cli::log` print instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
+// This page is for those who read the code: it links to private modules too.
+#![allow(rustdoc::private_intra_doc_links)]
 
 pub mod activity;
 pub mod axes;
 pub mod bench;
-pub mod cache;
+mod cache;
 pub mod catalog;
 pub mod cli;
-pub mod client;
+mod client;
 pub mod color;
 pub mod config;
-pub mod demo;
-pub mod description;
+mod demo;
+mod description;
 pub mod geometry;
 pub mod http;
 pub mod layout;
@@ -144,16 +146,16 @@ pub mod metrics;
 pub mod name;
 pub mod paint;
 pub mod plan;
-pub mod pyramid;
+mod pyramid;
 pub mod render;
 pub mod request;
 pub mod service;
 pub mod tier;
-pub mod tile;
-pub mod units;
-pub mod verify;
+mod tile;
+mod units;
+mod verify;
 pub mod volume;
-pub mod warm;
+mod warm;
 
 #[cfg(test)]
 mod map;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::color::Colour;
 use crate::geometry::{LevelView, Patch, Region};
 use crate::paint::{Finite, PngProfile, Window};
-use crate::volume::{ReadPolicy, Volume};
+use crate::volume::{ReadPolicy, Volume, VoxelType};
 
 /// One tile to render.
 #[derive(Debug, Clone)]
@@ -16,6 +16,36 @@ pub struct Plan {
     pub profile: PngProfile,
     /// How much of each stored chunk is decoded, and whether the reads yield to requests.
     pub policy: ReadPolicy,
+}
+
+/// A box of voxels to read.
+#[derive(Debug, Clone)]
+pub struct Cutout {
+    /// The volumes of the stored level to read: one, or one each for red, green and blue.
+    pub components: Vec<Arc<dyn Volume>>,
+    /// The type of their voxels.
+    pub voxel: VoxelType,
+    /// The time point.
+    pub time: u64,
+    /// How the level is derived from the stored one.
+    pub view: LevelView,
+    /// The box, within the level.
+    pub region: Region,
+    /// Whether the time point exists; a gap in a series is read as zeros.
+    pub is_there: bool,
+    /// Whether voxels are label ids, of which derived levels take one of each box rather than the mean.
+    pub is_label: bool,
+    /// How much of the stored chunks is decoded.
+    pub policy: ReadPolicy,
+}
+
+/// The encoding of a box of voxels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BoxFormat {
+    /// NumPy's format: C order z, y, x, and colours last.
+    Npy,
+    /// The same voxels without a header, little-endian.
+    Raw,
 }
 
 /// A thumbnail of one slice, assembled from tiles.
@@ -84,6 +114,20 @@ impl PixelKind {
             PixelKind::Grey => 1,
             PixelKind::Rgb => 3,
         }
+    }
+}
+
+impl Cutout {
+    /// The extents in C order: z, y, x, and the number of components if there are several.
+    pub fn shape(&self) -> Vec<u64> {
+        let size = self.region.size;
+        let components = Some(self.components.len() as u64).filter(|count| *count > 1);
+        [size.z, size.y, size.x].into_iter().chain(components).collect()
+    }
+
+    /// The type of its voxels.
+    pub fn voxel(&self) -> VoxelType {
+        self.voxel
     }
 }
 

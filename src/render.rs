@@ -5,6 +5,7 @@
 //! faults on fresh memory cost more than most of the steps.
 
 mod composite;
+mod cutout;
 mod downsample;
 mod encode;
 mod overview;
@@ -17,6 +18,7 @@ use crate::paint::PngProfile;
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
 use crate::volume::{ReadError, ReadPolicy, Samples};
 
+pub use cutout::cutout;
 pub use encode::{EncodeBuffers, EncodeError, encode};
 pub use overview::overview;
 

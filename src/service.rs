@@ -39,9 +39,9 @@ use crate::cache::{Cache, Flight, Lookup, Lost};
 use crate::catalog::{Catalog, Resolved, Survey};
 use crate::config::Settings;
 use crate::metrics::Metrics;
-use crate::plan::PixelKind;
+use crate::plan::{BoxFormat, PixelKind};
 use crate::render::{self, EncodeError};
-use crate::request::TileRequest;
+use crate::request::{BoxRequest, TileRequest};
 use crate::tier::{SecondTier, TierError};
 use crate::tile::{Fingerprint, Tile, TileKey};
 use crate::volume::{Decode, ReadPolicy, Yields};
@@ -170,6 +170,25 @@ impl TileService {
         Ok(Identified::Overview { key: overview.key(), overview })
     }
 
+    /// Resolves a request for a box of voxels. Reads no data.
+    pub async fn identify_box(
+        &self,
+        request: &BoxRequest,
+        format: BoxFormat,
+    ) -> Result<Identified, TileError> {
+        let catalog = self.catalog();
+        let resolved = catalog.resolve_box(request);
+        if let Some(dataset) = catalog.dataset(&request.token) {
+            match &resolved {
+                Ok(resolved) => self.ensure_current(dataset, std::iter::once(resolved.channel())).await?,
+                // It may resolve in the next generation of the files.
+                Err(_) => self.ensure_current(dataset, dataset.channels.values()).await?,
+            }
+        }
+        let resolved = resolved?;
+        Ok(Identified::Box { key: resolved.key(format), resolved, format })
+    }
+
     /// Fetches an identified tile. For a prefetch, chunks are decoded completely, and the tile is in the disk cache
     /// when this returns.
     pub async fn fetch(&self, identified: Identified, demand: Demand) -> Result<Tile, TileError> {
@@ -178,7 +197,7 @@ impl TileService {
                 self.metrics.black_tiles.inc();
                 Ok(tile)
             }
-            Identified::Made { .. } | Identified::Overview { .. } => {
+            Identified::Made { .. } | Identified::Overview { .. } | Identified::Box { .. } => {
                 let brought = self.bring(&identified, demand).await;
                 self.note_change(&identified, &brought);
                 brought
@@ -269,7 +288,8 @@ impl TileService {
         let provisional = Arc::clone(&self.provisional);
         move || {
             let is_refused = provisional.is_refused(&drawing);
-            let Drawing { key, origin, draw, footprint } = drawing;
+            let Drawing { key, origin, draw, footprint, is_kept } = drawing;
+            let tier = tier.filter(|_| is_kept);
             if !is_refused && let Some(tile) = found(tier.as_deref(), &origin, key) {
                 return Ok(weighed(tile));
             }

@@ -13,7 +13,7 @@ mod viking;
 use crate::client::Client;
 use crate::description::SiteDescription;
 
-pub use report::{Finding, Outcome, Report};
+pub use report::{Outcome, Report};
 
 /// The viewer to imitate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

@@ -12,7 +12,7 @@ use super::watch::Watch;
 use super::{Catalog, Dataset};
 use crate::activity::Activity;
 use crate::axes::AxisName;
-use crate::config::{ChannelSettings, DatasetSettings, Fault, Settings};
+use crate::config::{self, ChannelSettings, DatasetSettings, Fault, Settings};
 use crate::description::Recognised;
 use crate::geometry::{Level, Scaling};
 use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
@@ -53,8 +53,8 @@ impl Catalog {
             .iter()
             .map(|(token, dataset)| (token.clone(), Arc::new(opening.dataset(token, dataset))))
             .collect();
-        let (max_voxels_per_tile, profile) = (settings.render.max_voxels_per_tile, settings.render.png);
-        let catalog = Catalog { datasets, max_voxels_per_tile, profile, stores };
+        let config::Render { max_voxels_per_tile, max_voxels_per_box, png: profile, .. } = settings.render;
+        let catalog = Catalog { datasets, max_voxels_per_tile, max_voxels_per_box, profile, stores };
         let Opening { faults, undecodable, warnings, .. } = opening;
         Opened { catalog, faults, undecodable, warnings }
     }

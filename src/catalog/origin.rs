@@ -18,6 +18,11 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// The origin of something made from these channels.
+    pub(super) fn of(token: Name, channels: Vec<Arc<Channel>>) -> Self {
+        Self { token, channels }
+    }
+
     /// Whether no file of the channels had changed by `moment`, judging by modification times. May access the file
     /// system for every file.
     pub fn was_unchanged_at(&self, moment: Instant) -> bool {

@@ -14,7 +14,7 @@ use crate::volume::ReadPolicy;
 
 /// The version of the rendering, part of every key. Incremented by every change that affects pixels, be it of drawing
 /// rules or a bug fix in reading or decoding: the disk cache may contain tiles of older versions.
-const RULES: u32 = 2;
+pub(super) const RULES: u32 = 2;
 
 /// Why a well-formed request cannot be served: 404.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +36,10 @@ pub enum NotFound {
     NotComposable { channel: Name, kind: &'static str },
     #[error("the tile lies outside of the dataset {token}")]
     Outside { token: Name },
+    #[error(
+        "the box reaches beyond level {level} of the channel {channel}, which is {size} voxels (x, y, z)"
+    )]
+    Box { channel: Name, level: u8, size: Xyz<u64> },
     #[error("the channel {channel} has no overview in the plane {plane}: its slices are too long and thin")]
     NoOverview { channel: Name, plane: Plane },
 }
@@ -126,11 +130,7 @@ impl Catalog {
         time: u64,
         address: &TileAddress,
     ) -> Result<ResolvedLayer, NotFound> {
-        let channel = dataset.channels.get(name).ok_or_else(|| NotFound::Channel {
-            token: dataset.token.clone(),
-            channel: name.clone(),
-            known: known("channels", dataset.channels.keys()),
-        })?;
+        let channel = dataset.channel(name)?;
         if time >= channel.times {
             return Err(NotFound::Time { channel: name.clone(), time, times: channel.times });
         }
@@ -296,7 +296,7 @@ impl Resolved {
 }
 
 /// The first few existing names, for an error message.
-fn known<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> String {
+pub(super) fn known<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> String {
     const MOST: usize = 10;
     let count = names.len();
     let shown: Vec<&str> = names.take(MOST).map(Name::as_str).collect();

@@ -138,6 +138,7 @@ pub(super) const RENDER: &[Key] = &[
         "67108864",
         "Levels that need to read more voxels for one tile are not offered.",
     ),
+    default("max_voxels_per_box", "67108864", "Boxes of voxels that need to read more are refused (413)."),
     default(
         "neighbours",
         "2",

@@ -144,6 +144,8 @@ pub struct Render {
     pub queue: usize,
     /// The maximum number of voxels read to compute one tile of a level that is not stored; above 0.
     pub max_voxels_per_tile: u64,
+    /// The maximum number of stored voxels read for one box of voxels; above 0.
+    pub max_voxels_per_box: u64,
     /// How tiles are encoded.
     pub png: PngProfile,
     /// How many slices are prefetched ahead of a scroll while threads are idle; 0 for none.
@@ -176,6 +178,7 @@ impl Default for Render {
             threads: cores(),
             queue: 256,
             max_voxels_per_tile: 1 << 26,
+            max_voxels_per_box: 1 << 26,
             png: PngProfile::Fast,
             neighbours: 2,
             verify: Verify::default(),

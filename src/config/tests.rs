@@ -81,6 +81,7 @@ chunks = "1 GiB"                   # decoded chunks
 threads = 2                        # default: cores
 queue = 256                        # maximum number of waiting renders; beyond it the response is 503
 max_voxels_per_tile = 67108864
+max_voxels_per_box = 67108864
 png = "fast"                       # or "small"
 
 [datasets.kasthuri11]              # the token

@@ -133,6 +133,14 @@ fn runs_of(rows: &[u64]) -> (Vec<RowRun>, Shown) {
 }
 
 impl Patch {
+    /// One xy section of a box within the level.
+    pub fn section(z: u64, region: &Region) -> Self {
+        let (start, end) = (region.start, region.end());
+        let run = RowRun { rows: start.y..end.y, first: 0 };
+        let shown = Shown::Each(region.size.y as usize);
+        Self { plane: Plane::Xy, slice: z, columns: start.x..end.x, runs: vec![run], shown }
+    }
+
     /// The plane of the tile.
     pub fn plane(&self) -> Plane {
         self.plane

@@ -28,6 +28,7 @@ pub(super) struct Problem {
 pub(super) fn of(error: &TileError) -> HttpResponse {
     let status = match error.kind() {
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
     };

@@ -54,7 +54,7 @@ async fn tile(
     Ok(described(HttpResponse::Ok(), site, etag).content_type(content_type).body(Pieces::of(tile.png)))
 }
 
-fn described(mut response: HttpResponseBuilder, site: &Site, etag: String) -> HttpResponseBuilder {
+pub(super) fn described(mut response: HttpResponseBuilder, site: &Site, etag: String) -> HttpResponseBuilder {
     response.insert_header((header::ETAG, etag));
     response.insert_header((header::CACHE_CONTROL, site.cache_control.clone()));
     response

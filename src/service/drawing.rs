@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use super::verify::{Footprint, Provisional};
 use super::{TileError, Urgency, Warmed};
-use crate::catalog::{Origin, Overview, Resolved};
+use crate::catalog::{Origin, Overview, Resolved, ResolvedBox};
 use crate::metrics::Metrics;
 use crate::name::Name;
-use crate::plan::Plan;
+use crate::plan::{BoxFormat, Cutout, Plan};
 use crate::render::{self, RenderError, Scratch};
 use crate::tier::SecondTier;
 use crate::tile::{Tile, TileKey};
@@ -33,6 +33,15 @@ pub enum Identified {
         /// The slice, resolved in the catalogue.
         overview: Overview,
     },
+    /// A box of voxels.
+    Box {
+        /// Its key.
+        key: TileKey,
+        /// The box.
+        resolved: ResolvedBox,
+        /// How it is encoded.
+        format: BoxFormat,
+    },
 }
 
 impl Identified {
@@ -40,7 +49,17 @@ impl Identified {
     pub fn key(&self) -> TileKey {
         match self {
             Identified::Black(tile) => tile.key,
-            Identified::Made { key, .. } | Identified::Overview { key, .. } => *key,
+            Identified::Made { key, .. } | Identified::Overview { key, .. } | Identified::Box { key, .. } => {
+                *key
+            }
+        }
+    }
+
+    /// The box of voxels, if it is one.
+    pub fn cutout(&self) -> Option<Cutout> {
+        match self {
+            Identified::Box { resolved, .. } => Some(resolved.plan(ReadPolicy::default())),
+            _ => None,
         }
     }
 }
@@ -54,12 +73,20 @@ pub(super) struct Drawing {
     pub origin: Origin,
     pub draw: Draw,
     pub footprint: Footprint,
+    /// Whether the disk cache keeps it.
+    pub is_kept: bool,
 }
 
 impl Drawing {
     pub fn of(key: TileKey, origin: Origin, plan: Plan) -> Self {
         let footprint = Footprint::of(std::slice::from_ref(&plan));
-        Self { key, origin, draw: Box::new(move |scratch| render::render(&plan, scratch)), footprint }
+        Self {
+            key,
+            origin,
+            draw: Box::new(move |scratch| render::render(&plan, scratch)),
+            footprint,
+            is_kept: true,
+        }
     }
 }
 
@@ -86,7 +113,13 @@ impl Identified {
                 plan.tiles.iter_mut().for_each(|tile| tile.policy = policy);
                 let footprint = Footprint::of(&plan.tiles);
                 let draw = Box::new(move |scratch: &mut Scratch| render::overview(&plan, scratch));
-                Drawing { key, origin, draw, footprint }
+                Drawing { key, origin, draw, footprint, is_kept: true }
+            }
+            Identified::Box { key, resolved, format } => {
+                let (key, origin, plan, format) = (*key, resolved.origin(), resolved.plan(policy), *format);
+                let footprint = Footprint::of_box(&plan);
+                let draw = Box::new(move |scratch: &mut Scratch| render::cutout(&plan, format, scratch));
+                Drawing { key, origin, draw, footprint, is_kept: false }
             }
         })
     }
@@ -94,7 +127,7 @@ impl Identified {
     /// The dataset under which it is stored; `None` for a black tile, which is never stored.
     pub(super) fn token(&self) -> Option<&Name> {
         match self {
-            Identified::Black(_) => None,
+            Identified::Black(_) | Identified::Box { .. } => None,
             Identified::Made { resolved, .. } => Some(resolved.token()),
             Identified::Overview { overview, .. } => overview.tiles().first().map(Resolved::token),
         }

@@ -2,7 +2,7 @@
 
 use super::Busy;
 use crate::cache::Lost;
-use crate::catalog::{NotFound, Unresponsive};
+use crate::catalog::{NoBox, NotFound, Unresponsive};
 use crate::name::Name;
 use crate::render::RenderError;
 use crate::request::Malformed;
@@ -30,6 +30,9 @@ pub enum TileError {
     /// The tile could not be stored in the disk cache, when warming.
     #[error(transparent)]
     Tier(#[from] TierError),
+    /// A box of voxels is too large.
+    #[error("{0}")]
+    TooLarge(String),
     /// The files of the dataset could not be checked for changes.
     #[error(transparent)]
     Unresponsive(#[from] Unresponsive),
@@ -46,6 +49,8 @@ pub enum TileError {
 pub enum ErrorKind {
     /// There is no such tile: a retry will not help.
     NotFound,
+    /// More is requested than is allowed.
+    TooLarge,
     /// The data or the program is at fault.
     Failed,
     /// Overloaded, or the file system does not answer: a later retry may help.
@@ -60,6 +65,7 @@ impl TileError {
             TileError::Render(_) | TileError::Lost(_) | TileError::Tier(_) | TileError::Changed { .. } => {
                 ErrorKind::Failed
             }
+            TileError::TooLarge(_) => ErrorKind::TooLarge,
             TileError::Busy(_) | TileError::Unresponsive(_) => ErrorKind::Busy,
         }
     }
@@ -70,6 +76,15 @@ impl TileError {
             TileError::Render(RenderError::Read(error)) => error.public(),
             TileError::Changed { .. } => CHANGED.to_owned(),
             other => other.to_string(),
+        }
+    }
+}
+
+impl From<NoBox> for TileError {
+    fn from(error: NoBox) -> Self {
+        match error {
+            NoBox::NotFound(error) => error.into(),
+            NoBox::TooLarge { .. } => TileError::TooLarge(error.to_string()),
         }
     }
 }

@@ -259,6 +259,13 @@ impl TileService {
         let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = brought else { return };
         let shown = match identified {
             Identified::Black(_) => return,
+            Identified::Box { resolved, .. } => {
+                resolved.channel().note_change();
+                if let Some(reopener) = &self.reopener {
+                    reopener.reopen(&resolved.dataset().token);
+                }
+                return;
+            }
             Identified::Made { resolved, .. } => std::slice::from_ref(resolved),
             Identified::Overview { overview, .. } => overview.tiles(),
         };

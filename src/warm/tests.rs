@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
+use super::choose::ChoiceError;
 use super::*;
 use crate::description::DatasetDescription;
 use crate::geometry::{Axis, Level, LevelView, Orthogonal, Plane, Scaling, Xyz, patch};

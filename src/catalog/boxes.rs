@@ -1,0 +1,149 @@
+//! Resolves requests for boxes of voxels.
+
+use std::sync::Arc;
+
+use super::resolve::{RULES, known};
+use super::{Catalog, Channel, Dataset, NotFound, Origin};
+use crate::geometry::{LevelView, Region, Scaling, Xyz};
+use crate::name::Name;
+use crate::paint::Kind;
+use crate::plan::{BoxFormat, Cutout};
+use crate::request::BoxRequest;
+use crate::tile::{Fingerprint, TileKey};
+use crate::volume::ReadPolicy;
+
+/// Why there is no box.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoBox {
+    /// It names something that does not exist.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    /// It needs too many voxels.
+    #[error(
+        "the box needs {voxels} stored voxels, more than the limit of {limit}; request smaller boxes, or raise render.max_voxels_per_box"
+    )]
+    TooLarge {
+        /// How many stored voxels would be read.
+        voxels: u64,
+        /// `render.max_voxels_per_box`.
+        limit: u64,
+    },
+}
+
+/// A requested box with its names resolved; it lies within its level.
+#[derive(Debug, Clone)]
+pub struct ResolvedBox {
+    dataset: Arc<Dataset>,
+    channel: Arc<Channel>,
+    view: LevelView,
+    time: u64,
+    region: Region,
+}
+
+/// Everything that determines the bytes of a box.
+#[derive(Hash)]
+struct BoxRendering {
+    rules: u32,
+    format: BoxFormat,
+    channel: Fingerprint,
+    made: Option<Fingerprint>,
+    scaling: Scaling,
+    level: u8,
+    time: u64,
+    start: Xyz<u64>,
+    size: Xyz<u64>,
+}
+
+impl Catalog {
+    /// Resolves a request for a box. Reads no data.
+    pub fn resolve_box(&self, request: &BoxRequest) -> Result<ResolvedBox, NoBox> {
+        let (token, name) = (&request.token, &request.channel);
+        let dataset = self.datasets.get(token).ok_or_else(|| NotFound::Token {
+            token: token.clone(),
+            known: known("datasets", self.datasets.keys()),
+        })?;
+        let channel = dataset.channel(name)?;
+        let time = request.time.unwrap_or(0);
+        if time >= channel.times {
+            return Err(NotFound::Time { channel: name.clone(), time, times: channel.times }.into());
+        }
+        let level = request.level.number();
+        let view = channel.view(request.level, dataset.scaling).ok_or_else(|| NotFound::Level {
+            channel: name.clone(),
+            level,
+            last: dataset.last_level(channel).number(),
+        })?;
+        let region = request.region;
+        let end = region.start.zip(region.size, u64::checked_add);
+        let is_within = end.zip(view.size, |end, size| end.is_some_and(|end| end <= size));
+        if !(is_within.x && is_within.y && is_within.z) {
+            return Err(NotFound::Box { channel: name.clone(), level, size: view.size }.into());
+        }
+        let components = channel.volumes(&view).len() as u64;
+        let voxels = view.stored_region(&region).voxels().saturating_mul(components);
+        let limit = self.max_voxels_per_box;
+        if voxels > limit {
+            return Err(NoBox::TooLarge { voxels, limit });
+        }
+        let (dataset, channel) = (Arc::clone(dataset), Arc::clone(channel));
+        Ok(ResolvedBox { dataset, channel, view, time, region })
+    }
+}
+
+impl Dataset {
+    /// A channel by name.
+    pub(super) fn channel(&self, name: &Name) -> Result<&Arc<Channel>, NotFound> {
+        self.channels.get(name).ok_or_else(|| NotFound::Channel {
+            token: self.token.clone(),
+            channel: name.clone(),
+            known: known("channels", self.channels.keys()),
+        })
+    }
+}
+
+impl ResolvedBox {
+    /// The dataset.
+    pub fn dataset(&self) -> &Arc<Dataset> {
+        &self.dataset
+    }
+
+    /// The channel.
+    pub fn channel(&self) -> &Arc<Channel> {
+        &self.channel
+    }
+
+    /// The origin of its voxels.
+    pub fn origin(&self) -> Origin {
+        Origin::of(self.dataset.token.clone(), vec![Arc::clone(&self.channel)])
+    }
+
+    /// The key of the box in a format: a digest of everything that determines its bytes.
+    pub fn key(&self, format: BoxFormat) -> TileKey {
+        TileKey::of(&BoxRendering {
+            rules: RULES,
+            format,
+            channel: self.channel.fingerprint,
+            made: self.channel.made_fingerprint(&self.view),
+            scaling: self.dataset.scaling,
+            level: self.view.level.number(),
+            time: self.time,
+            start: self.region.start,
+            size: self.region.size,
+        })
+    }
+
+    /// What to read.
+    pub fn plan(&self, policy: ReadPolicy) -> Cutout {
+        let is_there = self.channel.is_there(&self.view, self.dataset.scaling, self.time);
+        Cutout {
+            components: self.channel.volumes(&self.view).to_vec(),
+            voxel: self.channel.voxel,
+            time: self.time,
+            view: self.view,
+            region: self.region,
+            is_there,
+            is_label: self.channel.kind == Kind::Labels,
+            policy,
+        }
+    }
+}

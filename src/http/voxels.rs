@@ -1,0 +1,55 @@
+//! Boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`, and `.raw` with shape and type in headers.
+
+use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::{HttpRequest, HttpResponse};
+
+use super::body::Pieces;
+use super::tiles::{described, is_known};
+use super::{Site, asked, problem};
+use crate::plan::BoxFormat;
+use crate::request::{BoxRequest, Malformed, VoxelsFile};
+use crate::service::TileError;
+
+static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
+static TYPE: HeaderName = HeaderName::from_static("x-voltile-type");
+
+/// The response to a path below `/voxels/`; `None` for other paths.
+pub(super) async fn answer(site: &Site, request: &HttpRequest, path: &str) -> Option<HttpResponse> {
+    let parsed = BoxRequest::of_path(path, request.query_string())?;
+    let answered = found(site, request, parsed).await;
+    site.service.use_pause();
+    Some(answered.unwrap_or_else(|error| problem::of(&error)))
+}
+
+async fn found(
+    site: &Site,
+    request: &HttpRequest,
+    parsed: Result<(BoxRequest, VoxelsFile), Malformed>,
+) -> Result<HttpResponse, TileError> {
+    let (wanted, file) = parsed?;
+    let format = match file {
+        VoxelsFile::Npy => BoxFormat::Npy,
+        VoxelsFile::Raw => BoxFormat::Raw,
+    };
+    let identified = site.service.identify_box(&wanted, format).await?;
+    let etag = identified.key().etag();
+    if is_known(request, &etag) && !site.service.is_suspect(&identified) {
+        site.service.metrics().not_modified.inc();
+        return Ok(described(HttpResponse::NotModified(), site, etag).finish());
+    }
+    let about = identified.cutout().map(|cutout| (cutout.shape(), cutout.voxel()));
+    let demand = asked::demand(request, &site.trusted_proxies);
+    let voxels = site.service.fetch(identified, demand).await?;
+    let mut response = described(HttpResponse::Ok(), site, etag);
+    response.content_type("application/octet-stream");
+    if let Some((shape, voxel)) = about
+        && format == BoxFormat::Raw
+    {
+        let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
+        if let Ok(shape) = HeaderValue::from_str(&shape.join(",")) {
+            response.insert_header((SHAPE.clone(), shape));
+        }
+        response.insert_header((TYPE.clone(), HeaderValue::from_static(voxel.name())));
+    }
+    Ok(response.body(Pieces::of(voxels.png)))
+}
