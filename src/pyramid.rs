@@ -1,7 +1,7 @@
 //! Pyramids: computes the levels that a file lacks once, and stores them in a sidecar next to it or in a new volume.
 //!
 //! Every level is computed in one step from the stored level that the renderer would use, so that it equals what the
-//! renderer would compute on the fly; `tests/pyramid.rs` checks this. A volume is read once, node by node of its
+//! renderer would compute on the fly; `tests/stories/pyramid.rs` checks this. A volume is read once, node by node of its
 //! `tree`, on all threads. Finished parts are stored as `piece`s in the work `folder`; after a kill, the next run
 //! resumes from them. When all are there they are assembled into an HDF5 file, which gets its final name last. The
 //! original is only read. Tiles play no part here.

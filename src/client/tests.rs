@@ -86,9 +86,9 @@ fn a_server_that_is_silent_or_absent_or_no_http_server_is_reported_as_such() {
     let silent = Client::with_patience(format!("http://{host}"), Duration::from_millis(30));
     let error = get(&silent, "/").unwrap_err().to_string();
     assert_eq!(error, format!("GET http://{host}/: no answer: no complete response within 0.03 s"));
-    drop(listener);
-    let error = get(&Client::new(&host).unwrap(), "/").unwrap_err();
-    assert!(error.problem.starts_with(&format!("{host} cannot be reached: Connection refused")), "{error}");
+    // No test gets a port this low from the system.
+    let error = get(&Client::new("127.0.0.1:1").unwrap(), "/").unwrap_err();
+    assert!(error.problem.starts_with("127.0.0.1:1 cannot be reached: Connection refused"), "{error}");
     let error = get(&Client::new("no-such-host.invalid").unwrap(), "/").unwrap_err();
     assert!(error.problem.starts_with("no-such-host.invalid cannot be reached: "), "{error}");
     for wrong in ["SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nhello"] {

@@ -205,12 +205,25 @@ fn a_file_in_place_of_a_folder_is_an_error_and_is_left_alone() {
 
 /// A backend whose writes block until it is opened.
 #[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<(bool, usize)>, Condvar)>);
+struct Gate(Arc<(Mutex<Passage>, Condvar)>);
+
+#[derive(Default)]
+struct Passage {
+    is_open: bool,
+    begun: usize,
+    written: usize,
+}
 
 impl Gate {
     fn open(&self) {
-        self.0.0.lock().unwrap().0 = true;
+        self.0.0.lock().unwrap().is_open = true;
         self.0.1.notify_all();
+    }
+
+    /// Waits until a write has begun.
+    fn wait_for_write(&self) {
+        let passage = self.0.0.lock().unwrap();
+        drop(self.0.1.wait_while(passage, |passage| passage.begun == 0).unwrap());
     }
 }
 
@@ -220,11 +233,11 @@ impl TileTier for Gate {
     }
 
     fn put(&self, _: &Name, _: &TileKey, _: &Bytes) -> Result<(), TierError> {
-        let mut state = self.0.0.lock().unwrap();
-        while !state.0 {
-            state = self.0.1.wait(state).unwrap();
-        }
-        state.1 += 1;
+        let mut passage = self.0.0.lock().unwrap();
+        passage.begun += 1;
+        self.0.1.notify_all();
+        let mut passage = self.0.1.wait_while(passage, |passage| !passage.is_open).unwrap();
+        passage.written += 1;
         Ok(())
     }
 
@@ -240,6 +253,7 @@ fn queueing_never_blocks_and_a_full_queue_drops_tiles() {
     let large = Tile::new(TileKey::of(&1), vec![0; 10 << 20]);
     (0..5).for_each(|_| tier.keep_later(name("a"), &large, || true));
     assert_eq!(metrics.tier_dropped.get(), 2, "three of 10 MiB fit into the queue");
+    gate.wait_for_write();
     tier.finish(Duration::from_millis(20));
     assert_eq!(metrics.tier_dropped.get(), 4, "the one being written is not dropped");
     gate.open();
@@ -258,7 +272,7 @@ fn queued_tiles_are_written_before_the_end_unless_they_became_invalid() {
     (0..50).for_each(|number| tier.keep_later(name("a"), &tile(number), move || number % 10 != 0));
     tier.finish(Duration::from_secs(60));
     assert_eq!(
-        (metrics.tier_writes.get(), metrics.tier_dropped.get(), gate.0.0.lock().unwrap().1),
+        (metrics.tier_writes.get(), metrics.tier_dropped.get(), gate.0.0.lock().unwrap().written),
         (45, 5, 45)
     );
 }
