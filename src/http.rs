@@ -24,6 +24,7 @@ use std::time::SystemTime;
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderValue, InvalidHeaderValue};
 use actix_web::{HttpRequest, HttpResponse, web};
+use tokio::sync::Semaphore;
 
 use crate::config;
 use crate::description::CachesDescription;
@@ -46,6 +47,8 @@ pub struct Site {
     caches: CachesDescription,
     threads: usize,
     started: u64,
+    /// Permits for the memory of boxes of voxels that are being made or sent, in MiB.
+    boxes: Arc<Semaphore>,
 }
 
 impl Site {
@@ -59,7 +62,8 @@ impl Site {
         let cors = Cors::new(&settings.cors_origins);
         let cache_control = HeaderValue::from_str(&settings.cache_control)?;
         let (mounts, trusted_proxies) = (settings.mounts.clone(), settings.trusted_proxies.clone());
-        Ok(Self { service, mounts, cache_control, cors, trusted_proxies, caches, threads, started })
+        let boxes = Arc::new(Semaphore::new(voxels::MOST_MIB as usize));
+        Ok(Self { service, mounts, cache_control, cors, trusted_proxies, caches, threads, started, boxes })
     }
 
     fn mount(&self, path: &TilePath<'_>) -> Option<&config::Mount> {

@@ -10,7 +10,7 @@ use crate::paint::Kind;
 use crate::plan::{BoxFormat, Cutout};
 use crate::request::BoxRequest;
 use crate::tile::{Fingerprint, TileKey};
-use crate::volume::ReadPolicy;
+use crate::volume::{Access, ReadPolicy, VolumeShape};
 
 /// Why there is no box.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +28,30 @@ pub enum NoBox {
         /// `render.max_voxels_per_box`.
         limit: u64,
     },
+    /// It needs little of each of too many chunks.
+    #[error(
+        "the box needs {voxels} stored voxels, but the chunks that hold them have {decoded}; request boxes that contain more of each chunk, or raise render.max_voxels_per_box"
+    )]
+    Wasteful {
+        /// How many stored voxels would be read.
+        voxels: u64,
+        /// How many voxels would be decoded.
+        decoded: u64,
+    },
+}
+
+/// The most voxels that may be decoded for a box, as a multiple of `render.max_voxels_per_box`.
+const MOST_WASTE: u64 = 16;
+
+/// How many voxels are decoded to read a box of a volume.
+fn decoded(shape: &VolumeShape, stored: &Region) -> u64 {
+    if shape.access == Access::Copied {
+        return stored.voxels();
+    }
+    let chunk = shape.chunk.map(|extent| extent.max(1));
+    let first = stored.start.zip(chunk, |at, extent| at / extent);
+    let end = stored.end().zip(chunk, u64::div_ceil);
+    end.zip(first, u64::saturating_sub).zip(chunk, u64::saturating_mul).volume()
 }
 
 /// A requested box with its names resolved; it lies within its level.
@@ -79,11 +103,16 @@ impl Catalog {
         if !(is_within.x && is_within.y && is_within.z) {
             return Err(NotFound::Box { channel: name.clone(), level, size: view.size }.into());
         }
-        let components = channel.volumes(&view).len() as u64;
-        let voxels = view.stored_region(&region).voxels().saturating_mul(components);
-        let limit = self.max_voxels_per_box;
+        let (volumes, limit) = (channel.volumes(&view), self.max_voxels_per_box);
+        let stored = view.stored_region(&region);
+        let voxels = stored.voxels().saturating_mul(volumes.len() as u64);
         if voxels > limit {
             return Err(NoBox::TooLarge { voxels, limit });
+        }
+        let decoded =
+            volumes.iter().map(|volume| decoded(&volume.shape(), &stored)).fold(0, u64::saturating_add);
+        if decoded / MOST_WASTE > limit {
+            return Err(NoBox::Wasteful { voxels, decoded });
         }
         let (dataset, channel) = (Arc::clone(dataset), Arc::clone(channel));
         Ok(ResolvedBox { dataset, channel, view, time, region })

@@ -54,9 +54,9 @@ impl Watch {
         self.files.iter()
     }
 
-    /// Whether the last check is recent enough, or has found a change, which is final.
-    pub fn is_fresh(&self) -> bool {
-        self.has_changed() || self.unchanged_since(now().saturating_sub(FRESH.as_nanos() as u64))
+    #[cfg(test)]
+    fn is_fresh(&self) -> bool {
+        self.is_known_at(now().saturating_sub(FRESH.as_nanos() as u64))
     }
 
     /// Whether a file was found to have changed.
@@ -71,21 +71,23 @@ impl Watch {
 
     /// Has the files checked on a thread for blocking work unless the last check is recent enough.
     pub async fn check_soon(self: &Arc<Self>) -> Result<(), Unresponsive> {
-        if self.is_fresh() {
+        // Any check that begins later than this answers the request, however long the check takes.
+        let moment = now().saturating_sub(FRESH.as_nanos() as u64);
+        if self.is_known_at(moment) {
             return Ok(());
         }
-        tokio::time::timeout(PATIENCE, self.check_in_turn()).await.map_err(|_| Unresponsive)
+        tokio::time::timeout(PATIENCE, self.check_in_turn(moment)).await.map_err(|_| Unresponsive)
     }
 
-    async fn check_in_turn(self: &Arc<Self>) {
+    async fn check_in_turn(self: &Arc<Self>, moment: u64) {
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        if self.is_fresh() {
+        if self.is_known_at(moment) {
             return;
         }
         let watch = Arc::clone(self);
         // The thread keeps the turn even if no request waits for it any more.
         let checked = tokio::task::spawn_blocking(move || {
-            watch.check();
+            watch.check_after(moment);
             drop(turn);
         });
         if let Err(error) = checked.await {
@@ -109,7 +111,7 @@ impl Watch {
     /// Checks the files unless a check has begun since `moment`.
     fn check_after(&self, moment: u64) {
         let _checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.has_changed() || self.unchanged_since(moment) {
+        if self.is_known_at(moment) {
             return;
         }
         let began = now();
@@ -120,6 +122,11 @@ impl Watch {
                 tracing::warn!("{} has changed since it was opened", file.path().display());
             }
         }
+    }
+
+    /// Whether a check has begun since `moment`, or a change was found, which is final.
+    fn is_known_at(&self, moment: u64) -> bool {
+        self.has_changed() || self.unchanged_since(moment)
     }
 
     fn unchanged_since(&self, moment: u64) -> bool {

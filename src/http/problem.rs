@@ -32,10 +32,16 @@ pub(super) fn of(error: &TileError) -> HttpResponse {
         ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let mut response = problem(status, &error.public());
     if status == StatusCode::SERVICE_UNAVAILABLE {
-        response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(RETRY_AFTER));
+        return busy(&error.public());
     }
+    problem(status, &error.public())
+}
+
+/// 503: the same request may succeed later.
+pub(super) fn busy(detail: &str) -> HttpResponse {
+    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, detail);
+    response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(RETRY_AFTER));
     response
 }
 

@@ -1,5 +1,7 @@
 //! Boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`, and `.raw` with shape and type in headers.
 
+use std::sync::Arc;
+
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 
@@ -9,6 +11,9 @@ use super::{Site, asked, problem};
 use crate::plan::BoxFormat;
 use crate::request::{BoxRequest, Malformed, VoxelsFile};
 use crate::service::TileError;
+
+/// The most memory of boxes that are being made or sent, in MiB.
+pub(super) const MOST_MIB: u32 = 2048;
 
 static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
 static TYPE: HeaderName = HeaderName::from_static("x-voltile-type");
@@ -38,6 +43,15 @@ async fn found(
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
     let about = identified.cutout().map(|cutout| (cutout.shape(), cutout.voxel()));
+    let bytes = about.as_ref().map_or(0, |(shape, voxel)| {
+        shape.iter().fold(voxel.stored_bytes() as u64, |product, extent| product.saturating_mul(*extent))
+    });
+    let mib = u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1).min(MOST_MIB);
+    let Ok(permit) = Arc::clone(&site.boxes).try_acquire_many_owned(mib) else {
+        return Ok(problem::busy(&format!(
+            "other boxes take up the memory for boxes, {MOST_MIB} MiB; request it again later, or smaller ones"
+        )));
+    };
     let demand = asked::demand(request, &site.trusted_proxies);
     let voxels = site.service.fetch(identified, demand).await?;
     let mut response = described(HttpResponse::Ok(), site, etag);
@@ -51,5 +65,5 @@ async fn found(
         }
         response.insert_header((TYPE.clone(), HeaderValue::from_static(voxel.name())));
     }
-    Ok(response.body(Pieces::of(voxels.png)))
+    Ok(response.body(Pieces::holding(voxels.png, permit)))
 }

@@ -6,14 +6,17 @@ use bytemuck::cast_slice;
 use half::f16;
 
 use super::downsample::SumBuffer;
-use super::{RenderError, Scratch, slice};
+use super::{Drawing, RenderError, Scratch, slice};
 use crate::geometry::{Patch, Xyz};
 use crate::plan::{BoxFormat, Cutout, Source};
 use crate::volume::{ReadError, ReadRequest, Samples, VoxelType, with_samples};
 
 /// Reads a box and encodes it.
 pub fn cutout(plan: &Cutout, format: BoxFormat, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
-    let voxels = voxels(plan, scratch)?;
+    let voxels = voxels(plan, scratch);
+    // A box may be much larger than a tile: its buffers are not kept, also after an error.
+    scratch.drawing = Drawing::default();
+    let voxels = voxels?;
     Ok(match format {
         BoxFormat::Raw => interleaved(voxels, plan),
         BoxFormat::Npy => {
@@ -39,8 +42,6 @@ fn voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
             let request = request.every(plan.view.downsample).with(plan.policy);
             plan.components[component].read(&request, &mut drawing.field)?;
             append(&drawing.field, plan.voxel, &mut all);
-            // A box may be much larger than a tile.
-            drawing.field = Samples::default();
         } else {
             let (block, sums, field) = (&mut drawing.block, &mut drawing.sums, &mut drawing.field);
             means(plan, component, block, sums, field, &mut all)?;
@@ -102,8 +103,13 @@ fn interleaved(voxels: Vec<u8>, plan: &Cutout) -> Vec<u8> {
         return voxels;
     }
     let component = voxels.len() / count;
-    let places = (0..component).step_by(width).flat_map(|at| (0..count).map(move |c| c * component + at));
-    places.flat_map(|at| voxels[at..at + width].iter().copied()).collect()
+    let mut all = Vec::with_capacity(voxels.len());
+    for at in (0..component).step_by(width) {
+        for c in 0..count {
+            all.extend_from_slice(&voxels[c * component + at..][..width]);
+        }
+    }
+    all
 }
 
 /// The header of an `.npy` file, format version 1.0 (numpy.lib.format).

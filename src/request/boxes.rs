@@ -70,7 +70,7 @@ pub fn box_of(text: &str) -> Option<Region> {
     let mut ranges = text.split('_').map(|range| {
         let (first, end) = range.split_once('-')?;
         let (first, end) = (digits(first)?, digits(end)?);
-        (first < end).then_some((first, end - first))
+        (first < end).then(|| (first, end - first))
     });
     let (x, y, z) = (ranges.next()??, ranges.next()??, ranges.next()??);
     let region = Region { start: Xyz::new(x.0, y.0, z.0), size: Xyz::new(x.1, y.1, z.1) };

@@ -84,7 +84,7 @@ impl From<NoBox> for TileError {
     fn from(error: NoBox) -> Self {
         match error {
             NoBox::NotFound(error) => error.into(),
-            NoBox::TooLarge { .. } => TileError::TooLarge(error.to_string()),
+            NoBox::TooLarge { .. } | NoBox::Wasteful { .. } => TileError::TooLarge(error.to_string()),
         }
     }
 }

@@ -25,7 +25,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MOST_PATIENT: Duration = Duration::from_secs(2);
 /// The shortest time between two reopenings of a dataset, as a file may change all the time.
 const REST: Duration = Duration::from_secs(1);
-/// The interval at which a dataset that an instrument is writing is reopened.
+/// The interval at which a growing dataset is checked, and reopened if its files have changed.
 const GROWING: Duration = Duration::from_secs(2);
 
 /// The capacity of the channel to the thread that schedules attempts.
@@ -57,7 +57,7 @@ impl LiveCatalog {
     }
 }
 
-/// The thread that schedules attempts to reopen datasets; it ends when this is dropped.
+/// A handle to the thread that schedules attempts to reopen datasets, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Reopener(Arc<SyncSender<Message>>);
 
@@ -99,11 +99,11 @@ impl Reopener {
 /// Decides when a dataset is reopened.
 struct Schedule {
     reopening: Arc<Reopening>,
-    /// For the threads of attempts, which must not keep this one alive.
+    /// Lets attempt threads report. Weak, so that this thread ends when the [`Reopener`] is dropped.
     sender: Weak<SyncSender<Message>>,
     due: BTreeMap<Name, Attempt>,
     running: BTreeMap<Name, Attempt>,
-    /// When each dataset was last reopened.
+    /// When each dataset was last reopened or found unchanged; growing datasets are not recorded.
     opened: BTreeMap<Name, Instant>,
 }
 
@@ -254,7 +254,7 @@ impl TileService {
         }
     }
 
-    /// Reopens a dataset if a read found that one of its files has changed, even if the last check did not.
+    /// If a read found a change that the last check missed, requests that the dataset be reopened.
     pub(super) fn note_change(&self, identified: &Identified, brought: &Result<Tile, TileError>) {
         let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = brought else { return };
         let shown = match identified {
@@ -275,7 +275,8 @@ impl TileService {
         }
     }
 
-    /// Fails if a file of these channels has changed since it was opened, and requests that the dataset is reopened.
+    /// Fails if a file of these channels has changed since it was opened, and requests that the dataset be reopened.
+    /// Changes to a growing dataset are not errors: it is reopened at intervals.
     pub(super) async fn ensure_current<'a>(
         &self,
         dataset: &Dataset,

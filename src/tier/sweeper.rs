@@ -1,10 +1,9 @@
 //! Eviction: counts the disk space of a directory, and removes the least recently used tiles if it exceeds the
 //! budget.
 //!
-//! It runs on its own thread and takes no lock that reading or writing needs. Keys are uniformly distributed, so LRU
-//! within a part is close to global LRU: parts are swept one after another, and only the tiles of one part are listed
-//! in memory. A small directory is a single part. Processes that sweep one directory concurrently choose the same
-//! tiles.
+//! It runs on its own thread and holds no lock during I/O. To bound memory, a large directory is swept in parts, each a
+//! range of first key bytes, one after another. Keys are uniformly distributed, so LRU within a part is close to global
+//! LRU. A small directory is a single part. Processes that sweep one directory concurrently choose the same tiles.
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,11 +22,11 @@ use super::space::{Space, Woken};
 use super::tally::{PARTS, on_disk};
 use crate::metrics::Metrics;
 
-/// The maximum number of tiles in a part, on average, as far as [`PARTS`] parts suffice.
+/// The maximum average number of tiles in a part; exceeded only if [`PARTS`] parts are too few.
 const SWEPT_AT_ONCE: u64 = 1 << 16;
 /// The interval between recounts, which are needed because of other processes.
 const RECOUNT: Duration = Duration::from_secs(600);
-/// The interval is at least this many times the duration of a count.
+/// The pause after a count is at least this many times its duration.
 const REST: u32 = 20;
 /// The pause after a sweep that could not remove enough.
 const STUCK: Duration = Duration::from_secs(30);
@@ -47,7 +46,7 @@ pub(super) struct Sweeper {
     log: ErrorLog,
 }
 
-/// The cache directory and its folders when a sweep began.
+/// The cache directory and its folders when a sweep or a count began.
 struct Opened {
     root: Dir,
     folders: Vec<Folder>,

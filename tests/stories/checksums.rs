@@ -295,3 +295,14 @@ fn a_stream_that_breaks_off_still_shows_the_slices_before_the_damage() {
     }
     assert_eq!((tile(&server, &xy(63, 0)).status, server.count(REFUSED)), (500, 0));
 }
+
+#[test]
+fn a_corrupt_chunk_of_which_all_was_wanted_is_refused_at_once() {
+    let place = Place::new();
+    corrupt(&place);
+    // Nothing is finished while requests keep coming: the tile of the last slice must do it.
+    let server = served_corrupt(&place, ["cubes.h5", "--set", "render.neighbours=0"]);
+    assert_eq!(tile(&server, &xy(EDGE - 1, 0)).status, 500);
+    assert_eq!(server.count(REFUSED), 1);
+    assert_eq!(tile(&server, &xy(FIRST, 0)).status, 500, "its beginning is not shown either");
+}

@@ -37,6 +37,7 @@ fn filled(path: &str) -> String {
         ("row", "0"),
         ("column", "0"),
         ("level", "0"),
+        ("box", "0-1_0-1_0-1.raw"),
     ] {
         path = path.replace(&format!("{{{name}}}"), value);
     }

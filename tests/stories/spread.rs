@@ -79,7 +79,7 @@ fn parts_that_cannot_be_opened_for_lack_of_descriptors_are_errors_and_not_gaps()
     let place = Place::new();
     spread(&place, TIMES);
     let server = with_limit(&place, "ulimit -n 48");
-    server.expect_error("raise its limit (`ulimit -n`)");
+    server.expect_error("raise the limit of open files (`ulimit -n`)");
     // The time points requested last stay open, so that at some point there is no descriptor for another.
     let pixels = pixels(&server, TIMES);
     let right = |time: usize| Ok(10 * time as u8 + 10);

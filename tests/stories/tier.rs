@@ -421,7 +421,7 @@ fn a_service_without_a_server_warms_each_tile_once() {
     let directory = Directory::open(&place.path("cache")).unwrap();
     let tier = SecondTier::new(directory, &metrics).unwrap();
     let service = TileService::new(catalog, 0, 0, pool, metrics.clone()).unwrap().with_tier(Some(tier));
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let warm = |z: usize| {
         let path = format!("{MOUNT}/{}", plane_path(z));
         let request = TilePath::split(&path).unwrap().unwrap().request().unwrap();

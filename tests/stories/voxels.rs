@@ -187,7 +187,41 @@ fn what_does_not_exist_is_404_what_is_too_large_413_and_what_is_known_304() {
     let large = get(&server, "a/raw/0/0-45_0-70_0-1.npy");
     assert_eq!(large.status, 413);
     assert!(large.problem().contains("3150 stored voxels") && large.problem().contains("max_voxels_per_box"));
+    let wasteful = place.serve(["a.h5", "--set", "render.max_voxels_per_box=100"]);
+    assert_eq!(
+        get(&wasteful, "a/raw/0/0-1_0-70_0-1.npy").status,
+        200,
+        "unfiltered voxels are copied one by one"
+    );
     let known = get(&server, "a/raw/0/0-4_0-4_0-4.npy");
     let again = server.ask("GET", "/voxels/a/raw/0/0-4_0-4_0-4.npy", &[("if-none-match", known.etag())]);
     assert_eq!(again.status, 304);
+}
+
+#[test]
+fn a_thin_box_through_many_compressed_chunks_is_refused() {
+    let place = Place::new();
+    let file = hdf5::File::create(place.path("a.h5")).unwrap();
+    file.new_dataset_builder()
+        .with_data(&volume::<u8>())
+        .chunk((19, 64, 45))
+        .deflate(1)
+        .create("raw")
+        .unwrap();
+    file.close().unwrap();
+    let server = place.serve(["a.h5", "--set", "render.max_voxels_per_box=100"]);
+    let answer = get(&server, "a/raw/0/0-1_0-70_0-1.npy");
+    assert_eq!(answer.status, 413);
+    assert!(
+        answer.problem().contains("70 stored voxels, but the chunks that hold them have 109440"),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn a_tile_service_cannot_take_the_place_of_other_addresses() {
+    let place = Place::with("[[server.mounts]]\ntile_service = \"voxels\"\n");
+    let outcome = place.run(["check"]);
+    assert_ne!(outcome.code, 0);
+    assert!(outcome.err.contains("\"voxels\" cannot be a tile service"), "{}", outcome.err);
 }

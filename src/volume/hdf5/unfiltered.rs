@@ -79,7 +79,7 @@ impl UnfilteredBytes<'_> {
         if copy_box(&voxels, dense, into, target, size) {
             Ok(())
         } else {
-            Err(self.dataset.damaged("its voxels were decoded to another type than its own"))
+            Err(self.dataset.damaged("its voxels were decoded to the wrong type"))
         }
     }
 

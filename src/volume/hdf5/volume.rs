@@ -1,7 +1,10 @@
 //! A dataset as a volume: maps stored axes to x, y, z and time, and reads boxes of voxels.
 //!
-//! There are three ways to read. Unfiltered voxels are copied from the mapped file ([`super::unfiltered`]). Filtered
-//! chunks come from the chunk store, unless they are too large for it. Everything else is read through the library.
+//! [`Volume::read`] reads in one of three ways:
+//! - `read_unfiltered` copies voxels from the mapped file ([`super::unfiltered`]).
+//! - `read_filtered` locates, fetches and decodes chunks ([`super::stored_chunk`]) through the chunk store
+//!   ([`super::chunks`]), then copies from them.
+//! - `read_by_library` reads everything else, and chunks too large for the chunk store, through the library.
 
 mod cached;
 
@@ -23,8 +26,8 @@ use crate::cache::Lost;
 use crate::geometry::{Axis, Region, Xyz};
 use crate::volume::scatter::{Lattice, Sieve, copy_box, fill_box, thinned};
 use crate::volume::{
-    Access, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume,
-    VolumeShape, VolumeStorage, VoxelType, Yields,
+    Access, BLOCK_BYTES, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally,
+    Volume, VolumeShape, VolumeStorage, VoxelType, Yields,
 };
 
 /// How a dataset is interpreted as a volume.
@@ -61,6 +64,9 @@ pub struct Hdf5Volume {
 /// and enough to occupy all threads.
 const TOGETHER: u64 = 4 << 20;
 
+/// The most chunks of a box that are listed at once, about 300 bytes each. A tile rarely has as many.
+const MOST_LISTED: usize = 1 << 12;
+
 impl Hdf5Volume {
     pub(super) fn new(
         dataset: Arc<StoredDataset>,
@@ -70,7 +76,7 @@ impl Hdf5Volume {
         let wrong = |problem: String| OpenError::object(&dataset.file, &dataset.path, problem);
         if view.axes.rank() != dataset.shape.len() {
             let (axes, shape) = (&view.axes, &dataset.shape);
-            return Err(wrong(format!("its shape {shape:?} has another rank than the axes \"{axes}\"")));
+            return Err(wrong(format!("its shape {shape:?} and the axes \"{axes}\" differ in rank")));
         }
         let mut roles = [Role::Fixed(0); RANK];
         let own = view.axes.iter().map(|axis| role(axis, &view.fixed)).collect::<Vec<_>>();
@@ -128,8 +134,7 @@ impl Hdf5Volume {
         xyz
     }
 
-    /// The chunks that contain wanted voxels, in stored order. A chunk that the box intersects has none if the step
-    /// skips it.
+    /// The chunks that contain wanted voxels, in stored order; chunks that the step skips are left out.
     fn wanted<'a>(&'a self, reading: &'a Reading<'_>) -> impl Iterator<Item = Wanted> + 'a {
         let grid = &self.dataset.grid;
         let (region, step) = (&reading.request.region, reading.request.step);
@@ -148,30 +153,47 @@ impl Hdf5Volume {
 
     /// Reads a box of unfiltered voxels: locates its chunks, then copies the wanted voxels from the mapped file.
     fn read_unfiltered(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
-        let located =
-            self.wanted(reading).map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
-        let located = located.collect::<Result<Vec<_>, ReadError>>()?;
         let bytes = self.dataset.unfiltered_bytes()?;
-        for (chunk, Wanted { part, sieve, .. }) in located {
-            self.yield_to_requests(reading)?;
-            let target = reading.target(&sieve);
-            if let Some(chunk) = chunk {
-                let dims = self.dataset.grid.chunk();
-                let from = self.lattice(dims, &part.within).from(sieve.offset).every(reading.request.step);
-                bytes.copy(chunk, from, into, target, sieve.count, self.shape.voxel)?;
-            } else {
-                let fill = self.dataset.fill_value(part.start, self.shape.voxel)?;
-                self.ensure(fill_box(&fill, into, target, sieve.count))?;
+        let mut wanted = self.wanted(reading).peekable();
+        while wanted.peek().is_some() {
+            let located = wanted.by_ref().take(MOST_LISTED);
+            let located = located.map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
+            for (chunk, Wanted { part, sieve, .. }) in located.collect::<Result<Vec<_>, ReadError>>()? {
+                self.yield_to_requests(reading)?;
+                let target = reading.target(&sieve);
+                if let Some(chunk) = chunk {
+                    let dims = self.dataset.grid.chunk();
+                    let from =
+                        self.lattice(dims, &part.within).from(sieve.offset).every(reading.request.step);
+                    bytes.copy(chunk, from, into, target, sieve.count, self.shape.voxel)?;
+                } else {
+                    let fill = self.dataset.fill_value(part.start, self.shape.voxel)?;
+                    self.ensure(fill_box(&fill, into, target, sieve.count))?;
+                }
             }
         }
         bytes.ensure_still_there()
     }
 
-    /// Reads a box of filtered chunks. Copies from cached chunks first. The others are all located before the first is
-    /// fetched; then each is fetched, decoded and copied from.
+    /// Reads a box of filtered chunks.
     fn read_filtered(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
+        let mut wanted = self.wanted(reading).peekable();
+        while wanted.peek().is_some() {
+            self.read_chunks(wanted.by_ref().take(MOST_LISTED), reading, into)?;
+        }
+        Ok(())
+    }
+
+    /// Copies from cached chunks first. The others are all located before the first is fetched; then each is fetched,
+    /// decoded and copied from.
+    fn read_chunks(
+        &self,
+        wanted: impl Iterator<Item = Wanted>,
+        reading: &Reading<'_>,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
         let (dataset, store, metrics) = (&self.dataset, &self.chunks, self.chunks.metrics());
-        let missing = self.copy_cached(reading, into)?;
+        let missing = self.copy_cached(wanted, reading, into)?;
         let located = missing.into_iter().map(|wanted| Ok((dataset.locate(wanted.at)?, wanted)));
         let located = located.collect::<Result<Vec<_>, ReadError>>()?;
         let produce = |located: &Located, request: &ChunkRequest<'_>, extent| {
@@ -213,9 +235,14 @@ impl Hdf5Volume {
     }
 
     /// Copies from the chunks that are in the cache, and returns the others.
-    fn copy_cached(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<Vec<Wanted>, ReadError> {
+    fn copy_cached(
+        &self,
+        wanted: impl Iterator<Item = Wanted>,
+        reading: &Reading<'_>,
+        into: &mut Samples,
+    ) -> Result<Vec<Wanted>, ReadError> {
         let (mut missing, mut cached) = (Vec::new(), CachedChunks::default());
-        for wanted in self.wanted(reading) {
+        for wanted in wanted {
             match self.chunks.cached(&self.chunk_request(&wanted, reading)) {
                 Some(chunk) => cached.copy(self, chunk, wanted, reading, into)?,
                 None => missing.push(wanted),
@@ -261,26 +288,24 @@ impl Hdf5Volume {
     }
 
     fn ensure(&self, fits: bool) -> Result<(), ReadError> {
-        if fits {
-            Ok(())
-        } else {
-            Err(self.dataset.damaged("its voxels were decoded to another type than its own"))
-        }
+        if fits { Ok(()) } else { Err(self.dataset.damaged("its voxels were decoded to the wrong type")) }
     }
 
-    /// Reads through the library: in one call, or block by block if the step is larger than 1.
+    /// Reads through the library: in one call, or block by block if the box is large or thinned.
     fn read_by_library(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
         let request = reading.request;
-        if request.step == Xyz::all(1) {
-            into.reset(self.shape.voxel, request.region.voxels() as usize);
-            let metrics = self.chunks.metrics();
-            return metrics
-                .library
-                .time(|| self.read_through_library(&reading.stored, &request.region, into));
+        let bytes = request.region.voxels().saturating_mul(self.shape.voxel.samples().voxel_bytes() as u64);
+        // The library's lock is held for the whole call.
+        if request.step == Xyz::all(1) && bytes <= BLOCK_BYTES {
+            return self.read_in_one_call(request.time, &request.region, into);
         }
-        thinned(self.shape, request, into, |region, into| {
-            self.read(&ReadRequest { region: *region, step: Xyz::all(1), ..*request }, into)
-        })
+        thinned(self.shape, request, into, |region, into| self.read_in_one_call(request.time, region, into))
+    }
+
+    fn read_in_one_call(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+        into.reset(self.shape.voxel, region.voxels() as usize);
+        let stored = self.stored_box(time, region);
+        self.chunks.metrics().library.time(|| self.read_through_library(&stored, region, into))
     }
 
     /// Reads a box through the library. Fails for chunks beyond the end of the file, for which the library returns
@@ -384,7 +409,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The layout of a part of the wanted voxels among all of them.
+    /// Where the wanted voxels of one chunk go in the result.
     fn target(&self, sieve: &Sieve) -> Lattice {
         Lattice::dense(self.request.size(), sieve.place)
     }

@@ -111,7 +111,8 @@ impl ChunkStore {
         let no_less = voxels == wanted.voxels || wanted.voxels >= wanted.dataset.grid.voxels();
         let chunk = match decode(voxels) {
             Ok(chunk) => chunk,
-            Err(error) if no_less || !self.may_show_prefix(&error, wanted) => return Err(error),
+            // Asked first: it refuses a corrupt chunk.
+            Err(error) if !self.may_show_prefix(&error, wanted) || no_less => return Err(error),
             Err(_) if extent != Extent::Whole => decode(wanted.voxels)?,
             Err(damage) => {
                 tracing::warn!("{damage}; slices before the damage are shown");

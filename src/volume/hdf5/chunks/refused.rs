@@ -52,8 +52,14 @@ impl Refused {
             return false;
         }
         self.is_full()
-            || self
-                .with(dataset, |numbers| grid.chunks_of(stored).any(|at| numbers.contains(&grid.number(&at))))
+            || self.with(dataset, |numbers| {
+                // The shorter list: a box may have millions of chunks.
+                if grid.chunk_count_of(stored) > numbers.len() as u64 {
+                    numbers.iter().any(|number| grid.touches(stored, &grid.numbered(*number)))
+                } else {
+                    grid.chunks_of(stored).any(|at| numbers.contains(&grid.number(&at)))
+                }
+            })
     }
 
     fn is_full(&self) -> bool {
