@@ -215,7 +215,7 @@ fn a_removed_file_gives_errors_until_it_is_back() {
 }
 
 #[test]
-fn a_file_overwritten_with_random_bytes_gives_errors_and_nothing_worse() {
+fn a_file_overwritten_with_inverted_bytes_gives_errors_and_nothing_worse() {
     let place = Place::new();
     let path = place.path("planes.h5");
     volumes::planes(&path, PLANES, 1, Stored::Gzip);
