@@ -88,8 +88,9 @@ async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
     if let Some(answer) = page::answer(path, request, &site.service.catalog(), &site.mounts) {
         return answer;
     }
-    if let Some(answer) = voxels::answer(site, request, path).await {
-        return answer;
+    if voxels::is_below(path) {
+        // On the heap, so that the future of every tile is not as large as this one.
+        return Box::pin(voxels::answer(site, request, path)).await;
     }
     match path {
         "/datasets.json" => descriptions::all(site),

@@ -9,7 +9,7 @@ use super::body::Pieces;
 use super::tiles::{described, is_known};
 use super::{Site, asked, problem};
 use crate::plan::BoxFormat;
-use crate::request::{BoxRequest, Malformed, VoxelsFile};
+use crate::request::{BoxRequest, Malformed, VOXELS, VoxelsFile};
 use crate::service::TileError;
 
 /// The most memory of boxes that are being made or sent, in MiB.
@@ -18,12 +18,19 @@ pub(super) const MOST_MIB: u32 = 2048;
 static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
 static TYPE: HeaderName = HeaderName::from_static("x-voltile-type");
 
-/// The response to a path below `/voxels/`; `None` for other paths.
-pub(super) async fn answer(site: &Site, request: &HttpRequest, path: &str) -> Option<HttpResponse> {
-    let parsed = BoxRequest::of_path(path, request.query_string())?;
+/// Whether a path is below `/voxels`.
+pub(super) fn is_below(path: &str) -> bool {
+    path.trim_start_matches('/').split('/').next() == Some(VOXELS)
+}
+
+/// The response to a path below `/voxels`.
+pub(super) async fn answer(site: &Site, request: &HttpRequest, path: &str) -> HttpResponse {
+    let Some(parsed) = BoxRequest::of_path(path, request.query_string()) else {
+        return problem::not_found(&Malformed::VoxelsShape.to_string());
+    };
     let answered = found(site, request, parsed).await;
     site.service.use_pause();
-    Some(answered.unwrap_or_else(|error| problem::of(&error)))
+    answered.unwrap_or_else(|error| problem::of(&error))
 }
 
 async fn found(
