@@ -28,7 +28,7 @@ use tokio::sync::Semaphore;
 
 use crate::config;
 use crate::description::CachesDescription;
-use crate::request::TilePath;
+use crate::request::{TilePath, below_voxels};
 use crate::service::TileService;
 use cors::Cors;
 pub use listen::start;
@@ -88,7 +88,7 @@ async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
     if let Some(answer) = page::answer(path, request, &site.service.catalog(), &site.mounts) {
         return answer;
     }
-    if voxels::is_below(path) {
+    if let Some(path) = below_voxels(path) {
         // On the heap, so that the future of every tile is not as large as this one.
         return Box::pin(voxels::answer(site, request, path)).await;
     }

@@ -101,13 +101,15 @@
 //! The two cache budgets (`cache.tiles`, `cache.chunks`), and for each render thread about 8 MiB, 14 at most: a block of
 //! stored voxels (512 KiB; 2 MiB if it is not cached), sums of one patch (2 MiB; 4 MiB for 64-bit voxels) and its voxels
 //! (up to 2 MiB), pixels and the encoder's buffers (2 MiB), one stored chunk and one decoded chunk that is not cached (up
-//! to 2 MiB each), and chunks that are copied from after the cache has evicted them (2 MiB). Chunks larger than a quarter of
-//! the chunk budget are read box by box through libhdf5, which holds one such chunk meanwhile.
+//! to 2 MiB each), and chunks that are copied from after the cache has evicted them (2 MiB). Chunks that would
+//! exceed a quarter of the chunk budget at 8 bytes per voxel are read box by box through libhdf5, which holds one of them at
+//! a time.
 //!
 //! Besides: 24 bytes for each chunk of an index, and up to 16 MiB while the index is checked; up to 65,536 unfinished
 //! chunks, about 200 bytes each; up to 2^21 voxels while a channel is sampled (three times as many for RGB); 32 MiB of
 //! tiles that wait to be written to the disk cache, and 32 MiB whose chunks have yet to be verified; a few MiB for the
-//! disk cache's sweep over ten million tiles; 1 MiB of log lines; up to 12 MiB for an overview of a slice; less than 1 MiB
+//! disk cache's sweep over ten million tiles; 1 MiB of log lines; up to 12 MiB for an overview of a slice; 2 GiB of boxes of
+//! voxels being made or sent, each up to three times while it is made; less than 1 MiB
 //! for each connection besides the tile being sent (pipelined requests stay in the system's buffers). Mapped files take
 //! addresses, not memory. Making pyramids has limits of its own: see [`pyramid`].
 //!

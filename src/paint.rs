@@ -158,6 +158,15 @@ pub enum PngProfile {
     Small,
 }
 
+/// How boxes of voxels are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BoxFormat {
+    /// NumPy's format: C order z, y, x, and colours last.
+    Npy,
+    /// The same voxels without a header, little-endian.
+    Raw,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

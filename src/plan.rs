@@ -39,15 +39,6 @@ pub struct Cutout {
     pub policy: ReadPolicy,
 }
 
-/// The encoding of a box of voxels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum BoxFormat {
-    /// NumPy's format: C order z, y, x, and colours last.
-    Npy,
-    /// The same voxels without a header, little-endian.
-    Raw,
-}
-
 /// A thumbnail of one slice, assembled from tiles.
 #[derive(Debug, Clone)]
 pub struct Overview {
@@ -123,11 +114,6 @@ impl Cutout {
         let size = self.region.size;
         let components = Some(self.components.len() as u64).filter(|count| *count > 1);
         [size.z, size.y, size.x].into_iter().chain(components).collect()
-    }
-
-    /// The type of its voxels.
-    pub fn voxel(&self) -> VoxelType {
-        self.voxel
     }
 }
 

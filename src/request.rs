@@ -12,7 +12,7 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 
 pub use adjust::{Adjustment, adjustments};
-pub use boxes::{BoxRequest, VOXELS, VoxelsFile, box_of};
+pub use boxes::{BoxRequest, VOXELS, below_voxels};
 
 use crate::color::Colour;
 use crate::geometry::{Level, Plane, TileAddress};

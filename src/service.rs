@@ -39,7 +39,8 @@ use crate::cache::{Cache, Flight, Lookup, Lost};
 use crate::catalog::{Catalog, Resolved, Survey};
 use crate::config::Settings;
 use crate::metrics::Metrics;
-use crate::plan::{BoxFormat, PixelKind};
+use crate::paint::BoxFormat;
+use crate::plan::PixelKind;
 use crate::render::{self, EncodeError};
 use crate::request::{BoxRequest, TileRequest};
 use crate::tier::{SecondTier, TierError};
@@ -140,7 +141,8 @@ impl TileService {
     pub async fn identify(&self, request: &TileRequest, demand: Demand) -> Result<Identified, TileError> {
         let catalog = self.catalog();
         let resolved = catalog.resolve(request);
-        self.ensure_unchanged(&catalog, &request.token, resolved.as_ref().ok()).await?;
+        let shown = resolved.as_ref().ok().filter(|resolved| !resolved.is_black());
+        self.ensure_unchanged(&catalog, &request.token, shown.map(Resolved::channels)).await?;
         let resolved = resolved?;
         if resolved.is_black() {
             let [grey, rgb] = &self.black;
@@ -162,7 +164,8 @@ impl TileService {
         let catalog = self.catalog();
         let overview = catalog.overview(request);
         let first = overview.as_ref().ok().and_then(|overview| overview.tiles().first());
-        self.ensure_unchanged(&catalog, &request.token, first).await?;
+        let shown = first.filter(|first| !first.is_black());
+        self.ensure_unchanged(&catalog, &request.token, shown.map(Resolved::channels)).await?;
         let overview = overview?;
         for channel in overview.tiles().iter().flat_map(Resolved::unmeasured) {
             self.measure(channel, demand).await?;
@@ -178,13 +181,8 @@ impl TileService {
     ) -> Result<Identified, TileError> {
         let catalog = self.catalog();
         let resolved = catalog.resolve_box(request);
-        if let Some(dataset) = catalog.dataset(&request.token) {
-            match &resolved {
-                Ok(resolved) => self.ensure_current(dataset, std::iter::once(resolved.channel())).await?,
-                // It may resolve in the next generation of the files.
-                Err(_) => self.ensure_current(dataset, dataset.channels.values()).await?,
-            }
-        }
+        let channel = resolved.as_ref().ok().map(|resolved| std::iter::once(resolved.channel()));
+        self.ensure_unchanged(&catalog, &request.token, channel).await?;
         let resolved = resolved?;
         Ok(Identified::Box { key: resolved.key(format), resolved, format })
     }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::resolve::{RULES, known};
+use super::resolve::RULES;
 use super::{Catalog, Channel, Dataset, NotFound, Origin};
 use crate::geometry::{LevelView, Region, Scaling, Xyz};
-use crate::name::Name;
-use crate::paint::Kind;
-use crate::plan::{BoxFormat, Cutout};
+use crate::paint::{BoxFormat, Kind};
+use crate::plan::Cutout;
 use crate::request::BoxRequest;
 use crate::tile::{Fingerprint, TileKey};
 use crate::volume::{Access, ReadPolicy, VolumeShape};
@@ -81,27 +80,15 @@ struct BoxRendering {
 impl Catalog {
     /// Resolves a request for a box. Reads no data.
     pub fn resolve_box(&self, request: &BoxRequest) -> Result<ResolvedBox, NoBox> {
-        let (token, name) = (&request.token, &request.channel);
-        let dataset = self.datasets.get(token).ok_or_else(|| NotFound::Token {
-            token: token.clone(),
-            known: known("datasets", self.datasets.keys()),
-        })?;
-        let channel = dataset.channel(name)?;
-        let time = request.time.unwrap_or(0);
-        if time >= channel.times {
-            return Err(NotFound::Time { channel: name.clone(), time, times: channel.times }.into());
-        }
-        let level = request.level.number();
-        let view = channel.view(request.level, dataset.scaling).ok_or_else(|| NotFound::Level {
-            channel: name.clone(),
-            level,
-            last: dataset.last_level(channel).number(),
-        })?;
-        let region = request.region;
+        let (time, region) = (request.time.unwrap_or(0), request.region);
+        let dataset = self.known(&request.token)?;
+        let channel = dataset.channel_at(&request.channel, time)?;
+        let view = dataset.view(channel, request.level)?;
         let end = region.start.zip(region.size, u64::checked_add);
         let is_within = end.zip(view.size, |end, size| end.is_some_and(|end| end <= size));
         if !(is_within.x && is_within.y && is_within.z) {
-            return Err(NotFound::Box { channel: name.clone(), level, size: view.size }.into());
+            let (channel, level) = (channel.name.clone(), request.level.number());
+            return Err(NotFound::Box { channel, level, size: view.size }.into());
         }
         let (volumes, limit) = (channel.volumes(&view), self.max_voxels_per_box);
         let stored = view.stored_region(&region);
@@ -119,23 +106,7 @@ impl Catalog {
     }
 }
 
-impl Dataset {
-    /// A channel by name.
-    pub(super) fn channel(&self, name: &Name) -> Result<&Arc<Channel>, NotFound> {
-        self.channels.get(name).ok_or_else(|| NotFound::Channel {
-            token: self.token.clone(),
-            channel: name.clone(),
-            known: known("channels", self.channels.keys()),
-        })
-    }
-}
-
 impl ResolvedBox {
-    /// The dataset.
-    pub fn dataset(&self) -> &Arc<Dataset> {
-        &self.dataset
-    }
-
     /// The channel.
     pub fn channel(&self) -> &Arc<Channel> {
         &self.channel

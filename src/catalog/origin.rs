@@ -23,6 +23,11 @@ impl Origin {
         Self { token, channels }
     }
 
+    /// Records that a read found a file of the channels changed.
+    pub fn note_change(&self) {
+        self.channels.iter().for_each(|channel| channel.note_change());
+    }
+
     /// Whether no file of the channels had changed by `moment`, judging by modification times. May access the file
     /// system for every file.
     pub fn was_unchanged_at(&self, moment: Instant) -> bool {

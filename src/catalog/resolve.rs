@@ -91,11 +91,7 @@ struct LayerRendering {
 impl Catalog {
     /// Resolves a request. Reads no data.
     pub fn resolve(&self, request: &TileRequest) -> Result<Resolved, NotFound> {
-        let token = &request.token;
-        let dataset = self.datasets.get(token).ok_or_else(|| NotFound::Token {
-            token: token.clone(),
-            known: known("datasets", self.datasets.keys()),
-        })?;
+        let dataset = self.known(&request.token)?;
         let time = request.time.unwrap_or(0);
         let adjust = |position: usize| request.adjust.get(position).copied().unwrap_or_default();
         let one = |name: &Name, colour, position| {
@@ -117,9 +113,17 @@ impl Catalog {
             address: request.address,
         };
         if dataset.not_found_outside && resolved.is_black() {
-            return Err(NotFound::Outside { token: token.clone() });
+            return Err(NotFound::Outside { token: dataset.token.clone() });
         }
         Ok(resolved)
+    }
+
+    /// The dataset of a token that a request names.
+    pub(super) fn known(&self, token: &Name) -> Result<&Arc<Dataset>, NotFound> {
+        self.datasets.get(token).ok_or_else(|| NotFound::Token {
+            token: token.clone(),
+            known: known("datasets", self.datasets.keys()),
+        })
     }
 
     fn layer(
@@ -130,10 +134,7 @@ impl Catalog {
         time: u64,
         address: &TileAddress,
     ) -> Result<ResolvedLayer, NotFound> {
-        let channel = dataset.channel(name)?;
-        if time >= channel.times {
-            return Err(NotFound::Time { channel: name.clone(), time, times: channel.times });
-        }
+        let channel = dataset.channel_at(name, time)?;
         if colour.is_some() && channel.kind != Kind::Image {
             return Err(NotFound::NotComposable { channel: name.clone(), kind: channel.kind.name() });
         }
@@ -152,11 +153,7 @@ impl Catalog {
         address: &TileAddress,
     ) -> Result<LevelView, NotFound> {
         let (level, plane, limit) = (address.level.number(), address.plane, self.max_voxels_per_tile);
-        let view = channel.view(address.level, dataset.scaling).ok_or_else(|| NotFound::Level {
-            channel: channel.name.clone(),
-            level,
-            last: dataset.last_level(channel).number(),
-        })?;
+        let view = dataset.view(channel, address.level)?;
         let voxels = view.voxels_per_tile(plane);
         if !view.is_stored() && voxels > limit {
             return Err(NotFound::TooCostly { channel: channel.name.clone(), level, plane, voxels, limit });
@@ -191,6 +188,28 @@ impl ResolvedLayer {
 }
 
 impl Dataset {
+    /// The channel that a request names, which must have the time point.
+    pub(super) fn channel_at(&self, name: &Name, time: u64) -> Result<&Arc<Channel>, NotFound> {
+        let channel = self.channels.get(name).ok_or_else(|| NotFound::Channel {
+            token: self.token.clone(),
+            channel: name.clone(),
+            known: known("channels", self.channels.keys()),
+        })?;
+        if time >= channel.times {
+            return Err(NotFound::Time { channel: name.clone(), time, times: channel.times });
+        }
+        Ok(channel)
+    }
+
+    /// How a level of a channel is derived.
+    pub(super) fn view(&self, channel: &Channel, level: Level) -> Result<LevelView, NotFound> {
+        channel.view(level, self.scaling).ok_or_else(|| NotFound::Level {
+            channel: channel.name.clone(),
+            level: level.number(),
+            last: self.last_level(channel).number(),
+        })
+    }
+
     /// How xz and yz tiles of a channel treat anisotropic voxels.
     pub(super) fn orthogonal(&self, channel: &Channel) -> Orthogonal {
         match self.voxel_size.or(channel.voxel_size) {
@@ -296,7 +315,7 @@ impl Resolved {
 }
 
 /// The first few existing names, for an error message.
-pub(super) fn known<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> String {
+fn known<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> String {
     const MOST: usize = 10;
     let count = names.len();
     let shown: Vec<&str> = names.take(MOST).map(Name::as_str).collect();

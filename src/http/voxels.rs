@@ -6,10 +6,10 @@ use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 
 use super::body::Pieces;
-use super::tiles::{described, is_known};
+use super::tiles::{described, is_confirmed};
 use super::{Site, asked, problem};
-use crate::plan::BoxFormat;
-use crate::request::{BoxRequest, Malformed, VOXELS, VoxelsFile};
+use crate::paint::BoxFormat;
+use crate::request::BoxRequest;
 use crate::service::TileError;
 
 /// The most memory of boxes that are being made or sent, in MiB.
@@ -18,38 +18,21 @@ pub(super) const MOST_MIB: u32 = 2048;
 static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
 static TYPE: HeaderName = HeaderName::from_static("x-voltile-type");
 
-/// Whether a path is below `/voxels`.
-pub(super) fn is_below(path: &str) -> bool {
-    path.trim_start_matches('/').split('/').next() == Some(VOXELS)
-}
-
-/// The response to a path below `/voxels`.
+/// The response to a path, given without `/voxels/`.
 pub(super) async fn answer(site: &Site, request: &HttpRequest, path: &str) -> HttpResponse {
-    let Some(parsed) = BoxRequest::of_path(path, request.query_string()) else {
-        return problem::not_found(&Malformed::VoxelsShape.to_string());
-    };
-    let answered = found(site, request, parsed).await;
+    let answered = found(site, request, path).await;
     site.service.use_pause();
     answered.unwrap_or_else(|error| problem::of(&error))
 }
 
-async fn found(
-    site: &Site,
-    request: &HttpRequest,
-    parsed: Result<(BoxRequest, VoxelsFile), Malformed>,
-) -> Result<HttpResponse, TileError> {
-    let (wanted, file) = parsed?;
-    let format = match file {
-        VoxelsFile::Npy => BoxFormat::Npy,
-        VoxelsFile::Raw => BoxFormat::Raw,
-    };
+async fn found(site: &Site, request: &HttpRequest, path: &str) -> Result<HttpResponse, TileError> {
+    let (wanted, format) = BoxRequest::parse(path, request.query_string())?;
     let identified = site.service.identify_box(&wanted, format).await?;
     let etag = identified.key().etag();
-    if is_known(request, &etag) && !site.service.is_suspect(&identified) {
-        site.service.metrics().not_modified.inc();
+    if is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
-    let about = identified.cutout().map(|cutout| (cutout.shape(), cutout.voxel()));
+    let about = identified.cutout().map(|cutout| (cutout.shape(), cutout.voxel));
     let bytes = about.as_ref().map_or(0, |(shape, voxel)| {
         shape.iter().fold(voxel.stored_bytes() as u64, |product, extent| product.saturating_mul(*extent))
     });

@@ -8,7 +8,8 @@ use half::f16;
 use super::downsample::SumBuffer;
 use super::{Drawing, RenderError, Scratch, slice};
 use crate::geometry::{Patch, Xyz};
-use crate::plan::{BoxFormat, Cutout, Source};
+use crate::paint::BoxFormat;
+use crate::plan::{Cutout, Source};
 use crate::volume::{ReadError, ReadRequest, Samples, VoxelType, with_samples};
 
 /// Reads a box and encodes it.

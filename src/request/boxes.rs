@@ -3,6 +3,7 @@
 use super::{Malformed, decoded, digits, level_of, number};
 use crate::geometry::{Level, Region, Xyz};
 use crate::name::Name;
+use crate::paint::BoxFormat;
 
 /// The literal first segment of paths of boxes.
 pub const VOXELS: &str = "voxels";
@@ -22,41 +23,36 @@ pub struct BoxRequest {
     pub region: Region,
 }
 
-/// The file formats of boxes at `/voxels/`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum VoxelsFile {
-    /// NumPy's format.
-    Npy,
-    /// The voxels alone, little-endian.
-    Raw,
+/// What follows `/voxels/` in a path; `None` if the path does not begin with it.
+pub fn below_voxels(path: &str) -> Option<&str> {
+    let path = path.trim_start_matches('/');
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    (first == VOXELS).then_some(rest)
 }
 
 impl BoxRequest {
-    /// Parses a path below `/voxels/` and its query; `None` if the path does not begin with it.
-    pub fn of_path(path: &str, query: &str) -> Option<Result<(Self, VoxelsFile), Malformed>> {
-        let mut segments = path.split('/').filter(|segment| !segment.is_empty());
-        (segments.next()? == VOXELS).then(|| of_segments(segments, query))
+    /// Parses what follows `/voxels/` in a path, and the query.
+    pub fn parse(path: &str, query: &str) -> Result<(Self, BoxFormat), Malformed> {
+        let segments = path.split('/').filter(|segment| !segment.is_empty());
+        let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;
+        let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+        let [token, channel, level, file] = *segments else { return Err(Malformed::VoxelsShape) };
+        let (region, format) = box_in(file).ok_or_else(|| Malformed::Box { text: file.to_owned() })?;
+        let request = BoxRequest {
+            token: Name::new(token)?,
+            channel: Name::new(channel)?,
+            time: time_in(query)?,
+            level: level_of(number("level", level)?)?,
+            region,
+        };
+        Ok((request, format))
     }
 }
 
-fn of_segments<'a>(
-    segments: impl Iterator<Item = &'a str>,
-    query: &str,
-) -> Result<(BoxRequest, VoxelsFile), Malformed> {
-    let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;
-    let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
-    let [token, channel, level, file] = *segments else { return Err(Malformed::VoxelsShape) };
-    let endings = [(".npy", VoxelsFile::Npy), (".raw", VoxelsFile::Raw)];
-    let named = endings.into_iter().find_map(|(ending, format)| Some((file.strip_suffix(ending)?, format)));
-    let (text, format) = named.ok_or_else(|| Malformed::Box { text: file.to_owned() })?;
-    let request = BoxRequest {
-        token: Name::new(token)?,
-        channel: Name::new(channel)?,
-        time: time_in(query)?,
-        level: level_of(number("level", level)?)?,
-        region: box_of(text).ok_or_else(|| Malformed::Box { text: file.to_owned() })?,
-    };
-    Ok((request, format))
+/// The box and the format that a file name stands for.
+fn box_in(file: &str) -> Option<(Region, BoxFormat)> {
+    let formats = [(".npy", BoxFormat::Npy), (".raw", BoxFormat::Raw)];
+    formats.into_iter().find_map(|(ending, format)| Some((box_of(file.strip_suffix(ending)?)?, format)))
 }
 
 /// The time point in a query: `time=T`. Other parameters are ignored.
@@ -66,7 +62,7 @@ fn time_in(query: &str) -> Result<Option<u64>, Malformed> {
 }
 
 /// A box written as `x0-x1_y0-y1_z0-z1`; `None` if it is not one, or is empty.
-pub fn box_of(text: &str) -> Option<Region> {
+fn box_of(text: &str) -> Option<Region> {
     let mut ranges = text.split('_').map(|range| {
         let (first, end) = range.split_once('-')?;
         let (first, end) = (digits(first)?, digits(end)?);
@@ -83,18 +79,18 @@ mod tests {
 
     use super::*;
 
-    fn parsed(path: &str) -> Option<Result<(BoxRequest, VoxelsFile), Malformed>> {
+    fn parsed(path: &str) -> Option<Result<(BoxRequest, BoxFormat), Malformed>> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        BoxRequest::of_path(path, query)
+        below_voxels(path).map(|path| BoxRequest::parse(path, query))
     }
 
     #[test]
     fn a_path_names_a_box_of_a_channel() {
         let (request, file) = parsed("/voxels/brain/raw/2/0-10_5-7_100-101.npy?time=3").unwrap().unwrap();
         assert_eq!((request.token.as_str(), request.channel.as_str()), ("brain", "raw"));
-        assert_eq!((request.level.number(), request.time, file), (2, Some(3), VoxelsFile::Npy));
+        assert_eq!((request.level.number(), request.time, file), (2, Some(3), BoxFormat::Npy));
         assert_eq!(request.region, Region { start: Xyz::new(0, 5, 100), size: Xyz::new(10, 2, 1) });
-        assert_eq!(parsed("//voxels/a/b/0/0-1_0-1_0-1.raw").unwrap().unwrap().1, VoxelsFile::Raw);
+        assert_eq!(parsed("//voxels/a/b/0/0-1_0-1_0-1.raw").unwrap().unwrap().1, BoxFormat::Raw);
         assert!(parsed("/voxel/a/b/0/0-1_0-1_0-1.raw").is_none());
     }
 

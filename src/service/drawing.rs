@@ -8,7 +8,8 @@ use super::{TileError, Urgency, Warmed};
 use crate::catalog::{Origin, Overview, Resolved, ResolvedBox};
 use crate::metrics::Metrics;
 use crate::name::Name;
-use crate::plan::{BoxFormat, Cutout, Plan};
+use crate::paint::BoxFormat;
+use crate::plan::{Cutout, Plan};
 use crate::render::{self, RenderError, Scratch};
 use crate::tier::SecondTier;
 use crate::tile::{Tile, TileKey};
@@ -101,22 +102,31 @@ pub(super) fn policy(urgency: Urgency) -> ReadPolicy {
 }
 
 impl Identified {
+    /// The dataset and the channels that it is made from; `None` for a black tile.
+    pub(super) fn origin(&self) -> Option<Origin> {
+        match self {
+            Identified::Black(_) => None,
+            Identified::Made { resolved, .. } => Some(resolved.origin()),
+            Identified::Overview { overview, .. } => overview.origin(),
+            Identified::Box { resolved, .. } => Some(resolved.origin()),
+        }
+    }
+
     /// Its drawing, with chunks read by the policy; `None` for a black tile.
     pub(super) fn drawing(&self, policy: ReadPolicy) -> Option<Drawing> {
+        let origin = self.origin()?;
         Some(match self {
             Identified::Black(_) => return None,
-            Identified::Made { key, resolved } => {
-                Drawing::of(*key, resolved.origin(), resolved.plan().with(policy))
-            }
+            Identified::Made { key, resolved } => Drawing::of(*key, origin, resolved.plan().with(policy)),
             Identified::Overview { key, overview } => {
-                let (key, origin, mut plan) = (*key, overview.origin()?, overview.plan());
+                let (key, mut plan) = (*key, overview.plan());
                 plan.tiles.iter_mut().for_each(|tile| tile.policy = policy);
                 let footprint = Footprint::of(&plan.tiles);
                 let draw = Box::new(move |scratch: &mut Scratch| render::overview(&plan, scratch));
                 Drawing { key, origin, draw, footprint, is_kept: true }
             }
             Identified::Box { key, resolved, format } => {
-                let (key, origin, plan, format) = (*key, resolved.origin(), resolved.plan(policy), *format);
+                let (key, plan, format) = (*key, resolved.plan(policy), *format);
                 let footprint = Footprint::of_box(&plan);
                 let draw = Box::new(move |scratch: &mut Scratch| render::cutout(&plan, format, scratch));
                 Drawing { key, origin, draw, footprint, is_kept: false }

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Identified, TileError, TileService};
-use crate::catalog::{Catalog, Channel, Dataset, Resolved};
+use crate::catalog::{Catalog, Channel, Dataset};
 use crate::config::Settings;
 use crate::name::Name;
 use crate::render::RenderError;
@@ -240,16 +240,17 @@ impl Attempt {
 
 impl TileService {
     /// Fails if a file of the requested channels has changed since it was opened. If the request does not resolve, or
-    /// lies outside the volume, all channels of the dataset are checked: it may resolve in the next generation.
-    pub(super) async fn ensure_unchanged(
+    /// lies outside the volume, there are none, and all channels of the dataset are checked: it may resolve in the next
+    /// generation.
+    pub(super) async fn ensure_unchanged<'a>(
         &self,
         catalog: &Catalog,
         token: &Name,
-        resolved: Option<&Resolved>,
+        channels: Option<impl Iterator<Item = &'a Arc<Channel>> + Clone>,
     ) -> Result<(), TileError> {
         let Some(dataset) = catalog.dataset(token) else { return Ok(()) };
-        match resolved.filter(|resolved| !resolved.is_black()) {
-            Some(resolved) => self.ensure_current(dataset, resolved.channels()).await,
+        match channels {
+            Some(channels) => self.ensure_current(dataset, channels).await,
             None => self.ensure_current(dataset, dataset.channels.values()).await,
         }
     }
@@ -257,21 +258,10 @@ impl TileService {
     /// If a read found a change that the last check missed, requests that the dataset be reopened.
     pub(super) fn note_change(&self, identified: &Identified, brought: &Result<Tile, TileError>) {
         let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = brought else { return };
-        let shown = match identified {
-            Identified::Black(_) => return,
-            Identified::Box { resolved, .. } => {
-                resolved.channel().note_change();
-                if let Some(reopener) = &self.reopener {
-                    reopener.reopen(&resolved.dataset().token);
-                }
-                return;
-            }
-            Identified::Made { resolved, .. } => std::slice::from_ref(resolved),
-            Identified::Overview { overview, .. } => overview.tiles(),
-        };
-        shown.iter().flat_map(Resolved::channels).for_each(|channel| channel.note_change());
-        if let (Some(reopener), Some(first)) = (&self.reopener, shown.first()) {
-            reopener.reopen(first.token());
+        let Some(origin) = identified.origin() else { return };
+        origin.note_change();
+        if let Some(reopener) = &self.reopener {
+            reopener.reopen(&origin.token);
         }
     }
 

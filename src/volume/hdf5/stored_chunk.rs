@@ -23,11 +23,11 @@ pub(super) struct Located {
 }
 
 /// A chunk before decoding.
-pub(super) enum Stored {
+pub(super) enum Stored<'a> {
     /// It was never written: all its voxels have the fill value.
     Nothing,
-    /// Its stored bytes.
-    Bytes(Entry, Fetched),
+    /// Its stored bytes, and what decodes them.
+    Bytes(Entry, Fetched, &'a Pipeline),
     /// Not fetched: the library reads and decodes it in one step.
     InLibrary,
 }
@@ -62,7 +62,7 @@ impl StoredDataset {
     }
 
     /// Reads the stored bytes of a chunk.
-    pub(super) fn fetch(&self, chunk: &Located, metrics: &Metrics) -> Result<Stored, ReadError> {
+    pub(super) fn fetch(&self, chunk: &Located, metrics: &Metrics) -> Result<Stored<'_>, ReadError> {
         let Some(entry) = chunk.entry else { return Ok(Stored::Nothing) };
         let Some(pipeline) = self.direct_pipeline() else {
             self.file.bytes.ensure_reaches(entry.end(), &self.place())?;
@@ -82,24 +82,24 @@ impl StoredDataset {
         let fetched = self.file.bytes.fetch(entry.address, entry.length as usize, &self.place())?;
         metrics.chunk_stored_bytes.inc_by(u64::from(entry.length));
         metrics.chunk_reading.add(began.elapsed());
-        Ok(Stored::Bytes(entry, fetched))
+        Ok(Stored::Bytes(entry, fetched, pipeline))
     }
 
     /// Decodes at least the first `wanted` voxels of a chunk, to type `voxel`.
     pub(super) fn decode(
         &self,
         chunk: &Located,
-        stored: &Stored,
+        stored: &Stored<'_>,
         wanted: u64,
         voxel: VoxelType,
         metrics: &Metrics,
     ) -> Result<Chunk, ReadError> {
-        match (stored, self.direct_pipeline()) {
-            (Stored::Nothing, _) => Ok(Chunk::never_written(
+        match stored {
+            Stored::Nothing => Ok(Chunk::never_written(
                 *self.grid.chunk(),
                 self.fill_value(self.grid.origin(&chunk.at), voxel)?,
             )),
-            (Stored::Bytes(entry, bytes), Some(pipeline)) => {
+            Stored::Bytes(entry, bytes, pipeline) => {
                 let began = Instant::now();
                 let edge_is_plain = self.edges_are_plain && self.grid.is_cut(&chunk.at);
                 let mask = if edge_is_plain { u32::MAX } else { entry.mask };
@@ -118,9 +118,7 @@ impl StoredDataset {
                 metrics.chunk_decoding.add(began.elapsed());
                 Ok(chunk)
             }
-            (Stored::InLibrary | Stored::Bytes(..), _) => {
-                metrics.library.time(|| self.decode_through_library(&chunk.at, voxel))
-            }
+            Stored::InLibrary => metrics.library.time(|| self.decode_through_library(&chunk.at, voxel)),
         }
     }
 

@@ -103,7 +103,7 @@ impl ChunkStore {
         &self,
         wanted: &ChunkRequest<'_>,
         located: &Located,
-        stored: &Stored,
+        stored: &Stored<'_>,
         extent: Extent,
     ) -> Result<Chunk, ReadError> {
         let decode = |voxels| wanted.dataset.decode(located, stored, voxels, wanted.voxel, &self.metrics);
