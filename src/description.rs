@@ -187,8 +187,8 @@ pub struct SourceDescription {
     pub times: u64,
     /// The bytes of one box in memory, including all time points and components stored in it.
     pub bytes: u64,
-    /// How boxes are read: `copied` (only the voxels needed), `kept` (decoded once and cached), or `anew` (decoded
-    /// for every tile).
+    /// How boxes are read: `direct` (only the voxels needed), `cached` (chunks decoded once and cached), or
+    /// `uncached` (chunks decoded for every tile).
     pub access: String,
 }
 

@@ -31,7 +31,7 @@ pub use error::{ErrorKind, TileError};
 pub use live::Trial;
 use live::{LiveCatalog, Reopener};
 use neighbours::Neighbours;
-use pool::{Brings, Seat};
+use pool::{Brings, Waiter};
 pub use pool::{Busy, RenderPool};
 use verify::Provisional;
 
@@ -142,7 +142,7 @@ impl TileService {
         let catalog = self.catalog();
         let resolved = catalog.resolve(request);
         let shown = resolved.as_ref().ok().filter(|resolved| !resolved.is_black());
-        self.ensure_unchanged(&catalog, &request.token, shown.map(Resolved::channels)).await?;
+        self.ensure_requested_current(&catalog, &request.token, shown.map(Resolved::channels)).await?;
         let resolved = resolved?;
         if resolved.is_black() {
             let [grey, rgb] = &self.black;
@@ -165,7 +165,7 @@ impl TileService {
         let overview = catalog.overview(request);
         let first = overview.as_ref().ok().and_then(|overview| overview.tiles().first());
         let shown = first.filter(|first| !first.is_black());
-        self.ensure_unchanged(&catalog, &request.token, shown.map(Resolved::channels)).await?;
+        self.ensure_requested_current(&catalog, &request.token, shown.map(Resolved::channels)).await?;
         let overview = overview?;
         for channel in overview.tiles().iter().flat_map(Resolved::unmeasured) {
             self.measure(channel, demand).await?;
@@ -182,7 +182,7 @@ impl TileService {
         let catalog = self.catalog();
         let resolved = catalog.resolve_box(request);
         let channel = resolved.as_ref().ok().map(|resolved| std::iter::once(resolved.channel()));
-        self.ensure_unchanged(&catalog, &request.token, channel).await?;
+        self.ensure_requested_current(&catalog, &request.token, channel).await?;
         let resolved = resolved?;
         Ok(Identified::Box { key: resolved.key(format), resolved, format })
     }
@@ -347,7 +347,7 @@ impl TileService {
         brings: Brings,
         demand: Demand,
         work: impl FnOnce() -> Result<(V, usize), TileError> + Send + 'static,
-    ) -> Option<Seat>
+    ) -> Option<Waiter>
     where
         K: Hash + Eq + Clone + Send + 'static,
         V: Clone + Send + 'static,

@@ -44,30 +44,30 @@ pub struct VolumeShape {
     pub access: Access,
 }
 
-/// How boxes of voxels are read.
+/// What reading part of a chunk costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Only the wanted voxels are copied.
-    Copied,
+    Direct,
     /// Chunks are decoded once and cached.
-    Kept,
+    Cached,
     /// Chunks are decoded again for every box.
-    Anew,
+    Uncached,
 }
 
 impl Access {
     /// The name in descriptions.
     pub fn name(self) -> &'static str {
         match self {
-            Access::Copied => "copied",
-            Access::Kept => "kept",
-            Access::Anew => "anew",
+            Access::Direct => "direct",
+            Access::Cached => "cached",
+            Access::Uncached => "uncached",
         }
     }
 
     /// The one of that name.
     pub fn named(name: &str) -> Option<Self> {
-        [Access::Copied, Access::Kept, Access::Anew].into_iter().find(|access| access.name() == name)
+        [Access::Direct, Access::Cached, Access::Uncached].into_iter().find(|access| access.name() == name)
     }
 }
 

@@ -11,7 +11,9 @@ mod told;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use super::pattern::{Case, Pattern, cases};
@@ -88,6 +90,8 @@ pub struct RemoteRow {
     pub latency: Percentiles,
     /// The total time in seconds.
     pub seconds: f64,
+    /// The processor time of this client per request, in microseconds: sending it, receiving its response, counting.
+    pub client_micros: f64,
     /// What the server reports to have done meanwhile, for all its clients.
     pub server: Option<ServerShare>,
     /// Why the first few failed requests failed.
@@ -200,14 +204,16 @@ impl Remote {
         let mut paths: Vec<String> = case.tiles.iter().map(path).collect();
         for turn in [Turn::First, Turn::Again] {
             let before = ServerShare::ask(&self.client);
+            let spent = processor_time();
             let loaded = match (turn, case.pattern) {
                 (Turn::First, _) | (_, Pattern::Sweep) => load.once(&paths, self.limits.time),
                 (Turn::Again, _) => load.again(&paths, self.limits.time),
             };
+            let spent = processor_time().saturating_sub(spent);
             let server = before.and_then(|before| ServerShare::ask(&self.client)?.since(&before));
             paths.truncate((loaded.requests as usize).max(1));
             let gone = loaded.gone.clone();
-            watch(row(target, case, turn, load.clients(), loaded, server));
+            watch(row(target, case, turn, load.clients(), loaded, spent, server));
             if let Some(problem) = gone {
                 return Err(Gone { base: self.base().to_owned(), problem });
             }
@@ -222,6 +228,7 @@ fn row(
     turn: Turn,
     clients: usize,
     loaded: Loaded,
+    spent: Duration,
     server: Option<ServerShare>,
 ) -> RemoteRow {
     let seconds = loaded.took.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -242,9 +249,16 @@ fn row(
         png_bytes: loaded.bytes as f64 / tiles.max(1.0),
         latency: Percentiles::of(loaded.times),
         seconds,
+        client_micros: spent.as_secs_f64() * 1e6 / loaded.requests.max(1) as f64,
         server,
         problems: loaded.problems,
     }
+}
+
+/// The processor time of this process until now.
+fn processor_time() -> Duration {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(spent.tv_sec.unsigned_abs(), spent.tv_nsec.unsigned_abs() as u32)
 }
 
 /// The server of a URL, and its mount if it names one.

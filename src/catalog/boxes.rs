@@ -44,7 +44,7 @@ const MOST_WASTE: u64 = 16;
 
 /// How many voxels are decoded to read a box of a volume.
 fn decoded(shape: &VolumeShape, stored: &Region) -> u64 {
-    if shape.access == Access::Copied {
+    if shape.access == Access::Direct {
         return stored.voxels();
     }
     let chunk = shape.chunk.map(|extent| extent.max(1));

@@ -5,7 +5,7 @@ use super::*;
 /// A site without anything that may be absent.
 fn least() -> Value {
     let source = json!({
-        "id": "a", "size": [9, 8, 7], "factor": [1, 1, 1], "chunk": [4, 4, 4], "times": 1, "bytes": 64, "access": "kept",
+        "id": "a", "size": [9, 8, 7], "factor": [1, 1, 1], "chunk": [4, 4, 4], "times": 1, "bytes": 64, "access": "cached",
     });
     let level = json!({
         "level": 0, "size": [9, 8, 7], "factor": [1, 1, 1], "drawn": [[9, 8], [9, 7], [8, 7]], "planes": ["xy", "oblique"],

@@ -8,11 +8,11 @@
 
 mod alarm;
 mod answer;
+mod connection;
 mod garbage;
 mod head;
 mod input;
 mod refusal;
-mod seat;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -25,9 +25,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::metrics;
+use connection::{Client, Connection, Doing};
 use garbage::Garbage;
 use refusal::Refusal;
-use seat::{Client, Doing, Seat};
 pub(super) use stream::SequentialStream;
 
 /// For how many milliseconds a client must have read nothing before its connection may be evicted.
@@ -58,10 +58,10 @@ pub(super) struct Connections {
     table: Mutex<Table>,
 }
 
-/// The seats, and how many of them have not been asked to close: in total and for each client.
+/// The connections that are open, and how many of them have not been asked to close: in total and for each client.
 #[derive(Debug, Default)]
 struct Table {
-    seats: HashMap<u64, Arc<Seat>>,
+    connections: HashMap<u64, Arc<Connection>>,
     next: u64,
     open: usize,
     by_client: HashMap<Client, usize>,
@@ -74,41 +74,44 @@ impl Connections {
     }
 
     /// Admits a new connection, evicting another one if a limit is reached; `None` if none can be evicted.
-    pub fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Admitted> {
+    pub fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Admission> {
         let (client, now) = (address.map(counted_as), self.now());
         let mut table = self.table();
         let of_client = table.by_client.get(&client).copied().unwrap_or(0);
         let has_place = (of_client < self.limits.for_each_client
-            || self.evict(&mut table, now, |seat| seat.client == client))
+            || self.evict(&mut table, now, |connection| connection.client == client))
             && (table.open < self.limits.connections || self.evict(&mut table, now, |_| true));
         if !has_place {
             self.metrics.refused.inc();
             return None;
         }
-        let seat = Arc::new(Seat::new(client, Doing::Idle(now)));
-        let id = table.add(Arc::clone(&seat));
+        let connection = Arc::new(Connection::new(client, Doing::Idle(now)));
+        let id = table.add(Arc::clone(&connection));
         self.metrics.open.inc();
-        Some(Admitted { all: Arc::clone(self), seat, id, address })
+        Some(Admission { all: Arc::clone(self), connection, id, address })
     }
 
     /// Closes the connection of lowest rank among those that match; false if there is none.
-    fn evict(&self, table: &mut Table, now: u64, is_among: impl Fn(&Seat) -> bool) -> bool {
-        let seats = table.seats.values().filter(|seat| !seat.is_told_to_close() && is_among(seat));
-        let ranked = seats.filter_map(|seat| Some((rank(seat.doing(), now)?, seat)));
-        let Some((_, seat)) = ranked.min_by_key(|(rank, _)| *rank) else { return false };
-        let seat = Arc::clone(seat);
-        table.discount(seat.client);
-        seat.tell_to_close();
+    fn evict(&self, table: &mut Table, now: u64, is_among: impl Fn(&Connection) -> bool) -> bool {
+        let open = table
+            .connections
+            .values()
+            .filter(|connection| !connection.is_told_to_close() && is_among(connection));
+        let ranked = open.filter_map(|connection| Some((rank(connection.doing(), now)?, connection)));
+        let Some((_, connection)) = ranked.min_by_key(|(rank, _)| *rank) else { return false };
+        let connection = Arc::clone(connection);
+        table.discount(connection.client);
+        connection.tell_to_close();
         self.metrics.evicted.inc();
         true
     }
 
     fn remove(&self, id: u64) {
         let mut table = self.table();
-        if let Some(seat) = table.seats.remove(&id) {
+        if let Some(connection) = table.connections.remove(&id) {
             self.metrics.open.dec();
-            if !seat.is_told_to_close() {
-                table.discount(seat.client);
+            if !connection.is_told_to_close() {
+                table.discount(connection.client);
             }
         }
     }
@@ -127,12 +130,12 @@ impl Connections {
 }
 
 impl Table {
-    fn add(&mut self, seat: Arc<Seat>) -> u64 {
+    fn add(&mut self, connection: Arc<Connection>) -> u64 {
         let id = self.next;
         self.next += 1;
         self.open += 1;
-        *self.by_client.entry(seat.client).or_default() += 1;
-        self.seats.insert(id, seat);
+        *self.by_client.entry(connection.client).or_default() += 1;
+        self.connections.insert(id, connection);
         id
     }
 
@@ -168,16 +171,16 @@ fn counted_as(address: IpAddr) -> IpAddr {
     }
 }
 
-/// An admitted connection; its seat is released on drop.
+/// An admitted connection; its connection is released on drop.
 #[derive(Debug)]
-pub(super) struct Admitted {
+pub(super) struct Admission {
     all: Arc<Connections>,
-    seat: Arc<Seat>,
+    connection: Arc<Connection>,
     id: u64,
     address: Option<IpAddr>,
 }
 
-impl Admitted {
+impl Admission {
     fn limits(&self) -> &Limits {
         &self.all.limits
     }
@@ -187,15 +190,15 @@ impl Admitted {
     }
 
     fn set_idle(&self, since: Instant) {
-        self.seat.set_doing(Doing::Idle(self.all.time(since)));
+        self.connection.set_doing(Doing::Idle(self.all.time(since)));
     }
 
     fn set_stalled(&self, since: Instant) {
-        self.seat.set_doing(Doing::Stalled(self.all.time(since)));
+        self.connection.set_doing(Doing::Stalled(self.all.time(since)));
     }
 
     fn set_busy(&self) {
-        self.seat.set_doing(Doing::Busy);
+        self.connection.set_doing(Doing::Busy);
     }
 
     /// Counts a refusal, and logs it unless it is a timeout: only a wrong port or a scanner explains the other kinds.
@@ -210,7 +213,7 @@ impl Admitted {
     }
 }
 
-impl Drop for Admitted {
+impl Drop for Admission {
     fn drop(&mut self) {
         self.all.remove(self.id);
     }

@@ -17,7 +17,7 @@ use actix_web::dev::AppConfig;
 use actix_web::rt::net::TcpStream;
 use actix_web::{App, web};
 
-use super::connections::{Admitted, Connections, Limits, SequentialStream};
+use super::connections::{Admission, Connections, Limits, SequentialStream};
 use super::{Site, answer};
 use crate::config;
 
@@ -132,13 +132,13 @@ fn service(
 /// Turns a socket into a stream; an error closes it.
 fn admit(
     socket: TcpStream,
-    place: impl FnOnce(Option<IpAddr>) -> Option<Admitted>,
+    admission: impl FnOnce(Option<IpAddr>) -> Option<Admission>,
 ) -> Result<(Stream, Protocol, Option<SocketAddr>), DispatchError> {
     let peer = socket.peer_addr().ok();
     let full = || io::Error::new(io::ErrorKind::ConnectionRefused, "the limit on connections is reached");
-    let place = place(peer.map(|peer| peer.ip())).ok_or_else(full)?;
+    let admission = admission(peer.map(|peer| peer.ip())).ok_or_else(full)?;
     // A body is sent in pieces: the last, short one must not wait until the others are acknowledged (Nagle's
     // algorithm).
     socket.set_nodelay(true)?;
-    Ok((SequentialStream::new(socket, place), Protocol::Http1, peer))
+    Ok((SequentialStream::new(socket, admission), Protocol::Http1, peer))
 }

@@ -70,7 +70,7 @@ fn for_blocks(
     mut work: impl FnMut(&RowRun, Region) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
     let shape = source.volume.shape();
-    let bytes = if shape.access == Access::Anew { BLOCK_BYTES } else { NEAR_BYTES };
+    let bytes = if shape.access == Access::Uncached { BLOCK_BYTES } else { NEAR_BYTES };
     let most = bytes / shape.voxel.samples().voxel_bytes() as u64;
     for run in patch.runs() {
         let region = source.view.stored_region(&patch.region(run));

@@ -20,11 +20,11 @@ use crate::render::RenderError;
 use crate::tile::Tile;
 use crate::volume::ReadError;
 
-/// The pause after a failed attempt; doubled each time, up to [`MOST_PATIENT`].
+/// The pause after a failed attempt; doubled each time, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const MOST_PATIENT: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The shortest time between two reopenings of a dataset, as a file may change all the time.
-const REST: Duration = Duration::from_secs(1);
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// The interval at which a growing dataset is checked, and reopened if its files have changed.
 const GROWING: Duration = Duration::from_secs(2);
 
@@ -150,7 +150,7 @@ impl Schedule {
             return;
         }
         let since = self.opened.get(&token).map(Instant::elapsed);
-        let rest = since.map_or(Duration::ZERO, |since| REST.saturating_sub(since));
+        let rest = since.map_or(Duration::ZERO, |since| SHORTEST_INTERVAL.saturating_sub(since));
         self.due.entry(token).or_insert_with(|| Attempt::after(rest));
     }
 
@@ -194,7 +194,7 @@ impl Schedule {
                     tracing::warn!("the dataset {token} cannot be reopened yet: {problem}");
                 }
                 let pause =
-                    if is_growing { GROWING } else { (2 * attempt.pause).clamp(FIRST_PAUSE, MOST_PATIENT) };
+                    if is_growing { GROWING } else { (2 * attempt.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE) };
                 self.due.insert(token, Attempt { pause, problem: Some(problem), ..Attempt::after(pause) });
             }
         }
@@ -242,7 +242,7 @@ impl TileService {
     /// Fails if a file of the requested channels has changed since it was opened. If the request does not resolve, or
     /// lies outside the volume, there are none, and all channels of the dataset are checked: it may resolve in the next
     /// generation.
-    pub(super) async fn ensure_unchanged<'a>(
+    pub(super) async fn ensure_requested_current<'a>(
         &self,
         catalog: &Catalog,
         token: &Name,
@@ -250,8 +250,8 @@ impl TileService {
     ) -> Result<(), TileError> {
         let Some(dataset) = catalog.dataset(token) else { return Ok(()) };
         match channels {
-            Some(channels) => self.ensure_current(dataset, channels).await,
-            None => self.ensure_current(dataset, dataset.channels.values()).await,
+            Some(channels) => self.ensure_channels_current(dataset, channels).await,
+            None => self.ensure_channels_current(dataset, dataset.channels.values()).await,
         }
     }
 
@@ -267,7 +267,7 @@ impl TileService {
 
     /// Fails if a file of these channels has changed since it was opened, and requests that the dataset be reopened.
     /// Changes to a growing dataset are not errors: it is reopened at intervals.
-    pub(super) async fn ensure_current<'a>(
+    pub(super) async fn ensure_channels_current<'a>(
         &self,
         dataset: &Dataset,
         channels: impl Iterator<Item = &'a Arc<Channel>> + Clone,

@@ -16,7 +16,7 @@ impl TileService {
     /// description.
     pub async fn describe(&self, dataset: &Dataset, demand: Demand) -> Result<DatasetDescription, Busy> {
         // Describes the dataset as it was opened; if it has changed, this reopens it for later requests.
-        let _ = self.ensure_current(dataset, dataset.channels.values()).await;
+        let _ = self.ensure_channels_current(dataset, dataset.channels.values()).await;
         let mut problems = Vec::new();
         for channel in dataset.channels.values() {
             problems.push(match self.sample(channel, demand).await {
@@ -47,14 +47,14 @@ impl TileService {
         let survey = match self.surveys.lookup(&channel.fingerprint) {
             Lookup::Ready(survey) => survey,
             Lookup::Wait(waiter) => {
-                let _seat = self.pool.join(brings, demand);
+                let _waiter = self.pool.join(brings, demand);
                 waiter.wait().await?
             }
             Lookup::Lead(flight) => {
                 let waiter = flight.join();
                 let channel = Arc::clone(channel);
                 let work = move || survey(&channel).map(|survey| (survey, 0));
-                let _seat = self.launch(flight, brings, demand, work);
+                let _waiter = self.launch(flight, brings, demand, work);
                 waiter.wait().await?
             }
         };

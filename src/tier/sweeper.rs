@@ -27,7 +27,7 @@ const SWEPT_AT_ONCE: u64 = 1 << 16;
 /// The interval between recounts, which are needed because of other processes.
 const RECOUNT: Duration = Duration::from_secs(600);
 /// The pause after a count is at least this many times its duration.
-const REST: u32 = 20;
+const PAUSE_FACTOR: u32 = 20;
 /// The pause after a sweep that could not remove enough.
 const STUCK: Duration = Duration::from_secs(30);
 /// Temporary files older than this are left over from killed processes.
@@ -87,7 +87,7 @@ impl Sweeper {
             if self.space.is_stopped() {
                 break;
             }
-            self.counted(opened.as_ref(), byte, |_, _| {});
+            self.count_part(opened.as_ref(), byte, |_, _| {});
         }
         tracing::debug!(
             "cache.directory holds {} bytes in {} tiles",
@@ -124,7 +124,7 @@ impl Sweeper {
     fn sweep_part(&self, opened: Option<&Opened>, bytes: Range<usize>, share: u64) -> u64 {
         let mut tiles = Vec::new();
         for byte in bytes {
-            self.counted(opened, byte as u8, |folder, tile| tiles.push(Candidate { folder, tile }));
+            self.count_part(opened, byte as u8, |folder, tile| tiles.push(Candidate { folder, tile }));
         }
         let held: u64 = tiles.iter().map(|candidate| on_disk(candidate.tile.length)).sum();
         let mut excess = held.saturating_sub(share);
@@ -166,10 +166,10 @@ impl Sweeper {
 
     /// Counts the tiles whose keys begin with `byte`, and calls `visit` with each and the index of its folder. A
     /// directory that is away counts as empty.
-    fn counted(&self, opened: Option<&Opened>, byte: u8, mut visit: impl FnMut(usize, StoredTile)) {
+    fn count_part(&self, opened: Option<&Opened>, byte: u8, mut visit: impl FnMut(usize, StoredTile)) {
         let counting = self.space.tally.begin(byte);
         let (mut bytes, mut tiles) = (0, 0);
-        for (number, found) in opened.iter().flat_map(|opened| self.found(opened, byte)) {
+        for (number, found) in opened.iter().flat_map(|opened| self.tiles_in(opened, byte)) {
             bytes += on_disk(found.length);
             tiles += 1;
             visit(number, found);
@@ -178,7 +178,7 @@ impl Sweeper {
     }
 
     /// The tiles whose keys begin with `byte`, with the index of their folder. Removes leftover temporary files.
-    fn found(&self, opened: &Opened, byte: u8) -> Vec<(usize, StoredTile)> {
+    fn tiles_in(&self, opened: &Opened, byte: u8) -> Vec<(usize, StoredTile)> {
         let mut tiles = Vec::new();
         for (number, folder) in opened.folders.iter().enumerate() {
             let path = || folder.fan_path(self.home.path(), byte);
@@ -246,7 +246,7 @@ fn parts(tiles: u64) -> usize {
 
 /// When to count again after a count that began at `began`.
 fn next(began: Instant) -> Instant {
-    Instant::now() + RECOUNT.max(began.elapsed() * REST)
+    Instant::now() + RECOUNT.max(began.elapsed() * PAUSE_FACTOR)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ impl MemoryVolume {
                 voxels.extend((0..size.x).map(|x| f(Xyz::new(x, y, z))));
             }
         }
-        let shape = VolumeShape { voxel, size, times: 1, chunk: Xyz::all(64), access: Access::Copied };
+        let shape = VolumeShape { voxel, size, times: 1, chunk: Xyz::all(64), access: Access::Direct };
         Self { shape, samples: T::samples(voxels) }
     }
 }

@@ -45,7 +45,7 @@ impl Forecast {
 
 impl Boxes {
     fn of(source: &Source, count: u64) -> Self {
-        let inflates = source.access != Access::Copied;
+        let inflates = source.access != Access::Direct;
         Self { count, inflated: if inflates { count.saturating_mul(source.bytes) } else { 0 } }
     }
 
@@ -96,8 +96,8 @@ fn walked(group: &Group, families: &[Family], users: &[&Family], place: usize, s
         let (mut all, mut last, mut counted) = (Vec::new(), None, 0);
         // Blocks are much alike: the first ones represent all.
         for block in blocks(group, families, axis).falling().take(MOST_BLOCKS) {
-            let start = block.saturating_mul(group.step[axis]);
-            let range = start..start.saturating_add(group.step[axis]);
+            let start = block.saturating_mul(group.block[axis]);
+            let range = start..start.saturating_add(group.block[axis]);
             let tiles = users
                 .iter()
                 .flat_map(|family| boxes_of(family, axis, &family.starting_in(axis, &range), source));

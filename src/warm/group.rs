@@ -24,7 +24,7 @@ pub struct Group {
     /// Indexes of the families.
     pub families: Vec<usize>,
     /// The extent of a block, in voxels of full resolution; never 0.
-    pub step: Xyz<u64>,
+    pub block: Xyz<u64>,
     /// The axes along which blocks are iterated, outermost first.
     pub walk: [Axis; 3],
     /// Whether the boxes of a block fit into the cache together. If not, each tile decodes its boxes again.
@@ -107,22 +107,22 @@ struct Shaping<'a> {
 
 impl Shaping<'_> {
     fn group(&self) -> Group {
-        let mut step = Xyz::new(Axis::X, Axis::Y, Axis::Z).map(|axis| self.least_step(axis));
-        let bytes = self.bytes(step);
-        let decoded = self.sources().all(|source| source.access != Access::Anew);
+        let mut block = Xyz::new(Axis::X, Axis::Y, Axis::Z).map(|axis| self.least_extent(axis));
+        let bytes = self.bytes(block);
+        let decoded = self.sources().all(|source| source.access != Access::Uncached);
         let fits = decoded && bytes <= self.budget;
         if !fits {
             // A block then holds all slices at one place: drawn in sequence, they reuse what is still cached.
             let behind = AXES.into_iter().filter(|axis| !self.is_spread(*axis));
-            behind.for_each(|axis| step[axis] = u64::MAX);
+            behind.for_each(|axis| block[axis] = u64::MAX);
             let families = self.members.clone();
-            return Group { families, step, walk: AXES, fits, fits_twice: false, bytes };
+            return Group { families, block, walk: AXES, fits, fits_twice: false, bytes };
         }
-        let walk = self.walk(step);
-        self.grow(&mut step, &walk);
-        let bytes = self.bytes(step);
+        let walk = self.walk(block);
+        self.grow(&mut block, &walk);
+        let bytes = self.bytes(block);
         let fits_twice = bytes <= self.budget / 2;
-        Group { families: self.members.clone(), step, walk, fits, fits_twice, bytes }
+        Group { families: self.members.clone(), block, walk, fits, fits_twice, bytes }
     }
 
     fn families(&self) -> impl Iterator<Item = &Family> {
@@ -143,7 +143,7 @@ impl Shaping<'_> {
     }
 
     /// The smallest extent of a block along an axis that contains whole tiles and at least one box.
-    fn least_step(&self, axis: Axis) -> u64 {
+    fn least_extent(&self, axis: Axis) -> u64 {
         let chunk = self.sources().map(|source| source.chunk[axis]).max().unwrap_or(1);
         let longest = |family: &Family| family.rulers[axis].longest();
         if self.is_spread(axis) {
@@ -157,9 +157,9 @@ impl Shaping<'_> {
     }
 
     /// The bytes of all boxes that a block of that extent can touch.
-    fn bytes(&self, step: Xyz<u64>) -> u64 {
+    fn bytes(&self, block: Xyz<u64>) -> u64 {
         let of = |source: &Source| {
-            let boxes = |axis: Axis| self.most_boxes(source, axis, step[axis]);
+            let boxes = |axis: Axis| self.most_boxes(source, axis, block[axis]);
             let boxes = boxes(Axis::X).saturating_mul(boxes(Axis::Y)).saturating_mul(boxes(Axis::Z));
             boxes.saturating_mul(source.weight())
         };
@@ -167,16 +167,16 @@ impl Shaping<'_> {
     }
 
     /// The maximum number of boxes that a block touches along an axis.
-    fn most_boxes(&self, source: &Source, axis: Axis, step: u64) -> u64 {
+    fn most_boxes(&self, source: &Source, axis: Axis, extent: u64) -> u64 {
         let wanted = self.voxels(axis);
         let all = source.boxes(axis, &wanted).max(1);
         let chunk = source.chunk[axis];
-        if self.is_aligned(source, axis, step) {
-            return (step / chunk).max(1).min(all);
+        if self.is_aligned(source, axis, extent) {
+            return (extent / chunk).max(1).min(all);
         }
         // Tiles that begin in a block may extend beyond it.
-        let overhang = if self.is_nested(axis, step) { 0 } else { self.longest(axis) };
-        (step.saturating_add(overhang).div_ceil(chunk)).saturating_add(1).min(all)
+        let overhang = if self.is_nested(axis, extent) { 0 } else { self.longest(axis) };
+        (extent.saturating_add(overhang).div_ceil(chunk)).saturating_add(1).min(all)
     }
 
     fn longest(&self, axis: Axis) -> u64 {
@@ -184,17 +184,17 @@ impl Shaping<'_> {
     }
 
     /// Whether every tile lies within one block.
-    fn is_nested(&self, axis: Axis, step: u64) -> bool {
+    fn is_nested(&self, axis: Axis, extent: u64) -> bool {
         let nests = |family: &Family| {
             let ruler = &family.rulers[axis];
-            ruler.is_even() && step.is_multiple_of(ruler.longest().max(1))
+            ruler.is_even() && extent.is_multiple_of(ruler.longest().max(1))
         };
         self.families().all(nests)
     }
 
     /// Whether no box is touched by two blocks.
-    fn is_aligned(&self, source: &Source, axis: Axis, step: u64) -> bool {
-        self.is_nested(axis, step) && step.is_multiple_of(source.chunk[axis])
+    fn is_aligned(&self, source: &Source, axis: Axis, extent: u64) -> bool {
+        self.is_nested(axis, extent) && extent.is_multiple_of(source.chunk[axis])
     }
 
     /// The voxels along an axis in which wanted tiles lie.
@@ -209,14 +209,14 @@ impl Shaping<'_> {
 
     /// The order of axes: outermost those along which blocks share no boxes, then the others by increasing
     /// number of blocks. Successive blocks find shared boxes still cached, so the last axis saves most.
-    fn walk(&self, step: Xyz<u64>) -> [Axis; 3] {
+    fn walk(&self, block: Xyz<u64>) -> [Axis; 3] {
         let mut walk = AXES;
         let blocks = |axis: Axis| {
             let Range { start, end } = self.voxels(axis);
-            (end - start) / step[axis]
+            (end - start) / block[axis]
         };
         walk.sort_by_key(|axis| {
-            let shares = self.sources().any(|source| !self.is_aligned(source, *axis, step[*axis]));
+            let shares = self.sources().any(|source| !self.is_aligned(source, *axis, block[*axis]));
             (shares, if shares { blocks(*axis) } else { 0 })
         });
         walk
@@ -224,18 +224,18 @@ impl Shaping<'_> {
 
     /// Makes blocks longer along the outer and middle axes if they share boxes there, while two of them still
     /// fit: the fewer blocks, the fewer boxes are decoded twice.
-    fn grow(&self, step: &mut Xyz<u64>, walk: &[Axis; 3]) {
+    fn grow(&self, block: &mut Xyz<u64>, walk: &[Axis; 3]) {
         let [outer, middle, _] = *walk;
         for axis in [middle, outer] {
-            let is_shared = |step: u64| self.sources().any(|source| !self.is_aligned(source, axis, step));
+            let is_shared = |extent: u64| self.sources().any(|source| !self.is_aligned(source, axis, extent));
             let Range { start, end } = self.voxels(axis);
-            while is_shared(step[axis]) && step[axis] < end - start {
-                let mut longer = *step;
-                longer[axis] = step[axis].saturating_mul(2);
+            while is_shared(block[axis]) && block[axis] < end - start {
+                let mut longer = *block;
+                longer[axis] = block[axis].saturating_mul(2);
                 if self.bytes(longer) > self.budget / 2 {
                     break;
                 }
-                *step = longer;
+                *block = longer;
             }
         }
     }
@@ -252,8 +252,9 @@ fn lcm(a: u64, b: u64) -> u64 {
 
 /// The indexes of a group's blocks along one axis in which any of its tiles begins.
 pub(super) fn blocks(group: &Group, families: &[Family], axis: Axis) -> Runs {
-    let step = group.step[axis].max(1);
-    let of = |family: &Family| family.starts(axis).mapped(|run| run.start / step..(run.end - 1) / step + 1);
+    let extent = group.block[axis].max(1);
+    let of =
+        |family: &Family| family.starts(axis).mapped(|run| run.start / extent..(run.end - 1) / extent + 1);
     let all = group.families.iter().map(|place| of(&families[*place]));
     Runs::of(all.flat_map(|runs| runs.iter().cloned().collect::<Vec<_>>()).collect())
 }

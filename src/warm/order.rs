@@ -37,8 +37,8 @@ fn blocks_of<'a>(
     let [outer, middle, inner] = group.walk;
     let [outer_runs, middle_runs, inner_runs] = group.walk.map(|axis| blocks(group, families, axis));
     let range = move |axis: Axis, block: u64| {
-        let start = block.saturating_mul(group.step[axis]);
-        start..start.saturating_add(group.step[axis])
+        let start = block.saturating_mul(group.block[axis]);
+        start..start.saturating_add(group.block[axis])
     };
     outer_runs.falling().flat_map(move |o| {
         let inner_runs = inner_runs.clone();

@@ -47,6 +47,6 @@ impl SourceDescription {
 
     /// How boxes are read; a name that a later version may have is taken for the most expensive way.
     pub(super) fn known_access(&self) -> Access {
-        Access::named(&self.access).unwrap_or(Access::Anew)
+        Access::named(&self.access).unwrap_or(Access::Uncached)
     }
 }

@@ -78,7 +78,7 @@ impl Volume {
                 "source": {
                     "id": format!("{name} {}", level.number()), "size": triple(size),
                     "factor": [level.factor(), level.factor(), z], "chunk": triple(self.chunk), "times": 1,
-                    "bytes": self.chunk.volume() * VOXEL, "access": "kept",
+                    "bytes": self.chunk.volume() * VOXEL, "access": "cached",
                 },
             })
         };

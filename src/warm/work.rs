@@ -107,7 +107,7 @@ impl Work {
     fn at_a_loss(&self, group: &Group, family: &Family, chunks: u64) -> String {
         let Subject { token, channels } = &self.subjects[family.subject];
         let what = format!("{token}/{channels}, level {} in {}", family.level.number(), family.plane);
-        if family.sources.iter().any(|place| self.sources[*place].access == Access::Anew) {
+        if family.sources.iter().any(|place| self.sources[*place].access == Access::Uncached) {
             return format!("{what}: its source is decoded again for every tile; `voltile inspect` says why");
         }
         let lone = read_by(group, &self.families, &self.sources);

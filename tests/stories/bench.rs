@@ -366,6 +366,7 @@ fn requests_to_a_server_are_as_many_as_its_metrics_count() {
         assert_eq!(counted.iter().sum::<u64>(), row["requests"].as_u64().unwrap(), "{row}");
         assert_eq!(row["statuses"], json!({"200": row["requests"]}), "{row}");
         assert_eq!((&row["unanswered"], &row["problems"]), (&json!(0), &json!([])));
+        assert!(row["client_micros"].as_f64().unwrap() > 0.0, "{row}");
         let latency = ["p50", "p90", "p99", "max"].map(|key| number(&row["latency"][key]));
         assert!(latency.is_sorted() && latency[0] > 0.0 && number(&row["mb_per_second"]) > 0.0, "{row}");
     }

@@ -20,6 +20,7 @@ pub fn told(rows: &[RemoteRow]) -> Vec<String> {
         says.extend([made, kept].iter().filter_map(|rows| source(rows, turn)));
     }
     says.extend(scaling(rows));
+    says.extend(own_cost(rows));
     says
 }
 
@@ -139,6 +140,17 @@ fn scaling(rows: &[RemoteRow]) -> Option<String> {
         .then(|| format!("requested again: {most} clients get {median:.2} times as many tiles as {least}"))
 }
 
+/// What measuring costs itself: on the server's machine it takes the cores that the server would use.
+fn own_cost(rows: &[RemoteRow]) -> Option<String> {
+    let mut costs: Vec<f64> =
+        rows.iter().filter(|row| row.requests > 0).map(|row| row.client_micros).collect();
+    costs.sort_unstable_by(f64::total_cmp);
+    let median = costs.get(costs.len() / 2)?;
+    Some(format!(
+        "this client took {median:.0} µs of processor time per request (median of the rows), which a server on the same machine does not get"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::sample::Percentiles;
@@ -162,6 +174,7 @@ mod tests {
             png_bytes: 150_000.0,
             latency: Percentiles::default(),
             seconds: 2.0,
+            client_micros: 40.0,
             server: Some(server),
             problems: Vec::new(),
         }
@@ -173,12 +186,13 @@ mod tests {
         let rendered = ServerShare { renders: 95, hits: 5, seconds, ..ServerShare::default() };
         let kept = ServerShare { hits: 100, ..ServerShare::default() };
         let says = told(&[row(Turn::First, 8, 60.0, rendered), row(Turn::Again, 8, 10_000.0, kept)]);
-        assert_eq!(says.len(), 2, "{says:?}");
+        assert_eq!(says.len(), 3, "{says:?}");
         assert!(
             says[0].contains("rendered 95") && says[0].contains("busy by inflating chunks 1.8 "),
             "{says:?}"
         );
         assert!(says[1].contains("had 100") && says[1].contains("HTTP limits"), "{says:?}");
+        assert!(says[2].contains("took 40 µs of processor time per request"), "{says:?}");
     }
 
     #[test]

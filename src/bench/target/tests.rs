@@ -14,7 +14,7 @@ pub fn target(token: &str, channel: &str, is_image: bool) -> Target {
 /// A level without square pixels, offered in all planes.
 fn level(level: u8, size: [u64; 3], factor: [u64; 3]) -> LevelDescription {
     let [x, y, z] = size;
-    let access = "kept".to_owned();
+    let access = "cached".to_owned();
     let source = SourceDescription {
         id: String::new(),
         size,

@@ -85,7 +85,7 @@ pub(super) fn row(row: &Row) -> String {
 pub(super) fn remote_heading(row: &RemoteRow) -> String {
     let clients = if row.clients == 1 { "1 client".to_owned() } else { format!("{} clients", row.clients) };
     format!(
-        "\n{} {}, level {}, {clients}\n  {:<9} {:<7} {:<5} {:>8} {:>8} {:>8}   {:>7} {:>7} {:>7} {:>7}   {:>7} {:>8} {:>6}\n",
+        "\n{} {}, level {}, {clients}\n  {:<9} {:<7} {:<5} {:>8} {:>8} {:>8}   {:>7} {:>7} {:>7} {:>7}   {:>9}   {:>7} {:>8} {:>6}\n",
         row.token,
         row.channel,
         row.level,
@@ -99,6 +99,7 @@ pub(super) fn remote_heading(row: &RemoteRow) -> String {
         "p90",
         "p99",
         "max",
+        "client µs",
         "kept",
         "rendered",
         "waited"
@@ -116,7 +117,7 @@ pub(super) fn remote_row(row: &RemoteRow) -> String {
     }
     let others = if others.is_empty() { String::new() } else { format!("   {}", others.join(", ")) };
     format!(
-        "  {:<9} {:<7} {:<5} {:>8} {:>8} {:>8}   {}   {:>7} {:>8} {:>6}{others}\n",
+        "  {:<9} {:<7} {:<5} {:>8} {:>8} {:>8}   {}   {:>9}   {:>7} {:>8} {:>6}{others}\n",
         plane(&row.plane),
         row.pattern.name(),
         row.turn.name(),
@@ -124,6 +125,7 @@ pub(super) fn remote_row(row: &RemoteRow) -> String {
         short(row.tiles_per_second),
         short(row.mb_per_second),
         times(&row.latency),
+        short(row.client_micros),
         count(server.map(ServerShare::kept)),
         count(server.map(|server| server.renders)),
         count(server.map(|server| server.waits)),

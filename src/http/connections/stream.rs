@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-use super::Admitted;
+use super::Admission;
 use super::alarm::Alarm;
 use super::answer::Answer;
 use super::head::{Head, Request};
@@ -39,7 +39,7 @@ const MOST_UNREAD: usize = 1 << 20;
 #[derive(Debug)]
 pub(in crate::http) struct SequentialStream<S> {
     socket: S,
-    place: Admitted,
+    admission: Admission,
     input: Input,
     phase: Phase,
     alarm: Alarm,
@@ -80,11 +80,11 @@ enum End {
 }
 
 impl<S> SequentialStream<S> {
-    pub fn new(socket: S, place: Admitted) -> Self {
-        let alarm = Alarm::at(Instant::now() + place.limits().head);
+    pub fn new(socket: S, admission: Admission) -> Self {
+        let alarm = Alarm::at(Instant::now() + admission.limits().head);
         Self {
             socket,
-            place,
+            admission,
             input: Input::default(),
             phase: Phase::Waiting,
             alarm,
@@ -98,12 +98,12 @@ impl<S> SequentialStream<S> {
 
     /// Closes the connection if the registry has evicted it. A request in progress is answered first, unless its
     /// client does not read the response.
-    fn close_if_evicted(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+    fn poll_eviction(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-            self.place.seat.register_waker(context.waker());
+            self.admission.connection.register_waker(context.waker());
             self.waker = Some(context.waker().clone());
         }
-        if self.place.seat.is_told_to_close() {
+        if self.admission.connection.is_told_to_close() {
             match self.phase {
                 Phase::Waiting => self.phase = Phase::Over,
                 _ if self.is_stalled => {
@@ -119,7 +119,7 @@ impl<S> SequentialStream<S> {
     }
 
     fn begin(&mut self, request: Request) {
-        self.place.set_busy();
+        self.admission.set_busy();
         self.alarm.clear();
         self.is_last |= request.is_last;
         self.phase = Phase::Handing(request.length, Answer::to(request.is_head));
@@ -133,10 +133,10 @@ impl<S> SequentialStream<S> {
             self.end = End::Seen;
         }
         let now = Instant::now();
-        self.place.set_idle(now);
+        self.admission.set_idle(now);
         self.phase = if self.is_last { Phase::Over } else { Phase::Waiting };
         self.awaits_head = !self.input.is_empty();
-        let limits = self.place.limits();
+        let limits = self.admission.limits();
         self.alarm.set(now + if self.awaits_head { limits.head } else { limits.idle });
         // Poll the alarm now so that it wakes the task: there may be no other poll before it is due. If there is
         // already something to do, wake the task now, since the socket may never do so.
@@ -147,9 +147,9 @@ impl<S> SequentialStream<S> {
     }
 
     fn refuse(&mut self, refusal: &Refusal) {
-        self.place.refused(refusal);
+        self.admission.refused(refusal);
         self.is_last = true;
-        self.alarm.set(Instant::now() + self.place.limits().write);
+        self.alarm.set(Instant::now() + self.admission.limits().write);
         self.phase = Phase::Refusing(refusal.answer(), 0);
     }
 
@@ -157,13 +157,13 @@ impl<S> SequentialStream<S> {
     fn times_out(&mut self, context: &mut Context<'_>) -> bool {
         if !self.awaits_head && !self.input.is_empty() {
             self.awaits_head = true;
-            self.alarm.set(Instant::now() + self.place.limits().head);
+            self.alarm.set(Instant::now() + self.admission.limits().head);
         }
         let is_due = self.alarm.is_due(context);
         if is_due && !self.input.is_empty() {
             self.refuse(&Refusal::Late);
         } else if is_due {
-            let metrics = self.place.metrics();
+            let metrics = self.admission.metrics();
             let count = if self.awaits_head { &metrics.head_timeout } else { &metrics.idle_timeout };
             count.inc();
             self.phase = Phase::Over;
@@ -173,7 +173,7 @@ impl<S> SequentialStream<S> {
 
     fn wrote(&mut self, bytes: &[u8], context: &mut Context<'_>) {
         if std::mem::take(&mut self.is_stalled) {
-            self.place.set_busy();
+            self.admission.set_busy();
             self.alarm.clear();
         }
         if let Phase::Answering(answer) = &mut self.phase {
@@ -188,11 +188,11 @@ impl<S> SequentialStream<S> {
     fn stalled(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if !std::mem::replace(&mut self.is_stalled, true) {
             let now = Instant::now();
-            self.place.set_stalled(now);
-            self.alarm.set(now + self.place.limits().write);
+            self.admission.set_stalled(now);
+            self.alarm.set(now + self.admission.limits().write);
         }
         if self.alarm.is_due(context) {
-            self.place.metrics().write_timeout.inc();
+            self.admission.metrics().write_timeout.inc();
             return Poll::Ready(Err(ErrorKind::TimedOut.into()));
         }
         Poll::Pending
@@ -262,7 +262,7 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
                 Poll::Ready(_) => return Poll::Ready(()),
                 Poll::Pending => {
                     let is_sending = self.is_last || *unread > 0;
-                    let is_patient = is_sending && !self.place.seat.is_told_to_close();
+                    let is_patient = is_sending && !self.admission.connection.is_told_to_close();
                     let is_over = !is_patient || self.alarm.is_due(context);
                     return if is_over { Poll::Ready(()) } else { Poll::Pending };
                 }
@@ -278,7 +278,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for SequentialStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.close_if_evicted(context)?;
+        this.poll_eviction(context)?;
         loop {
             match &mut this.phase {
                 Phase::Waiting => ready!(this.poll_head(context))?,
@@ -318,7 +318,7 @@ impl<S: AsyncWrite + Unpin> SequentialStream<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        this.close_if_evicted(context)?;
+        this.poll_eviction(context)?;
         match Pin::new(&mut this.socket).poll_write(context, bytes) {
             Poll::Ready(Ok(written)) => {
                 this.wrote(&bytes[..written], context);
@@ -335,13 +335,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.close_if_evicted(context)?;
+        this.poll_eviction(context)?;
         let mut unread = match this.phase {
             Phase::Closing(unread) => unread,
             _ => {
                 ready!(Pin::new(&mut this.socket).poll_shutdown(context))?;
                 this.alarm.set(Instant::now() + LINGER);
-                this.place.set_idle(Instant::now());
+                this.admission.set_idle(Instant::now());
                 this.input.len()
             }
         };

@@ -42,7 +42,7 @@ struct Handle {
     told: Receiver<Became>,
     go: Sender<()>,
     wanted: Arc<AtomicBool>,
-    seat: Option<Seat>,
+    waiter: Option<Waiter>,
 }
 
 impl Handle {
@@ -67,8 +67,8 @@ fn client(number: u8) -> Demand {
 fn submit(pool: &RenderPool, by: u8) -> Handle {
     let ((tell, told), (go, gone), wanted) = (channel(), channel(), Arc::new(AtomicBool::new(true)));
     let job = Test { told: tell, go: gone, wanted: Arc::clone(&wanted) };
-    let seat = pool.submit(None, client(by), Box::new(job));
-    Handle { told, go, wanted, seat }
+    let waiter = pool.submit(None, client(by), Box::new(job));
+    Handle { told, go, wanted, waiter }
 }
 
 fn pool(queue: usize) -> RenderPool {
@@ -123,7 +123,7 @@ fn a_job_that_nobody_waits_for_any_more_makes_room_at_once_and_never_runs() {
     running.has_begun();
     let mut left = submit(&pool, 2);
     left.wanted.store(false, Ordering::Relaxed);
-    left.seat = None;
+    left.waiter = None;
     assert_eq!(left.told.recv(), Err(mpsc::RecvError), "it is gone");
     let next = submit(&pool, 3);
     assert!(next.is_waiting(), "there is room");
@@ -138,7 +138,7 @@ fn a_job_stays_that_somebody_joined_unnoticed() {
     let running = submit(&pool, 1);
     running.has_begun();
     let mut joined = submit(&pool, 2);
-    joined.seat = None;
+    joined.waiter = None;
     assert!(joined.is_waiting());
     running.go();
     joined.has_begun();
@@ -146,14 +146,14 @@ fn a_job_stays_that_somebody_joined_unnoticed() {
 }
 
 #[test]
-fn a_seat_that_is_given_up_late_disturbs_nobody() {
+fn a_waiter_that_is_given_up_late_disturbs_nobody() {
     let pool = pool(1);
     let running = submit(&pool, 1);
     running.has_begun();
     let mut waited = submit(&pool, 2);
     running.go();
     waited.has_begun();
-    waited.seat = None;
+    waited.waiter = None;
     waited.go();
     assert!(pool.is_idle());
 }

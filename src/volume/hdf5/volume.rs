@@ -4,7 +4,7 @@
 //! - `read_unfiltered` copies voxels from the mapped file ([`super::unfiltered`]).
 //! - `read_filtered` locates, fetches and decodes chunks ([`super::stored_chunk`]) through the chunk store
 //!   ([`super::chunks`]), then copies from them.
-//! - `read_by_library` reads everything else, and chunks too large for the chunk store, through the library.
+//! - `read_via_libhdf5` reads everything else, and chunks too large for the chunk store, through the library.
 
 mod cached;
 
@@ -168,7 +168,7 @@ impl Hdf5Volume {
                     bytes.copy(chunk, from, into, target, sieve.count, self.shape.voxel)?;
                 } else {
                     let fill = self.dataset.fill_value(part.start, self.shape.voxel)?;
-                    self.ensure(fill_box(&fill, into, target, sieve.count))?;
+                    self.ensure_types_match(fill_box(&fill, into, target, sieve.count))?;
                 }
             }
         }
@@ -275,7 +275,7 @@ impl Hdf5Volume {
         into: &mut Samples,
     ) -> Result<(), ReadError> {
         let (target, count) = (reading.target(&wanted.sieve), wanted.sieve.count);
-        self.ensure(if chunk.constant {
+        self.ensure_types_match(if chunk.constant {
             fill_box(&chunk.samples, into, target, count)
         } else {
             copy_box(&chunk.samples, self.within(chunk, wanted, reading), into, target, count)
@@ -287,12 +287,12 @@ impl Hdf5Volume {
         self.lattice(&chunk.dims, &part.within).from(sieve.offset).every(reading.request.step)
     }
 
-    fn ensure(&self, fits: bool) -> Result<(), ReadError> {
-        if fits { Ok(()) } else { Err(self.dataset.damaged("its voxels were decoded to the wrong type")) }
+    fn ensure_types_match(&self, is_done: bool) -> Result<(), ReadError> {
+        if is_done { Ok(()) } else { Err(self.dataset.damaged("its voxels were decoded to the wrong type")) }
     }
 
     /// Reads through the library: in one call, or block by block if the box is large or thinned.
-    fn read_by_library(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
+    fn read_via_libhdf5(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
         let request = reading.request;
         let bytes = request.region.voxels().saturating_mul(self.shape.voxel.samples().voxel_bytes() as u64);
         // The library's lock is held for the whole call.
@@ -305,12 +305,12 @@ impl Hdf5Volume {
     fn read_in_one_call(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
         into.reset(self.shape.voxel, region.voxels() as usize);
         let stored = self.stored_box(time, region);
-        self.chunks.metrics().library.time(|| self.read_through_library(&stored, region, into))
+        self.chunks.metrics().library.time(|| self.read_and_reorder(&stored, region, into))
     }
 
     /// Reads a box through the library. Fails for chunks beyond the end of the file, for which the library returns
     /// zeros.
-    fn read_through_library(
+    fn read_and_reorder(
         &self,
         stored: &StoredBox,
         region: &Region,
@@ -324,7 +324,13 @@ impl Hdf5Volume {
         unordered.reset(self.shape.voxel, into.len());
         self.dataset.read_box(stored, &mut unordered)?;
         let from = self.lattice(&stored.count, &[0; RANK]);
-        self.ensure(copy_box(&unordered, from, into, Lattice::dense(region.size, Xyz::all(0)), region.size))
+        self.ensure_types_match(copy_box(
+            &unordered,
+            from,
+            into,
+            Lattice::dense(region.size, Xyz::all(0)),
+            region.size,
+        ))
     }
 
     /// Whether the stored axes are in the order z, y, x.
@@ -346,12 +352,12 @@ impl Volume for Hdf5Volume {
 
     fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
         let reading = Reading { request, stored: self.stored_box(request.time, &request.region) };
-        if self.shape.access == Access::Anew {
-            return self.read_by_library(&reading, into);
+        if self.shape.access == Access::Uncached {
+            return self.read_via_libhdf5(&reading, into);
         }
         into.reset(self.shape.voxel, request.size().volume() as usize);
         match self.shape.access {
-            Access::Copied => self.chunks.metrics().copying.time(|| self.read_unfiltered(&reading, into)),
+            Access::Direct => self.chunks.metrics().copying.time(|| self.read_unfiltered(&reading, into)),
             _ => self.read_filtered(&reading, into),
         }
     }
@@ -445,11 +451,11 @@ fn role(axis: AxisName, fixed: &[(AxisName, u64)]) -> Role {
 
 fn access(dataset: &StoredDataset, chunks: &ChunkStore) -> Access {
     if dataset.is_unfiltered() {
-        Access::Copied
+        Access::Direct
     } else if chunks.serves(dataset) {
-        Access::Kept
+        Access::Cached
     } else {
-        Access::Anew
+        Access::Uncached
     }
 }
 

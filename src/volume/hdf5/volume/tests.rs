@@ -64,12 +64,12 @@ proptest! {
         let path = folder.path().join("volume.h5");
         write(&path);
         let ways = [
-            ("contiguous", 1 << 20, Access::Copied),
-            ("unfiltered", 1 << 20, Access::Copied),
-            ("gzip", 1 << 20, Access::Kept),
-            ("turned", 1 << 20, Access::Kept),
-            ("large", 1 << 12, Access::Anew),
-            ("never", 1 << 20, Access::Kept),
+            ("contiguous", 1 << 20, Access::Direct),
+            ("unfiltered", 1 << 20, Access::Direct),
+            ("gzip", 1 << 20, Access::Cached),
+            ("turned", 1 << 20, Access::Cached),
+            ("large", 1 << 12, Access::Uncached),
+            ("never", 1 << 20, Access::Cached),
         ];
         for (name, budget, access) in ways {
             let volume = volume(&path, name, budget);

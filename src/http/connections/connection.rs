@@ -23,14 +23,14 @@ pub(super) enum Doing {
 }
 
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct Connection {
     pub client: Client,
     doing: AtomicU64,
     is_told_to_close: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
-impl Seat {
+impl Connection {
     pub fn new(client: Client, doing: Doing) -> Self {
         let doing = AtomicU64::new(doing.packed());
         Self { client, doing, is_told_to_close: AtomicBool::new(false), waker: Mutex::new(None) }
@@ -44,7 +44,7 @@ impl Seat {
         Doing::unpacked(self.doing.load(Ordering::Relaxed))
     }
 
-    /// Registers the task to wake when the connection is asked to close. Call it before [`Seat::is_told_to_close`].
+    /// Registers the task to wake when the connection is asked to close. Call it before [`Connection::is_told_to_close`].
     pub fn register_waker(&self, waker: &Waker) {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
     }
@@ -87,11 +87,11 @@ mod tests {
 
     #[test]
     fn what_is_stored_is_what_is_read() {
-        let seat = Seat::new(None, Doing::Idle(7));
-        assert_eq!(seat.doing(), Doing::Idle(7));
+        let connection = Connection::new(None, Doing::Idle(7));
+        assert_eq!(connection.doing(), Doing::Idle(7));
         for doing in [Doing::Busy, Doing::Stalled(u64::MAX >> 2), Doing::Idle(0)] {
-            seat.set_doing(doing);
-            assert_eq!(seat.doing(), doing);
+            connection.set_doing(doing);
+            assert_eq!(connection.doing(), doing);
         }
     }
 }
