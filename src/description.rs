@@ -24,6 +24,9 @@ pub struct SiteDescription {
     pub threads: usize,
     /// When the server was started, in milliseconds since 1970.
     pub started: u64,
+    /// The address of Neuroglancer, relative to that of this description if it is built in; absent if there is none.
+    #[serde(default)]
+    pub neuroglancer: Option<String>,
 }
 
 /// The budgets of caches, in bytes.

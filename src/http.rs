@@ -47,6 +47,7 @@ pub struct Site {
     caches: CachesDescription,
     threads: usize,
     started: u64,
+    neuroglancer: Option<String>,
     /// Permits for the memory of boxes of voxels that are being made or sent, in MiB.
     boxes: Arc<Semaphore>,
 }
@@ -61,9 +62,18 @@ impl Site {
         let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
         let cors = Cors::new(&settings.cors_origins);
         let cache_control = HeaderValue::from_str(&settings.cache_control)?;
-        let (mounts, trusted_proxies) = (settings.mounts.clone(), settings.trusted_proxies.clone());
-        let boxes = Arc::new(Semaphore::new(voxels::MOST_MIB as usize));
-        Ok(Self { service, mounts, cache_control, cors, trusted_proxies, caches, threads, started, boxes })
+        Ok(Self {
+            service,
+            mounts: settings.mounts.clone(),
+            cache_control,
+            cors,
+            trusted_proxies: settings.trusted_proxies.clone(),
+            caches,
+            threads,
+            started,
+            neuroglancer: settings.neuroglancer.clone(),
+            boxes: Arc::new(Semaphore::new(voxels::MOST_MIB as usize)),
+        })
     }
 
     fn mount(&self, path: &TilePath<'_>) -> Option<&config::Mount> {

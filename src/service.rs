@@ -31,7 +31,7 @@ pub use error::{ErrorKind, TileError};
 pub use live::Trial;
 use live::{LiveCatalog, Reopener};
 use neighbours::Neighbours;
-use pool::{Brings, Waiter};
+use pool::{Brings, Ticket};
 pub use pool::{Busy, RenderPool};
 use verify::Provisional;
 
@@ -214,13 +214,13 @@ impl TileService {
             }
             Lookup::Wait(waiter) => {
                 self.metrics.tile_waits.inc();
-                let _seat = self.pool.join(brings, demand);
+                let _ticket = self.pool.join(brings, demand);
                 waiter.wait().await
             }
             Lookup::Lead(flight) => {
                 let drawing = identified.drawing(policy(demand.urgency)).ok_or(Lost)?;
                 let waiter = flight.join();
-                let _seat = self.launch(flight, brings, demand, self.find_or_draw(drawing, demand.urgency));
+                let _ticket = self.launch(flight, brings, demand, self.find_or_draw(drawing, demand.urgency));
                 waiter.wait().await
             }
         }
@@ -317,7 +317,7 @@ impl TileService {
         let (done, warmed) = oneshot::channel();
         let work = move || warmed_by(&tier, drawing, &provisional, &metrics);
         let demand = Demand::prefetch(Client::InProcess);
-        let _seat = self.pool.submit(None, demand, Box::new(job::Warm { work, done }));
+        let _ticket = self.pool.submit(None, demand, Box::new(job::Warm { work, done }));
         warmed.await.unwrap_or_else(|_| Err(Lost.into()))
     }
 
@@ -347,7 +347,7 @@ impl TileService {
         brings: Brings,
         demand: Demand,
         work: impl FnOnce() -> Result<(V, usize), TileError> + Send + 'static,
-    ) -> Option<Waiter>
+    ) -> Option<Ticket>
     where
         K: Hash + Eq + Clone + Send + 'static,
         V: Clone + Send + 'static,

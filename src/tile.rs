@@ -3,7 +3,7 @@
 //! A [`TileKey`] is a digest, through `Hash`, of a value with everything that decides a tile's pixels. A
 //! field added to such a type is part of the key automatically. The key is also the ETag.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,11 +27,13 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Faster than formatting integers, which took as long as parsing the path of a request.
-        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        digits
-            .filter_map(|digit| char::from_digit(digit.into(), 16))
-            .try_for_each(|digit| f.write_char(digit))
+        // Written at once: digit by digit it took as long as parsing the path of a request.
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; 32];
+        for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
+            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        }
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
 

@@ -84,6 +84,11 @@ pub(super) const SERVER: &[Key] = &[
         "[\"*\"]",
         "Origins whose pages may read tiles; [] for none. With \"*\" any website open in the same browser can read everything served.",
     ),
+    optional(
+        "neuroglancer",
+        "\"https://neuroglancer.example.org/\"",
+        "The Neuroglancer that the page links to if none is built in. Its site must be among cors_origins.",
+    ),
     default(
         "trusted_proxies",
         "[]",

@@ -25,6 +25,7 @@ fn server(mut section: Section<'_, '_>, server: &mut Server) {
     section.set("workers", values::threads, &mut server.workers);
     section.set("cache_control", values::header, &mut server.cache_control);
     section.set("cors_origins", values::list(values::origin), &mut server.cors_origins);
+    section.set("neuroglancer", values::viewer, &mut server.neuroglancer);
     section.set("trusted_proxies", values::list(values::network), &mut server.trusted_proxies);
     section.set("shutdown_timeout", values::duration, &mut server.shutdown_timeout);
     section.set("connections", values::whole(1, usize::MAX), &mut server.connections);

@@ -38,6 +38,9 @@ pub struct Server {
     pub cache_control: String,
     /// The origins that may read responses: `*`, or `scheme://host[:port]`. Empty: no other origin.
     pub cors_origins: Vec<String>,
+    /// The address of the Neuroglancer that the page links to if none is built in: `http` or `https`, without query and
+    /// fragment.
+    pub neuroglancer: Option<String>,
     /// The proxies that are trusted to state the client's address, and the host and scheme it used.
     pub trusted_proxies: Vec<Network>,
     /// How long requests in flight may take to finish after a stop is requested.
@@ -63,6 +66,7 @@ impl Default for Server {
             workers: cores(),
             cache_control: "public, max-age=3600".to_owned(),
             cors_origins: vec!["*".to_owned()],
+            neuroglancer: None,
             trusted_proxies: Vec::new(),
             shutdown_timeout: Duration::from_secs(10),
             connections: 4096,

@@ -233,6 +233,22 @@ pub(super) fn origin(value: &Value) -> Parsed<String> {
     text_of(value).filter(legal).map(str::to_owned).ok_or_else(wrong)
 }
 
+/// The address of a viewer, to which a fragment can be appended.
+pub(super) fn viewer(value: &Value) -> Parsed<Option<String>> {
+    let legal = |text: &str| {
+        let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+            && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&byte))
+    };
+    let wrong = || {
+        expected(
+            "an address such as \"https://neuroglancer.example.org/\", without a query or a fragment,",
+            value,
+        )
+    };
+    text_of(value).filter(|text| legal(text)).map(|text| Some(text.to_owned())).ok_or_else(wrong)
+}
+
 /// A name that can be a segment of a URL.
 pub(super) fn name(text: &str) -> Parsed<Name> {
     match text {

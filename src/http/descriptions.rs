@@ -5,7 +5,7 @@
 
 use actix_web::{HttpRequest, HttpResponse};
 
-use super::{Site, asked, problem, viewers};
+use super::{Site, asked, page, problem, viewers};
 use crate::config::{Caches, Mount};
 use crate::description::{CachesDescription, MountDescription, SiteDescription};
 use crate::name::Name;
@@ -36,6 +36,7 @@ pub(super) fn all(site: &Site) -> HttpResponse {
         caches: site.caches,
         threads: site.threads,
         started: site.started,
+        neuroglancer: page::neuroglancer().map(str::to_owned).or_else(|| site.neuroglancer.clone()),
     })
 }
 

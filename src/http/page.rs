@@ -1,6 +1,7 @@
-//! The page at `/`: the viewer that `build.rs` has embedded, or the simple page if it could not be built.
+//! The page at `/` and Neuroglancer at `/neuroglancer/`, as `build.rs` has embedded them; the simple page if they could
+//! not be built.
 //!
-//! The viewer's files are embedded twice, compressed and uncompressed, so that nothing is compressed at run time and
+//! Their files are embedded twice, compressed and uncompressed, so that nothing is compressed at run time and
 //! clients without gzip are served too. Their sources are in `src/page`, which is not a Rust module.
 
 mod simple;
@@ -12,14 +13,14 @@ use crate::catalog::Catalog;
 use crate::config::Mount;
 
 struct Asset {
-    /// The path below `/`; that of the page itself is `index.html`.
+    /// The path below `/`; those of the two pages end in `index.html`.
     name: &'static str,
     digest: &'static str,
     plain: &'static [u8],
     gzip: &'static [u8],
 }
 
-// Defines `static ASSETS: &[Asset]`; empty if the viewer is not built in.
+// Defines `static ASSETS: &[Asset]`; empty if the viewers are not built in.
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
 /// Everything is loaded from this server, with no inline scripts or styles. Only pages of this server may embed the
@@ -27,12 +28,25 @@ include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
+/// Neuroglancer starts workers, decodes Zstandard with WebAssembly, and has images in its style sheet.
+const NEUROGLANCER_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; \
+                                   style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
+                                   form-action 'none'; frame-ancestors 'self'";
+
+/// The path of Neuroglancer, and of its files below it.
+const NEUROGLANCER: &str = "neuroglancer/";
+
 /// Whether the viewer is built in.
 pub fn has_viewer() -> bool {
     !ASSETS.is_empty()
 }
 
-/// Answers paths that belong to the page: `/`, `/simple`, or a file of the viewer.
+/// The path of Neuroglancer relative to `/`, if it is built in.
+pub(super) fn neuroglancer() -> Option<&'static str> {
+    ASSETS.iter().any(|asset| asset.name.starts_with(NEUROGLANCER)).then_some(NEUROGLANCER)
+}
+
+/// Answers paths that belong to the pages: `/`, `/simple`, `/neuroglancer/`, or a file of one of the viewers.
 pub(super) fn answer(
     path: &str,
     request: &HttpRequest,
@@ -41,6 +55,13 @@ pub(super) fn answer(
 ) -> Option<HttpResponse> {
     let name = match path.strip_prefix('/')? {
         "" => "index.html",
+        NEUROGLANCER => "neuroglancer/index.html",
+        // Its files are found relative to the address with the slash.
+        "neuroglancer" if neuroglancer().is_some() => {
+            return Some(
+                HttpResponse::MovedPermanently().insert_header((header::LOCATION, NEUROGLANCER)).finish(),
+            );
+        }
         name => name,
     };
     match ASSETS.iter().find(|asset| asset.name == name) {
@@ -54,10 +75,11 @@ fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
     let gzip = accepts_gzip(request);
     // The two encodings differ in their bytes, so they need different ETags.
     let etag = format!("\"{}{}\"", asset.digest, if gzip { "-gz" } else { "" });
+    let policy = if asset.name.starts_with(NEUROGLANCER) { NEUROGLANCER_POLICY } else { POLICY };
     if super::tiles::is_known(request, &etag) {
-        return described(HttpResponse::NotModified(), &etag).finish();
+        return described(HttpResponse::NotModified(), &etag, policy).finish();
     }
-    let mut response = described(HttpResponse::Ok(), &etag);
+    let mut response = described(HttpResponse::Ok(), &etag, policy);
     response.content_type(content_type(asset.name));
     if gzip {
         response.insert_header((header::CONTENT_ENCODING, "gzip"));
@@ -65,13 +87,13 @@ fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
     response.body(if gzip { asset.gzip } else { asset.plain })
 }
 
-fn described(mut response: HttpResponseBuilder, etag: &str) -> HttpResponseBuilder {
+fn described(mut response: HttpResponseBuilder, etag: &str, policy: &str) -> HttpResponseBuilder {
     let fixed: [(HeaderName, &str); 5] = [
         (header::ETAG, etag),
         // Revalidated each time, mostly with a 304: a new server must not be used with an old page.
         (header::CACHE_CONTROL, "no-cache"),
         (header::VARY, "Accept-Encoding"),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CONTENT_SECURITY_POLICY, policy),
         (header::REFERRER_POLICY, "same-origin"),
     ];
     fixed.into_iter().for_each(|header| {
@@ -86,6 +108,7 @@ fn content_type(name: &str) -> &'static str {
         Some("js") => "text/javascript; charset=utf-8",
         Some("css") => "text/css; charset=utf-8",
         Some("svg") => "image/svg+xml",
+        Some("txt") => "text/plain; charset=utf-8",
         _ => "application/octet-stream",
     }
 }

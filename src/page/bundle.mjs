@@ -1,4 +1,4 @@
-// Bundles the page into a folder: bundle.mjs FOLDER. For each file of it FOLDER gets the file, the file compressed
+// Bundles the page, and Neuroglancer's, into a folder: bundle.mjs FOLDER. For each file of it FOLDER gets the file, the file compressed
 // (NAME.gz), and in `etags` a line `NAME DIGEST` in the order in which they were written. build.rs calls this.
 
 import { createHash } from "node:crypto";
@@ -8,6 +8,8 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 import { build } from "esbuild";
+
+import { neuroglancer } from "./neuroglancer/bundle.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const target = process.argv[2];
@@ -32,8 +34,9 @@ const files = {
   "page.css": styles.outputFiles[0].contents,
   "icon.svg": await readFile(web("icon.svg")),
 };
+for (const [name, contents] of Object.entries(await neuroglancer())) files[`neuroglancer/${name}`] = contents;
 
-await mkdir(target, { recursive: true });
+await mkdir(path.join(target, "neuroglancer"), { recursive: true });
 const etags = [];
 for (const [name, contents] of Object.entries(files)) {
   await writeFile(path.join(target, name), contents);

@@ -70,7 +70,7 @@ pub(super) struct Turn {
 
 /// A request that waits for a queued job. Dropping it withdraws the request.
 #[must_use]
-pub(super) struct Waiter {
+pub(super) struct Ticket {
     pool: RenderPool,
     brings: Option<Brings>,
     job: Number,
@@ -124,18 +124,18 @@ impl RenderPool {
         self.0.pool.spawn(work);
     }
 
-    /// Runs a job when its turn comes, or refuses it if the queue is full. Hold the waiter while waiting for the
+    /// Runs a job when its turn comes, or refuses it if the queue is full. Hold the ticket while waiting for the
     /// result; there is none if the job starts at once or is refused.
-    pub(super) fn submit(&self, brings: Option<Brings>, demand: Demand, job: Box<dyn Job>) -> Option<Waiter> {
+    pub(super) fn submit(&self, brings: Option<Brings>, demand: Demand, job: Box<dyn Job>) -> Option<Ticket> {
         let job = self.start_or_queue(brings, demand, job)?;
-        Some(Waiter { pool: self.clone(), brings, job, demand })
+        Some(Ticket { pool: self.clone(), brings, job, demand })
     }
 
     /// Adds a request to a queued job, so that it runs no later than this client's turn. `None` if no such job is
     /// queued; most likely it is already running.
-    pub(super) fn join(&self, brings: Brings, demand: Demand) -> Option<Waiter> {
+    pub(super) fn join(&self, brings: Brings, demand: Demand) -> Option<Ticket> {
         let job = self.lock().waiting.join(&brings, demand, Instant::now())?;
-        Some(Waiter { pool: self.clone(), brings: Some(brings), job, demand })
+        Some(Ticket { pool: self.clone(), brings: Some(brings), job, demand })
     }
 
     fn start_or_queue(&self, brings: Option<Brings>, demand: Demand, job: Box<dyn Job>) -> Option<Number> {
@@ -184,15 +184,15 @@ impl RenderPool {
         }
     }
 
-    fn leave(&self, waiter: &Waiter) {
-        let left = self.lock().waiting.leave(waiter.job, waiter.demand);
+    fn leave(&self, ticket: &Ticket) {
+        let left = self.lock().waiting.leave(ticket.job, ticket.demand);
         // A request may have joined the flight but not the job, if it came between the two steps: then the job is
         // queued again.
         if let Some(Waiting { place, job }) = left
             && let Some(job) = job.if_wanted()
         {
             drop(place);
-            self.start_or_queue(waiter.brings, waiter.demand, job);
+            self.start_or_queue(ticket.brings, ticket.demand, job);
         }
     }
 
@@ -210,7 +210,7 @@ impl Drop for Turn {
     }
 }
 
-impl Drop for Waiter {
+impl Drop for Ticket {
     fn drop(&mut self) {
         self.pool.leave(self);
     }

@@ -47,14 +47,14 @@ impl TileService {
         let survey = match self.surveys.lookup(&channel.fingerprint) {
             Lookup::Ready(survey) => survey,
             Lookup::Wait(waiter) => {
-                let _waiter = self.pool.join(brings, demand);
+                let _ticket = self.pool.join(brings, demand);
                 waiter.wait().await?
             }
             Lookup::Lead(flight) => {
                 let waiter = flight.join();
                 let channel = Arc::clone(channel);
                 let work = move || survey(&channel).map(|survey| (survey, 0));
-                let _waiter = self.launch(flight, brings, demand, work);
+                let _ticket = self.launch(flight, brings, demand, work);
                 waiter.wait().await?
             }
         };

@@ -4,9 +4,10 @@
 //! response has no known end, and no further request is passed on.
 
 use std::mem::MaybeUninit;
+use std::sync::LazyLock;
 
 use httparse::{Header, ParserConfig, Response, Status};
-use memchr::memmem;
+use memchr::memmem::Finder;
 
 const MOST_HEADERS: usize = 128;
 /// In bytes.
@@ -88,14 +89,16 @@ fn parse(bytes: &[u8]) -> Option<Parsed> {
     parse_usual(bytes).or_else(|| parse_any(bytes))
 }
 
-/// Parses a head as actix-http writes it, with a length. Every cache hit takes this path, and searching for three
+/// Parses a head as actix-http writes it, with a length. Every cache hit takes this path, and searching for two
 /// substrings costs far less than a full parse.
 fn parse_usual(bytes: &[u8]) -> Option<Parsed> {
-    const LENGTH: &[u8] = b"\r\ncontent-length: ";
-    let length = memmem::find(bytes, b"\r\n\r\n")? + 4;
+    // Static, because preparing a search takes longer than the search.
+    static END: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\r\n\r\n"));
+    static LENGTH: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\r\ncontent-length: "));
+    let length = END.find(bytes)? + END.needle().len();
     let head = &bytes[..length];
     let status = number(head.strip_prefix(b"HTTP/1.1 ")?)?;
-    let body = number(&head[memmem::find(head, LENGTH)? + LENGTH.len()..])?;
+    let body = number(&head[LENGTH.find(head)? + LENGTH.needle().len()..])?;
     Some(Parsed { length, status: u16::try_from(status).ok()?, body: Some(body) })
 }
 

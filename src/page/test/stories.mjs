@@ -212,6 +212,66 @@ export const stories = (world) => {
       await world.picture(visit, "labels");
     },
 
+    async "The values under the cursor are shown, and a key copies the label"(visit) {
+      await visit.context.grantPermissions(["clipboard-read", "clipboard-write"]);
+      await visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=1&show=pyramid,ids:100");
+      const box = await visit.page.locator('.pane[data-plane="xy"] .canvas').boundingBox();
+      for (const pixel of [[421, 333], [650, 180]]) {
+        const [[x, y]] = await visit.places("xy", [600.25, 300.25], [pixel]);
+        const [raw, id] = ["/raw", "/ids"].map((name) => made({ ...PYRAMID, path: name, values: true, at: [[...pixel, 2]] })[0]);
+        await visit.page.mouse.move(box.x + x + 0.5, box.y + y + 0.5);
+        await visit.page.waitForFunction((wanted) => document.querySelector(".status").textContent.includes(wanted), `ids ${id} · pyramid ${raw}`);
+        await visit.page.keyboard.press("v");
+        await visit.page.waitForFunction(async (wanted) => (await navigator.clipboard.readText()) === wanted, id);
+      }
+      // The slice below the cursor changes with the slice that is shown.
+      await visit.page.keyboard.press("Period");
+      const [raw] = made({ ...PYRAMID, values: true, at: [[650, 180, 3]] });
+      await visit.page.waitForFunction((wanted) => document.querySelector(".status").textContent.endsWith(wanted), `pyramid ${raw}`);
+      await visit.page.mouse.move(5, 5);
+      await visit.page.waitForFunction(() => !document.querySelector(".status").textContent.includes("pyramid"));
+    },
+
+    async "A selected label stays, the others are dimmed or hidden, and a link keeps that"(visit) {
+      await visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=1&show=pyramid,ids:100");
+      const pixels = spread([600, 500]).map(([x, y]) => [x + 300, y + 50]);
+      const at = pixels.map(([x, y]) => [x, y, 2]);
+      const values = made({ ...PYRAMID, path: "/ids", values: true, at });
+      const colours = made({ ...PYRAMID, path: "/ids", labels: true, at });
+      const raw = made({ ...PYRAMID, at });
+      const chosen = values.findIndex((id) => id !== "0");
+      const id = values[chosen];
+      const mixed = (dimmed) => colours.map((colour, i) => {
+        const part = values[i] === "0" ? 0 : values[i] === id ? 1 : dimmed;
+        return colour.map((v, c) => v * part + raw[i][c] * (1 - part));
+      });
+      const box = await visit.page.locator('.pane[data-plane="xy"] .canvas').boundingBox();
+      const [[x, y]] = await visit.places("xy", [600.25, 300.25], [pixels[chosen]]);
+      await visit.page.mouse.move(box.x + x + 0.5, box.y + y + 0.5);
+      await visit.page.waitForFunction((wanted) => document.querySelector(".status").textContent.includes(wanted), `ids ${id}`);
+      await visit.page.keyboard.press("s");
+      await visit.settle();
+      truth(visit.hash().includes(`=ids:100:${id},`), `the address does not name the label: ${visit.hash()}`);
+      await shows(visit, "xy", [600.25, 300.25], pixels, mixed(48 / 255), 2);
+      await world.picture(visit, "selected");
+      await visit.page.check("#alone-ids");
+      await visit.settle();
+      await shows(visit, "xy", [600.25, 300.25], pixels, mixed(0), 1);
+      truth(visit.hash().includes(`=ids:100:${id}:alone,`), `the address does not say that it is alone: ${visit.hash()}`);
+      // The same label in another plane, whose rows of voxels are many pixels high, and at a coarser level.
+      await visit.open(`#made?plane=xz&at=603.25,320.25,10.1&zoom=1&show=ids:100:${id}:alone`);
+      const cut = spread([600, 22]).map(([i, row]) => [i + 300, row]);
+      const places = cut.map(([i, row]) => [i, 300, Math.floor((row * 4) / 10)]);
+      const ids = made({ ...PYRAMID, path: "/ids", values: true, at: places });
+      const shown = made({ ...PYRAMID, path: "/ids", labels: true, at: places }).map((colour, i) => (ids[i] === id ? colour : [0, 0, 0]));
+      truth(new Set(ids).size > 2 && ids.includes(id), "the cut shows too few labels");
+      await shows(visit, "xz", [600.25, 3.1 * 2.5], cut, shown);
+      await visit.page.fill("#label-ids", "");
+      await visit.page.keyboard.press("Enter");
+      await visit.settle();
+      truth(visit.hash().endsWith("show=ids:100"), `all labels are not shown again: ${visit.hash()}`);
+    },
+
     async "Offsets shift numbers, and stored levels of odd sizes lie where they belong"(visit) {
       // z 9 is slice 2 (the offset is 7); 0.5 is level 1, which the file has, rounded down.
       await visit.open("#made?plane=xy&at=603.5,320.5,9&zoom=0.5&show=pyramid");

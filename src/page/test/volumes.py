@@ -5,7 +5,7 @@
 
 A question is {file, path, axes, index, at: [[x, y, z], ...], box: [x, y, z], window: [lo, hi] | null, labels: bool}:
 the mean over boxes of voxels (the voxel itself where box is 1, 1, 1), windowed, or a label's colour. An answer is a list
-of [red, green, blue]. The rules are those of the service's documentation, written out once more.
+of [red, green, blue], or of values as text if `values` is true. The rules are those of the service's documentation, written out once more.
 """
 
 import json
@@ -96,7 +96,9 @@ def answer(question: dict) -> list[list[int]]:
         for at in question["at"]:
             place = dict(zip("xyz", (slice(i * b, (i + 1) * b) for i, b in zip(at, question["box"]))))
             voxels = dataset[tuple(place[a] if a in place else question["index"].get(a, slice(None)) for a in axes)]
-            if question.get("labels"):
+            if question.get("values"):
+                out.append(str(voxels.flat[0]))
+            elif question.get("labels"):
                 out.append(label_colour(int(voxels.flat[0])))
             elif question.get("rgb"):
                 out.append([int(v) for v in voxels.reshape(-1, voxels.shape[-1])[0][:3]])

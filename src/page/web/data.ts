@@ -28,6 +28,8 @@ export interface Channel {
   voxel_size: Triple | null;
   voxel_unit: string | null;
   orthogonal?: "isotropic" | "stored";
+  /** The formats that cannot hold the channel, and why. */
+  left_out?: Record<string, string>;
   levels: Level[];
 }
 
@@ -46,6 +48,8 @@ export interface Mount {
 export interface Site {
   version: string;
   mounts: Mount[];
+  /** The address of Neuroglancer; null if there is none. */
+  neuroglancer?: string | null;
   datasets: Dataset[];
 }
 

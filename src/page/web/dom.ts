@@ -26,6 +26,8 @@ const ICONS = {
   fit: "M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5",
   screen: "M3 5h18v12H3zM8 21h8",
   copy: "M9 9h11v11H9zM5 15H4V4h11v1",
+  neuroglancer: "M4 4h7v7H4zM14 4h6v7h-6zM4 14h7v6H4zM14 14h6v6h-6z",
+  zarr: "M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9",
   layers: "M12 4l9 5-9 5-9-5zM3 14l9 5 9-5",
   help: "M9 9a3 3 0 1 1 4 3c-1 .5-1 1-1 2M12 18v.1",
 };

@@ -41,6 +41,10 @@ interface GridLevel {
   /** The thickness of a slice in voxels of level 0, and the number of slices. */
   thickness: number;
   slices: number;
+  /** The extent of a pixel and of a voxel along the rows' axis, in the same unit: a row of voxels may be many of pixels. */
+  steps: [number, number];
+  /** The number of rows of voxels. */
+  voxelRows: number;
 }
 
 export interface Rectangle {
@@ -48,6 +52,14 @@ export interface Rectangle {
   y: number;
   width: number;
   height: number;
+}
+
+/** A box of voxels: its first voxel, its size, its columns, and its row under each row of a tile's pixels. */
+export interface Box {
+  start: Triple;
+  size: Triple;
+  width: number;
+  rows: number[];
 }
 
 /** The tiles of a channel in a plane. */
@@ -60,13 +72,13 @@ export class Grid {
   constructor(channel: Channel, readonly plane: PlaneName) {
     this.rowHeight = rowHeight(channel, plane);
     const square = plane !== "xy" && channel.voxel_size !== null && channel.orthogonal !== "stored";
-    this.levels = channel.levels.map((level) => this.level(level, square));
+    this.levels = channel.levels.map((level) => this.level(level, square, channel.voxel_size));
     const finest = this.levels[0];
     this.width = finest?.columns ?? 1;
     this.height = finest?.rows ?? 1;
   }
 
-  private level({ level, size, factor, planes }: Level, square: boolean): GridLevel {
+  private level({ level, size, factor, planes }: Level, square: boolean, voxel: Triple | null): GridLevel {
     const { column, row, slice } = AXES[this.plane];
     const width = at(factor, column);
     // Square pixels follow the columns' factor; stored rows have the factor of their own axis.
@@ -81,6 +93,8 @@ export class Grid {
       offered: planes.includes(this.plane),
       thickness: at(factor, slice),
       slices: at(size, slice),
+      steps: square ? [at(voxel ?? [1, 1, 1], column) * width, at(voxel ?? [1, 1, 1], row) * at(factor, row)] : [1, 1],
+      voxelRows: at(size, row),
     };
   }
 
@@ -129,13 +143,32 @@ export class Grid {
     return { column: within(x / width / TILE, columns), row: within(y / height / TILE, rows) };
   }
 
+  /** The slice of a level through a point. */
+  private slice(level: number, point: Triple): number {
+    const { thickness = 1, slices = 1 } = this.levels[level] ?? {};
+    return Math.min(Math.floor(Math.floor(at(point, AXES[this.plane].slice)) / thickness), slices - 1);
+  }
+
   /** The number in URLs of the slice through a point. */
   sliceNumber(level: number, point: Triple, offset: Triple): number {
+    const thickness = this.levels[level]?.thickness ?? 1;
+    return this.slice(level, point) + Math.floor(at(offset, AXES[this.plane].slice) / thickness);
+  }
+
+  /** The voxels that a tile shows, in voxels of its level, and which of their rows each row of pixels shows. */
+  box(level: number, column: number, row: number, point: Triple): Box {
     const grid = this.levels[level];
-    const axis = AXES[this.plane].slice;
-    const thickness = grid?.thickness ?? 1;
-    const index = Math.min(Math.floor(Math.floor(at(point, axis)) / thickness), (grid?.slices ?? 1) - 1);
-    return index + Math.floor(at(offset, axis) / thickness);
+    const { column: across, row: down, slice } = AXES[this.plane];
+    const [pixel, voxel] = grid?.steps ?? [1, 1];
+    // In the order of the server's formula, so that both round alike.
+    const shown = Array.from({ length: TILE }, (_, i) => Math.floor(((TILE * row + i) * pixel) / voxel));
+    const rows = shown.filter((each) => each < (grid?.voxelRows ?? 1));
+    const [first, last] = [rows[0] ?? 0, rows.at(-1) ?? 0];
+    const [start, size]: [Triple, Triple] = [[0, 0, 0], [1, 1, 1]];
+    [start[across], size[across]] = [column * TILE, Math.min(TILE, (grid?.columns ?? 1) - column * TILE)];
+    [start[down], size[down]] = [first, last - first + 1];
+    start[slice] = this.slice(level, point);
+    return { start, size, width: at(size, across), rows: rows.map((each) => each - first) };
   }
 
   /** A point's position in the plane, in units. */

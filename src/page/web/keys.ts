@@ -12,6 +12,10 @@ export interface Actions {
   actual(): void;
   screen(): void;
   copy(): void;
+  value(): void;
+  select(): void;
+  neuroglancer(): void;
+  zarr(): void;
   panel(): void;
   help(): void;
   leave(): void;
@@ -71,6 +75,10 @@ export const KEYS: Key[] = [
   key("o", "one voxel per pixel", (actions) => actions.actual()),
   key("f", "full screen", (actions) => actions.screen()),
   key("c", "copy the URL of the centre tile", (actions) => actions.copy()),
+  key("v", "copy the value or label under the cursor", (actions) => actions.value()),
+  key("s", "select the label under the cursor, or all again", (actions) => actions.select()),
+  key("n", "open this view in Neuroglancer", (actions) => actions.neuroglancer()),
+  key("u", "copy the OME-Zarr address", (actions) => actions.zarr()),
   key("p", "show or hide the channels panel", (actions) => actions.panel()),
   { keys: "?", says: "this help", matches: ({ key: name }) => name === "?", acts: (actions) => actions.help() },
   key("Backspace", "back to the datasets", (actions) => actions.leave()),

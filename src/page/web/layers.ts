@@ -6,8 +6,10 @@
 // here in 8 bits; it is tinted here. Image layers are added, as in mcfc; labels are drawn on top.
 
 import type { Channel, Dataset, Mount, PlaneName } from "./data";
-import { Grid } from "./geometry";
+import { type Box, Grid } from "./geometry";
+import type { Selection } from "./select";
 import { type Colour, inSight, isOn, type Shown, type View } from "./view";
+import { boxAddress } from "./voxels";
 
 /** How a tile's pixels are processed before it is drawn. */
 export interface Treatment {
@@ -24,6 +26,8 @@ export interface Layer {
   grid: Grid;
   address(level: number, row: number, column: number): string;
   treatment: Treatment;
+  /** If only one label is to be seen: which, and the voxels of each tile. */
+  selection: (Selection & { voxels(level: number, row: number, column: number): { address: string; box: Box } }) | null;
   opacity: number;
   adds: boolean;
 }
@@ -66,7 +70,7 @@ export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
   ];
   layers.forEach((layer, index) => (layer.adds = index > 0));
   const labels = on.filter((channel) => channel.kind === "labels");
-  return [...layers, ...labels.map((channel) => maker.labels(channel, images.length ? shown(channel).opacity : 1))];
+  return [...layers, ...labels.map((channel) => maker.labels(channel, shown(channel), images.length > 0))];
 }
 
 /** Groups of channels that the server can composite: the same levels, all or none with time, at most six. */
@@ -101,7 +105,7 @@ class Maker {
       return `${mount}/tilecache/${path}/${this.plane}/${time}${slice}/${row}_${column}_${level}.png${query}`;
     };
     const key = [address(0, 0, 0), treatment.table?.join() ?? "", treatment.tint, treatment.clear].join("|");
-    return { key, grid, address, treatment, opacity: 1, adds: false };
+    return { key, grid, address, treatment, selection: null, opacity: 1, adds: false };
   }
 
   single(channel: Channel, { colour, window }: Shown): Layer {
@@ -118,8 +122,15 @@ class Maker {
     return this.layer(channels[0] as Channel, `mcfc/${this.scene.dataset.token}/${names}`, AS_IT_IS);
   }
 
-  labels(channel: Channel, opacity: number): Layer {
-    const path = `${this.scene.dataset.token}/${channel.name}`;
-    return { ...this.layer(channel, path, { ...AS_IT_IS, clear: true }), opacity };
+  labels(channel: Channel, { opacity, selected }: Shown, covers: boolean): Layer {
+    const { dataset, view } = this.scene;
+    const layer = this.layer(channel, `${dataset.token}/${channel.name}`, { ...AS_IT_IS, clear: true });
+    layer.opacity = covers ? opacity : 1;
+    if (!selected) return layer;
+    const voxels = (level: number, row: number, column: number) => {
+      const box = layer.grid.box(level, column, row, view.at);
+      return { address: boxAddress(dataset, channel, view.time, level, box.start, box.size), box };
+    };
+    return { ...layer, key: `${layer.key}|${selected.id}|${selected.alone}`, selection: { ...selected, voxels } };
   }
 }

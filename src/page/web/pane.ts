@@ -18,7 +18,8 @@ import { fitting, inSight, LEAST_PIXELS, MOST_ZOOM, stepped } from "./view";
 export interface PaneEvents {
   moved(pane: Pane, at: Triple, zoom: number): void;
   scrolled(pane: Pane, by: number): void;
-  pointed(pane: Pane, at: Triple | null): void;
+  /** The cursor has moved in the pane, or out of it. */
+  pointed(pane: Pane): void;
   chosen(pane: Pane, at: Triple): void;
   failed(error: unknown): void;
 }
@@ -35,6 +36,8 @@ export class Pane {
   private scene: Scene | null = null;
   private readonly stack: Stack;
   private told = { centre: new OpenSeadragon.Point(), ratio: 0 };
+  /** In the pane, in CSS pixels. */
+  private cursor: OpenSeadragon.Point | null = null;
   private gone = false;
 
   constructor(readonly plane: PlaneName, private readonly events: PaneEvents) {
@@ -90,9 +93,13 @@ export class Pane {
     });
     this.box.addEventListener("pointermove", (event) => {
       const { left, top } = this.box.getBoundingClientRect();
-      this.events.pointed(this, this.pointAt(new OpenSeadragon.Point(event.clientX - left, event.clientY - top)));
+      this.cursor = new OpenSeadragon.Point(event.clientX - left, event.clientY - top);
+      this.events.pointed(this);
     });
-    this.box.addEventListener("pointerleave", () => this.events.pointed(this, null));
+    this.box.addEventListener("pointerleave", () => {
+      this.cursor = null;
+      this.events.pointed(this);
+    });
   }
 
   private scroll(event: OpenSeadragon.CanvasScrollEvent): void {
@@ -103,6 +110,11 @@ export class Pane {
     event.preventDefault = true;
     const turn = wheel.deltaY || wheel.deltaX; // with shift, some systems scroll horizontally
     if (turn) this.events.scrolled(this, Math.sign(turn) * (wheel.shiftKey && wheel.altKey ? 10 : 1));
+  }
+
+  /** The point of the volume under the cursor, if that is in this pane. */
+  pointed(): Triple | null {
+    return this.cursor && this.pointAt(this.cursor);
   }
 
   /** The point of the volume at a position in the pane, in CSS pixels. */

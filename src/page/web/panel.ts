@@ -5,7 +5,7 @@
 import { type Channel, companions, type Dataset, type Mount } from "./data";
 import { h } from "./dom";
 import { baseWindow } from "./layers";
-import { type Colour, COLOURS, inSight, isOn, middle, type Shown, type View } from "./view";
+import { type Colour, COLOURS, inSight, isLabel, isOn, middle, type Shown, type View } from "./view";
 import { windowSlider } from "./window";
 
 const NAMES: Record<Colour, string> = {
@@ -40,7 +40,7 @@ export class Panel {
   constructor(private readonly mounts: Mount[], private readonly change: (to: (view: View) => View) => void) {}
 
   show(dataset: Dataset, view: View): void {
-    const on = dataset.channels.map((channel) => [isOn(view, channel), view.shown[channel.name]?.colour]);
+    const on = dataset.channels.map((channel) => [isOn(view, channel), view.shown[channel.name]?.colour, view.shown[channel.name]?.selected]);
     const state = JSON.stringify([dataset.channels.map((channel) => [channel.window, channel.histogram?.hi]), on]);
     if (state === this.built) return;
     this.built = state;
@@ -76,7 +76,7 @@ export class Panel {
   }
 
   private controls(channel: Channel, shown: Shown): HTMLElement[] {
-    if (channel.kind === "labels") return [this.opacity(channel, shown)];
+    if (channel.kind === "labels") return [this.opacity(channel, shown), ...this.selection(channel, shown)];
     if (channel.kind === "rgb") return [];
     // The values at a window's ends are not known before the server has measured it.
     const known = channel.window !== null || channel.dtype === "uint8";
@@ -99,6 +99,21 @@ export class Panel {
       this.set(channel, { opacity: Number((event.target as HTMLInputElement).value) / 100 });
     return h("label", { className: "field" }, "Opacity",
       h("input", { type: "range", min: "0", max: "100", value: String(Math.round(shown.opacity * 100)), oninput }));
+  }
+
+  private selection(channel: Channel, { selected }: Shown): HTMLElement[] {
+    const select = (id: string, alone: boolean) => this.set(channel, { selected: isLabel(id) ? { id, alone } : null });
+    const field = h("input", {
+      type: "text", inputMode: "numeric", value: selected?.id ?? "", placeholder: "all", id: `label-${channel.name}`,
+      onchange: (event: Event) => select((event.target as HTMLInputElement).value.trim(), selected?.alone ?? false),
+    });
+    const label = h("label", { className: "field" }, "Label", field);
+    if (!selected) return [label];
+    const alone = h("input", {
+      type: "checkbox", id: `alone-${channel.name}`, checked: selected.alone,
+      onchange: (event: Event) => select(selected.id, (event.target as HTMLInputElement).checked),
+    });
+    return [label, h("label", { className: "field" }, alone, "Hide the others")];
   }
 
   private window(channel: Channel, shown: Shown): HTMLElement {

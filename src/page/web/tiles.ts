@@ -5,7 +5,9 @@ import OpenSeadragon from "openseadragon";
 import { sound } from "./data";
 import { TILE } from "./geometry";
 import type { Layer, Treatment } from "./layers";
+import { select } from "./select";
 import type { Colour } from "./view";
+import { readBox } from "./voxels";
 
 const MOST_TRIES = 5;
 
@@ -21,19 +23,24 @@ async function answer(url: string, init: RequestInit): Promise<Response> {
 }
 
 /** A tile as a canvas, processed. */
-async function draw(url: string, treatment: Treatment, signal: AbortSignal): Promise<CanvasRenderingContext2D> {
+async function draw(url: string, layer: Layer, tile: Position, signal: AbortSignal): Promise<CanvasRenderingContext2D> {
+  const { treatment, selection } = layer;
+  const voxels = selection?.voxels(tile.level, tile.row, tile.column);
+  const ids = voxels && readBox(voxels.address, signal);
+  ids?.catch(() => undefined); // reported where it is awaited
   const bytes = await (await answer(url, { signal })).arrayBuffer();
   // Whatever the mount's content type: it is a PNG.
   const bitmap = await createImageBitmap(new Blob([bytes], { type: "image/png" }), { colorSpaceConversion: "none" });
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [bitmap.width, bitmap.height];
-  const touched = treatment.table !== null || treatment.tint !== "" || treatment.clear;
+  const touched = treatment.table !== null || treatment.tint !== "" || treatment.clear || selection !== null;
   const context = canvas.getContext("2d", { willReadFrequently: touched }) as CanvasRenderingContext2D;
   context.drawImage(bitmap, 0, 0);
   bitmap.close();
   if (touched) {
     const image = context.getImageData(0, 0, canvas.width, canvas.height);
     treat(image.data, treatment);
+    if (selection && voxels && ids) select(image.data, canvas.width, await ids, voxels.box, selection);
     context.putImageData(image, 0, 0);
   }
   return context;
@@ -62,8 +69,16 @@ export function treat(pixels: Uint8ClampedArray, { table, tint, clear }: Treatme
 const quiet = () => undefined;
 Object.assign(OpenSeadragon, { console: { ...console, warn: quiet, error: quiet } });
 
+/** A tile of a layer, in its own numbering. */
+interface Position {
+  level: number;
+  row: number;
+  column: number;
+}
+
 interface Job {
   src: string;
+  tile: { level: number; x: number; y: number };
   userData: { abort?: AbortController };
   finish(data: unknown, request: null, type: string): void;
   fail(message: string, request: null): void;
@@ -115,8 +130,8 @@ export class LayerSource extends OpenSeadragon.TileSource {
   }
 
   override getTileHashKey(_level: number, _column: number, _row: number, url: string): string {
-    const { table, tint, clear } = this.layer.treatment;
-    return [url, table?.join() ?? "", tint, clear].join("|");
+    const { treatment: { table, tint, clear }, selection } = this.layer;
+    return [url, table?.join() ?? "", tint, clear, selection?.id ?? "", selection?.alone ?? ""].join("|");
   }
 
   override hasTransparency(): boolean {
@@ -127,7 +142,8 @@ export class LayerSource extends OpenSeadragon.TileSource {
     const job = context as Job;
     const abort = (job.userData.abort = new AbortController());
     const signal = AbortSignal.any([abort.signal, this.ending.signal]);
-    draw(job.src, this.layer.treatment, signal).then(
+    const { level, x, y } = job.tile;
+    draw(job.src, this.layer, { level: this.level(level), row: y, column: x }, signal).then(
       (tile) => job.finish(tile, null, "context2d"),
       (error: unknown) => {
         if (abort.signal.aborted) return; // by the library, which needs no report

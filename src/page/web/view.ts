@@ -3,10 +3,11 @@
 //   #TOKEN?plane=all&at=512,300.5,24&zoom=1.5&time=3&show=em,actin:M:100:2000,segmentation:50
 //
 // `at` is x, y, z plus the dataset's offset, as in slice numbers. A channel is NAME[:COLOUR[:LOW:HIGH]],
-// labels are NAME[:PERCENT]. Missing or invalid parts default to the initial view.
+// labels are NAME[:PERCENT[:ID[:alone]]], where ID is the selected label. Missing or invalid parts default to the initial view.
 
 import { type Channel, companions, type Dataset, type PlaneName, type Triple } from "./data";
 import { at, AXES, Grid, PLANES } from "./geometry";
+import type { Selection } from "./select";
 
 export type Colour = "" | "C" | "M" | "Y" | "R" | "G" | "B";
 export const COLOURS: Colour[] = ["", "C", "M", "Y", "R", "G", "B"];
@@ -19,6 +20,8 @@ export interface Shown {
   window: [number, number] | null;
   /** Of labels, 0 to 1. */
   opacity: number;
+  /** The only label to show, or to show undimmed. */
+  selected: Selection | null;
 }
 
 export interface View {
@@ -63,7 +66,7 @@ export function beginning(dataset: Dataset): View {
   const shown: Record<string, Shown> = {};
   for (const channel of dataset.channels) {
     const colour = channel.kind === "image" ? nearest(channel.colour) : "";
-    shown[channel.name] = { on: channel === first, colour, window: null, opacity: 0.4 };
+    shown[channel.name] = { on: channel === first, colour, window: null, opacity: 0.4, selected: null };
   }
   return { arrangement: "xy", at: middle(first), zoom: 0, time: 0, shown };
 }
@@ -99,7 +102,10 @@ export function stepped(view: View, plane: PlaneName, by: number): View {
 const tidy = (value: number): string => String(Number(value.toPrecision(7)));
 
 function channelText(channel: Channel, shown: Shown): string {
-  if (channel.kind === "labels") return `${channel.name}:${Math.round(shown.opacity * 100)}`;
+  if (channel.kind === "labels") {
+    const selected = shown.selected ? `:${shown.selected.id}${shown.selected.alone ? ":alone" : ""}` : "";
+    return `${channel.name}:${Math.round(shown.opacity * 100)}${selected}`;
+  }
   const window = shown.window ? `:${shown.window.map(tidy).join(":")}` : "";
   return `${channel.name}${shown.colour || window ? `:${shown.colour}` : ""}${window}`;
 }
@@ -123,11 +129,16 @@ function numbers(text: string | undefined, count: number): number[] | null {
   return values.length === count && values.every(Number.isFinite) ? values : null;
 }
 
+/** Whether the text is a whole number of at most 64 bits. */
+export const isLabel = (text: string): boolean => /^-?\d{1,20}$/.test(text);
+
 function readShown(view: View, channel: Channel, [colour = "", ...window]: string[]): Shown {
   const before = view.shown[channel.name] as Shown;
   if (channel.kind === "labels") {
     const percent = numbers(colour, 1)?.[0];
-    return { ...before, on: true, opacity: percent === undefined ? before.opacity : Math.min(Math.max(percent / 100, 0), 1) };
+    const opacity = percent === undefined ? before.opacity : Math.min(Math.max(percent / 100, 0), 1);
+    const [id = "", alone] = window;
+    return { ...before, on: true, opacity, selected: isLabel(id) ? { id, alone: alone === "alone" } : null };
   }
   const known = COLOURS.includes(colour as Colour) ? (colour as Colour) : before.colour;
   return { ...before, on: true, colour: known, window: numbers(window.join(":"), 2) as [number, number] | null };

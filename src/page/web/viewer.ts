@@ -2,13 +2,15 @@
 
 import { type Dataset, explain, loadDataset, type PlaneName, type Site, type Triple } from "./data";
 import { h, icon, iconButton } from "./dom";
+import { neuroglancer, zarr } from "./elsewhere";
 import { at, AXIS_NAMES } from "./geometry";
 import { helpDialog, copyText, Notices } from "./help";
 import { type Actions, listen } from "./keys";
 import { Pane } from "./pane";
 import { Panel, switched } from "./panel";
+import { Pointer } from "./pointed";
 import { Slicers } from "./slicers";
-import { type Arrangement, confined, fromHash, planesOf, stepped, toHash, type View } from "./view";
+import { type Arrangement, confined, fromHash, planesOf, type Shown, stepped, toHash, type View } from "./view";
 
 const ARRANGEMENTS: [Arrangement, string][] = [
   ["xy", "xy"], ["xz", "xz"], ["yz", "yz"], ["all", "all three"],
@@ -29,6 +31,7 @@ export class Viewer {
   private readonly panel: Panel;
   private readonly slicers: Slicers;
   private readonly help = helpDialog();
+  private readonly pointer = new Pointer(() => this.tell());
   private readonly planes: [Arrangement, HTMLButtonElement][];
   private readonly actions = this.makeActions();
 
@@ -53,6 +56,8 @@ export class Viewer {
       h("div", { className: "tools" },
         iconButton("fit", "Fit the whole plane (0)", actions.whole),
         iconButton("copy", "Copy the URL of the centre tile (c)", actions.copy),
+        this.site.neuroglancer && iconButton("neuroglancer", "Open in Neuroglancer (n)", actions.neuroglancer),
+        iconButton("zarr", "Copy the OME-Zarr address (u)", actions.zarr),
         iconButton("screen", "Full screen (f)", actions.screen),
         iconButton("layers", "Channels (p)", actions.panel),
         iconButton("help", "Keys (?)", actions.help)));
@@ -89,9 +94,9 @@ export class Viewer {
         this.active = pane.plane;
         if (this.view.arrangement === "all") this.change({ ...this.view, at: point });
       },
-      pointed: (pane: Pane, point: Triple | null) => {
-        if (point) this.active = pane.plane;
-        this.tell(point);
+      pointed: (pane: Pane) => {
+        if (pane.pointed()) this.active = pane.plane;
+        this.tell();
       },
       failed: (error: unknown) => this.notices.problem(explain(error)),
     };
@@ -112,7 +117,7 @@ export class Viewer {
     this.panel.show(dataset, view);
     this.slicers.show(dataset, view);
     this.planes.forEach(([name, button]) => button.setAttribute("aria-pressed", String(name === view.arrangement)));
-    this.tell(null);
+    this.tell();
     window.clearTimeout(this.addressTimer);
     this.addressTimer = window.setTimeout(() => history.replaceState(null, "", toHash(dataset, view)), ADDRESS_DELAY);
   }
@@ -124,13 +129,16 @@ export class Viewer {
     return { ...scene, view: { ...scene.view, zoom } };
   }
 
-  /** Shows the position of the cursor, or else of the centre. */
-  private tell(point: Triple | null): void {
+  /** Shows the position of the cursor and the values there, or else the position of the centre. */
+  private tell(): void {
+    const point = this.panes.map((pane) => pane.pointed()).find((each) => each !== null) ?? null;
     const place = point ?? this.view.at;
+    this.pointer.at(this.dataset, this.view, point);
+    const values = this.pointer.values.map(({ channel, text }) => ` · ${channel.label ?? channel.name} ${text}`).join("");
     const size = this.dataset.channels[0]?.levels[0]?.size;
     const parts = AXIS_NAMES.map((name, axis) => `${name} ${Math.floor(at(place, axis)) + at(this.dataset.offset, axis)}`);
     const zoom = this.panes[0]?.zoom() ?? 1;
-    this.status.textContent = size ? `${parts.join("  ")} · ${Number((zoom * 100).toPrecision(3))} %` : "";
+    this.status.textContent = size ? `${parts.join("  ")} · ${Number((zoom * 100).toPrecision(3))} %${values}` : "";
   }
 
   private retry(): void {
@@ -156,6 +164,10 @@ export class Viewer {
       actual: () => this.change({ ...this.view, zoom: 1 }),
       screen: () => void (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen()).catch(() => undefined),
       copy: () => void this.copy(),
+      value: () => void this.copyValue(),
+      select: () => this.select(),
+      neuroglancer: () => this.openNeuroglancer(),
+      zarr: () => void this.copyText(zarr(this.dataset)),
       panel: () => this.element.classList.toggle("no-panel"),
       help: () => this.help.showModal(),
       leave: () => (location.hash = ""),
@@ -165,12 +177,40 @@ export class Viewer {
   private async copy(): Promise<void> {
     const address = this.pane()?.address();
     if (!address) return this.notices.say("No channel is shown, so there is no tile.");
-    const url = new URL(address, location.href).href;
-    this.notices.say((await copyText(url)) ? `Copied ${url}` : url);
+    await this.copyText(new URL(address, location.href).href);
+  }
+
+  private async copyText(text: string): Promise<void> {
+    this.notices.say((await copyText(text)) ? `Copied ${text}` : text);
+  }
+
+  /** Of labels if they are shown, as they are on top. */
+  private async copyValue(): Promise<void> {
+    const { values } = this.pointer;
+    const value = values.find(({ channel }) => channel.kind === "labels") ?? values[0];
+    if (!value) return this.notices.say("There is no value under the cursor.");
+    await this.copyText(value.text);
+  }
+
+  /** Selects the label under the cursor; again, all of them. */
+  private select(): void {
+    const value = this.pointer.values.find(({ channel }) => channel.kind === "labels");
+    if (!value) return this.notices.say("There is no label under the cursor.");
+    const shown = this.view.shown[value.channel.name] as Shown;
+    const same = shown.selected?.id === value.text;
+    const selected = same ? null : { id: value.text, alone: shown.selected?.alone ?? false };
+    this.change({ ...this.view, shown: { ...this.view.shown, [value.channel.name]: { ...shown, selected } } });
+  }
+
+  private openNeuroglancer(): void {
+    const address = neuroglancer(this.site, this.dataset, this.view, this.panes[0]?.zoom() ?? 1);
+    if (!address) return this.notices.say("Neuroglancer cannot show any of these channels.");
+    window.open(address, "_blank", "noopener");
   }
 
   close(): void {
     this.ending.abort();
+    this.pointer.forget();
     window.clearTimeout(this.addressTimer);
     this.panes.forEach((pane) => pane.close());
   }

@@ -42,7 +42,7 @@ struct Handle {
     told: Receiver<Became>,
     go: Sender<()>,
     wanted: Arc<AtomicBool>,
-    waiter: Option<Waiter>,
+    ticket: Option<Ticket>,
 }
 
 impl Handle {
@@ -67,8 +67,8 @@ fn client(number: u8) -> Demand {
 fn submit(pool: &RenderPool, by: u8) -> Handle {
     let ((tell, told), (go, gone), wanted) = (channel(), channel(), Arc::new(AtomicBool::new(true)));
     let job = Test { told: tell, go: gone, wanted: Arc::clone(&wanted) };
-    let waiter = pool.submit(None, client(by), Box::new(job));
-    Handle { told, go, wanted, waiter }
+    let ticket = pool.submit(None, client(by), Box::new(job));
+    Handle { told, go, wanted, ticket }
 }
 
 fn pool(queue: usize) -> RenderPool {
@@ -123,7 +123,7 @@ fn a_job_that_nobody_waits_for_any_more_makes_room_at_once_and_never_runs() {
     running.has_begun();
     let mut left = submit(&pool, 2);
     left.wanted.store(false, Ordering::Relaxed);
-    left.waiter = None;
+    left.ticket = None;
     assert_eq!(left.told.recv(), Err(mpsc::RecvError), "it is gone");
     let next = submit(&pool, 3);
     assert!(next.is_waiting(), "there is room");
@@ -138,7 +138,7 @@ fn a_job_stays_that_somebody_joined_unnoticed() {
     let running = submit(&pool, 1);
     running.has_begun();
     let mut joined = submit(&pool, 2);
-    joined.waiter = None;
+    joined.ticket = None;
     assert!(joined.is_waiting());
     running.go();
     joined.has_begun();
@@ -153,7 +153,7 @@ fn a_waiter_that_is_given_up_late_disturbs_nobody() {
     let mut waited = submit(&pool, 2);
     running.go();
     waited.has_begun();
-    waited.waiter = None;
+    waited.ticket = None;
     waited.go();
     assert!(pool.is_idle());
 }

@@ -1,0 +1,63 @@
+// The same data in other programs: a Neuroglancer state for the view, and the address of the OME-Zarr group.
+//
+// The state is Neuroglancer's JSON (its `src/viewer.ts` and `src/layer`). Coordinates are voxels of the finest level,
+// offset included, which is also how the precomputed volumes count.
+
+import type { Channel, Dataset, Site } from "./data";
+import { at } from "./geometry";
+import { baseWindow } from "./layers";
+import { type Colour, inSight, isOn, type Shown, type View } from "./view";
+
+const COLOUR: Record<Colour, string> = {
+  "": "1., 1., 1.", C: "0., 1., 1.", M: "1., 0., 1.", Y: "1., 1., 0.", R: "1., 0., 0.", G: "0., 1., 0.", B: "0., 0., 1.",
+};
+const LAYOUT: Record<View["arrangement"], string> = { xy: "xy", xz: "xz", yz: "yz", all: "4panel" };
+
+const absolute = (path: string): string => new URL(path, location.href.split("#")[0]).href;
+
+/** The visible channels that Neuroglancer can show. */
+function offered(dataset: Dataset, view: View): Channel[] {
+  return inSight(dataset, view).filter((channel) => isOn(view, channel) && channel.left_out?.["neuroglancer"] === undefined);
+}
+
+function image(channel: Channel, { colour, window }: Shown): object {
+  const range = window ?? baseWindow(channel);
+  const shader = `#uicontrol invlerp normalized\nvoid main() { emitRGB(vec3(${COLOUR[colour]}) * normalized()); }\n`;
+  return { type: "image", shader, shaderControls: { normalized: { range } } };
+}
+
+const RGB = "void main() { emitRGB(vec3(toNormalized(getDataValue(0)), toNormalized(getDataValue(1)), toNormalized(getDataValue(2)))); }\n";
+
+function labels(shown: Shown, alone: boolean): object {
+  const segments = shown.selected ? { segments: [shown.selected.id], notSelectedAlpha: shown.selected.alone ? 0 : 0.15 } : {};
+  return { type: "segmentation", selectedAlpha: alone ? 1 : shown.opacity, ...segments };
+}
+
+/** A Neuroglancer address that shows the view; null if there is no Neuroglancer or nothing that it can show. */
+export function neuroglancer(site: Site, dataset: Dataset, view: View, zoom: number): string | null {
+  const channels = offered(dataset, view);
+  const first = channels[0];
+  if (!site.neuroglancer || !first) return null;
+  const images = channels.filter((channel) => channel.kind !== "labels");
+  const layers = channels.map((channel) => {
+    const shown = view.shown[channel.name] as Shown;
+    const time = channel.times === null ? "" : `@${Math.min(view.time, channel.times - 1)}`;
+    const source = `precomputed://${absolute(`neuroglancer/${dataset.token}/${channel.name}${time}`)}`;
+    const drawn = channel.kind === "labels" ? labels(shown, !images.length) : channel.kind === "rgb" ? { type: "image", shader: RGB } : image(channel, shown);
+    // Images are added, as on this page.
+    const blend = channel.kind !== "labels" && channel !== images[0] ? { blend: "additive" } : {};
+    return { name: channel.label ?? channel.name, source, ...drawn, ...blend };
+  });
+  const voxel = first.voxel_size ?? [1, 1, 1];
+  const state = {
+    layers,
+    position: view.at.map((value, axis) => Math.floor(value) + 0.5 + at(dataset.offset, axis)),
+    // Voxels per pixel; Neuroglancer counts in the smallest edge of a voxel.
+    crossSectionScale: at(voxel, 0) / Math.min(...voxel) / zoom,
+    layout: LAYOUT[view.arrangement],
+  };
+  return `${new URL(site.neuroglancer, location.href.split("#")[0]).href}#!${encodeURIComponent(JSON.stringify(state))}`;
+}
+
+/** The address of the dataset as OME-Zarr 0.4, which every reader understands. */
+export const zarr = (dataset: Dataset): string => absolute(`zarr/0.4/${dataset.token}.ome.zarr`);

@@ -1,0 +1,65 @@
+// The values under the cursor: those of every visible channel at one voxel of the finest level.
+
+import type { Channel, Dataset, Triple } from "./data";
+import { at } from "./geometry";
+import { boxAddress, readBox } from "./voxels";
+import { inSight, isOn, type View } from "./view";
+
+/** How long the cursor rests before values are requested, in milliseconds. */
+const REST = 60;
+
+/** The value of a channel as text; components are separated by commas. */
+export interface Pointed {
+  channel: Channel;
+  text: string;
+}
+
+export class Pointer {
+  /** The values that were shown last. */
+  values: Pointed[] = [];
+  private voxel = "";
+  private timer = 0;
+  private ending = new AbortController();
+
+  constructor(private readonly changed: () => void) {}
+
+  /** Requests the values at a point, unless they are known; none if the cursor is not on the volume. */
+  at(dataset: Dataset, view: View, point: Triple | null): void {
+    const channels = point ? inSight(dataset, view).filter((channel) => isOn(view, channel)) : [];
+    const size = channels[0]?.levels[0]?.size ?? [0, 0, 0];
+    const voxel = (point ?? [0, 0, 0]).map(Math.floor) as Triple;
+    const inside = voxel.every((value, axis) => value >= 0 && value < at(size, axis));
+    const key = inside ? JSON.stringify([voxel, view.time, channels.map((channel) => channel.name)]) : "";
+    if (key === this.voxel) return;
+    this.forget();
+    this.voxel = key;
+    if (!key) return;
+    const addresses = channels.map((channel) => boxAddress(dataset, channel, view.time, 0, voxel, [1, 1, 1]));
+    this.timer = window.setTimeout(() => void this.read(channels, addresses), REST);
+  }
+
+  private async read(channels: Channel[], addresses: string[]): Promise<void> {
+    const { signal } = this.ending;
+    const read = async (channel: Channel, address: string) => {
+      const values = await readBox(address, signal);
+      return { channel, text: Array.from(values, (value) => String(typeof value === "number" ? tidy(value) : value)).join() };
+    };
+    // A value that cannot be read is left out: the picture reports what is wrong with the data.
+    const found = await Promise.allSettled(channels.map((channel, i) => read(channel, addresses[i] as string)));
+    if (signal.aborted) return;
+    this.values = found.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+    this.changed();
+  }
+
+  /** Drops the values, and requests for others. */
+  forget(): void {
+    window.clearTimeout(this.timer);
+    this.ending.abort();
+    this.ending = new AbortController();
+    this.values = [];
+    this.voxel = "";
+  }
+}
+
+/** A number without the digits that only its type adds: a 32-bit 0.1 is not 0.10000000149. */
+const tidy = (value: number): number => (Number.isInteger(value) ? value : Number(value.toPrecision(7)));
