@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::color::Colour;
-use crate::geometry::{LevelView, Patch, Region};
-use crate::paint::{Finite, PngProfile, Window};
+use crate::geometry::{LevelView, Patch, Region, Xyz};
+use crate::paint::{BoxFormat, Finite, PngProfile, Window};
 use crate::volume::{ReadPolicy, Volume, VoxelType};
 
 /// One tile to render.
@@ -37,6 +37,41 @@ pub struct Cutout {
     pub is_label: bool,
     /// How much of the stored chunks is decoded.
     pub policy: ReadPolicy,
+}
+
+/// The encoding of a box of voxels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BoxEncoding {
+    /// A file for programs that compute.
+    File(BoxFormat),
+    /// A chunk of a chunked format: components first.
+    Chunk(ChunkFormat),
+}
+
+/// The encoding of a chunk of a chunked format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChunkFormat {
+    /// The extents of the encoded array, at least those of the box; what lies beyond the box is zeros.
+    pub size: Xyz<u64>,
+    /// The type that voxels are converted to: their own, or a wider one.
+    pub voxel: VoxelType,
+    /// Whether voxels of several bytes are big-endian.
+    pub is_big_endian: bool,
+    /// How the array is compressed.
+    pub coding: Coding,
+}
+
+/// The compression of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Coding {
+    /// None.
+    Identity,
+    /// A zlib stream (RFC 1950), which HTTP calls `deflate`.
+    Zlib,
+    /// A gzip file (RFC 1952).
+    Gzip,
+    /// A Zstandard frame (RFC 8878).
+    Zstd,
 }
 
 /// A thumbnail of one slice, assembled from tiles.

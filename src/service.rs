@@ -40,7 +40,7 @@ use crate::catalog::{Catalog, Resolved, Survey};
 use crate::config::Settings;
 use crate::metrics::Metrics;
 use crate::paint::BoxFormat;
-use crate::plan::PixelKind;
+use crate::plan::{BoxEncoding, PixelKind};
 use crate::render::{self, EncodeError};
 use crate::request::{BoxRequest, TileRequest};
 use crate::tier::{SecondTier, TierError};
@@ -183,8 +183,8 @@ impl TileService {
         let resolved = catalog.resolve_box(request);
         let channel = resolved.as_ref().ok().map(|resolved| std::iter::once(resolved.channel()));
         self.ensure_unchanged(&catalog, &request.token, channel).await?;
-        let resolved = resolved?;
-        Ok(Identified::Box { key: resolved.key(format), resolved, format })
+        let (resolved, encoding) = (resolved?, BoxEncoding::File(format));
+        Ok(Identified::Box { key: resolved.key(encoding), resolved, encoding })
     }
 
     /// Fetches an identified tile. For a prefetch, chunks are decoded completely, and the tile is in the disk cache

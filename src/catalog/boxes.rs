@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::resolve::RULES;
 use super::{Catalog, Channel, Dataset, NotFound, Origin};
 use crate::geometry::{LevelView, Region, Scaling, Xyz};
-use crate::paint::{BoxFormat, Kind};
-use crate::plan::Cutout;
+use crate::paint::Kind;
+use crate::plan::{BoxEncoding, Cutout};
 use crate::request::BoxRequest;
 use crate::tile::{Fingerprint, TileKey};
 use crate::volume::{Access, ReadPolicy, VolumeShape};
@@ -67,7 +67,7 @@ pub struct ResolvedBox {
 #[derive(Hash)]
 struct BoxRendering {
     rules: u32,
-    format: BoxFormat,
+    encoding: BoxEncoding,
     channel: Fingerprint,
     made: Option<Fingerprint>,
     scaling: Scaling,
@@ -117,11 +117,11 @@ impl ResolvedBox {
         Origin::of(self.dataset.token.clone(), vec![Arc::clone(&self.channel)])
     }
 
-    /// The key of the box in a format: a digest of everything that determines its bytes.
-    pub fn key(&self, format: BoxFormat) -> TileKey {
+    /// The key of the box in an encoding: a digest of everything that determines its bytes.
+    pub fn key(&self, encoding: BoxEncoding) -> TileKey {
         TileKey::of(&BoxRendering {
             rules: RULES,
-            format,
+            encoding,
             channel: self.channel.fingerprint,
             made: self.channel.made_fingerprint(&self.view),
             scaling: self.dataset.scaling,
