@@ -6,10 +6,13 @@
 
 mod asked;
 mod body;
+mod boxes;
+mod codings;
 mod connections;
 mod cors;
 mod descriptions;
 mod listen;
+mod neuroglancer;
 mod openapi;
 mod page;
 mod problem;
@@ -28,7 +31,7 @@ use tokio::sync::Semaphore;
 
 use crate::config;
 use crate::description::CachesDescription;
-use crate::request::{TilePath, below_voxels};
+use crate::request::{NEUROGLANCER, TilePath, VOXELS, first_segment};
 use crate::service::TileService;
 use cors::Cors;
 pub use listen::start;
@@ -62,7 +65,7 @@ impl Site {
         let cors = Cors::new(&settings.cors_origins);
         let cache_control = HeaderValue::from_str(&settings.cache_control)?;
         let (mounts, trusted_proxies) = (settings.mounts.clone(), settings.trusted_proxies.clone());
-        let boxes = Arc::new(Semaphore::new(voxels::MOST_MIB as usize));
+        let boxes = Arc::new(Semaphore::new(boxes::MOST_MIB as usize));
         Ok(Self { service, mounts, cache_control, cors, trusted_proxies, caches, threads, started, boxes })
     }
 
@@ -88,9 +91,11 @@ async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
     if let Some(answer) = page::answer(path, request, &site.service.catalog(), &site.mounts) {
         return answer;
     }
-    if let Some(path) = below_voxels(path) {
-        // On the heap, so that the future of every tile is not as large as this one.
-        return Box::pin(voxels::answer(site, request, path)).await;
+    // On the heap, so that the future of every tile is not as large as these.
+    match first_segment(path) {
+        (VOXELS, rest) => return Box::pin(voxels::answer(site, request, rest)).await,
+        (NEUROGLANCER, rest) => return Box::pin(neuroglancer::answer(site, request, rest)).await,
+        _ => {}
     }
     match path {
         "/datasets.json" => descriptions::all(site),

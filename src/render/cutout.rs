@@ -1,6 +1,7 @@
 //! Boxes of voxels in the data's own type, for programs that compute rather than look.
 
 mod chunk;
+mod segmentation;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub fn cutout(plan: &Cutout, encoding: BoxEncoding, scratch: &mut Scratch) -> Re
     let voxels = voxels?;
     Ok(match encoding {
         BoxEncoding::Chunk(format) => chunk::encoded(voxels, plan, &format)?,
+        BoxEncoding::Segmentation(format) => chunk::segmentation(voxels, plan, format)?,
         BoxEncoding::File(BoxFormat::Raw) => interleaved(voxels, plan),
         BoxEncoding::File(BoxFormat::Npy) => {
             let mut file = npy_header(plan);

@@ -55,6 +55,24 @@ impl Identified {
         }
     }
 
+    /// How it is encoded, if it is a box of voxels.
+    pub fn encoding(&self) -> Option<BoxEncoding> {
+        match self {
+            Identified::Box { encoding, .. } => Some(*encoding),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a box of voxels before compression; 0 if it is something else.
+    pub fn most_bytes(&self) -> u64 {
+        match self {
+            Identified::Box { resolved, encoding, .. } => {
+                encoding.bytes(&resolved.plan(ReadPolicy::default()))
+            }
+            _ => 0,
+        }
+    }
+
     /// The box of voxels, if it is one.
     pub fn cutout(&self) -> Option<Cutout> {
         match self {

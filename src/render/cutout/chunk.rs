@@ -2,8 +2,9 @@
 
 use libdeflater::{CompressionLvl, Compressor};
 
+use super::segmentation;
 use crate::geometry::Xyz;
-use crate::plan::{ChunkFormat, Coding, Cutout};
+use crate::plan::{ChunkFormat, Coding, Cutout, SegmentationFormat};
 use crate::render::EncodeError;
 use crate::volume::VoxelType;
 
@@ -19,6 +20,27 @@ pub(super) fn encoded(voxels: Vec<u8>, plan: &Cutout, format: &ChunkFormat) -> R
         array.chunks_exact_mut(format.voxel.stored_bytes()).for_each(<[u8]>::reverse);
     }
     compressed(array, format.coding)
+}
+
+/// Encodes little-endian labels of the plan's type as `compressed_segmentation`.
+pub(super) fn segmentation(
+    voxels: Vec<u8>,
+    plan: &Cutout,
+    format: SegmentationFormat,
+) -> Result<Vec<u8>, EncodeError> {
+    let bytes = voxels.len();
+    let labels = converted(voxels, plan, format.voxel);
+    let encoded = match format.voxel {
+        VoxelType::U32 => segmentation::encoded::<u32>(&labels, plan.region.size),
+        _ => segmentation::encoded::<u64>(&labels, plan.region.size),
+    };
+    let encoded = encoded.ok_or_else(|| {
+        EncodeError::of(
+            bytes,
+            "the labels need larger tables than compressed_segmentation can address".into(),
+        )
+    })?;
+    compressed(encoded, format.coding)
 }
 
 /// Widens voxels: signed labels and integers by their sign, half floats to single precision. Types are the same
