@@ -7,6 +7,7 @@
 
 mod boxes;
 mod channel;
+mod chunks;
 mod cost;
 mod describe;
 mod levels;
@@ -14,6 +15,7 @@ mod made;
 mod open;
 mod origin;
 mod overview;
+mod precomputed;
 mod probe;
 mod resolve;
 mod source;
@@ -32,12 +34,13 @@ use crate::volume::hdf5::ChunkStore;
 
 pub use boxes::{NoBox, ResolvedBox};
 pub use channel::{Channel, SpelledOut};
-pub use cost::{Inspection, LevelCost, TileCost};
+pub use cost::{Inspection, LevelCost, PassThrough, TileCost};
 pub use made::sidecar_path;
 use open::Stores;
 pub use open::{Opened, Reopened};
 pub use origin::Origin;
 pub use overview::Overview;
+pub use precomputed::{Precomputed, PrecomputedEncoding, PrecomputedScale};
 pub use probe::Trial;
 pub use resolve::{NotFound, Resolved};
 pub use stored::StoredLevel;
@@ -81,6 +84,14 @@ impl Dataset {
     /// How each level of a channel is derived, finest first.
     pub(crate) fn views(&self, channel: &Channel) -> impl Iterator<Item = LevelView> + Clone {
         Level::all().map_while(|level| channel.view(level, self.scaling))
+    }
+
+    /// The levels up to the first that fits one tile or the last that is stored, whichever is coarser.
+    pub(crate) fn served_views(&self, channel: &Channel) -> Vec<LevelView> {
+        let all: Vec<LevelView> = self.views(channel).collect();
+        let fits = all.iter().position(LevelView::fits_one_tile).unwrap_or(all.len());
+        let last = all.iter().rposition(LevelView::is_stored).unwrap_or(0);
+        all.into_iter().take(fits.max(last) + 1).collect()
     }
 }
 

@@ -4,6 +4,8 @@
 //! [`crate::bench`] read it. The server may be of another version: unknown fields are ignored, an absent `Option` is
 //! `None`, and names such as [`ChannelDescription::kind`] are strings, since a later version may have more of them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -104,6 +106,9 @@ pub struct ChannelDescription {
     pub voxel_unit: Option<String>,
     /// Whether xz and yz tiles have square pixels (`isotropic`) or one row per voxel (`stored`).
     pub orthogonal: String,
+    /// The formats in which it is not served, and why: `neuroglancer`.
+    #[serde(default)]
+    pub left_out: BTreeMap<String, String>,
     /// The levels for viewers, finest first; the last one fits one tile.
     pub levels: Vec<LevelDescription>,
 }

@@ -6,10 +6,13 @@
 
 mod asked;
 mod body;
+mod boxes;
+mod codings;
 mod connections;
 mod cors;
 mod descriptions;
 mod listen;
+mod neuroglancer;
 mod openapi;
 mod page;
 mod problem;
@@ -28,7 +31,7 @@ use tokio::sync::Semaphore;
 
 use crate::config;
 use crate::description::CachesDescription;
-use crate::request::{TilePath, below_voxels};
+use crate::request::{NEUROGLANCER, TilePath, VOXELS, first_segment};
 use crate::service::TileService;
 use cors::Cors;
 pub use listen::start;
@@ -72,7 +75,7 @@ impl Site {
             threads,
             started,
             neuroglancer: settings.neuroglancer.clone(),
-            boxes: Arc::new(Semaphore::new(voxels::MOST_MIB as usize)),
+            boxes: Arc::new(Semaphore::new(boxes::MOST_MIB as usize)),
         })
     }
 
@@ -98,9 +101,11 @@ async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
     if let Some(answer) = page::answer(path, request, &site.service.catalog(), &site.mounts) {
         return answer;
     }
-    if let Some(path) = below_voxels(path) {
-        // On the heap, so that the future of every tile is not as large as this one.
-        return Box::pin(voxels::answer(site, request, path)).await;
+    // On the heap, so that the future of every tile is not as large as these.
+    match first_segment(path) {
+        (VOXELS, rest) => return Box::pin(voxels::answer(site, request, rest)).await,
+        (NEUROGLANCER, rest) => return Box::pin(neuroglancer::answer(site, request, rest)).await,
+        _ => {}
     }
     match path {
         "/datasets.json" => descriptions::all(site),

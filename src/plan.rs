@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::color::Colour;
-use crate::geometry::{LevelView, Patch, Region};
-use crate::paint::{Finite, PngProfile, Window};
+use crate::geometry::{LevelView, Patch, Region, Xyz};
+use crate::paint::{BoxFormat, Finite, PngProfile, Window};
 use crate::volume::{ReadPolicy, Volume, VoxelType};
 
 /// One tile to render.
@@ -37,6 +37,61 @@ pub struct Cutout {
     pub is_label: bool,
     /// How much of the stored chunks is decoded.
     pub policy: ReadPolicy,
+}
+
+/// The encoding of a box of voxels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BoxEncoding {
+    /// A file for programs that compute.
+    File(BoxFormat),
+    /// A chunk of a chunked format: components first.
+    Chunk(ChunkFormat),
+    /// Labels in Neuroglancer's `compressed_segmentation`.
+    Segmentation(SegmentationFormat),
+}
+
+/// How a box of labels is encoded as `compressed_segmentation`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SegmentationFormat {
+    /// The type that labels are converted to: `U32` or `U64`.
+    pub voxel: VoxelType,
+    /// How the encoded labels are compressed.
+    pub coding: Coding,
+}
+
+/// The encoding of a chunk of a chunked format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChunkFormat {
+    /// The extents of the encoded array, at least those of the box; what lies beyond the box is zeros.
+    pub size: Xyz<u64>,
+    /// The type that voxels are converted to: their own, or a wider one.
+    pub voxel: VoxelType,
+    /// Whether voxels of several bytes are big-endian.
+    pub is_big_endian: bool,
+    /// How the array is compressed.
+    pub coding: Coding,
+}
+
+/// The compression of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Coding {
+    /// None.
+    Identity,
+    /// A zlib stream (RFC 1950), which HTTP calls `deflate`.
+    Zlib,
+    /// A gzip file (RFC 1952).
+    Gzip,
+    /// A Zstandard frame (RFC 8878).
+    Zstd,
+}
+
+/// The codings that an HTTP client accepts, besides none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AcceptedCodings {
+    /// [`Coding::Zlib`], which HTTP calls `deflate`.
+    pub zlib: bool,
+    /// [`Coding::Gzip`].
+    pub gzip: bool,
 }
 
 /// A thumbnail of one slice, assembled from tiles.
@@ -114,6 +169,29 @@ impl Cutout {
         let size = self.region.size;
         let components = Some(self.components.len() as u64).filter(|count| *count > 1);
         [size.z, size.y, size.x].into_iter().chain(components).collect()
+    }
+}
+
+impl BoxEncoding {
+    /// The bytes of an encoded box before compression.
+    pub fn bytes(&self, plan: &Cutout) -> u64 {
+        let own = plan.region.size;
+        let (size, voxel) = match self {
+            BoxEncoding::File(_) => (own, plan.voxel),
+            BoxEncoding::Chunk(format) => (format.size, format.voxel),
+            BoxEncoding::Segmentation(format) => (own, format.voxel),
+        };
+        let bytes = (plan.components.len() * voxel.stored_bytes()) as u64;
+        size.zip(own, u64::max).volume().saturating_mul(bytes)
+    }
+
+    /// How it is compressed.
+    pub fn coding(&self) -> Coding {
+        match self {
+            BoxEncoding::File(_) => Coding::Identity,
+            BoxEncoding::Chunk(format) => format.coding,
+            BoxEncoding::Segmentation(format) => format.coding,
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod adjust;
 mod boxes;
+mod precomputed;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +13,8 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 
 pub use adjust::{Adjustment, adjustments};
-pub use boxes::{BoxRequest, VOXELS, below_voxels};
+pub use boxes::{BoxRequest, VOXELS};
+pub use precomputed::{NEUROGLANCER, PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
 
 use crate::color::Colour;
 use crate::geometry::{Level, Plane, TileAddress};
@@ -104,6 +106,14 @@ pub enum Malformed {
         "{text:?} is not a box: x0-x1_y0-y1_z0-z1.npy or .raw is expected, in voxels of the level, each end above its start"
     )]
     Box { text: String },
+    #[error(
+        "the precomputed format is at /neuroglancer/TOKEN/CHANNEL/info and /neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1, with CHANNEL@T for time point T; there is no other file"
+    )]
+    PrecomputedShape,
+    #[error(
+        "{text:?} is not a chunk: x0-x1_y0-y1_z0-z1 is expected, in voxels of the level, each end above its start"
+    )]
+    Chunk { text: String },
     #[error("{segment:?} is not UTF-8 once percent-decoded")]
     Encoding { segment: String },
     #[error("{plane:?} is not a plane: xy, xz or yz are expected")]
@@ -126,6 +136,12 @@ pub enum Malformed {
         "{item:?} is not a channel with a colour: NAME, NAME: or NAME:COLOUR is expected, COLOUR being one of C, M, Y, R, G, B"
     )]
     ChannelItem { item: String },
+}
+
+/// The first segment of a path, and what follows it.
+pub fn first_segment(path: &str) -> (&str, &str) {
+    let path = path.trim_start_matches('/');
+    path.split_once('/').unwrap_or((path, ""))
 }
 
 /// A path split at its slashes: the mount's name, and the segments after `tilecache`.

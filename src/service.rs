@@ -36,13 +36,14 @@ pub use pool::{Busy, RenderPool};
 use verify::Provisional;
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
-use crate::catalog::{Catalog, Resolved, Survey};
+use crate::catalog::{Catalog, NoBox, NotFound, Precomputed, Resolved, ResolvedBox, Survey};
 use crate::config::Settings;
 use crate::metrics::Metrics;
+use crate::name::Name;
 use crate::paint::BoxFormat;
-use crate::plan::PixelKind;
+use crate::plan::{AcceptedCodings, BoxEncoding, PixelKind};
 use crate::render::{self, EncodeError};
-use crate::request::{BoxRequest, TileRequest};
+use crate::request::{BoxRequest, PrecomputedChunk, PrecomputedVolume, TileRequest};
 use crate::tier::{SecondTier, TierError};
 use crate::tile::{Fingerprint, Tile, TileKey};
 use crate::volume::{Decode, ReadPolicy, Yields};
@@ -180,11 +181,44 @@ impl TileService {
         format: BoxFormat,
     ) -> Result<Identified, TileError> {
         let catalog = self.catalog();
-        let resolved = catalog.resolve_box(request);
-        let channel = resolved.as_ref().ok().map(|resolved| std::iter::once(resolved.channel()));
-        self.ensure_requested_current(&catalog, &request.token, channel).await?;
-        let resolved = resolved?;
-        Ok(Identified::Box { key: resolved.key(format), resolved, format })
+        let resolved = catalog.resolve_box(request).map(|resolved| (resolved, BoxEncoding::File(format)));
+        self.current_box(&catalog, &request.token, resolved).await
+    }
+
+    /// Resolves a request for a chunk of Neuroglancer's precomputed format. Reads no data. The files of the dataset are
+    /// not checked for a chunk that is off the grid.
+    pub async fn identify_precomputed(
+        &self,
+        request: &PrecomputedChunk,
+        accepted: AcceptedCodings,
+    ) -> Result<Identified, TileError> {
+        let catalog = self.catalog();
+        let resolved = catalog.resolve_precomputed(request, accepted);
+        if let Err(NoBox::NotFound(error @ NotFound::OffGrid { .. })) = resolved {
+            return Err(error.into());
+        }
+        self.current_box(&catalog, &request.volume.token, resolved).await
+    }
+
+    async fn current_box(
+        &self,
+        catalog: &Catalog,
+        token: &Name,
+        resolved: Result<(ResolvedBox, BoxEncoding), NoBox>,
+    ) -> Result<Identified, TileError> {
+        let channel = resolved.as_ref().ok().map(|(resolved, _)| std::iter::once(resolved.channel()));
+        self.ensure_requested_current(catalog, token, channel).await?;
+        let (resolved, encoding) = resolved?;
+        Ok(Identified::Box { key: resolved.key(encoding), resolved, encoding })
+    }
+
+    /// A channel in Neuroglancer's precomputed format, once its files have been found unchanged.
+    pub async fn precomputed(&self, volume: &PrecomputedVolume) -> Result<Precomputed, TileError> {
+        let catalog = self.catalog();
+        let found = catalog.precomputed_volume(volume);
+        let channel = found.as_ref().ok().map(|(channel, _)| std::iter::once(*channel));
+        self.ensure_requested_current(&catalog, &volume.token, channel).await?;
+        Ok(found?.1)
     }
 
     /// Fetches an identified tile. For a prefetch, chunks are decoded completely, and the tile is in the disk cache

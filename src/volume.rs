@@ -80,6 +80,17 @@ pub struct ChunkId {
     pub number: u64,
 }
 
+/// The coding of stored chunks whose voxels are in C order z, y, x.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChunkCoding {
+    /// Whether they are zlib streams (HDF5's deflate filter); otherwise they are unfiltered.
+    pub is_zlib: bool,
+    /// The type of their voxels.
+    pub voxel: VoxelType,
+    /// Whether voxels of several bytes are big-endian.
+    pub is_big_endian: bool,
+}
+
 /// The maximum size in bytes of a block of stored voxels that is read to be downsampled.
 pub(crate) const BLOCK_BYTES: u64 = 2 << 20;
 
@@ -174,6 +185,15 @@ pub trait Volume: Send + Sync + fmt::Debug {
         false
     }
 
+    /// The bytes of a stored chunk as they are in the file: the chunk at `place` in the grid of [`VolumeShape::chunk`].
+    /// `None` unless it was written with the coding of all chunks ([`VolumeStorage::chunk_coding`]). Its checksum is not
+    /// verified.
+    ///
+    /// Chunks at the end of the volume are stored in full size too, with arbitrary voxels beyond it.
+    fn stored_chunk(&self, _time: u64, _place: Xyz<u64>) -> Result<Option<Vec<u8>>, ReadError> {
+        Ok(None)
+    }
+
     /// Its storage, for commands that inspect or measure files, and for trials.
     fn storage(&self) -> &dyn VolumeStorage {
         &InMemory
@@ -197,6 +217,11 @@ pub trait VolumeStorage {
     /// The stored size of its first `most` datasets, summed over those that can be inspected; fails if none can.
     fn tally(&self, _most: usize) -> Result<Tally, ReadError> {
         Ok(Tally::default())
+    }
+
+    /// The coding of its chunks, if programs that know nothing of HDF5 can decode their stored bytes; otherwise why not.
+    fn chunk_coding(&self) -> Result<ChunkCoding, String> {
+        Err("it is not stored in chunks".to_owned())
     }
 
     /// The cost of reading all voxels at these positions, estimated from its tally; `None` if unknown.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::resolve::RULES;
 use super::{Catalog, Channel, Dataset, NotFound, Origin};
 use crate::geometry::{LevelView, Region, Scaling, Xyz};
-use crate::paint::{BoxFormat, Kind};
-use crate::plan::Cutout;
+use crate::paint::Kind;
+use crate::plan::{BoxEncoding, Cutout};
 use crate::request::BoxRequest;
 use crate::tile::{Fingerprint, TileKey};
 use crate::volume::{Access, ReadPolicy, VolumeShape};
@@ -53,6 +53,20 @@ fn decoded(shape: &VolumeShape, stored: &Region) -> u64 {
     end.zip(first, u64::saturating_sub).zip(chunk, u64::saturating_mul).volume()
 }
 
+/// The most voxels that are decoded to read a box of a size that begins at multiples of it.
+fn most_decoded(shape: &VolumeShape, size: Xyz<u64>) -> u64 {
+    if shape.access == Access::Direct {
+        return size.volume();
+    }
+    let chunk = shape.chunk.map(|extent| extent.max(1));
+    let touched = size.zip(chunk, |size, chunk| match size % chunk == 0 || chunk % size.max(1) == 0 {
+        true => size.div_ceil(chunk),
+        false => size.div_ceil(chunk) + 1,
+    });
+    let all = shape.size.zip(chunk, u64::div_ceil);
+    touched.zip(all, u64::min).zip(chunk, u64::saturating_mul).volume()
+}
+
 /// A requested box with its names resolved; it lies within its level.
 #[derive(Debug, Clone)]
 pub struct ResolvedBox {
@@ -67,7 +81,7 @@ pub struct ResolvedBox {
 #[derive(Hash)]
 struct BoxRendering {
     rules: u32,
-    format: BoxFormat,
+    encoding: BoxEncoding,
     channel: Fingerprint,
     made: Option<Fingerprint>,
     scaling: Scaling,
@@ -90,19 +104,37 @@ impl Catalog {
             let (channel, level) = (channel.name.clone(), request.level.number());
             return Err(NotFound::Box { channel, level, size: view.size }.into());
         }
-        let (volumes, limit) = (channel.volumes(&view), self.max_voxels_per_box);
         let stored = view.stored_region(&region);
-        let voxels = stored.voxels().saturating_mul(volumes.len() as u64);
+        self.ensure_affordable(channel, &view, stored.voxels(), |shape| decoded(shape, &stored))?;
+        let (dataset, channel) = (Arc::clone(dataset), Arc::clone(channel));
+        Ok(ResolvedBox { dataset, channel, view, time, region })
+    }
+
+    /// Whether every chunk of a shape may be read from a level.
+    pub(super) fn affords(&self, channel: &Channel, view: &LevelView, chunk: Xyz<u64>) -> bool {
+        let first = view.stored_region(&Region::whole(chunk.zip(view.size, u64::min)));
+        let decoded = |shape: &VolumeShape| most_decoded(shape, first.size);
+        self.ensure_affordable(channel, view, first.voxels(), decoded).is_ok()
+    }
+
+    /// Fails if so many voxels of each volume are more than may be read, or if too many must be decoded for them.
+    fn ensure_affordable(
+        &self,
+        channel: &Channel,
+        view: &LevelView,
+        voxels: u64,
+        decoded: impl Fn(&VolumeShape) -> u64,
+    ) -> Result<(), NoBox> {
+        let (volumes, limit) = (channel.volumes(view), self.max_voxels_per_box);
+        let voxels = voxels.saturating_mul(volumes.len() as u64);
         if voxels > limit {
             return Err(NoBox::TooLarge { voxels, limit });
         }
-        let decoded =
-            volumes.iter().map(|volume| decoded(&volume.shape(), &stored)).fold(0, u64::saturating_add);
+        let decoded = volumes.iter().map(|volume| decoded(&volume.shape())).fold(0, u64::saturating_add);
         if decoded / MOST_WASTE > limit {
             return Err(NoBox::Wasteful { voxels, decoded });
         }
-        let (dataset, channel) = (Arc::clone(dataset), Arc::clone(channel));
-        Ok(ResolvedBox { dataset, channel, view, time, region })
+        Ok(())
     }
 }
 
@@ -117,11 +149,11 @@ impl ResolvedBox {
         Origin::of(self.dataset.token.clone(), vec![Arc::clone(&self.channel)])
     }
 
-    /// The key of the box in a format: a digest of everything that determines its bytes.
-    pub fn key(&self, format: BoxFormat) -> TileKey {
+    /// The key of the box in an encoding: a digest of everything that determines its bytes.
+    pub fn key(&self, encoding: BoxEncoding) -> TileKey {
         TileKey::of(&BoxRendering {
             rules: RULES,
-            format,
+            encoding,
             channel: self.channel.fingerprint,
             made: self.channel.made_fingerprint(&self.view),
             scaling: self.dataset.scaling,

@@ -39,8 +39,19 @@ pub struct LevelCost {
     pub compression: Option<f64>,
     /// Why the chunks could not be counted.
     pub damage: Option<String>,
+    /// Whether Neuroglancer is sent its chunks as they are stored; absent if the level is derived on the fly.
+    pub neuroglancer: Option<PassThrough>,
     /// The cost of one tile by name of the plane; planes of unknown cost are omitted.
     pub tile: BTreeMap<&'static str, TileCost>,
+}
+
+/// Whether stored chunks are passed through: sent as they are in the file, without being decoded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PassThrough {
+    /// Whether they are.
+    pub passed_through: bool,
+    /// Why not.
+    pub problem: Option<String>,
 }
 
 /// The cost of one tile with cold caches.
@@ -60,7 +71,7 @@ impl Catalog {
         let channels = dataset.channels.values().zip(&mut description.channels);
         let costs = channels
             .map(|(channel, described)| {
-                let views = views(dataset, channel);
+                let views = dataset.served_views(channel);
                 described.levels =
                     views.iter().filter_map(|view| self.describe_level(dataset, channel, view)).collect();
                 costs(dataset, channel, &views)
@@ -68,14 +79,6 @@ impl Catalog {
             .collect();
         Inspection { description, costs }
     }
-}
-
-/// The levels up to the first that fits one tile or the last that is stored, whichever is coarser.
-fn views(dataset: &Dataset, channel: &Channel) -> Vec<LevelView> {
-    let all: Vec<LevelView> = dataset.views(channel).collect();
-    let fits = all.iter().position(LevelView::fits_one_tile).unwrap_or(all.len());
-    let last = all.iter().rposition(LevelView::is_stored).unwrap_or(0);
-    all.into_iter().take(fits.max(last) + 1).collect()
 }
 
 fn costs(dataset: &Dataset, channel: &Channel, views: &[LevelView]) -> Vec<LevelCost> {
@@ -90,6 +93,10 @@ fn costs(dataset: &Dataset, channel: &Channel, views: &[LevelView]) -> Vec<Level
             axes: stored.filter(|_| view.is_stored()).map(|stored| stored.source.view.axes.to_string()),
             stored: own.copied(),
             compression: own.and_then(Tally::compression),
+            neuroglancer: stored.filter(|_| view.is_stored()).map(|stored| {
+                let problem = channel.passes_through(stored).err();
+                PassThrough { passed_through: problem.is_none(), problem }
+            }),
             damage: tally.and_then(|tally| tally.as_ref().err()).map(ToString::to_string),
             tile: Plane::ALL.into_iter().filter_map(tile).collect(),
         }

@@ -1,5 +1,7 @@
 //! Describes the datasets, channels and levels of a catalogue, for JSON and the command line.
 
+use std::collections::BTreeMap;
+
 use super::{Catalog, Channel, Dataset, StoredLevel, source};
 use crate::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use crate::geometry::{LevelView, Orthogonal, Plane, TILE, Xyz};
@@ -62,8 +64,14 @@ impl Catalog {
                 Orthogonal::Stored => "stored",
             }
             .to_owned(),
+            left_out: self.left_out(dataset, channel),
             levels: self.describe_levels(dataset, channel),
         }
+    }
+
+    fn left_out(&self, dataset: &Dataset, channel: &Channel) -> BTreeMap<String, String> {
+        let precomputed = self.precomputed(dataset, channel).err();
+        precomputed.map(|reason| ("neuroglancer".to_owned(), reason)).into_iter().collect()
     }
 
     fn describe_levels(&self, dataset: &Dataset, channel: &Channel) -> Vec<LevelDescription> {

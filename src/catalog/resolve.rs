@@ -40,6 +40,14 @@ pub enum NotFound {
         "the box reaches beyond level {level} of the channel {channel}, which is {size} voxels (x, y, z)"
     )]
     Box { channel: Name, level: u8, size: Xyz<u64> },
+    #[error("the channel {channel} is not served in Neuroglancer's format: {reason}")]
+    NotPrecomputed { channel: Name, reason: String },
+    #[error(
+        "level {level} of the channel {channel} is not served in Neuroglancer's format; the levels in its info file are {known}"
+    )]
+    NotAScale { channel: Name, level: u8, known: String },
+    #[error("this is not a chunk of level {level} of the channel {channel}: {grid}")]
+    OffGrid { channel: Name, level: u8, grid: String },
     #[error("the channel {channel} has no overview in the plane {plane}: its slices are too long and thin")]
     NoOverview { channel: Name, plane: Plane },
 }

@@ -7,8 +7,8 @@ use crate::description::StorageDescription;
 use crate::geometry::{Level, LevelView, Xyz};
 use crate::layout::Paths;
 use crate::tile::Fingerprint;
-use crate::volume::Volume;
 use crate::volume::hdf5::{FileIdentity, View};
+use crate::volume::{ChunkCoding, Volume};
 
 /// A level stored in a file.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub struct StoredLevel {
     pub size: Xyz<u64>,
     /// How its dataset is stored; of several datasets, the first.
     pub storage: StorageDescription,
+    /// The coding of its chunks, or why their stored bytes are of no use to other programs. Of several datasets, the first.
+    pub coding: Result<ChunkCoding, String>,
     /// The file name of the sidecar that contains it, if it is in one.
     pub sidecar: Option<String>,
     pub(super) source: LevelSource,

@@ -8,6 +8,7 @@
 use actix_web::HttpResponse;
 use utoipa::{IntoParams, OpenApi, ToSchema};
 
+use super::neuroglancer::VolumeInfo;
 use super::problem::Problem;
 use super::viewers::catmaid::CatmaidProject;
 use super::viewers::info::Info;
@@ -28,13 +29,15 @@ pub(super) fn document() -> HttpResponse {
     tags(
         (name = "tiles", description = "512 × 512 PNGs"),
         (name = "voxels", description = "Boxes of voxels in the data's own type"),
+        (name = "neuroglancer", description = "Neuroglancer's precomputed format"),
         (name = "descriptions", description = "Datasets, channels and levels"),
         (name = "viewers", description = "Metadata files for other viewers"),
         (name = "server", description = "The server itself")
     ),
     paths(
         tile, tile_at_time, composite, composite_at_time, viking_tile, overview, datasets, dataset, document_path,
-        voxels, projects, info, viking_volume, page, metrics, health
+        voxels, precomputed_info, precomputed_info_at_time, precomputed_chunk, projects, info, viking_volume, page,
+        metrics, health
     )
 )]
 struct Document;
@@ -269,6 +272,83 @@ fn info() {}
         (status = 500, description = "The document would be larger than 16 MiB", body = Problem, content_type = "application/problem+json")
     ))]
 fn viking_volume() {}
+
+macro_rules! precomputed {
+    ($name:ident, $path:literal, $doc:literal, $($params:ident),+) => {
+        #[doc = $doc]
+        #[utoipa::path(get, path = $path, tag = "neuroglancer", params($($params),+),
+            responses(
+                (status = 200, description = "The levels and their chunk shapes", body = VolumeInfo),
+                (status = 404, description = "The path is malformed, or names something unknown, or the format has no such voxels", body = Problem, content_type = "application/problem+json"),
+                (status = 500, description = "A file has changed and is being reopened", body = Problem, content_type = "application/problem+json"),
+                (status = 503, description = "The file system does not respond; see Retry-After", body = Problem, content_type = "application/problem+json")
+            ))]
+        fn $name() {}
+    };
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+struct PrecomputedPath {
+    /// The name of the dataset.
+    token: String,
+    /// The name of the channel.
+    channel: String,
+}
+
+precomputed!(
+    precomputed_info,
+    "/neuroglancer/{token}/{channel}/info",
+    "A channel in Neuroglancer's precomputed format; the first time point of a time series.",
+    PrecomputedPath
+);
+precomputed!(
+    precomputed_info_at_time,
+    "/neuroglancer/{token}/{channel}@{time}/info",
+    "A channel at a time point in Neuroglancer's precomputed format.",
+    PrecomputedPath,
+    AtTime
+);
+
+/// The bounds of a chunk, with the level's `voxel_offset` added: multiples of one of the level's chunk shapes, clipped
+/// at its end.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+struct Bounds {
+    /// The level.
+    level: u64,
+    /// The first position along x.
+    x0: i64,
+    /// The first position after the chunk along x.
+    x1: i64,
+    /// The first position along y.
+    y0: i64,
+    /// The first position after the chunk along y.
+    y1: i64,
+    /// The first position along z.
+    z0: i64,
+    /// The first position after the chunk along z.
+    z1: i64,
+}
+
+/// A chunk of the channel, also of `{channel}@{time}`. A stored chunk is passed through if it has the form that is asked
+/// for.
+#[utoipa::path(get, path = "/neuroglancer/{token}/{channel}/{level}/{x0}-{x1}_{y0}-{y1}_{z0}-{z1}", tag = "neuroglancer",
+    params(PrecomputedPath, Bounds),
+    responses(
+        (status = 200, description = "The voxels, in the encoding named in `info`; compressed as `Content-Encoding` says", body = Vec<u8>, content_type = "application/octet-stream",
+            headers(
+                ("ETag" = String, description = "Strong: a digest of everything that decides the bytes, one per content coding"),
+                ("Cache-Control" = String, description = "As configured"),
+                ("Vary" = String, description = "Includes Accept-Encoding and User-Agent"),
+                ("Content-Length" = u64, description = "Always present")
+            )),
+        (status = 304, description = "`If-None-Match` names the ETag; nothing is read"),
+        (status = 404, description = "The path is malformed, names something unknown, or is not a chunk of the level", body = Problem, content_type = "application/problem+json"),
+        (status = 500, description = "The data could not be read", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The render queue is full; see Retry-After", body = Problem, content_type = "application/problem+json")
+    ))]
+fn precomputed_chunk() {}
 
 /// The viewer: a web page.
 #[utoipa::path(get, path = "/", tag = "server",

@@ -1,5 +1,8 @@
 //! Boxes of voxels in the data's own type, for programs that compute rather than look.
 
+mod chunk;
+mod segmentation;
+
 use std::sync::Arc;
 
 use bytemuck::cast_slice;
@@ -9,23 +12,49 @@ use super::downsample::SumBuffer;
 use super::{Drawing, RenderError, Scratch, slice};
 use crate::geometry::{Patch, Xyz};
 use crate::paint::BoxFormat;
-use crate::plan::{Cutout, Source};
+use crate::plan::{BoxEncoding, ChunkFormat, Coding, Cutout, Source};
 use crate::volume::{ReadError, ReadRequest, Samples, VoxelType, with_samples};
 
-/// Reads a box and encodes it.
-pub fn cutout(plan: &Cutout, format: BoxFormat, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
+/// Reads a box and encodes it. A stored chunk that already has the format is passed through.
+pub fn cutout(plan: &Cutout, encoding: BoxEncoding, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
+    if let BoxEncoding::Chunk(format) = &encoding
+        && let Some(stored) = passed_through(plan, format)?
+    {
+        return Ok(stored);
+    }
     let voxels = voxels(plan, scratch);
     // A box may be much larger than a tile: its buffers are not kept, also after an error.
     scratch.drawing = Drawing::default();
     let voxels = voxels?;
-    Ok(match format {
-        BoxFormat::Raw => interleaved(voxels, plan),
-        BoxFormat::Npy => {
+    Ok(match encoding {
+        BoxEncoding::Chunk(format) => chunk::encoded(voxels, plan, &format)?,
+        BoxEncoding::Segmentation(format) => chunk::segmentation(voxels, plan, format)?,
+        BoxEncoding::File(BoxFormat::Raw) => interleaved(voxels, plan),
+        BoxEncoding::File(BoxFormat::Npy) => {
             let mut file = npy_header(plan);
             file.extend(interleaved(voxels, plan));
             file
         }
     })
+}
+
+/// The stored bytes of the one chunk that the box is, if they are what the format asks for.
+fn passed_through(plan: &Cutout, format: &ChunkFormat) -> Result<Option<Vec<u8>>, ReadError> {
+    let ([volume], true, true) = (plan.components.as_slice(), plan.view.is_stored(), plan.is_there) else {
+        return Ok(None);
+    };
+    let (chunk, region) = (volume.shape().chunk, plan.region);
+    let is_on_grid = region.start.zip(chunk, |start, edge| start % edge == 0) == Xyz::all(true);
+    let coding = format.coding;
+    let is_alike = volume.storage().chunk_coding().is_ok_and(|stored| {
+        let is_zlib = coding == Coding::Zlib;
+        (stored.is_zlib, stored.is_big_endian, stored.voxel) == (is_zlib, format.is_big_endian, format.voxel)
+    });
+    if !is_on_grid || format.size != chunk || !is_alike || !matches!(coding, Coding::Zlib | Coding::Identity)
+    {
+        return Ok(None);
+    }
+    volume.stored_chunk(plan.time, region.start.zip(chunk, |start, edge| start / edge))
 }
 
 /// The voxels of a box, little-endian, in the order component, z, y, x with x fastest. A time point that does not exist

@@ -23,13 +23,6 @@ pub struct BoxRequest {
     pub region: Region,
 }
 
-/// What follows `/voxels/` in a path; `None` if the path does not begin with it.
-pub fn below_voxels(path: &str) -> Option<&str> {
-    let path = path.trim_start_matches('/');
-    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
-    (first == VOXELS).then_some(rest)
-}
-
 impl BoxRequest {
     /// Parses what follows `/voxels/` in a path, and the query.
     pub fn parse(path: &str, query: &str) -> Result<(Self, BoxFormat), Malformed> {
@@ -78,10 +71,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::request::first_segment;
 
     fn parsed(path: &str) -> Option<Result<(BoxRequest, BoxFormat), Malformed>> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        below_voxels(path).map(|path| BoxRequest::parse(path, query))
+        let (first, rest) = first_segment(path);
+        (first == VOXELS).then(|| BoxRequest::parse(rest, query))
     }
 
     #[test]

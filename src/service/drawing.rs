@@ -8,8 +8,7 @@ use super::{TileError, Urgency, Warmed};
 use crate::catalog::{Origin, Overview, Resolved, ResolvedBox};
 use crate::metrics::Metrics;
 use crate::name::Name;
-use crate::paint::BoxFormat;
-use crate::plan::{Cutout, Plan};
+use crate::plan::{BoxEncoding, Cutout, Plan};
 use crate::render::{self, RenderError, Scratch};
 use crate::tier::SecondTier;
 use crate::tile::{Tile, TileKey};
@@ -41,7 +40,7 @@ pub enum Identified {
         /// The box.
         resolved: ResolvedBox,
         /// How it is encoded.
-        format: BoxFormat,
+        encoding: BoxEncoding,
     },
 }
 
@@ -53,6 +52,24 @@ impl Identified {
             Identified::Made { key, .. } | Identified::Overview { key, .. } | Identified::Box { key, .. } => {
                 *key
             }
+        }
+    }
+
+    /// How it is encoded, if it is a box of voxels.
+    pub fn encoding(&self) -> Option<BoxEncoding> {
+        match self {
+            Identified::Box { encoding, .. } => Some(*encoding),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a box of voxels before compression; 0 if it is something else.
+    pub fn most_bytes(&self) -> u64 {
+        match self {
+            Identified::Box { resolved, encoding, .. } => {
+                encoding.bytes(&resolved.plan(ReadPolicy::default()))
+            }
+            _ => 0,
         }
     }
 
@@ -125,10 +142,10 @@ impl Identified {
                 let draw = Box::new(move |scratch: &mut Scratch| render::overview(&plan, scratch));
                 Drawing { key, origin, draw, footprint, is_kept: true }
             }
-            Identified::Box { key, resolved, format } => {
-                let (key, plan, format) = (*key, resolved.plan(policy), *format);
+            Identified::Box { key, resolved, encoding } => {
+                let (key, plan, encoding) = (*key, resolved.plan(policy), *encoding);
                 let footprint = Footprint::of_box(&plan);
-                let draw = Box::new(move |scratch: &mut Scratch| render::cutout(&plan, format, scratch));
+                let draw = Box::new(move |scratch: &mut Scratch| render::cutout(&plan, encoding, scratch));
                 Drawing { key, origin, draw, footprint, is_kept: false }
             }
         })

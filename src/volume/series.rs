@@ -8,9 +8,10 @@ use std::time::Instant;
 use lru::LruCache;
 
 use super::{
-    ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume, VolumeShape, VolumeStorage,
+    ChunkCoding, ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume, VolumeShape,
+    VolumeStorage,
 };
-use crate::geometry::Region;
+use crate::geometry::{Region, Xyz};
 
 /// The maximum number of time points open at once: 64.
 const KEPT_OPEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
@@ -100,6 +101,17 @@ impl Volume for Series {
         self.opened_at(time).is_none_or(|volume| volume.may_be_refused(0, region))
     }
 
+    fn stored_chunk(&self, time: u64, place: Xyz<u64>) -> Result<Option<Vec<u8>>, ReadError> {
+        let volume = self.volume(time)?;
+        // Time points may be coded differently from the first.
+        let is_alike = self.chunk_coding() == volume.storage().chunk_coding();
+        if is_alike && volume.shape().chunk == self.shape.chunk {
+            volume.stored_chunk(0, place)
+        } else {
+            Ok(None)
+        }
+    }
+
     fn storage(&self) -> &dyn VolumeStorage {
         self
     }
@@ -141,6 +153,13 @@ impl VolumeStorage for Series {
         match problem {
             Some(error) if sum.datasets == 0 => Err(error),
             _ => Ok(sum),
+        }
+    }
+
+    fn chunk_coding(&self) -> Result<ChunkCoding, String> {
+        match self.volumes().find_map(Result::ok) {
+            Some(volume) => volume.storage().chunk_coding(),
+            None => Err("none of its time points can be opened".to_owned()),
         }
     }
 

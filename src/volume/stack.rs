@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use super::scatter::{Lattice, copy_box, fill_box};
 use super::{
-    ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Series, Tally, Volume, VolumeShape,
-    VolumeStorage,
+    ChunkCoding, ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Series, Tally, Volume,
+    VolumeShape, VolumeStorage,
 };
 use crate::geometry::{Region, Xyz};
 
@@ -98,6 +98,10 @@ impl VolumeStorage for Stack {
 
     fn tally(&self, most: usize) -> Result<Tally, ReadError> {
         self.sections.tally(most)
+    }
+
+    fn chunk_coding(&self) -> Result<ChunkCoding, String> {
+        Err("its sections are separate datasets".to_owned())
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {

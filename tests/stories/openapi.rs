@@ -38,6 +38,13 @@ fn filled(path: &str) -> String {
         ("column", "0"),
         ("level", "0"),
         ("box", "0-1_0-1_0-1.raw"),
+        ("x0", "0"),
+        ("y0", "0"),
+        ("z0", "0"),
+        // The only chunk: 64 × 64 × 64, clipped.
+        ("x1", "17"),
+        ("y1", "12"),
+        ("z1", "3"),
     ] {
         path = path.replace(&format!("{{{name}}}"), value);
     }
@@ -98,7 +105,7 @@ fn every_documented_path_answers_as_documented() {
             assert!(answer.header(&header.to_lowercase()).is_some(), "{path} has no {header}");
         }
     }
-    assert_eq!(checked, 4, "the list, a dataset, projects, info");
+    assert_eq!(checked, 6, "the list, a dataset, projects, info, and two of the precomputed format");
 }
 
 #[test]

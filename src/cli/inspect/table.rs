@@ -7,7 +7,7 @@ use crate::units::bytes;
 use std::fmt::Write;
 
 use super::advice::Warning;
-use crate::catalog::{Inspection, LevelCost};
+use crate::catalog::{Inspection, LevelCost, PassThrough};
 use crate::cli::output::escaped;
 use crate::description::{ChannelDescription, LevelDescription, StorageDescription};
 use crate::geometry::Plane;
@@ -102,4 +102,12 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
         let _ = writeln!(out, "           {raw} in {stored}{ratio}{chunks}{of}{unreadable}");
     }
     let _ = writeln!(out, "           read {}", escaped(&storage.reading));
+    if let Some(PassThrough { passed_through, problem }) = &cost.neuroglancer {
+        let how = match (passed_through, problem) {
+            (true, _) => "sent to Neuroglancer as stored".to_owned(),
+            (false, None) => "encoded for Neuroglancer".to_owned(),
+            (false, Some(problem)) => format!("encoded for Neuroglancer: {}", escaped(problem)),
+        };
+        let _ = writeln!(out, "           {how}");
+    }
 }

@@ -150,6 +150,11 @@ impl Pipeline {
         filters.iter().map(Stage::new).collect::<Option<_>>().map(Pipeline)
     }
 
+    /// Whether deflate is the only filter.
+    pub(super) fn is_deflate(&self) -> bool {
+        self.0 == [Stage::Deflate]
+    }
+
     /// An upper bound for the stored length of a chunk of `size` decoded bytes.
     pub(super) fn most_stored(&self, size: usize) -> usize {
         self.0.iter().fold(size, |before, stage| stage.most_made_of(before, size))

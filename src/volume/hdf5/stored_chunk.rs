@@ -8,11 +8,11 @@ use std::time::Instant;
 use super::bytes::Fetched;
 use super::chunks::Chunk;
 use super::dataset::{Storage, StoredDataset};
-use super::filters::Pipeline;
+use super::filters::{self, Pipeline};
 use super::grid::{Position, StoredBox};
 use super::index::Entry;
 use crate::metrics::Metrics;
-use crate::volume::{ReadError, Samples, VoxelType};
+use crate::volume::{ChunkCoding, ReadError, Samples, VoxelType};
 
 /// A position in the chunk grid, and the index entry of the chunk there.
 #[derive(Debug, Clone, Copy)]
@@ -68,21 +68,68 @@ impl StoredDataset {
             self.file.bytes.ensure_reaches(entry.end(), &self.place())?;
             return Ok(Stored::InLibrary);
         };
-        // A damaged file can give any length. Checked against the most that the filters can produce before memory is
-        // allocated.
-        if entry.length as usize > pipeline.most_stored(self.decoded_bytes()) {
-            let problem = format!(
-                "chunk {} has an impossible stored size, {} bytes",
-                self.chunk_name(&chunk.at),
-                entry.length
-            );
-            return Err(self.damaged(&problem));
-        }
+        self.ensure_possible(&chunk.at, entry, pipeline)?;
         let began = Instant::now();
         let fetched = self.file.bytes.fetch(entry.address, entry.length as usize, &self.place())?;
         metrics.chunk_stored_bytes.inc_by(u64::from(entry.length));
         metrics.chunk_reading.add(began.elapsed());
         Ok(Stored::Bytes(entry, fetched, pipeline))
+    }
+
+    /// The coding of its chunks, if programs that know nothing of HDF5 can decode them; otherwise why not.
+    pub(super) fn chunk_coding(&self) -> Result<ChunkCoding, String> {
+        if !matches!(self.storage, Storage::Chunked { .. }) {
+            return Err("it is not stored in chunks".to_owned());
+        }
+        if !self.stored.plain || self.stored.significant.is_some() {
+            return Err("its numbers are packed".to_owned());
+        }
+        let is_zlib = self.pipeline.as_ref().is_some_and(Pipeline::is_deflate);
+        if !is_zlib && !self.filters.is_empty() {
+            let names: Vec<String> = self.filters.iter().map(filters::describe).collect();
+            let names = names.join(", ");
+            return Err(format!("its filters are {names}, not deflate alone"));
+        }
+        let (voxel, is_big_endian) = (self.stored.voxel, self.stored.big_endian && self.stored_bytes() > 1);
+        Ok(ChunkCoding { is_zlib, voxel, is_big_endian })
+    }
+
+    /// The bytes of a chunk as they are in the file; `None` if it was never written, or is not coded as all others.
+    pub(super) fn bytes_as_stored(
+        &self,
+        at: Position,
+        metrics: &Metrics,
+    ) -> Result<Option<Vec<u8>>, ReadError> {
+        let (Some(entry), Some(pipeline)) = (self.locate(at)?.entry, self.direct_pipeline()) else {
+            return Ok(None);
+        };
+        let is_plain_edge = self.edges_are_plain && self.grid.is_cut(&at);
+        let is_coded_alike = if self.filters.is_empty() {
+            entry.length as usize == self.decoded_bytes()
+        } else {
+            entry.mask == 0 && !is_plain_edge
+        };
+        if !is_coded_alike {
+            return Ok(None);
+        }
+        self.ensure_possible(&at, entry, pipeline)?;
+        let mut bytes = vec![0; entry.length as usize];
+        let began = Instant::now();
+        self.file.bytes.read_exact_at(&mut bytes, entry.address, &self.place())?;
+        metrics.chunk_stored_bytes.inc_by(u64::from(entry.length));
+        metrics.chunk_reading.add(began.elapsed());
+        Ok(Some(bytes))
+    }
+
+    /// Fails if a chunk is longer than anything its filters can produce, as a damaged file may say. Checked before memory
+    /// is allocated.
+    fn ensure_possible(&self, at: &Position, entry: Entry, pipeline: &Pipeline) -> Result<(), ReadError> {
+        if entry.length as usize <= pipeline.most_stored(self.decoded_bytes()) {
+            return Ok(());
+        }
+        let problem =
+            format!("chunk {} has an impossible stored size, {} bytes", self.chunk_name(at), entry.length);
+        Err(self.damaged(&problem))
     }
 
     /// Decodes at least the first `wanted` voxels of a chunk, to type `voxel`.

@@ -26,8 +26,8 @@ use crate::cache::Lost;
 use crate::geometry::{Axis, Region, Xyz};
 use crate::volume::scatter::{Lattice, Sieve, copy_box, fill_box, thinned};
 use crate::volume::{
-    Access, BLOCK_BYTES, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally,
-    Volume, VolumeShape, VolumeStorage, VoxelType, Yields,
+    Access, BLOCK_BYTES, ChunkCoding, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest, Samples,
+    Tally, Volume, VolumeShape, VolumeStorage, VoxelType, Yields,
 };
 
 /// How a dataset is interpreted as a volume.
@@ -370,6 +370,17 @@ impl Volume for Hdf5Volume {
         self.chunks.touches_refused(&self.dataset, &self.stored_box(time, region))
     }
 
+    fn stored_chunk(&self, time: u64, place: Xyz<u64>) -> Result<Option<Vec<u8>>, ReadError> {
+        let coding = self.chunk_coding();
+        let start = place.zip(self.shape.chunk, u64::saturating_mul);
+        let is_within = start.zip(self.shape.size, |start, size| start < size);
+        if coding.is_err() || !(is_within.x && is_within.y && is_within.z) {
+            return Ok(None);
+        }
+        let first = self.stored_box(time, &Region { start, size: Xyz::all(1) }).start;
+        self.dataset.bytes_as_stored(self.dataset.grid.beginning_at(&first), self.chunks.metrics())
+    }
+
     fn storage(&self) -> &dyn VolumeStorage {
         self
     }
@@ -396,6 +407,19 @@ impl VolumeStorage for Hdf5Volume {
 
     fn tally(&self, _most: usize) -> Result<Tally, ReadError> {
         self.dataset.tally()
+    }
+
+    fn chunk_coding(&self) -> Result<ChunkCoding, String> {
+        let coding = self.dataset.chunk_coding()?;
+        if !self.is_stored_in_order() {
+            return Err("its axes are not in the order z, y, x".to_owned());
+        }
+        // Axes that are not in space must not lie within a chunk.
+        let others = self.roles.iter().zip(self.dataset.grid.chunk());
+        if others.filter(|(role, _)| !matches!(role, Role::Space(_))).any(|(_, extent)| *extent > 1) {
+            return Err("its chunks hold several time points or channels".to_owned());
+        }
+        Ok(ChunkCoding { voxel: self.shape.voxel, ..coding })
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {

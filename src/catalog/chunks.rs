@@ -1,0 +1,63 @@
+//! The chunk shapes of chunked formats: the stored one where it suits clients, because it costs the least.
+
+use std::ops::RangeInclusive;
+
+use super::{Channel, StoredLevel};
+use crate::geometry::{LevelView, Xyz};
+use crate::units;
+
+/// The shape of chunks where the stored one does not suit clients.
+pub(super) const CUBE: Xyz<u64> = Xyz { x: 64, y: 64, z: 64 };
+/// The edges of suitable chunks, unless the level is thinner.
+const EDGES: RangeInclusive<u64> = 16..=256;
+/// The size of the largest suitable chunk in bytes.
+const MOST_BYTES: u64 = 4 << 20;
+
+impl Channel {
+    /// The stored level that a view shows without downsampling; `None` for a derived one.
+    pub(super) fn stored_level(&self, view: &LevelView) -> Option<&StoredLevel> {
+        self.source(view).filter(|_| view.is_stored())
+    }
+}
+
+impl StoredLevel {
+    /// The chunk shape, if it is stored in chunks.
+    pub(super) fn chunk(&self) -> Option<Xyz<u64>> {
+        self.storage.chunk.as_ref()?;
+        Some(self.volumes.first()?.shape().chunk)
+    }
+
+    /// The chunk shape, clipped to the level, if it suits clients that get `bytes` for each voxel; otherwise why it does not.
+    pub(super) fn suitable_chunk(&self, bytes: u64) -> Result<Xyz<u64>, String> {
+        let chunk = self.chunk().ok_or("it is not stored in chunks")?;
+        suitable(chunk, self.size, bytes).ok_or_else(|| {
+            let (least, most, bytes) = (EDGES.start(), EDGES.end(), units::bytes(MOST_BYTES));
+            format!(
+                "its chunks of {chunk} are not between {least} and {most} voxels along each axis and at most {bytes}"
+            )
+        })
+    }
+}
+
+fn suitable(chunk: Xyz<u64>, size: Xyz<u64>, bytes: u64) -> Option<Xyz<u64>> {
+    let clipped = chunk.zip(size, u64::min);
+    let is_good = clipped
+        .zip(size, |edge, extent| EDGES.contains(&edge) || (edge == extent && extent < *EDGES.start()));
+    let is_small = clipped.volume().saturating_mul(bytes) <= MOST_BYTES;
+    (is_good == Xyz::all(true) && is_small).then_some(clipped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_suit_clients_if_they_are_neither_thin_nor_large() {
+        let suitable = |x, y, z, bytes| suitable(Xyz::new(x, y, z), Xyz::new(1000, 1000, 7), bytes);
+        assert_eq!(suitable(256, 256, 7, 8), Some(Xyz::new(256, 256, 7)));
+        assert_eq!(suitable(16, 16, 64, 1), Some(Xyz::new(16, 16, 7)));
+        for (x, y, z, bytes) in [(257, 64, 7, 1), (15, 64, 7, 1), (64, 64, 1, 1), (256, 256, 7, 16)] {
+            assert_eq!(suitable(x, y, z, bytes), None);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Fetches boxes of voxels and chunks, within the memory set aside for all that are being made or sent.
+
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use actix_web::HttpResponse;
+
+use super::body::Pieces;
+use super::{Site, asked, problem};
+use crate::service::Identified;
+
+/// The most memory of boxes that are being made or sent, in MiB.
+pub(super) const MOST_MIB: u32 = 2048;
+
+/// The body of a box; the response with the error if there is none.
+pub(super) async fn fetch(
+    site: &Site,
+    request: &HttpRequest,
+    identified: Identified,
+) -> Result<Pieces, HttpResponse> {
+    let bytes = identified.most_bytes();
+    let mib = u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1).min(MOST_MIB);
+    let Ok(permit) = Arc::clone(&site.boxes).try_acquire_many_owned(mib) else {
+        return Err(problem::busy(&format!(
+            "other boxes take up the memory for boxes, {MOST_MIB} MiB; request it again later, or smaller ones"
+        )));
+    };
+    let demand = asked::demand(request, &site.trusted_proxies);
+    let voxels = site.service.fetch(identified, demand).await.map_err(|error| problem::of(&error))?;
+    Ok(Pieces::holding(voxels.png, permit))
+}

@@ -1,0 +1,71 @@
+//! Neuroglancer's precomputed format: `/neuroglancer/TOKEN/CHANNEL/info` and its chunks.
+//!
+//! A stored chunk that is a zlib stream is sent as it is, because HTTP's `deflate` is the same format. Neuroglancer takes
+//! 404 for empty data, so chunks that exist are never 404, not even those that were never written.
+
+mod info;
+
+use actix_web::http::header::{self, HeaderValue};
+use actix_web::{HttpRequest, HttpResponse};
+
+use super::tiles::{described, is_confirmed};
+use super::{Site, boxes, codings, cors, problem};
+use crate::plan::Coding;
+use crate::request::{PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
+use crate::service::TileError;
+pub(super) use info::VolumeInfo;
+
+/// The response to a path, given without `/neuroglancer/`.
+pub(super) async fn answer(site: &Site, request: &HttpRequest, path: &str) -> HttpResponse {
+    let answered = match PrecomputedFile::parse(path) {
+        None => return problem::not_found(&super::nothing_here(site)),
+        Some(Err(malformed)) => Err(malformed.into()),
+        Some(Ok(PrecomputedFile::Info(volume))) => description(site, &volume).await,
+        Some(Ok(PrecomputedFile::Chunk(wanted))) => chunk(site, request, &wanted).await,
+    };
+    site.service.use_pause();
+    answered.unwrap_or_else(|error| problem::of(&error))
+}
+
+async fn description(site: &Site, volume: &PrecomputedVolume) -> Result<HttpResponse, TileError> {
+    let precomputed = site.service.precomputed(volume).await?;
+    // Chunk shapes change if a file is rewritten: a cached copy must be revalidated.
+    let fresh = (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    Ok(HttpResponse::Ok().insert_header(fresh).json(VolumeInfo::of(&precomputed)))
+}
+
+async fn chunk(
+    site: &Site,
+    request: &HttpRequest,
+    wanted: &PrecomputedChunk,
+) -> Result<HttpResponse, TileError> {
+    let identified = site.service.identify_precomputed(wanted, codings::accepted(request)).await?;
+    let (etag, coding) = (identified.key().etag(), identified.encoding().map(|encoding| encoding.coding()));
+    let mut response = if is_confirmed(site, request, &identified, &etag) {
+        described(HttpResponse::NotModified(), site, etag).finish()
+    } else {
+        match boxes::fetch(site, request, identified).await {
+            Err(problem) => problem,
+            Ok(body) => {
+                let mut response = described(HttpResponse::Ok(), site, etag);
+                response.content_type("application/octet-stream");
+                if let Some(coding) = coding.and_then(content_coding) {
+                    response.insert_header((header::CONTENT_ENCODING, HeaderValue::from_static(coding)));
+                }
+                response.body(body)
+            }
+        }
+    };
+    cors::add_to_vary(response.headers_mut(), codings::DECISIVE);
+    Ok(response)
+}
+
+/// The name of a compression as a content coding; `None` if there is none.
+fn content_coding(coding: Coding) -> Option<&'static str> {
+    match coding {
+        Coding::Identity => None,
+        Coding::Zlib => Some("deflate"),
+        Coding::Gzip => Some("gzip"),
+        Coding::Zstd => Some("zstd"),
+    }
+}

@@ -1,0 +1,109 @@
+//! Encodes the voxels of a box as a chunk of a chunked format (Zarr, Neuroglancer precomputed).
+
+use libdeflater::{CompressionLvl, Compressor};
+
+use super::segmentation;
+use crate::geometry::Xyz;
+use crate::plan::{ChunkFormat, Coding, Cutout, SegmentationFormat};
+use crate::render::EncodeError;
+use crate::volume::VoxelType;
+
+/// Compression is at most a few percent smaller at higher levels, which take several times as long.
+const DEFLATE_LEVEL: i32 = 1;
+const ZSTD_LEVEL: i32 = 1;
+
+/// Encodes little-endian voxels of the plan's type, in the order component, z, y, x.
+pub(super) fn encoded(voxels: Vec<u8>, plan: &Cutout, format: &ChunkFormat) -> Result<Vec<u8>, EncodeError> {
+    let mut array = converted(voxels, plan, format.voxel);
+    array = padded(array, plan, format);
+    if format.is_big_endian {
+        array.chunks_exact_mut(format.voxel.stored_bytes()).for_each(<[u8]>::reverse);
+    }
+    compressed(array, format.coding)
+}
+
+/// Encodes little-endian labels of the plan's type as `compressed_segmentation`.
+pub(super) fn segmentation(
+    voxels: Vec<u8>,
+    plan: &Cutout,
+    format: SegmentationFormat,
+) -> Result<Vec<u8>, EncodeError> {
+    let bytes = voxels.len();
+    let labels = converted(voxels, plan, format.voxel);
+    let encoded = match format.voxel {
+        VoxelType::U32 => segmentation::encoded::<u32>(&labels, plan.region.size),
+        _ => segmentation::encoded::<u64>(&labels, plan.region.size),
+    };
+    let encoded = encoded.ok_or_else(|| {
+        EncodeError::of(
+            bytes,
+            "the labels need larger tables than compressed_segmentation can address".into(),
+        )
+    })?;
+    compressed(encoded, format.coding)
+}
+
+/// Widens voxels: signed labels and integers by their sign, half floats to single precision. Types are the same
+/// otherwise.
+fn converted(voxels: Vec<u8>, plan: &Cutout, to: VoxelType) -> Vec<u8> {
+    let from = plan.voxel;
+    let (narrow, wide) = (from.stored_bytes(), to.stored_bytes());
+    if narrow == wide {
+        return voxels;
+    }
+    if from == VoxelType::F16 {
+        let value = |bytes: &[u8]| half::f16::from_le_bytes([bytes[0], bytes[1]]).to_f32().to_le_bytes();
+        return voxels.chunks_exact(narrow).flat_map(value).collect();
+    }
+    let is_signed = matches!(from, VoxelType::I8 | VoxelType::I16 | VoxelType::I32 | VoxelType::I64);
+    let mut all = Vec::with_capacity(voxels.len() / narrow * wide);
+    for value in voxels.chunks_exact(narrow) {
+        let fill = if is_signed && value[narrow - 1] >= 0x80 { 0xff } else { 0 };
+        all.extend_from_slice(value);
+        all.resize(all.len() + wide - narrow, fill);
+    }
+    all
+}
+
+/// Enlarges each component to the format's size.
+fn padded(array: Vec<u8>, plan: &Cutout, format: &ChunkFormat) -> Vec<u8> {
+    let (own, size, width) = (plan.region.size, format.size, format.voxel.stored_bytes());
+    if own == size {
+        return array;
+    }
+    let row = own.x as usize * width;
+    let mut all = vec![0; size.volume() as usize * width * plan.components.len()];
+    for (number, from) in array.chunks_exact(row).enumerate() {
+        let number = number as u64;
+        let at = Xyz::new(0, number % own.y, number / own.y % own.z);
+        let component = number / (own.y * own.z);
+        let place = ((component * size.z + at.z) * size.y + at.y) * size.x;
+        all[place as usize * width..][..row].copy_from_slice(from);
+    }
+    all
+}
+
+fn compressed(array: Vec<u8>, coding: Coding) -> Result<Vec<u8>, EncodeError> {
+    let failed = |problem: String| EncodeError::of(array.len(), problem);
+    let deflated = |is_gzip: bool| {
+        let level = CompressionLvl::new(DEFLATE_LEVEL).map_err(|e| failed(format!("{e:?}")))?;
+        let mut compressor = Compressor::new(level);
+        let bound = match is_gzip {
+            true => compressor.gzip_compress_bound(array.len()),
+            false => compressor.zlib_compress_bound(array.len()),
+        };
+        let mut out = vec![0; bound];
+        let length = match is_gzip {
+            true => compressor.gzip_compress(&array, &mut out),
+            false => compressor.zlib_compress(&array, &mut out),
+        };
+        out.truncate(length.map_err(|e| failed(e.to_string()))?);
+        Ok(out)
+    };
+    match coding {
+        Coding::Identity => Ok(array),
+        Coding::Zlib => deflated(false),
+        Coding::Gzip => deflated(true),
+        Coding::Zstd => zstd::bulk::compress(&array, ZSTD_LEVEL).map_err(|e| failed(e.to_string())),
+    }
+}
