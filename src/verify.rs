@@ -6,6 +6,7 @@
 
 mod answer;
 mod catmaid;
+mod neuroglancer;
 mod openseadragon;
 mod report;
 mod viking;
@@ -25,11 +26,14 @@ pub enum Viewer {
     Viking,
     /// OpenSeadragon and pages built on it: the whole pyramid, with browser caching.
     Openseadragon,
+    /// Neuroglancer and other clients of the precomputed format.
+    Neuroglancer,
 }
 
 impl Viewer {
     /// All of them.
-    pub const ALL: [Viewer; 3] = [Viewer::Catmaid, Viewer::Viking, Viewer::Openseadragon];
+    pub const ALL: [Viewer; 4] =
+        [Viewer::Catmaid, Viewer::Viking, Viewer::Openseadragon, Viewer::Neuroglancer];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -37,6 +41,7 @@ impl Viewer {
             Viewer::Catmaid => "catmaid",
             Viewer::Viking => "viking",
             Viewer::Openseadragon => "openseadragon",
+            Viewer::Neuroglancer => "neuroglancer",
         }
     }
 }
@@ -57,6 +62,7 @@ pub fn verify(client: &Client, viewers: &[Viewer], tokens: &[String]) -> Report 
             Viewer::Catmaid => catmaid::play(client, &site, &mut report),
             Viewer::Viking => viking::play(client, &site, &mut report),
             Viewer::Openseadragon => openseadragon::play(client, &site, &mut report),
+            Viewer::Neuroglancer => neuroglancer::play(client, &site, &mut report),
         }
     }
     report

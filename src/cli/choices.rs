@@ -18,6 +18,7 @@ impl ValueEnum for Viewer {
             Viewer::Openseadragon => {
                 "OpenSeadragon and pages built on it: the whole pyramid, with browser caching"
             }
+            Viewer::Neuroglancer => "Neuroglancer and other clients of its precomputed format",
         };
         Some(PossibleValue::new(self.name()).help(help))
     }

@@ -19,6 +19,7 @@ use super::{Site, asked, cors, problem};
 use crate::catalog::Dataset;
 use crate::description::DatasetDescription;
 use crate::name::Name;
+use crate::request::PrecomputedVolume;
 use bounded::Bounded;
 
 /// The path segments allowed between a mount's name and a token, as in ndtilecache and ndstore.
@@ -77,8 +78,14 @@ pub(super) fn no_dataset(token: &str) -> String {
 
 /// `/projects.json`
 pub(super) fn projects(site: &Site, request: &HttpRequest) -> HttpResponse {
+    let catalog = site.service.catalog();
+    let precomputed = |token: &str, channel: &str| {
+        let (token, channel) = (Name::new(token).ok()?, Name::new(channel).ok()?);
+        let volume = PrecomputedVolume { token, channel, time: None };
+        catalog.precomputed_volume(&volume).ok().map(|(_, precomputed)| precomputed)
+    };
     addressed(site, request, "application/json", |base, out| {
-        catmaid::write(&site.service.catalog().describe(), &site.mounts, base, out)
+        catmaid::write(&catalog.describe(), precomputed, &site.mounts, base, out)
     })
 }
 

@@ -4,12 +4,13 @@
 //! From its sources: `PreProject`, `PreStack`, `PreMirror` and `check_http_accessibility`
 //! (`control/importer.py`), `Double3D` (`fields.py`), `getTileURL`, `getCanaryUrl`, `checkCanary` and
 //! `getOverviewURL` (`tile-source.js`), and `tilesForLocation` (`layers/tile-layer.js`). The page stalls on a
-//! tile with status 404.
+//! tile with status 404. A stack of source type 14 is a volume in Neuroglancer's precomputed format.
 
 use serde_json::Value;
 
 use super::Viewer;
 use super::answer::ORIGIN;
+use super::neuroglancer::Volume;
 use super::report::{Checked, Report};
 use crate::client::{Answer, Client, Method};
 use crate::description::SiteDescription;
@@ -27,6 +28,10 @@ pub(super) fn play(client: &Client, site: &SiteDescription, report: &mut Report)
         for mirror in &stack.mirrors {
             let subject = format!("{} at {}", stack.title, mirror.base);
             let mut add = |check, checked| report.add(Some(Viewer::Catmaid), check, &subject, checked);
+            if let Some(root) = mirror.precomputed_root() {
+                add("chunks", Volume::read(client, root).and_then(|volume| volume.canary(client)));
+                continue;
+            }
             add("importer", client.get(&mirror.importers_tile()).and_then(Answer::found).map(|_| None));
             add("canary", stack.canary(client, mirror));
             add("cors", stack.cors(client, mirror));
@@ -50,6 +55,7 @@ struct Stack {
 struct Mirror {
     base: String,
     extension: String,
+    has_chunks: bool,
 }
 
 /// The stacks in a project file that belong to the selected datasets.
@@ -93,7 +99,14 @@ impl Mirror {
         text(value, "title")?;
         let base = text(value, "url")?;
         let base = if base.ends_with('/') { base } else { format!("{base}/") };
-        Ok(Self { base, extension: text(value, "fileextension")? })
+        let has_chunks = value.get("tile_source_type").and_then(Value::as_u64) == Some(14);
+        Ok(Self { base, extension: text(value, "fileextension")?, has_chunks })
+    }
+
+    /// `NeuroglancerPrecomputedImageBlockSource.rootURL`; `None` if the mirror has tiles.
+    fn precomputed_root(&self) -> Option<&str> {
+        let (root, _) = self.base.split_once("/%SCALE_DATASET%")?;
+        self.has_chunks.then_some(root)
     }
 
     /// `check_http_accessibility`

@@ -12,7 +12,7 @@ use crate::common::{NOBODY, Outcome, Place, Server, fixture, made};
 use proxy::{Change, Message, Proxy};
 use serde_json::Value;
 
-/// A server of `em`: two by two tiles, two levels.
+/// A server of `em`: two by two tiles, two levels; and of `cube`, which is large enough for CATMAID's zy plane.
 fn served(place: &Place, more: &str) -> Server {
     made::file(&place.path("em.h5"), |file| {
         let voxel = |at: &ndarray::IxDyn| 1 + ((at[0] * 31 + at[1] * 7 + at[2] * 3) % 250) as u8;
@@ -22,11 +22,13 @@ fn served(place: &Place, more: &str) -> Server {
             &ndarray::ArrayD::from_shape_fn(ndarray::IxDyn(&[4, 600, 700]), |at| voxel(&at)),
         );
     });
+    made::file(&place.path("cube.h5"), |file| drop(made::put(file, "raw", &made::cube([70, 80, 90]))));
     place.write(
         "voltile.toml",
         &format!(
             "[[server.mounts]]\ntile_service = \"ndtilecache\"\ncontent_type = \"image/png\"\n\
-             [datasets.em]\nfile = \"em.h5\"\noffset = [0, 0, 1]\nvoxel_size = [4, 4, 40]\n{more}"
+             [datasets.em]\nfile = \"em.h5\"\noffset = [0, 0, 1]\nvoxel_size = [4, 4, 40]\n{more}\n\
+             [datasets.cube]\nfile = \"cube.h5\"\n"
         ),
     );
     place.serve::<&str>([])
@@ -182,7 +184,8 @@ fn catmaids_canary_must_ignore_a_query_string() {
 
 #[test]
 fn other_origins_must_be_allowed() {
-    let expected = ["catmaid cors", "catmaid preflight", "openseadragon caching"];
+    let expected =
+        ["catmaid chunks", "catmaid cors", "catmaid preflight", "neuroglancer info", "openseadragon caching"];
     assert_caught(&expected, "there is no Access-Control-Allow-Origin", AS_IT_IS, |_, answer| {
         answer.drop_header("access-control-allow-origin");
     });
@@ -319,7 +322,7 @@ fn vikings_volume_file_must_be_complete() {
         "the grid of raw is 1 × 2 tiles; 2 × 2 would cover it",
         AS_IT_IS,
         |request, answer| {
-            if request.path().ends_with("volume.vikingxml") {
+            if request.path().ends_with("em/volume.vikingxml") {
                 answer.replace("GridXDim=\"2\"", "GridXDim=\"1\"");
             }
         },
@@ -329,13 +332,13 @@ fn vikings_volume_file_must_be_complete() {
         "the element OCPTileServer has no MaxLevel",
         AS_IT_IS,
         |request, answer| {
-            if request.path().ends_with("volume.vikingxml") {
+            if request.path().ends_with("em/volume.vikingxml") {
                 answer.replace("MaxLevel", "Levels");
             }
         },
     );
     assert_caught(&["viking volume"], "it is not XML", AS_IT_IS, |request, answer| {
-        if request.path().ends_with("volume.vikingxml") {
+        if request.path().ends_with("em/volume.vikingxml") {
             answer.set_body("<Volume>");
         }
     });
@@ -381,6 +384,40 @@ fn tiles_at_the_edge_must_be_complete_and_black_beyond_the_volume() {
         if request.path().contains("/yz/") {
             let half = answer.body.len() / 2;
             answer.set_body(answer.body[..half].to_vec());
+        }
+    });
+}
+
+#[test]
+fn chunks_must_be_complete_readable_by_their_clients_and_on_the_grid() {
+    assert_caught(
+        &["catmaid chunks", "neuroglancer chunks", "neuroglancer python"],
+        "is 404",
+        AS_IT_IS,
+        |request, answer| {
+            if request.path().contains("/raw/0/0-64_0-64_") {
+                answer.set_status(404);
+            }
+        },
+    );
+    assert_caught(&["neuroglancer python"], "cloud-volume fails", AS_IT_IS, |request, answer| {
+        if request.path().contains("/neuroglancer/em/raw/0/")
+            && answer.get("content-encoding") == Some("gzip")
+        {
+            let is_python = request.get("user-agent").is_some_and(|name| name.starts_with("python-requests"));
+            if is_python {
+                answer.set("content-encoding", "deflate");
+            }
+        }
+    });
+    assert_caught(&["neuroglancer grid"], "it is not a chunk of the grid", AS_IT_IS, |request, answer| {
+        if request.path().contains("/neuroglancer/em/raw/0/701-702") {
+            answer.set_status(200);
+        }
+    });
+    assert_caught(&["catmaid chunks", "neuroglancer info"], "its @type is", AS_IT_IS, |request, answer| {
+        if request.path().ends_with("/info") {
+            answer.replace("neuroglancer_multiscale_volume", "neuroglancer_multilod_draco");
         }
     });
 }

@@ -85,6 +85,9 @@ fn catmaids_importer_finds_all_its_fields_and_the_first_tile() {
             ["dimension", "resolution", "translation"]
                 .iter()
                 .for_each(|name| assert!(triple(&stack[*name])[0] >= 0.0));
+            if stack["orientation"] == 2 {
+                continue; // Not of tiles.
+            }
             assert!(matches!(stack["orientation"].as_u64(), Some(0 | 1)));
             for mirror in stack["mirrors"].as_array().unwrap() {
                 assert!(mirror["title"].is_string() && mirror["url"].as_str().unwrap().ends_with('/'));
@@ -141,6 +144,42 @@ fn catmaids_stacks_have_the_dimensions_and_position_of_the_volume() {
     assert_eq!((triple(&stored["dimension"]), &stored["orientation"]), ([700.0, 6.0, 600.0], &json!(1)));
     assert_eq!(stored["downsample_factors"], json!(["(1, 1, 1)", "(2, 2, 2)"]));
     assert_eq!(xy["downsample_factors"], json!(["(1, 1, 1)", "(2, 2, 1)"]));
+}
+
+#[test]
+fn catmaids_zy_stacks_are_cut_out_of_precomputed_chunks() {
+    let place = Place::new();
+    made::file(&place.path("em.h5"), |file| drop(made::put(file, "raw", &made::cube([70, 80, 90]))));
+    made::file(&place.path("flat.h5"), |file| drop(made::put(file, "raw", &made::cube([7, 80, 90]))));
+    place.write(
+        "voltile.toml",
+        "[datasets.em]\nfile = \"em.h5\"\noffset = [1, 2, 3]\nvoxel_size = [4, 5, 40]\n\
+         [datasets.flat]\nfile = \"flat.h5\"\n",
+    );
+    let server = place.serve::<&str>([]);
+    let projects = server.json("/projects.json");
+    let zy = stack(&projects, "em", "raw zy");
+    // Columns are z, rows are y, slices are x.
+    assert_eq!((triple(&zy["dimension"]), triple(&zy["resolution"])), ([70.0, 80.0, 90.0], [40.0, 5.0, 4.0]));
+    assert_eq!((&zy["orientation"], triple(&zy["translation"])), (&json!(2), [4.0, 10.0, 120.0]));
+    let mirror = &zy["mirrors"][0];
+    assert_eq!(mirror["tile_source_type"], 14);
+    let (root, axes) = mirror["url"].as_str().unwrap().split_once("/%SCALE_DATASET%/").unwrap();
+    assert_eq!(axes, "2_1_0");
+    // `getTileURL` for the canary: the whole first chunk, offset included.
+    let info = server.json(&format!("{}/info", below(root)));
+    let shape: Vec<u64> = info["scales"][0]["chunk_sizes"][0]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|edge| edge.as_u64().unwrap())
+        .collect();
+    let bounds = format!("1-{}_2-{}_3-{}", 1 + shape[0], 2 + shape[1], 3 + shape[2]);
+    let chunk = server.get(&format!("{}/0/{bounds}", below(root)));
+    assert_eq!((chunk.status, chunk.body.len() as u64), (200, shape.iter().product()));
+    let is_zy = |stack: &Value| stack["title"].as_str().unwrap().ends_with("zy");
+    let flat = projects.as_array().unwrap().iter().find(|p| p["project"]["title"] == "flat").unwrap();
+    assert!(!flat["project"]["stacks"].as_array().unwrap().iter().any(is_zy), "its first chunk is clipped");
 }
 
 /// Width, height and pixels of a PNG of any size, as grey.

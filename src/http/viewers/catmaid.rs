@@ -5,16 +5,19 @@
 //! columns, y along rows, z along slices. CATMAID divides slice numbers by a level's z factor and rounds down
 //! (`layers/tile-layer.js`, `tilesForLocation`), which is how slices of levels are numbered here, too.
 //!
-//! There is no stack for yz: CATMAID's third orientation is zy, with columns along z, the transpose of our yz tiles.
+//! CATMAID's third orientation is zy, with columns along z, the transpose of our yz tiles. Its stacks are cut out of the
+//! precomputed format (tile source 14, `NeuroglancerPrecomputedImageBlockSource` in `tile-source.js`), which CATMAID reads
+//! in any order of axes. It requests the canary's chunk by its whole extent, so the first chunk must not be clipped.
 
 use std::io::{self, Write};
 
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
+use crate::catalog::Precomputed;
 use crate::config::{ContentType, Mount};
 use crate::description::{ChannelDescription, DatasetDescription};
-use crate::geometry::{Plane, TILE, Xyz};
+use crate::geometry::{Level, Plane, TILE, Xyz};
 use crate::units;
 
 /// One entry of the project file.
@@ -28,7 +31,7 @@ pub struct CatmaidProject {
 struct CatmaidProjectContent {
     /// The token.
     title: String,
-    /// One for each of the planes xy and xz of each channel.
+    /// One for each of the planes xy and xz of each channel, and for zy of images.
     stacks: Vec<CatmaidStack>,
 }
 
@@ -40,7 +43,7 @@ struct CatmaidStack {
     dimension: String,
     /// The size of a pixel in nanometres: columns, rows, slices; 1 if it is unknown.
     resolution: String,
-    /// 0 is xy, 1 is xz.
+    /// 0 is xy, 1 is xz, 2 is zy.
     orientation: u8,
     /// The position of the stack in the project, in nanometres.
     translation: String,
@@ -50,7 +53,7 @@ struct CatmaidStack {
     canary_location: String,
     comment: String,
     metadata: String,
-    /// One for each mount.
+    /// One for each mount; of a zy stack, one.
     mirrors: Vec<CatmaidMirror>,
 }
 
@@ -58,38 +61,90 @@ struct CatmaidStack {
 #[derive(Debug, Serialize, ToSchema)]
 struct CatmaidMirror {
     title: String,
-    /// The prefix of `SLICE/ROW_COLUMN_LEVEL.png`.
+    /// The prefix of `SLICE/ROW_COLUMN_LEVEL.png`; for source 14 a precomputed volume, and the axes of columns, rows and
+    /// slices.
     url: String,
     fileextension: &'static str,
-    tile_width: usize,
-    tile_height: usize,
-    /// 1: files. 9: the same, with adjustable colour, range and gamma.
+    tile_width: u64,
+    tile_height: u64,
+    /// 1: files. 9: the same, with adjustable colour, range and gamma. 14: chunks in the precomputed format.
     tile_source_type: u8,
     /// CATMAID prefers the lowest.
     position: usize,
 }
 
-/// The planes that CATMAID supports, and its numbers for them.
+/// The planes whose tiles CATMAID shows, and its numbers for them.
 const ORIENTATIONS: [(Plane, u8); 2] = [(Plane::Xy, 0), (Plane::Xz, 1)];
+/// Its number for zy.
+const ZY: u8 = 2;
 
-/// Writes the project file, one project at a time.
+/// Writes the project file, one project at a time. `precomputed` finds a channel of a dataset in the precomputed format.
 pub(super) fn write(
     datasets: &[DatasetDescription],
+    precomputed: impl Fn(&str, &str) -> Option<Precomputed>,
     mounts: &[Mount],
     base: &str,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let projects = datasets.iter().map(|dataset| project(dataset, mounts, base));
+    let projects = datasets.iter().map(|dataset| {
+        let stacks = dataset.channels.iter().flat_map(|channel| {
+            let tiles = ORIENTATIONS.iter().filter_map(|of| stack(dataset, channel, *of, mounts, base));
+            let chunks = precomputed(&dataset.token, &channel.name);
+            tiles
+                .chain(chunks.and_then(|chunks| zy_stack(dataset, channel, &chunks, base)))
+                .collect::<Vec<_>>()
+        });
+        CatmaidProject {
+            project: CatmaidProjectContent { title: dataset.token.clone(), stacks: stacks.collect() },
+        }
+    });
     Ok(serde_json::Serializer::new(out).collect_seq(projects)?)
 }
 
-fn project(dataset: &DatasetDescription, mounts: &[Mount], base: &str) -> CatmaidProject {
-    let stacks = dataset.channels.iter().flat_map(|channel| {
-        ORIENTATIONS.iter().filter_map(move |of| stack(dataset, channel, *of, mounts, base))
-    });
-    CatmaidProject {
-        project: CatmaidProjectContent { title: dataset.token.clone(), stacks: stacks.collect() },
+/// An image in the zy plane, from its chunks in the precomputed format; `None` if CATMAID cannot show it.
+fn zy_stack(
+    dataset: &DatasetDescription,
+    channel: &ChannelDescription,
+    precomputed: &Precomputed,
+    base: &str,
+) -> Option<CatmaidStack> {
+    let full = precomputed.scales.first().filter(|full| full.level == Level::FULL)?;
+    let chunk = *full.chunk_sizes.first()?;
+    let is_whole = chunk.zip(full.size, |edge, size| edge <= size) == Xyz::all(true);
+    if channel.kind != "image" || precomputed.components != 1 || !is_whole {
+        return None;
     }
+    let turned = |Xyz { x, y, z }: Xyz<u64>| [z, y, x];
+    let factors = precomputed.scales.iter().map(|scale| {
+        let level = channel.levels.iter().find(|level| level.level == scale.level.number())?;
+        Some(text(turned(Xyz::from(level.factor))))
+    });
+    let voxel = nanometres(channel);
+    let offset = Xyz::from(dataset.offset).zip(voxel, |offset, size| offset as f64 * size);
+    let time = if channel.times.is_some() { "@0" } else { "" };
+    Some(CatmaidStack {
+        title: format!("{} zy", channel.name),
+        dimension: text(turned(full.size)),
+        resolution: text([voxel.z, voxel.y, voxel.x]),
+        orientation: ZY,
+        translation: text(offset.into()),
+        downsample_factors: factors.collect::<Option<_>>()?,
+        canary_location: text([0, 0, 0]),
+        comment: channel.label.clone().unwrap_or_default(),
+        metadata: String::new(),
+        mirrors: vec![CatmaidMirror {
+            title: "precomputed".to_owned(),
+            url: format!(
+                "{base}/neuroglancer/{}/{}{time}/%SCALE_DATASET%/2_1_0",
+                dataset.token, channel.name
+            ),
+            fileextension: "raw",
+            tile_width: chunk.z,
+            tile_height: chunk.y,
+            tile_source_type: 14,
+            position: 0,
+        }],
+    })
 }
 
 /// A channel in a plane; `None` if the plane is not available at full resolution.
@@ -126,8 +181,8 @@ fn mirrors(mounts: &[Mount], kind: &str, base: &str, below: &str) -> Vec<Catmaid
         title: mount.tile_service.to_string(),
         url: format!("{base}/{}/tilecache/{below}", mount.tile_service),
         fileextension: "png",
-        tile_width: TILE,
-        tile_height: TILE,
+        tile_width: TILE as u64,
+        tile_height: TILE as u64,
         tile_source_type: if mount.adjustable && kind != "labels" { 9 } else { 1 },
         position,
     };

@@ -56,8 +56,8 @@ export class Visit {
     return new Visit(context, await context.newPage(), server);
   }
 
-  constructor(context, page, server) {
-    Object.assign(this, { context, page, server, wrong: [], requests: [], forgiven: null });
+  constructor(context, page, server, wrong = []) {
+    Object.assign(this, { context, page, server, wrong, requests: [], forgiven: null });
     page.setDefaultTimeout(PATIENCE);
     const note = (text) => this.forgiven?.test(text) || this.wrong.push(text);
     page.on("console", (message) => ["error", "warning"].includes(message.type()) && note(`console: ${message.text()}`));
@@ -116,6 +116,25 @@ export class Visit {
       return scale === 1 ? edge(tile) + pixel - tile : Math.floor(side / 2 + (pixel + 0.5 - middle) * scale);
     };
     return pixels.map(([column, row]) => [place(box.width, centre[0], column), place(box.height, centre[1], row)]);
+  }
+
+  /** A page that an action opens in a new tab, watched like the first one. */
+  async opened(action) {
+    const [tab] = await Promise.all([this.context.waitForEvent("page"), action()]);
+    return new Visit(this.context, tab, this.server, this.wrong);
+  }
+
+  /** Colours of a screenshot at places of it, in CSS pixels. */
+  async colours(places) {
+    const png = (await this.page.screenshot()).toString("base64");
+    return this.page.evaluate(async ([png, places]) => {
+      const bytes = Uint8Array.from(atob(png), (character) => character.charCodeAt(0));
+      const image = await createImageBitmap(new Blob([bytes], { type: "image/png" }), { colorSpaceConversion: "none" });
+      const copy = new OffscreenCanvas(image.width, image.height).getContext("2d");
+      copy.drawImage(image, 0, 0);
+      const { data, width } = copy.getImageData(0, 0, image.width, image.height);
+      return places.map(([x, y]) => [...data.slice((Math.floor(y) * width + Math.floor(x)) * 4).slice(0, 3)]);
+    }, [png, places]);
   }
 
   /** Everything that the panes show. */

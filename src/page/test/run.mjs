@@ -66,7 +66,9 @@ async function tell(name, story, browser, server) {
 
 const folder = makeVolumes(options.python);
 const server = await serve(options.voltile, folder);
-const browser = await chromium.launch({ executablePath: options.chromium, args: ["--no-sandbox"] });
+// Neuroglancer needs WebGL 2, which Chromium draws without a graphics card.
+const WEBGL = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"];
+const browser = await chromium.launch({ executablePath: options.chromium, args: ["--no-sandbox", ...WEBGL] });
 const world = {
   folder,
   server,

@@ -272,6 +272,48 @@ export const stories = (world) => {
       truth(visit.hash().endsWith("show=ids:100"), `all labels are not shown again: ${visit.hash()}`);
     },
 
+    async "Neuroglancer opens at the same place and shows the same voxels in every panel"(visit) {
+      const [x, y, z] = [600, 300, 4];
+      await visit.open("#made?plane=all&at=603.25,320.25,11.3&zoom=2&show=pyramid");
+      const tab = await visit.opened(() => visit.page.keyboard.press("n"));
+      const { page } = tab;
+      await page.waitForSelector(".neuroglancer-rendered-data-panel");
+      const boxes = await page.$$eval(".neuroglancer-rendered-data-panel", (panels) =>
+        panels.map((panel) => panel.getBoundingClientRect()).map(({ x, y, width, height }) => ({ x, y, width, height })));
+      equal(boxes.length, 4, "the number of panels");
+      // xy, xz, three dimensions, yz. Two pixels are a voxel of 4 nm; a section is 10 nm thick; in yz, z goes left.
+      const [h, v] = [0.5, 0.5 * (4 / 10)];
+      const shown = [
+        [0, ([i, j]) => [x + 0.5 + i * h, y + 0.5 + j * h, z]],
+        [1, ([i, j]) => [x + 0.5 + i * h, y, z + 0.5 + j * v]],
+        [3, ([i, j]) => [x, y + 0.5 + j * h, z + 0.5 - i * v]],
+      ];
+      const wanted = shown.flatMap(([panel, voxel]) => {
+        const { x: left, y: top, width, height } = boxes[panel];
+        // Off the lines through the middle, and inside the few sections.
+        const near = [-190, -133, -71, 57, 119, 187].flatMap((i) => [-9, -5, 4, 8].map((j) => (panel === 3 ? [j, i / 2] : [i, j])));
+        return near.map(([i, j]) => {
+          const place = [Math.floor(left + width / 2) + i, Math.floor(top + height / 2) + j];
+          const offset = [place[0] + 0.5 - left - width / 2, place[1] + 0.5 - top - height / 2];
+          return { panel, place, at: voxel(offset).map(Math.floor) };
+        });
+      });
+      const expected = made({ ...PYRAMID, at: wanted.map(({ at }) => at) });
+      const deadline = Date.now() + 60_000;
+      for (;;) {
+        try {
+          same(await tab.colours(wanted.map(({ place }) => place)), expected, 1);
+          break;
+        } catch (error) {
+          if (Date.now() > deadline) throw error;
+          await page.waitForTimeout(500);
+        }
+      }
+      await world.picture(tab, "neuroglancer");
+      truth(tab.requests.some((url) => url.includes("/neuroglancer/made/pyramid/0/")), "no chunk of level 0 was requested");
+      await page.close();
+    },
+
     async "Offsets shift numbers, and stored levels of odd sizes lie where they belong"(visit) {
       // z 9 is slice 2 (the offset is 7); 0.5 is level 1, which the file has, rounded down.
       await visit.open("#made?plane=xy&at=603.5,320.5,9&zoom=0.5&show=pyramid");
