@@ -291,7 +291,7 @@ export const stories = (world) => {
       const wanted = shown.flatMap(([panel, voxel]) => {
         const { x: left, y: top, width, height } = boxes[panel];
         // Off the lines through the middle, and inside the few sections.
-        const near = [-190, -133, -71, 57, 119, 187].flatMap((i) => [-9, -5, 4, 8].map((j) => (panel === 3 ? [j, i / 2] : [i, j])));
+        const near = [-190, -133, -71, 57, 119, 187].flatMap((i) => [-9, -5, 4, 8].map((j) => (panel === 3 ? [j, Math.round(i / 2)] : [i, j])));
         return near.map(([i, j]) => {
           const place = [Math.floor(left + width / 2) + i, Math.floor(top + height / 2) + j];
           const offset = [place[0] + 0.5 - left - width / 2, place[1] + 0.5 - top - height / 2];
@@ -305,7 +305,10 @@ export const stories = (world) => {
           same(await tab.colours(wanted.map(({ place }) => place)), expected, 1);
           break;
         } catch (error) {
-          if (Date.now() > deadline) throw error;
+          if (Date.now() > deadline) {
+            await world.picture(tab, "neuroglancer");
+            throw new Error(`${error.message}\n${tab.requests.filter((url) => !url.includes('bundle')).slice(0, 12).join('\n')}\n${tab.wrong.join('\n')}`);
+          }
           await page.waitForTimeout(500);
         }
       }

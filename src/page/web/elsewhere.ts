@@ -4,8 +4,9 @@
 // offset included, which is also how the precomputed volumes count.
 
 import type { Channel, Dataset, Site } from "./data";
-import { at } from "./geometry";
+import { at, AXIS_NAMES } from "./geometry";
 import { baseWindow } from "./layers";
+import { metres } from "./scale";
 import { type Colour, inSight, isOn, type Shown, type View } from "./view";
 
 const COLOUR: Record<Colour, string> = {
@@ -48,12 +49,15 @@ export function neuroglancer(site: Site, dataset: Dataset, view: View, zoom: num
     const blend = channel.kind !== "labels" && channel !== images[0] ? { blend: "additive" } : {};
     return { name: channel.label ?? channel.name, source, ...drawn, ...blend };
   });
-  const voxel = first.voxel_size ?? [1, 1, 1];
+  // As the server has it: nanometres where the unit is unknown, and 1 where the size is.
+  const voxel = (first.voxel_size ?? [1, 1, 1]).map((size) => size * (metres(first.voxel_unit) ?? 1e-9));
   const state = {
+    // Without them, Neuroglancer takes the scale for metres.
+    dimensions: Object.fromEntries(AXIS_NAMES.map((name, axis) => [name, [voxel[axis], "m"]])),
     layers,
     position: view.at.map((value, axis) => Math.floor(value) + 0.5 + at(dataset.offset, axis)),
     // Voxels per pixel; Neuroglancer counts in the smallest edge of a voxel.
-    crossSectionScale: at(voxel, 0) / Math.min(...voxel) / zoom,
+    crossSectionScale: (voxel[0] ?? 1) / Math.min(...voxel) / zoom,
     layout: LAYOUT[view.arrangement],
   };
   return `${new URL(site.neuroglancer, location.href.split("#")[0]).href}#!${encodeURIComponent(JSON.stringify(state))}`;
