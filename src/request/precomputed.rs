@@ -156,7 +156,7 @@ mod tests {
             ("a/@1/info", |m| matches!(m, Malformed::Name(_))),
             ("a/%ff/info", |m| matches!(m, Malformed::Encoding { .. })),
         ] {
-            let parsed = PrecomputedFile::parse(&format!("{path}"));
+            let parsed = PrecomputedFile::parse(path);
             assert!(matches!(&parsed, Some(Err(malformed)) if is_it(malformed)), "{path}: {parsed:?}");
         }
     }
