@@ -10,6 +10,7 @@ mod channel;
 mod chunks;
 mod cost;
 mod describe;
+mod images;
 mod levels;
 mod made;
 mod open;
@@ -24,7 +25,7 @@ mod survey;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::description::Recognised;
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
@@ -35,6 +36,7 @@ use crate::volume::hdf5::ChunkStore;
 pub use boxes::{NoBox, ResolvedBox};
 pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, PassThrough, TileCost};
+pub use images::{ArrayLevel, Image, ImageAxes, Multiscale};
 pub use made::sidecar_path;
 use open::Stores;
 pub use open::{Opened, Reopened};
@@ -78,6 +80,8 @@ pub struct Dataset {
     pub layouts: Vec<Recognised>,
     /// The channels by name.
     pub channels: BTreeMap<Name, Arc<Channel>>,
+    /// The images that its channels form in chunked formats, once determined.
+    images: OnceLock<images::Images>,
 }
 
 impl Dataset {

@@ -16,10 +16,12 @@ mod neuroglancer;
 mod openapi;
 mod page;
 mod problem;
+mod range;
 mod security;
 mod tiles;
 mod viewers;
 mod voxels;
+mod zarr;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -31,7 +33,7 @@ use tokio::sync::Semaphore;
 
 use crate::config;
 use crate::description::CachesDescription;
-use crate::request::{NEUROGLANCER, TilePath, VOXELS, first_segment};
+use crate::request::{NEUROGLANCER, TilePath, VOXELS, ZARR, first_segment};
 use crate::service::TileService;
 use cors::Cors;
 pub use listen::start;
@@ -105,6 +107,7 @@ async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
     match first_segment(path) {
         (VOXELS, rest) => return Box::pin(voxels::answer(site, request, rest)).await,
         (NEUROGLANCER, rest) => return Box::pin(neuroglancer::answer(site, request, rest)).await,
+        (ZARR, rest) => return Box::pin(zarr::answer(site, request, rest)).await,
         _ => {}
     }
     match path {

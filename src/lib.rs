@@ -10,7 +10,8 @@
 //! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config; the only
 //!              module that names `anyhow` and `clap`
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page · connections:
-//!              one request at a time on each, timeouts, limits on their number · boxes of voxels · Neuroglancer precomputed
+//!              one request at a time on each, timeouts, limits on their number · boxes of voxels · Neuroglancer
+//!              precomputed · OME-Zarr
 //! 7  warm      every tile of a selection, in an order that decodes each chunk once; by a server or in this process
 //! 7  bench     slicing throughput, in this process or from a server: stages, percentiles, bottleneck
 //! 6  service   TileService: identify, then fetch; the boundary between async code and the render threads · the render

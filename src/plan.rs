@@ -46,6 +46,8 @@ pub enum BoxEncoding {
     File(BoxFormat),
     /// A chunk of a chunked format: components first.
     Chunk(ChunkFormat),
+    /// The same, but no bytes at all if none of its voxels was ever written.
+    WrittenChunk(ChunkFormat),
     /// Labels in Neuroglancer's `compressed_segmentation`.
     Segmentation(SegmentationFormat),
 }
@@ -178,7 +180,7 @@ impl BoxEncoding {
         let own = plan.region.size;
         let (size, voxel) = match self {
             BoxEncoding::File(_) => (own, plan.voxel),
-            BoxEncoding::Chunk(format) => (format.size, format.voxel),
+            BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) => (format.size, format.voxel),
             BoxEncoding::Segmentation(format) => (own, format.voxel),
         };
         let bytes = (plan.components.len() * voxel.stored_bytes()) as u64;
@@ -189,7 +191,7 @@ impl BoxEncoding {
     pub fn coding(&self) -> Coding {
         match self {
             BoxEncoding::File(_) => Coding::Identity,
-            BoxEncoding::Chunk(format) => format.coding,
+            BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) => format.coding,
             BoxEncoding::Segmentation(format) => format.coding,
         }
     }

@@ -6,6 +6,7 @@
 mod adjust;
 mod boxes;
 mod precomputed;
+mod zarr;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,6 +16,7 @@ use percent_encoding::percent_decode_str;
 pub use adjust::{Adjustment, adjustments};
 pub use boxes::{BoxRequest, VOXELS};
 pub use precomputed::{NEUROGLANCER, PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
+pub use zarr::{LABELS, OME_ZARR, ZARR, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
 
 use crate::color::Colour;
 use crate::geometry::{Level, Plane, TileAddress};
@@ -114,6 +116,14 @@ pub enum Malformed {
         "{text:?} is not a chunk: x0-x1_y0-y1_z0-z1 is expected, in voxels of the level, each end above its start"
     )]
     Chunk { text: String },
+    #[error(
+        "an OME-Zarr image is at /zarr/0.4/TOKEN.ome.zarr or /zarr/0.4/TOKEN/CHANNEL.ome.zarr, or below /zarr/0.5; this path is neither"
+    )]
+    ZarrShape,
+    #[error(
+        "{key:?} is not a key in an OME-Zarr image of version {version}: {expected} are expected, without the axes that the image lacks, and after labels/NAME/ for label images"
+    )]
+    ZarrKey { key: String, version: &'static str, expected: &'static str },
     #[error("{segment:?} is not UTF-8 once percent-decoded")]
     Encoding { segment: String },
     #[error("{plane:?} is not a plane: xy, xz or yz are expected")]

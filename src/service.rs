@@ -9,6 +9,7 @@
 mod client;
 mod drawing;
 mod error;
+mod images;
 mod job;
 mod live;
 mod neighbours;
@@ -209,7 +210,7 @@ impl TileService {
         let channel = resolved.as_ref().ok().map(|(resolved, _)| std::iter::once(resolved.channel()));
         self.ensure_requested_current(catalog, token, channel).await?;
         let (resolved, encoding) = resolved?;
-        Ok(Identified::Box { key: resolved.key(encoding), resolved, encoding })
+        Ok(Identified::Box { key: resolved.key(encoding), resolved: Box::new(resolved), encoding })
     }
 
     /// A channel in Neuroglancer's precomputed format, once its files have been found unchanged.

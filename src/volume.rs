@@ -194,6 +194,12 @@ pub trait Volume: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
+    /// Whether any voxel of a box was ever written. The voxels of a box that was not have the fill value
+    /// ([`VolumeStorage::fill_value`]); if that is unknown, every box counts as written.
+    fn is_written(&self, _time: u64, _region: &Region) -> Result<bool, ReadError> {
+        Ok(true)
+    }
+
     /// Its storage, for commands that inspect or measure files, and for trials.
     fn storage(&self) -> &dyn VolumeStorage {
         &InMemory
@@ -222,6 +228,11 @@ pub trait VolumeStorage {
     /// The coding of its chunks, if programs that know nothing of HDF5 can decode their stored bytes; otherwise why not.
     fn chunk_coding(&self) -> Result<ChunkCoding, String> {
         Err("it is not stored in chunks".to_owned())
+    }
+
+    /// The value of voxels that were never written, as one voxel; `None` if it is unknown.
+    fn fill_value(&self) -> Option<Samples> {
+        None
     }
 
     /// The cost of reading all voxels at these positions, estimated from its tally; `None` if unknown.

@@ -105,37 +105,38 @@ impl Catalog {
             return Err(NotFound::Box { channel, level, size: view.size }.into());
         }
         let stored = view.stored_region(&region);
-        self.ensure_affordable(channel, &view, stored.voxels(), |shape| decoded(shape, &stored))?;
+        let decoded = |shape: &VolumeShape| decoded(shape, &stored);
+        ensure_affordable(self.max_voxels_per_box, channel, &view, stored.voxels(), decoded)?;
         let (dataset, channel) = (Arc::clone(dataset), Arc::clone(channel));
         Ok(ResolvedBox { dataset, channel, view, time, region })
     }
+}
 
-    /// Whether every chunk of a shape may be read from a level.
-    pub(super) fn affords(&self, channel: &Channel, view: &LevelView, chunk: Xyz<u64>) -> bool {
-        let first = view.stored_region(&Region::whole(chunk.zip(view.size, u64::min)));
-        let decoded = |shape: &VolumeShape| most_decoded(shape, first.size);
-        self.ensure_affordable(channel, view, first.voxels(), decoded).is_ok()
-    }
+/// Whether every chunk of a shape may be read from a level.
+pub(super) fn affords(limit: u64, channel: &Channel, view: &LevelView, chunk: Xyz<u64>) -> bool {
+    let first = view.stored_region(&Region::whole(chunk.zip(view.size, u64::min)));
+    let decoded = |shape: &VolumeShape| most_decoded(shape, first.size);
+    ensure_affordable(limit, channel, view, first.voxels(), decoded).is_ok()
+}
 
-    /// Fails if so many voxels of each volume are more than may be read, or if too many must be decoded for them.
-    fn ensure_affordable(
-        &self,
-        channel: &Channel,
-        view: &LevelView,
-        voxels: u64,
-        decoded: impl Fn(&VolumeShape) -> u64,
-    ) -> Result<(), NoBox> {
-        let (volumes, limit) = (channel.volumes(view), self.max_voxels_per_box);
-        let voxels = voxels.saturating_mul(volumes.len() as u64);
-        if voxels > limit {
-            return Err(NoBox::TooLarge { voxels, limit });
-        }
-        let decoded = volumes.iter().map(|volume| decoded(&volume.shape())).fold(0, u64::saturating_add);
-        if decoded / MOST_WASTE > limit {
-            return Err(NoBox::Wasteful { voxels, decoded });
-        }
-        Ok(())
+/// Fails if so many voxels of each volume of a level are more than may be read, or if too many must be decoded for them.
+fn ensure_affordable(
+    limit: u64,
+    channel: &Channel,
+    view: &LevelView,
+    voxels: u64,
+    decoded: impl Fn(&VolumeShape) -> u64,
+) -> Result<(), NoBox> {
+    let volumes = channel.volumes(view);
+    let voxels = voxels.saturating_mul(volumes.len() as u64);
+    if voxels > limit {
+        return Err(NoBox::TooLarge { voxels, limit });
     }
+    let decoded = volumes.iter().map(|volume| decoded(&volume.shape())).fold(0, u64::saturating_add);
+    if decoded / MOST_WASTE > limit {
+        return Err(NoBox::Wasteful { voxels, decoded });
+    }
+    Ok(())
 }
 
 impl ResolvedBox {

@@ -7,7 +7,9 @@ use crate::geometry::{LevelView, Xyz};
 use crate::units;
 
 /// The shape of chunks where the stored one does not suit clients.
-pub(super) const CUBE: Xyz<u64> = Xyz { x: 64, y: 64, z: 64 };
+const CUBE: Xyz<u64> = Xyz { x: 64, y: 64, z: 64 };
+/// The shape of chunks where a cube cuts too many stored ones. As many voxels, in one section.
+pub(super) const SECTION: Xyz<u64> = Xyz { x: 512, y: 512, z: 1 };
 /// The edges of suitable chunks, unless the level is thinner.
 const EDGES: RangeInclusive<u64> = 16..=256;
 /// The size of the largest suitable chunk in bytes.
@@ -37,6 +39,11 @@ impl StoredLevel {
             )
         })
     }
+}
+
+/// The shape of chunks where the stored one does not suit clients, if one may be read.
+pub(super) fn usual(affords: impl Fn(&Xyz<u64>) -> bool) -> Option<Xyz<u64>> {
+    [CUBE, SECTION].into_iter().find(affords)
 }
 
 fn suitable(chunk: Xyz<u64>, size: Xyz<u64>, bytes: u64) -> Option<Xyz<u64>> {

@@ -11,7 +11,7 @@ use crate::layout::{FoundChannel, FoundLevel, Paths};
 use crate::paint::Kind;
 use crate::tile::Fingerprint;
 use crate::volume::hdf5::{FileIdentity, OpenError, OpenFile, View};
-use crate::volume::{ChunkCoding, ReadError, Series, Stack, Volume, VolumeShape};
+use crate::volume::{ChunkCoding, ReadError, Samples, Series, Stack, Volume, VolumeShape};
 
 /// In a series, only this many datasets are opened to find the further files (external, virtual) that they refer to.
 const MOST_AUDITED: usize = 1000;
@@ -107,6 +107,7 @@ struct OpenLevel {
     files: BTreeSet<FileIdentity>,
     storage: StorageDescription,
     coding: Result<ChunkCoding, String>,
+    fill: Option<Samples>,
 }
 
 impl OpenLevel {
@@ -114,8 +115,9 @@ impl OpenLevel {
         let (paths, view) = (found.paths.clone(), found.view.clone());
         let source = LevelSource { level, z_factor, paths, view };
         let fingerprint = Fingerprint::of(&(&source, &self.files));
-        let Self { shape, volumes, files, storage, coding } = self;
-        StoredLevel { size: shape.size, storage, coding, sidecar: None, source, files, fingerprint, volumes }
+        let Self { shape, volumes, files, storage, coding, fill } = self;
+        let size = shape.size;
+        StoredLevel { size, storage, coding, fill, sidecar: None, source, files, fingerprint, volumes }
     }
 }
 
@@ -149,7 +151,7 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
     let volumes =
         views.iter().map(|view| open_volume(file, &level.paths, view)).collect::<Result<Vec<_>, _>>()?;
     let first = volumes.first().ok_or_else(|| wrong("it has no voxels".to_owned()))?;
-    let (shape, coding) = (first.shape(), first.storage().chunk_coding());
+    let (shape, coding, fill) = (first.shape(), first.storage().chunk_coding(), first.storage().fill_value());
     let mut files: BTreeSet<FileIdentity> = dataset.files.iter().cloned().collect();
     if let Paths::Times(paths) | Paths::Sections(paths) = &level.paths {
         for (number, path) in paths.iter().flatten().enumerate() {
@@ -160,7 +162,7 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
             }
         }
     }
-    Ok(OpenLevel { shape, volumes, files, storage: dataset.describe(), coding })
+    Ok(OpenLevel { shape, volumes, files, storage: dataset.describe(), coding, fill })
 }
 
 /// One view for each of red, green and blue.

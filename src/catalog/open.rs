@@ -149,6 +149,7 @@ impl Opening {
             growing: settings.growing,
             layouts,
             channels,
+            images: OnceLock::new(),
         }
     }
 

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use super::chunks::CUBE;
+use super::boxes::affords;
+use super::chunks::{SECTION, usual};
 use super::{Catalog, Channel, Dataset, NoBox, NotFound, ResolvedBox, StoredLevel};
 use crate::geometry::{Level, LevelView, Region, Xyz};
 use crate::paint::Kind;
@@ -16,8 +17,7 @@ use crate::units;
 use crate::volume::VoxelType;
 
 /// The chunk shapes for single planes, with as many voxels as a cube.
-const FLAT: [Xyz<u64>; 3] =
-    [Xyz { x: 512, y: 512, z: 1 }, Xyz { x: 512, y: 1, z: 512 }, Xyz { x: 1, y: 512, z: 512 }];
+const FLAT: [Xyz<u64>; 3] = [SECTION, Xyz { x: 512, y: 1, z: 512 }, Xyz { x: 1, y: 512, z: 512 }];
 
 /// A channel in the precomputed format.
 #[derive(Debug, Clone, PartialEq)]
@@ -162,11 +162,10 @@ impl Catalog {
         view: &LevelView,
     ) -> Option<PrecomputedScale> {
         let stored = channel.stored_level(view);
-        let affords = |chunk: &Xyz<u64>| self.affords(channel, view, *chunk);
+        let affords = |chunk: &Xyz<u64>| affords(self.max_voxels_per_box, channel, view, *chunk);
         let own = stored.and_then(|level| encoding.suitable_chunk(level).ok()).filter(affords);
         let passed = stored.filter(|_| own.is_some()).and_then(|level| encoding.passed_through(level).ok());
-        let [section, ..] = FLAT;
-        let first = [own.unwrap_or(CUBE), section].into_iter().find(affords)?;
+        let first = own.or_else(|| usual(affords))?;
         let flat = FLAT.into_iter().filter(|shape| passed.is_none() && *shape != first && affords(shape));
         let chunk_sizes = std::iter::once(first).chain(flat).collect();
         Some(PrecomputedScale {

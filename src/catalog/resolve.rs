@@ -48,6 +48,22 @@ pub enum NotFound {
     NotAScale { channel: Name, level: u8, known: String },
     #[error("this is not a chunk of level {level} of the channel {channel}: {grid}")]
     OffGrid { channel: Name, level: u8, grid: String },
+    #[error("the image has the arrays {known}; there is no {level}")]
+    Array { level: u8, known: String },
+    #[error("the image has no labels {name}; {known}")]
+    Label { name: Name, known: String },
+    #[error("the image has no labels")]
+    NoLabels,
+    #[error("there is no such chunk: level {level} is {grid} chunks along the axes {axes}")]
+    Chunk { level: u8, axes: String, grid: String },
+    #[error("the chunk was never written: all of its voxels have the fill value")]
+    Unwritten,
+    #[error("this group or array has no {document}")]
+    Document { document: &'static str },
+    #[error(
+        "no chunk of the dataset {token} would be smaller than render.max_voxels_per_box, which is {limit}; raise it"
+    )]
+    NoChunks { token: Name, limit: u64 },
     #[error("the channel {channel} has no overview in the plane {plane}: its slices are too long and thin")]
     NoOverview { channel: Name, plane: Plane },
 }
@@ -323,7 +339,7 @@ impl Resolved {
 }
 
 /// The first few existing names, for an error message.
-fn known<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> String {
+pub(super) fn known<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> String {
     const MOST: usize = 10;
     let count = names.len();
     let shown: Vec<&str> = names.take(MOST).map(Name::as_str).collect();

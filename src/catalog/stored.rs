@@ -8,7 +8,7 @@ use crate::geometry::{Level, LevelView, Xyz};
 use crate::layout::Paths;
 use crate::tile::Fingerprint;
 use crate::volume::hdf5::{FileIdentity, View};
-use crate::volume::{ChunkCoding, Volume};
+use crate::volume::{ChunkCoding, Samples, Volume};
 
 /// A level stored in a file.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub struct StoredLevel {
     pub(super) files: BTreeSet<FileIdentity>,
     /// Identifies its voxels, in the current generation of its files.
     pub(super) fingerprint: Fingerprint,
+    /// The value of voxels that were never written; `None` if it is unknown.
+    pub(super) fill: Option<Samples>,
     /// One volume, or one for each of red, green and blue; not empty.
     pub(super) volumes: Vec<Arc<dyn Volume>>,
 }

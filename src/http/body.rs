@@ -26,12 +26,12 @@ pub(super) struct Pieces {
 
 impl Pieces {
     pub fn of(whole: Bytes) -> Self {
-        Self { rest: whole, _permit: None }
+        Self::new(whole, None)
     }
 
-    /// A body whose memory is accounted for.
-    pub fn holding(whole: Bytes, permit: OwnedSemaphorePermit) -> Self {
-        Self { rest: whole, _permit: Some(permit) }
+    /// A body; its permit, if any, accounts for its memory.
+    pub fn new(whole: Bytes, permit: Option<OwnedSemaphorePermit>) -> Self {
+        Self { rest: whole, _permit: permit }
     }
 }
 

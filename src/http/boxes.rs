@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use actix_web::HttpRequest;
-use actix_web::HttpResponse;
+use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::body::Pieces;
 use super::{Site, asked, problem};
 use crate::service::Identified;
 
 /// The most memory of boxes that are being made or sent, in MiB.
 pub(super) const MOST_MIB: u32 = 2048;
 
-/// The body of a box; the response with the error if there is none.
+/// A box, and the permit for its memory until it is sent; the response with the error if there is none.
 pub(super) async fn fetch(
     site: &Site,
     request: &HttpRequest,
     identified: Identified,
-) -> Result<Pieces, HttpResponse> {
+) -> Result<(Bytes, OwnedSemaphorePermit), HttpResponse> {
     let bytes = identified.most_bytes();
     let mib = u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1).min(MOST_MIB);
     let Ok(permit) = Arc::clone(&site.boxes).try_acquire_many_owned(mib) else {
@@ -27,5 +27,5 @@ pub(super) async fn fetch(
     };
     let demand = asked::demand(request, &site.trusted_proxies);
     let voxels = site.service.fetch(identified, demand).await.map_err(|error| problem::of(&error))?;
-    Ok(Pieces::holding(voxels.png, permit))
+    Ok((voxels.png, permit))
 }

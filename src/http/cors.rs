@@ -7,7 +7,7 @@ use super::ALLOWED;
 
 /// The response headers exposed to scripts of other origins.
 const EXPOSED: HeaderValue =
-    HeaderValue::from_static("ETag, Content-Length, X-Voltile-Shape, X-Voltile-Type");
+    HeaderValue::from_static("ETag, Content-Length, Content-Range, X-Voltile-Shape, X-Voltile-Type");
 const ANY: HeaderValue = HeaderValue::from_static("*");
 /// For how many seconds a browser may cache a preflight (`Access-Control-Max-Age`).
 const REMEMBERED: &str = "86400";

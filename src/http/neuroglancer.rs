@@ -8,6 +8,7 @@ mod info;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 
+use super::body::Pieces;
 use super::tiles::{described, is_confirmed};
 use super::{Site, boxes, codings, cors, problem};
 use crate::plan::Coding;
@@ -46,13 +47,13 @@ async fn chunk(
     } else {
         match boxes::fetch(site, request, identified).await {
             Err(problem) => problem,
-            Ok(body) => {
+            Ok((chunk, permit)) => {
                 let mut response = described(HttpResponse::Ok(), site, etag);
                 response.content_type("application/octet-stream");
                 if let Some(coding) = coding.and_then(content_coding) {
                     response.insert_header((header::CONTENT_ENCODING, HeaderValue::from_static(coding)));
                 }
-                response.body(body)
+                response.body(Pieces::new(chunk, Some(permit)))
             }
         }
     };

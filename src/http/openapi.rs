@@ -30,14 +30,16 @@ pub(super) fn document() -> HttpResponse {
         (name = "tiles", description = "512 × 512 PNGs"),
         (name = "voxels", description = "Boxes of voxels in the data's own type"),
         (name = "neuroglancer", description = "Neuroglancer's precomputed format"),
+        (name = "zarr", description = "OME-Zarr images"),
         (name = "descriptions", description = "Datasets, channels and levels"),
         (name = "viewers", description = "Metadata files for other viewers"),
         (name = "server", description = "The server itself")
     ),
     paths(
         tile, tile_at_time, composite, composite_at_time, viking_tile, overview, datasets, dataset, document_path,
-        voxels, precomputed_info, precomputed_info_at_time, precomputed_chunk, projects, info, viking_volume, page,
-        metrics, health
+        voxels, precomputed_info, precomputed_info_at_time, precomputed_chunk, zarr_attributes, zarr_array,
+        zarr_consolidated, zarr_group, zarr_channel, zarr_chunk, zarr3_group, zarr3_array, zarr3_chunk, projects, info,
+        viking_volume, page, metrics, health
     )
 )]
 struct Document;
@@ -349,6 +351,114 @@ struct Bounds {
         (status = 503, description = "The render queue is full; see Retry-After", body = Problem, content_type = "application/problem+json")
     ))]
 fn precomputed_chunk() {}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+struct InImage {
+    /// The name of the dataset. `TOKEN/CHANNEL.ome.zarr` is the image of one channel.
+    token: String,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+struct OfArray {
+    /// The number of the level. Arrays of label images are below `labels/NAME/`.
+    level: u64,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+struct AtChunk {
+    /// The position in the chunk grid, slowest axis first, with `/` between: `T/C/Z/Y/X`, without the axes that the
+    /// image lacks.
+    chunk: String,
+}
+
+macro_rules! zarr_document {
+    ($name:ident, $path:literal, $doc:literal, $($params:ident),+) => {
+        #[doc = $doc]
+        #[utoipa::path(
+            get, path = $path, tag = "zarr", params($($params),+),
+            responses(
+                (status = 200, description = "JSON, as the Zarr and OME-Zarr specifications describe it", body = serde_json::Value,
+                    headers(("ETag" = String, description = "Strong"), ("Content-Length" = u64, description = "Always present"))),
+                (status = 206, description = "The range that was requested"),
+                (status = 304, description = "`If-None-Match` names the ETag"),
+                (status = 404, description = "The path is malformed, or names something unknown", body = Problem, content_type = "application/problem+json"),
+                (status = 416, description = "The range begins beyond the end"),
+                (status = 500, description = "The file has changed and has not been reopened yet", body = Problem, content_type = "application/problem+json")
+            )
+        )]
+        fn $name() {}
+    };
+}
+
+macro_rules! zarr_chunk {
+    ($name:ident, $path:literal, $doc:literal) => {
+        #[doc = $doc]
+        #[utoipa::path(
+            get, path = $path, tag = "zarr", params(InImage, OfArray, AtChunk),
+            responses(
+                (status = 200, description = "The chunk, compressed as the array's metadata says", body = Vec<u8>, content_type = "application/octet-stream",
+                    headers(("ETag" = String, description = "Strong"), ("Content-Length" = u64, description = "Always present"))),
+                (status = 206, description = "The range that was requested"),
+                (status = 304, description = "`If-None-Match` names the ETag; nothing is read"),
+                (status = 404, description = "The path is malformed, there is no such chunk, or it was never written", body = Problem, content_type = "application/problem+json"),
+                (status = 416, description = "The range begins beyond the end"),
+                (status = 500, description = "The data could not be read", body = Problem, content_type = "application/problem+json"),
+                (status = 503, description = "The render queue is full; see Retry-After", body = Problem, content_type = "application/problem+json")
+            )
+        )]
+        fn $name() {}
+    };
+}
+
+zarr_document!(
+    zarr_attributes,
+    "/zarr/0.4/{token}.ome.zarr/.zattrs",
+    "The image of a dataset in OME-Zarr 0.4: axes, levels, scale, channels and windows, which are measured at the first request.",
+    InImage
+);
+zarr_document!(zarr_group, "/zarr/0.4/{token}.ome.zarr/.zgroup", "Marks a group of Zarr v2.", InImage);
+zarr_document!(
+    zarr_channel,
+    "/zarr/0.4/{token}/{channel}.ome.zarr/.zattrs",
+    "The image of one channel. All other paths exist below it, too, except `labels/`.",
+    InImage,
+    OfChannel
+);
+zarr_document!(
+    zarr_array,
+    "/zarr/0.4/{token}.ome.zarr/{level}/.zarray",
+    "The array of a level in Zarr v2.",
+    InImage,
+    OfArray
+);
+zarr_document!(
+    zarr_consolidated,
+    "/zarr/0.4/{token}.ome.zarr/.zmetadata",
+    "All documents of the image and its label images in one.",
+    InImage
+);
+zarr_document!(
+    zarr3_group,
+    "/zarr/0.5/{token}.ome.zarr/zarr.json",
+    "The image of a dataset in OME-Zarr 0.5. `/zarr/0.5/TOKEN/CHANNEL.ome.zarr/` is that of one channel.",
+    InImage
+);
+zarr_document!(
+    zarr3_array,
+    "/zarr/0.5/{token}.ome.zarr/{level}/zarr.json",
+    "The array of a level in Zarr v3.",
+    InImage,
+    OfArray
+);
+zarr_chunk!(
+    zarr_chunk,
+    "/zarr/0.4/{token}.ome.zarr/{level}/{chunk}",
+    "A chunk of a level: the file's own bytes where stored chunks can be passed through, else Zstandard."
+);
+zarr_chunk!(zarr3_chunk, "/zarr/0.5/{token}.ome.zarr/{level}/c/{chunk}", "A chunk of a level: Zstandard.");
 
 /// The viewer: a web page.
 #[utoipa::path(get, path = "/", tag = "server",

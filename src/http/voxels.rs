@@ -3,6 +3,7 @@
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 
+use super::body::Pieces;
 use super::tiles::{described, is_confirmed};
 use super::{Site, boxes, problem};
 use crate::paint::BoxFormat;
@@ -27,8 +28,8 @@ async fn found(site: &Site, request: &HttpRequest, path: &str) -> Result<HttpRes
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
     let about = identified.cutout().map(|cutout| (cutout.shape(), cutout.voxel));
-    let voxels = match boxes::fetch(site, request, identified).await {
-        Ok(voxels) => voxels,
+    let (voxels, permit) = match boxes::fetch(site, request, identified).await {
+        Ok(fetched) => fetched,
         Err(problem) => return Ok(problem),
     };
     let mut response = described(HttpResponse::Ok(), site, etag);
@@ -42,5 +43,5 @@ async fn found(site: &Site, request: &HttpRequest, path: &str) -> Result<HttpRes
         }
         response.insert_header((TYPE.clone(), HeaderValue::from_static(voxel.name())));
     }
-    Ok(response.body(voxels))
+    Ok(response.body(Pieces::new(voxels, Some(permit))))
 }

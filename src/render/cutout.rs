@@ -17,17 +17,22 @@ use crate::volume::{ReadError, ReadRequest, Samples, VoxelType, with_samples};
 
 /// Reads a box and encodes it. A stored chunk that already has the format is passed through.
 pub fn cutout(plan: &Cutout, encoding: BoxEncoding, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
-    if let BoxEncoding::Chunk(format) = &encoding
+    if let BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) = &encoding
         && let Some(stored) = passed_through(plan, format)?
     {
         return Ok(stored);
+    }
+    if matches!(encoding, BoxEncoding::WrittenChunk(_)) && !is_written(plan)? {
+        return Ok(Vec::new());
     }
     let voxels = voxels(plan, scratch);
     // A box may be much larger than a tile: its buffers are not kept, also after an error.
     scratch.drawing = Drawing::default();
     let voxels = voxels?;
     Ok(match encoding {
-        BoxEncoding::Chunk(format) => chunk::encoded(voxels, plan, &format)?,
+        BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) => {
+            chunk::encoded(voxels, plan, &format)?
+        }
         BoxEncoding::Segmentation(format) => chunk::segmentation(voxels, plan, format)?,
         BoxEncoding::File(BoxFormat::Raw) => interleaved(voxels, plan),
         BoxEncoding::File(BoxFormat::Npy) => {
@@ -55,6 +60,21 @@ fn passed_through(plan: &Cutout, format: &ChunkFormat) -> Result<Option<Vec<u8>>
         return Ok(None);
     }
     volume.stored_chunk(plan.time, region.start.zip(chunk, |start, edge| start / edge))
+}
+
+/// Whether a box may have other voxels than the fill value.
+fn is_written(plan: &Cutout) -> Result<bool, ReadError> {
+    // The mean of equal 64-bit floats may differ from them, by rounding.
+    if !plan.is_there || (!plan.view.is_stored() && plan.voxel == VoxelType::F64) {
+        return Ok(true);
+    }
+    let region = plan.view.stored_region(&plan.region);
+    for volume in &plan.components {
+        if volume.is_written(plan.time, &region)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The voxels of a box, little-endian, in the order component, z, y, x with x fastest. A time point that does not exist

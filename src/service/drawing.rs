@@ -37,8 +37,8 @@ pub enum Identified {
     Box {
         /// Its key.
         key: TileKey,
-        /// The box.
-        resolved: ResolvedBox,
+        /// The box; on the heap, so that tiles do not take as much room as boxes.
+        resolved: Box<ResolvedBox>,
         /// How it is encoded.
         encoding: BoxEncoding,
     },

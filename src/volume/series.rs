@@ -112,6 +112,13 @@ impl Volume for Series {
         }
     }
 
+    fn is_written(&self, time: u64, region: &Region) -> Result<bool, ReadError> {
+        let volume = self.volume(time)?;
+        // Time points may have another fill value than the first.
+        let fill = |storage: &dyn VolumeStorage| storage.fill_value().map(|fill| fill.bytes().to_vec());
+        if fill(self) == fill(volume.storage()) { volume.is_written(0, region) } else { Ok(true) }
+    }
+
     fn storage(&self) -> &dyn VolumeStorage {
         self
     }
@@ -161,6 +168,10 @@ impl VolumeStorage for Series {
             Some(volume) => volume.storage().chunk_coding(),
             None => Err("none of its time points can be opened".to_owned()),
         }
+    }
+
+    fn fill_value(&self) -> Option<Samples> {
+        self.volumes().find_map(Result::ok)?.storage().fill_value()
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {

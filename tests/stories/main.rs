@@ -43,3 +43,4 @@ mod verify;
 mod viewers;
 mod voxels;
 mod warm;
+mod zarr;

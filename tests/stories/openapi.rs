@@ -45,6 +45,7 @@ fn filled(path: &str) -> String {
         ("x1", "17"),
         ("y1", "12"),
         ("z1", "3"),
+        ("chunk", "0/0/0/0"),
     ] {
         path = path.replace(&format!("{{{name}}}"), value);
     }
@@ -105,7 +106,10 @@ fn every_documented_path_answers_as_documented() {
             assert!(answer.header(&header.to_lowercase()).is_some(), "{path} has no {header}");
         }
     }
-    assert_eq!(checked, 6, "the list, a dataset, projects, info, and two of the precomputed format");
+    assert_eq!(
+        checked, 13,
+        "the list, a dataset, projects, info, two of the precomputed format, seven of OME-Zarr"
+    );
 }
 
 #[test]

@@ -80,6 +80,7 @@ pub struct StoredDataset {
     pub(super) raw: Vec<RawFile>,
     index: ChunkIndex,
     fill: OnceLock<Samples>,
+    declared_fill: OnceLock<Option<Vec<u8>>>,
     handle: Dataset,
 }
 
@@ -128,6 +129,7 @@ impl StoredDataset {
             raw,
             index,
             fill,
+            declared_fill: OnceLock::new(),
             handle,
         })
     }
@@ -284,6 +286,26 @@ impl StoredDataset {
         // Another thread may have been first, with the same value.
         let _ = self.fill.set(fill.clone());
         Ok(fill)
+    }
+
+    /// The fill value that the dataset declares, as one voxel of its stored type in native byte order; zero if it declares
+    /// none, `None` if it cannot be read. Takes the library's lock once.
+    pub(super) fn declared_fill(&self) -> Option<&[u8]> {
+        let read = || library::fill_value(&self.handle, self.stored.voxel).ok();
+        self.declared_fill.get_or_init(read).as_deref()
+    }
+
+    /// Whether any element of a box is allocated in the file; if it is none, all have the fill value.
+    pub(super) fn is_written(&self, stored: &StoredBox) -> Result<bool, ReadError> {
+        if !matches!(self.storage, Storage::Chunked { .. }) {
+            return Ok(self.storage != Storage::Contiguous { address: None });
+        }
+        for at in self.grid.chunks_of(stored) {
+            if self.entry(&at)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The attributes of the dataset.

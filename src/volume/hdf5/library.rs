@@ -25,7 +25,9 @@ use hdf5_sys::h5t::H5Tconvert;
 
 pub(super) use chunk::{RawChunk, is_extensible_array, read_chunk};
 pub use creation::FilterSpec;
-pub(super) use creation::{RawFileEntry, edge_chunks_are_plain, filters, raw_files, virtual_sources};
+pub(super) use creation::{
+    RawFileEntry, edge_chunks_are_plain, fill_value, filters, raw_files, virtual_sources,
+};
 pub use element::StoredType;
 pub(super) use element::stored_type;
 pub(super) use link::{Link, link};

@@ -381,6 +381,13 @@ impl Volume for Hdf5Volume {
         self.dataset.bytes_as_stored(self.dataset.grid.beginning_at(&first), self.chunks.metrics())
     }
 
+    fn is_written(&self, time: u64, region: &Region) -> Result<bool, ReadError> {
+        if self.dataset.declared_fill().is_none() {
+            return Ok(true);
+        }
+        self.dataset.is_written(&self.stored_box(time, region))
+    }
+
     fn storage(&self) -> &dyn VolumeStorage {
         self
     }
@@ -420,6 +427,14 @@ impl VolumeStorage for Hdf5Volume {
             return Err("its chunks hold several time points or channels".to_owned());
         }
         Ok(ChunkCoding { voxel: self.shape.voxel, ..coding })
+    }
+
+    fn fill_value(&self) -> Option<Samples> {
+        let bytes = self.dataset.declared_fill()?;
+        let mut fill = Samples::default();
+        fill.reset(self.shape.voxel, 1);
+        (fill.bytes().len() == bytes.len()).then(|| fill.bytes_mut().copy_from_slice(bytes))?;
+        Some(fill)
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {

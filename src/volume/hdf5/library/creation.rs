@@ -4,11 +4,12 @@ use std::ffi::{CStr, c_char};
 
 use hdf5::{Dataset, Result, sync::sync};
 use hdf5_sys::h5::hsize_t;
-use hdf5_sys::h5d::H5Dget_create_plist;
+use hdf5_sys::h5d::{H5D_fill_time_t, H5D_fill_value_t, H5Dget_create_plist};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p as p;
 
-use super::{Id, LONGEST_NAME, text};
+use super::{Id, LONGEST_NAME, native, text};
+use crate::volume::VoxelType;
 
 /// One filter of a dataset's pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +79,28 @@ pub(in crate::volume::hdf5) fn edge_chunks_are_plain(dataset: &Dataset) -> Resul
     // SAFETY: `options` is ours; only called for chunked datasets.
     sync(|| unsafe { hdf5::h5check(p::H5Pget_chunk_opts(creation.0.0, &mut options)) })?;
     Ok(options & DONT_FILTER_PARTIAL_CHUNKS != 0)
+}
+
+/// The value of elements that were never written, as one voxel of type `voxel` in native byte order. Zero if the dataset
+/// has none, or is never filled: the same as voltile shows.
+pub(in crate::volume::hdf5) fn fill_value(dataset: &Dataset, voxel: VoxelType) -> Result<Vec<u8>> {
+    let (creation, memory_type) = (Creation::of(dataset)?, native(voxel)?);
+    let mut value = vec![0; memory_type.size()];
+    let mut status = H5D_fill_value_t::H5D_FILL_VALUE_ERROR;
+    let mut time = H5D_fill_time_t::H5D_FILL_TIME_ERROR;
+    sync(|| {
+        // SAFETY: the buffer has the size of one element of the requested type; the others are ours.
+        unsafe {
+            hdf5::h5check(p::H5Pfill_value_defined(creation.0.0, &mut status))?;
+            hdf5::h5check(p::H5Pget_fill_time(creation.0.0, &mut time))?;
+            let is_filled = time != H5D_fill_time_t::H5D_FILL_TIME_NEVER;
+            if is_filled && status != H5D_fill_value_t::H5D_FILL_VALUE_UNDEFINED {
+                let to = value.as_mut_ptr().cast();
+                hdf5::h5check(p::H5Pget_fill_value(creation.0.0, memory_type.id(), to))?;
+            }
+        }
+        Ok(value)
+    })
 }
 
 /// A raw file that contains part of a dataset, as listed in the dataset's header.

@@ -1,0 +1,176 @@
+//! Channels as images of chunked formats: which levels they have, in which chunks, and which channels form one image.
+//!
+//! All of it follows from metadata, and is determined once for each generation of a dataset. No data is read.
+
+mod chunks;
+mod multiscale;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use chunks::ArrayLevel;
+use chunks::Shrink;
+pub use multiscale::{ImageAxes, Multiscale};
+
+use super::resolve::known;
+use super::{Catalog, Channel, Dataset, NotFound};
+use crate::axes::AxisName;
+use crate::name::Name;
+use crate::paint::Kind;
+use crate::volume::hdf5::View;
+
+/// The images of a dataset.
+#[derive(Debug)]
+pub(super) struct Images {
+    /// The levels of each channel.
+    channels: BTreeMap<Name, Vec<ArrayLevel>>,
+    /// The channels that form the dataset's image.
+    members: Vec<Name>,
+    /// The labels with as many levels as the dataset's image.
+    labels: BTreeMap<Name, Vec<ArrayLevel>>,
+}
+
+/// An image: one channel, or all channels of a dataset that can share an array, with the dataset's labels.
+#[derive(Debug, Clone)]
+pub struct Image {
+    dataset: Arc<Dataset>,
+    channel: Option<Name>,
+    max_voxels_per_box: u64,
+}
+
+impl Catalog {
+    /// Resolves the image of a channel, or of a dataset. Reads no data.
+    pub fn image(&self, token: &Name, channel: Option<&Name>) -> Result<Image, NotFound> {
+        let dataset = self.known(token)?;
+        if let Some(channel) = channel {
+            dataset.channel_at(channel, 0)?;
+        }
+        let (dataset, channel) = (Arc::clone(dataset), channel.cloned());
+        let image = Image { dataset, channel, max_voxels_per_box: self.max_voxels_per_box };
+        if image.multiscale().levels().is_empty() {
+            return Err(NotFound::NoChunks { token: token.clone(), limit: self.max_voxels_per_box });
+        }
+        Ok(image)
+    }
+}
+
+impl Image {
+    /// The dataset.
+    pub fn dataset(&self) -> &Arc<Dataset> {
+        &self.dataset
+    }
+
+    /// The name of the channel if it is the image of one, else that of the dataset.
+    pub fn name(&self) -> &Name {
+        self.channel.as_ref().unwrap_or(&self.dataset.token)
+    }
+
+    /// The image itself.
+    pub fn multiscale(&self) -> Multiscale<'_> {
+        let names = self.channel.as_ref().map_or(self.images().members.as_slice(), std::slice::from_ref);
+        let channels: Vec<&Arc<Channel>> =
+            names.iter().filter_map(|name| self.dataset.channels.get(name)).collect();
+        let levels = names.first().and_then(|name| self.images().channels.get(name));
+        Multiscale::new(&self.dataset, channels, levels.map_or(&[], Vec::as_slice))
+    }
+
+    /// The names of its label images.
+    pub fn labels(&self) -> impl Iterator<Item = &Name> {
+        self.label_levels().into_iter().flat_map(BTreeMap::keys)
+    }
+
+    /// One of its label images. It has the axes of the image, of extent 1 where labels do not vary.
+    pub fn label(&self, name: &Name) -> Result<Multiscale<'_>, NotFound> {
+        let levels = self.label_levels().and_then(|labels| labels.get(name));
+        let found = levels.zip(self.dataset.channels.get(name));
+        let (levels, channel) = found.ok_or_else(|| NotFound::Label {
+            name: name.clone(),
+            known: known("label images", self.labels().collect::<Vec<_>>().into_iter()),
+        })?;
+        let axes = self.multiscale().axes();
+        Ok(Multiscale::new(&self.dataset, vec![channel], levels).along(axes))
+    }
+
+    fn label_levels(&self) -> Option<&BTreeMap<Name, Vec<ArrayLevel>>> {
+        self.channel.is_none().then(|| &self.images().labels)
+    }
+
+    fn images(&self) -> &Images {
+        self.dataset.images.get_or_init(|| Images::of(&self.dataset, self.max_voxels_per_box))
+    }
+}
+
+impl Images {
+    fn of(dataset: &Dataset, limit: u64) -> Self {
+        let levels = |channel: &Channel| -> Vec<ArrayLevel> { chunks::levels(dataset, channel, limit) };
+        let channels: BTreeMap<Name, Vec<ArrayLevel>> =
+            dataset.channels.iter().map(|(name, channel)| (name.clone(), levels(channel))).collect();
+        let members = members(dataset, &channels);
+        let image = members.first().and_then(|name| Some((dataset.channels.get(name)?, channels.get(name)?)));
+        let label = |(name, channel): (&Name, &Arc<Channel>)| {
+            let (image, levels) = image?;
+            Some((name.clone(), label_levels(dataset, channel, image, levels, limit)?))
+        };
+        let labels = dataset.channels.iter().filter_map(label).collect();
+        Self { channels, members, labels }
+    }
+}
+
+/// The channels that form the dataset's image: those that are like its first intensity channel, or else its first RGB
+/// channel, or else its first channel.
+fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<Name> {
+    let of_kind = |kind: Kind| dataset.channels.values().find(move |channel| channel.kind == kind);
+    let first = [Kind::Image, Kind::Rgb, Kind::Labels].into_iter().find_map(of_kind);
+    let Some(first) = first else { return Vec::new() };
+    if first.kind != Kind::Image {
+        return vec![first.name.clone()];
+    }
+    let are_alike = |other: &&Arc<Channel>| {
+        let of = |channel: &Channel| levels.get(&channel.name).map_or(&[][..], Vec::as_slice);
+        let (own, others) = (of(first), of(other));
+        first.is_like(other)
+            && own.len() == others.len()
+            && own.iter().zip(others).all(|(own, other)| own.is_like(other))
+    };
+    dataset.channels.values().filter(are_alike).map(|channel| channel.name.clone()).collect()
+}
+
+impl Channel {
+    /// Whether it can share an array with another channel, as far as it does not depend on levels.
+    fn is_like(&self, other: &Channel) -> bool {
+        let of = |channel: &Channel| {
+            (channel.kind, channel.voxel, channel.is_series, channel.times, channel.has_sections())
+        };
+        of(self) == of(other) && self.voxel_size == other.voxel_size && self.voxel_unit == other.voxel_unit
+    }
+
+    /// Whether it has an axis z, even of extent 1.
+    pub(super) fn has_sections(&self) -> bool {
+        let is_stored = |view: &View| {
+            let is_fixed = view.fixed.iter().any(|(axis, _)| *axis == AxisName::Z);
+            view.axes.position(AxisName::Z).is_some() && !is_fixed
+        };
+        self.size().z > 1 || self.levels.first().is_some_and(|level| is_stored(&level.source.view))
+    }
+}
+
+/// The levels of a label channel that correspond to those of an image; `None` if its extents are different, or one of the
+/// levels cannot be derived.
+fn label_levels(
+    dataset: &Dataset,
+    label: &Channel,
+    image: &Channel,
+    levels: &[ArrayLevel],
+    limit: u64,
+) -> Option<Vec<ArrayLevel>> {
+    let is_label = label.kind == Kind::Labels && image.kind != Kind::Labels;
+    let is_in_step = !label.is_series || (image.is_series && label.times == image.times);
+    if !is_label || !is_in_step || label.size() != image.size() {
+        return None;
+    }
+    let level = |of: &ArrayLevel| {
+        let view = label.view(of.level, dataset.scaling)?;
+        chunks::level(label, &view, limit, Shrink::AsNeeded)
+    };
+    levels.iter().map(level).collect()
+}

@@ -1,0 +1,121 @@
+//! Levels as arrays: the chunk shape of each, and whether stored chunks are passed through.
+
+use crate::catalog::boxes::affords;
+use crate::catalog::chunks::{SECTION, usual};
+use crate::catalog::{Channel, Dataset};
+use crate::geometry::{Axis, Level, LevelView, Xyz};
+use crate::plan::{ChunkFormat, Coding};
+use crate::volume::{ChunkCoding, Samples, VoxelType};
+
+/// One level of a channel as a chunked array.
+#[derive(Debug, Clone)]
+pub struct ArrayLevel {
+    /// Its number.
+    pub level: Level,
+    /// Its extent in voxels.
+    pub size: Xyz<u64>,
+    /// Its downsample factor relative to level 0.
+    pub factor: Xyz<u64>,
+    /// The extents of its chunks; those at the end of the volume may extend beyond it.
+    pub chunk: Xyz<u64>,
+    /// The coding of the stored chunks, if they are of this shape and can be passed through.
+    pub stored: Option<ChunkCoding>,
+    /// The value of voxels that were never written; `None` if it is unknown.
+    pub fill: Option<Samples>,
+}
+
+/// Whether chunks that would be derived from too many voxels are made smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shrink {
+    /// As far as needed.
+    AsNeeded,
+    /// The level is left out instead.
+    Never,
+}
+
+impl ArrayLevel {
+    /// Whether both have the same metadata.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let of = |level: &Self| (level.level, level.size, level.factor, level.chunk, level.stored);
+        let fill = |level: &'_ Self| level.fill.as_ref().map(|fill| fill.bytes().to_vec());
+        of(self) == of(other) && fill(self) == fill(other)
+    }
+
+    /// The encoding of its chunks where stored ones are passed through if possible.
+    pub fn as_stored(&self, voxel: VoxelType) -> ChunkFormat {
+        match self.stored {
+            None => self.in_zstd(voxel),
+            Some(stored) => ChunkFormat {
+                size: self.chunk,
+                voxel,
+                is_big_endian: stored.is_big_endian,
+                coding: if stored.is_zlib { Coding::Zlib } else { Coding::Identity },
+            },
+        }
+    }
+
+    /// The encoding of its chunks with Zstandard.
+    pub fn in_zstd(&self, voxel: VoxelType) -> ChunkFormat {
+        ChunkFormat { size: self.chunk, voxel, is_big_endian: false, coding: Coding::Zstd }
+    }
+}
+
+/// The levels of a channel. Derived levels are left out if a chunk needs more voxels than the limit for boxes allows.
+pub(super) fn levels(dataset: &Dataset, channel: &Channel, limit: u64) -> Vec<ArrayLevel> {
+    let shrink = |view: &LevelView| if view.is_stored() { Shrink::AsNeeded } else { Shrink::Never };
+    let views = dataset.served_views(channel);
+    views.iter().filter_map(|view| level(channel, view, limit, shrink(view))).collect()
+}
+
+/// A level as an array; `None` if its chunks would need more voxels than the limit for boxes allows.
+pub(super) fn level(channel: &Channel, view: &LevelView, limit: u64, shrink: Shrink) -> Option<ArrayLevel> {
+    let affords = |chunk: &Xyz<u64>| affords(limit, channel, view, *chunk);
+    let source = channel.source(view)?;
+    let own = channel.stored_level(view).filter(|level| level.chunk().as_ref().is_some_and(affords));
+    let stored = own.filter(|level| level.volumes.len() == 1).and_then(|level| level.coding.clone().ok());
+    let bytes = (channel.voxel.stored_bytes() * source.volumes.len()) as u64;
+    let chunk = match own {
+        Some(level) if stored.is_some() => level.chunk(),
+        Some(level) => level.suitable_chunk(bytes).ok(),
+        None => None,
+    };
+    let chunk = chunk.or_else(|| chosen(view.size, affords, shrink))?;
+    let (size, factor, fill) = (view.size, view.factor, source.fill.clone());
+    Some(ArrayLevel { level: view.level, size, factor, chunk, stored, fill })
+}
+
+/// A chunk shape that may be read, clipped to the level.
+fn chosen(size: Xyz<u64>, affords: impl Fn(&Xyz<u64>) -> bool, shrink: Shrink) -> Option<Xyz<u64>> {
+    if let Some(usual) = usual(&affords) {
+        return Some(usual.zip(size, u64::min));
+    }
+    let mut chunk = SECTION.zip(size, u64::min);
+    while !affords(&chunk) {
+        if shrink == Shrink::Never || chunk == Xyz::all(1) {
+            return None;
+        }
+        let longest = [Axis::X, Axis::Y, Axis::Z].into_iter().max_by_key(|axis| chunk[*axis])?;
+        chunk[longest] = chunk[longest].div_ceil(2);
+    }
+    Some(chunk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_cubes_sections_or_smaller_and_clipped_to_the_level() {
+        let size = Xyz::new(1000, 400, 7);
+        let chosen =
+            |most: u64, shrink| chosen(size, |chunk| chunk.zip(size, u64::min).volume() <= most, shrink);
+        assert_eq!(chosen(1 << 26, Shrink::Never), Some(Xyz::new(64, 64, 7)));
+        assert_eq!(chosen(1000, Shrink::Never), None);
+        let small = chosen(1000, Shrink::AsNeeded).unwrap();
+        assert!(small.volume() <= 1000 && small.volume() > 250, "{small}");
+        assert_eq!(chosen(0, Shrink::AsNeeded), None);
+        // Each chunk of a section that is in a chunk of its own.
+        let thin = super::chosen(size, |chunk| chunk.z == 1, Shrink::Never);
+        assert_eq!(thin, Some(Xyz::new(512, 400, 1)));
+    }
+}

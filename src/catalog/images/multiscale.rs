@@ -1,0 +1,147 @@
+//! One array for each level, over one channel or several: axes, extents, and the box of voxels behind each chunk.
+
+use std::sync::Arc;
+
+use super::ArrayLevel;
+use crate::catalog::{Channel, Dataset, NotFound};
+use crate::geometry::{Level, Region, Xyz};
+use crate::paint::Kind;
+use crate::request::BoxRequest;
+use crate::volume::VoxelType;
+
+/// The axes of an image, of t, c, z, y and x: y and x always exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImageAxes {
+    /// The number of time points, if it is a time series.
+    pub times: Option<u64>,
+    /// The number of channels, if there are several, or of colour components.
+    pub channels: Option<u64>,
+    /// Whether it has an axis z.
+    pub has_z: bool,
+}
+
+/// The arrays of an image or a label image.
+#[derive(Debug, Clone)]
+pub struct Multiscale<'a> {
+    dataset: &'a Dataset,
+    /// At least one; all share everything that metadata describes.
+    channels: Vec<&'a Arc<Channel>>,
+    levels: &'a [ArrayLevel],
+    axes: ImageAxes,
+}
+
+impl ImageAxes {
+    /// The letters of the axes that exist.
+    pub fn letters(self) -> Vec<char> {
+        self.chosen('t', 'c', ['z', 'y', 'x'])
+    }
+
+    /// One value for each axis that exists: for t, c, and z, y and x.
+    pub fn chosen<T>(self, t: T, c: T, [z, y, x]: [T; 3]) -> Vec<T> {
+        let (t, c, z) = (self.times.map(|_| t), self.channels.map(|_| c), self.has_z.then_some(z));
+        [t, c, z, Some(y), Some(x)].into_iter().flatten().collect()
+    }
+}
+
+impl<'a> Multiscale<'a> {
+    /// The arrays of channels that share everything.
+    pub(super) fn new(
+        dataset: &'a Dataset,
+        channels: Vec<&'a Arc<Channel>>,
+        levels: &'a [ArrayLevel],
+    ) -> Self {
+        let first = channels.first();
+        let is_rgb = first.is_some_and(|first| first.kind == Kind::Rgb);
+        let axes = ImageAxes {
+            times: first.filter(|first| first.is_series).map(|first| first.times),
+            channels: if is_rgb { Some(3) } else { Some(channels.len() as u64).filter(|count| *count > 1) },
+            has_z: first.is_none_or(|first| first.has_sections()),
+        };
+        Self { dataset, channels, levels, axes }
+    }
+
+    /// The same with the axes of another image; of extent 1 if these arrays do not have them.
+    pub(super) fn along(self, axes: ImageAxes) -> Self {
+        let times = axes.times.map(|_| self.axes.times.unwrap_or(1));
+        let channels = axes.channels.map(|_| self.axes.channels.unwrap_or(1));
+        Self { axes: ImageAxes { times, channels, has_z: axes.has_z }, ..self }
+    }
+
+    /// The dataset.
+    pub fn dataset(&self) -> &'a Dataset {
+        self.dataset
+    }
+
+    /// The channels, in the order of the axis c.
+    pub fn channels(&self) -> &[&'a Arc<Channel>] {
+        &self.channels
+    }
+
+    /// The type of voxels.
+    pub fn voxel(&self) -> VoxelType {
+        self.channels.first().map_or(VoxelType::U8, |first| first.voxel)
+    }
+
+    /// The levels, finest first.
+    pub fn levels(&self) -> &'a [ArrayLevel] {
+        self.levels
+    }
+
+    /// The axes.
+    pub fn axes(&self) -> ImageAxes {
+        self.axes
+    }
+
+    /// The array of a level.
+    pub fn level(&self, level: Level) -> Result<&'a ArrayLevel, NotFound> {
+        let numbers = || self.levels.iter().map(|level| level.level.number().to_string()).collect::<Vec<_>>();
+        let found = self.levels.iter().find(|of| of.level == level);
+        found.ok_or_else(|| NotFound::Array { level: level.number(), known: numbers().join(", ") })
+    }
+
+    /// The extents of a level's array, slowest axis first.
+    pub fn shape(&self, level: &ArrayLevel) -> Vec<u64> {
+        let Xyz { x, y, z } = level.size;
+        self.axes.chosen(self.axes.times.unwrap_or(1), self.axes.channels.unwrap_or(1), [z, y, x])
+    }
+
+    /// The extents of a level's chunks, slowest axis first.
+    pub fn chunk_shape(&self, level: &ArrayLevel) -> Vec<u64> {
+        let Xyz { x, y, z } = level.chunk;
+        self.axes.chosen(1, self.components(), [z, y, x])
+    }
+
+    /// The colour components in one chunk.
+    fn components(&self) -> u64 {
+        if self.channels.first().is_some_and(|first| first.kind == Kind::Rgb) { 3 } else { 1 }
+    }
+
+    /// The channel and the box of voxels that a chunk holds.
+    pub fn chunk(&self, level: &ArrayLevel, place: &[u64]) -> Result<BoxRequest, NotFound> {
+        let (shape, chunk) = (self.shape(level), self.chunk_shape(level));
+        let grid: Vec<u64> = shape.iter().zip(&chunk).map(|(size, edge)| size.div_ceil(*edge)).collect();
+        let is_within = grid.len() == place.len() && place.iter().zip(&grid).all(|(at, count)| at < count);
+        let outside = || NotFound::Chunk {
+            level: level.level.number(),
+            axes: self.axes.letters().into_iter().collect(),
+            grid: grid.iter().map(u64::to_string).collect::<Vec<_>>().join(" × "),
+        };
+        if !is_within {
+            return Err(outside());
+        }
+        let letters = self.axes.letters();
+        let along = |letter: char| letters.iter().position(|axis| *axis == letter).map(|axis| place[axis]);
+        let at = Xyz::new('x', 'y', 'z').map(|axis| along(axis).unwrap_or(0));
+        let start = at.zip(level.chunk, u64::saturating_mul);
+        let size = level.size.zip(start, u64::saturating_sub).zip(level.chunk, u64::min);
+        let member = usize::try_from(along('c').unwrap_or(0)).ok();
+        let channel = member.and_then(|member| self.channels.get(member)).ok_or_else(outside)?;
+        Ok(BoxRequest {
+            token: self.dataset.token.clone(),
+            channel: channel.name.clone(),
+            time: along('t'),
+            level: level.level,
+            region: Region { start, size },
+        })
+    }
+}

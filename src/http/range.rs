@@ -1,0 +1,119 @@
+//! Range requests (RFC 9110, section 14): one range of bytes, of documents and chunks that fit in memory.
+
+use std::ops::Range;
+
+use actix_web::http::{StatusCode, header};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::body::Pieces;
+use crate::request::digits;
+
+/// The requested part of a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    /// All of it: no range was requested, or several, or one that is malformed.
+    Whole,
+    /// Some of its bytes.
+    Bytes(Range<u64>),
+    /// The range begins beyond its end.
+    Unsatisfiable,
+}
+
+/// Completes a response with a body, or with the requested range of it; `permit` as for [`Pieces::new`].
+pub(super) fn respond(
+    request: &HttpRequest,
+    mut response: HttpResponseBuilder,
+    etag: &str,
+    whole: Bytes,
+    permit: Option<OwnedSemaphorePermit>,
+) -> HttpResponse {
+    let length = whole.len() as u64;
+    response.insert_header((header::ACCEPT_RANGES, "bytes"));
+    let text = |name: header::HeaderName| request.headers().get(name)?.to_str().ok();
+    // The client has part of another version: it needs all of this one.
+    let is_current = text(header::IF_RANGE).is_none_or(|known| known.trim() == etag);
+    let range =
+        text(header::RANGE).filter(|_| is_current && request.method() == actix_web::http::Method::GET);
+    match range.map_or(Part::Whole, |range| part(range, length)) {
+        Part::Whole => response.body(Pieces::new(whole, permit)),
+        Part::Bytes(Range { start, end }) => {
+            response.status(StatusCode::PARTIAL_CONTENT);
+            response.insert_header((header::CONTENT_RANGE, format!("bytes {start}-{}/{length}", end - 1)));
+            response.body(Pieces::new(whole.slice(start as usize..end as usize), permit))
+        }
+        Part::Unsatisfiable => {
+            response.status(StatusCode::RANGE_NOT_SATISFIABLE);
+            response.insert_header((header::CONTENT_RANGE, format!("bytes */{length}")));
+            response.body(Pieces::of(Bytes::new()))
+        }
+    }
+}
+
+/// The part that a `Range` header asks for.
+fn part(range: &str, length: u64) -> Part {
+    parsed(range, length).map_or(Part::Whole, |range| {
+        let range = range.start..range.end.min(length);
+        if range.is_empty() { Part::Unsatisfiable } else { Part::Bytes(range) }
+    })
+}
+
+/// One range: `bytes=FIRST-LAST`, `bytes=FIRST-` or `bytes=-LENGTH`.
+fn parsed(range: &str, length: u64) -> Option<Range<u64>> {
+    let (unit, range) = range.trim().split_once('=')?;
+    let (first, last) = range.trim().split_once('-')?;
+    if !unit.trim().eq_ignore_ascii_case("bytes") {
+        return None;
+    }
+    match (first, last) {
+        ("", suffix) => Some(length.saturating_sub(digits(suffix)?)..length),
+        (first, "") => Some(digits(first)?..length),
+        (first, last) => {
+            let (first, last) = (digits(first)?, digits(last)?);
+            (first <= last).then(|| first..last.saturating_add(1))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn one_range_of_bytes_is_cut_out() {
+        for (range, expected) in [
+            ("bytes=0-0", Part::Bytes(0..1)),
+            ("bytes=2-5", Part::Bytes(2..6)),
+            ("bytes=2-", Part::Bytes(2..10)),
+            ("bytes=-3", Part::Bytes(7..10)),
+            ("bytes=-30", Part::Bytes(0..10)),
+            ("bytes=9-99999999999", Part::Bytes(9..10)),
+            ("bytes=10-", Part::Unsatisfiable),
+            ("bytes=11-12", Part::Unsatisfiable),
+            ("bytes=-0", Part::Unsatisfiable),
+            ("bytes=5-2", Part::Whole),
+            ("bytes=0-1,3-4", Part::Whole),
+            ("bytes=-", Part::Whole),
+            ("bytes=a-b", Part::Whole),
+            ("bytes=0-18446744073709551616", Part::Whole),
+            ("lines=0-1", Part::Whole),
+            ("", Part::Whole),
+        ] {
+            assert_eq!(part(range, 10), expected, "{range}");
+        }
+        assert_eq!(part("bytes=0-18446744073709551615", 10), Part::Bytes(0..10));
+        assert_eq!(part("bytes=0-", 0), Part::Unsatisfiable);
+    }
+
+    proptest! {
+        #[test]
+        fn a_range_lies_within_the_body(text in "(bytes)?[=0-9,-]{0,30}", length in 0u64..1000) {
+            if let Part::Bytes(range) = part(&text, length) {
+                prop_assert!(range.start < range.end && range.end <= length);
+            }
+        }
+    }
+}

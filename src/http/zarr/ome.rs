@@ -1,0 +1,105 @@
+//! OME-Zarr's own metadata, the same in both versions but for where the version is written.
+
+use serde_json::{Value, json};
+
+use super::omero;
+use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
+use crate::geometry::Xyz;
+use crate::name::Name;
+use crate::request::ZarrVersion;
+use crate::units::{MICROMETRE, in_nanometres};
+
+/// The metadata of an image's group.
+pub(super) fn image(image: &Image, version: ZarrVersion) -> Value {
+    let arrays = image.multiscale();
+    let mut value = json!({"multiscales": [multiscale(&arrays, image.name().as_str(), version)]});
+    if let Some(mut omero) = omero::of(&arrays, image.name().as_str()) {
+        if version == ZarrVersion::V04 {
+            omero["version"] = version.name().into();
+        }
+        value["omero"] = omero;
+    }
+    value
+}
+
+/// The metadata of the group of label images.
+pub(super) fn labels(image: &Image) -> Result<Value, NotFound> {
+    let names: Vec<&str> = image.labels().map(Name::as_str).collect();
+    if names.is_empty() { Err(NotFound::NoLabels) } else { Ok(json!({"labels": names})) }
+}
+
+/// The metadata of a label image's group.
+pub(super) fn label(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -> Value {
+    let mut label = json!({"source": {"image": "../../"}});
+    if version == ZarrVersion::V04 {
+        label["version"] = version.name().into();
+    }
+    json!({"multiscales": [multiscale(arrays, name, version)], "image-label": label})
+}
+
+fn multiscale(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -> Value {
+    let space = Space::of(arrays);
+    let datasets: Vec<Value> = arrays.levels().iter().map(|level| dataset(arrays, level, &space)).collect();
+    let mut value = json!({"name": name, "axes": axes(arrays, &space), "datasets": datasets});
+    if version == ZarrVersion::V04 {
+        value["version"] = version.name().into();
+    }
+    value
+}
+
+/// The size of a voxel of level 0 and its unit.
+struct Space {
+    voxel: Xyz<f64>,
+    unit: Option<&'static str>,
+}
+
+impl Space {
+    /// In the file's unit if that is nanometres, in micrometres if it is larger. A size without a known unit is only
+    /// good for its ratios.
+    fn of(arrays: &Multiscale<'_>) -> Self {
+        let configured = arrays.dataset().voxel_size.map(|size| (size, Some("nm")));
+        let in_file = arrays
+            .channels()
+            .first()
+            .and_then(|channel| channel.voxel_size.map(|size| (size, channel.voxel_unit.as_deref())));
+        let Some((voxel, unit)) = configured.or(in_file) else {
+            return Self { voxel: Xyz::all(1.0), unit: None };
+        };
+        let (factor, unit) = match unit.and_then(in_nanometres) {
+            None => (1.0, None),
+            Some(nanometres) if nanometres < MICROMETRE => (nanometres, Some("nanometer")),
+            Some(nanometres) => (nanometres / MICROMETRE, Some("micrometer")),
+        };
+        Self { voxel: voxel.map(|size| size * factor), unit }
+    }
+}
+
+fn axes(arrays: &Multiscale<'_>, space: &Space) -> Vec<Value> {
+    let axis = |letter: char| match letter {
+        't' => json!({"name": "t", "type": "time"}),
+        'c' => json!({"name": "c", "type": "channel"}),
+        letter => match space.unit {
+            Some(unit) => json!({"name": letter, "type": "space", "unit": unit}),
+            None => json!({"name": letter, "type": "space"}),
+        },
+    };
+    arrays.axes().letters().into_iter().map(axis).collect()
+}
+
+/// A level with its transformations. Coordinates are those of voxel centres: the centre of a voxel of a coarser level is
+/// that of the box of voxels it stands for.
+fn dataset(arrays: &Multiscale<'_>, level: &ArrayLevel, space: &Space) -> Value {
+    let scale = level.factor.map(|factor| factor as f64).zip(space.voxel, |factor, voxel| factor * voxel);
+    let offset = arrays.dataset().offset.map(|offset| offset as f64);
+    let centre = offset.zip(level.factor, |offset, factor| offset + (factor - 1) as f64 / 2.0);
+    let translation = centre.zip(space.voxel, |centre, voxel| centre * voxel);
+    let chosen =
+        |value: Xyz<f64>, other: f64| arrays.axes().chosen(other, other, [value.z, value.y, value.x]);
+    json!({
+        "path": level.level.number().to_string(),
+        "coordinateTransformations": [
+            {"type": "scale", "scale": chosen(scale, 1.0)},
+            {"type": "translation", "translation": chosen(translation, 0.0)},
+        ],
+    })
+}

@@ -1,0 +1,71 @@
+//! How viewers first show the channels: `omero`, OMERO's rendering settings.
+
+use serde_json::{Number, Value, json};
+
+use crate::catalog::{Channel, Multiscale};
+use crate::color::{Colour, Rgb};
+use crate::paint::Kind;
+
+/// Viewers that draw on the graphics card show at most this many channels at once.
+const MOST_ACTIVE: usize = 6;
+
+/// The settings of an image; `None` for labels.
+pub(super) fn of(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
+    let channels = arrays.channels();
+    let first = channels.first()?;
+    let channels: Vec<Value> = match first.kind {
+        Kind::Labels => return None,
+        Kind::Rgb => {
+            let components = [("red", "FF0000"), ("green", "00FF00"), ("blue", "0000FF")];
+            components.map(|(label, colour)| channel(first, label, colour, true)).into()
+        }
+        Kind::Image => {
+            let is_alone = channels.len() == 1;
+            let each = channels.iter().enumerate().map(|(place, one)| {
+                let label = one.label.as_deref().unwrap_or(one.name.as_str());
+                channel(one, label, &colour(one, place, is_alone), place < MOST_ACTIVE)
+            });
+            each.collect()
+        }
+    };
+    let model = if channels.len() == 1 { "greyscale" } else { "color" };
+    Some(json!({"name": name, "channels": channels, "rdefs": {"model": model}}))
+}
+
+/// The colour given in the file, else white for one channel, and that of its position for several.
+fn colour(channel: &Channel, place: usize, is_alone: bool) -> String {
+    let given = channel.colour.as_deref().and_then(|colour| colour.strip_prefix('#'));
+    if let Some(given) = given.filter(|given| given.len() == 6) {
+        return given.to_ascii_uppercase();
+    }
+    let by_position = Colour::BY_POSITION[place % Colour::BY_POSITION.len()];
+    let colour = if is_alone { Colour::White } else { by_position };
+    let [r, g, b]: Rgb = colour.components().map(|is_in| if is_in { 255 } else { 0 });
+    format!("{r:02X}{g:02X}{b:02X}")
+}
+
+fn channel(channel: &Channel, label: &str, colour: &str, is_active: bool) -> Value {
+    let full = channel.voxel.full_window().limits();
+    let (start, end) = channel.window().map_or(full, |window| window.limits());
+    let (low, high) = (start.min(end), start.max(end));
+    json!({
+        "label": label,
+        "color": colour,
+        "active": is_active,
+        "coefficient": 1,
+        "family": "linear",
+        "inverted": start > end,
+        // Floats have no range of their own: theirs is 0 to 1, and what is shown.
+        "window": {
+            "min": number(full.0.min(low)), "max": number(full.1.max(high)),
+            "start": number(low), "end": number(high),
+        },
+    })
+}
+
+/// A number without a fraction if it is whole and small enough to be exact.
+fn number(value: f64) -> Number {
+    const EXACT: f64 = (1u64 << 53) as f64;
+    let real = || Number::from_f64(value).unwrap_or(Number::from(0));
+    if value.fract() == 0.0 && value.abs() <= EXACT { Number::from(value as i64) } else { real() }
+}

@@ -1,0 +1,116 @@
+//! The documents of Zarr v2.
+
+use serde_json::{Map, Value, json};
+
+use super::{fill, ome};
+use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
+use crate::plan::Coding;
+use crate::request::{LABELS, ZarrDocument, ZarrNode, ZarrVersion};
+use crate::volume::VoxelType;
+
+/// A document of a group or an array.
+pub(super) fn document(image: &Image, node: &ZarrNode, document: ZarrDocument) -> Result<Value, NotFound> {
+    match (node, document) {
+        (ZarrNode::Image, ZarrDocument::Consolidated) => consolidated(image),
+        (ZarrNode::Array(label, level), ZarrDocument::Array | ZarrDocument::Attributes) => {
+            let arrays = label.as_ref().map_or_else(|| Ok(image.multiscale()), |label| image.label(label))?;
+            let level = arrays.level(*level)?;
+            Ok(match document {
+                ZarrDocument::Array => array(&arrays, level),
+                _ => array_attributes(&arrays),
+            })
+        }
+        (ZarrNode::Image | ZarrNode::Labels | ZarrNode::Label(_), ZarrDocument::Attributes) => {
+            attributes(image, node)
+        }
+        (ZarrNode::Image | ZarrNode::Labels | ZarrNode::Label(_), ZarrDocument::Group) => {
+            attributes(image, node).map(|_| group())
+        }
+        (_, ZarrDocument::Group) => Err(NotFound::Document { document: ".zgroup" }),
+        (_, ZarrDocument::Array) => Err(NotFound::Document { document: ".zarray" }),
+        (_, ZarrDocument::Consolidated) => Err(NotFound::Document { document: ".zmetadata" }),
+        (_, ZarrDocument::Metadata) => Err(NotFound::Document { document: "zarr.json" }),
+    }
+}
+
+fn group() -> Value {
+    json!({"zarr_format": 2})
+}
+
+/// The attributes of a group.
+fn attributes(image: &Image, node: &ZarrNode) -> Result<Value, NotFound> {
+    match node {
+        ZarrNode::Labels => ome::labels(image),
+        ZarrNode::Label(name) => Ok(ome::label(&image.label(name)?, name.as_str(), ZarrVersion::V04)),
+        _ => Ok(ome::image(image, ZarrVersion::V04)),
+    }
+}
+
+/// What xarray calls the axes.
+fn array_attributes(arrays: &Multiscale<'_>) -> Value {
+    let names: Vec<String> = arrays.axes().letters().into_iter().map(String::from).collect();
+    json!({"_ARRAY_DIMENSIONS": names})
+}
+
+fn array(arrays: &Multiscale<'_>, level: &ArrayLevel) -> Value {
+    let format = level.as_stored(arrays.voxel());
+    let compressor = match format.coding {
+        Coding::Identity => Value::Null,
+        Coding::Zlib => json!({"id": "zlib", "level": 1}),
+        Coding::Gzip => json!({"id": "gzip", "level": 1}),
+        Coding::Zstd => json!({"id": "zstd", "level": 1}),
+    };
+    json!({
+        "zarr_format": 2,
+        "shape": arrays.shape(level),
+        "chunks": arrays.chunk_shape(level),
+        "dtype": dtype(arrays.voxel(), format.is_big_endian),
+        "compressor": compressor,
+        "filters": null,
+        "fill_value": fill::value(level, arrays.voxel()),
+        "order": "C",
+        "dimension_separator": "/",
+    })
+}
+
+/// NumPy's type string: byte order, the initial of the type's name, and its bytes.
+fn dtype(voxel: VoxelType, is_big_endian: bool) -> String {
+    let order = match (voxel.stored_bytes(), is_big_endian) {
+        (1, _) => "|",
+        (_, true) => ">",
+        (_, false) => "<",
+    };
+    format!("{order}{}{}", &voxel.name()[..1], voxel.stored_bytes())
+}
+
+/// All documents in one, by key.
+fn consolidated(image: &Image) -> Result<Value, NotFound> {
+    let mut metadata = Map::new();
+    groups_and_arrays(&mut metadata, "", ome::image(image, ZarrVersion::V04), &image.multiscale());
+    if let Ok(labels) = ome::labels(image) {
+        metadata.insert(format!("{LABELS}/.zgroup"), group());
+        metadata.insert(format!("{LABELS}/.zattrs"), labels);
+    }
+    for name in image.labels() {
+        let arrays = image.label(name)?;
+        let attributes = ome::label(&arrays, name.as_str(), ZarrVersion::V04);
+        groups_and_arrays(&mut metadata, &format!("{LABELS}/{name}/"), attributes, &arrays);
+    }
+    Ok(json!({"zarr_consolidated_format": 1, "metadata": metadata}))
+}
+
+/// Adds the documents of a multiscale group and its arrays.
+fn groups_and_arrays(
+    metadata: &mut Map<String, Value>,
+    prefix: &str,
+    attributes: Value,
+    arrays: &Multiscale<'_>,
+) {
+    metadata.insert(format!("{prefix}.zgroup"), group());
+    metadata.insert(format!("{prefix}.zattrs"), attributes);
+    for level in arrays.levels() {
+        let number = level.level.number();
+        metadata.insert(format!("{prefix}{number}/.zarray"), array(arrays, level));
+        metadata.insert(format!("{prefix}{number}/.zattrs"), array_attributes(arrays));
+    }
+}
