@@ -10,6 +10,7 @@ mod neuroglancer;
 mod openseadragon;
 mod report;
 mod viking;
+mod zarr;
 
 use crate::client::Client;
 use crate::description::SiteDescription;
@@ -28,12 +29,14 @@ pub enum Viewer {
     Openseadragon,
     /// Neuroglancer and other clients of the precomputed format.
     Neuroglancer,
+    /// Readers of OME-Zarr.
+    Zarr,
 }
 
 impl Viewer {
     /// All of them.
-    pub const ALL: [Viewer; 4] =
-        [Viewer::Catmaid, Viewer::Viking, Viewer::Openseadragon, Viewer::Neuroglancer];
+    pub const ALL: [Viewer; 5] =
+        [Viewer::Catmaid, Viewer::Viking, Viewer::Openseadragon, Viewer::Neuroglancer, Viewer::Zarr];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -42,6 +45,7 @@ impl Viewer {
             Viewer::Viking => "viking",
             Viewer::Openseadragon => "openseadragon",
             Viewer::Neuroglancer => "neuroglancer",
+            Viewer::Zarr => "zarr",
         }
     }
 }
@@ -63,6 +67,7 @@ pub fn verify(client: &Client, viewers: &[Viewer], tokens: &[String]) -> Report 
             Viewer::Viking => viking::play(client, &site, &mut report),
             Viewer::Openseadragon => openseadragon::play(client, &site, &mut report),
             Viewer::Neuroglancer => neuroglancer::play(client, &site, &mut report),
+            Viewer::Zarr => zarr::play(client, &site, &mut report),
         }
     }
     report

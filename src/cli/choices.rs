@@ -19,6 +19,7 @@ impl ValueEnum for Viewer {
                 "OpenSeadragon and pages built on it: the whole pyramid, with browser caching"
             }
             Viewer::Neuroglancer => "Neuroglancer and other clients of its precomputed format",
+            Viewer::Zarr => "readers of OME-Zarr 0.4 and 0.5",
         };
         Some(PossibleValue::new(self.name()).help(help))
     }

@@ -14,7 +14,7 @@ impl TileService {
         let image = catalog.image(token, channel);
         if let Some(dataset) = catalog.dataset(token) {
             // If it does not resolve, it may in the next generation of the files.
-            self.ensure_current(dataset, dataset.channels.values()).await?;
+            self.ensure_channels_current(dataset, dataset.channels.values()).await?;
         }
         Ok(image?)
     }

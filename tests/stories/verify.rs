@@ -184,8 +184,14 @@ fn catmaids_canary_must_ignore_a_query_string() {
 
 #[test]
 fn other_origins_must_be_allowed() {
-    let expected =
-        ["catmaid chunks", "catmaid cors", "catmaid preflight", "neuroglancer info", "openseadragon caching"];
+    let expected = [
+        "catmaid chunks",
+        "catmaid cors",
+        "catmaid preflight",
+        "neuroglancer info",
+        "openseadragon caching",
+        "zarr metadata",
+    ];
     assert_caught(&expected, "there is no Access-Control-Allow-Origin", AS_IT_IS, |_, answer| {
         answer.drop_header("access-control-allow-origin");
     });
@@ -205,12 +211,17 @@ fn a_tile_must_have_the_content_type_of_an_image() {
 
 #[test]
 fn head_must_have_the_headers_of_get() {
-    assert_caught(&["catmaid head"], "HEAD says Content-Length missing", AS_IT_IS, |request, answer| {
-        if request.method() == "HEAD" {
-            answer.drop_header("content-length");
-        }
-    });
-    assert_caught(&["catmaid head"], "the status is 405", AS_IT_IS, |request, answer| {
+    assert_caught(
+        &["catmaid head", "zarr chunks"],
+        "HEAD says Content-Length missing",
+        AS_IT_IS,
+        |request, answer| {
+            if request.method() == "HEAD" {
+                answer.drop_header("content-length");
+            }
+        },
+    );
+    assert_caught(&["catmaid head", "zarr chunks"], "the status is 405", AS_IT_IS, |request, answer| {
         if request.method() == "HEAD" {
             answer.set_status(405);
         }
@@ -418,6 +429,36 @@ fn chunks_must_be_complete_readable_by_their_clients_and_on_the_grid() {
     assert_caught(&["catmaid chunks", "neuroglancer info"], "its @type is", AS_IT_IS, |request, answer| {
         if request.path().ends_with("/info") {
             answer.replace("neuroglancer_multiscale_volume", "neuroglancer_multilod_draco");
+        }
+    });
+}
+
+#[test]
+fn zarr_arrays_must_be_described_and_their_chunks_whole() {
+    assert_caught(
+        &["zarr metadata"],
+        "the consolidated metadata lacks level 0",
+        AS_IT_IS,
+        |request, answer| {
+            if request.path().ends_with("em.ome.zarr/.zmetadata") {
+                answer.replace("0/.zarray", "9/.zarray");
+            }
+        },
+    );
+    assert_caught(&["zarr metadata"], "do not all know such an array", AS_IT_IS, |request, answer| {
+        if request.path().ends_with("0.5/em.ome.zarr/0/zarr.json") {
+            answer.replace("zstd", "lzma");
+        }
+    });
+    assert_caught(&["zarr chunks"], "it cannot be decoded", AS_IT_IS, |request, answer| {
+        if request.path().contains("0.5/em.ome.zarr/0/c/") && answer.get("etag").is_some() {
+            let half = answer.body.len() / 2;
+            answer.set_body(answer.body[..half].to_vec());
+        }
+    });
+    assert_caught(&["zarr chunks"], "it lies beyond the array", AS_IT_IS, |request, answer| {
+        if request.path().contains("em.ome.zarr/0/") && answer.status() == "404" {
+            answer.set_status(200);
         }
     });
 }

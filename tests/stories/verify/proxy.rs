@@ -78,6 +78,11 @@ impl Message {
         self.first.split(' ').next().unwrap()
     }
 
+    /// Of an answer.
+    pub fn status(&self) -> &str {
+        self.first.split(' ').nth(1).unwrap()
+    }
+
     pub fn path(&self) -> &str {
         self.first.split(' ').nth(1).unwrap()
     }
