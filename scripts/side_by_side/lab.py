@@ -8,6 +8,7 @@ SIDE_BY_SIDE_FILES (the files) and SIDE_BY_SIDE_TILES (the tile cache budget in 
 import io
 import os
 import threading
+import zlib
 from collections import OrderedDict
 from pathlib import Path
 
@@ -63,6 +64,13 @@ def render(*where) -> bytes:
     png = io.BytesIO()
     Image.fromarray(read(*where)).save(png, "PNG")
     return png.getvalue()
+
+
+@app.get("/neuroglancer/{token}/{channel}/0/{x0}-{x1}_{y0}-{y1}_{z0}-{z1}")
+def chunk(token: str, channel: str, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int) -> Response:
+    with hdf5_lock:
+        found = volumes[token][channel][z0:z1, y0:y1, x0:x1]
+    return Response(zlib.compress(found.tobytes(), 4), headers={"Content-Encoding": "deflate"})
 
 
 @app.get("/ndtilecache/tilecache/{token}/{channel}/{plane}/{number}/{row}_{column}_0.png")

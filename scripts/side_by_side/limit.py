@@ -13,14 +13,17 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import h5py
 import imagecodecs
 import numpy as np
 
+from .chunks import Box
 from .tiles import EDGE, SIDE, Tile
 
 Corner = tuple[int, int, int]
+Wanted = TypeVar("Wanted", Tile, Box)
 Need = list[tuple[Corner, int]]  # the chunks of a tile by their corners, and how many bytes to decode of each
 
 
@@ -49,7 +52,7 @@ def scrolled(tile: Tile, shape: Corner) -> Need:
     return [(chunks[tile.number % len(chunks)], EDGE**3)]
 
 
-def rate(path: Path, tiles: list[Tile], need: Callable[[Tile, Corner], Need], seconds: float) -> float:
+def rate(path: Path, tiles: list[Wanted], need: Callable[[Wanted, Corner], Need], seconds: float) -> float:
     """Tiles per second."""
     index: dict[tuple, tuple[int, int]] = {}
     with h5py.File(path) as file, open(path, "rb") as raw:

@@ -19,11 +19,20 @@ HERE = Path(__file__).parent
 LEAST_BYTES = 10_000  # all tiles of the volumes are far larger
 
 
-def wrk(server: Server, work: Path, lists: list[list[str]], each: int, seconds: int) -> float:
-    """Responses per second, with `each` connections and one thread per list of paths."""
+def wrk(
+    server: Server,
+    work: Path,
+    lists: list[list[str]],
+    each: int,
+    seconds: int,
+    size: int = LEAST_BYTES,
+    headers: tuple[str, ...] = (),
+) -> float:
+    """Responses per second, with `each` connections and one thread per list of paths; the mean response has at least
+    `size` bytes."""
     for number, paths in enumerate(lists):
         (work / f"list.{number}").write_text("\n".join(paths) + "\n")
-    return run(server, lists[0][0], len(lists), each, seconds, {"SIDE_BY_SIDE_LIST": str(work / "list")}, LEAST_BYTES)
+    return run(server, lists[0][0], len(lists), each, seconds, {"SIDE_BY_SIDE_LIST": str(work / "list")}, size, headers)
 
 
 def wrk_one(server: Server, path: str, connections: int, seconds: int, size: int) -> float:
@@ -31,8 +40,18 @@ def wrk_one(server: Server, path: str, connections: int, seconds: int, size: int
     return run(server, path, 1, connections, seconds, {}, size)
 
 
-def run(server: Server, path: str, threads: int, each: int, seconds: int, extra: dict[str, str], size: int) -> float:
+def run(
+    server: Server,
+    path: str,
+    threads: int,
+    each: int,
+    seconds: int,
+    extra: dict[str, str],
+    size: int,
+    headers: tuple[str, ...] = (),
+) -> float:
     command = ["wrk", "-t", str(threads), "-c", str(threads * each), "-d", f"{seconds}s", "--timeout", "30s"]
+    command += [word for header in headers for word in ("-H", header)]
     done = subprocess.run(
         [*command, "-s", str(HERE / "walk.lua"), f"http://127.0.0.1:{server.port}{path}"],
         capture_output=True,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from . import limit, load, pixels, tiles, watch
+from . import chunks, limit, load, pixels, tiles, watch
 from .servers import MIB, Missing, Server, Setting, fetch, running
 from .tiles import Tile
 from .volumes import Volumes
@@ -138,6 +138,30 @@ def ready_tile(bench: Bench, tile: Tile) -> bytes:
         return fetch(server, tile.path("gzip"))
 
 
+def passed(bench: Bench, name: str, turn: int, token: str, form: str) -> Sample:
+    """Stored chunks, as they are; nginx sends them from files."""
+    path, some = bench.volumes.file(token), chunks.on_grid(bench.volumes.shape, turn)
+    published = chunks.stored(path, some, token) if name == "nginx" else {}
+    form = {"nginx": "file", "lab": "precomputed"}.get(name, form)
+    with running(name, bench.set(token, published=published)) as server:
+        paths = [getattr(box, form)(token) for box in some]
+        size = min(chunks.check(server, path, paths[at], some[at]) for at in range(-LOOKED_AT, 0))
+        ask = partial(load.wrk, server, bench.setting.work, [paths], CLIENTS, bench.seconds, size // 2, chunks.HEADERS)
+        return asked(server, bench.seconds, ask)
+
+
+def boxes(bench: Bench, name: str, turn: int) -> Sample:
+    """Boxes around the corners of compressed chunks, which are decoded for them."""
+    path, some = bench.volumes.file("gzip"), chunks.off_grid(bench.volumes.shape, turn)
+    seconds = bench.seconds * 2
+    if name == "limit":
+        return Sample(limit.rate(path, some, chunks.touched, seconds))
+    with running(name, bench.set("gzip")) as server:
+        paths = [box.voxels("gzip") for box in some]
+        size = min(chunks.check(server, path, paths[at], some[at]) for at in range(-LOOKED_AT, 0))
+        return asked(server, seconds, lambda: load.wrk(server, bench.setting.work, [paths], CLIENTS, seconds, size))
+
+
 def threads(bench: Bench, name: str, turn: int, token: str, plane: str) -> Sample:
     """The speedup of rendering cold tiles with two render threads instead of one, without HTTP."""
     flags = ["--pattern", "random", "--state", "chunks", "--level", "0", "--plane", plane, "--seed", str(turn + 1)]
@@ -217,6 +241,29 @@ def hits_row(connections: int, peers: tuple[str, ...]) -> Row:
     )
 
 
+def passed_row(key: str, title: str, servers: tuple[str, ...], token: str, form: str, *targets: Target) -> Row:
+    return Row(key, title, servers, partial(passed, token=token, form=form), targets)
+
+
+def chunk_rows() -> list[Row]:
+    """Formats for programs that read volumes rather than tiles."""
+    near, lab = Target("nginx", 0.8, "≥ 80 % of nginx"), LAB(50, "≥ 50 × lab")
+    through = "64³ gzip chunks passed through"
+    return [
+        passed_row("gzip-precomputed", f"precomputed: {through}", ("lab", "nginx", "voltile"), "gzip", "precomputed", near, lab),
+        passed_row("gzip-zarr", f"Zarr 0.4: {through}", ("lab", "nginx", "voltile"), "gzip", "zarr", near, lab),
+        passed_row(
+            "plain-precomputed",
+            "precomputed: uncompressed 64³ chunks",
+            ("nginx", "voltile"),
+            "plain",
+            "precomputed",
+            Target("nginx", 0.7, "≥ 70 % of nginx"),
+        ),
+        Row("boxes", "64³ boxes across eight gzip chunks each", ("limit", "voltile"), boxes, (INFLATE,)),
+    ]
+
+
 def threads_row(token: str, plane: str) -> Row:
     title = f"two render threads against one, without HTTP: {token} {plane}"
     return Row(f"{token}-threads-{plane}", title, ("voltile",), partial(threads, token=token, plane=plane), (TWICE,), "×")
@@ -268,6 +315,7 @@ def rows(volumes: Volumes, real: bool) -> list[Row]:
         *(threads_row("plain", plane) for plane in ("xy", "xz", "yz")),
         threads_row("contiguous", "yz"),
         threads_row("planes", "xy"),
+        *chunk_rows(),
         hits_row(8, PEERS),
         hits_row(32, ()),
         Row(

@@ -40,6 +40,7 @@ class Setting:
     chunks: int = 64 * MIB
     neighbours: bool = True
     ready: bytes = b""  # the PNG that nginx and writev serve
+    published: dict[str, bytes] = field(default_factory=dict)  # more files of nginx, by path
     slices: Path | None = None  # the folder with the TIFFs for iipsrv
 
 
@@ -185,7 +186,10 @@ def start_nginx(server: Server, setting: Setting, backends: str = "server 127.0.
     nginx = program("nginx", "nginx-light")
     folder = setting.work / server.name
     (folder / "www").mkdir(parents=True, exist_ok=True)
-    (folder / "www" / "tile.png").write_bytes(setting.ready)
+    for path, contents in ({"/tile.png": setting.ready} | setting.published).items():
+        file = folder / "www" / path.removeprefix("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(contents)
     user = "user root;" if os.getuid() == 0 else ""
     written = configure(folder, "nginx.conf", port=server.port, folder=folder, user=user, backends=backends)
     server.start([nginx, "-p", str(folder), "-c", str(written), "-e", str(folder / "error.log")])

@@ -1,0 +1,90 @@
+"""Chunks and boxes of voxels: stored chunks passed through, unfiltered ones, and boxes that lie across chunks.
+
+The addresses of the chunks of a volume in the precomputed format, in OME-Zarr 0.4, and as files of nginx, which sends the
+same bytes. Before a measurement, chunks of each server are compared with h5py's voxels. There are more chunks than any
+cache holds, and they are requested in rotation.
+"""
+
+import random
+import urllib.request
+import zlib
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from .pixels import Wrong
+from .servers import Server
+from .tiles import EDGE, Shape
+
+MOST = 1024
+HEADERS = ("Accept-Encoding: deflate",)  # what every peer of precomputed but cloud-volume accepts
+
+
+@dataclass(frozen=True)
+class Box:
+    """A cube of 64 voxels a side at level 0; `corner` is z, y, x."""
+
+    corner: tuple[int, int, int]
+
+    @property
+    def bounds(self) -> str:
+        return "_".join(f"{first}-{first + EDGE}" for first in reversed(self.corner))
+
+    def precomputed(self, token: str) -> str:
+        return f"/neuroglancer/{token}/image/0/{self.bounds}"
+
+    def zarr(self, token: str) -> str:
+        return f"/zarr/0.4/{token}.ome.zarr/0/" + "/".join(str(first // EDGE) for first in self.corner)
+
+    def voxels(self, token: str) -> str:
+        return f"/voxels/{token}/image/0/{self.bounds}.raw"
+
+    def file(self, token: str) -> str:
+        return f"/chunks/{token}/{self.bounds}"
+
+
+def on_grid(shape: Shape, seed: int) -> list[Box]:
+    """Some chunks of a volume, in random order."""
+    corners = list(product(*(range(0, extent, EDGE) for extent in shape)))
+    return [Box(corner) for corner in random.Random(seed).sample(corners, min(MOST, len(corners)))]
+
+
+def off_grid(shape: Shape, seed: int) -> list[Box]:
+    """Boxes around the corners of chunks, each touching eight that no other box touches."""
+    corners = list(product(*(range(EDGE // 2, extent - EDGE, 2 * EDGE) for extent in shape)))
+    random.Random(seed).shuffle(corners)
+    return [Box(corner) for corner in corners]
+
+
+def touched(box: Box, _shape: Shape) -> list[tuple[tuple[int, int, int], int]]:
+    """The chunks of a box off the grid, all of them whole: what `limit` decodes."""
+    first = [at // EDGE * EDGE for at in box.corner]
+    return [(corner, EDGE**3) for corner in product(*((at, at + EDGE) for at in first))]
+
+
+def stored(path: Path, boxes: list[Box], token: str) -> dict[str, bytes]:
+    """The stored bytes of chunks, by the path under which nginx serves them."""
+    with h5py.File(path) as file:
+        read = file["image"].id.read_direct_chunk
+        return {box.file(token): read(box.corner)[1] for box in boxes}
+
+
+def check(server: Server, path: Path, address: str, box: Box) -> int:
+    """Compares the voxels of a response with h5py's; returns its length."""
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}{address}")
+    for header in HEADERS:
+        request.add_header(*header.split(": "))
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        body, is_file = answer.read(), server.name == "nginx"
+        is_packed = answer.headers.get("Content-Encoding") == "deflate" or "/zarr/" in address
+    with h5py.File(path) as file:
+        image = file["image"]
+        expected = image[tuple(slice(first, first + EDGE) for first in box.corner)]
+        is_packed |= is_file and image.compression is not None
+    voxels = zlib.decompress(body) if is_packed else body
+    if voxels != np.ascontiguousarray(expected).tobytes():
+        raise Wrong(f"{server.name}: the voxels of {address} are not those of the file")
+    return len(body)
