@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Channel, StoredLevel};
+use super::{Channel, Dataset, StoredLevel};
 use crate::geometry::{LevelView, Xyz};
 use crate::units;
 
@@ -19,6 +19,26 @@ impl Channel {
     /// The stored level that a view shows without downsampling; `None` for a derived one.
     pub(super) fn stored_level(&self, view: &LevelView) -> Option<&StoredLevel> {
         self.source(view).filter(|_| view.is_stored())
+    }
+}
+
+impl Dataset {
+    /// The levels that chunked formats list: none is finer than the one before it along any axis, as clients expect. Derived
+    /// levels that stand in the way of a stored one are left out.
+    pub(super) fn listed_views(&self, channel: &Channel) -> Vec<LevelView> {
+        let all = self.served_views(channel);
+        let is_ordered = |finer: &LevelView, coarser: &LevelView| {
+            finer.factor.zip(coarser.factor, |finer, coarser| finer <= coarser) == Xyz::all(true)
+        };
+        let mut listed: Vec<LevelView> = Vec::new();
+        for (place, view) in all.iter().enumerate() {
+            let mut stored = all.iter().skip(place + 1).filter(|later| later.is_stored());
+            let is_in_way = !view.is_stored() && stored.any(|later| !is_ordered(view, later));
+            if !is_in_way && listed.last().is_none_or(|last| is_ordered(last, view)) {
+                listed.push(*view);
+            }
+        }
+        listed
     }
 }
 

@@ -131,7 +131,7 @@ impl Catalog {
     /// A channel in the precomputed format; otherwise why it has none.
     pub fn precomputed(&self, dataset: &Dataset, channel: &Channel) -> Result<Precomputed, String> {
         let encoding = PrecomputedEncoding::of(channel)?;
-        let views = dataset.served_views(channel);
+        let views = dataset.listed_views(channel);
         let scales: Vec<_> =
             views.iter().filter_map(|view| self.scale(dataset, channel, encoding, view)).collect();
         let components = views.first().map_or(1, |view| channel.volumes(view).len());
@@ -220,7 +220,7 @@ impl Catalog {
     ) -> Result<(PrecomputedEncoding, PrecomputedScale), NotFound> {
         let refused = |reason| NotFound::NotPrecomputed { channel: channel.name.clone(), reason };
         let encoding = PrecomputedEncoding::of(channel).map_err(refused)?;
-        let views = dataset.served_views(channel);
+        let views = dataset.listed_views(channel);
         let view = views.iter().find(|view| view.level == level);
         if let Some(scale) = view.and_then(|view| self.scale(dataset, channel, encoding, view)) {
             return Ok((encoding, scale));

@@ -630,3 +630,33 @@ fn a_damaged_chunk_is_an_error_of_its_own_only() {
         assert_eq!(server.get(&format!("/zarr/{version}/0/0/1")).status, 200);
     }
 }
+
+#[test]
+fn no_level_is_finer_than_the_one_before_along_any_axis() {
+    let place = Place::new();
+    let path = fixture("levels.h5");
+    let levels = "[{ path = \"/s0\", factor = [1, 1, 1] }, { path = \"/s3\", factor = [8, 8, 1] }]";
+    place.write(
+        "voltile.toml",
+        &format!(
+            "[datasets.levels]\nfile = {path:?}\nscaling = \"isotropic\"\nvoxel_size = [1, 1, 1]\n\
+             [datasets.levels.channels.raw]\npath = \"/s0\"\naxes = \"zyx\"\nlevels = {levels}\n"
+        ),
+    );
+    let server = place.serve::<&str>([]);
+    let are_ordered = |scales: &[Vec<f64>]| {
+        scales.windows(2).all(|pair| pair[0].iter().zip(&pair[1]).all(|(finer, coarser)| finer <= coarser))
+    };
+    let reals = |list: &Value| -> Vec<f64> {
+        list.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+    };
+    let attributes = server.json("/zarr/0.4/levels.ome.zarr/.zattrs");
+    let datasets = attributes["multiscales"][0]["datasets"].as_array().unwrap();
+    let scale = |dataset: &Value| reals(&dataset["coordinateTransformations"][0]["scale"]);
+    let in_zarr: Vec<_> = datasets.iter().map(scale).collect();
+    let info = server.json("/neuroglancer/levels/raw/info");
+    let in_info: Vec<_> =
+        info["scales"].as_array().unwrap().iter().map(|scale| reals(&scale["resolution"])).collect();
+    assert!(are_ordered(&in_zarr) && are_ordered(&in_info), "{in_zarr:?} {in_info:?}");
+    assert!(in_zarr.contains(&vec![1.0, 8.0, 8.0]) && in_info.contains(&vec![8.0, 8.0, 1.0]));
+}

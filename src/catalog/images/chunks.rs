@@ -63,7 +63,7 @@ impl ArrayLevel {
 /// The levels of a channel. Derived levels are left out if a chunk needs more voxels than the limit for boxes allows.
 pub(super) fn levels(dataset: &Dataset, channel: &Channel, limit: u64) -> Vec<ArrayLevel> {
     let shrink = |view: &LevelView| if view.is_stored() { Shrink::AsNeeded } else { Shrink::Never };
-    let views = dataset.served_views(channel);
+    let views = dataset.listed_views(channel);
     views.iter().filter_map(|view| level(channel, view, limit, shrink(view))).collect()
 }
 

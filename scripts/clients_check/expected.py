@@ -1,0 +1,70 @@
+"""What clients must read: the voxels of each level, also of those that voltile derives."""
+
+import numpy as np
+
+from .volumes import Channel
+
+# Larger levels are compared in a box at the origin only.
+MOST_VOXELS = 1 << 21
+
+
+def box(size: list[int]) -> tuple[int, int, int]:
+    """The extents (z, y, x) of the box of a level (x, y, z) that is compared: all of it, if it is small enough."""
+    z, y, x = reversed(size)
+    while z * y * x > MOST_VOXELS:
+        if z >= max(y, x) / 4:
+            z = -(-z // 2)
+        elif y >= x:
+            y = -(-y // 2)
+        else:
+            x = -(-x // 2)
+    return z, y, x
+
+
+def levels(channel: Channel, described: list[dict], time: int) -> dict[int, np.ndarray | None]:
+    """Level -> the voxels of its box (component, z, y, x), by the levels in /datasets.json; `None` if it is not compared."""
+    out: dict[int, np.ndarray | None] = {}
+    stored: dict | None = None
+    for level in described:
+        extents = box(level["size"])
+        if level["path"]:
+            stored = level
+            out[level["level"]] = channel.level(level["path"], extents, time)
+            continue
+        # Derived from the nearest finer level that is stored.
+        factor = [round(own / finer) for own, finer in zip(level["factor"], stored["factor"])][::-1]
+        needed = tuple(extent * step for extent, step in zip(extents, factor))
+        whole = np.prod([min(n, size) for n, size in zip(needed, reversed(stored["size"]))])
+        if whole > 64 * MOST_VOXELS:
+            out[level["level"]] = None
+            continue
+        out[level["level"]] = reduced(channel.level(stored["path"], needed, time), factor, channel.kind == "labels")
+    return out
+
+
+def reduced(voxels: np.ndarray, factor: list[int], is_label: bool) -> np.ndarray | None:
+    """Every first voxel of boxes of labels, or the mean of boxes, rounded half up. 64-bit means are not exact here."""
+    if is_label:
+        return voxels[:, :: factor[0], :: factor[1], :: factor[2]]
+    if voxels.dtype.kind in "iu" and voxels.dtype.itemsize == 8:
+        return None
+    sums, counts = voxels.astype(np.float64), np.ones(voxels.shape)
+    for axis, step in enumerate(factor, start=1):
+        starts = np.arange(0, voxels.shape[axis], step)
+        sums, counts = np.add.reduceat(sums, starts, axis), np.add.reduceat(counts, starts, axis)
+    means = sums / counts
+    return np.floor(means + 0.5).astype(voxels.dtype) if voxels.dtype.kind in "biu" else means.astype(voxels.dtype)
+
+
+def is_equal(found: np.ndarray, expected: np.ndarray, is_mean: bool) -> bool:
+    """Whether shapes, types and voxels are equal; means of floats only nearly, as sums depend on their order."""
+    found = np.asarray(found)
+    found = found.astype(found.dtype.newbyteorder("="), copy=False)
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return False
+    if expected.dtype.kind != "f":
+        return np.array_equal(found, expected)
+    if is_mean:
+        tolerance = {2: 2e-3, 4: 1e-5, 8: 1e-9}[expected.dtype.itemsize]
+        return np.allclose(found.astype("f8"), expected.astype("f8"), tolerance, tolerance, equal_nan=True)
+    return np.array_equal(found, expected, equal_nan=True)

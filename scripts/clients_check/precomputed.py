@@ -1,0 +1,62 @@
+"""Neuroglancer's precomputed format, read by TensorStore and CloudVolume."""
+
+import json
+import urllib.error
+import urllib.request
+
+import numpy as np
+import tensorstore
+from cloudvolume import CloudVolume
+
+from . import expected
+from .report import Report
+from .volumes import Channel
+
+
+def offered(voxels: np.ndarray, is_label: bool) -> np.ndarray | None:
+    """The voxels in the type that the format has for them; `None` if it has none."""
+    kind = voxels.dtype
+    if is_label and kind.kind == "i":
+        return voxels.astype(np.int64).view(np.uint64)
+    if kind == np.float64 or kind == np.int64:
+        return None
+    return voxels.astype({"bool": "u1", "float16": "f4"}.get(kind.name, kind))
+
+
+def check(base: str, channel: Channel, described: dict, report: Report) -> None:
+    """Compares all levels of a channel at its first and its last time point."""
+    times = sorted({0, (described["times"] or 1) - 1})
+    for time in times:
+        volume = f"{channel.token}/{channel.name}" + (f"@{time}" if time else "")
+        is_label = channel.kind == "labels"
+        levels = expected.levels(channel, described["levels"], time)
+        try:
+            with urllib.request.urlopen(f"{base}/neuroglancer/{volume}/info") as answer:
+                info = json.load(answer)
+        except urllib.error.HTTPError as error:
+            reason = json.load(error)["detail"]
+            is_due = offered(levels[0], is_label) is None and error.code == 404 and "neuroglancer" in described["left_out"]
+            report.add(f"precomputed {volume} is left out: {reason}", is_due)
+            continue
+        report.add(f"precomputed {volume} is served", offered(levels[0], is_label) is not None)
+        for number, scale in enumerate(info["scales"]):
+            voxels = levels.get(int(scale["key"]))
+            if voxels is None:
+                continue
+            is_mean = described["levels"][int(scale["key"])]["path"] is None and not is_label
+            wanted = offered(voxels, is_label).transpose(3, 2, 1, 0)
+            first = scale["voxel_offset"]
+            where = tuple(slice(at, at + n) for at, n in zip(first, wanted.shape))
+            name = f"{volume} level {scale['key']}"
+
+            def by_tensorstore(number=number, where=where, volume=volume) -> np.ndarray:
+                spec = {"driver": "neuroglancer_precomputed", "kvstore": f"{base}/neuroglancer/{volume}/", "scale_index": number}
+                return tensorstore.open(spec).result()[where].read().result()
+
+            def by_cloudvolume(number=number, where=where, volume=volume) -> np.ndarray:
+                source = f"precomputed://{base}/neuroglancer/{volume}"
+                reader = CloudVolume(source, mip=number, progress=False, fill_missing=False, use_https=True)
+                return np.asarray(reader[where])
+
+            report.compare(f"TensorStore neuroglancer_precomputed {name}", by_tensorstore, wanted, is_mean)
+            report.compare(f"CloudVolume {name}", by_cloudvolume, wanted, is_mean)
