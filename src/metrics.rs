@@ -51,6 +51,8 @@ pub struct Metrics {
     pub tile_waits: Counter,
     /// Requests answered with the shared black image.
     pub black_tiles: Counter,
+    /// Stored chunks sent as they are, straight from the page cache.
+    pub chunks_passed: Counter,
     /// Responses with status 304, without a tile.
     pub not_modified: Counter,
     /// Renders refused because the queue was full.
@@ -113,12 +115,13 @@ impl Metrics {
     /// All values in the Prometheus text format.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix("voltile");
-        let counters: [(&str, &str, &Counter); 23] = [
+        let counters: [(&str, &str, &Counter); 24] = [
             ("renders", "Tiles rendered", &self.renders),
             ("render_errors", "Renders that failed", &self.render_errors),
             ("tile_cache_hits", "Tiles answered from memory", &self.tile_hits),
             ("tile_cache_waits", "Requests that waited for a render already in flight", &self.tile_waits),
             ("black_tiles", "Requests answered with the shared black image", &self.black_tiles),
+            ("chunks_passed_through", "Stored chunks sent as they are", &self.chunks_passed),
             ("not_modified", "Responses with status 304", &self.not_modified),
             ("renders_rejected", "Renders refused because the queue was full", &self.rejected),
             ("renders_abandoned", "Renders abandoned because no client waited any more", &self.abandoned),

@@ -18,7 +18,7 @@ use crate::paint::PngProfile;
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
 use crate::volume::{ReadError, ReadPolicy, Samples};
 
-pub use cutout::cutout;
+pub use cutout::{cached as cached_box, cutout};
 pub use encode::{EncodeBuffers, EncodeError, encode};
 pub use overview::overview;
 

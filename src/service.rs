@@ -22,6 +22,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::oneshot;
 
@@ -220,6 +221,13 @@ impl TileService {
         let channel = found.as_ref().ok().map(|(channel, _)| std::iter::once(*channel));
         self.ensure_requested_current(&catalog, &volume.token, channel).await?;
         Ok(found?.1)
+    }
+
+    /// A stored chunk that is passed through without waiting: it needs no render thread and no place in the cache.
+    pub fn cached_chunk(&self, identified: &Identified) -> Option<Bytes> {
+        let chunk = identified.cached_chunk()?;
+        self.metrics.chunks_passed.inc();
+        Some(chunk)
     }
 
     /// Fetches an identified tile. For a prefetch, chunks are decoded completely, and the tile is in the disk cache

@@ -17,6 +17,8 @@ mod stamp;
 use std::fmt;
 use std::time::Instant;
 
+use bytes::Bytes;
+
 pub use cost::{Positions, ReadCost, Tally};
 pub use memory::MemoryVolume;
 pub(crate) use samples::with_samples;
@@ -192,6 +194,11 @@ pub trait Volume: Send + Sync + fmt::Debug {
     /// Chunks at the end of the volume are stored in full size too, with arbitrary voxels beyond it.
     fn stored_chunk(&self, _time: u64, _place: Xyz<u64>) -> Result<Option<Vec<u8>>, ReadError> {
         Ok(None)
+    }
+
+    /// The same bytes, if they can be had without waiting for a disk or a lock: never blocks.
+    fn cached_stored_chunk(&self, _time: u64, _place: Xyz<u64>) -> Option<Bytes> {
+        None
     }
 
     /// Whether any voxel of a box was ever written. The voxels of a box that was not have the fill value

@@ -25,6 +25,9 @@ pub(super) async fn fetch(
             "other boxes take up the memory for boxes, {MOST_MIB} MiB; request it again later, or smaller ones"
         )));
     };
+    if let Some(chunk) = site.service.cached_chunk(&identified) {
+        return Ok((chunk, permit));
+    }
     let demand = asked::demand(request, &site.trusted_proxies);
     let voxels = site.service.fetch(identified, demand).await.map_err(|error| problem::of(&error))?;
     Ok((voxels.png, permit))

@@ -6,6 +6,7 @@ mod segmentation;
 use std::sync::Arc;
 
 use bytemuck::cast_slice;
+use bytes::Bytes;
 use half::f16;
 
 use super::downsample::SumBuffer;
@@ -13,7 +14,7 @@ use super::{Drawing, RenderError, Scratch, slice};
 use crate::geometry::{Patch, Xyz};
 use crate::paint::BoxFormat;
 use crate::plan::{BoxEncoding, ChunkFormat, Coding, Cutout, Source};
-use crate::volume::{ReadError, ReadRequest, Samples, VoxelType, with_samples};
+use crate::volume::{ReadError, ReadRequest, Samples, Volume, VoxelType, with_samples};
 
 /// Reads a box and encodes it. A stored chunk that already has the format is passed through.
 pub fn cutout(plan: &Cutout, encoding: BoxEncoding, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
@@ -43,10 +44,25 @@ pub fn cutout(plan: &Cutout, encoding: BoxEncoding, scratch: &mut Scratch) -> Re
     })
 }
 
+/// A box that is a stored chunk and needs neither encoding nor waiting; see [`Volume::cached_stored_chunk`].
+pub fn cached(plan: &Cutout, encoding: BoxEncoding) -> Option<Bytes> {
+    let (BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format)) = encoding else { return None };
+    let (volume, place) = whole_chunk(plan, &format)?;
+    volume.cached_stored_chunk(plan.time, place)
+}
+
 /// The stored bytes of the one chunk that the box is, if they are what the format asks for.
 fn passed_through(plan: &Cutout, format: &ChunkFormat) -> Result<Option<Vec<u8>>, ReadError> {
+    match whole_chunk(plan, format) {
+        Some((volume, place)) => volume.stored_chunk(plan.time, place),
+        None => Ok(None),
+    }
+}
+
+/// The volume, and the place in its grid of chunks, of a box that is a whole chunk coded as the format asks for.
+fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Volume, Xyz<u64>)> {
     let ([volume], true, true) = (plan.components.as_slice(), plan.view.is_stored(), plan.is_there) else {
-        return Ok(None);
+        return None;
     };
     let (chunk, region) = (volume.shape().chunk, plan.region);
     let is_on_grid = region.start.zip(chunk, |start, edge| start % edge == 0) == Xyz::all(true);
@@ -55,11 +71,9 @@ fn passed_through(plan: &Cutout, format: &ChunkFormat) -> Result<Option<Vec<u8>>
         let is_zlib = coding == Coding::Zlib;
         (stored.is_zlib, stored.is_big_endian, stored.voxel) == (is_zlib, format.is_big_endian, format.voxel)
     });
-    if !is_on_grid || format.size != chunk || !is_alike || !matches!(coding, Coding::Zlib | Coding::Identity)
-    {
-        return Ok(None);
-    }
-    volume.stored_chunk(plan.time, region.start.zip(chunk, |start, edge| start / edge))
+    let is_passed =
+        is_on_grid && format.size == chunk && is_alike && matches!(coding, Coding::Zlib | Coding::Identity);
+    is_passed.then(|| (volume.as_ref(), region.start.zip(chunk, |start, edge| start / edge)))
 }
 
 /// Whether a box may have other voxels than the fill value.

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::time::Instant;
 
+use bytes::Bytes;
+
 use super::verify::{Footprint, Provisional};
 use super::{TileError, Urgency, Warmed};
 use crate::catalog::{Origin, Overview, Resolved, ResolvedBox};
@@ -70,6 +72,16 @@ impl Identified {
                 encoding.bytes(&resolved.plan(ReadPolicy::default()))
             }
             _ => 0,
+        }
+    }
+
+    /// The bytes of a box that is a stored chunk, if it can be passed through without waiting.
+    pub(super) fn cached_chunk(&self) -> Option<Bytes> {
+        match self {
+            Identified::Box { resolved, encoding, .. } => {
+                render::cached_box(&resolved.plan(ReadPolicy::default()), *encoding)
+            }
+            _ => None,
         }
     }
 

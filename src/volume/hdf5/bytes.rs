@@ -4,6 +4,7 @@
 //! ([`FileBytes::borrow`]), and the HDF5 library reads through a file driver ([`super::library`]). To read from
 //! anything but a local file, only this module would have to change.
 
+mod cached;
 mod fetched;
 mod loan;
 

@@ -184,6 +184,11 @@ impl StoredDataset {
         self.index.entry(self.grid.number(at)).map_err(|problem| self.without_index(&problem))
     }
 
+    /// The index entry of a chunk that was written, if the index has been read.
+    pub(super) fn known_entry(&self, at: &Position) -> Option<Entry> {
+        self.index.known_entry(self.grid.number(at))
+    }
+
     /// Reads the chunk index now instead of at the first read; gives up at `until`.
     pub(super) fn rehearse_index(&self, until: Instant) {
         if matches!(self.storage, Storage::Chunked { .. }) {

@@ -50,6 +50,10 @@ impl Entry {
 /// The maximum number of stored chunks per dataset; their index takes 384 MiB.
 const MOST_CHUNKS: usize = 1 << 24;
 
+fn find(entries: &[Entry], number: u64) -> Option<Entry> {
+    entries.binary_search_by_key(&number, |entry| entry.number).ok().map(|at| entries[at])
+}
+
 impl ChunkIndex {
     /// Reads nothing yet.
     pub fn new(file: Arc<StoredFile>, handle: Dataset, grid: Grid) -> Self {
@@ -58,8 +62,12 @@ impl ChunkIndex {
 
     /// The entry of a chunk; `None` if it was never written.
     pub fn entry(&self, number: u64) -> Result<Option<Entry>, String> {
-        let entries = self.entries()?;
-        Ok(entries.binary_search_by_key(&number, |entry| entry.number).ok().map(|at| entries[at]))
+        Ok(find(self.entries()?, number))
+    }
+
+    /// The entry of a chunk that was written, if the index has been read.
+    pub fn known_entry(&self, number: u64) -> Option<Entry> {
+        find(self.entries.get()?, number)
     }
 
     /// All stored chunks, sorted by number.

@@ -5,6 +5,8 @@
 
 use std::time::Instant;
 
+use bytes::Bytes;
+
 use super::bytes::Fetched;
 use super::chunks::Chunk;
 use super::dataset::{Storage, StoredDataset};
@@ -103,13 +105,7 @@ impl StoredDataset {
         let (Some(entry), Some(pipeline)) = (self.locate(at)?.entry, self.direct_pipeline()) else {
             return Ok(None);
         };
-        let is_plain_edge = self.edges_are_plain && self.grid.is_cut(&at);
-        let is_coded_alike = if self.filters.is_empty() {
-            entry.length as usize == self.decoded_bytes()
-        } else {
-            entry.mask == 0 && !is_plain_edge
-        };
-        if !is_coded_alike {
+        if !self.is_coded_alike(&at, entry) {
             return Ok(None);
         }
         self.ensure_possible(&at, entry, pipeline)?;
@@ -119,6 +115,24 @@ impl StoredDataset {
         metrics.chunk_stored_bytes.inc_by(u64::from(entry.length));
         metrics.chunk_reading.add(began.elapsed());
         Ok(Some(bytes))
+    }
+
+    /// The same bytes if that takes no waiting: the chunk index has been read, and the bytes are in the page cache.
+    pub(super) fn cached_bytes_as_stored(&self, at: Position, metrics: &Metrics) -> Option<Bytes> {
+        let (entry, pipeline) = (self.known_entry(&at)?, self.direct_pipeline()?);
+        let is_usual = self.is_coded_alike(&at, entry) && self.ensure_possible(&at, entry, pipeline).is_ok();
+        let bytes = is_usual.then(|| self.file.bytes.read_cached(entry.address, entry.length as usize))??;
+        metrics.chunk_stored_bytes.inc_by(u64::from(entry.length));
+        Some(bytes)
+    }
+
+    fn is_coded_alike(&self, at: &Position, entry: Entry) -> bool {
+        let is_plain_edge = self.edges_are_plain && self.grid.is_cut(at);
+        if self.filters.is_empty() {
+            entry.length as usize == self.decoded_bytes()
+        } else {
+            entry.mask == 0 && !is_plain_edge
+        }
     }
 
     /// Fails if a chunk is longer than anything its filters can produce, as a damaged file may say. Checked before memory

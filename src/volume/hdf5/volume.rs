@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use rayon::prelude::*;
 
 use self::cached::CachedChunks;
@@ -333,6 +334,18 @@ impl Hdf5Volume {
         ))
     }
 
+    /// The position in the file of the chunk at `place` in the grid; `None` beyond the volume, and if chunks have no
+    /// common coding.
+    fn uniform_chunk(&self, time: u64, place: Xyz<u64>) -> Option<Position> {
+        let start = place.zip(self.shape.chunk, u64::saturating_mul);
+        let is_within = start.zip(self.shape.size, |start, size| start < size) == Xyz::all(true);
+        if !is_within || self.chunk_coding().is_err() {
+            return None;
+        }
+        let first = self.stored_box(time, &Region { start, size: Xyz::all(1) }).start;
+        Some(self.dataset.grid.beginning_at(&first))
+    }
+
     /// Whether the stored axes are in the order z, y, x.
     fn is_stored_in_order(&self) -> bool {
         let spatial = self.roles.iter().filter_map(|role| match role {
@@ -371,14 +384,14 @@ impl Volume for Hdf5Volume {
     }
 
     fn stored_chunk(&self, time: u64, place: Xyz<u64>) -> Result<Option<Vec<u8>>, ReadError> {
-        let coding = self.chunk_coding();
-        let start = place.zip(self.shape.chunk, u64::saturating_mul);
-        let is_within = start.zip(self.shape.size, |start, size| start < size);
-        if coding.is_err() || !(is_within.x && is_within.y && is_within.z) {
-            return Ok(None);
+        match self.uniform_chunk(time, place) {
+            Some(at) => self.dataset.bytes_as_stored(at, self.chunks.metrics()),
+            None => Ok(None),
         }
-        let first = self.stored_box(time, &Region { start, size: Xyz::all(1) }).start;
-        self.dataset.bytes_as_stored(self.dataset.grid.beginning_at(&first), self.chunks.metrics())
+    }
+
+    fn cached_stored_chunk(&self, time: u64, place: Xyz<u64>) -> Option<Bytes> {
+        self.dataset.cached_bytes_as_stored(self.uniform_chunk(time, place)?, self.chunks.metrics())
     }
 
     fn is_written(&self, time: u64, region: &Region) -> Result<bool, ReadError> {
