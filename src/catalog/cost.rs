@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{Catalog, Channel, Dataset, StoredLevel};
+use super::{Catalog, Channel, Dataset, StoredLevel, images};
 use crate::axes::AxisName;
 use crate::description::DatasetDescription;
 use crate::geometry::{LevelView, Patch, Plane, TileAddress, Xyz, patch};
@@ -41,6 +41,8 @@ pub struct LevelCost {
     pub damage: Option<String>,
     /// Whether Neuroglancer is sent its chunks as they are stored; absent if the level is derived on the fly.
     pub neuroglancer: Option<PassThrough>,
+    /// Whether readers of Zarr v2 (OME-Zarr 0.4) are; absent if the level is derived on the fly.
+    pub zarr: Option<PassThrough>,
     /// The cost of one tile by name of the plane; planes of unknown cost are omitted.
     pub tile: BTreeMap<&'static str, TileCost>,
 }
@@ -52,6 +54,12 @@ pub struct PassThrough {
     pub passed_through: bool,
     /// Why not.
     pub problem: Option<String>,
+}
+
+impl PassThrough {
+    fn of(passed: Result<(), String>) -> Self {
+        Self { passed_through: passed.is_ok(), problem: passed.err() }
+    }
 }
 
 /// The cost of one tile with cold caches.
@@ -74,14 +82,14 @@ impl Catalog {
                 let views = dataset.served_views(channel);
                 described.levels =
                     views.iter().filter_map(|view| self.describe_level(dataset, channel, view)).collect();
-                costs(dataset, channel, &views)
+                costs(dataset, channel, &views, self.max_voxels_per_box)
             })
             .collect();
         Inspection { description, costs }
     }
 }
 
-fn costs(dataset: &Dataset, channel: &Channel, views: &[LevelView]) -> Vec<LevelCost> {
+fn costs(dataset: &Dataset, channel: &Channel, views: &[LevelView], limit: u64) -> Vec<LevelCost> {
     let tallies: Vec<Result<Tally, ReadError>> = channel.all_levels().map(tally).collect();
     let cost = |view: &LevelView| {
         let (stored, tally) = (channel.source(view), tallies.get(view.stored));
@@ -93,10 +101,12 @@ fn costs(dataset: &Dataset, channel: &Channel, views: &[LevelView]) -> Vec<Level
             axes: stored.filter(|_| view.is_stored()).map(|stored| stored.source.view.axes.to_string()),
             stored: own.copied(),
             compression: own.and_then(Tally::compression),
-            neuroglancer: stored.filter(|_| view.is_stored()).map(|stored| {
-                let problem = channel.passes_through(stored).err();
-                PassThrough { passed_through: problem.is_none(), problem }
-            }),
+            neuroglancer: stored
+                .filter(|_| view.is_stored())
+                .map(|stored| PassThrough::of(channel.passes_through(stored))),
+            zarr: stored
+                .filter(|_| view.is_stored())
+                .map(|stored| PassThrough::of(images::passed_through(channel, stored, limit).map(drop))),
             damage: tally.and_then(|tally| tally.as_ref().err()).map(ToString::to_string),
             tile: Plane::ALL.into_iter().filter_map(tile).collect(),
         }

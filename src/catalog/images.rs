@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 pub use chunks::ArrayLevel;
 use chunks::Shrink;
+pub(super) use chunks::passed_through;
 pub use multiscale::{ImageAxes, Multiscale};
 
 use super::resolve::known;

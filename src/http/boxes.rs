@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Site, asked, problem};
-use crate::service::Identified;
+use crate::service::{Identified, TileError};
 
 /// The most memory of boxes that are being made or sent, in MiB.
 pub(super) const MOST_MIB: u32 = 2048;
@@ -19,7 +19,11 @@ pub(super) async fn fetch(
     identified: Identified,
 ) -> Result<(Bytes, OwnedSemaphorePermit), HttpResponse> {
     let bytes = identified.most_bytes();
-    let mib = u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1).min(MOST_MIB);
+    let mib = u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1);
+    if mib > MOST_MIB {
+        let problem = format!("it has {} MiB, more than the memory for boxes, {MOST_MIB} MiB", bytes >> 20);
+        return Err(problem::of(&TileError::TooLarge(problem)));
+    }
     let Ok(permit) = Arc::clone(&site.boxes).try_acquire_many_owned(mib) else {
         return Err(problem::busy(&format!(
             "other boxes take up the memory for boxes, {MOST_MIB} MiB; request it again later, or smaller ones"

@@ -34,10 +34,13 @@ fn is_accepted(list: &[&str], names: &[&str]) -> bool {
     any
 }
 
-/// Whether the weight is above zero; it is 1 if it is absent.
+/// Whether the weight is above zero and at most 1; it is 1 if it is absent.
 fn is_weighted(parameters: &str) -> bool {
-    let weight = parameters.trim().strip_prefix(['q', 'Q']).and_then(|rest| rest.trim().strip_prefix('='));
-    weight.is_none_or(|weight| weight.trim().parse::<f32>().is_ok_and(|weight| weight > 0.0))
+    let weight = parameters.split(';').find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("q").then(|| value.trim())
+    });
+    weight.is_none_or(|weight| weight.parse::<f32>().is_ok_and(|weight| weight > 0.0 && weight <= 1.0))
 }
 
 #[cfg(test)]
@@ -59,6 +62,7 @@ mod tests {
             ("*, gzip;q=0", "curl/8", true, false),
             ("*;q=0", "curl/8", false, false),
             ("deflate;q=x", "curl/8", false, false),
+            ("deflate;level=1;q=0, gzip;q=1e9", "curl/8", false, false),
         ] {
             let request = TestRequest::default()
                 .insert_header((header::ACCEPT_ENCODING, list))

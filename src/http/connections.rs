@@ -171,7 +171,7 @@ fn counted_as(address: IpAddr) -> IpAddr {
     }
 }
 
-/// An admitted connection; its connection is released on drop.
+/// An admitted connection; its place in the table is freed on drop.
 #[derive(Debug)]
 pub(super) struct Admission {
     all: Arc<Connections>,

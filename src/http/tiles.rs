@@ -68,6 +68,11 @@ pub(super) fn described(mut response: HttpResponseBuilder, site: &Site, etag: St
     response
 }
 
+/// Whether `If-None-Match` is `*`, which names every existing representation.
+pub(super) fn is_any(request: &HttpRequest) -> bool {
+    request.headers().get_all(header::IF_NONE_MATCH).any(|value| value.as_bytes().trim_ascii() == b"*")
+}
+
 /// Whether `If-None-Match` names this ETag (RFC 9110, section 13.1.2: weak comparison).
 pub(super) fn is_known(request: &HttpRequest, etag: &str) -> bool {
     let values = request.headers().get_all(header::IF_NONE_MATCH).filter_map(|value| value.to_str().ok());

@@ -14,7 +14,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::tiles::{described, is_confirmed, is_known};
+use super::tiles::{described, is_any, is_confirmed, is_known};
 use super::{Site, asked, boxes, problem, range};
 use crate::catalog::{Image, NotFound};
 use crate::geometry::Level;
@@ -94,8 +94,12 @@ async fn chunk(
     identified: Identified,
 ) -> Result<HttpResponse, TileError> {
     let etag = identified.key().etag();
-    if is_confirmed(site, request, &identified, &etag) {
-        return Ok(described(HttpResponse::NotModified(), site, etag).finish());
+    // The name of a chunk says nothing of its shape and coding, which change with the file: a cached copy must be
+    // revalidated, as the metadata must.
+    let fresh = (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // `*` matches only a chunk that exists, which is not known yet.
+    if !is_any(request) && is_confirmed(site, request, &identified, &etag) {
+        return Ok(described(HttpResponse::NotModified(), site, etag).insert_header(fresh).finish());
     }
     let (chunk, permit) = match boxes::fetch(site, request, identified).await {
         Ok(fetched) => fetched,
@@ -105,6 +109,7 @@ async fn chunk(
         return Err(NotFound::Unwritten.into());
     }
     let mut response = described(HttpResponse::Ok(), site, etag.clone());
+    response.insert_header(fresh);
     response.content_type("application/octet-stream");
     Ok(range::respond(request, response, &etag, chunk, Some(permit)))
 }

@@ -38,8 +38,11 @@ impl TileService {
     /// useful to viewers, but not necessary.
     pub async fn measure_windows(&self, image: &Image, demand: Demand) {
         for channel in image.multiscale().channels() {
-            if channel.kind != Kind::Labels && channel.window().is_none() {
-                let _ = self.measure(channel, demand).await;
+            if channel.kind != Kind::Labels
+                && channel.window().is_none()
+                && let Err(error) = self.measure(channel, demand).await
+            {
+                tracing::warn!("channel {}: its window was not measured: {error}", channel.name);
             }
         }
     }

@@ -5,6 +5,8 @@ use image::{DynamicImage, ImageFormat};
 use crate::client::Answer;
 use crate::geometry::TILE;
 
+/// The most bytes of a chunk that are decoded.
+pub(super) const MOST_BYTES: u64 = 1 << 30;
 /// The origin of a viewer's page.
 pub(super) const ORIGIN: &str = "http://viewer.example";
 

@@ -9,7 +9,7 @@ use libdeflater::Decompressor;
 use serde::Deserialize;
 
 use super::Viewer;
-use super::answer::ORIGIN;
+use super::answer::{MOST_BYTES, ORIGIN};
 use super::report::{Checked, Report};
 use crate::client::{Answer, Client, Method};
 use crate::description::{ChannelDescription, DatasetDescription, SiteDescription};
@@ -166,6 +166,9 @@ impl Scale {
     fn check(&self, answer: &Answer, bytes: u64, headers: &[(&str, &str)]) -> Result<(), String> {
         let coding = answer.header("content-encoding").unwrap_or("identity");
         let is_python = headers == PYTHON;
+        if bytes > MOST_BYTES {
+            return Err(answer.wrong(format!("a chunk has {bytes} bytes, more than a client can hold")));
+        }
         let mut decoded = vec![0; usize::try_from(bytes).map_err(|e| answer.wrong(e))?];
         let is_raw = self.encoding == "raw";
         if !is_raw {

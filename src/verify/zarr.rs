@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Viewer;
-use super::answer::ORIGIN;
+use super::answer::{MOST_BYTES, ORIGIN};
 use super::report::{Checked, Report};
 use crate::client::{Answer, Client, Method};
 use crate::description::SiteDescription;
@@ -214,6 +214,9 @@ impl Array {
     /// Whether a body decodes to a whole chunk.
     fn check(&self, answer: &Answer) -> Result<(), String> {
         let bytes = self.chunk.iter().fold(self.element, |product, edge| product.saturating_mul(*edge));
+        if bytes > MOST_BYTES {
+            return Err(answer.wrong(format!("a chunk has {bytes} bytes, more than a client can hold")));
+        }
         let mut decoded = vec![0; usize::try_from(bytes).map_err(|e| answer.wrong(e))?];
         let length = match self.codec {
             Codec::None => Ok(answer.body.len()),

@@ -520,7 +520,10 @@ fn inspect_says_which_levels_are_passed_through_and_why_others_are_not() {
         let level = &said["channels"][0]["levels"][0]["neuroglancer"];
         assert_eq!(level["passed_through"], reason.is_none(), "{file}");
         match reason {
-            None => assert!(text.contains("sent to Neuroglancer as stored"), "{text}"),
+            None => assert!(
+                text.contains("sent to Neuroglancer as stored") && text.contains("sent to Zarr as stored"),
+                "{text}"
+            ),
             Some(reason) => {
                 assert!(text.contains("encoded for Neuroglancer: "), "{text}");
                 assert!(level["problem"].as_str().unwrap().contains(reason), "{level}");

@@ -2,10 +2,16 @@
 
 use crate::catalog::boxes::affords;
 use crate::catalog::chunks::{SECTION, usual};
-use crate::catalog::{Channel, Dataset};
+use crate::catalog::{Channel, Dataset, StoredLevel};
 use crate::geometry::{Axis, Level, LevelView, Xyz};
 use crate::plan::{ChunkFormat, Coding};
+use crate::units;
 use crate::volume::{ChunkCoding, Samples, VoxelType};
+
+/// The sizes in bytes of stored chunks that are passed through: clients hold a whole one in memory, and request each by
+/// itself.
+const LEAST_BYTES: u64 = 1 << 10;
+const MOST_BYTES: u64 = 64 << 20;
 
 /// One level of a channel as a chunked array.
 #[derive(Debug, Clone)]
@@ -72,7 +78,7 @@ pub(super) fn level(channel: &Channel, view: &LevelView, limit: u64, shrink: Shr
     let affords = |chunk: &Xyz<u64>| affords(limit, channel, view, *chunk);
     let source = channel.source(view)?;
     let own = channel.stored_level(view).filter(|level| level.chunk().as_ref().is_some_and(affords));
-    let stored = own.filter(|level| level.volumes.len() == 1).and_then(|level| level.coding.clone().ok());
+    let stored = own.and_then(|level| passed_through(channel, level, limit).ok());
     let bytes = (channel.voxel.stored_bytes() * source.volumes.len()) as u64;
     let chunk = match own {
         Some(level) if stored.is_some() => level.chunk(),
@@ -82,6 +88,29 @@ pub(super) fn level(channel: &Channel, view: &LevelView, limit: u64, shrink: Shr
     let chunk = chunk.or_else(|| chosen(view.size, affords, shrink))?;
     let (size, factor, fill) = (view.size, view.factor, source.fill.clone());
     Some(ArrayLevel { level: view.level, size, factor, chunk, stored, fill })
+}
+
+/// The coding of the stored chunks of a level, if they are passed through in Zarr v2; otherwise why not. Chunks are stored in
+/// full size, also where they reach beyond the level.
+pub(in crate::catalog) fn passed_through(
+    channel: &Channel,
+    level: &StoredLevel,
+    limit: u64,
+) -> Result<ChunkCoding, String> {
+    let coding = level.coding.clone()?;
+    let chunk = level.chunk().ok_or("it is not stored in chunks")?;
+    if level.volumes.len() > 1 {
+        return Err("each chunk holds only one of several colours".to_owned());
+    }
+    let bytes = chunk.volume().saturating_mul(channel.voxel.stored_bytes() as u64);
+    let is_only_one = chunk.zip(level.size, |edge, extent| edge >= extent) == Xyz::all(true);
+    if bytes > MOST_BYTES || chunk.volume() > limit || (bytes < LEAST_BYTES && !is_only_one) {
+        let (least, most) = (units::bytes(LEAST_BYTES), units::bytes(MOST_BYTES));
+        return Err(format!(
+            "its chunks of {chunk} are not between {least} and {most}, or have more voxels than render.max_voxels_per_box"
+        ));
+    }
+    Ok(coding)
 }
 
 /// A chunk shape that may be read, clipped to the level.

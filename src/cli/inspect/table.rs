@@ -102,11 +102,12 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
         let _ = writeln!(out, "           {raw} in {stored}{ratio}{chunks}{of}{unreadable}");
     }
     let _ = writeln!(out, "           read {}", escaped(&storage.reading));
-    if let Some(PassThrough { passed_through, problem }) = &cost.neuroglancer {
+    for (client, pass) in [("Neuroglancer", &cost.neuroglancer), ("Zarr", &cost.zarr)] {
+        let Some(PassThrough { passed_through, problem }) = pass else { continue };
         let how = match (passed_through, problem) {
-            (true, _) => "sent to Neuroglancer as stored".to_owned(),
-            (false, None) => "encoded for Neuroglancer".to_owned(),
-            (false, Some(problem)) => format!("encoded for Neuroglancer: {}", escaped(problem)),
+            (true, _) => format!("sent to {client} as stored"),
+            (false, None) => format!("encoded for {client}"),
+            (false, Some(problem)) => format!("encoded for {client}: {}", escaped(problem)),
         };
         let _ = writeln!(out, "           {how}");
     }

@@ -111,7 +111,7 @@ fn zy_stack(
     let full = precomputed.scales.first().filter(|full| full.level == Level::FULL)?;
     let chunk = *full.chunk_sizes.first()?;
     let is_whole = chunk.zip(full.size, |edge, size| edge <= size) == Xyz::all(true);
-    if channel.kind != "image" || precomputed.components != 1 || !is_whole {
+    if channel.kind != "image" || precomputed.components != 1 || !is_whole || full.size.z == 1 {
         return None;
     }
     let turned = |Xyz { x, y, z }: Xyz<u64>| [z, y, x];
