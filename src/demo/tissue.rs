@@ -4,7 +4,7 @@ use super::noise::{dot, floor, length, mix, moved, normal, rehash, step, unit};
 use super::rods::{Rod, scatter};
 use super::scene::{Place, Scene};
 
-/// The radii of rods from which on they are cell bodies, myelinated processes, and processes with synaptic vesicles.
+/// From these radii on, rods are cell bodies, myelinated processes, and processes with synaptic vesicles.
 const BODY: f32 = 60.0;
 const MYELINATED: f32 = 30.0;
 const SENDER: f32 = 11.0;
