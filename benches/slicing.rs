@@ -1,10 +1,9 @@
-//! Slicing: decoding chunks and assembling slices, each compared with its limit; and candidates for
-//! inflating.
+//! Slicing: decoding chunks and assembling slices, each compared with its limit; and strategies for inflating.
 //!
-//! The volumes are generated in a temporary folder: 128 × 512 × 512 voxels like a micrograph's. "policy"
-//! compares strategies for a chunk that is needed in part: decode all of it; decode a prefix, and all of it
-//! the second time (what voltile does); or resume a stream. Limits are the same bytes inflated or copied
-//! without anything else.
+//! The volumes are generated in a temporary folder: 128 × 512 × 512 voxels like a micrograph's. "policy" compares
+//! strategies for a chunk that is needed in part: decode all of it; decode a prefix, and all of it the second time
+//! (what voltile does); or resume the stream. A limit is the time of inflating or copying the same bytes and nothing
+//! else.
 
 #![allow(
     missing_docs,
@@ -61,7 +60,7 @@ fn made(path: &Path) -> Vec<&'static str> {
     vec!["contiguous", "bare", "gzip", "lzf", "planes", "wide"]
 }
 
-/// A volume whose chunk cache holds `budget` bytes.
+/// A volume with a chunk cache of `budget` bytes.
 fn volume(path: &Path, name: &str, budget: usize, activity: &Activity) -> Arc<dyn Volume> {
     let chunks = ChunkStore::new(budget, Metrics::default(), activity.clone());
     let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
@@ -79,7 +78,7 @@ fn slice(plane: Plane, at: u64) -> Region {
     Region { start, size }
 }
 
-/// Every storage layout in every plane: from cold, and scrolling.
+/// Random slices of every storage layout in every plane, with a small chunk cache and with all chunks cached.
 fn slices(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volume.h5");
@@ -103,7 +102,7 @@ fn slices(criterion: &mut Criterion) {
     }
 }
 
-/// Whole tiles from cold, read and encoded, by one thread and by two: the size of a burst of requests.
+/// Bursts of random tiles, read with a small chunk cache and encoded, by one thread and by two.
 fn tiles(criterion: &mut Criterion) {
     const BURST: u64 = 32;
     let folder = tempfile::tempdir().unwrap();
@@ -113,7 +112,7 @@ fn tiles(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(BURST)).sample_size(20);
     for name in names {
         let activity = Activity::default();
-        // Other jobs are running, so that each tile keeps to one thread.
+        // Other jobs count as running, so that each tile is rendered by one thread.
         let _others = (activity.enter(), activity.enter());
         let volume = volume(&path, name, 8 << 20, &activity);
         for threads in [1, 2] {
@@ -198,8 +197,8 @@ fn whole(stored: &[u8], size: usize, out: &mut Vec<u8>) {
     Decompressor::new().zlib_decompress(stored, out).unwrap();
 }
 
-/// Random slices of chunks, each seen once; and a scroll through all 64 slices of one, from the first or from
-/// the middle.
+/// Random slices of chunks, each chunk used once; and a scroll through the 64 slices of one chunk, from the first or
+/// from the middle.
 fn policies(criterion: &mut Criterion) {
     let (stored, bytes) = stored_chunk();
     let (size, plane) = (bytes.len(), CHUNK * CHUNK);

@@ -1,10 +1,10 @@
-//! Each stage separately, and whole tiles of each layout: what `voltile bench` reports for a file, for
-//! generated ones.
+//! Each stage by itself, and whole tiles of each layout, on generated files. `voltile bench` measures the same on given
+//! ones.
 //!
-//! A path is parsed to a request, a request resolved to a plan (`request`); a chunk is decoded, each filter
-//! compared with its limit (`chunk`, `unshuffle`); voxels in memory are drawn (`draw`); a tile is found in
-//! the cache, or drawn and encoded from files of each layout (`tile cold`, `tile kept`), or from named files
-//! (`file cold`, `file kept`). Encoders are in `encode`, slices in `slicing`.
+//! Groups: parse a path, resolve the request, get a tile from the cache (`request`); decode a chunk, each filter
+//! compared with its limit (`chunk`, `unshuffle`); draw voxels in memory (`draw`); draw and encode tiles from files
+//! of each layout (`tile cold`, `tile kept`), or from named files (`file cold`, `file kept`). Encoders are in
+//! `encode`, slices in `slicing`.
 
 #![allow(
     missing_docs,

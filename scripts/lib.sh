@@ -1,7 +1,7 @@
 # Shared by the scripts: paths, finding cmake and a browser, messages.
-# Sourced by POSIX sh (and by bash); the sourcing script sets `root` first. Changes nothing by itself.
+# Sourced by POSIX sh (and by bash); the sourcing script sets `root` first. Has no side effects.
 # shellcheck shell=sh
-# shellcheck disable=SC2034,SC2154  # names set here for the sourcing scripts, and `root` set by them
+# shellcheck disable=SC2034,SC2154  # variables for the sourcing scripts, and `root` set by them
 
 tools=$root/.tools
 venv=$tools/venv
@@ -14,7 +14,7 @@ say() { echo "${0##*/}: $*" >&2; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # is_good_cmake FILE: does FILE run, and is it new enough?
-# VOLTILE_CMAKE_PROBE makes our own wrapper fail, so that scripts/cmake on the PATH does not call itself forever.
+# VOLTILE_CMAKE_PROBE makes our own wrapper fail, so that scripts/cmake on the PATH does not call itself recursively.
 is_good_cmake() {
     [ -x "$1" ] && [ ! -d "$1" ] || return 1
     VOLTILE_CMAKE_PROBE=1 "$1" --version 2>/dev/null </dev/null | awk -v oldest="$cmake_oldest" '

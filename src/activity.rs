@@ -1,40 +1,40 @@
-//! How busy the render threads are: work that could use several threads, or could wait, looks here first.
+//! How busy the render threads are: consulted before work is split over several threads, and before idle work.
 //!
-//! A lone tile has its chunks decoded by all threads at once. If several tiles are being rendered each keeps to one
-//! thread, so that no thread that waits for its own chunks starts another tile, and tiles end in order. A prefetch keeps
-//! to one thread too, and ends as soon as a request arrives.
+//! If only one tile is being rendered, all threads decode its chunks. If there are several, each uses one thread: a
+//! thread that waits for chunks of its tile must not start another tile, and tiles finish in order. A prefetch uses one
+//! thread too, and ends as soon as a request arrives.
 //!
-//! Pauses between jobs are recorded as well. Pauses mean that a person is looking at the tiles, and that chunks decoded in
-//! part can be finished in the next pause; without pauses, chunks are best decoded whole at once.
+//! Pauses between jobs are recorded as well. Pauses mean that a person is looking at the tiles, and that chunks
+//! decoded in part can be finished in the next pause. Without pauses it is cheaper to decode chunks whole at once.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// The jobs under way; clones share the count.
+/// Counts the jobs that wait or run; clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub struct Activity(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Jobs that were asked for, waiting or running.
+    /// Jobs for requests, waiting or running.
     jobs: AtomicUsize,
-    /// Those done ahead, running.
-    ahead: AtomicUsize,
-    /// Threads that finish chunks that were decoded in part.
+    /// Threads that run a prefetch.
+    prefetching: AtomicUsize,
+    /// Threads that finish a chunk.
     finishing: AtomicUsize,
-    /// When the last job ended after which there was none.
-    rested: Latest,
+    /// When a job last ended.
+    job_ended: Latest,
     /// When the last pause ended.
-    paused: Latest,
+    pause_ended: Latest,
 }
 
-/// A moment, to be compared with others: nanoseconds since the first one was asked for.
+/// A point in time: nanoseconds since the first call of [`Moment::now`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// This moment.
+    /// The current time.
     pub fn now() -> Self {
         static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
         Self(FIRST.elapsed().as_nanos() as u64)
@@ -45,17 +45,17 @@ impl Moment {
     }
 }
 
-/// The latest moment at which something happened, noted by many threads.
+/// When an event last happened; shared by threads.
 #[derive(Debug, Default)]
 pub struct Latest(AtomicU64);
 
 impl Latest {
-    /// It happens now.
+    /// Sets it to the current time.
     pub fn note(&self) {
         self.0.store(Moment::now().0, Ordering::Relaxed);
     }
 
-    /// How long ago it was.
+    /// The time since then.
     pub fn age(&self) -> Duration {
         Moment::now().since(self.moment())
     }
@@ -65,48 +65,48 @@ impl Latest {
     }
 }
 
-/// How long there must be no job for it to be a pause: longer than a client takes that asks again at once.
+/// The shortest time without a job that counts as a pause: longer than a client needs to send its next request.
 const PAUSE: Duration = Duration::from_millis(3);
-/// How soon after a pause jobs are still those of somebody who makes pauses: a screen full of tiles.
+/// How long after a pause jobs count as those of a person: the time in which a screen full of tiles is requested.
 const LATELY: Duration = Duration::from_millis(250);
 
-/// A job's place among those waiting or running; given back when it is dropped.
+/// Counts as one job until it is dropped.
 #[derive(Debug)]
 pub struct Place(Activity);
 
 impl Activity {
-    /// Counts one more job. How many there may be is the render queue's to say.
+    /// Counts one more job. Their number is limited by the render queue, not here.
     pub fn enter(&self) -> Place {
         let before = self.0.jobs.fetch_add(1, Ordering::Relaxed);
-        if before == 0 && self.0.rested.age() >= PAUSE {
-            self.0.paused.note();
+        if before == 0 && self.0.job_ended.age() >= PAUSE {
+            self.0.pause_ended.note();
         }
         Place(self.clone())
     }
 
-    /// When jobs last paused: now, where they do.
+    /// The end of the last pause, or the current time during one.
     pub fn last_pause(&self) -> Moment {
-        let pauses = self.0.jobs.load(Ordering::Relaxed) == 0 && self.0.rested.age() >= PAUSE;
-        if pauses { Moment::now() } else { self.0.paused.moment() }
+        let pauses = self.0.jobs.load(Ordering::Relaxed) == 0 && self.0.job_ended.age() >= PAUSE;
+        if pauses { Moment::now() } else { self.0.pause_ended.moment() }
     }
 
-    /// Whether jobs paused lately, so that they are likely to pause again soon.
+    /// Whether the last pause was less than 250 ms ago, so that another one is likely soon.
     pub fn paused_lately(&self) -> bool {
         Moment::now().since(self.last_pause()) < LATELY
     }
 
-    /// Whether one job has all threads to itself.
+    /// Whether there is at most one job, and no prefetch: it may use all threads.
     pub fn has_one_job(&self) -> bool {
-        self.0.jobs.load(Ordering::Relaxed) <= 1 && self.0.ahead.load(Ordering::Relaxed) == 0
+        self.0.jobs.load(Ordering::Relaxed) <= 1 && self.0.prefetching.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether nothing that was asked for is under way, and fewer than `most` threads do anything else.
+    /// Whether there is no job, and fewer than `most` threads prefetch or finish chunks.
     pub fn is_idle(&self, most: usize) -> bool {
-        let others = self.0.ahead.load(Ordering::Relaxed) + self.0.finishing.load(Ordering::Relaxed);
+        let others = self.0.prefetching.load(Ordering::Relaxed) + self.0.finishing.load(Ordering::Relaxed);
         self.0.jobs.load(Ordering::Relaxed) == 0 && others < most
     }
 
-    /// Finishes one chunk. Unlike work ahead it does not keep a job from using all threads: it is over in a moment.
+    /// Runs the finishing of one chunk. Unlike a prefetch it does not keep a job from using all threads: it is short.
     pub fn finish<T>(&self, work: impl FnOnce() -> T) -> T {
         self.0.finishing.fetch_add(1, Ordering::Relaxed);
         let _working = Finishing(self);
@@ -120,8 +120,8 @@ impl Activity {
 
     /// Runs a prefetch, which should end early once [`Activity::has_jobs`] becomes true.
     pub fn prefetch<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.0.ahead.fetch_add(1, Ordering::Relaxed);
-        let _working = Ahead(self);
+        self.0.prefetching.fetch_add(1, Ordering::Relaxed);
+        let _working = Prefetching(self);
         work()
     }
 
@@ -131,16 +131,16 @@ impl Activity {
     }
 }
 
-/// Ends the prefetch even if it panics.
-struct Ahead<'a>(&'a Activity);
+/// Decrements the count even if the prefetch panics.
+struct Prefetching<'a>(&'a Activity);
 
-impl Drop for Ahead<'_> {
+impl Drop for Prefetching<'_> {
     fn drop(&mut self) {
-        self.0.0.ahead.fetch_sub(1, Ordering::Relaxed);
+        self.0.0.prefetching.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Ends the work also where it panics.
+/// Decrements the count even if the work panics.
 struct Finishing<'a>(&'a Activity);
 
 impl Drop for Finishing<'_> {
@@ -152,8 +152,8 @@ impl Drop for Finishing<'_> {
 impl Drop for Place {
     fn drop(&mut self) {
         let Activity(counts) = &self.0;
-        // At every end, and before the count can be 0: nobody must take an earlier rest for this one.
-        counts.rested.note();
+        // Before the count becomes 0: a thread that sees 0 must not read the time at which an earlier job ended.
+        counts.job_ended.note();
         counts.jobs.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,13 +1,13 @@
-//! A cache counted in bytes with the single-flight inside it: a key is absent, in flight, or ready.
+//! An LRU cache with a budget in bytes and built-in single-flight: a key is absent, in flight, or ready.
 //!
-//! Whoever asks first for an absent key leads: it gets a [`Flight`] and must bring the value. Whoever asks
-//! meanwhile waits. When the flight ends, the value is in the cache and every waiter has it, in one step under one
-//! lock, so there is no gap in which a second flight could start. The flight belongs to the job that makes the
-//! value, never to a client: clients may leave. A flight that is dropped (a panic, an abandoned job) frees the
-//! key and wakes its waiters with [`Lost`]. Errors reach the waiters and are never kept.
+//! The first lookup of an absent key leads: it gets a [`Flight`] and must produce the value. Later lookups wait. When
+//! the flight ends, the value is inserted and the waiters are removed in one step under one lock, so there is no gap
+//! in which a second flight could start. The flight is owned by the job that produces the value, not by a client,
+//! which may disconnect. A flight that is dropped (after a panic, or with an abandoned job) frees the key and wakes
+//! its waiters with [`Lost`]. Errors are passed to the waiters and never cached.
 //!
-//! It serves both encoded tiles (awaited) and decoded chunks (waited for on render threads). What weighs how
-//! much is the caller's word; least recently used goes first.
+//! It is used for encoded tiles (waiters are async) and for decoded chunks (waiters block a render thread). The
+//! caller gives the weight of each value in bytes.
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 /// The flight ended without a value: its job was abandoned or panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the work was given up before it ended; asking again starts it anew")]
+#[error("the job was abandoned before it finished; a new request starts it again")]
 pub struct Lost;
 
 /// The cache; clones share it.
@@ -48,26 +48,26 @@ enum Slot<V, E> {
     Ready { value: V, weight: usize },
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 pub enum Lookup<K: Hash + Eq + Clone, V: Clone, E: Clone> {
-    /// The value.
+    /// The cached value.
     Ready(V),
-    /// Somebody is making it.
+    /// The value is in flight.
     Wait(Waiter<V, E>),
-    /// Nobody is: the caller must make it, or have it made.
+    /// The key was absent: the caller must produce the value, or pass the flight to a job that does.
     Lead(Flight<K, V, E>),
 }
 
-/// A place among those who wait for a flight.
+/// Receives the result of a flight.
 pub struct Waiter<V, E>(oneshot::Receiver<Result<V, E>>);
 
 impl<V, E: From<Lost>> Waiter<V, E> {
-    /// Waits without holding a thread.
+    /// Waits asynchronously.
     pub async fn wait(self) -> Result<V, E> {
         self.0.await.unwrap_or_else(|_| Err(Lost.into()))
     }
 
-    /// Waits on a render thread; never called on an async one.
+    /// Blocks the calling thread, which must not be an async one.
     pub fn wait_blocking(self) -> Result<V, E> {
         self.0.blocking_recv().unwrap_or_else(|_| Err(Lost.into()))
     }
@@ -80,7 +80,7 @@ fn ready<V: Clone, E>(slot: Option<&Slot<V, E>>) -> Option<V> {
     }
 }
 
-/// The duty to bring the value of a key; dropping it gives the key up.
+/// The obligation to produce the value of a key; dropping it frees the key.
 pub struct Flight<K: Hash + Eq + Clone, V: Clone, E: Clone> {
     cache: Cache<K, V, E>,
     key: K,
@@ -88,20 +88,20 @@ pub struct Flight<K: Hash + Eq + Clone, V: Clone, E: Clone> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
-    /// A cache of at most `budget` bytes, which keeps `held` at what it holds.
+    /// A cache of at most `budget` bytes; `held` follows the bytes cached.
     pub fn new(budget: usize, held: Gauge) -> Self {
         let state = State { slots: LruCache::unbounded(), bytes: 0 };
         Self { shared: Arc::new(Shared { state: Mutex::new(state), budget, held }) }
     }
 
-    /// Finds the value, a flight to wait for, or the duty to lead one.
+    /// Returns the value, joins the flight that produces it, or starts one.
     pub fn lookup(&self, key: &K) -> Lookup<K, V, E> {
         self.lookup_if(key, |_| true)
     }
 
-    /// The same, where only a value that `suffices` will do: any other is dropped, and a better one must be brought.
+    /// Like [`Cache::lookup`], but a ready value for which `suffices` is false is dropped, and the caller leads.
     ///
-    /// What a flight brings to those who wait may still not suffice: they ask again.
+    /// The value that a flight delivers to waiters is not checked: it may not suffice, and they must look up again.
     pub fn lookup_if(&self, key: &K, suffices: impl FnOnce(&V) -> bool) -> Lookup<K, V, E> {
         let mut state = self.lock();
         match state.slots.get_mut(key) {
@@ -120,18 +120,18 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         Lookup::Lead(Flight { cache: self.clone(), key: key.clone(), landed: false })
     }
 
-    /// The value, where it is ready, which counts as a use of it; starts nothing.
+    /// The value if it is ready, marked as recently used; starts no flight.
     pub fn get(&self, key: &K) -> Option<V> {
         ready(self.lock().slots.get(key))
     }
 
-    /// The value, where it is ready, without counting as a use of it; starts nothing.
+    /// The value if it is ready, without marking it as recently used; starts no flight.
     pub fn peek(&self, key: &K) -> Option<V> {
         ready(self.lock().slots.peek(key))
     }
 
-    /// Puts a better value in the place of a ready one, which need not be the one most recently used then; false, and
-    /// nothing is kept, where there is none that is to be replaced.
+    /// Replaces a ready value for which `is_worse` holds, without marking it as recently used. False if there is
+    /// none, or if `weight` exceeds the budget.
     pub fn replace_if(&self, key: &K, value: V, weight: usize, is_worse: impl FnOnce(&V) -> bool) -> bool {
         let mut state = self.lock();
         let old = match state.slots.peek_mut(key) {
@@ -149,12 +149,12 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         state.evict(self.shared.budget);
         self.shared.held.set(state.bytes as i64);
         drop(state);
-        // Values may be large: they are given back without the lock.
+        // Freeing large values takes time: not under the lock.
         drop(old);
         true
     }
 
-    /// Forgets a ready value of which that is so.
+    /// Removes a ready value for which `is_wrong` holds.
     pub fn remove_if(&self, key: &K, is_wrong: impl FnOnce(&V) -> bool) {
         let mut state = self.lock();
         let wrong = matches!(state.slots.peek(key), Some(Slot::Ready { value, .. }) if is_wrong(value));
@@ -167,7 +167,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         drop(removed);
     }
 
-    /// Forgets every value; flights go on.
+    /// Removes every value; flights continue.
     pub fn clear(&self) {
         let mut state = self.lock();
         let slots = std::mem::replace(&mut state.slots, LruCache::unbounded());
@@ -179,18 +179,18 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         state.bytes = 0;
         self.shared.held.set(0);
         drop(state);
-        // Values may be large: they are given back without the lock.
+        // Freeing large values takes time: not under the lock.
         drop(ready);
     }
 
-    /// A poisoned lock is taken as it is: nothing panics while it is held half-changed.
+    /// Ignores poisoning: nothing panics while the state is inconsistent.
     fn lock(&self) -> MutexGuard<'_, State<K, V, E>> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
-    /// Joins the leader's own client to those who wait.
+    /// Adds a waiter, for the leader's own client.
     pub fn join(&self) -> Waiter<V, E> {
         let (sender, receiver) = oneshot::channel();
         if let Some(Slot::Flying(waiters)) = self.cache.lock().slots.get_mut(&self.key) {
@@ -199,9 +199,9 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
         Waiter(receiver)
     }
 
-    /// Whether anybody still waits; if not, the key is given up at once and the flight is over.
+    /// The flight itself if it still has waiters; otherwise it ends, and its key is freed.
     ///
-    /// Asked and settled under the lock: nobody can join in between.
+    /// Both happen under one lock, so nobody can join in between.
     pub fn still_wanted(mut self) -> Option<Self> {
         let wanted = {
             let mut state = self.cache.lock();
@@ -221,7 +221,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
         wanted.then_some(self)
     }
 
-    /// Ends the flight: a value is kept under its weight in bytes, and every waiter is told.
+    /// Ends the flight: caches a value with its weight in bytes, and sends the result to every waiter.
     pub fn land(mut self, result: Result<(V, usize), E>) {
         let waiters = {
             let mut state = self.cache.lock();
@@ -235,7 +235,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
         self.landed = true;
         let answer = result.map(|(value, _)| value);
         for waiter in waiters {
-            // A waiter that has left is no error: the value is kept for the next one.
+            // The waiter may have disconnected.
             let _ = waiter.send(answer.clone());
         }
     }
@@ -303,14 +303,14 @@ mod tests {
     fn lead(cache: &TestCache, key: u32) -> Flight<u32, String, Failed> {
         match cache.lookup(&key) {
             Lookup::Lead(flight) => flight,
-            _ => panic!("somebody else leads {key}"),
+            _ => panic!("{key} is not absent"),
         }
     }
 
     fn wait(cache: &TestCache, key: u32) -> Waiter<String, Failed> {
         match cache.lookup(&key) {
             Lookup::Wait(waiter) => waiter,
-            _ => panic!("nobody leads {key}"),
+            _ => panic!("{key} is not in flight"),
         }
     }
 
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn one_leads_and_the_others_wait_for_the_same_value() {
+    fn the_first_lookup_leads_and_others_wait_for_its_value() {
         let cache = cache(100);
         let flight = lead(&cache, 1);
         let waiters: Vec<_> = (0..5).map(|_| wait(&cache, 1)).collect();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_reaches_the_waiters_and_is_not_kept() {
+    fn an_error_reaches_the_waiters_and_is_not_cached() {
         let cache = cache(100);
         let flight = lead(&cache, 1);
         let waiter = wait(&cache, 1);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_nobody_waits_for_is_given_up() {
+    fn a_flight_without_waiters_is_abandoned() {
         let cache = cache(100);
         let flight = lead(&cache, 1);
         let waiter = flight.join();
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cleared_is_forgotten_and_flights_go_on() {
+    fn clearing_removes_values_and_flights_continue() {
         let cache = cache(100);
         fill(&cache, 1, 7);
         let flight = lead(&cache, 2);
@@ -391,11 +391,11 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_does_not_suffice_makes_way_for_a_better_one() {
+    fn a_value_that_does_not_suffice_is_produced_again() {
         let cache = cache(100);
         fill(&cache, 7, 40);
         let Lookup::Lead(flight) = cache.lookup_if(&7, |value| value.len() > 3) else {
-            panic!("it was taken for good enough");
+            panic!("an insufficient value was returned");
         };
         assert_eq!(cache.shared.held.get(), 0);
         let waiter = wait(&cache, 7);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_replaced_where_it_stands_and_removed_where_it_is_wrong() {
+    fn replacing_keeps_the_lru_order_and_wrong_values_are_removed() {
         let cache = cache(10);
         fill(&cache, 1, 2);
         fill(&cache, 2, 2);
@@ -414,7 +414,7 @@ mod tests {
         assert!(!cache.replace_if(&1, "one".into(), 11, |_| true), "too large");
         assert!(cache.replace_if(&1, "one".into(), 5, |value| value == "1"));
         assert_eq!(cache.shared.held.get(), 7);
-        // It is still the one used least recently.
+        // Key 1 is still the least recently used.
         fill(&cache, 3, 4);
         assert_eq!([1, 2, 3].map(|key| cache.peek(&key).is_some()), [false, true, true]);
         cache.remove_if(&2, |value| value != "2");

@@ -1,9 +1,11 @@
-//! The catalogue: which tokens there are, their datasets and channels, and what a request for a tile of them means.
+//! The catalogue: the datasets and channels served, by token, and the resolution of requests against them.
 //!
-//! It is opened from settings and never changes: files are opened, layouts recognised, levels and windows decided then.
-//! Where a file has changed since, its dataset is opened anew and another catalogue has it ([`Catalog::with`]). Every fault is collected with the key of the setting that it belongs to. A request is resolved
-//! without reading any data; what reading takes is in the plan that a [`Resolved`] request makes.
+//! It is built from settings: files are opened, layouts recognised and levels determined at that time; a window may
+//! be measured later. Otherwise it is immutable: if a file changes, its dataset is reopened and put into a new
+//! catalogue ([`Catalog::with`]). All faults are collected, each with the key of its setting. Resolving a request
+//! reads no data; the [`Resolved`] request yields the plan for reading.
 
+mod boxes;
 mod channel;
 mod cost;
 mod describe;
@@ -22,17 +24,15 @@ mod watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
+use crate::description::Recognised;
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::name::Name;
 use crate::paint::PngProfile;
 use crate::volume::hdf5::ChunkStore;
 
+pub use boxes::{NoBox, ResolvedBox};
 pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, TileCost};
-pub use describe::{ChannelDescription, DatasetDescription, LevelDescription};
 pub use made::sidecar_path;
 use open::Stores;
 pub use open::{Opened, Reopened};
@@ -40,29 +40,21 @@ pub use origin::Origin;
 pub use overview::Overview;
 pub use probe::Trial;
 pub use resolve::{NotFound, Resolved};
-pub use source::SourceDescription;
 pub use stored::StoredLevel;
-pub use survey::{Histogram, Percentile, Survey};
+pub use survey::Survey;
+pub use watch::Unresponsive;
 
-/// Every dataset that is served.
+/// All datasets served.
 #[derive(Debug)]
 pub struct Catalog {
     datasets: BTreeMap<Name, Arc<Dataset>>,
     max_voxels_per_tile: u64,
+    max_voxels_per_box: u64,
     profile: PngProfile,
     stores: Stores,
 }
 
-/// The layout of a file.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct Recognised {
-    /// Its name.
-    pub layout: &'static str,
-    /// What it was recognised by.
-    pub because: String,
-}
-
-/// What one token names.
+/// A dataset: the channels served under one token.
 #[derive(Debug)]
 pub struct Dataset {
     /// The token.
@@ -71,29 +63,29 @@ pub struct Dataset {
     pub scaling: Scaling,
     /// The position of the first voxel, in voxels of level 0; it shifts slice numbers.
     pub offset: Xyz<i64>,
-    /// The size of a voxel, as configured; it goes before what channels know.
+    /// The configured voxel size in nanometres: x, y, z; overrides the channels' own.
     pub voxel_size: Option<Xyz<f64>>,
-    /// Whether xz and yz tiles are drawn with square pixels where voxel sizes are known.
+    /// Whether xz and yz tiles are drawn with square pixels if the voxel size is known.
     pub square_pixels: bool,
-    /// Whether tiles wholly outside are not found, rather than black.
+    /// Whether a tile entirely outside is 404 instead of black.
     pub not_found_outside: bool,
-    /// Whether an instrument is writing its files: it is served as it was when they were opened last.
+    /// Whether its files are still being written: it is served as of the last time they were opened.
     pub growing: bool,
-    /// The layouts of its files, as far as they were recognised.
+    /// The layouts recognised in its files.
     pub layouts: Vec<Recognised>,
     /// The channels by name.
     pub channels: BTreeMap<Name, Arc<Channel>>,
 }
 
 impl Dataset {
-    /// How each level of a channel is had, finest first.
+    /// How each level of a channel is derived, finest first.
     pub(crate) fn views(&self, channel: &Channel) -> impl Iterator<Item = LevelView> + Clone {
         Level::all().map_while(|level| channel.view(level, self.scaling))
     }
 }
 
 impl Catalog {
-    /// Every dataset, by token.
+    /// Every dataset, sorted by token.
     pub fn datasets(&self) -> impl Iterator<Item = &Arc<Dataset>> {
         self.datasets.values()
     }
@@ -103,15 +95,15 @@ impl Catalog {
         self.datasets.get(token)
     }
 
-    /// The same catalogue with another dataset in the place of the one of that token.
+    /// A copy of the catalogue in which `dataset` replaces the one with the same token.
     pub fn with(&self, dataset: Arc<Dataset>) -> Self {
         let mut datasets = self.datasets.clone();
         datasets.insert(dataset.token.clone(), dataset);
-        let Self { max_voxels_per_tile, profile, .. } = *self;
-        Self { datasets, max_voxels_per_tile, profile, stores: self.stores.clone() }
+        let Self { max_voxels_per_tile, max_voxels_per_box, profile, .. } = *self;
+        Self { datasets, max_voxels_per_tile, max_voxels_per_box, profile, stores: self.stores.clone() }
     }
 
-    /// The decoded chunks of all its volumes.
+    /// The cache of decoded chunks, shared by all volumes.
     pub fn chunks(&self) -> &ChunkStore {
         &self.stores.chunks
     }

@@ -7,6 +7,7 @@ mod bar;
 mod bench;
 mod cache;
 mod check;
+mod choices;
 mod inspect;
 mod limits;
 mod log;

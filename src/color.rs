@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_gives_every_sector_its_colours() {
+    fn the_branch_free_form_equals_the_rule_by_sector() {
         // `inverse` undoes the hash: its multiples step through all hues evenly.
         let inverse = (0..6)
             .fold(1u64, |x, _| x.wrapping_mul(2u64.wrapping_sub(x.wrapping_mul(0x9E37_79B9_7F4A_7C15))));

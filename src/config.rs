@@ -1,5 +1,4 @@
-//! The configuration, as typed → as meant: flags, environment and file become [`Settings`], or a list of
-//! faults.
+//! The configuration: flags, environment and file are parsed into [`Settings`] or a list of faults.
 //!
 //! Nothing here opens a data file or builds anything that runs: whether a file exists and contains what is
 //! claimed is checked by the catalogue. Reading does not stop at the first fault: an invalid value is
@@ -38,7 +37,7 @@ use reader::{Notes, Section};
 /// The configuration file that is read if none is named and no data file is given.
 pub const DEFAULT_FILE: &str = "voltile.toml";
 
-/// Where settings come from, as typed.
+/// The unparsed sources of settings.
 #[derive(Debug, Clone, Default)]
 pub struct Layers {
     /// The configuration file (`--config`).
@@ -76,7 +75,7 @@ pub struct Fault {
     /// The key's path, such as `datasets.kasthuri11.channels.image.window`; for text that cannot be parsed at
     /// all, the file, the variable or the flag.
     pub key: String,
-    /// What is wrong, what would be right, and where it was set.
+    /// What is wrong, what is expected, and the place of the setting.
     pub problem: String,
 }
 
@@ -93,8 +92,7 @@ pub struct Loaded {
     pub settings: Settings,
     /// All errors, sorted by key.
     pub faults: Vec<Fault>,
-    /// Settings without effect that were probably meant otherwise, sorted by key. They do not prevent
-    /// starting.
+    /// Settings without effect, which are probably mistakes, sorted by key. They do not prevent starting.
     pub warnings: Vec<Fault>,
 }
 

@@ -1,10 +1,10 @@
-//! All coordinate arithmetic: planes, levels, sizes and regions, and how a tile address becomes voxels.
+//! All coordinate arithmetic: planes, levels, sizes and regions, and the voxels of a tile address.
 //!
-//! The axis permutations of xy, xz and yz are only here: other modules speak of the row axis, the column axis
+//! The axis permutations of xy, xz and yz are implemented only here; other modules use the row axis, the column axis
 //! and the slice axis of a [`Plane`]. Nothing here reads data or knows a dataset.
 //!
-//! Extents and positions are `u64` voxels. Three of them are an [`Xyz`], named by axis, so that no order has
-//! to be remembered. Memory order, where it matters, is always z, y, x with x fastest.
+//! Extents and positions are `u64` voxels. Triples are [`Xyz`], whose fields are named, so that axes cannot be
+//! confused. Memory order, where it matters, is always z, y, x with x fastest.
 
 mod levels;
 mod patch;
@@ -23,11 +23,11 @@ pub const TILE: usize = 512;
 /// One of the three spatial axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Axis {
-    /// The axis of columns in xy tiles.
+    /// The axis along which the columns of xy tiles advance.
     X,
-    /// The axis of rows in xy tiles.
+    /// The axis along which the rows of xy tiles advance.
     Y,
-    /// The axis along which xy tiles are stacked.
+    /// The axis normal to xy tiles.
     Z,
 }
 
@@ -213,10 +213,10 @@ impl Region {
         (size.volume() > 0).then_some(Region { start, size })
     }
 
-    /// Cuts the region at multiples of `chunk` into boxes of at most about `most` voxels, z slowest.
+    /// Splits the region at multiples of `chunk` into boxes of at most `most` voxels, z slowest.
     ///
-    /// Boxes are as long as possible along x, then y, then z, because that is the storage order of most
-    /// files. If `chunk` alone exceeds `most`, boxes are smaller than it.
+    /// Boxes are as long as possible along x, then y, then z, because that is the storage order of most files. If
+    /// `chunk` exceeds `most`, boxes are smaller than chunks.
     pub fn blocks(&self, chunk: Xyz<u64>, most: u64) -> impl Iterator<Item = Region> + use<> {
         let step = self.block_size(chunk.map(|g| g.max(1)), most.max(1));
         let Region { start, size } = *self;
@@ -230,7 +230,7 @@ impl Region {
         })
     }
 
-    /// The distance between cuts: `chunk`, reduced or multiplied to use the budget well.
+    /// The distance between splits: a multiple of `chunk`, or less if `chunk` exceeds the budget `most`.
     fn block_size(&self, chunk: Xyz<u64>, most: u64) -> Xyz<u64> {
         let mut step = chunk;
         let voxels = |step: Xyz<u64>| step.zip(self.size, u64::min).volume().max(1);
@@ -254,7 +254,7 @@ pub fn held(position: u64, step: u64, extent: u64) -> u64 {
     extent.saturating_sub(position.saturating_mul(step)).clamp(1, step)
 }
 
-/// Cuts `[start, start + length)` at multiples of `step`: (first position, length) of each piece.
+/// Splits `[start, start + length)` at multiples of `step`: (first position, length) of each part.
 fn cuts(start: u64, length: u64, step: u64) -> impl Iterator<Item = (u64, u64)> {
     let end = start.saturating_add(length);
     let mut next = start;
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_cut_at_the_grain() {
+    fn blocks_are_split_at_chunk_boundaries() {
         let region = Region { start: Xyz::new(60, 0, 0), size: Xyz::new(100, 1, 1) };
         let starts: Vec<u64> = region.blocks(Xyz::all(64), 64).map(|b| b.start.x).collect();
         assert_eq!(starts, [60, 64, 128]);

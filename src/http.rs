@@ -16,6 +16,7 @@ mod problem;
 mod security;
 mod tiles;
 mod viewers;
+mod voxels;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -23,12 +24,13 @@ use std::time::SystemTime;
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderValue, InvalidHeaderValue};
 use actix_web::{HttpRequest, HttpResponse, web};
+use tokio::sync::Semaphore;
 
 use crate::config;
-use crate::request::TilePath;
+use crate::description::CachesDescription;
+use crate::request::{TilePath, below_voxels};
 use crate::service::TileService;
 use cors::Cors;
-use descriptions::CachesDescription;
 pub use listen::start;
 pub use page::has_viewer;
 
@@ -45,6 +47,8 @@ pub struct Site {
     caches: CachesDescription,
     threads: usize,
     started: u64,
+    /// Permits for the memory of boxes of voxels that are being made or sent, in MiB.
+    boxes: Arc<Semaphore>,
 }
 
 impl Site {
@@ -58,7 +62,8 @@ impl Site {
         let cors = Cors::new(&settings.cors_origins);
         let cache_control = HeaderValue::from_str(&settings.cache_control)?;
         let (mounts, trusted_proxies) = (settings.mounts.clone(), settings.trusted_proxies.clone());
-        Ok(Self { service, mounts, cache_control, cors, trusted_proxies, caches, threads, started })
+        let boxes = Arc::new(Semaphore::new(voxels::MOST_MIB as usize));
+        Ok(Self { service, mounts, cache_control, cors, trusted_proxies, caches, threads, started, boxes })
     }
 
     fn mount(&self, path: &TilePath<'_>) -> Option<&config::Mount> {
@@ -82,6 +87,10 @@ async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
     let path = request.uri().path();
     if let Some(answer) = page::answer(path, request, &site.service.catalog(), &site.mounts) {
         return answer;
+    }
+    if let Some(path) = below_voxels(path) {
+        // On the heap, so that the future of every tile is not as large as this one.
+        return Box::pin(voxels::answer(site, request, path)).await;
     }
     match path {
         "/datasets.json" => descriptions::all(site),

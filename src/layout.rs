@@ -119,7 +119,7 @@ pub struct FoundChannel {
     pub voxel_unit: Option<String>,
     /// The stored levels, finest first.
     pub levels: Vec<FoundLevel>,
-    /// Levels that voltile derived from these and stored, to be read instead of derived again.
+    /// Levels that `voltile pyramid` precomputed from these.
     pub made: Vec<FoundLevel>,
     /// Information in the file that tiles do not show.
     pub remarks: Vec<String>,

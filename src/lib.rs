@@ -8,32 +8,36 @@
 //!
 //! ```text
 //! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config; the only
-//!              module that names `anyhow`
+//!              module that names `anyhow` and `clap`
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page · connections:
 //!              one request at a time on each, timeouts, limits on their number
 //! 7  warm      every tile of a selection, in an order that decodes each chunk once; by a server or in this process
+//! 7  bench     slicing throughput, in this process or from a server: stages, percentiles, bottleneck
 //! 6  service   TileService: identify, then fetch; the boundary between async code and the render threads · the render
-//!              queue · reopening files that have changed · verifying chunks while idle
-//! 6  bench     slicing throughput, in this process or from a server: stages, percentiles, bottleneck
+//!              queue · reopening files that have changed · verifying chunks while idle · prefetching
 //! 6  pyramid   computes missing levels once: in pieces that survive a kill, then into one HDF5 file
 //! 5  catalog   Token → Dataset → Channel, opened from settings; a request becomes a key and a plan
-//! 4  render    slice → downsample → window → composite → encode
+//! 5  render    slice → downsample → window → composite → encode
 //! 4  layout    the file layouts of programs and instruments: Imaris, BigDataViewer, ilastik, …, and plain files ·
 //!              inventory: what files written by voltile say of themselves
-//! 3  plan      what to read and how to paint it: the renderer's only input
-//! 2  request   a well-formed request, not yet known to exist: all three URL forms end here
-//! 2  volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
-//! 2  tier      the disk cache: trait TileTier; a directory of encoded tiles, kept to a budget
-//! 1  cache     absent | in flight | ready in one structure; least recently used by bytes
-//! 1  config    as typed → as meant: settings, or every fault at once          1  tile   TileKey, Tile
-//! 1  verify    plays viewers against a running server
+//! 4  plan      what to read and how to paint it: the renderer's only input
+//! 3  volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
+//! 3  verify    plays viewers against a running server
+//! 2  client    the HTTP client of warm, verify and bench; the only module that names `ureq`
+//! 2  config    as typed → as meant: settings, or every fault at once
+//! 1  description  the JSON of /datasets.json as plain data, for servers and clients; only it and http name `utoipa`
+//! 1  request   a well-formed request, not yet known to exist: all three URL forms end here
+//! 1  tier      the disk cache: trait TileTier; a directory of encoded tiles, kept to a budget
+//! 0  cache     absent | in flight | ready in one structure; least recently used by bytes
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
-//! 0  color · paint · name · axes · units · metrics · activity        demo: a synthetic volume, made at first use
-//! 0  connection: a small HTTP client for warm and bench, cheap per request
+//! 0  tile · color · paint · name · axes · units · metrics · activity
+//! 0  demo      a synthetic volume, made at first use
 //! ```
 //!
-//! The page's own code is `src/page` (TypeScript), bundled by `build.rs` into what [`http`] serves. `config` takes the
-//! names that the URL grammar reserves from `request`; `demo` writes its volume with the `hdf5` crate.
+//! A test (`src/map.rs`) compares these rows with the code.
+//!
+//! The page's own code is `src/page` (TypeScript), bundled by `build.rs` into what [`http`] serves. `demo` writes its volume
+//! with the `hdf5` crate.
 //!
 //! # Words
 //!
@@ -97,13 +101,15 @@
 //! The two cache budgets (`cache.tiles`, `cache.chunks`), and for each render thread about 8 MiB, 14 at most: a block of
 //! stored voxels (512 KiB; 2 MiB if it is not cached), sums of one patch (2 MiB; 4 MiB for 64-bit voxels) and its voxels
 //! (up to 2 MiB), pixels and the encoder's buffers (2 MiB), one stored chunk and one decoded chunk that is not cached (up
-//! to 2 MiB each), and chunks that are copied from after the cache has evicted them (2 MiB). Chunks larger than a quarter of
-//! the chunk budget are read box by box through libhdf5, which holds one such chunk meanwhile.
+//! to 2 MiB each), and chunks that are copied from after the cache has evicted them (2 MiB). Chunks that would
+//! exceed a quarter of the chunk budget at 8 bytes per voxel are read box by box through libhdf5, which holds one of them at
+//! a time.
 //!
 //! Besides: 24 bytes for each chunk of an index, and up to 16 MiB while the index is checked; up to 65,536 unfinished
 //! chunks, about 200 bytes each; up to 2^21 voxels while a channel is sampled (three times as many for RGB); 32 MiB of
 //! tiles that wait to be written to the disk cache, and 32 MiB whose chunks have yet to be verified; a few MiB for the
-//! disk cache's sweep over ten million tiles; 1 MiB of log lines; up to 12 MiB for an overview of a slice; less than 1 MiB
+//! disk cache's sweep over ten million tiles; 1 MiB of log lines; up to 12 MiB for an overview of a slice; 2 GiB of boxes of
+//! voxels being made or sent, each up to three times while it is made; less than 1 MiB
 //! for each connection besides the tile being sent (pipelined requests stay in the system's buffers). Mapped files take
 //! addresses, not memory. Making pyramids has limits of its own: see [`pyramid`].
 //!
@@ -121,17 +127,20 @@
 
 // They panic where it cannot be written: `cli::output` and `cli::log` print instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
+// This page is for those who read the code: it links to private modules too.
+#![allow(rustdoc::private_intra_doc_links)]
 
 pub mod activity;
 pub mod axes;
 pub mod bench;
-pub mod cache;
+mod cache;
 pub mod catalog;
 pub mod cli;
+mod client;
 pub mod color;
 pub mod config;
-pub mod connection;
-pub mod demo;
+mod demo;
+mod description;
 pub mod geometry;
 pub mod http;
 pub mod layout;
@@ -139,13 +148,16 @@ pub mod metrics;
 pub mod name;
 pub mod paint;
 pub mod plan;
-pub mod pyramid;
+mod pyramid;
 pub mod render;
 pub mod request;
 pub mod service;
 pub mod tier;
-pub mod tile;
-pub mod units;
-pub mod verify;
+mod tile;
+mod units;
+mod verify;
 pub mod volume;
-pub mod warm;
+mod warm;
+
+#[cfg(test)]
+mod map;

@@ -1,6 +1,6 @@
-//! Counters of what the server did, in the Prometheus text format.
+//! Metrics of the server in the Prometheus text format.
 //!
-//! Code that counts something holds a handle to its counter; nothing is looked up by name while serving.
+//! Code that counts something holds a handle to its counter; no metric is looked up by name while serving.
 
 mod connections;
 

@@ -158,6 +158,15 @@ pub enum PngProfile {
     Small,
 }
 
+/// How boxes of voxels are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BoxFormat {
+    /// NumPy's format: C order z, y, x, and colours last.
+    Npy,
+    /// The same voxels without a header, little-endian.
+    Raw,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_put_elsewhere_stay_whole_where_they_can() {
+    fn replaced_limits_stay_integers_if_possible() {
         let whole = Window::Whole { lo: 0, hi: i128::from(u64::MAX) };
         assert_eq!(whole.with_limits(None, None), whole);
         assert_eq!(whole.with_limits(finite(7.0), None), Window::Whole { lo: 7, hi: i128::from(u64::MAX) });
@@ -179,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_a_number_is_finite() {
+    fn nan_and_infinity_are_not_finite() {
         assert_eq!((finite(f64::NAN), finite(f64::INFINITY)), (None, None));
         assert_eq!(finite(-0.0), finite(0.0));
     }

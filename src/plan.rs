@@ -5,38 +5,59 @@ use std::sync::Arc;
 use crate::color::Colour;
 use crate::geometry::{LevelView, Patch, Region};
 use crate::paint::{Finite, PngProfile, Window};
-use crate::volume::{ReadPolicy, Volume};
+use crate::volume::{ReadPolicy, Volume, VoxelType};
 
 /// One tile to render.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What it shows.
+    /// The channels it shows, and how they are combined.
     pub picture: Picture,
     /// How it is encoded.
     pub profile: PngProfile,
-    /// How much of the stored chunks is decoded, and whether reading yields to requests.
+    /// How much of each stored chunk is decoded, and whether the reads yield to requests.
+    pub policy: ReadPolicy,
+}
+
+/// A box of voxels to read.
+#[derive(Debug, Clone)]
+pub struct Cutout {
+    /// The volumes of the stored level to read: one, or one each for red, green and blue.
+    pub components: Vec<Arc<dyn Volume>>,
+    /// The type of their voxels.
+    pub voxel: VoxelType,
+    /// The time point.
+    pub time: u64,
+    /// How the level is derived from the stored one.
+    pub view: LevelView,
+    /// The box, within the level.
+    pub region: Region,
+    /// Whether the time point exists; a gap in a series is read as zeros.
+    pub is_there: bool,
+    /// Whether voxels are label ids, of which derived levels take one of each box rather than the mean.
+    pub is_label: bool,
+    /// How much of the stored chunks is decoded.
     pub policy: ReadPolicy,
 }
 
 /// A thumbnail of one slice, assembled from tiles.
 #[derive(Debug, Clone)]
 pub struct Overview {
-    /// The tiles, row by row; at least one, all of one kind.
+    /// The tiles, row by row; at least one, all of one pixel kind.
     pub tiles: Vec<Plan>,
     /// The number of tiles per row.
     pub across: usize,
     /// The slice's width and height in pixels, without the tiles' black padding.
     pub extent: (usize, usize),
-    /// The longest edge of the thumbnail.
+    /// The longest edge of the thumbnail in pixels.
     pub edge: usize,
 }
 
-/// What kind of picture a tile is.
+/// The channels that a tile shows, and how they are combined.
 #[derive(Debug, Clone)]
 pub enum Picture {
     /// One channel of intensities, in grey.
     Grey(Layer),
-    /// Intensities in colours, summed.
+    /// Intensities, each channel in its own colour, summed.
     Composite(Vec<(Layer, Colour)>),
     /// Label ids, each in its own colour.
     Labels(Source),
@@ -47,9 +68,9 @@ pub enum Picture {
 /// Intensities and the window that maps them to 8 bits.
 #[derive(Debug, Clone)]
 pub struct Layer {
-    /// Where they come from.
+    /// The voxels.
     pub source: Source,
-    /// The window to apply.
+    /// The window: the values shown as black and as white.
     pub window: Window,
     /// The exponent of the curve from black to white; `None` is linear.
     pub gamma: Option<Finite>,
@@ -64,7 +85,7 @@ pub struct Source {
     pub time: u64,
     /// How the tile's level is derived from the stored one.
     pub view: LevelView,
-    /// Which part of the level the tile shows; `None` if it lies entirely outside.
+    /// The part of the tile inside the volume; `None` if all of it is outside.
     pub patch: Option<Patch>,
 }
 
@@ -87,8 +108,17 @@ impl PixelKind {
     }
 }
 
+impl Cutout {
+    /// The extents in C order: z, y, x, and the number of components if there are several.
+    pub fn shape(&self) -> Vec<u64> {
+        let size = self.region.size;
+        let components = Some(self.components.len() as u64).filter(|count| *count > 1);
+        [size.z, size.y, size.x].into_iter().chain(components).collect()
+    }
+}
+
 impl Plan {
-    /// The same tile, read by another policy.
+    /// The same plan under another read policy.
     #[must_use]
     pub fn with(self, policy: ReadPolicy) -> Self {
         Self { policy, ..self }
@@ -96,7 +126,7 @@ impl Plan {
 }
 
 impl Source {
-    /// The boxes of stored voxels that it shows; none where it lies outside.
+    /// The boxes of stored voxels that the tile shows; none if it is outside.
     pub fn regions(&self) -> impl Iterator<Item = Region> + '_ {
         let runs = self.patch.iter().flat_map(|patch| patch.runs().iter().map(move |run| patch.region(run)));
         runs.map(|region| self.view.stored_region(&region))
@@ -104,7 +134,7 @@ impl Source {
 }
 
 impl Picture {
-    /// Where its voxels come from.
+    /// The sources of all its channels.
     pub fn sources(&self) -> Vec<&Source> {
         match self {
             Picture::Grey(layer) => vec![&layer.source],
@@ -114,7 +144,7 @@ impl Picture {
         }
     }
 
-    /// The kind of its pixels.
+    /// Whether it is encoded as grey or colour.
     pub fn pixels(&self) -> PixelKind {
         match self {
             Picture::Grey(_) => PixelKind::Grey,

@@ -1,16 +1,13 @@
-//! Pyramids: the levels that a file lacks, computed once and stored, in a sidecar next to it or in a new
-//! volume.
+//! Pyramids: computes the levels that a file lacks once, and stores them in a sidecar next to it or in a new volume.
 //!
-//! Every level is computed in one step from the stored level that the renderer would use, so that it equals
-//! what the renderer would compute on the fly. A volume is read once, node by node of its `tree`, on all
-//! threads; finished parts are kept as `piece`s in the work `folder`, and a killed run resumes from them.
-//! Once complete they are assembled into an HDF5 file, which gets its final name last. The original is only
-//! read.
+//! Every level is computed in one step from the stored level that the renderer would use, so that it equals what the
+//! renderer would compute on the fly; `tests/stories/pyramid.rs` checks this. A volume is read once, node by node of its
+//! `tree`, on all threads. Finished parts are stored as `piece`s in the work `folder`; after a kill, the next run
+//! resumes from them. When all are there they are assembled into an HDF5 file, which gets its final name last. The
+//! original is only read. Tiles play no part here.
 //!
-//! Nothing here knows about tiles. `tests/pyramid.rs` checks that the levels equal those of the renderer.
-//!
-//! Memory: per thread, the voxels of one block (2^22), their sums (half as many numbers of 8 bytes each, 16
-//! for 64-bit integers), and the compressed chunks of one piece; plus the chunk cache.
+//! Memory: per thread, the voxels of one block (2^22), their sums (half as many numbers of 8 bytes each, 16 for 64-bit
+//! integers), and the compressed chunks of one piece; plus the chunk cache.
 
 mod assemble;
 mod build;
@@ -52,11 +49,11 @@ pub struct Wanted {
 
 /// Receives progress updates. Called from many threads.
 pub trait Progress: Sync {
-    /// `total` voxels are to be read, of which `done` were read by an earlier run.
+    /// The work begins: the total number of voxels to read, and how many were done by an earlier run.
     fn begin(&self, total: u64, done: u64);
-    /// `voxels` more have been read.
+    /// This many more voxels have been processed.
     fn advance(&self, voxels: u64);
-    /// All voxels are read; assembly begins.
+    /// All pieces are finished; assembly begins.
     fn assemble(&self);
 }
 
@@ -65,7 +62,7 @@ pub trait Progress: Sync {
 pub struct Report {
     /// The levels that were written, by channel.
     pub levels: Vec<(String, Vec<u8>)>,
-    /// The levels that could not be made, by channel, and why.
+    /// The levels that could not be computed, by channel, and the reason.
     pub failed: Vec<(String, Vec<u8>, String)>,
 }
 
@@ -82,7 +79,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Plans computing the levels that `original` lacks, or re-chunking all of it. Writes nothing.
+    /// Plans to compute the levels that `original` lacks, or to re-chunk all of it. Writes nothing.
     ///
     /// # Errors
     /// If `output` exists, or the original's metadata cannot be read.
@@ -134,19 +131,19 @@ impl Work {
         &self.output
     }
 
-    /// Computes everything that an earlier run has not, and moves the complete file into place.
+    /// Computes what an earlier run has not finished, and moves the complete file into place.
     ///
     /// # Errors
-    /// If something cannot be written, or the original changes meanwhile. A level that cannot be read is not
-    /// an error: it is listed in the report.
+    /// If something cannot be written, or the original has changed since the work was planned. A level that cannot be
+    /// read is not an error: it is listed in the report.
     pub fn run(
         &self,
         threads: NonZeroUsize,
         activity: &Activity,
         progress: &dyn Progress,
     ) -> Result<Report, PyramidError> {
-        let (folder, goes_on) = Folder::open(&self.output, &self.manifest())?;
-        if goes_on {
+        let (folder, resumes) = Folder::open(&self.output, &self.manifest())?;
+        if resumes {
             tracing::info!("resuming the work in {}", Folder::of(&self.output).display());
         }
         let failures: Vec<OnceLock<String>> = self.families.iter().map(|_| OnceLock::new()).collect();
@@ -164,7 +161,7 @@ impl Work {
         Ok(report)
     }
 
-    /// Identifies the work: pieces made under equal manifests fit together.
+    /// Identifies the work: only pieces with equal manifests may be combined.
     fn manifest(&self) -> String {
         let inventory = self.inventory(&self.stamps, &|_| true);
         let trees: Vec<String> =
@@ -226,7 +223,7 @@ impl Work {
         Ok(writer.finish(&path)?)
     }
 
-    /// The families that are left out: those that failed, and in a volume the others of the same channels.
+    /// The families to leave out: those that failed, and in a new volume all others of the same channels.
     fn lost(&self, failed: &BTreeMap<usize, &String>) -> BTreeSet<usize> {
         let channel = |number: &usize| self.families.get(*number).map(|(place, _)| *place);
         let channels: BTreeSet<usize> = failed.keys().filter_map(channel).collect();
@@ -256,7 +253,7 @@ impl Work {
             match failed.get(&number) {
                 Some(why) => report.failed.push((name, numbers(family), (*why).clone())),
                 None if lost.contains(&number) => {
-                    let why = "another level of the channel failed, and a volume has all levels of a channel or none".to_owned();
+                    let why = "another level of the channel failed; a new volume gets all levels of a channel or none".to_owned();
                     report.failed.push((name, numbers(family), why));
                 }
                 None => report.levels.push((name, numbers(family))),
@@ -305,7 +302,7 @@ fn piece_name(family: usize, piece: usize) -> String {
     format!("{family}-{piece}.{}", folder::PIECE)
 }
 
-/// Why a family cannot even be started.
+/// The reason if no voxel of a family can be read: missing filters.
 fn not_decoded(family: &Family) -> Option<String> {
     let filters = &family.stored()?.storage.missing_filters;
     let path = family.stored()?.path();
@@ -322,7 +319,7 @@ fn in_turn<T: Sync>(
     work: &(dyn Fn(&T) -> Result<(), PyramidError> + Sync),
 ) -> Result<(), PyramidError> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build()?;
-    // All threads are busy, so none should share its decoding with others.
+    // All threads have work, so none should split its decoding over others.
     let _places: Vec<_> = (0..threads.get()).map(|_| activity.enter()).collect();
     let (next, stop, failure) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
     let worker = || {

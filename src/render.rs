@@ -1,10 +1,11 @@
 //! Rendering: turns a plan into the bytes of a PNG, in pure steps.
 //!
-//! slice → downsample → window → colour → encode. The steps know buffers and numbers: no cache, no settings,
-//! no names. Voxels come from the plan's volumes. Buffers live in a [`Scratch`] that its owner reuses for
-//! every tile: touching memory for the first time costs more than most of the steps.
+//! slice → downsample → window → colour → encode. The steps work on buffers and numbers; they know no cache, settings
+//! or names. Voxels come from the plan's volumes. Buffers are in a [`Scratch`], which is reused for every tile: page
+//! faults on fresh memory cost more than most of the steps.
 
 mod composite;
+mod cutout;
 mod downsample;
 mod encode;
 mod overview;
@@ -17,6 +18,7 @@ use crate::paint::PngProfile;
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
 use crate::volume::{ReadError, ReadPolicy, Samples};
 
+pub use cutout::cutout;
 pub use encode::{EncodeBuffers, EncodeError, encode};
 pub use overview::overview;
 
@@ -31,7 +33,7 @@ pub enum RenderError {
     Encode(#[from] EncodeError),
 }
 
-/// Buffers that rendering reuses: a few MiB, not counting decoded chunks, which others hold.
+/// Buffers that rendering reuses: a few MiB, not counting decoded chunks, which are in the chunk cache.
 #[derive(Debug, Default)]
 pub struct Scratch {
     drawing: Drawing,
@@ -40,7 +42,7 @@ pub struct Scratch {
 
 #[derive(Debug, Default)]
 struct Drawing {
-    /// Stored voxels as they were read.
+    /// Stored voxels.
     block: Samples,
     /// Sums from which means are computed.
     sums: downsample::SumBuffer,
@@ -68,7 +70,6 @@ pub fn black(kind: PixelKind, profile: PngProfile) -> Result<Vec<u8>, EncodeErro
 }
 
 impl Drawing {
-    /// Returns the pixels of the plan's picture, row by row.
     fn draw(&mut self, plan: &Plan) -> Result<&[u8], ReadError> {
         let policy = plan.policy;
         match &plan.picture {
@@ -99,7 +100,7 @@ impl Drawing {
         self.pixels.resize(TILE * TILE * kind.bytes(), 0);
     }
 
-    /// Draws one layer; if it fills the tile, its shades are the pixels, and nothing is copied.
+    /// Draws one layer. If it fills the tile, its shades are the pixels, and nothing is copied.
     fn grey(&mut self, layer: &Layer, policy: ReadPolicy) -> Result<&[u8], ReadError> {
         match &layer.source.patch {
             Some(patch) if patch.is_whole_tile() => {

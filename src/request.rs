@@ -4,6 +4,7 @@
 //! a 404. Repeated slashes are merged; the path is split before its segments are percent-decoded.
 
 mod adjust;
+mod boxes;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,6 +12,7 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 
 pub use adjust::{Adjustment, adjustments};
+pub use boxes::{BoxRequest, VOXELS, below_voxels};
 
 use crate::color::Colour;
 use crate::geometry::{Level, Plane, TileAddress};
@@ -94,6 +96,14 @@ pub enum Malformed {
         "a tile path is /SERVICE/tilecache/TOKEN/CHANNEL/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png, or begins with mcfc or viking after tilecache; this path has too few segments or too many"
     )]
     Shape,
+    #[error(
+        "a box of voxels is at /voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy; this path has too few segments or too many"
+    )]
+    VoxelsShape,
+    #[error(
+        "{text:?} is not a box: x0-x1_y0-y1_z0-z1.npy or .raw is expected, in voxels of the level, each end above its start"
+    )]
+    Box { text: String },
     #[error("{segment:?} is not UTF-8 once percent-decoded")]
     Encoding { segment: String },
     #[error("{plane:?} is not a plane: xy, xz or yz are expected")]
@@ -252,7 +262,7 @@ fn number(what: &'static str, text: &str) -> Result<u64, Malformed> {
 }
 
 /// A number of ASCII digits only; leading zeros are allowed, signs and overflow are not.
-fn digits(text: &str) -> Option<u64> {
+pub(crate) fn digits(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten()
 }

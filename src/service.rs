@@ -39,9 +39,10 @@ use crate::cache::{Cache, Flight, Lookup, Lost};
 use crate::catalog::{Catalog, Resolved, Survey};
 use crate::config::Settings;
 use crate::metrics::Metrics;
+use crate::paint::BoxFormat;
 use crate::plan::PixelKind;
 use crate::render::{self, EncodeError};
-use crate::request::TileRequest;
+use crate::request::{BoxRequest, TileRequest};
 use crate::tier::{SecondTier, TierError};
 use crate::tile::{Fingerprint, Tile, TileKey};
 use crate::volume::{Decode, ReadPolicy, Yields};
@@ -140,7 +141,8 @@ impl TileService {
     pub async fn identify(&self, request: &TileRequest, demand: Demand) -> Result<Identified, TileError> {
         let catalog = self.catalog();
         let resolved = catalog.resolve(request);
-        self.ensure_unchanged(&catalog, &request.token, resolved.as_ref().ok()).await?;
+        let shown = resolved.as_ref().ok().filter(|resolved| !resolved.is_black());
+        self.ensure_unchanged(&catalog, &request.token, shown.map(Resolved::channels)).await?;
         let resolved = resolved?;
         if resolved.is_black() {
             let [grey, rgb] = &self.black;
@@ -162,12 +164,27 @@ impl TileService {
         let catalog = self.catalog();
         let overview = catalog.overview(request);
         let first = overview.as_ref().ok().and_then(|overview| overview.tiles().first());
-        self.ensure_unchanged(&catalog, &request.token, first).await?;
+        let shown = first.filter(|first| !first.is_black());
+        self.ensure_unchanged(&catalog, &request.token, shown.map(Resolved::channels)).await?;
         let overview = overview?;
         for channel in overview.tiles().iter().flat_map(Resolved::unmeasured) {
             self.measure(channel, demand).await?;
         }
         Ok(Identified::Overview { key: overview.key(), overview })
+    }
+
+    /// Resolves a request for a box of voxels. Reads no data.
+    pub async fn identify_box(
+        &self,
+        request: &BoxRequest,
+        format: BoxFormat,
+    ) -> Result<Identified, TileError> {
+        let catalog = self.catalog();
+        let resolved = catalog.resolve_box(request);
+        let channel = resolved.as_ref().ok().map(|resolved| std::iter::once(resolved.channel()));
+        self.ensure_unchanged(&catalog, &request.token, channel).await?;
+        let resolved = resolved?;
+        Ok(Identified::Box { key: resolved.key(format), resolved, format })
     }
 
     /// Fetches an identified tile. For a prefetch, chunks are decoded completely, and the tile is in the disk cache
@@ -178,7 +195,7 @@ impl TileService {
                 self.metrics.black_tiles.inc();
                 Ok(tile)
             }
-            Identified::Made { .. } | Identified::Overview { .. } => {
+            Identified::Made { .. } | Identified::Overview { .. } | Identified::Box { .. } => {
                 let brought = self.bring(&identified, demand).await;
                 self.note_change(&identified, &brought);
                 brought
@@ -269,7 +286,8 @@ impl TileService {
         let provisional = Arc::clone(&self.provisional);
         move || {
             let is_refused = provisional.is_refused(&drawing);
-            let Drawing { key, origin, draw, footprint } = drawing;
+            let Drawing { key, origin, draw, footprint, is_kept } = drawing;
+            let tier = tier.filter(|_| is_kept);
             if !is_refused && let Some(tile) = found(tier.as_deref(), &origin, key) {
                 return Ok(weighed(tile));
             }

@@ -1,30 +1,28 @@
-//! The second tier for encoded tiles, behind the memory cache: what was rendered once is there after a restart, and may be
-//! larger than memory.
+//! The disk cache: encoded tiles that outlive the process and may take more space than memory has.
 //!
-//! There are two layers. A [`TileTier`] is a backend, which keeps tiles by token and key; the disk cache is one, a
-//! [`Directory`], and others that several servers share may follow. A [`SecondTier`] is what the service uses: it puts a
-//! queue in front of a backend, counts what it does and logs what goes wrong, so that a backend that fails costs renders
-//! and never an answer. All of it blocks: it is called on render threads and on a writer thread of its own, never on an
-//! async one. A key says which pixels are meant, and not whose they are; the token is there so that a person can see, copy
-//! and clear what belongs to one dataset.
+//! There are two layers. A [`TileTier`] is a backend that stores tiles by token and key; the only one so far is
+//! [`Directory`], a directory of files. [`SecondTier`] wraps a backend for the service: it adds a write queue,
+//! metrics and a log, so that a failing backend costs extra renders but never fails a request. All calls block: they
+//! are made on render threads and a dedicated writer thread, never on an async thread. The key alone determines the
+//! pixels; the token is stored so that users can list, copy and clear the tiles of one dataset.
 //!
-//! # Who else may write there
+//! # Other writers
 //!
-//! Whoever may write to the directory decides what is served from it: checksums find damage, not forgery, and files of
-//! other users are taken as they are, because servers of several people may share one. What such a person cannot do is to
-//! lead a server out of the directory or to hold it up: below its top no symbolic link is followed, only regular files are
-//! opened, none is read beyond the length of the largest tile, and a file is replaced by a rename and never written to, so
-//! that a hard link into the directory is safe too.
+//! Anyone with write access to the directory controls what is served from it: checksums detect damage, not forgery,
+//! and files of other users are accepted, because servers of several users may share a directory. But they can
+//! neither redirect a server out of the directory nor block it: below its top no symbolic link is followed, only
+//! regular files are opened, at most the length of the largest tile is read, and files are replaced by rename and
+//! never written in place, so that a hard link into the directory is safe too.
 //!
-//! # Why files, and no crate that keeps them
+//! # Why files instead of a cache or database crate
 //!
 //! A server, `voltile warm` and `voltile cache` use one directory at the same time, may be killed at any moment, and
-//! people want to look into it. `foyer`, the best kept cache of memory and disk, gives a device to one process alone,
-//! recovers it by itself, and can neither list nor drop the tiles of one token; it brings an async runtime of its own.
-//! `redb` and `fjall` are databases: a writer at a time (or one process), a journal that is synced, space that is given
-//! back by compaction, for values of 100 KiB that are written once. `cacache` shares well, but has neither a budget nor
-//! eviction, and writes each tile's index apart from it. What is left to do over a file system is little: a name, a
-//! checksum, a rename, and a sweep.
+//! users want to look into it. `foyer`, the most mature hybrid cache, needs a device for one process alone, does its
+//! own recovery, can neither list nor clear the tiles of one token, and brings its own async runtime. `redb` and
+//! `fjall` are databases: one writer at a time (or one process), a synced journal, and space reclaimed by compaction,
+//! for values of 100 KiB that are written once. `cacache` can be shared, but has neither a budget nor eviction, and
+//! stores the index entry of a tile separately. On top of a file system, little is left to do: a name, a checksum, a
+//! rename, and a sweep.
 
 mod census;
 mod dir;
@@ -53,81 +51,82 @@ pub use second::SecondTier;
 use crate::name::Name;
 use crate::tile::TileKey;
 
-/// Keeps encoded tiles for longer than memory does.
+/// A backend of the disk cache.
 ///
-/// Every method may block. Others may use the same tier at the same time, from this process or another: what was there
-/// a moment ago may be gone.
+/// Every method may block. Other threads and processes may use the same storage at the same time: a tile that was
+/// there a moment ago may be gone.
 pub trait TileTier: Send + Sync {
-    /// The PNG of a tile, whole and as it was put; `None` where there is none.
+    /// The PNG of a tile, complete and exactly as stored; `None` if there is none.
     ///
-    /// What is found damaged is dropped, and is [`TierError::Corrupt`] once: after that it is absent.
+    /// A damaged tile is removed: the first call returns [`TierError::Corrupt`], later ones `None`.
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError>;
 
-    /// Keeps the PNG of a tile, in place of what was kept of it before. Nobody ever sees a part of it.
+    /// Stores the PNG of a tile, replacing an existing one atomically.
     fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError>;
 
-    /// Whether a tile is there, as far as can be told without reading it.
+    /// Whether a tile exists; its checksum is not verified.
     fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError>;
 }
 
-/// Why a tier cannot be used, or failed once. The text names files: it is for operators.
+/// Why the disk cache cannot be used, or why one operation failed. The text names files: it is for operators.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TierError {
-    /// The directory holds something else.
+    /// The directory holds files that are not voltile's.
     #[error(
-        "{} is not empty, and no cache of voltile: it is left as it is. Name a directory that is empty or not yet there",
+        "{} is neither empty nor a voltile cache, and was left unchanged. Name an empty or missing directory",
         path.display()
     )]
     Foreign {
         /// The directory.
         path: PathBuf,
     },
-    /// Another voltile wrote it.
+    /// The cache was written by a version of voltile with another format.
     #[error(
-        "{} is a cache of another voltile ({found}; this one knows the format {}). Remove it, or name another directory",
+        "{} is a cache of another version of voltile ({found}; this version has format {}). Remove it, or name \
+         another directory",
         path.display(),
         marker::FORMAT
     )]
     Format {
         /// The directory.
         path: PathBuf,
-        /// What it says of itself.
+        /// The format in its marker.
         found: String,
     },
-    /// Something else is in the place of the directory.
+    /// The path is not a directory.
     #[error("{} is not a directory", path.display())]
     NoDirectory {
-        /// What was named.
+        /// The path.
         path: PathBuf,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{} cannot be {doing}: {problem}", path.display())]
     System {
         /// The file or directory.
         path: PathBuf,
-        /// What was to be done with it.
+        /// What was attempted, as a past participle for the message.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error message.
         problem: String,
     },
     /// The directory was removed, unmounted, or replaced by another.
-    #[error("{} {why}; nothing is written there until it is back", path.display())]
+    #[error("{} {why}; nothing is written until it is back", path.display())]
     Away {
-        /// Where it was.
+        /// Its path.
         path: PathBuf,
-        /// What has become of it.
+        /// What happened to it.
         why: &'static str,
     },
-    /// More is there than may be, and it was not removed in time.
-    #[error("{} is full: it may take {budget} bytes, and what is too much has not been removed yet", path.display())]
+    /// The budget is exceeded, and eviction did not make room in time.
+    #[error("{} is full: its budget is {budget} bytes, and eviction has not made room yet", path.display())]
     Full {
         /// The directory.
         path: PathBuf,
-        /// What it may take.
+        /// The budget in bytes.
         budget: u64,
     },
-    /// What was found is not what was put.
-    #[error("{} is damaged and was dropped: {problem}", path.display())]
+    /// A tile is not as it was stored.
+    #[error("{} is damaged and was removed: {problem}", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -141,7 +140,7 @@ impl TierError {
         TierError::System { path: path.into(), doing, problem: error.to_string() }
     }
 
-    /// Whether the tier is not one to be used, by what was named rather than by what happened.
+    /// Whether the configured path is unusable as a cache directory, rather than temporarily failing.
     pub fn is_misnamed(&self) -> bool {
         matches!(self, TierError::Foreign { .. } | TierError::Format { .. } | TierError::NoDirectory { .. })
     }

@@ -27,7 +27,7 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Digit by digit: formatting numbers took as long as parsing the path of a cached tile's request.
+        // Faster than formatting integers, which took as long as parsing the path of a request.
         let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
         digits
             .filter_map(|digit| char::from_digit(digit.into(), 16))
@@ -139,21 +139,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_tell_renderings_apart_and_stay_the_same() {
+    fn keys_are_deterministic_and_distinct() {
         assert_eq!(TileKey::of(&("a", 1)), TileKey::of(&("a", 1)));
         assert_ne!(TileKey::of(&("a", 1)), TileKey::of(&("a", 2)));
         assert_ne!(TileKey::of(&("ab", "c")), TileKey::of(&("a", "bc")));
     }
 
     #[test]
-    fn only_one_of_all_who_ask_is_the_first() {
+    fn only_one_clone_is_asked_first() {
         let tile = Tile::new(TileKey::of(&7), Bytes::new());
         let same = tile.clone();
         assert_eq!([&same, &tile, &same].map(Tile::is_asked_first), [true, false, false]);
     }
 
     #[test]
-    fn a_key_is_read_as_it_is_shown() {
+    fn a_key_parses_as_displayed() {
         let key = TileKey::of(&7);
         assert_eq!(TileKey::parse(&key.to_string()), Some(key));
         let shown = key.to_string();

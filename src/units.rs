@@ -34,12 +34,17 @@ fn known(unit: &str) -> Option<(&'static str, f64)> {
     UNITS.iter().find(is_it).map(|(sign, nanometres, _)| (*sign, *nanometres))
 }
 
+/// A number of bytes for people, in KiB, MiB and so on.
+pub(crate) fn bytes(count: u64) -> String {
+    bytesize::ByteSize::b(count).display().iec().to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn units_are_known_by_sign_and_by_word_and_others_are_left_alone() {
+    fn units_are_recognised_by_symbol_or_name_and_others_are_unchanged() {
         for (written, sign, nanometres) in [
             ("um", "µm", 1e3),
             ("Microns", "µm", 1e3),

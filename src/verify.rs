@@ -1,24 +1,22 @@
 //! Verifies a running server by making the requests that viewers make, from outside.
 //!
-//! Each viewer has a file with its own rules, which cites the viewer's sources. No other module of the server
-//! is used, so that its mistakes about itself are not repeated here. A check passes, passes with a remark, or
-//! fails with a reason.
+//! Each viewer has a file with its own rules, which cites the viewer's sources. Apart from the client and the types of
+//! descriptions, no module of the server is used, so that its mistakes about itself are not repeated here. A check
+//! passes, passes with a remark, or fails with a reason.
 
+mod answer;
 mod catmaid;
-mod client;
 mod openseadragon;
 mod report;
-mod served;
 mod viking;
 
-pub(crate) use client::Answer;
-pub use client::{Client, NotAServer};
-pub use report::{Finding, Outcome, Report};
-pub use served::Served;
-pub(crate) use served::{Dataset as ServedDataset, Level as ServedLevel, ask};
+use crate::client::Client;
+use crate::description::SiteDescription;
+
+pub use report::{Outcome, Report};
 
 /// The viewer to imitate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Viewer {
     /// CATMAID: its importer, its canary tile, its tile layers.
@@ -46,8 +44,8 @@ impl Viewer {
 /// Runs the checks of the given viewers for the datasets with these tokens, or for all.
 pub fn verify(client: &Client, viewers: &[Viewer], tokens: &[String]) -> Report {
     let mut report = Report::default();
-    let served = match ask(client, tokens) {
-        Ok(served) => served,
+    let site = match described(client, tokens) {
+        Ok(site) => site,
         Err(reason) => {
             report.add(None, "descriptions", "/datasets.json", Err(reason));
             return report;
@@ -56,10 +54,21 @@ pub fn verify(client: &Client, viewers: &[Viewer], tokens: &[String]) -> Report 
     report.add(None, "descriptions", "/datasets.json", Ok(None));
     for viewer in viewers {
         match viewer {
-            Viewer::Catmaid => catmaid::play(client, &served, &mut report),
-            Viewer::Viking => viking::play(client, &served, &mut report),
-            Viewer::Openseadragon => openseadragon::play(client, &served, &mut report),
+            Viewer::Catmaid => catmaid::play(client, &site, &mut report),
+            Viewer::Viking => viking::play(client, &site, &mut report),
+            Viewer::Openseadragon => openseadragon::play(client, &site, &mut report),
         }
     }
     report
+}
+
+/// The description of the server, with only the given datasets, or all if none is given.
+fn described(client: &Client, tokens: &[String]) -> Result<SiteDescription, String> {
+    let mut site = client.description()?;
+    let wrong = |problem: &str| Err(format!("{}/datasets.json: {problem}", client.base()));
+    if let Some(unknown) = tokens.iter().find(|token| site.datasets.iter().all(|d| d.token != **token)) {
+        return wrong(&format!("there is no dataset {unknown:?}"));
+    }
+    site.datasets.retain(|dataset| tokens.is_empty() || tokens.contains(&dataset.token));
+    if site.datasets.is_empty() { wrong("no dataset is served") } else { Ok(site) }
 }

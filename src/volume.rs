@@ -1,9 +1,9 @@
-//! Volumes: something from which boxes of voxels can be read, over time.
+//! Volumes, from which boxes of voxels are read.
 //!
-//! The renderer knows the [`Volume`] trait alone. Where voxels come from (an HDF5 dataset, a series of them, memory)
-//! is decided when a catalogue is opened. Every box is handed over densely in z, y, x order with x fastest,
-//! whatever the order in the file; a box that is one voxel thick along the slice axis is therefore already the
-//! slice, row by row, in all three planes.
+//! The renderer knows only the [`Volume`] trait. Where the voxels come from (an HDF5 dataset, a series of datasets,
+//! memory) is decided when a catalogue is opened. A box is always returned contiguously in z, y, x order (x fastest),
+//! whatever the order in the file. A box that is one voxel thick is therefore already the slice, row by row, in all
+//! three planes.
 
 mod cost;
 pub mod hdf5;
@@ -29,7 +29,7 @@ use crate::cache::Lost;
 use crate::geometry::{Region, Xyz};
 use crate::tile::Fingerprint;
 
-/// What is known of a volume before anything is read.
+/// The metadata of a volume, known before any voxel is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VolumeShape {
     /// The type of its voxels.
@@ -38,52 +38,68 @@ pub struct VolumeShape {
     pub size: Xyz<u64>,
     /// The number of time points, at least 1.
     pub times: u64,
-    /// The box in which it is stored: reading along its borders wastes least.
+    /// The chunk shape: reads aligned to it decode the fewest unwanted voxels.
     pub chunk: Xyz<u64>,
-    /// What reading a part of such a box takes.
+    /// The cost of reading part of a chunk.
     pub access: Access,
 }
 
-/// How boxes of voxels are had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How boxes of voxels are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Only what is wanted is copied.
+    /// Only the wanted voxels are copied.
     Copied,
-    /// What is stored together is decoded once, and kept for a while.
+    /// Chunks are decoded once and cached.
     Kept,
-    /// What is stored together is decoded anew for every box.
+    /// Chunks are decoded again for every box.
     Anew,
 }
 
-/// A stored chunk: its dataset in its file as it was opened, and its number in the dataset's grid.
+impl Access {
+    /// The name in descriptions.
+    pub fn name(self) -> &'static str {
+        match self {
+            Access::Copied => "copied",
+            Access::Kept => "kept",
+            Access::Anew => "anew",
+        }
+    }
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Access::Copied, Access::Kept, Access::Anew].into_iter().find(|access| access.name() == name)
+    }
+}
+
+/// Identifies a stored chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkId {
-    /// The dataset.
+    /// The dataset, in the generation of its file that was opened.
     pub dataset: Fingerprint,
-    /// The number of the chunk.
+    /// The number of the chunk in the dataset's grid.
     pub number: u64,
 }
 
-/// The most bytes of stored voxels that are held at once to make fewer of them.
+/// The maximum size in bytes of a block of stored voxels that is read to be downsampled.
 pub(crate) const BLOCK_BYTES: u64 = 2 << 20;
 
-/// What to read of a volume, and how. All fields decide what a read does; nothing else does.
+/// What to read of a volume, and how. A read depends on these fields and on nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadRequest {
     /// The time point.
     pub time: u64,
     /// The box, which must lie within the volume.
     pub region: Region,
-    /// Every `step`-th voxel of the box is read along each axis, starting with its first.
+    /// Every `step`-th voxel of the box is read along each axis, starting with the first.
     pub step: Xyz<u64>,
-    /// How much is decoded, and whether the read yields.
+    /// How much of each chunk is decoded, and whether the read yields.
     pub policy: ReadPolicy,
 }
 
-/// How much of each chunk a read decodes, and whether it yields to others.
+/// How much of each chunk a read decodes, and whether it yields to requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReadPolicy {
-    /// How much of a chunk is decoded.
+    /// How much of each chunk is decoded.
     pub decode: Decode,
     /// When the read ends early.
     pub yields: Yields,
@@ -92,7 +108,7 @@ pub struct ReadPolicy {
 /// How much of a chunk is decoded to read some of its voxels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Decode {
-    /// The least that contains the wanted voxels; more if the chunk store expects that to be wanted next.
+    /// The shortest prefix that contains the wanted voxels; more if the chunk store expects the rest to be wanted next.
     #[default]
     AsNeeded,
     /// All of it: its other voxels will be read soon.
@@ -110,133 +126,131 @@ pub enum Yields {
 }
 
 impl ReadRequest {
-    /// All voxels of a box, decoding no more than needed.
+    /// All voxels of a box, under the default policy.
     pub fn new(time: u64, region: Region) -> Self {
         Self { time, region, step: Xyz::all(1), policy: ReadPolicy::default() }
     }
 
-    /// The same box, thinned by `step` along each axis.
+    /// The same box, every `step`-th voxel along each axis.
     #[must_use]
     pub fn every(self, step: Xyz<u64>) -> Self {
         Self { step, ..self }
     }
 
-    /// The same, read by another policy.
+    /// The same request under another policy.
     #[must_use]
     pub fn with(self, policy: ReadPolicy) -> Self {
         Self { policy, ..self }
     }
 
-    /// How many voxels it yields along each axis.
+    /// The number of voxels read along each axis.
     pub fn size(&self) -> Xyz<u64> {
         self.region.size.zip(self.step, u64::div_ceil)
     }
 }
 
-/// One scalar value for each (time, z, y, x): what tiles are made from.
+/// One scalar value for each (time, z, y, x).
 pub trait Volume: Send + Sync + fmt::Debug {
     /// Type, extents and storage.
     fn shape(&self) -> VolumeShape;
 
-    /// Whether there is anything at this time point; a volume may have gaps, which are shown as outside.
+    /// Whether this time point exists; missing ones are shown as outside.
     fn has(&self, time: u64) -> bool {
         time < self.shape().times
     }
 
     /// Reads the requested voxels into `into`, contiguously in z, y, x order.
     ///
-    /// `into` is given the right type and length here; its memory is reused.
+    /// Sets the type and length of `into`, reusing its memory.
     fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError>;
 
-    /// The chunks in a box that were decoded in part and have yet to be verified, or turned out to be wrong; `None` if
-    /// that is not known.
+    /// The chunks in a box that are not verified yet, or are corrupt; `None` if that is not known.
     fn unverified(&self, _time: u64, _region: &Region) -> Option<Vec<ChunkId>> {
         Some(Vec::new())
     }
 
-    /// Whether a chunk in a box was found to have a wrong checksum; also true if that is not known. Reads nothing.
+    /// Whether a chunk in a box is known to be corrupt; also true if nothing is known. Reads nothing.
     fn may_be_refused(&self, _time: u64, _region: &Region) -> bool {
         false
     }
 
-    /// How it is stored, for programs that inspect, measure or try out files.
+    /// Its storage, for commands that inspect or measure files, and for trials.
     fn storage(&self) -> &dyn VolumeStorage {
         &InMemory
     }
 }
 
-/// How a volume is stored: what `inspect`, `bench` and the trial of a file need, and tiles do not.
+/// The storage of a volume: needed by `inspect`, `bench` and trials, but not for rendering tiles.
 pub trait VolumeStorage {
-    /// Does now what reading would do for the first time, until `until`: called in the trial process, where a crash does
-    /// no harm. The results are discarded.
+    /// Does everything that happens on a first read (reads the index, one voxel), starting nothing new after `until`.
+    /// Called in the trial process, where a crash does no harm. The results are discarded.
     fn rehearse(&self, _until: Instant) {}
 
-    /// Removes its decoded chunks from the cache, and those of all volumes that share the cache: for measuring.
+    /// Removes decoded chunks from the cache, also those of other volumes that share it, for cold measurements.
     fn forget_chunks(&self) {}
 
-    /// Drops its files from the system's page cache, as far as a user may: for measuring.
+    /// Drops its files from the system's page cache, as far as permissions allow, for cold measurements.
     fn forget_pages(&self) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// What of it is stored, summed over its first `most` datasets; fails if one of them cannot be opened.
+    /// The stored size of its first `most` datasets, summed over those that can be inspected; fails if none can.
     fn tally(&self, _most: usize) -> Result<Tally, ReadError> {
         Ok(Tally::default())
     }
 
-    /// The cost of reading all voxels at these positions, by its tally; `None` if that is unknown.
+    /// The cost of reading all voxels at these positions, estimated from its tally; `None` if unknown.
     fn cost(&self, _wanted: &Positions, _tally: &Tally) -> Option<ReadCost> {
         None
     }
 }
 
-/// The storage of a volume in memory: nothing to tell.
 struct InMemory;
 
 impl VolumeStorage for InMemory {}
 
-/// What a client is told of a file that is not what it was when it was opened.
+/// The message to clients if a file has changed since it was opened.
 pub(crate) const CHANGED: &str =
-    "the file has changed since it was opened; it is served again as soon as it can be opened anew";
+    "the file has changed since it was opened; it is served again once it has been reopened";
 
-/// Why voxels could not be read. The text is for the log: it names files. [`ReadError::public`] does not.
+/// Why voxels could not be read. The text names files and is for the log; [`ReadError::public`] is for clients.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {
-    /// Bytes that should be in the file are not.
+    /// The file ends before the wanted data.
     #[error(
-        "{place}: the file ends at byte {length}, but data up to byte {needed} is wanted; it was truncated or is still being copied"
+        "{place}: the file ends at byte {length}, but data up to byte {needed} is needed; it was truncated or is still being copied"
     )]
     Truncated {
         /// File and dataset.
         place: String,
         /// The file's length.
         length: u64,
-        /// Where the wanted data ends.
+        /// The end of the wanted data.
         needed: u64,
     },
-    /// A file is not what it was when it was opened.
-    #[error("{place}: a file has changed since it was opened; what is read of it now may be anything")]
+    /// A file has changed since it was opened.
+    #[error("{place}: a file has changed since it was opened; its data cannot be trusted")]
     Changed {
         /// File and dataset.
         place: String,
     },
-    /// Stored bytes make no sense.
+    /// Stored bytes are invalid.
     #[error("{place}: {problem}")]
     Damaged {
-        /// File and dataset, and where in it.
+        /// File and dataset.
         place: String,
         /// What was found.
         problem: String,
     },
-    /// A chunk can be decoded, but not to what was stored: nothing of it can be trusted.
+    /// A chunk was decoded, but its checksum or length is wrong: no part of it can be trusted.
     #[error("{place}: {problem}")]
     Corrupt {
-        /// File and dataset, and where in it.
+        /// File and dataset.
         place: String,
         /// What was found.
         problem: String,
     },
-    /// The data is compressed with something that cannot be decoded here.
+    /// The data is stored with a filter that cannot be decoded here.
     #[error("{place}: stored with the filter {filter}, which this build cannot decode")]
     MissingFilter {
         /// File and dataset.
@@ -249,16 +263,16 @@ pub enum ReadError {
     System {
         /// File and dataset.
         place: String,
-        /// The system's words.
+        /// The system's error message.
         problem: String,
     },
-    /// Another thread was to bring the data and did not.
+    /// The job that was reading the data was abandoned, or panicked.
     #[error(transparent)]
     Lost(#[from] Lost),
 }
 
 impl ReadError {
-    /// What a client may know.
+    /// The message for clients, which names no files.
     pub fn public(&self) -> String {
         match self {
             ReadError::Truncated { .. } => "the file ends before the data of this tile".to_owned(),

@@ -6,8 +6,8 @@
 //! a running [`Server`] is sent requests, or they are drawn [in this process](InProcess) and written straight
 //! to a directory. A [`Journal`] records progress, so that a killed run can be resumed.
 //!
-//! Local files are also seen through the description that a server would give. So there is one order, and
-//! everything it needs to know about storage is public.
+//! Local files are also seen through the description that a server would give ([`crate::description`]). So there is one
+//! order, and everything it needs to know about storage is public.
 //!
 //! # Order
 //!
@@ -41,16 +41,13 @@ mod served;
 mod tests;
 mod work;
 
-pub use choose::ChoiceError;
-pub use estimate::{Drawn, Estimate, Probe, estimate};
-pub use extent::{Extent, NotAnExtent, UnknownSize};
-pub use forecast::{Boxes, Forecast};
+pub use estimate::{Probe, estimate};
+pub use extent::Extent;
 pub use in_process::InProcess;
-pub use journal::{Failure, Found, Journal, JournalError, Position, Title};
-pub use numbers::{NotNumbers, Numbers, Runs};
+pub use journal::{Found, Journal, JournalError, Position, Title};
+pub use numbers::Numbers;
 pub use over_http::{DRAWN, EVICTED, INFLATED, Server};
 pub use report::{Counted, Report};
-pub use run::{Ending, Filled, Outcome, Pace, Producer, Progress, Stop, run};
+pub use run::{Ending, Pace, Producer, Progress, Stop, run};
 pub use selection::{Channels, Selection};
-pub use served::{Caches, Dataset, Served, described};
-pub use work::{Sample, Work};
+pub use work::Work;

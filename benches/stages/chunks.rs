@@ -1,8 +1,8 @@
 //! Decoding one chunk of 64³ voxels like a micrograph's: the time of each filter, compared with its limit.
 //!
-//! The limit is the codec alone, into a reused buffer; where there is no codec, copying the chunk. Stored
-//! bytes are produced by the crates, or by the HDF5 library in a file of one chunk. There is no encoder for
-//! szip, nbit and blosc2.
+//! The limit is the codec alone, into a reused buffer; for filters without a codec crate, copying the chunk. Stored
+//! bytes are produced by the crates, or by the HDF5 library in a file of one chunk. szip, nbit and blosc2 are
+//! missing: there is no encoder for them.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -26,7 +26,7 @@ const VOXELS: usize = EDGE * EDGE * EDGE;
 /// Decodes stored bytes into a reused buffer.
 type Limit = fn(&[u8], &mut [u8]);
 
-/// A stored chunk, its storage metadata, and the fastest way to decode it.
+/// A stored chunk, its filters, and the limit of decoding it.
 struct Stored {
     name: String,
     filters: Vec<FilterSpec>,
@@ -45,7 +45,7 @@ fn voxels() -> Vec<u8> {
     (0..VOXELS).map(voxel).collect()
 }
 
-/// Noise only, with this standard deviation.
+/// Noise with this standard deviation, in grey levels.
 fn noise(levels: f32) -> Vec<u8> {
     let mut dice = Dice(7);
     (0..VOXELS).map(|_| (128.0 + levels * dice.bell()).clamp(0.0, 255.0) as u8).collect()
@@ -65,7 +65,7 @@ fn inflate(stored: &[u8], out: &mut [u8]) {
     Decompressor::new().zlib_decompress(stored, out).unwrap();
 }
 
-/// Copies as many bytes as the output has; if fewer are stored, the rest is copied from elsewhere.
+/// Fills the output: with the stored bytes, and if these are fewer, with copies of the first one.
 fn copy(stored: &[u8], out: &mut [u8]) {
     let length = stored.len().min(out.len());
     out[..length].copy_from_slice(&stored[..length]);

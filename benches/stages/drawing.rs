@@ -14,7 +14,7 @@ use voltile::volume::{MemoryVolume, ReadPolicy, Volume, VoxelType};
 
 use crate::common::{Dice, micrograph};
 
-/// So that its level 2 is a whole tile.
+/// Level 2 is a whole tile.
 const EDGE: u64 = 4 * TILE as u64;
 
 fn shade(at: Xyz<u64>, dice: &mut Dice) -> f32 {

@@ -1,10 +1,10 @@
-//! Whole tiles of named files: the same tiles by the same path as a row of `voltile bench FILE` with the
-//! pattern "random", one thread and the same seed, so that the two can be compared (`scripts/bench --agree`).
+//! Whole tiles of named files: the same tiles through the same code as a row of `voltile bench FILE` with the pattern
+//! "random", one thread and the same seed, so that the two can be compared (`scripts/bench --agree`).
 //!
-//! `VOLTILE_BENCH_FILES` lists the files, separated as in `PATH`; without it nothing is measured. "Cold"
-//! draws `VOLTILE_BENCH_TILES` (8) tiles of the whole level, seeded with `VOLTILE_BENCH_SEED` (1); "kept"
-//! draws 64 slices of its first column of tiles, whose chunks fit any budget. The reported time is that of
-//! all tiles in sequence.
+//! `VOLTILE_BENCH_FILES` lists the files, separated as in `PATH`; without it nothing is measured. "Cold" draws
+//! `VOLTILE_BENCH_TILES` (default 8) tiles of the whole level, seeded with `VOLTILE_BENCH_SEED` (default 1). "Kept"
+//! draws 64 slices of the first column of tiles, whose chunks fit any budget. The reported time is that of all tiles
+//! in sequence.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap())
 }
 
-/// Each file in each plane, from cold and with the chunks decoded.
+/// Each file in each plane, without decoded chunks in the cache and with all of them.
 pub fn files(criterion: &mut Criterion) {
     let Some(files) = std::env::var_os("VOLTILE_BENCH_FILES") else { return };
     for (group, cold) in [("file cold", true), ("file kept", false)] {
@@ -31,7 +31,7 @@ pub fn files(criterion: &mut Criterion) {
         group.sample_size(10).sampling_mode(SamplingMode::Flat);
         for file in std::env::split_paths(&files) {
             let (catalog, _metrics, activity) = opened(&file);
-            // Another job is running, so that each tile keeps to one thread.
+            // Other jobs count as running, so that each tile is rendered by one thread.
             let _others = (activity.enter(), activity.enter());
             for plane in Plane::ALL {
                 let (addresses, mut drawer) = (tiles(&catalog, plane, cold), Drawer::new(&catalog));

@@ -1,8 +1,7 @@
-//! Whole tiles, from the request to the PNG, by one thread: for files of each layout and each kind of
-//! storage.
+//! Whole tiles, from the request to the PNG, by one thread: for files of each layout and each kind of storage.
 //!
-//! Cold: no decoded chunk is cached, but the file is in the system's page cache. Kept: all chunks are
-//! decoded. The volumes are 128 × 512 × 512 voxels like a micrograph's; each tile is of another slice.
+//! Cold: no decoded chunk is cached, but the file is in the system's page cache. Kept: all chunks are cached. The
+//! volumes are 128 × 512 × 512 voxels like a micrograph's; each tile is of a random slice.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -149,11 +148,11 @@ impl<'a> Drawer<'a> {
     fn volume(&self, address: &TileAddress) -> Arc<dyn Volume> {
         match self.plan(address).picture {
             Picture::Grey(layer) => layer.source.volume,
-            other => panic!("grey is expected: {other:?}"),
+            other => panic!("expected a grey tile: {other:?}"),
         }
     }
 
-    /// Draws one tile; if `cold`, chunks are dropped from the cache first, outside of the measured time.
+    /// Draws one tile and returns the time. If `cold`, chunks are dropped from the cache before the measurement.
     pub fn tile(&mut self, address: &TileAddress, cold: bool) -> Duration {
         if cold {
             self.volume(address).storage().forget_chunks();
@@ -171,7 +170,7 @@ fn any(plane: Plane, dice: &mut Dice) -> TileAddress {
     TileAddress { plane, level: Level::FULL, slice: dice.roll() % extent, row: 0, column: 0 }
 }
 
-/// Each layout in each plane, from cold and with all chunks decoded.
+/// Each layout in each plane, without decoded chunks in the cache and with all of them.
 pub fn tiles(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
     for (number, (_, make)) in LAYOUTS.iter().enumerate() {
@@ -182,12 +181,12 @@ pub fn tiles(criterion: &mut Criterion) {
         group.sample_size(10);
         for (number, (name, _)) in LAYOUTS.iter().enumerate() {
             let (catalog, _metrics, activity) = opened(&folder.path().join(format!("{number}.h5")));
-            // Other jobs are running, so that each tile keeps to one thread.
+            // Other jobs count as running, so that each tile is rendered by one thread.
             let _others = (activity.enter(), activity.enter());
             for plane in Plane::ALL {
                 let (mut drawer, mut dice) = (Drawer::new(&catalog), Dice(3));
                 let volume = drawer.volume(&any(plane, &mut dice));
-                // Decode all chunks, and keep them.
+                // Decode all chunks into the cache.
                 volume
                     .read(&ReadRequest::new(0, Region::whole(volume.shape().size)), &mut Samples::default())
                     .unwrap();

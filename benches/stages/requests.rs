@@ -23,13 +23,13 @@ fn request(path: &str) -> TileRequest {
 }
 
 /// Gets a tile; polls once, which suffices if the tile is cached.
-fn bring(service: &TileService, request: &TileRequest) -> Poll<usize> {
-    let bring = async {
+fn poll_tile(service: &TileService, request: &TileRequest) -> Poll<usize> {
+    let tile = async {
         let demand = Demand::wanted(Client::InProcess);
         let identified = service.identify(request, demand).await.unwrap();
         service.fetch(identified, demand).await.unwrap().png.len()
     };
-    pin!(bring).poll(&mut Context::from_waker(Waker::noop()))
+    pin!(tile).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 fn service(catalog: Catalog, metrics: Metrics, activity: Activity) -> TileService {
@@ -37,7 +37,7 @@ fn service(catalog: Catalog, metrics: Metrics, activity: Activity) -> TileServic
     TileService::new(catalog, 64 << 20, 0, pool, metrics).unwrap()
 }
 
-/// Path, names, key, plan; and a tile from the cache.
+/// Parsing a path, resolving names, deriving key and plan; and a tile from the cache.
 pub fn requests(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plain.h5");
@@ -62,10 +62,10 @@ pub fn requests(criterion: &mut Criterion) {
     }
     let service = service(catalog, metrics, activity);
     let asked = request(SIMPLE);
-    while bring(&service, &asked).is_pending() {
+    while poll_tile(&service, &asked).is_pending() {
         // The tile is being drawn, once.
         std::thread::yield_now();
     }
-    group.bench_function("a tile from the cache", |b| b.iter(|| bring(&service, black_box(&asked))));
+    group.bench_function("a tile from the cache", |b| b.iter(|| poll_tile(&service, black_box(&asked))));
     group.finish();
 }

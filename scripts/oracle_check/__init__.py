@@ -1,5 +1,5 @@
-"""The parts of scripts/oracle-check: volumes (what is served), server (voltile itself), addresses (what is asked),
-compare (what the answers must be), run (the order of things and the report). All need the oracle on the path; it comes
-first because it tells HDF5 where external data lies, which HDF5 reads once, when h5py is loaded."""
+"""The modules of scripts/oracle-check: volumes (the datasets served), server (the voltile process), addresses (the
+requests), compare (checks the responses), run (the main program and the report). All need the oracle in sys.path. It
+must be imported before h5py, because it sets HDF5's search path for external files, which HDF5 reads when loaded."""
 
 import oracle  # noqa: F401

@@ -1,8 +1,8 @@
-"""What is asked: random addresses of one dataset, and the URLs that must all show the same tile.
+"""Random tile addresses of a dataset, and the different URLs of each.
 
-Leaves the right answer to the oracle and the asking to `compare`. Most addresses lie inside the volume; some lie beyond
-its edges (black), beyond its last level or its last time (404). The one odd thing: levels that would make the oracle
-read more than MOST_VOXELS are lowered, which keeps a run short and stays far below voltile's own limit.
+Expected responses are computed by the oracle, requests are made by `compare`. Most addresses lie inside the volume;
+some lie beyond its edges (black), beyond its last level or its last time (404). Levels for which the oracle would read
+more than MOST_VOXELS are reduced: this keeps a run short and stays far below voltile's own limit.
 """
 
 import random
@@ -13,12 +13,12 @@ import oracle
 
 TILE = 512
 MOST_VOXELS = 3_000_000
-FAR = (10**12, 2**63 - 1)  # well-formed, and enough to make careless arithmetic wrap
+FAR = (10**12, 2**63 - 1)  # valid numbers, large enough to overflow unchecked arithmetic
 
 
 @dataclass(frozen=True)
 class Address:
-    """One tile of one channel; `time` is None where the URL leaves it out."""
+    """One tile of one channel; `time` is None if the URL omits it."""
 
     token: str
     channel: str
@@ -37,7 +37,7 @@ class Address:
         return f"/mcfc/{self.token}/{channels}/{self._tail()}"
 
     def viking(self) -> str | None:
-        """Viking's form has the xy plane only, and no time: the first is shown."""
+        """None if the address cannot be expressed: Viking's form has only the xy plane, and only the first time."""
         if self.plane != "xy" or self.time:
             return None
         return f"/viking/{self.token}/volume/{self.channel}/{self.level}/X{self.column}_Y{self.row}_Z{self.slice}.png"
@@ -48,7 +48,7 @@ class Address:
 
 
 def last_level(channel: oracle.Channel) -> int:
-    """The last level that exists: 2^(r-1) still fits in the longer side of level 0."""
+    """The last level r that exists: 2^(r-1) is at most the longer side of level 0."""
     _, y, x = channel.size(channel.levels[0], 0)
     return max(y, x).bit_length()
 
@@ -58,7 +58,7 @@ def exists(dataset: oracle.Dataset, level: int) -> bool:
 
 
 def choose(dataset: oracle.Dataset, rng: random.Random) -> Address:
-    """An address of any channel. Where channels differ in size, levels that only some of them have are not asked."""
+    """An address of any channel. If channels differ in size, only levels that all of them have are chosen."""
     channel = rng.choice(list(dataset.channels.values()))
     plane, time = rng.choice(oracle.PLANES), choose_time(channel.n_times(channel.levels[0]), rng)
     blank = Address(dataset.token, channel.name, plane, time, 0, 0, 0, 0)
@@ -82,12 +82,12 @@ def choose(dataset: oracle.Dataset, rng: random.Random) -> Address:
 
 def choose_time(times: int, rng: random.Random) -> int | None:
     if rng.random() < 0.04:
-        return times  # one too far
+        return times  # the first that does not exist
     return rng.choice([None, rng.randrange(times), rng.randrange(times)])
 
 
 def choose_index(count: int, rng: random.Random) -> int:
-    """Mostly inside 0..count, more often at its ends than elsewhere; sometimes beyond."""
+    """Mostly inside 0..count, with a preference for its ends; sometimes beyond."""
     kind = rng.random()
     if kind < 0.06:
         return rng.choice([count, count + rng.randrange(9), *FAR])
@@ -96,12 +96,12 @@ def choose_index(count: int, rng: random.Random) -> int:
 
 def choose_slice(depth: int, shift: int, rng: random.Random) -> int:
     if shift and rng.random() < 0.1:
-        return rng.randrange(shift)  # before the offset: outside
+        return rng.randrange(shift)  # before the offset, so outside
     return min(shift + choose_index(depth, rng), FAR[-1])
 
 
 def extents(dataset: oracle.Dataset, channel: oracle.Channel, plane: str, level: int) -> tuple[int, int, int, int]:
-    """Slices, rows and columns of the plane as drawn at the level, and what the offset adds to slice numbers."""
+    """The numbers of slices, rows and columns of the plane at a level, and the offset of slice numbers."""
     z, y, x = channel.level_size(level)
     zf, f, _ = channel.scale(level)
     ox, oy, oz = dataset.j.get("offset", (0, 0, 0))
@@ -114,7 +114,7 @@ def extents(dataset: oracle.Dataset, channel: oracle.Channel, plane: str, level:
 
 
 def cost(channel: oracle.Channel, plane: str, level: int) -> int:
-    """Stored voxels that one tile reads, at most."""
+    """The maximum number of stored voxels read for one tile."""
     stored, box = channel.source(level)
     size = channel.size(stored, 0)
     z, y, x = (min(n, TILE * b) for n, b in zip(size, box))
@@ -123,7 +123,7 @@ def cost(channel: oracle.Channel, plane: str, level: int) -> int:
 
 
 def composite(dataset: oracle.Dataset, rng: random.Random) -> str:
-    """Two to six channels of the dataset for an mcfc URL; now and then one that cannot be composited."""
+    """Two to six channels of the dataset for an mcfc URL; occasionally some that cannot be composited."""
     names = list(dataset.channels)
     images = [c.name for c in dataset.channels.values() if not c.label and not c.j.get("rgb")]
     if images and rng.random() < 0.9:
@@ -135,8 +135,8 @@ def coloured(name: str, rng: random.Random) -> str:
     return name + rng.choice(["", ":", *(f":{c}" for c in oracle.ORDER)])
 
 
-def dress(url: str, rng: random.Random) -> str:
-    """The same address as some clients write it: leading zeros, doubled slashes, a query."""
+def vary(url: str, rng: random.Random) -> str:
+    """The same address as some clients write it: with leading zeros, doubled slashes or a query."""
     head, _, name = url.rpartition("/")
     if rng.random() < 0.15:
         name = re.sub(r"\d+", lambda n: "0" * rng.randrange(4) + n[0], name)

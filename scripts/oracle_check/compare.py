@@ -1,7 +1,7 @@
-"""What the answers must be: asks voltile, judges status, headers, PNG and pixels.
+"""Sends requests to voltile and checks status, headers, PNG format and pixels.
 
-Leaves what is asked to `addresses`. The one odd thing: an expected answer is either an array of pixels or, where the
-oracle refuses, its status; both kinds are judged here and nowhere else.
+The requests come from `addresses`. An expected answer is either an array of pixels or, if the oracle rejects the
+request, a status.
 """
 
 import http.client
@@ -19,13 +19,13 @@ import oracle
 from . import addresses
 
 PREFIX = "/ndtilecache/tilecache"
-np.seterr(all="ignore")  # some volumes hold NaN and infinities
-COLOUR_TYPE = {2: 0, 3: 2}  # PNG's numbers for grey and RGB, by the dimensions of the expected pixels
+np.seterr(all="ignore")  # some volumes contain NaN and infinities
+COLOUR_TYPE = {2: 0, 3: 2}  # PNG colour types for grey and RGB, by the number of dimensions of the expected pixels
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What one URL must answer: pixels within a tolerance, or a status."""
+    """The expected response for one URL: pixels within a tolerance, or a status."""
 
     url: str
     answer: np.ndarray | int
@@ -34,7 +34,7 @@ class Expected:
 
 @dataclass
 class Outcome:
-    """One address (or case): how many URLs were asked for it, and what was wrong with which."""
+    """The result for one address or case: the number of URLs requested, and the faults found."""
 
     token: str
     asked: int = 0
@@ -42,7 +42,7 @@ class Outcome:
 
 
 class Client:
-    """One kept-alive connection."""
+    """One persistent connection."""
 
     def __init__(self, address: str):
         self.connection = http.client.HTTPConnection(address, timeout=60)
@@ -51,7 +51,7 @@ class Client:
         try:
             return self._once(url)
         except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-            self.connection.close()  # the server may end idle connections at any time
+            self.connection.close()  # the server may close idle connections at any time
             return self._once(url)
 
     def _once(self, url: str) -> tuple[int, http.client.HTTPMessage, bytes]:
@@ -61,14 +61,14 @@ class Client:
 
 
 class Checker:
-    """Compares one server with the oracle. Descriptions: token -> description; their files are relative to `folder`."""
+    """Compares one server with the oracle. `descriptions` is token -> description, with files relative to `folder`."""
 
     def __init__(self, address: str, folder: Path, descriptions: dict[str, dict], seed: int):
         self.client, self.folder, self.descriptions, self.seed = Client(address), folder, descriptions, seed
 
     @lru_cache(maxsize=None)
     def dataset(self, token: str) -> oracle.Dataset:
-        """The oracle's dataset; it remembers the planes of one address, because several URLs show them."""
+        """The oracle's dataset; it caches the planes of one address, because several URLs show them."""
         out = oracle.Dataset(self.descriptions[token], str(self.folder))
         out.gray = lru_cache(maxsize=None)(out.gray)
         return out
@@ -77,7 +77,7 @@ class Checker:
         return self._judge(token, [Expected(case["url"], np.load(self.folder / case["npy"]), case.get("tol", 0))])
 
     def random_address(self, token: str, number: int) -> Outcome:
-        """The random address with this number, in all its forms; no other number or token influences it."""
+        """Checks the random address with this number in all URL forms; it depends only on seed, token and number."""
         rng = random.Random(f"{self.seed} {token} {number}")
         dataset = self.dataset(token)
         out = self._judge(token, forms(dataset, addresses.choose(dataset, rng), rng))
@@ -90,7 +90,7 @@ class Checker:
             out.asked += 1
             try:
                 wrong = faults(*self.client.get(expected.url), expected)
-            except Exception as error:  # no connection, no PNG, no JSON: whatever the answer did to us is its fault
+            except Exception as error:  # no connection, invalid PNG or JSON: any exception is a fault of the response
                 self.client.connection.close()
                 wrong = [f"{type(error).__name__}: {error}"]
             if wrong:
@@ -99,20 +99,20 @@ class Checker:
 
 
 def forms(dataset: oracle.Dataset, address: addresses.Address, rng: random.Random) -> Iterator[Expected]:
-    """The address through each URL form that can name it, with what it must show."""
+    """The address in each URL form that can express it, with the expected response."""
     channel = dataset.channels[address.channel]
     there = addresses.exists(dataset, address.level)
     tolerance = tolerance_of(channel, address.level) if there else 0
     simple = answer_of(dataset, address.simple()) if there else 404
-    yield Expected(addresses.dress(address.simple(), rng), simple, tolerance)
+    yield Expected(addresses.vary(address.simple(), rng), simple, tolerance)
     if viking := address.viking():
-        yield Expected(addresses.dress(viking, rng), simple, tolerance)
+        yield Expected(addresses.vary(viking, rng), simple, tolerance)
     colour = rng.choice(oracle.ORDER)
     url = address.mcfc(f"{channel.name}:{colour}")
-    yield Expected(addresses.dress(url, rng), in_colour(simple, colour), tolerance)
+    yield Expected(addresses.vary(url, rng), in_colour(simple, colour), tolerance)
     several = address.mcfc(addresses.composite(dataset, rng))
     most = tolerance * several.count(",") + tolerance
-    yield Expected(addresses.dress(several, rng), answer_of(dataset, several) if there else 404, most)
+    yield Expected(addresses.vary(several, rng), answer_of(dataset, several) if there else 404, most)
 
 
 def answer_of(dataset: oracle.Dataset, url: str) -> np.ndarray | int:
@@ -123,19 +123,19 @@ def answer_of(dataset: oracle.Dataset, url: str) -> np.ndarray | int:
 
 
 def tolerance_of(channel: oracle.Channel, level: int) -> int:
-    """Floats of a level that is made may be one off: the order of the sums is free."""
+    """Floats of a derived level may differ by one, because the order of summation is not specified."""
     return int(channel.dtype().kind == "f" and channel.source(level)[1] != (1, 1, 1))
 
 
 def in_colour(simple: np.ndarray | int, colour: str) -> np.ndarray | int:
-    """The grey tile in the components of the colour; labels and RGB cannot be composited."""
+    """The grey tile in the components of the colour; 404 for labels and RGB, which cannot be composited."""
     if isinstance(simple, int) or simple.ndim != 2:
         return 404
     return np.stack([simple * np.uint8(weight) for weight in oracle.WEIGHT[colour]], -1)
 
 
 def faults(status: int, headers: http.client.HTTPMessage, body: bytes, expected: Expected) -> list[str]:
-    """Everything that is wrong with an answer."""
+    """All faults of a response."""
     wanted = expected.answer if isinstance(expected.answer, int) else 200
     if status != wanted:
         return [f"status {status}, expected {wanted}: {body[:200]!r}"]
@@ -172,7 +172,7 @@ def tile_faults(headers: http.client.HTTPMessage, body: bytes, expected: Expecte
 
 
 def pixel_faults(pixels: np.ndarray, expected: Expected) -> list[str]:
-    if np.array_equal(pixels, expected.answer):  # nearly always, and much cheaper than to measure the difference
+    if np.array_equal(pixels, expected.answer):  # the usual case, much cheaper than computing the difference
         return []
     difference = oracle.diff(pixels, expected.answer, expected.tolerance)
     return [difference] if difference else []

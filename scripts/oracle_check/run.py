@@ -1,7 +1,7 @@
-"""The order of things: volumes, configuration, server, comparing in several processes, report.
+"""The main program: volumes, configuration, server, comparison in several processes, report.
 
-Leaves each of these to its module. The one odd thing: a random address depends on the seed, its token and its number
-only, so a failure is repeated by the seed and `--only`, however the work was shared out.
+A random address depends only on the seed, its token and its number, so a failure can be reproduced with the seed and
+`--only`, however the work was distributed.
 """
 
 import argparse
@@ -19,16 +19,16 @@ from . import volumes
 from .compare import Checker, Outcome
 from .server import Refused, Server
 
-BATCH = 7  # addresses of one dataset that one process takes at a time
-TRIED = 10  # random addresses with which an excepted dataset is tried
-SHOWN = 5  # failures told in full
+BATCH = 7  # addresses of one dataset per task of the process pool
+TRIED = 10  # random addresses to try for an excepted dataset
+SHOWN = 5  # failures printed in full
 
-checker: Checker  # of this process; the processes of the pool set it first
+checker: Checker  # set in each process of the pool by `prepare`
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What stays the same for the whole run."""
+    """The constants of a run."""
 
     args: argparse.Namespace
     folder: Path
@@ -37,7 +37,7 @@ class Setup:
     excepted: dict[str, str]
 
     def wanted(self) -> list[str]:
-        """Tokens that --only finds, excepted ones among them."""
+        """Tokens that match --only, including excepted ones."""
         return [t for t in self.descriptions if re.search(self.args.only, t)]
 
 
@@ -48,16 +48,16 @@ def main(args: argparse.Namespace, folder: Path, excepted: dict[str, str]) -> in
     descriptions = {**volumes.made(folder), **volumes.genuine(args.shared, args.seed)}
     setup = Setup(args, folder, descriptions, volumes.cases(folder), excepted)
     if not setup.wanted():
-        print(f"no dataset's token has {args.only!r} in it", file=sys.stderr)
+        print(f"no dataset's token matches {args.only!r}", file=sys.stderr)
         return 2
     served = [t for t in setup.wanted() if t not in excepted]
     each = -(-args.addresses // max(1, len(descriptions.keys() - excepted.keys())))
     outcomes, wrong = check(setup, served, each) if served else ([], [])
-    tell_datasets(served, outcomes)
+    print_datasets(served, outcomes)
     failed = [o for o in outcomes if o.faults]
-    tell_failures(setup, failed, wrong)
-    skipped = tell_excepted(setup)
-    print(f"{sum(o.asked for o in outcomes)} tiles asked in {time.monotonic() - start:.0f} s, seed {args.seed}")
+    print_failures(setup, failed, wrong)
+    skipped = print_excepted(setup)
+    print(f"{sum(o.asked for o in outcomes)} tiles requested in {time.monotonic() - start:.0f} s, seed {args.seed}")
     print(f"{len(outcomes) - len(failed)} passed, {len(failed) + len(wrong)} failed, {skipped} skipped")
     return 1 if failed or wrong else 0
 
@@ -65,7 +65,7 @@ def main(args: argparse.Namespace, folder: Path, excepted: dict[str, str]) -> in
 def check(
     setup: Setup, tokens: list[str], each: int, config_name: str = "oracle-check.toml"
 ) -> tuple[list[Outcome], list[str]]:
-    """Serves the datasets, compares their cases and `each` random addresses of each: outcomes, and what else failed."""
+    """Serves the datasets, compares cases and `each` random addresses of each; returns outcomes and server faults."""
     config = setup.folder / config_name
     volumes.write_config(setup.folder, [setup.descriptions[t] for t in tokens], config)
     try:
@@ -97,7 +97,7 @@ def work(task: tuple[str, list[dict], range]) -> list[Outcome]:
     return [checker.case(token, c) for c in cases] + [checker.random_address(token, n) for n in numbers]
 
 
-def tell_datasets(served: list[str], outcomes: list[Outcome]) -> None:
+def print_datasets(served: list[str], outcomes: list[Outcome]) -> None:
     for token in served:
         of_token = [o for o in outcomes if o.token == token]
         bad = sum(bool(o.faults) for o in of_token)
@@ -105,18 +105,18 @@ def tell_datasets(served: list[str], outcomes: list[Outcome]) -> None:
         print(f"{token:62} {len(of_token):4} addresses {sum(o.asked for o in of_token):5} tiles  {verdict}")
 
 
-def tell_failures(setup: Setup, failed: list[Outcome], wrong: list[str]) -> None:
-    """The first failures in full, and the command that repeats them."""
-    for text in [*wrong, *("\n".join(o.faults) for o in one_of_each_first(failed)[:SHOWN])]:
+def print_failures(setup: Setup, failed: list[Outcome], wrong: list[str]) -> None:
+    """The first failures in full, and the command that reproduces them."""
+    for text in [*wrong, *("\n".join(o.faults) for o in interleaved(failed)[:SHOWN])]:
         print(f"\nFAILED {text}")
     if len(failed) > SHOWN:
         print(f"\n... and {len(failed) - SHOWN} more")
     if failed or wrong:
         print(f"\nseed {setup.args.seed}; configuration and log: {setup.folder}/oracle-check.toml, .log")
-        print(f"to repeat:\n    {again(setup, failed)}\n")
+        print(f"to reproduce:\n    {reproduce(setup, failed)}\n")
 
 
-def one_of_each_first(failed: list[Outcome]) -> list[Outcome]:
+def interleaved(failed: list[Outcome]) -> list[Outcome]:
     """The first failure of every dataset, then the second of every dataset, and so on."""
     seen: Counter[str] = Counter()
     ranked = []
@@ -126,7 +126,7 @@ def one_of_each_first(failed: list[Outcome]) -> list[Outcome]:
     return [outcome for _, outcome in sorted(ranked, key=lambda r: r[0])]
 
 
-def again(setup: Setup, failed: list[Outcome]) -> str:
+def reproduce(setup: Setup, failed: list[Outcome]) -> str:
     args = setup.args
     tokens = list(dict.fromkeys(o.token for o in failed))
     only = f"^({'|'.join(map(re.escape, tokens))})$" if 0 < len(tokens) <= SHOWN else args.only
@@ -135,8 +135,8 @@ def again(setup: Setup, failed: list[Outcome]) -> str:
     return shlex.join(command + (["--only", only] if only else []))
 
 
-def tell_excepted(setup: Setup) -> int:
-    """Names the datasets left out, with the reason, and their number; tries them where that was asked for."""
+def print_excepted(setup: Setup) -> int:
+    """Prints the skipped datasets with their reasons, and tries them with --try-excepted; returns their number."""
     for token in sorted(setup.excepted.keys() - setup.descriptions.keys()):
         print(f"{token} is excepted, but there is no such dataset")
     skipped = [t for t in setup.wanted() if t in setup.excepted]
@@ -147,9 +147,9 @@ def tell_excepted(setup: Setup) -> int:
 
 
 def attempt(setup: Setup, token: str) -> str:
-    """Serves one excepted dataset by itself."""
+    """Serves and compares one excepted dataset; returns the result as text."""
     outcomes, wrong = check(setup, [token], TRIED, "oracle-check-tried.toml")
     bad = sum(bool(o.faults) for o in outcomes)
     if wrong:
         return "still fails: " + wrong[0].splitlines()[0]
-    return f"still fails: {bad} of {len(outcomes)} addresses" if bad else "PASSES NOW: take it out of the table"
+    return f"still fails: {bad} of {len(outcomes)} addresses" if bad else "PASSES NOW: remove it from the table"

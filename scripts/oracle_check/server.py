@@ -1,8 +1,7 @@
-"""One voltile, from its start to its SIGTERM, with what it printed kept in files.
+"""Starts and stops a voltile server; its output goes to files.
 
-Leaves the configuration to `volumes` and the asking to `compare`. Two odd things: its output goes to files that are
-polled, not to pipes, so that no thread is needed here and a talkative server cannot block; and the variables that the
-oracle sets for its own HDF5 are kept from it, so that it must find external data by itself.
+The output files are polled. With pipes, reading would need a thread, and the server could block on a full pipe. The
+environment variables that the oracle sets for its own HDF5 are removed, so that voltile must find external data itself.
 """
 
 import os
@@ -17,7 +16,7 @@ START_SECONDS, STOP_SECONDS = 60.0, 30.0
 
 
 class Refused(Exception):
-    """The server did not get as far as listening."""
+    """The server did not start listening."""
 
 
 class Server:
@@ -44,11 +43,11 @@ class Server:
                 return found[1]
             if ended:
                 raise Refused(
-                    f"voltile ended with status {self.process.returncode} before it was listening\n{self.tail()}"
+                    f"voltile exited with status {self.process.returncode} before it was listening\n{self.tail()}"
                 )
             time.sleep(0.02)
         raise Refused(
-            f"voltile did not say `voltile listening on http://...` within {START_SECONDS:.0f} s\n{self.tail()}"
+            f"voltile did not print `voltile listening on http://...` within {START_SECONDS:.0f} s\n{self.tail()}"
         )
 
     def tail(self, lines: int = 15) -> str:
@@ -56,7 +55,7 @@ class Server:
         return "\n".join("    " + line for line in self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def stop(self) -> list[str]:
-        """Ends the server with SIGTERM and says what was wrong with that, or with its log."""
+        """Stops the server with SIGTERM; returns what was wrong with its exit or its log."""
         self.process.send_signal(signal.SIGTERM)
         try:
             status = self.process.wait(STOP_SECONDS)
@@ -64,7 +63,7 @@ class Server:
             self.process.kill()
             self.process.wait()
             return [f"voltile was still running {STOP_SECONDS:.0f} s after SIGTERM"]
-        wrong = [] if status == 0 else [f"voltile ended with status {status} after SIGTERM, expected 0\n{self.tail()}"]
+        wrong = [] if status == 0 else [f"voltile exited with status {status} after SIGTERM, expected 0\n{self.tail()}"]
         if "panicked" in self.log.read_text(errors="replace"):
-            wrong.append(f"voltile's log tells of a panic: {self.log}")
+            wrong.append(f"voltile's log contains a panic: {self.log}")
         return wrong

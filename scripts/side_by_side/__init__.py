@@ -1,1 +1,1 @@
-"""The parts of scripts/side-by-side: voltile beside what else could serve the same tiles, over HTTP, here."""
+"""The modules of scripts/side-by-side, which compares voltile with other tile servers over HTTP on this machine."""

@@ -1,8 +1,8 @@
-"""Measures every row for every server, in turn, round after round, and writes what came out.
+"""Measures every row for every server in several rounds, and writes the results.
 
-Within a round each row's servers follow one another, and each round begins with another of them; ratios are taken
-within a round, so what slows the whole machine down for a while slows both sides. Exit status: 0 measured (targets
-missed are listed, and are no failure), 1 a server answered wrongly, 2 it could not run.
+Within a round, the servers of a row are measured one after another, each round starting with a different one. Ratios
+are computed within a round, so that temporary slowdowns of the machine affect both sides. Exit status: 0 measured
+(missed targets are listed, but are not failures), 1 a server gave a wrong response, 2 it could not run.
 """
 
 import argparse
@@ -26,21 +26,23 @@ from .rows import Bench, Row, rows
 from .servers import ROOT, Missing, Setting
 
 TARGET = ROOT / "target"
+REAL = ROOT.parent / "shared" / "data" / "em" / "flyem_medulla_520x520x64.h5"
 PACKAGES = ("h5py", "fastapi", "uvicorn", "pillow", "imagecodecs", "isal", "numpy")
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser("scripts/side-by-side", description="voltile beside other servers, over HTTP.")
+    parser = argparse.ArgumentParser("scripts/side-by-side", description="Compares voltile with other tile servers.")
     add = parser.add_argument
-    add("--rounds", type=int, default=5, help="(default: 5)")
-    add("--seconds", type=int, default=2, help="of one measurement; slow rows take twice as long (default: 2)")
-    add("--only", type=re.compile, metavar="REGEX", help="rows whose key matches; --list shows the keys")
-    add("--list", action="store_true", help="show the rows and stop")
-    add("--small", action="store_true", help="volumes of a sixteenth: does it all work? The figures mean little")
-    add("--report", type=Path, help="the table (default: benches/RESULTS.md; with --small or --only nowhere)")
+    add("--rounds", type=int, default=5, help="number of rounds (default: 5)")
+    add("--seconds", type=int, default=2, help="duration of a measurement; doubled for slow rows (default: 2)")
+    add("--only", type=re.compile, metavar="REGEX", help="measure only rows whose key matches; see --list")
+    add("--list", action="store_true", help="list the rows and exit")
+    add("--small", action="store_true", help="smoke test with volumes of a sixteenth; the figures mean little")
+    add("--report", type=Path, help="output file (default: benches/RESULTS.md; none with --small or --only)")
     add("--json", type=Path, default=TARGET / "side-by-side.json", help="raw figures (default: %(default)s)")
-    add("--volumes", type=Path, default=TARGET / "bench-volumes", help="4 GiB of them (default: %(default)s)")
-    add("--voltile", type=Path, default=TARGET / "release" / "voltile", help="the binary (default: it is built first)")
+    add("--real", type=Path, default=REAL, help="a file with a 3-dimensional uint8 dataset, for the rows of real data (default: %(default)s, if it exists)")
+    add("--volumes", type=Path, default=TARGET / "bench-volumes", help="folder, takes 4 GiB (default: %(default)s)")
+    add("--voltile", type=Path, default=TARGET / "release" / "voltile", help="the binary (default: built first)")
     return parser.parse_args()
 
 
@@ -49,9 +51,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     busy = os.getloadavg()[0]
     planned = volumes.plan(options.volumes, options.small)
-    chosen = [row for row in rows(planned) if not options.only or options.only.search(row.key)]
+    every = rows(planned, options.real.is_file())
+    chosen = [row for row in every if not options.only or options.only.search(row.key)]
     if options.list or not chosen:
-        print("\n".join(f"{row.key:14} {row.title}" for row in (chosen or rows(planned))))
+        print("\n".join(f"{row.key:14} {row.title}" for row in (chosen or every)))
         return 0 if options.list else 2
     for needed in (shutil.which("wrk"), options.voltile.is_file()):
         if not needed:
@@ -59,6 +62,7 @@ def main() -> int:
             return 2
     with tempfile.TemporaryDirectory(prefix="side-by-side-") as work:
         made = volumes.make(planned)
+        volumes.make_real(made, options.real)
         setting = Setting(Path(work), options.voltile.resolve(), [])
         started = time.monotonic()
         results, faults = measure(Bench(setting, made, options.seconds), chosen, options.rounds)
@@ -83,13 +87,13 @@ def measure(bench: Bench, chosen: list[Row], rounds: int) -> tuple[dict[str, rep
 
 def files_of(bench: Bench, row: Row) -> list[Path]:
     """The files that a row reads, by its key."""
-    token = next((t for t in ("plain", "planes", "contiguous", "many") if row.key.startswith(t)), "gzip")
+    token = next((t for t in ("plain", "planes", "contiguous", "many", "real") if row.key.startswith(t)), "gzip")
     tiffs = sorted((bench.volumes.folder / "tiff").iterdir()) if token == "planes" else []
     return [bench.volumes.file(token), *tiffs]
 
 
 def measure_one(bench: Bench, row: Row, name: str, turn: int, into: report.Results) -> list[str]:
-    """Adds one sample, or says why there is none; returns what was wrong."""
+    """Adds one sample, or the reason why there is none; returns faults."""
     if name in into.missing:
         return []
     try:
@@ -132,19 +136,22 @@ def describe(options: argparse.Namespace, made: volumes.Volumes, busy: float) ->
     return [
         "## Side by side, over HTTP",
         "",
-        f"{watch.today()}, {watch.processor()}, {watch.cores()} cores for servers and load together, load average",
-        f"{busy:.1f} before it began. {ours}, repository at `{head}`.",
-        f"Medians of {options.rounds} rounds, servers in turn within each; ratios are taken within a round. Made by",
-        f"`scripts/side-by-side`; {options.seconds} s for a measurement (compressed and scrolling rows twice that).",
-        *(["**Only a trial: these volumes fit into the caches.**"] if options.small else []),
+        f"{watch.today()}, {watch.processor()}, {watch.cores()} cores shared by servers and load generator,",
+        f"load average {busy:.1f} before the start. {ours}, repository at `{head}`.",
+        f"Medians of {options.rounds} rounds; in each, all servers in turn; ratios are computed within a round. Made",
+        f"by `scripts/side-by-side`; {options.seconds} s per measurement (compressed and scrolling rows twice that).",
+        *(["**Smoke test: these volumes fit into the caches.**"] if options.small else []),
         "",
-        f"- Volume: {z}×{y}×{x} u8, like electron microscopy; 64³ gzip-4 chunks, ratio {made.ratio:.2f}, unless said otherwise.",
-        "  The page cache is warm. Each server is started anew for each measurement, and no chunk comes round again within",
-        "  any budget: 64 MiB of encoded tiles, 64 MiB of decoded chunks (512 MiB for the scroll), the same for all servers.",
-        "- lab: FastAPI, h5py, Pillow, an LRU of tiles, two uvicorn workers. expert: chunk index, mapping or pread, libdeflate",
-        "  no further than needed, shared decoded chunks, ISA-L, bare ASGI. iipsrv sends JPEG, from TIFF tiles that hold the",
-        "  very bytes of the chunks. Before each measurement tiles of every server are compared with h5py's pixels.",
-        "- inflate limit: libdeflate inflating the bytes that the tiles need, from memory, on all cores, without a server.",
+        f"- Volume: {z}×{y}×{x} u8, like electron microscopy; 64³ gzip-4 chunks, ratio {made.ratio:.2f}, unless",
+        "  noted otherwise. The page cache is warm. Each server is restarted for each measurement. Cache budgets are",
+        "  the same for all servers: 64 MiB of encoded tiles, 64 MiB of decoded chunks (512 MiB for the scroll); cold",
+        "  rows exceed them before any chunk is requested again.",
+        f"- Real data: {options.real.name}, mirrored to the same size, with the same chunks and compression.",
+        "- lab: FastAPI, h5py, Pillow, an LRU of tiles, two uvicorn workers. expert: chunk index, mmap or pread,",
+        "  prefix decode by libdeflate, shared decoded chunks, ISA-L, bare ASGI. iipsrv sends JPEG, from TIFF tiles",
+        "  with the same compressed bytes as the chunks. Before each measurement, tiles of each server are compared",
+        "  with h5py's pixels.",
+        "- inflate limit: libdeflate decoding the bytes that the tiles need, from memory, on all cores, no server.",
         f"- {packages}; {load.wrk_version()}; {servers.nginx_version()}.",
     ]
 

@@ -1,10 +1,10 @@
-"""Holds `voltile bench` against others that measure the same work: criterion, and a load generator.
+"""Validates `voltile bench` against other tools that measure the same work: criterion and load generators.
 
-`voltile bench FILE` and criterion (`benches/stages/files.rs`) draw the same tiles by one thread, cold and with their
-chunks decoded; `voltile bench URL` and wrk ask one server for the same tiles, cold and kept. They take turns, round after
-round, and ratios are taken within a round, so what slows the machine for a while slows both sides. Kept tiles are asked
-for by h2load too: wrk reads by 8 KiB, and clients share the cores with the server. Started by `scripts/bench --agree`.
-Exit status: 0 measured, 2 it could not run.
+`voltile bench FILE` and criterion (`benches/stages/files.rs`) render the same tiles on one thread, cold and with
+decoded chunks; `voltile bench URL` and wrk request the same tiles from one server, cold and cached. They are run in
+turn in each round, and ratios are computed within a round, so that temporary slowdowns of the machine affect both
+sides. Cached tiles are also requested with h2load, because wrk reads in pieces of 8 KiB, and the client shares the
+cores with the server. Started by `scripts/bench --agree`. Exit status: 0 measured, 2 it could not run.
 """
 
 import argparse
@@ -28,8 +28,10 @@ from .tiles import SIDE, Tile
 LAYOUTS = {"gzip": "64³ gzip", "plain": "64³", "planes": "(1,512,512) gzip", "contiguous": "contiguous"}
 PLANES = ("xy", "xz", "yz")
 COMPRESSED = ("gzip", "planes")
-MORE = 64  # more voxels than a processor's cache holds, where drawing a tile is little else than copying them
-SLICES = range(32, 48)  # of which a server is asked for every tile
+# How many times more tiles of an uncompressed layout: rendering these is mostly copying, and the voxels must exceed the
+# processor's cache.
+MORE = 64
+SLICES = range(32, 48)  # whose tiles are requested from a server
 CLIENTS, THREADS = 8, 2
 CRITERION = ("--warm-up-time", "0.2", "--measurement-time", "0.5", "--nresamples", "1001", "--noplot")
 START, END = "<!-- agree -->", "<!-- /agree -->"
@@ -37,7 +39,7 @@ START, END = "<!-- agree -->", "<!-- /agree -->"
 
 @dataclass(frozen=True)
 class Means:
-    """What measures, and where."""
+    """The programs and parameters of the measurements."""
 
     voltile: Path
     stages: Path
@@ -49,37 +51,39 @@ class Means:
 
 @dataclass(frozen=True)
 class Pair:
-    """One figure of both sides, and the processor time (µs) that each client, and the server for it, took for an answer."""
+    """One figure from both tools; over HTTP also the processor time (µs) per response: of both clients, then of the
+    server with each client."""
 
     ours: float
     other: float
     costs: tuple[float, float, float, float] | None = None
 
 
-# By layout, plane (or who else asks) and state.
+# By layout, plane (over HTTP: the other tool) and state.
 Pairs = dict[tuple[str, str, str], list[Pair]]
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser("scripts/bench --agree --", description="voltile bench beside criterion, wrk and h2load.")
+    about = "Compares voltile bench with criterion, wrk and h2load."
+    parser = argparse.ArgumentParser("scripts/bench --agree --", description=about)
     add = parser.add_argument
-    add("--rounds", type=int, default=5, help="(default: 5)")
-    add("--seconds", type=int, default=1, help="of one measurement over HTTP (default: 1)")
-    add("--tiles", type=int, default=4, help=f"cold tiles of a compressed layout, {MORE} times as many of others (default: 4)")
-    add("--small", action="store_true", help="volumes of a sixteenth: does it all work? The figures mean little")
-    add("--only", choices=("files", "http"), help="one half")
-    add("--layout", action="append", choices=tuple(LAYOUTS), help="only this one; may be repeated")
-    add("--add", action="store_true", help="add rounds to those in --json, where a machine is quiet for minutes at a time")
-    add("--volumes", type=Path, default=ROOT / "target" / "bench-volumes", help="(default: %(default)s)")
-    add("--voltile", type=Path, default=ROOT / "target" / "release" / "voltile", help="the binary (default: it is built first)")
-    add("--stages", type=Path, help="benches/stages.rs, built (default: it is built first)")
+    add("--rounds", type=int, default=5, help="number of rounds (default: 5)")
+    add("--seconds", type=int, default=1, help="duration of a measurement over HTTP (default: 1)")
+    add("--tiles", type=int, default=4, help=f"cold tiles of a compressed layout; others: {MORE} times (default: 4)")
+    add("--small", action="store_true", help="smoke test with volumes of a sixteenth; the figures mean little")
+    add("--only", choices=("files", "http"), help="measure only files or only servers")
+    add("--layout", action="append", choices=tuple(LAYOUTS), help="measure only this layout; may be repeated")
+    add("--add", action="store_true", help="add rounds to those in --json, for machines that are rarely idle for long")
+    add("--volumes", type=Path, default=ROOT / "target" / "bench-volumes", help="folder (default: %(default)s)")
+    add("--voltile", type=Path, default=ROOT / "target" / "release" / "voltile", help="binary (default: built first)")
+    add("--stages", type=Path, help="the binary of benches/stages.rs (default: built first)")
     add("--json", type=Path, default=ROOT / "target" / "agree.json", help="raw figures (default: %(default)s)")
-    add("--report", type=Path, help="the table (default: benches/RESULTS.md; with --small, --only or --layout nowhere)")
+    add("--report", type=Path, help="output file (default: benches/RESULTS.md; none with --small, --only or --layout)")
     return parser.parse_args()
 
 
 def built() -> Path:
-    """The benchmark's program, as cargo names it."""
+    """Builds the benchmark; returns its binary, whose name cargo prints."""
     command = [program("cargo", "cargo"), "bench", "--locked", "--no-run", "--bench", "stages"]
     done = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     found = re.search(r"Executable benches/stages\.rs \((.+)\)", done.stderr)
@@ -101,7 +105,7 @@ def main() -> int:
             for key, pair in measured(means, options, turn):
                 pairs.setdefault(key, []).append(pair)
                 print(f"round {turn + 1}/{before + options.rounds}  {' '.join(key):26} {pair}", flush=True)
-                keep(options.json, pairs)
+                save(options.json, pairs)
     text = table(pairs, options, busy)
     print(f"\n{text}")
     part = options.small or options.only or options.layout
@@ -113,15 +117,15 @@ def main() -> int:
 
 
 def known(raw: Path) -> Pairs:
-    """The rounds of calls before this one."""
-    told = json.loads(raw.read_text()) if raw.is_file() else {}
-    return {tuple(key.split()): [Pair(**pair) for pair in some] for key, some in told.items()}
+    """The rounds of earlier runs."""
+    saved = json.loads(raw.read_text()) if raw.is_file() else {}
+    return {tuple(key.split()): [Pair(**pair) for pair in some] for key, some in saved.items()}
 
 
-def keep(raw: Path, pairs: Pairs) -> None:
-    told = {" ".join(key): [vars(pair) for pair in some] for key, some in pairs.items()}
+def save(raw: Path, pairs: Pairs) -> None:
+    saved = {" ".join(key): [vars(pair) for pair in some] for key, some in pairs.items()}
     raw.parent.mkdir(parents=True, exist_ok=True)
-    raw.write_text(json.dumps(told, indent=1))
+    raw.write_text(json.dumps(saved, indent=1))
 
 
 def measured(means: Means, options: argparse.Namespace, turn: int) -> Iterator[tuple[tuple[str, str, str], Pair]]:
@@ -134,7 +138,7 @@ def measured(means: Means, options: argparse.Namespace, turn: int) -> Iterator[t
 
 
 def bench(means: Means, *words: object) -> list[dict]:
-    """The rows that `voltile bench` tells, level 0 alone."""
+    """The rows that `voltile bench` prints, for level 0 only."""
     command = [str(word) for word in (means.voltile, "bench", *words, "--level", 0, "--pattern", "random", "--json")]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -143,11 +147,11 @@ def bench(means: Means, *words: object) -> list[dict]:
 
 
 def of_file(means: Means, token: str, turn: int) -> Iterator[tuple[tuple[str, str, str], Pair]]:
-    """Milliseconds for a tile: by bench, and by criterion."""
+    """Milliseconds per tile, measured by voltile bench and by criterion."""
     path, seed = means.made.file(token), turn + 1
     most = means.tiles * (1 if token in COMPRESSED else MORE)
     sides = {"bench": lambda: files_by_bench(means, path, seed, most), "criterion": lambda: criterion(means, path, seed, most)}
-    # Each begins every other round.
+    # They alternate in going first.
     names = sorted(sides, reverse=turn % 2 == 1)
     found = {name: sides[name]() for name in names}
     for key in ((state, plane) for plane in PLANES for state in ("cold", "kept")):
@@ -157,7 +161,7 @@ def of_file(means: Means, token: str, turn: int) -> Iterator[tuple[tuple[str, st
 def files_by_bench(means: Means, path: Path, seed: int, most: int) -> dict[tuple[str, str], float]:
     usual = (path, "--threads", 1, "--seed", seed, "--seconds", 60)
     cold = bench(means, *usual, "--state", "chunks", "--tiles", most)
-    # The tiles that criterion keeps (benches/stages/files.rs).
+    # The same tiles as criterion's group "kept" (benches/stages/files.rs).
     kept = bench(means, *usual, "--state", "warm", "--tiles", 1024, "--max", 64, "--x", 0, 0, "--y", 0, 0)
     rows = [("cold", row) for row in cold] + [("kept", row) for row in kept]
     return {(state, row["plane"]): row["latency"]["mean"] for state, row in rows}
@@ -178,17 +182,17 @@ def criterion(means: Means, path: Path, seed: int, most: int) -> dict[tuple[str,
     found = {}
     for state, plane in ((state, plane) for state in ("cold", "kept") for plane in PLANES):
         estimates = json.loads((home / f"file {state}" / path.stem / plane / "new" / "estimates.json").read_text())
-        # Of 64 kept tiles, or of all cold ones.
+        # One iteration renders 64 kept tiles, or all cold ones.
         found[state, plane] = estimates["mean"]["point_estimate"] / 1e6 / (64 if state == "kept" else most)
     return found
 
 
 def of_server(means: Means, token: str, turn: int) -> Iterator[tuple[tuple[str, str, str], Pair]]:
-    """Tiles in a second: by bench, and by others."""
+    """Tiles per second, measured by voltile bench and by other tools."""
     rows, columns = (extent // SIDE for extent in means.made.shape[1:])
     some = [Tile("xy", number, row, column) for number in SLICES for row in range(rows) for column in range(columns)]
     random.Random(turn).shuffle(some)
-    # Nothing is kept for the next request; or the one tile that is asked for.
+    # Cold: many tiles with caches too small to help. Hits: a single tile.
     these = ("--tiles", 1 << 14, "--min", SLICES.start, "--max", SLICES.stop)
     yield (token, "wrk", "cold"), asked(means, token, turn, (1, 8 * MIB), some, these, by_wrk)
     one, hot = ("--tiles", 1, "--min", SLICES.start, "--max", SLICES.start + 1, "--x", 0, 0, "--y", 0, 0), (64 * MIB,) * 2
@@ -210,10 +214,10 @@ def asked(
 
 
 def by_bench(means: Means, server: Server, words: tuple) -> tuple[float, int]:
-    """Tiles in a second, and all requests."""
+    """Tiles per second, and the number of requests."""
     url = f"http://127.0.0.1:{server.port}"
     rows = bench(means, url, "--plane", "xy", "--clients", CLIENTS, "--seconds", means.seconds, *words)
-    # Both of its rows are alike here: what is cold is so again. The second one lasts as long as it should.
+    # Both rows measure the same here, because cold tiles stay cold. Only the second one has the requested duration.
     return rows[-1]["tiles_per_second"], sum(row["requests"] for row in rows)
 
 
@@ -237,14 +241,14 @@ def by_h2load(means: Means, server: Server, token: str, some: list[Tile]) -> tup
 
 
 def costing(server: Server, ask) -> tuple[float, float, float]:
-    """A rate, and the microseconds of processor time that the client and the server took for one answer."""
+    """A rate, and the processor time in microseconds per response of the client and of the server."""
     before, served = clients(), watch.spent(server)
     rate, requests = ask()
     return rate, (clients() - before) * 1e6 / requests, (watch.spent(server) - served) * 1e6 / requests
 
 
 def clients() -> float:
-    """Seconds of processor time of programs that were started here and have ended."""
+    """Processor time in seconds of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -261,15 +265,16 @@ def compared(some: list[Pair], unit: str) -> list[str]:
 
 def table(pairs: Pairs, options: argparse.Namespace, busy: float) -> str:
     lines = [
-        "## What bench says, and what others say",
+        "## voltile bench compared with other tools",
         "",
-        f"{watch.today()}, {watch.processor()}, {watch.cores()} cores, load average {busy:.1f} before it began. By `scripts/bench --agree`: medians of",
-        f"{max(map(len, pairs.values()), default=0)} rounds, both in turn; ratios are bench to the other within a round, with the least and the greatest. 256×2048×2048 u8.",
-        *(["**Only a trial: the volumes are small.**"] if options.small else []),
+        f"{watch.today()}, {watch.processor()}, {watch.cores()} cores, load average {busy:.1f} before the start.",
+        f"Made by `scripts/bench --agree`: medians of {max(map(len, pairs.values()), default=0)} rounds, both tools",
+        "in turn; ratios of bench to the other tool within a round: median (minimum to maximum). 256×2048×2048 u8.",
+        *(["**Smoke test: the volumes are small.**"] if options.small else []),
     ]
     files = {key: some for key, some in pairs.items() if some[0].costs is None}
     if files:
-        lines += ["", "One tile by one thread, page cache warm: the same tiles by `voltile bench FILE` and by criterion.", ""]
+        lines += ["", "Time per tile on one thread, page cache warm, by `voltile bench FILE` and by criterion.", ""]
         lines += ["| layout | plane | chunks | bench | criterion | ratio |", "|---" * 6 + "|"]
         for (token, plane, state), some in files.items():
             lines.append("| " + " | ".join([LAYOUTS[token], plane, state, *compared(some, " ms")]) + " |")
@@ -277,11 +282,12 @@ def table(pairs: Pairs, options: argparse.Namespace, busy: float) -> str:
     if served:
         lines += [
             "",
-            f"Tiles in a second over HTTP, {CLIENTS} connections: the same xy tiles by `voltile bench URL` and by another ({THREADS} threads); as hits one",
-            "tile, again and again. Clients and server share the cores, so that a client that takes less leaves more to the server: the last",
-            "columns are processor time for one answer, where bench asked and where the other did.",
+            f"Tiles per second over HTTP, {CLIENTS} connections: the same xy tiles by `voltile bench URL` and by",
+            f"another tool ({THREADS} threads); for hits, one tile repeatedly. Client and server share the cores, so a",
+            "cheaper client leaves more to the server: the last columns are processor time per response, with bench",
+            "and with the other tool.",
             "",
-            "| layout | tiles | beside | bench | other | ratio | client, µs | server, µs |",
+            "| layout | tiles | tool | bench | other | ratio | client, µs | server, µs |",
             "|---" * 8 + "|",
         ]
         for (token, other, state), some in served.items():

@@ -1,10 +1,10 @@
-"""The best that could be written in Python: a chunk index, libdeflate, shared decoded chunks, ISA-L, bare ASGI.
+"""An optimised Python server: a chunk index, libdeflate, shared decoded chunks, ISA-L, bare ASGI.
 
-HDF5 is asked once where every chunk lies; from then on chunks are read with `os.pread`, or as views of a mapping where
-they are stored as they are. A chunk is inflated only as far as a tile needs it, and wholly when it is asked for more a
-second time; decoded chunks are kept under a byte budget, each decoded once however many ask. All of that, and the
-encoding, runs outside Python's lock in as many threads as there are cores, so one process suffices; a lonely tile gets
-all threads. 8-bit volumes with whole chunks only. Run by `servers` (see there for the variables).
+The chunk index is read once with h5py; then chunks are read with `os.pread`, or as views of a memory map if unfiltered.
+A chunk is prefix-decoded for its first tile, and decoded whole when a later tile needs more; decoded chunks are cached
+under a byte budget, with single-flight decoding. All of this, and the encoding, runs without the GIL on one thread per
+core, so one process suffices; if only one tile is being rendered, it uses all threads. Supports only 8-bit volumes
+whose shape is a multiple of the chunk shape. Run by `servers`, which sets the environment variables.
 """
 
 import asyncio
@@ -26,19 +26,19 @@ from isal import isal_zlib
 SIDE = 512
 PATH = re.compile(r"/ndtilecache/tilecache/(\w+)/(\w+)/(xy|xz|yz)/(\d+)/(\d+)_(\d+)_0\.png")
 FIXED = {"xy": 0, "xz": 1, "yz": 2}
-MATCH = 258  # the longest match of deflate: libdeflate leaves out the one that does not fit, so there must be room
+MATCH = 258  # the longest match of deflate: libdeflate does not write one that does not fit, so it needs extra space
 THREADS = os.cpu_count() or 1
 
 
 class Chunk:
-    """A chunk that is being decoded or was; `valid` of its bytes are."""
+    """A chunk, of which the first `valid` bytes are decoded."""
 
     def __init__(self, size: int):
         self.lock, self.voxels, self.valid = threading.Lock(), np.empty(size, np.uint8), 0
 
 
 class Recent(OrderedDict):
-    """What was used lately, under a budget in bytes."""
+    """An LRU cache with a budget in bytes."""
 
     def __init__(self, budget: int):
         super().__init__()
@@ -59,7 +59,7 @@ class Recent(OrderedDict):
 
 
 class Volume:
-    """One dataset: where its chunks lie, and its bytes."""
+    """One dataset: its chunk index, and its file as a memory map."""
 
     def __init__(self, path: Path, channel: str):
         self.file = os.open(path, os.O_RDONLY)
@@ -96,7 +96,7 @@ def opened(token: str, channel: str) -> Volume:
 
 
 def decoded(volume: Volume, corner: tuple, needed: int) -> np.ndarray:
-    """The chunk at `corner`, of which at least the first `needed` bytes are right."""
+    """The chunk at `corner`, of which at least the first `needed` bytes are decoded."""
     whole = volume.chunk[0] * volume.chunk[1] * volume.chunk[2]
     with chunks_lock:
         chunk = chunks.use((volume.file, corner))
@@ -117,12 +117,12 @@ def inflate(volume: Volume, corner: tuple, into: np.ndarray) -> None:
     try:
         imagecodecs.deflate_decode(stored, out=into)
     except imagecodecs.DeflateError as error:
-        if "INSUFFICIENT_SPACE" not in str(error):  # this one says that the buffer is full, as it should be
+        if "INSUFFICIENT_SPACE" not in str(error):  # expected: the buffer is full
             raise
 
 
 def parts(volume: Volume, plane: str, number: int, row: int, column: int) -> Iterator[tuple]:
-    """Each chunk of a tile: its corner, the slice within it, and where it goes in the tile."""
+    """For each chunk of a tile: its corner, the slice within it, the wanted window, and its y and x in the tile."""
     fixed = FIXED[plane]
     down, across = (axis for axis in range(3) if axis != fixed)
     deep, tall, wide = volume.chunk[fixed], volume.chunk[down], volume.chunk[across]
@@ -155,7 +155,7 @@ def section(kind: bytes, body: bytes) -> tuple[bytes, ...]:
 
 
 def encode(tile: np.ndarray) -> bytes:
-    """Filter `up`, then ISA-L's level 1: the fastest pair that Python offers."""
+    """PNG with filter `up` and ISA-L's level 1: the fastest combination available in Python."""
     lines = np.empty((SIDE, SIDE + 1), np.uint8)
     lines[:, 0], lines[0, 1:] = 2, tile[0]
     np.subtract(tile[1:], tile[:-1], out=lines[1:, 1:])

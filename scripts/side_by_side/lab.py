@@ -1,8 +1,8 @@
-"""What a lab would write: FastAPI, h5py, Pillow, and an LRU of encoded tiles in each of two uvicorn workers.
+"""A typical lab's server: FastAPI, h5py, Pillow, and an LRU cache of encoded tiles in each of two uvicorn workers.
 
-Sensible code, nothing exotic: one lock around h5py (which has one of its own), everything else as it comes out of the
-box, HDF5's chunk cache and Pillow's compression among them. Tiles that are known are answered without a thread.
-Run by `servers`: the files are in SIDE_BY_SIDE_FILES, the bytes of tiles to keep in SIDE_BY_SIDE_TILES.
+Straightforward code: one lock around h5py (which has its own), defaults for everything else, including HDF5's chunk
+cache and Pillow's compression. Cached tiles are sent without a worker thread. Run by `servers`, which sets
+SIDE_BY_SIDE_FILES (the files) and SIDE_BY_SIDE_TILES (the tile cache budget in bytes).
 """
 
 import io
@@ -21,7 +21,7 @@ SIDE = 512
 
 
 class TileCache:
-    """Encoded tiles, least recently used out first."""
+    """An LRU cache of encoded tiles."""
 
     def __init__(self, budget: int):
         self.budget, self.held = budget, 0

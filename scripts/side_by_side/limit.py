@@ -1,9 +1,9 @@
-"""The limit for tiles of compressed chunks: inflating the bytes that they need, and nothing else.
+"""The "inflate limit" for tiles of compressed chunks: only decoding the bytes that they need.
 
-For each tile of a row, in the row's order, every chunk is inflated from memory as far as the last voxel that the tile
-needs and no further, by libdeflate (from the imagecodecs package), on as many threads as there are cores, one tile to a
-thread. In a scroll every chunk is inflated once for all the slices that it holds. libdeflate runs outside Python's
-lock, and a call takes some hundred times longer than what Python adds to it.
+For each tile of a row, in the row's order, each chunk is prefix-decoded from memory up to the last voxel that the tile
+needs, by libdeflate (from the imagecodecs package), on one thread per core, with one tile per thread. In a scroll, each
+chunk is decoded once for all its slices. libdeflate runs without the GIL, and a call takes about a hundred times longer
+than Python's overhead.
 """
 
 import itertools
@@ -21,11 +21,11 @@ import numpy as np
 from .tiles import EDGE, SIDE, Tile
 
 Corner = tuple[int, int, int]
-Need = list[tuple[Corner, int]]  # what one tile takes: chunks by their corners, and how many bytes of each
+Need = list[tuple[Corner, int]]  # the chunks of a tile by their corners, and how many bytes to decode of each
 
 
 def cubes(tile: Tile, shape: Corner) -> Need:
-    """What a tile alone takes of chunks that are cubes."""
+    """What a single tile needs from 64³ chunks."""
     axis = {"xy": 0, "xz": 1, "yz": 2}[tile.plane]
     spans: list[range] = []
     positions = iter((tile.row, tile.column))
@@ -39,12 +39,12 @@ def cubes(tile: Tile, shape: Corner) -> Need:
 
 
 def plane(tile: Tile, _shape: Corner) -> Need:
-    """What an xy tile takes of chunks that are tiles."""
+    """What an xy tile needs from 1×512×512 chunks."""
     return [((tile.number, tile.row * SIDE, tile.column * SIDE), SIDE * SIDE)]
 
 
 def scrolled(tile: Tile, shape: Corner) -> Need:
-    """What an xy tile takes on average where its cubes serve all their slices: one of them whole, another each slice."""
+    """What an xy tile of a scroll needs on average if each chunk is decoded once: one whole chunk, in rotation."""
     chunks = [corner for corner, _ in cubes(tile, shape)]
     return [(chunks[tile.number % len(chunks)], EDGE**3)]
 
@@ -82,5 +82,5 @@ def inflate(stored: memoryview, into: np.ndarray) -> None:
     try:
         imagecodecs.deflate_decode(stored, out=into)
     except imagecodecs.DeflateError as error:
-        if "INSUFFICIENT_SPACE" not in str(error):  # it says so when the buffer is full, as it should be
+        if "INSUFFICIENT_SPACE" not in str(error):  # expected: the buffer is full
             raise

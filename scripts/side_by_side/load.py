@@ -1,7 +1,7 @@
-"""Asks the servers: wrk where rates are measured, a plain Python client where the times of one client are.
+"""Load generators: wrk for rates, a plain Python client for the latencies of a single client.
 
-wrk looks at status codes and counts bytes, and does not look into bodies: that would cost it more than some servers
-need for a tile. So `pixels` looks at some answers before, and here the bytes per answer must be what a tile can be.
+wrk checks status codes and counts bytes, but does not check bodies, which would cost more than some servers need per
+tile. Instead, `pixels` checks some responses beforehand, and here the mean response must not be smaller than a tile.
 """
 
 import http.client
@@ -16,18 +16,18 @@ from . import pixels
 from .servers import Server
 
 HERE = Path(__file__).parent
-LEAST_BYTES = 10_000  # the smallest tile of the volumes is far above
+LEAST_BYTES = 10_000  # all tiles of the volumes are far larger
 
 
 def wrk(server: Server, work: Path, lists: list[list[str]], each: int, seconds: int) -> float:
-    """Answers per second; `each` connections for each of the lists of paths."""
+    """Responses per second, with `each` connections and one thread per list of paths."""
     for number, paths in enumerate(lists):
         (work / f"list.{number}").write_text("\n".join(paths) + "\n")
     return run(server, lists[0][0], len(lists), each, seconds, {"SIDE_BY_SIDE_LIST": str(work / "list")}, LEAST_BYTES)
 
 
 def wrk_one(server: Server, path: str, connections: int, seconds: int, size: int) -> float:
-    """Answers per second for one path, whose answer has at least `size` bytes."""
+    """Responses per second for one path; the response has at least `size` bytes."""
     return run(server, path, 1, connections, seconds, {}, size)
 
 
@@ -42,16 +42,16 @@ def run(server: Server, path: str, threads: int, each: int, seconds: int, extra:
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines or not lines[-1].startswith("{"):
         raise pixels.Wrong(f"wrk failed: {(done.stderr or done.stdout).strip()}")
-    told = json.loads(lines[-1])
-    if told["refused"] or told["lost"] or not told["requests"]:
-        raise pixels.Wrong(f"{server.name}: {told['refused']} refused, {told['lost']} lost of {told['requests']}")
-    if told["bytes"] / told["requests"] < size:
-        raise pixels.Wrong(f"{server.name}: {told['bytes'] / told['requests']:.0f} bytes per answer, not {size}")
-    return told["requests"] / told["microseconds"] * 1e6
+    counts = json.loads(lines[-1])
+    if counts["refused"] or counts["lost"] or not counts["requests"]:
+        raise pixels.Wrong(f"{server.name}: {counts['refused']} refused, {counts['lost']} lost of {counts['requests']}")
+    if counts["bytes"] / counts["requests"] < size:
+        raise pixels.Wrong(f"{server.name}: {counts['bytes'] / counts['requests']:.0f} bytes per response, not {size}")
+    return counts["requests"] / counts["microseconds"] * 1e6
 
 
 def alone(server: Server, paths: list[str], seconds: float) -> list[float]:
-    """Milliseconds that one client waited for each tile, one after another; every answer is looked at."""
+    """Latencies in milliseconds of sequential requests by one client; every response is checked."""
     client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     times: list[float] = []
     end = time.monotonic() + seconds
@@ -64,7 +64,7 @@ def alone(server: Server, paths: list[str], seconds: float) -> list[float]:
         body = answer.read()
         times.append((time.perf_counter() - start) * 1000)
         if answer.status != 200:
-            raise pixels.Wrong(f"{server.name} answered {answer.status} to {path}")
+            raise pixels.Wrong(f"{server.name} responded with {answer.status} to {path}")
         pixels.look_whole(server.name, body)
     client.close()
     return times

@@ -1,4 +1,4 @@
-"""Are the tiles right? What a server sends is decoded and compared with what h5py reads; every server must agree."""
+"""Checks the tiles of all servers: decodes them and compares the pixels with h5py's."""
 
 import functools
 import io
@@ -11,11 +11,11 @@ from PIL import Image
 from .tiles import SIDE, Tile
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-LOSS = 8.0  # how much a JPEG may differ, in the mean
+LOSS = 8.0  # the maximum mean difference for a JPEG
 
 
 class Wrong(Exception):
-    """A server that answered with something else than the tile."""
+    """A server sent a wrong response."""
 
 
 def expected(path: Path, tile: Tile) -> np.ndarray:
@@ -35,7 +35,7 @@ def width(path: Path) -> int:
 
 
 def compare(who: str, body: bytes, path: Path, tile: Tile) -> None:
-    """Exactly for PNG; a JPEG (iipsrv knows no PNG) must come close."""
+    """PNG must be equal; JPEG (iipsrv does not send PNG) only similar."""
     with Image.open(io.BytesIO(body)) as picture:
         kind, shown = picture.format, np.asarray(picture)
     truth = expected(path, tile)
@@ -43,10 +43,10 @@ def compare(who: str, body: bytes, path: Path, tile: Tile) -> None:
         raise Wrong(f"{who} sent {shown.shape} for {tile}, not {truth.shape}")
     differs = np.abs(shown.astype(np.int16) - truth)
     if (kind == "PNG" and differs.any()) or differs.mean() > LOSS:
-        raise Wrong(f"{who} sent other pixels than h5py reads for {tile} of {path.name}: off by up to {differs.max()}")
+        raise Wrong(f"{who} sent pixels that differ from h5py's for {tile} of {path.name}, by up to {differs.max()}")
 
 
 def look_whole(who: str, body: bytes) -> None:
-    """A cheap look at every answer of the one-client row."""
+    """A cheap check that a response is a complete PNG."""
     if not body.startswith(SIGNATURE) or body[-8:-4] != b"IEND":
-        raise Wrong(f"{who} sent {len(body)} bytes that are no whole PNG")
+        raise Wrong(f"{who} sent {len(body)} bytes that are not a complete PNG")

@@ -1,6 +1,6 @@
-"""Turns the measurements into a table: medians, and ratios taken round by round before their median is.
+"""Formats the measurements as a table of medians, and medians of the ratios within each round.
 
-The table goes into a part of its own of a Markdown file, between two markers; what is around it stays.
+The table is written between two markers in a Markdown file; the rest of the file is preserved.
 """
 
 import statistics
@@ -14,7 +14,7 @@ BEGIN, END = "<!-- side-by-side -->", "<!-- /side-by-side -->"
 
 @dataclass
 class Results:
-    """Samples of each server, round by round, and why there are none."""
+    """The samples of each server by round, and the reasons for missing ones."""
 
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ def figure(value: float | None) -> str:
 
 
 def ratio(row: Row, results: Results, other: str) -> float | None:
-    """How many times better voltile is: the median over rounds that have both."""
+    """How many times better voltile is: the median over the rounds with samples of both."""
     ours, theirs = results.samples.get("voltile", []), results.samples.get(other, [])
     pairs = [(a.value, b.value) for a, b in zip(ours, theirs)]
     if not pairs:
@@ -47,7 +47,7 @@ def ratio(row: Row, results: Results, other: str) -> float | None:
 
 
 def verdict(row: Row, results: Results, target: Target) -> tuple[str, bool | None]:
-    """What was reached against a target, in words, and whether that will do."""
+    """The result compared with a target as text, and whether the target is met; None if not measured."""
     reached = results.median("voltile") if target.other is None else ratio(row, results, target.other)
     if reached is None:
         return f"not measured ({target.text})", None
@@ -61,7 +61,7 @@ def verdict(row: Row, results: Results, target: Target) -> tuple[str, bool | Non
 
 
 def cell(row: Row, results: Results, server: str) -> str:
-    """A median with its unit, and the 95th percentile where there is one; or why there is nothing."""
+    """The median with its unit, and the 95th percentile if known; or the reason why there is none."""
     if server in results.missing:
         return results.missing[server].splitlines()[0]
     value = results.median(server)
@@ -82,19 +82,19 @@ def line(row: Row, results: Results) -> str:
     marks = {True: "✓", False: "**✗**", None: "?"}
     said = "; ".join(f"{marks[good]} {text}" for text, good in verdicts)
     if (held := results.note("voltile", "bytes per chunk")) is not None:
-        said += f"; memory grew by {held:.0f} bytes for each chunk, all buffers counted"
+        said += f"; memory grew by {held:.0f} bytes per chunk, including all buffers"
     cells = [row.title, *(cell(row, results, s) for s in ("lab", "expert")), others(row, results) or "–"]
     return "| " + " | ".join([*cells, cell(row, results, "voltile"), said]) + " |"
 
 
 def effort(rows: list[Row], all_results: dict[str, Results]) -> list[str]:
-    """A second table: what a tile costs each server, which a busy machine blurs less than it does rates."""
+    """A second table: processor time per response, which other load on the machine affects less than rates."""
     timed = [row for row in rows if all_results[row.key].note("voltile", "cpu ms") is not None]
     known = ("lab", "expert", "iipsrv", "nginx", "writev", "voltile")
     servers = [server for server in known if any(server in row.servers for row in timed)]
     if not timed:
         return []
-    lines = ["Processor time that the servers spent on one answer, in ms:", ""]
+    lines = ["Processor time of the servers per response, in ms:", ""]
     lines += ["| work | " + " | ".join(servers) + " |", "|---" * (len(servers) + 1) + "|"]
     for row in timed:
         costs = (figure(all_results[row.key].note(server, "cpu ms")) for server in servers)
@@ -103,13 +103,13 @@ def effort(rows: list[Row], all_results: dict[str, Results]) -> list[str]:
 
 
 def coldness(rows: list[Row], all_results: dict[str, Results]) -> str:
-    """What voltile's own counters say of the rows that ought to be cold: the largest shares met."""
+    """The highest cache hit rates of the cold rows, from voltile's own counters."""
     cold = [all_results[row.key].samples for row in rows if "cold" in row.title or row.key.startswith("plain")]
     ours = [samples.get(name, []) for samples in cold for name in ("voltile", "voltile-1")]
     found = [sample.notes for samples in ours for sample in samples]
     worst = {kind: max((notes.get(kind, 0.0) for notes in found), default=0.0) for kind in ("tile hits", "chunk hits")}
     tiles, chunks = worst["tile hits"], worst["chunk hits"]
-    return f"- How cold: of voltile's tiles at most {tiles:.1%}, of its chunks at most {chunks:.1%} came out of a cache."
+    return f"- Cache hit rates of voltile in cold rows: at most {tiles:.1%} of tiles, at most {chunks:.1%} of chunks."
 
 
 def missed(rows: list[Row], all_results: dict[str, Results]) -> list[str]:
@@ -123,14 +123,14 @@ def missed(rows: list[Row], all_results: dict[str, Results]) -> list[str]:
 
 
 def table(rows: list[Row], all_results: dict[str, Results], about: list[str]) -> str:
-    head = ["work", "lab", "expert", "beside", "voltile", "reached (target)"]
+    head = ["work", "lab", "expert", "others", "voltile", "reached (target)"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     lines += [line(row, all_results[row.key]) for row in rows]
     return "\n".join([*about, coldness(rows, all_results), "", *lines, "", *effort(rows, all_results), ""])
 
 
 def write(path: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
-    """Puts `text` between the markers, at the end of the file where it has none."""
+    """Writes `text` between the markers, which are appended to the file if missing."""
     before = path.read_text() if path.is_file() else "# Results\n"
     if begin not in before:
         before = f"{before.rstrip()}\n\n{begin}\n{end}\n"

@@ -1,8 +1,8 @@
-"""The rows of the table: what is asked of whom, and what voltile has to reach.
+"""The rows of the table: the workloads, the servers compared, and voltile's targets.
 
-Each row is measured for one server at a time, by a function that starts the server, looks at its pixels (which also
-lets it open its files), and returns one number: tiles per second, or what the row's unit says. The server called
-`limit` is no server: it is the time that inflating takes. Nor is any where threads are counted: `voltile bench` draws.
+Each row is measured for one server at a time, by a function that starts the server, checks its pixels (which also makes
+it open its files), and returns one number: tiles per second, or in the row's unit. `limit` is not a server, but the
+rate of decompression alone. The rows for render threads use `voltile bench` instead of a server.
 """
 
 import json
@@ -26,7 +26,7 @@ SCROLL_CHUNKS = 512 * MIB
 
 @dataclass(frozen=True)
 class Bench:
-    """What all rows share."""
+    """The parameters common to all rows."""
 
     setting: Setting
     volumes: Volumes
@@ -38,7 +38,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement, and what else was noticed."""
+    """One measurement, and additional figures by name."""
 
     value: float
     notes: dict[str, float] = field(default_factory=dict)
@@ -46,8 +46,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Target:
-    """How many times better than `other` voltile must be, at least; without another, its figure must be at most that, or
-    at least where `least`."""
+    """A target for voltile. With `other`: to be at least `bound` times better than it. Without: a figure of at most
+    `bound`, or at least `bound` if `least`."""
 
     other: str | None
     bound: float
@@ -66,7 +66,7 @@ class Row:
 
 
 def check_some(server: Server, path: Path, some: list[Tile]) -> None:
-    """Decodes tiles of the end of the list, which the measurement meets again only after a whole volume."""
+    """Checks tiles from the end of the list, so that they do not warm the caches for the measurement."""
     for tile in some[-LOOKED_AT:]:
         pixels.compare(server.name, fetch(server, address(server, path, tile)), path, tile)
 
@@ -79,7 +79,7 @@ def address(server: Server, path: Path, tile: Tile) -> str:
 
 
 def asked(server: Server, seconds: int, ask: Callable[[], float]) -> Sample:
-    """A rate, with what voltile's counters and the system say of the same time."""
+    """A rate, with voltile's cache hit rates and the processor time per response."""
     before, spent = watch.counters(server), watch.spent(server)
     rate = ask()
     each = (watch.spent(server) - spent) * 1000 / (rate * seconds)
@@ -108,21 +108,21 @@ def alone(bench: Bench, name: str, turn: int) -> Sample:
         return Sample(statistics.median(times), {"p95": late} | watch.shares(server, before))
 
 
-def scroll(bench: Bench, name: str, turn: int) -> Sample:
-    """Four clients of four connections each, as a viewer asks for all the tiles in view at once."""
-    path = bench.volumes.file("gzip")
+def scroll(bench: Bench, name: str, turn: int, token: str = "gzip") -> Sample:
+    """Four clients with four connections each, because a viewer requests all visible tiles at once."""
+    path = bench.volumes.file(token)
     walks = [tiles.scroll(bench.volumes.shape, client, turn) for client in range(4)]
     if name == "limit":
         return Sample(limit.rate(path, [tile for step in zip(*walks) for tile in step], limit.scrolled, bench.seconds))
-    with running(name, bench.set("gzip", chunks=SCROLL_CHUNKS)) as server:
+    with running(name, bench.set(token, chunks=SCROLL_CHUNKS)) as server:
         check_some(server, path, tiles.cold("xz", bench.volumes.shape, turn)[:1])
-        paths = [[tile.path("gzip") for tile in walk] for walk in walks]
+        paths = [[tile.path(token) for tile in walk] for walk in walks]
         seconds = bench.seconds * 2
         return asked(server, seconds, lambda: load.wrk(server, bench.setting.work, paths, 4, seconds))
 
 
 def hits(bench: Bench, name: str, turn: int, connections: int) -> Sample:
-    """One tile that is known; nginx and writev send the very bytes that voltile made."""
+    """One cached tile; nginx and writev send a PNG made by voltile."""
     path, tile = bench.volumes.file("gzip"), tiles.cold("xy", bench.volumes.shape, turn)[0]
     ready = ready_tile(bench, tile) if name in ("nginx", "writev") else b""
     where = "/tile.png" if ready else tile.path("gzip")
@@ -139,11 +139,11 @@ def ready_tile(bench: Bench, tile: Tile) -> bytes:
 
 
 def threads(bench: Bench, name: str, turn: int, token: str, plane: str) -> Sample:
-    """How many times quicker two render threads draw cold tiles than one, where nothing else runs beside them."""
-    told = ["--pattern", "random", "--state", "chunks", "--level", "0", "--plane", plane, "--seed", str(turn + 1)]
-    told += ["--threads", "1,2", "--seconds", str(bench.seconds), "--tiles", "100000", "--json"]
+    """The speedup of rendering cold tiles with two render threads instead of one, without HTTP."""
+    flags = ["--pattern", "random", "--state", "chunks", "--level", "0", "--plane", plane, "--seed", str(turn + 1)]
+    flags += ["--threads", "1,2", "--seconds", str(bench.seconds), "--tiles", "100000", "--json"]
     sets = ["--set", f"cache.chunks={bench.setting.chunks}"]
-    command = [bench.setting.voltile, "bench", bench.volumes.file(token), *told, *sets]
+    command = [bench.setting.voltile, "bench", bench.volumes.file(token), *flags, *sets]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise OSError(f"{name} bench: {done.stderr.strip()[-400:]}")
@@ -151,7 +151,7 @@ def threads(bench: Bench, name: str, turn: int, token: str, plane: str) -> Sampl
 
 
 def memory(bench: Bench, name: str, turn: int) -> Sample:
-    """MiB at the peak beyond the two budgets, when both are full and cold tiles, scrolls and hits were asked for."""
+    """Peak memory in MiB beyond the two cache budgets, after cold tiles, scrolls and hits have filled both caches."""
     setting, shape = bench.set("gzip", "plain", "contiguous"), bench.volumes.shape
     quick = [tile.path("plain") for tile in tiles.cold("xy", shape, turn)]
     mixed = [tile.path(token) for token, tile in tiles.mixed(["gzip", "plain", "contiguous"], shape, turn)]
@@ -161,14 +161,14 @@ def memory(bench: Bench, name: str, turn: int) -> Sample:
         load.wrk(server, setting.work, [mixed], 16, bench.seconds)
         load.wrk(server, setting.work, walks, 4, bench.seconds)
         load.wrk_one(server, walks[0][0], 32, bench.seconds, load.LEAST_BYTES)
-        told, held = watch.gauges(server), watch.status(server.pid)
-        full = {"held in " + cache: told.get(f"voltile_{cache}_cache_bytes", 0) / MIB for cache in ("tile", "chunk")}
+        gauges, held = watch.gauges(server), watch.status(server.pid)
+        full = {"held in " + cache: gauges.get(f"voltile_{cache}_cache_bytes", 0) / MIB for cache in ("tile", "chunk")}
         beyond = own["peak"] - (setting.tiles + setting.chunks) / MIB
         return Sample(beyond, {"peak": own["peak"], "of files, mapped": held["RssFile"]} | full)
 
 
 def many(bench: Bench, name: str, turn: int) -> Sample:
-    """Seconds from the start of the process to the first tile of a file with very many chunks."""
+    """Seconds from process start to the first tile of a file with very many chunks."""
     path, tile = bench.volumes.file("many"), Tile("xy", turn % bench.volumes.many[0], 0, 0)
     start = time.perf_counter()
     with running(name, bench.set("many")) as server:
@@ -222,7 +222,16 @@ def threads_row(token: str, plane: str) -> Row:
     return Row(f"{token}-threads-{plane}", title, ("voltile",), partial(threads, token=token, plane=plane), (TWICE,), "×")
 
 
-def rows(volumes: Volumes) -> list[Row]:
+def real_rows() -> list[Row]:
+    """Real data compresses and decodes differently from the synthetic volume."""
+    servers, cold_xy = (*PEERS, "limit", "voltile"), partial(cold, token="real", plane="xy", longer=2)
+    return [
+        Row("real-xy", f"real data: cold random xy, {CLIENTS} clients", servers, cold_xy, ()),
+        Row("real-scroll", "real data: scroll along z", servers, partial(scroll, token="real"), ()),
+    ]
+
+
+def rows(volumes: Volumes, real: bool) -> list[Row]:
     cores = watch.cores()
     room = 64 + 8 * cores
     return [
@@ -237,6 +246,7 @@ def rows(volumes: Volumes) -> list[Row]:
             scroll,
             (LAB(60, "≥ 60 × lab"), EXPERT(5, "≥ 5 × expert")),
         ),
+        *(real_rows() if real else []),
         plain_row("xy", LAB(25, "≥ 25 × lab"), EXPERT(4, "≥ 4 × expert")),
         plain_row("xz", LAB(6, "≥ 6 × lab")),
         plain_row("yz", LAB(6, "≥ 6 × lab")),

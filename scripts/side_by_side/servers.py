@@ -1,8 +1,8 @@
-"""Starts the servers that are compared, one at a time, and ends them whatever happens.
+"""Starts the compared servers, one at a time, and stops them even after errors.
 
-All listen on free ports of 127.0.0.1, log into files, and get the same budgets: bytes of encoded tiles and of decoded
-chunks. Each lives for one measurement only, so that none has anything in its caches that this row did not put there.
-A server that cannot be had (no nginx, no cargo) raises `Missing`, which says why; its column then stays empty.
+All listen on free ports of 127.0.0.1, log to files, and get the same cache budgets for encoded tiles and decoded
+chunks. Each is started for one measurement only, so that its caches are empty at the start. If a server is not
+available (no nginx, no cargo), `Missing` gives the reason, which is shown in the table.
 """
 
 import contextlib
@@ -26,12 +26,12 @@ IIPSRV = Path("/usr/lib/iipimage-server/iipsrv.fcgi")
 
 
 class Missing(Exception):
-    """A server that cannot be started here, and why."""
+    """A server cannot be started, with the reason."""
 
 
 @dataclass
 class Setting:
-    """What a server is to serve, and with how much memory."""
+    """The files to serve, and the cache budgets in bytes."""
 
     work: Path
     voltile: Path
@@ -40,12 +40,12 @@ class Setting:
     chunks: int = 64 * MIB
     neighbours: bool = True
     ready: bytes = b""  # the PNG that nginx and writev serve
-    slices: Path | None = None  # where the TIFFs for iipsrv are
+    slices: Path | None = None  # the folder with the TIFFs for iipsrv
 
 
 @dataclass
 class Server:
-    """A running server: where it listens, and its process (the first of them)."""
+    """A running server: its port and processes."""
 
     name: str
     port: int
@@ -57,7 +57,7 @@ class Server:
         return self.processes[0].pid
 
     def start(self, command: list[str], environment: dict[str, str] | None = None) -> None:
-        """In a process group of its own, so that workers end with it; not in a session, which Linux may schedule apart."""
+        """In a new process group, so that workers are stopped too; a new session might be scheduled separately."""
         with open(self.log, "ab") as log:
             self.processes.append(
                 subprocess.Popen(
@@ -86,7 +86,7 @@ class Server:
 
 
 def end(process: subprocess.Popen) -> None:
-    """SIGTERM to the group, SIGKILL to what is left of it."""
+    """SIGTERM to the process group, then SIGKILL to what is left of it."""
     for number, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
@@ -130,8 +130,8 @@ def start_voltile(server: Server, setting: Setting, threads: int | None = None) 
 
 @functools.cache
 def knows_neighbours(voltile: Path) -> bool:
-    told = subprocess.run([voltile, "config", "example"], capture_output=True, text=True)
-    return "neighbours" in told.stdout
+    example = subprocess.run([voltile, "config", "example"], capture_output=True, text=True)
+    return "neighbours" in example.stdout
 
 
 def python(server: Server, setting: Setting, app: str, *flags: str) -> None:
@@ -166,10 +166,10 @@ def program(name: str, package: str) -> str:
 
 def nginx_version() -> str:
     try:
-        told = subprocess.run([program("nginx", "nginx-light"), "-v"], capture_output=True, text=True)
+        printed = subprocess.run([program("nginx", "nginx-light"), "-v"], capture_output=True, text=True)
     except Missing:
         return "no nginx"
-    return told.stderr.strip().removeprefix("nginx version: ")
+    return printed.stderr.strip().removeprefix("nginx version: ")
 
 
 def configure(where: Path, template: str, **values: object) -> Path:
@@ -181,7 +181,7 @@ def configure(where: Path, template: str, **values: object) -> Path:
 
 
 def start_nginx(server: Server, setting: Setting, backends: str = "server 127.0.0.1:9;") -> None:
-    """Two workers; the tile is a file that it sends, open and in the page cache."""
+    """One worker per core; the tile is a file, held open and in the page cache."""
     nginx = program("nginx", "nginx-light")
     folder = setting.work / server.name
     (folder / "www").mkdir(parents=True, exist_ok=True)
@@ -193,7 +193,7 @@ def start_nginx(server: Server, setting: Setting, backends: str = "server 127.0.
 
 
 def start_iipsrv(server: Server, setting: Setting) -> None:
-    """One process for each core, as it has no threads, behind nginx, as its handbook says."""
+    """One process per core, because it is single-threaded, behind nginx as its manual recommends."""
     if not IIPSRV.is_file():
         raise Missing(f"{IIPSRV} is not installed (Debian: iipimage-server)")
     ports = [free_port() for _ in range(os.cpu_count() or 1)]
@@ -210,7 +210,7 @@ def start_iipsrv(server: Server, setting: Setting) -> None:
 
 @functools.cache
 def built_writev() -> Path:
-    """Its own little cargo project, because voltile needs nothing of it."""
+    """Builds writev, a separate cargo project; returns its binary."""
     cargo = program("cargo", "cargo")
     project, target = ROOT / "benches" / "side_by_side" / "writev", ROOT / "target" / "writev"
     done = subprocess.run(

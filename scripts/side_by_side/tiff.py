@@ -1,4 +1,4 @@
-"""Writes tiled TIFF files from tiles that are compressed already (deflate, one 8-bit channel, no pyramid)."""
+"""Writes tiled TIFF files from compressed tiles (deflate, one 8-bit channel, no pyramid)."""
 
 import struct
 from pathlib import Path
@@ -8,7 +8,7 @@ DEFLATE, BLACK_IS_ZERO = 8, 1
 
 
 def write(path: Path, height: int, width: int, side: int, tiles: list[bytes]) -> None:
-    """`tiles` row by row, each a zlib stream of side x side bytes."""
+    """`tiles` are in row-major order, each a zlib stream of side x side bytes."""
     offsets, at = [], 8
     for tile in tiles:
         offsets.append(at)

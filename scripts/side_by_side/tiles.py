@@ -1,8 +1,8 @@
-"""Which tiles are asked for, and in which order. Knows the volumes' shape and nothing of servers.
+"""The sequences of requested tiles; depends only on the shape of the volume.
 
-Cold means that no chunk is met again before a whole volume's worth of other chunks has passed: the tiles are grouped by
-the chunks that they need, one tile of each group is taken in turn, always in the same order, and each time another
-slice. So no cache smaller than the volume can help, and none needs to be told to forget.
+In a cold sequence, a chunk is requested again only after all other chunks of the volume: tiles are grouped by the
+chunks that they need, and the groups are visited in a fixed order, each time with another slice. So no cache smaller
+than the volume can help, and no cache has to be cleared.
 """
 
 import random
@@ -28,14 +28,14 @@ class Tile:
 
 
 def sides(plane: str, shape: Shape) -> tuple[int, int, int]:
-    """How many slices, rows and columns of tiles."""
+    """The number of slices, and of rows and columns of tiles."""
     z, y, x = shape
     slices, down, across = {"xy": (z, y, x), "xz": (y, z, x), "yz": (x, z, y)}[plane]
     return slices, -(-down // SIDE), -(-across // SIDE)
 
 
 def cold(plane: str, shape: Shape, seed: int) -> list[Tile]:
-    """Every tile of the volume once."""
+    """Every tile of the volume once, in cold order."""
     chance = random.Random(seed)
     slices, rows, columns = sides(plane, shape)
     groups = list(product(range(0, slices, EDGE), range(rows), range(columns)))
@@ -49,7 +49,7 @@ def cold(plane: str, shape: Shape, seed: int) -> list[Tile]:
 
 
 def scroll(shape: Shape, client: int, seed: int) -> list[Tile]:
-    """A viewport of 2x2 tiles that steps along z, from a place of its own, to the end and on from the beginning."""
+    """A viewport of 2x2 tiles that steps through all slices cyclically; position and start depend on the client."""
     slices, rows, columns = sides("xy", shape)
     corners = list(product(range(0, rows, 2), range(0, columns, 2)))
     row, column = corners[client % len(corners)]
@@ -62,6 +62,6 @@ def scroll(shape: Shape, client: int, seed: int) -> list[Tile]:
 
 
 def mixed(tokens: list[str], shape: Shape, seed: int) -> Iterator[tuple[str, Tile]]:
-    """Cold tiles of all planes of all volumes, in turn."""
+    """Cold tiles of all volumes and planes, interleaved."""
     lists = [[(token, tile) for tile in cold(plane, shape, seed)] for token in tokens for plane in ("xy", "xz", "yz")]
     return islice(chain.from_iterable(zip(*lists)), 20_000)

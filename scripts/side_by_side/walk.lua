@@ -1,6 +1,6 @@
--- wrk asks for the paths of a list, in order, over and over. Thread N takes the list SIDE_BY_SIDE_LIST.N, whose lines
--- are paths; the connections of a thread share it, so a walk goes on as soon as one of them is free. Without the
--- variable, the path of the command line is asked for, and Lua is not called for every request.
+-- Makes wrk request the paths of a list in order, repeatedly. Thread N uses the file SIDE_BY_SIDE_LIST.N with one path
+-- per line; its connections share the list, so the next path is requested as soon as any connection is free. Without
+-- the variable, the path of the command line is requested, and Lua is not called per request.
 local threads = 0
 
 function setup(thread)

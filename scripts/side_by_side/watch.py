@@ -1,4 +1,4 @@
-"""What a server says of itself, and what the system says of it and of the machine."""
+"""Metrics of the servers (voltile's own, processor time, memory), and facts about the machine."""
 
 import contextlib
 import os
@@ -16,19 +16,19 @@ SIZE = re.compile(r"^(\w+):\s+(\d+) kB", re.MULTILINE)
 
 
 def counters(server: Server) -> dict[str, int]:
-    """voltile's own counters; nothing for other servers."""
+    """voltile's own counters; empty for other servers."""
     if not server.name.startswith("voltile"):
         return {}
     return {name: int(value) for name, value in COUNTER.findall(fetch(server, "/metrics").decode())}
 
 
 def gauges(server: Server) -> dict[str, int]:
-    """How many bytes voltile holds of what."""
+    """voltile's gauges in bytes."""
     return {name: int(value) for name, value in GAUGE.findall(fetch(server, "/metrics").decode())}
 
 
 def shares(server: Server, before: dict[str, int]) -> dict[str, float]:
-    """Which part of tiles and chunks came out of a cache since `before`: that cold was cold."""
+    """The cache hit rates of tiles and chunks since `before`, to verify that cold rows are cold."""
     grown = {name: value - before.get(name, 0) for name, value in counters(server).items()}
     get = lambda name: grown.get(f"voltile_{name}_total", 0)  # noqa: E731
     pairs = {
@@ -39,22 +39,22 @@ def shares(server: Server, before: dict[str, int]) -> dict[str, float]:
 
 
 def status(pid: int) -> dict[str, float]:
-    """MiB: VmHWM (the peak), RssAnon, RssFile and the like."""
-    told = Path(f"/proc/{pid}/status").read_text()
-    return {name: int(size) / 1024 for name, size in SIZE.findall(told)}
+    """Memory figures of a process in MiB: VmHWM, RssAnon, RssFile and others."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return {name: int(size) / 1024 for name, size in SIZE.findall(text)}
 
 
 @contextlib.contextmanager
 def peak_of_its_own(server: Server) -> Iterator[dict[str, float]]:
-    """The most memory (MiB) that the server took of its own meanwhile, looked at twenty times a second.
+    """The server's peak anonymous memory (RssAnon, MiB) while in this context, sampled twenty times a second.
 
-    Pages of files that are mapped count for nothing: they are the system's cache, which takes them back at will. That is
-    why the peak that the system itself keeps (VmHWM) will not do.
+    VmHWM, the peak that the system records, is not suitable: it includes mapped file pages, which belong to the page
+    cache and can be reclaimed at any time.
     """
     seen, over = {"peak": 0.0}, threading.Event()
 
     def look() -> None:
-        with contextlib.suppress(OSError):  # it may have ended
+        with contextlib.suppress(OSError):  # the server may have ended
             while not over.wait(0.05):
                 seen["peak"] = max(seen["peak"], status(server.pid)["RssAnon"])
 
@@ -68,10 +68,10 @@ def peak_of_its_own(server: Server) -> Iterator[dict[str, float]]:
 
 
 def spent(server: Server) -> float:
-    """Seconds of processor time that the server's processes have used, workers included."""
+    """Processor time in seconds used by the server's processes, including workers."""
     groups, ticks = {process.pid for process in server.processes}, 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # one that has just ended
+        with contextlib.suppress(OSError):  # the process has just ended
             words = stat.read_text().rpartition(")")[2].split()
             ticks += (int(words[11]) + int(words[12])) * (int(words[2]) in groups)
     return ticks / os.sysconf("SC_CLK_TCK")
@@ -87,7 +87,7 @@ def processor() -> str:
 
 
 def read_through(paths: list[Path]) -> None:
-    """Brings files into the page cache."""
+    """Reads files to bring them into the page cache."""
     for path in paths:
         with open(path, "rb", buffering=0) as file:
             while file.read(8 << 20):

@@ -22,13 +22,13 @@ use super::row::{Limits, Row, Stages, State, Subject};
 use super::sample::{Percentiles, milliseconds};
 use super::target::Target;
 use crate::activity::Activity;
-use crate::catalog::{Catalog, ChannelDescription, Resolved};
+use crate::catalog::{Catalog, Resolved};
+use crate::description::{ChannelDescription, StorageDescription};
 use crate::geometry::TileAddress;
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::request::{ChannelChoice, TileRequest};
 use crate::volume::Volume;
-use crate::volume::hdf5::StorageDescription;
 
 /// How many distinct failures are reported; all are counted.
 const MOST_TOLD: usize = 10;
@@ -91,7 +91,7 @@ impl<'a> Local<'a> {
             .map(|(channel, (level, cost))| Subject {
                 token: target.token.clone(),
                 channel: target.channel.clone(),
-                dtype: channel.dtype,
+                dtype: channel.dtype.clone(),
                 level: level.level,
                 size: level.size,
                 made: level.path.is_none(),

@@ -16,7 +16,7 @@ const SCROLL: u64 = 64;
 const STRIDE: std::ops::RangeInclusive<u64> = 4..=32;
 
 /// An order in which tiles are asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
     /// Any tile of the level, none twice before all others: shares nothing with the previous one.
@@ -31,6 +31,9 @@ pub enum Pattern {
 }
 
 impl Pattern {
+    /// All of them.
+    pub const ALL: [Pattern; 4] = [Pattern::Random, Pattern::Scroll, Pattern::Walk, Pattern::Sweep];
+
     /// Those measured by default.
     pub const USUAL: [Pattern; 3] = [Pattern::Random, Pattern::Scroll, Pattern::Walk];
 

@@ -18,7 +18,8 @@ use super::pattern::{Case, Pattern, cases};
 use super::row::Limits;
 use super::sample::Percentiles;
 use super::target::Target;
-use crate::verify::{Client, Served, ask};
+use crate::client::Client;
+use crate::description::{MountDescription, SiteDescription};
 
 use load::{Load, Loaded};
 pub use share::{ServerSeconds, ServerShare};
@@ -133,12 +134,15 @@ impl Remote {
         let (client, mount) = address(url).map_err(NotReached::Address)?;
         // Any response shows that the server is running.
         client.get("/healthz").map_err(NotReached::Silent)?;
-        let served = ask(&client, &[]).map_err(NotReached::Undescribed)?;
+        let site = client.description().map_err(NotReached::Undescribed)?;
         let below = match mount {
-            None => served.tilecache(),
-            Some(mount) => below_mount(&served, &mount).map_err(NotReached::Address)?,
+            None => site.tilecache(),
+            Some(mount) => below_mount(&site, &mount).map_err(NotReached::Address)?,
         };
-        let targets = served.datasets.iter().flat_map(Target::served).collect();
+        let targets: Vec<Target> = site.datasets.iter().flat_map(Target::described).collect();
+        if targets.is_empty() {
+            return Err(NotReached::Undescribed(format!("{}: no dataset is served", client.base())));
+        }
         Ok(Self { client, below, targets, limits })
     }
 
@@ -177,9 +181,9 @@ impl Remote {
     ) -> Result<(), Gone> {
         for (turn, clients) in clients.iter().enumerate() {
             // Each number of clients requests different tiles, not requested before.
-            let mut load = Load::new(self.client.host(), *clients);
+            let load = Load::new(&self.client, *clients);
             for case in cases(target, patterns, self.limits.tiles, seed.wrapping_add(turn as u64)) {
-                self.rows(&mut load, target, &case, &mut watch)?;
+                self.rows(&load, target, &case, &mut watch)?;
             }
         }
         Ok(())
@@ -187,7 +191,7 @@ impl Remote {
 
     fn rows(
         &self,
-        load: &mut Load,
+        load: &Load,
         target: &Target,
         case: &Case,
         watch: &mut impl FnMut(RemoteRow),
@@ -259,12 +263,12 @@ fn address(url: &str) -> Result<(Client, Option<String>), String> {
     }
 }
 
-fn below_mount(served: &Served, mount: &str) -> Result<String, String> {
-    let names: Vec<&str> = served.mounts.iter().map(|mount| mount.tile_service.as_str()).collect();
-    if names.contains(&mount) {
-        return Ok(format!("/{mount}/tilecache"));
-    }
-    Err(format!("the server has no tile service {mount:?}; it has {}", names.join(", ")))
+fn below_mount(site: &SiteDescription, name: &str) -> Result<String, String> {
+    let mount = site.mounts.iter().find(|mount| mount.tile_service == name);
+    mount.map(MountDescription::tilecache).ok_or_else(|| {
+        let names: Vec<&str> = site.mounts.iter().map(|mount| mount.tile_service.as_str()).collect();
+        format!("the server has no tile service {name:?}; it has {}", names.join(", "))
+    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::pattern::Pattern;
 use super::sample::Percentiles;
 use crate::catalog::TileCost;
-use crate::volume::hdf5::StorageDescription;
+use crate::description::StorageDescription;
 
 /// How much is measured for one row; the first limit that is reached ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Limits {
 }
 
 /// What was in memory before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Nothing: the file's pages were dropped from the page cache if the system permits; no chunk is cached.
@@ -53,7 +53,7 @@ pub struct Subject {
     /// The channel.
     pub channel: String,
     /// The type of its voxels, as numpy names it.
-    pub dtype: &'static str,
+    pub dtype: String,
     /// The level.
     pub level: u8,
     /// Its extent: x, y, z.

@@ -1,11 +1,9 @@
-//! What can be requested: the tiles of channels by plane and level, as a catalogue or a running server
-//! describes them, and the selected part of them.
+//! What can be requested: the tiles of channels by plane and level, as described, and the selected part of them.
 
 use std::ops::Range;
 
-use crate::catalog::DatasetDescription;
+use crate::description::{DatasetDescription, LevelDescription};
 use crate::geometry::{Axis, Level, Plane, TILE, TileAddress, Xyz};
-use crate::verify::{ServedDataset, ServedLevel};
 
 /// The available tiles of one channel.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,40 +96,14 @@ impl Target {
         Some(Self { token, channel, is_series: false, is_image: true, spaces: vec![space] })
     }
 
-    /// The channels of a dataset of a catalogue.
+    /// The channels of a dataset.
     pub fn described(dataset: &DatasetDescription) -> Vec<Self> {
-        let channels = dataset.channels.iter().map(|channel| {
-            let levels = channel.levels.iter().flat_map(|level| {
-                let extents = (level.size, level.factor, level.drawn);
-                let offered = |plane: &Plane| level.planes.contains(&plane.name());
-                spaces(level.level, extents, dataset.offset, offered)
-            });
-            Self {
-                token: dataset.token.clone(),
-                channel: channel.name.clone(),
-                is_series: channel.times.is_some(),
-                is_image: channel.kind == "image",
-                spaces: levels.collect(),
-            }
-        });
-        channels.collect()
-    }
-
-    /// The channels of a dataset of a server.
-    pub(super) fn served(dataset: &ServedDataset) -> Vec<Self> {
-        let channels = dataset.channels.iter().map(|channel| {
-            let levels = channel.levels.iter().flat_map(|level: &ServedLevel| {
-                let extents = (level.size, level.factor, level.drawn);
-                let offered = |plane: &Plane| level.planes.iter().any(|name| name == plane.name());
-                spaces(level.level, extents, dataset.offset, offered)
-            });
-            Self {
-                token: dataset.token.clone(),
-                channel: channel.name.clone(),
-                is_series: channel.times.is_some(),
-                is_image: channel.kind.as_deref().is_none_or(|kind| kind == "image"),
-                spaces: levels.collect(),
-            }
+        let channels = dataset.channels.iter().map(|channel| Self {
+            token: dataset.token.clone(),
+            channel: channel.name.clone(),
+            is_series: channel.times.is_some(),
+            is_image: channel.kind == "image",
+            spaces: channel.levels.iter().flat_map(|level| spaces(level, dataset.offset)).collect(),
         });
         channels.collect()
     }
@@ -149,26 +121,19 @@ impl Target {
     }
 }
 
-/// The extent of a level in voxels, its factors, and its extent as drawn in each plane.
-type Extents = ([u64; 3], [u64; 3], [[u64; 2]; 3]);
-
-fn spaces(
-    level: u8,
-    (size, factor, drawn): Extents,
-    offset: [i64; 3],
-    offered: impl Fn(&Plane) -> bool,
-) -> Vec<Space> {
-    let (size, factor, offset) = (Xyz::from(size), Xyz::from(factor), Xyz::from(offset));
+/// The tiles of a level, in the planes that offer it.
+fn spaces(level: &LevelDescription, offset: [i64; 3]) -> Vec<Space> {
+    let (size, factor, offset) = (Xyz::from(level.size), Xyz::from(level.factor), Xyz::from(offset));
     let space = |(plane, [columns, rows]): (Plane, [u64; 2])| {
         let axis = plane.slice_axis();
         let tiles = |pixels: u64| 0..pixels.div_ceil(TILE as u64);
         let slices = slices(size[axis], factor[axis], offset[axis]);
         let (rows, columns) = (tiles(rows), tiles(columns));
-        let level = Level::new(u64::from(level))?;
+        let level = Level::new(u64::from(level.level))?;
         let is_empty = slices.is_empty() || rows.is_empty() || columns.is_empty();
         (!is_empty).then_some(Space { plane, level, slices, rows, columns, size })
     };
-    let planes = Plane::ALL.into_iter().zip(drawn).filter(|(plane, _)| offered(plane));
+    let planes = Plane::ALL.into_iter().zip(level.drawn).filter(|(plane, _)| level.is_offered(*plane));
     planes.filter_map(space).collect()
 }
 

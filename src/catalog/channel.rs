@@ -1,4 +1,4 @@
-//! One channel: its stored levels, its window, and what tells its pixels from those of any other.
+//! A channel: its stored levels, its window, and its fingerprint.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::made;
 use super::stored::StoredLevel;
 use super::survey::{self, Survey};
-use super::watch::Watch;
+use super::watch::{Unresponsive, Watch};
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::Paths;
 use crate::layout::inventory::{ChannelRecord, range_text};
@@ -21,54 +21,54 @@ use crate::volume::{ReadError, Volume, VoxelType};
 pub struct Channel {
     /// The name in URLs.
     pub name: Name,
-    /// The file that it was found in, links resolved.
+    /// Its file, with links resolved.
     pub file: PathBuf,
-    /// What its file calls it.
+    /// Its name in the file, if that is more informative.
     pub label: Option<String>,
-    /// The colour that its file gives it, as `#rrggbb`.
+    /// The colour given in the file, as `#rrggbb`.
     pub colour: Option<String>,
-    /// What its numbers mean.
+    /// What its values mean.
     pub kind: Kind,
     /// The type of its voxels.
     pub voxel: VoxelType,
     /// The number of time points, at least 1.
     pub times: u64,
-    /// Whether it is a time series, however short.
+    /// Whether it is a time series, possibly with a single time point.
     pub is_series: bool,
-    /// The size of a voxel as its file has it.
+    /// The voxel size given in the file.
     pub voxel_size: Option<Xyz<f64>>,
-    /// The unit of these numbers, where the file tells.
+    /// The unit of the voxel size, if the file states it.
     pub voxel_unit: Option<String>,
     pub(super) levels: Vec<StoredLevel>,
-    /// Levels that `voltile pyramid` made of these, for none that is among them.
+    /// Levels precomputed by `voltile pyramid` from `levels`; none that `levels` has already.
     pub(super) made: Vec<StoredLevel>,
     pub(super) window: ChannelWindow,
-    /// What its sample told, once it has been taken.
+    /// The statistics of its sample, once taken.
     pub(super) surveyed: OnceLock<Arc<Survey>>,
-    /// Whether its files are what they were when they were opened.
-    pub(super) watch: Watch,
-    /// Tells its voxels, and what they mean, from those of any other channel.
+    /// Detects changes of its files.
+    pub(super) watch: Arc<Watch>,
+    /// Identifies its voxels and their meaning.
     pub fingerprint: Fingerprint,
 }
 
-/// A window that is known, or one that is found out from the data when it is first needed.
+/// A window that is known, or one that is measured from a sample when it is first needed.
 #[derive(Debug)]
 pub(super) enum ChannelWindow {
     Known(Window),
     Measured(OnceLock<Window>),
 }
 
-/// What a configuration would say to name a channel's stored levels one by one.
+/// A channel's stored levels in the form of an explicit configuration.
 #[derive(Debug)]
 pub struct SpelledOut<'a> {
-    /// The path and the factor (x, y, z) of each level, finest first.
+    /// The path and the downsample factor (x, y, z) of each level, finest first.
     pub levels: Vec<(&'a str, Xyz<u64>)>,
-    /// The axes and what is held still.
+    /// The axes, and the positions along those that are fixed.
     pub view: &'a View,
 }
 
 impl Channel {
-    /// The levels that the file's layout names, finest first; not those that were made of them.
+    /// The levels found by the file's layout, finest first; without precomputed ones.
     pub fn levels(&self) -> &[StoredLevel] {
         &self.levels
     }
@@ -81,22 +81,22 @@ impl Channel {
         }
     }
 
-    /// Whether the window is found out from the data.
+    /// Whether the window is measured from a sample.
     pub fn is_measured(&self) -> bool {
         matches!(self.window, ChannelWindow::Measured(_))
     }
 
-    /// What its sample told; `None` until it has been taken, see [`Channel::survey`].
+    /// The statistics of its sample; `None` until [`Channel::keep`].
     pub fn surveyed(&self) -> Option<&Arc<Survey>> {
         self.surveyed.get()
     }
 
-    /// Takes a bounded sample, always the same one, and tells what is in it. Nothing is kept: see [`Channel::keep`].
+    /// Reads a bounded, deterministic sample and computes its statistics. Does not store them: see [`Channel::keep`].
     pub fn survey(&self) -> Result<Survey, ReadError> {
         survey::survey(self.levels.last().map_or(&[], StoredLevel::volumes), self.voxel)
     }
 
-    /// Keeps what the sample told, and the window with it where that is measured. The first that is kept stays.
+    /// Stores the statistics, and the window if it is to be measured. Later calls have no effect.
     pub fn keep(&self, survey: &Arc<Survey>) {
         let survey = self.surveyed.get_or_init(|| Arc::clone(survey));
         if let ChannelWindow::Measured(cell) = &self.window {
@@ -104,9 +104,10 @@ impl Channel {
         }
     }
 
-    /// The settings that would name the stored levels one by one.
+    /// The stored levels as an explicit configuration.
     ///
-    /// `None` where time points are datasets of their own, which only their layout can find.
+    /// `None` if a level is not one complete dataset (separate time points or sections, gaps): a configuration cannot
+    /// express that.
     pub fn spelled_out(&self) -> Option<SpelledOut<'_>> {
         let view = &self.levels.first()?.source.view;
         let named = |level: &'_ StoredLevel| matches!(level.source.paths, Paths::One(_));
@@ -117,37 +118,36 @@ impl Channel {
         self.levels.iter().all(named).then_some(SpelledOut { levels, view })
     }
 
-    /// How a level of it is had; `None` where there is no such level.
-    ///
-    /// What [`Channel::made_from`] says, unless that level was made before and stored.
+    /// How a level is derived: from a precomputed level if there is one, else as [`Channel::made_from`]; `None` if
+    /// there is no such level.
     pub fn view(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
         let view = self.made_from(level, scaling)?;
         let made = self.made.iter().position(|made| made.stands_for(&view)).filter(|_| !view.is_stored());
         Some(made.map_or(view, |place| view.stored_as(self.levels.len() + place)))
     }
 
-    /// How a level is had from those that the file's layout names: as it is, or made of the nearest finer one.
+    /// How a level is derived from the levels found by the file's layout: stored, or from the nearest finer one.
     pub fn made_from(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
         made::view(&self.levels, level, scaling)
     }
 
-    /// Whether its own file lacks a level, whatever a sidecar has.
+    /// Whether its own file lacks a level; sidecars are not considered.
     pub fn lacks(&self, view: &LevelView) -> bool {
         let has = |made: &StoredLevel| made.sidecar.is_none() && made.stands_for(view);
         !view.is_stored() && !self.made.iter().any(has)
     }
 
-    /// Whether it is known well enough if its files have changed since they were opened.
-    pub fn is_checked(&self) -> bool {
-        self.watch.is_fresh()
+    /// Has its files checked for changes, unless that was done recently. Does not block; see [`Channel::has_changed`].
+    pub async fn check_soon(&self) -> Result<(), Unresponsive> {
+        self.watch.check_soon().await
     }
 
-    /// Finds out whether its files have changed. Asks the file system: never to be called on an async thread.
+    /// Checks whether its files have changed. Accesses the file system: must not be called on an async thread.
     pub fn check(&self) {
         self.watch.check();
     }
 
-    /// Notes that one of its files turned out to have changed while it was read.
+    /// Records that a read found one of its files changed.
     pub fn note_change(&self) {
         self.watch.note_change();
     }
@@ -157,7 +157,7 @@ impl Channel {
         self.watch.has_changed()
     }
 
-    /// The levels that its file stores, and those that were made of them before.
+    /// The levels found by the layout, followed by the precomputed ones.
     pub(super) fn all_levels(&self) -> impl Iterator<Item = &StoredLevel> {
         self.levels.iter().chain(&self.made)
     }
@@ -167,17 +167,17 @@ impl Channel {
         self.all_levels().nth(view.stored)
     }
 
-    /// The volumes that a view of this channel reads; never none.
+    /// The volumes that a view of this channel reads; not empty.
     pub(super) fn volumes(&self, view: &LevelView) -> &[Arc<dyn Volume>] {
         self.source(view).map_or(&[], StoredLevel::volumes)
     }
 
-    /// What identifies the made level that a view of this channel reads, where it reads one.
+    /// The fingerprint of the precomputed level that a view of this channel reads; `None` if it reads none.
     pub(super) fn made_fingerprint(&self, view: &LevelView) -> Option<Fingerprint> {
         Some(self.made.get(view.stored.checked_sub(self.levels.len())?)?.fingerprint)
     }
 
-    /// Whether there is anything of a level at a time: of what it was made of, where it was made.
+    /// Whether a level has data at a time point; a precomputed level has data where its source level has.
     pub(super) fn is_there(&self, view: &LevelView, scaling: Scaling, time: u64) -> bool {
         let is_made = view.stored >= self.levels.len();
         let base = if is_made { self.made_from(view.level, scaling) } else { Some(*view) };
@@ -185,7 +185,7 @@ impl Channel {
         base.and_then(|base| base.volumes.first()).is_some_and(|volume| volume.has(time))
     }
 
-    /// What a file that voltile writes says of the channel; its levels are left out.
+    /// The channel's record in the inventory of a file written by voltile, without levels.
     pub fn record(&self, scaling: Scaling) -> ChannelRecord {
         let has = |time: &u64| {
             self.levels.first().and_then(|l| l.volumes.first()).is_some_and(|volume| volume.has(*time))

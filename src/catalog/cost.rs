@@ -1,59 +1,60 @@
-//! What tiles of a dataset cost to make: for each level and plane, what one whole tile reads from cold.
+//! The cost of rendering tiles of a dataset: for each level and plane, what one whole tile reads with cold caches.
 //!
-//! The tile is the first (row 0, column 0) of the middle slice, drawn as it is served: with square pixels where they
-//! are, from the stored level that it is made from. How pieces and bytes are counted is told by
-//! [`crate::volume::ReadCost`]. Descriptions for viewers end at the first level that fits a tile; these go on to the
-//! last that is stored.
+//! The tile is the first (row 0, column 0) of the middle slice, with square pixels if it is served with them, read
+//! from the stored level that it is derived from. [`crate::volume::ReadCost`] defines how reads and bytes are
+//! counted. Descriptions for viewers end at the first level that fits one tile; costs continue to the last stored
+//! level.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{Catalog, Channel, Dataset, DatasetDescription, StoredLevel};
+use super::{Catalog, Channel, Dataset, StoredLevel};
 use crate::axes::AxisName;
+use crate::description::DatasetDescription;
 use crate::geometry::{LevelView, Patch, Plane, TileAddress, Xyz, patch};
 use crate::volume::{Positions, ReadCost, ReadError, Tally};
 
-/// Of how many datasets of a series the chunks are counted.
+/// In a series, the chunks of only this many datasets are counted.
 const MOST_COUNTED: usize = 64;
 
-/// A dataset, described with all its levels, and what they cost.
+/// The description of a dataset with all its levels and their costs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inspection {
-    /// The description.
+    /// The description, with all levels.
     pub description: DatasetDescription,
-    /// The cost of each channel's levels, in the order of the description.
+    /// The costs by channel and level, in the order of the description.
     pub costs: Vec<Vec<LevelCost>>,
 }
 
-/// What a level takes to store and its tiles to make.
+/// The storage of a level and the cost of its tiles.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LevelCost {
-    /// The axes of its dataset, slowest first; absent where it is made on the fly.
+    /// The axes of its dataset, slowest first; absent if the level is derived on the fly.
     pub axes: Option<String>,
-    /// What of it is stored; absent where it is made on the fly.
+    /// The chunks and bytes stored; absent if the level is derived on the fly.
     pub stored: Option<Tally>,
-    /// How many times smaller it is stored than it is.
+    /// The compression ratio: uncompressed size divided by stored size.
     pub compression: Option<f64>,
-    /// Why that cannot be told.
+    /// Why the chunks could not be counted.
     pub damage: Option<String>,
-    /// What one tile takes, by the name of the plane; absent where it cannot be told.
+    /// The cost of one tile by name of the plane; planes of unknown cost are omitted.
     pub tile: BTreeMap<&'static str, TileCost>,
 }
 
-/// What one tile takes from cold.
+/// The cost of one tile with cold caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct TileCost {
-    /// The bytes that the stored voxels that it is made from take in memory.
+    /// The size in memory of the stored voxels that it is derived from.
     pub bytes_wanted: u64,
-    /// What reading them takes.
+    /// The cost of reading them.
     #[serde(flatten)]
     pub cost: ReadCost,
 }
 
 impl Catalog {
-    /// Describes a dataset with every level that is stored and what each costs. Lists of chunks are read.
+    /// Describes a dataset with every stored level and its costs. Reads chunk indexes.
     pub fn inspect(&self, dataset: &Dataset) -> Inspection {
         let mut description = self.describe_dataset(dataset);
         let channels = dataset.channels.values().zip(&mut description.channels);
@@ -69,7 +70,7 @@ impl Catalog {
     }
 }
 
-/// The levels up to the first that fits a tile, or the last that is stored.
+/// The levels up to the first that fits one tile or the last that is stored, whichever is coarser.
 fn views(dataset: &Dataset, channel: &Channel) -> Vec<LevelView> {
     let all: Vec<LevelView> = dataset.views(channel).collect();
     let fits = all.iter().position(LevelView::fits_one_tile).unwrap_or(all.len());
@@ -122,7 +123,7 @@ fn tile_cost(
     Some(TileCost { bytes_wanted, cost })
 }
 
-/// The stored voxels that a patch is made from: runs along the axis of its rows, one run along the others.
+/// The stored voxels that a patch is derived from: runs along the row axis, one run along each other axis.
 fn positions(patch: &Patch, view: &LevelView, plane: Plane) -> Positions {
     let mut wanted = Positions::default();
     for (number, run) in patch.runs().iter().enumerate() {
@@ -137,7 +138,7 @@ fn positions(patch: &Patch, view: &LevelView, plane: Plane) -> Positions {
 }
 
 impl StoredLevel {
-    /// Whether all its components are had from the same decoded chunks.
+    /// Whether all components of an RGB level are decoded from the same chunks.
     pub(super) fn shares_chunks(&self) -> bool {
         let place = self.source.view.axes.position(AxisName::C);
         let extent = place.and_then(|place| self.storage.chunk.as_ref()?.get(place));

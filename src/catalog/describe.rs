@@ -1,63 +1,12 @@
-//! Descriptions: what a catalogue serves, as plain values that can be printed, sent or compared.
+//! Describes the datasets, channels and levels of a catalogue, for JSON and the command line.
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
-use super::{Catalog, Channel, Dataset, Histogram, Percentile, Recognised, SourceDescription, StoredLevel};
+use super::{Catalog, Channel, Dataset, StoredLevel, source};
+use crate::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use crate::geometry::{LevelView, Orthogonal, Plane, TILE, Xyz};
 use crate::paint::{Kind, Window};
-use crate::volume::hdf5::StorageDescription;
-
-/// A dataset, described.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct DatasetDescription {
-    /// The token.
-    pub token: String,
-    /// The layouts of its files, where they were recognised.
-    pub layouts: Vec<Recognised>,
-    /// `zslices` or `isotropic`.
-    pub scaling: &'static str,
-    /// The position of the first voxel: x, y, z.
-    pub offset: [i64; 3],
-    /// The channels.
-    pub channels: Vec<ChannelDescription>,
-}
-
-/// A channel, described.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct ChannelDescription {
-    /// The name in URLs.
-    pub name: String,
-    /// What its file calls it.
-    pub label: Option<String>,
-    /// The colour that its file gives it, as `#rrggbb`.
-    pub colour: Option<String>,
-    /// `image`, `labels` or `rgb`.
-    pub kind: &'static str,
-    /// The type of a voxel, as numpy names it.
-    pub dtype: &'static str,
-    /// The window in force; absent until it has been measured, and where values are shown as stored.
-    pub window: Option<[f64; 2]>,
-    /// Some percentiles of a sample, from the lowest; absent where none was taken, and for labels.
-    pub percentiles: Option<Vec<Percentile>>,
-    /// The histogram of the same sample.
-    pub histogram: Option<Histogram>,
-    /// Why the sample could not be taken, where that was tried.
-    pub problem: Option<String>,
-    /// The number of time points of a series.
-    pub times: Option<u64>,
-    /// The size of a voxel: x, y, z.
-    pub voxel_size: Option<[f64; 3]>,
-    /// The unit of that size, where the file tells; nanometres where it is configured.
-    pub voxel_unit: Option<String>,
-    /// Whether xz and yz tiles are drawn with square pixels (`isotropic`), or one row for each voxel (`stored`).
-    pub orthogonal: &'static str,
-    /// The levels that a viewer should use, the last of which fits one tile.
-    pub levels: Vec<LevelDescription>,
-}
 
 impl StoredLevel {
-    /// The stored voxels that a whole tile in the corner of a level reads, chunks counted whole.
+    /// The number of stored voxels that a whole tile at the origin of a level reads, in whole chunks.
     fn voxels_read(&self, view: &LevelView, plane: Plane) -> u64 {
         let wanted = plane.place(1, TILE as u64, TILE as u64).zip(view.size, u64::min);
         let stored = wanted.zip(view.downsample, u64::saturating_mul).zip(view.stored_size, u64::min);
@@ -70,33 +19,8 @@ impl StoredLevel {
     }
 }
 
-/// A level, described.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct LevelDescription {
-    /// Its number.
-    pub level: u8,
-    /// Its extent: x, y, z.
-    pub size: [u64; 3],
-    /// By how much it is reduced against level 0: x, y, z.
-    pub factor: [u64; 3],
-    /// The extent of a whole slice as it is drawn: columns and rows of pixels in the planes xy, xz and yz.
-    pub drawn: [[u64; 2]; 3],
-    /// The path of its dataset; absent where it is made on the fly.
-    pub path: Option<String>,
-    /// The name of the sidecar that it lies in, where it lies in one.
-    pub sidecar: Option<String>,
-    /// How that dataset is stored.
-    pub storage: Option<StorageDescription>,
-    /// About how many stored voxels a whole tile reads from cold in the planes xy, xz and yz, chunks counted whole.
-    pub voxels_read: [u64; 3],
-    /// The planes in which it is offered: making a tile must not read more than is allowed.
-    pub planes: Vec<&'static str>,
-    /// What its tiles are drawn from.
-    pub source: SourceDescription,
-}
-
 impl Catalog {
-    /// Describes everything that is served.
+    /// Describes all datasets.
     pub fn describe(&self) -> Vec<DatasetDescription> {
         self.datasets().map(|dataset| self.describe_dataset(dataset)).collect()
     }
@@ -106,7 +30,7 @@ impl Catalog {
         DatasetDescription {
             token: dataset.token.to_string(),
             layouts: dataset.layouts.clone(),
-            scaling: dataset.scaling.name(),
+            scaling: dataset.scaling.name().to_owned(),
             offset: dataset.offset.into(),
             channels: dataset
                 .channels
@@ -121,8 +45,8 @@ impl Catalog {
             name: channel.name.to_string(),
             label: channel.label.clone(),
             colour: channel.colour.clone(),
-            kind: channel.kind.name(),
-            dtype: channel.voxel.name(),
+            kind: channel.kind.name().to_owned(),
+            dtype: channel.voxel.name().to_owned(),
             window: shown_window(channel),
             percentiles: None,
             histogram: None,
@@ -136,7 +60,8 @@ impl Catalog {
             orthogonal: match dataset.orthogonal(channel) {
                 Orthogonal::Isotropic(_) => "isotropic",
                 Orthogonal::Stored => "stored",
-            },
+            }
+            .to_owned(),
             levels: self.describe_levels(dataset, channel),
         }
     }
@@ -152,7 +77,7 @@ impl Catalog {
         levels
     }
 
-    /// Describes one level; `None` where there is nothing to read it from.
+    /// Describes one level; `None` if there is no stored level to read it from.
     pub(super) fn describe_level(
         &self,
         dataset: &Dataset,
@@ -171,14 +96,14 @@ impl Catalog {
             sidecar: stored.sidecar.clone().filter(|_| view.is_stored()),
             storage: view.is_stored().then(|| stored.storage.clone()),
             voxels_read: Plane::ALL.map(|plane| stored.voxels_read(view, plane)),
-            planes: Plane::ALL.into_iter().filter(offered).map(Plane::name).collect(),
-            source: SourceDescription::of(stored, view)?,
+            planes: Plane::ALL.into_iter().filter(offered).map(|plane| plane.name().to_owned()).collect(),
+            source: source::describe(stored, view)?,
         })
     }
 }
 
 impl ChannelDescription {
-    /// Adds what the channel's sample told. Of labels nothing is told: ids are no quantities.
+    /// Adds the statistics of the channel's sample, if taken; none for labels, whose ids are not quantities.
     pub fn add_survey(&mut self, channel: &Channel) {
         let survey = channel.surveyed().filter(|_| channel.kind != Kind::Labels);
         self.percentiles = survey.map(|survey| survey.percentiles.clone());
@@ -187,7 +112,7 @@ impl ChannelDescription {
 }
 
 impl Dataset {
-    /// The path, below a mount, of a tile in the middle of a channel: one that shows something.
+    /// The URL path, relative to a mount, of a tile in the middle slice of a channel.
     pub fn sample_path(&self, channel: &Channel, plane: Plane) -> String {
         let axis = plane.slice_axis();
         let middle = (channel.size()[axis] / 2).saturating_add_signed(self.offset[axis]);
@@ -196,7 +121,7 @@ impl Dataset {
     }
 }
 
-/// The window in force, where values go through one.
+/// The window in force; `None` for labels and for values shown as stored.
 fn shown_window(channel: &Channel) -> Option<[f64; 2]> {
     let window =
         channel.window().filter(|window| *window != Window::AsStored && channel.kind != Kind::Labels);

@@ -1,32 +1,33 @@
-//! Opening a channel's stored levels: datasets become volumes, factors become levels.
+//! Opens a channel's stored levels as volumes, and determines their level numbers from downsample factors.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::stored::{LevelSource, StoredLevel};
 use crate::axes::AxisName;
+use crate::description::StorageDescription;
 use crate::geometry::{Level, Xyz};
 use crate::layout::{FoundChannel, FoundLevel, Paths};
 use crate::paint::Kind;
 use crate::tile::Fingerprint;
-use crate::volume::hdf5::{FileIdentity, OpenError, OpenFile, StorageDescription, View};
+use crate::volume::hdf5::{FileIdentity, OpenError, OpenFile, View};
 use crate::volume::{ReadError, Series, Stack, Volume, VolumeShape};
 
-/// Of how many datasets of a series all files are known that they name.
+/// In a series, only this many datasets are opened to find the further files (external, virtual) that they refer to.
 const MOST_AUDITED: usize = 1000;
 
 /// The stored levels of a channel.
 pub(super) struct Levels {
-    /// Those that can be used, finest first.
+    /// The usable levels, finest first.
     pub stored: Vec<StoredLevel>,
-    /// What people should know of the others.
+    /// Why the others are not used.
     pub remarks: Vec<String>,
-    /// What cannot be decoded of those that can be used: their tiles will be errors.
+    /// Missing filters of the usable levels: their tiles will be errors.
     pub undecodable: Vec<String>,
 }
 
 impl Levels {
-    /// Opens every level that was found. The finest must open; a coarser one that does not is left out.
+    /// Opens every level found. An error if the finest cannot be opened; coarser ones that cannot are left out.
     pub fn open(file: &OpenFile, found: &FoundChannel) -> Result<Self, String> {
         let (mut stored, mut remarks): (Vec<StoredLevel>, Vec<String>) = (Vec::new(), Vec::new());
         let mut full: Option<VolumeShape> = None;
@@ -52,7 +53,7 @@ impl Levels {
     }
 }
 
-/// Which level a stored one can serve as, or why none.
+/// The level number of a stored level, or why it cannot be used.
 fn usable(
     open: &OpenLevel,
     finest: &VolumeShape,
@@ -62,17 +63,20 @@ fn usable(
     let (voxel, times) = (open.shape.voxel, open.shape.times);
     if voxel != finest.voxel {
         return Err(format!(
-            "its voxels are {}, those of the finest level {}",
+            "its voxels are {}, those of the finest level are {}",
             voxel.name(),
             finest.voxel.name()
         ));
     }
     if times < finest.times {
-        return Err(format!("it has {times} time points, the finest level {}", finest.times));
+        return Err(format!("it has {times} time points, the finest level has {}", finest.times));
     }
     let level = Level::from_factor(factor.x).filter(|_| factor.x == factor.y);
     level.filter(|level| !others.iter().any(|other| other.level() == *level)).ok_or_else(|| {
-        format!("it is reduced by {factor} (x × y × z), and only one level for each power of two, alike in x and y, can be")
+        format!(
+            "it is downsampled by {factor} (x × y × z); the factor must be a power of two, equal in x and y, and \
+             different from those of other levels"
+        )
     })
 }
 
@@ -84,19 +88,19 @@ fn not_used(file: &OpenFile, found: &FoundChannel, level: &FoundLevel, reason: &
     )
 }
 
-/// The filters of a level that cannot be decoded.
+/// Messages for the filters of a level that cannot be decoded.
 fn undecodable(file: &OpenFile, found: &FoundChannel, level: &StoredLevel) -> Vec<String> {
     let (path, name, file) = (level.path(), &found.name, file.path().display());
-    let told = |filter: &String| {
+    let message = |filter: &String| {
         format!(
             "the dataset {path} of {file} (channel {name}) is stored with the filter {filter}, which this build cannot \
-             decode: its tiles will be errors. Have it written anew with another filter"
+             decode: its tiles will be errors. Rewrite it with another filter"
         )
     };
-    level.storage.missing_filters.iter().map(told).collect()
+    level.storage.missing_filters.iter().map(message).collect()
 }
 
-/// The volumes of a stored level, and what they are.
+/// The opened volumes of a stored level.
 struct OpenLevel {
     shape: VolumeShape,
     volumes: Vec<Arc<dyn Volume>>,
@@ -114,7 +118,7 @@ impl OpenLevel {
     }
 }
 
-/// Opens a level that was made; `sidecar` is the name of the file that it lies in, where that is no volume by itself.
+/// Opens a precomputed level; `sidecar` is the file name of the sidecar that contains it, if it is in one.
 pub(super) fn open_made(
     file: &OpenFile,
     level: &FoundLevel,
@@ -123,7 +127,7 @@ pub(super) fn open_made(
 ) -> Result<StoredLevel, String> {
     let factor = level.factor.unwrap_or(Xyz::all(0));
     let number = Level::from_factor(factor.x).filter(|_| factor.x == factor.y);
-    let number = number.ok_or_else(|| format!("it is reduced by {factor}"))?;
+    let number = number.ok_or_else(|| format!("it is downsampled by {factor}"))?;
     let open = open_level(file, level, kind).map_err(|e| e.to_string())?;
     let stored = open.into_stored(number, factor.z, level);
     Ok(StoredLevel { sidecar: sidecar.map(str::to_owned), ..stored })
@@ -148,7 +152,7 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
     let mut files: BTreeSet<FileIdentity> = dataset.files.iter().cloned().collect();
     if let Paths::Times(paths) | Paths::Sections(paths) = &level.paths {
         for (number, path) in paths.iter().flatten().enumerate() {
-            // Of a very long series only the files that hold the datasets are known, not what these name.
+            // Further datasets are not opened: only the files that contain them are recorded.
             match (number < MOST_AUDITED).then(|| file.dataset(path)) {
                 Some(Ok(dataset)) => files.extend(dataset.files.iter().cloned()),
                 _ => files.extend(file.file_of(path).ok()),
@@ -158,7 +162,7 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
     Ok(OpenLevel { shape, volumes, files, storage: dataset.describe() })
 }
 
-/// The views of red, green and blue.
+/// One view for each of red, green and blue.
 fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
     let extent = view.axes.position(AxisName::C).and_then(|position| shape.get(position));
     match extent {
@@ -171,7 +175,7 @@ fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
             })
             .collect()),
         _ => Err(format!(
-            "kind = \"rgb\" needs an axis c of 3 or 4; its axes are \"{}\" and its shape is {shape:?}",
+            "kind = \"rgb\" needs an axis c of extent 3 or 4; its axes are \"{}\" and its shape is {shape:?}",
             view.axes
         )),
     }
@@ -186,7 +190,7 @@ fn open_volume(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Vo
     }
 }
 
-/// A series in one dataset, some of whose time points are missing.
+/// A time series in one dataset, some of whose time points are missing.
 fn open_frames(file: &OpenFile, path: &str, present: &[bool], view: &View) -> Result<Series, OpenError> {
     let shape = file.volume(path, view)?.shape();
     let (file, path, view) = (file.clone(), path.to_owned(), view.clone());
@@ -217,7 +221,7 @@ fn unreadable(path: &str, error: &OpenError) -> ReadError {
     ReadError::Damaged { place: path.to_owned(), problem: error.to_string() }
 }
 
-/// The factor that a size tells, whichever way it was rounded.
+/// The downsample factor implied by two sizes, whether the smaller was rounded up or down.
 fn nearest_ratio(full: u64, size: u64) -> u64 {
     ((2 * full + size) / (2 * size.max(1))).max(1)
 }
@@ -227,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn factors_are_told_from_sizes_however_they_were_rounded() {
+    fn factors_follow_from_sizes_however_they_were_rounded() {
         let ratio = |full: Xyz<u64>, size: Xyz<u64>| full.zip(size, nearest_ratio);
         assert_eq!(ratio(Xyz::new(1021, 1013, 7), Xyz::new(510, 507, 7)), Xyz::new(2, 2, 1));
         assert_eq!(ratio(Xyz::new(1000, 900, 30), Xyz::new(125, 113, 15)), Xyz::new(8, 8, 2));

@@ -1,8 +1,8 @@
-//! Levels that `voltile pyramid` made: from the sidecar beside a file, or from a volume that it wrote.
+//! Levels precomputed by `voltile pyramid`: in the sidecar next to a file, or in a volume that it wrote.
 //!
-//! They are used only where they are what would be made on the fly: of the very files that are served, of the same
-//! datasets seen in the same way, by the same scaling. Whatever else lies there is ignored, with a warning that says
-//! why. They do not count as stored where windows are measured: a window must not change because levels were made.
+//! They are used only if they equal what would be derived on the fly: from the same files, the same datasets
+//! interpreted in the same way, and the same scaling. Others are ignored with a warning that gives the reason.
+//! Windows are not measured on them: running `voltile pyramid` must not change a window.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,26 +17,26 @@ use crate::paint::Kind;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::OpenFile;
 
-/// Where the sidecar of a file lies: `brain.h5` has `brain.h5.pyramid`.
+/// The path of the sidecar of a file: `brain.h5.pyramid` for `brain.h5`.
 pub fn sidecar_path(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".pyramid");
     PathBuf::from(name)
 }
 
-/// A sidecar that belongs to its file.
+/// A sidecar that matches its file.
 #[derive(Debug)]
 pub(super) struct Sidecar {
     file: OpenFile,
     inventory: Inventory,
 }
 
-/// The sidecars of all files that were opened so far; `None` where there is none that can be used.
+/// The sidecars of all files opened so far; `None` for a file without a usable one.
 #[derive(Debug, Default)]
 pub(super) struct Sidecars(HashMap<PathBuf, Option<Arc<Sidecar>>>);
 
 impl Sidecars {
-    /// The sidecar of a file; why it is not used is told once.
+    /// The sidecar of a file; warns once per file if it is not usable.
     fn of(&mut self, file: &OpenFile, warnings: &mut Vec<String>) -> Option<Arc<Sidecar>> {
         if let Some(known) = self.0.get(file.path()) {
             return known.clone();
@@ -64,13 +64,13 @@ impl Sidecar {
             return Err(ignored("it was not written by this version of voltile pyramid".to_owned()));
         };
         for stamp in &inventory.originals {
-            let again = "it holds levels made of other data; remove it, and run `voltile pyramid` again";
+            let again = "its levels were made from other data; remove it and run `voltile pyramid` again";
             stamp.check(&stamp.path(file.path())).map_err(|reason| ignored(format!("{reason}; {again}")))?;
         }
         Ok(Some(Self { file: sidecar, inventory }))
     }
 
-    /// What it holds of a channel, or why that is not what is wanted.
+    /// Its record of a channel, or why it has none that matches.
     fn record(&self, wanted: &Wanted<'_>) -> Result<&ChannelRecord, String> {
         let origin = origin(wanted.levels);
         let alike = |record: &&ChannelRecord| {
@@ -79,16 +79,16 @@ impl Sidecar {
         };
         let mut records = self.inventory.channels.iter().filter(alike).peekable();
         let Some(first) = records.peek().copied() else {
-            return Err("it has none that were made of these datasets, seen in this way".to_owned());
+            return Err("none were made from these datasets, interpreted in this way".to_owned());
         };
         let scaling = wanted.scaling.name();
         records.find(|record| record.scaling == scaling).ok_or_else(|| {
-            format!("its levels were made with scaling = \"{}\", this is \"{scaling}\"", first.scaling)
+            format!("its levels were made with scaling = \"{}\", but this is \"{scaling}\"", first.scaling)
         })
     }
 }
 
-/// What stored levels are, in words that are the same whenever they are opened.
+/// The records of the levels that others are derived from; equal whenever the same file is opened.
 pub(super) fn origin(levels: &[StoredLevel]) -> Vec<OriginRecord> {
     let record = |level: &StoredLevel| OriginRecord {
         level: level.level().number(),
@@ -100,7 +100,7 @@ pub(super) fn origin(levels: &[StoredLevel]) -> Vec<OriginRecord> {
     levels.iter().map(record).collect()
 }
 
-/// A channel whose made levels are wanted.
+/// A channel for which precomputed levels are looked up.
 pub(super) struct Wanted<'a> {
     pub file: &'a OpenFile,
     pub found: &'a FoundChannel,
@@ -111,7 +111,7 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// The made levels that can be used, finest first.
+    /// The usable precomputed levels, finest first.
     pub fn open(&self, sidecars: &mut Sidecars, warnings: &mut Vec<String>) -> Vec<StoredLevel> {
         let mut made = Vec::new();
         for level in &self.found.made {
@@ -147,13 +147,13 @@ impl Wanted<'_> {
                 return Ok(None);
             }
             self.fits(&open).then_some(Some(open)).ok_or_else(|| {
-                format!("it is not what would be made here with scaling = \"{}\"", self.scaling.name())
+                format!("it is not the level that scaling = \"{}\" would derive here", self.scaling.name())
             })
         });
         match opened {
             Ok(level) => made.extend(level),
             Err(reason) => warnings.push(format!(
-                "the made level {} in {} is not used: {reason}",
+                "the precomputed level {} in {} is not used: {reason}",
                 level.paths.first().unwrap_or_default(),
                 file.path().display()
             )),
@@ -166,7 +166,7 @@ impl Wanted<'_> {
     }
 }
 
-/// How a level is had from the levels that the layout found.
+/// How a level is derived from the levels found by the layout.
 pub(super) fn view(levels: &[StoredLevel], level: Level, scaling: Scaling) -> Option<LevelView> {
     let stored: Vec<(Level, u64, Xyz<u64>)> =
         levels.iter().map(|l| (l.level(), l.source.z_factor, l.size)).collect();

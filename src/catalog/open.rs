@@ -1,4 +1,4 @@
-//! Opening a catalogue: settings and files become datasets and channels, and every fault is collected.
+//! Opens a catalogue: builds datasets and channels from settings and files, and collects all faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,10 +9,11 @@ use super::levels::Levels;
 use super::made::{Sidecars, Wanted};
 use super::stored::StoredLevel;
 use super::watch::Watch;
-use super::{Catalog, Dataset, Recognised};
+use super::{Catalog, Dataset};
 use crate::activity::Activity;
 use crate::axes::AxisName;
-use crate::config::{ChannelSettings, DatasetSettings, Fault, Settings};
+use crate::config::{self, ChannelSettings, DatasetSettings, Fault, Settings};
+use crate::description::Recognised;
 use crate::geometry::{Level, Scaling};
 use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
 use crate::metrics::Metrics;
@@ -22,26 +23,26 @@ use crate::tile::Fingerprint;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{ChunkStore, FileIdentity, Files, LinkPolicy, OpenFile, Opener};
 
-/// A catalogue, and what was found wrong on the way.
+/// A catalogue, and the problems found while opening it.
 #[derive(Debug)]
 pub struct Opened {
-    /// What could be opened.
+    /// Everything that could be opened.
     pub catalog: Catalog,
-    /// What could not, by the key of the setting.
+    /// Everything that could not, by the key of its setting.
     pub faults: Vec<Fault>,
-    /// What is served though its tiles will be errors, by the key of the setting.
+    /// Levels that are served although their tiles will be errors, by the key of the channel.
     pub undecodable: Vec<Fault>,
-    /// What will not work as people may expect, though it is no fault.
+    /// Problems that are not faults, such as channels left out and levels not used.
     pub warnings: Vec<String>,
 }
 
 impl Catalog {
-    /// Opens everything that the settings name. `activity` tells its volumes how busy the render threads are.
+    /// Opens everything that the settings name. `activity` lets the volumes yield to busy render threads.
     pub fn open(settings: &Settings, metrics: &Metrics, activity: &Activity) -> Opened {
         Self::open_among(Files::default(), settings, metrics, activity)
     }
 
-    /// The same, where some files are to be refused.
+    /// Like [`Catalog::open`], with files that must not be opened already recorded in `files`.
     pub fn open_among(files: Files, settings: &Settings, metrics: &Metrics, activity: &Activity) -> Opened {
         let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone(), activity.clone());
         let chunks = chunks.verifying(settings.render.verify);
@@ -52,14 +53,13 @@ impl Catalog {
             .iter()
             .map(|(token, dataset)| (token.clone(), Arc::new(opening.dataset(token, dataset))))
             .collect();
-        let (max_voxels_per_tile, profile) = (settings.render.max_voxels_per_tile, settings.render.png);
-        let catalog = Catalog { datasets, max_voxels_per_tile, profile, stores };
+        let config::Render { max_voxels_per_tile, max_voxels_per_box, png: profile, .. } = settings.render;
+        let catalog = Catalog { datasets, max_voxels_per_tile, max_voxels_per_box, profile, stores };
         let Opening { faults, undecodable, warnings, .. } = opening;
         Opened { catalog, faults, undecodable, warnings }
     }
 
-    /// Opens one dataset anew, from the files as they are now. Channels whose files have not changed stay as they are, and
-    /// so do their samples.
+    /// Reopens one dataset from the current files. Channels whose files have not changed are kept with their samples.
     pub fn reopen(&self, token: &Name, settings: &DatasetSettings) -> Reopened {
         let known = self.dataset(token).map(|dataset| &dataset.channels);
         let before = known.into_iter().flat_map(BTreeMap::values);
@@ -75,32 +75,32 @@ impl Catalog {
             }
         }
         let Opening { mut faults, warnings, left_out, .. } = opening;
-        // Nobody asked for it by name, but it was served.
+        // A discovered channel that disappears is a fault only if it was served before.
         let is_known = |name: &Name| known.is_some_and(|channels| channels.contains_key(name));
         faults.extend(left_out.into_iter().filter(|(name, _)| is_known(name)).map(|(_, fault)| fault));
         Reopened { dataset: Arc::new(dataset), faults, warnings }
     }
 }
 
-/// A dataset that was opened anew.
+/// The next generation of a dataset.
 #[derive(Debug)]
 pub struct Reopened {
-    /// What could be opened.
+    /// The dataset, with all channels that could be opened.
     pub dataset: Arc<Dataset>,
-    /// What could not.
+    /// Everything that could not be opened.
     pub faults: Vec<Fault>,
-    /// What will not work as people may expect, though it is no fault.
+    /// Problems that are not faults, as in [`Opened::warnings`].
     pub warnings: Vec<String>,
 }
 
-/// What all datasets share: the open files, and decoded chunks.
+/// Shared by all datasets: the open files, and the cache of decoded chunks.
 #[derive(Debug, Clone)]
 pub(super) struct Stores {
     pub files: Arc<Files>,
     pub chunks: ChunkStore,
 }
 
-/// The catalogue in the making.
+/// State while a catalogue is being opened.
 struct Opening {
     stores: Stores,
     sidecars: Sidecars,
@@ -137,7 +137,7 @@ impl Opening {
             channels.extend(channel.map(|channel| (name.clone(), Arc::new(channel))));
         }
         if channels.is_empty() && !self.faults.iter().any(|fault| fault.key.starts_with(&key)) {
-            self.fault(&key, "none of its channels can be served; the warnings say why".to_owned());
+            self.fault(&key, "none of its channels can be served; see the warnings".to_owned());
         }
         Dataset {
             token: token.clone(),
@@ -160,7 +160,7 @@ impl Opening {
         self.faults.push(Fault { key: key.to_owned(), problem });
     }
 
-    /// Finds the file's channels and adjusts those that the settings name.
+    /// Adds the channels discovered in the file, adjusted by the settings of the same name.
     fn discovered(
         &mut self,
         key: &str,
@@ -173,7 +173,7 @@ impl Opening {
             Ok(discovery) => discovery,
             Err(e) => return self.fault(&format!("{key}.file"), e.to_string()),
         };
-        layouts.push(Recognised { layout: discovery.layout, because: discovery.because });
+        layouts.push(Recognised { layout: discovery.layout.to_owned(), because: discovery.because });
         let names: Vec<String> = discovery.channels.iter().map(|channel| channel.name.to_string()).collect();
         for name in settings.channels.iter().filter(|(_, given)| !is_spelled_out(given)).map(|(name, _)| name)
         {
@@ -201,7 +201,7 @@ impl Opening {
                     channels.insert(name, Arc::new(channel));
                 }
                 Err(problem) if settings.channels.contains_key(&name) => self.fault(&key, problem),
-                // What nobody asked for by name may stay away.
+                // A channel that is not configured by name is optional.
                 Err(problem) => {
                     self.warnings.push(format!("{key} is left out: {problem}"));
                     self.left_out.push((name, Fault { key, problem }));
@@ -210,7 +210,7 @@ impl Opening {
         }
     }
 
-    /// A channel whose path is configured.
+    /// A channel whose path or levels are configured.
     fn spelled_out(
         &mut self,
         key: &str,
@@ -248,7 +248,7 @@ impl Opening {
         let shape = first.and_then(|level| level.volumes.first()).map(|volume| volume.shape());
         let shape = shape.ok_or("it has no level at full resolution")?;
         if found.kind == Kind::Labels && !shape.voxel.is_integer() {
-            return Err(format!("labels are whole numbers; its voxels are {}", shape.voxel.name()));
+            return Err(format!("labels must be integers; its voxels are {}", shape.voxel.name()));
         }
         let (kind, voxel) = (found.kind, shape.voxel);
         let wanted = Wanted { file, found: &found, levels: &levels, kind, voxel, scaling };
@@ -260,7 +260,7 @@ impl Opening {
             file: file.path().to_owned(),
             window: window(given.window, &found, shape.voxel),
             surveyed: OnceLock::new(),
-            watch: Watch::over(files),
+            watch: Arc::new(Watch::over(files)),
             is_series: found.levels.iter().any(is_series),
             name: found.name,
             label: found.label,
@@ -279,7 +279,7 @@ impl Opening {
     }
 }
 
-/// Whether the file's own channels are wanted: nothing is configured, or something that only adjusts them.
+/// Whether to discover the file's channels: none are configured, or some of them only adjust discovered ones.
 fn is_discovered(settings: &DatasetSettings) -> bool {
     settings.channels.values().all(is_spelled_out) == settings.channels.is_empty()
 }
@@ -288,14 +288,14 @@ fn is_spelled_out(given: &ChannelSettings) -> bool {
     given.path.is_some() || !given.levels.is_empty()
 }
 
-/// Whether a level has time points of its own, by an axis or by datasets.
+/// Whether a level is a time series: by a time axis that is not fixed, or by one dataset per time point.
 fn is_series(level: &FoundLevel) -> bool {
     let by_axis = level.view.axes.position(AxisName::T).is_some();
-    let held = level.view.fixed.iter().any(|(axis, _)| *axis == AxisName::T);
-    matches!(&level.paths, Paths::Times(paths) if paths.len() > 1) || (by_axis && !held)
+    let is_fixed = level.view.fixed.iter().any(|(axis, _)| *axis == AxisName::T);
+    matches!(&level.paths, Paths::Times(paths) if paths.len() > 1) || (by_axis && !is_fixed)
 }
 
-/// The window by the rule: configured, else the file's own, else measured; bytes and booleans need none.
+/// The window: as configured, else from the file, else measured; bytes, booleans and RGB data are not measured.
 fn window(given: Option<WindowRule>, found: &FoundChannel, voxel: VoxelType) -> ChannelWindow {
     let measured = || ChannelWindow::Measured(OnceLock::new());
     match given {
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_files_own_channels_are_wanted_unless_all_are_spelled_out() {
+    fn channels_are_discovered_unless_all_have_paths() {
         let path = ChannelSettings { path: Some("/raw".to_owned()), ..ChannelSettings::default() };
         let only_kind = ChannelSettings::default();
         let settings = |channels: &[(&str, &ChannelSettings)]| DatasetSettings {

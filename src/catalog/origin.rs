@@ -1,7 +1,7 @@
-//! Where a tile comes from: whose it is, and whether its files are still what they were when they were opened.
+//! The origin of a tile: its dataset, and whether its files have changed since they were opened.
 //!
-//! A tile's key names its files by their state when they were opened. A tile that is drawn after a file was changed must not
-//! be kept under that key.
+//! A tile's key contains the state of its files when they were opened. A tile rendered after a file was changed must
+//! not be stored under that key.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::{Channel, Overview, Resolved};
 use crate::name::Name;
 
-/// Whose a tile is, and the channels that it shows.
+/// The dataset and the channels of a tile.
 #[derive(Debug, Clone)]
 pub struct Origin {
     /// The dataset's token.
@@ -18,22 +18,32 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Whether no file of the channels was changed before that moment, as far as their times tell. May ask the file system
-    /// for every file.
+    /// The origin of something made from these channels.
+    pub(super) fn of(token: Name, channels: Vec<Arc<Channel>>) -> Self {
+        Self { token, channels }
+    }
+
+    /// Records that a read found a file of the channels changed.
+    pub fn note_change(&self) {
+        self.channels.iter().for_each(|channel| channel.note_change());
+    }
+
+    /// Whether no file of the channels had changed by `moment`, judging by modification times. May access the file
+    /// system for every file.
     pub fn was_unchanged_at(&self, moment: Instant) -> bool {
         self.channels.iter().all(|channel| channel.watch.was_unchanged_at(moment))
     }
 }
 
 impl Resolved {
-    /// Where its tile comes from.
+    /// The origin of its tile.
     pub fn origin(&self) -> Origin {
         Origin { token: self.token().clone(), channels: self.channels().cloned().collect() }
     }
 }
 
 impl Overview {
-    /// Where its picture comes from.
+    /// The origin of its picture.
     pub fn origin(&self) -> Option<Origin> {
         self.tiles().first().map(Resolved::origin)
     }

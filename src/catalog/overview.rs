@@ -1,6 +1,6 @@
-//! Overviews: which level shows a whole slice in a few tiles, and the key of the small picture made from them.
+//! Overviews: small pictures of a whole slice, composed of a few tiles of a coarse level.
 //!
-//! CATMAID asks for one beside the tiles of a slice, and draws it as large as it comes into a map of 192 pixels.
+//! CATMAID requests one for each slice and draws it unscaled into a map of 192 pixels.
 
 use super::{Catalog, Channel, Dataset, NotFound, Resolved};
 use crate::geometry::{LevelView, TILE, TileAddress};
@@ -8,12 +8,12 @@ use crate::plan;
 use crate::request::TileRequest;
 use crate::tile::TileKey;
 
-/// The longer edge of an overview, in pixels.
+/// The length of the longer edge in pixels.
 const EDGE: usize = 192;
-/// The most tiles that one is put together from.
+/// The maximum number of tiles that an overview is composed of.
 const MOST_TILES: u64 = 16;
 
-/// An overview whose names are known.
+/// A request for an overview with its names resolved.
 #[derive(Debug)]
 pub struct Overview {
     tiles: Vec<Resolved>,
@@ -22,7 +22,7 @@ pub struct Overview {
 }
 
 impl Catalog {
-    /// Finds what a request for an overview names, which is read as one for the slice's first tile. Nothing is read.
+    /// Resolves a request for an overview, given as a request for the first tile of the slice. Reads no data.
     pub fn overview(&self, request: &TileRequest) -> Result<Overview, NotFound> {
         let outside = || NotFound::Outside { token: request.token.clone() };
         let first = self.resolve(request)?;
@@ -42,7 +42,8 @@ impl Catalog {
     }
 }
 
-/// The finest level at which a slice is one tile wide and not too many tiles high, and its extent as drawn.
+/// The finest level at which a slice fits one tile, or else is one tile wide and at most [`MOST_TILES`] high; and the
+/// drawn size of the slice.
 fn fitting(dataset: &Dataset, channel: &Channel, address: &TileAddress) -> Option<(LevelView, (u64, u64))> {
     let mut drawn =
         dataset.views(channel).map(|view| (view, view.drawn(address.plane, dataset.orthogonal(channel))));
@@ -52,28 +53,28 @@ fn fitting(dataset: &Dataset, channel: &Channel, address: &TileAddress) -> Optio
     })
 }
 
-/// The number, in voxels of a level, of the slice that a number at full resolution means.
+/// Converts a slice number at full resolution to the slice number at a level.
 fn slice_at(dataset: &Dataset, view: &LevelView, address: &TileAddress) -> u64 {
     let axis = address.plane.slice_axis();
     let (offset, factor) = (i128::from(dataset.offset[axis]), i128::from(view.factor[axis]));
     let slice = (i128::from(address.slice) - offset).div_euclid(factor) + offset.div_euclid(factor);
-    // What lies before the first slice is outside, and so is what no volume reaches.
+    // Negative numbers lie outside, as does u64::MAX.
     u64::try_from(slice).unwrap_or(u64::MAX)
 }
 
 impl Overview {
-    /// The tiles that it is made from; never none.
+    /// The tiles that it is composed of, row by row; not empty.
     pub fn tiles(&self) -> &[Resolved] {
         &self.tiles
     }
 
-    /// The key of the rendering: everything that decides its bytes.
+    /// The key of the rendering: a digest of everything that determines its bytes.
     pub fn key(&self) -> TileKey {
         let tiles: Vec<TileKey> = self.tiles.iter().map(Resolved::key).collect();
         TileKey::of(&("overview", EDGE, self.across, self.extent, tiles))
     }
 
-    /// What to read and how to paint it.
+    /// The plan for the renderer: what to read and how to paint it.
     pub fn plan(&self) -> plan::Overview {
         let tiles = self.tiles.iter().map(Resolved::plan).collect();
         plan::Overview { tiles, across: self.across, extent: self.extent, edge: EDGE }

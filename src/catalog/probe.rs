@@ -1,8 +1,8 @@
-//! Trials: what opening and first reading will ask of a file, done beforehand in a process that may crash.
+//! Trials: opening a file and reading its metadata in a child process first, which may crash.
 //!
-//! A file can be made such that the HDF5 library crashes, or works for ever, when it only lists a group. A [`Trial`] opens
-//! a file as a catalogue does, and looks at what is put off until a tile is wanted: lists of chunks, and the datasets of a
-//! long series. The process that runs trials, and its limits, are the command line's.
+//! A malicious or damaged file can crash the HDF5 library, or make it loop for ever, merely when a group is listed. A
+//! [`Trial`] opens a file as a catalogue does, including what is otherwise deferred to the first tile: chunk indexes,
+//! and the datasets of a long series. The command line starts the child process and sets its limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,25 +17,25 @@ use crate::config::{ChannelSettings, DatasetSettings, Settings};
 use crate::metrics::Metrics;
 use crate::name::Name;
 
-/// How long is spent on what is put off, for one file: a list of a million chunks takes a second at most, but minutes
-/// from a slow disk, and long series have tens of thousands of datasets.
+/// The time limit per file for deferred reads: an index of a million chunks takes a second at most, but minutes from
+/// a slow disk, and long series have tens of thousands of datasets.
 const REHEARSAL: Duration = Duration::from_secs(2);
 
-/// A file to be opened, and what of it will be wanted.
+/// A file to be opened, and what will be used of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The file. A name that is not UTF-8 is the nearest one that is: the library knows no others.
+    /// The path of the file; invalid UTF-8 is replaced, as the HDF5 crate accepts only UTF-8.
     pub file: String,
-    /// Whether its links may lead anywhere.
+    /// Whether its links may leave its directory.
     pub allow_external: bool,
     /// Whether its channels are to be discovered.
     pub discover: bool,
-    /// The datasets that a configuration names.
+    /// The datasets named in the configuration.
     pub paths: BTreeSet<String>,
 }
 
 impl Trial {
-    /// The trials that settings ask for: one for each file and policy.
+    /// The trials required by settings: one for each file and link policy.
     pub fn all(settings: &Settings) -> Vec<Trial> {
         let mut trials: BTreeMap<(PathBuf, bool), Trial> = BTreeMap::new();
         for dataset in settings.datasets.values() {
@@ -55,14 +55,14 @@ impl Trial {
         trials.into_values().collect()
     }
 
-    /// Only to open the file.
+    /// A trial that only opens the file.
     fn nothing((file, allow_external): &(PathBuf, bool)) -> Self {
         let (file, allow_external) = (file.to_string_lossy().into_owned(), *allow_external);
         Self { file, allow_external, discover: false, paths: BTreeSet::new() }
     }
 
-    /// Opens the file and everything wanted of it, and rehearses what comes later, though not beyond `latest`. Errors
-    /// are for others to tell.
+    /// Opens the file and everything used of it, then performs deferred reads until `latest` at most. Ignores errors:
+    /// they are reported when the file is opened for use.
     pub fn run(&self, latest: Instant) {
         let until = latest.min(Instant::now() + REHEARSAL);
         let opened = Catalog::open(&self.settings(), &Metrics::default(), &Activity::default());
@@ -74,11 +74,11 @@ impl Trial {
         }
     }
 
-    /// Settings that have a catalogue open it: its discovered channels under one token, the named ones under another.
+    /// Settings for a catalogue of this file: discovered channels under one token, configured ones under another.
     fn settings(&self) -> Settings {
         let of_file = DatasetSettings {
             allow_external: self.allow_external,
-            // A file that is being written is tried as it is at the moment.
+            // Otherwise a file that is being written would be refused.
             growing: true,
             ..DatasetSettings::of_file(PathBuf::from(&self.file))
         };
@@ -98,7 +98,7 @@ impl Trial {
     }
 }
 
-/// The datasets that a channel's settings name.
+/// The datasets named in a channel's settings.
 fn paths(given: &ChannelSettings) -> impl Iterator<Item = &String> {
     given.path.iter().chain(given.levels.iter().map(|level| &level.path))
 }

@@ -1,4 +1,4 @@
-//! From a request's names and numbers to what it means: channels, levels, patches, and the key of the rendering.
+//! Resolves the names and numbers of a request to channels, levels, patches, and the key of the rendering.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::request::{Adjustment, ChannelChoice, TileRequest};
 use crate::tile::{Fingerprint, TileKey};
 use crate::volume::ReadPolicy;
 
-/// Raised whenever tiles are drawn otherwise, by other rules of drawing or by mending what reads or decodes, so that those
-/// that an older voltile drew are not taken for new. Keys outlive the program: tiles are kept on disks under them.
-const RULES: u32 = 2;
+/// The version of the rendering, part of every key. Incremented by every change that affects pixels, be it of drawing
+/// rules or a bug fix in reading or decoding: the disk cache may contain tiles of older versions.
+pub(super) const RULES: u32 = 2;
 
-/// Why a well-formed request names nothing.
+/// Why a well-formed request cannot be served: 404.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum NotFound {
@@ -29,18 +29,22 @@ pub enum NotFound {
     #[error("the channel {channel} has the levels 0 to {last}; there is no {level}")]
     Level { channel: Name, level: u8, last: u8 },
     #[error(
-        "level {level} of the channel {channel} is not stored, and making one {plane} tile of it would read {voxels} voxels, more than the {limit} that are allowed; store its levels with `voltile pyramid FILE`, or raise render.max_voxels_per_tile"
+        "level {level} of the channel {channel} is not stored, and deriving one {plane} tile of it would read {voxels} voxels, more than the limit of {limit}; store its levels with `voltile pyramid FILE`, or raise render.max_voxels_per_tile"
     )]
     TooCostly { channel: Name, level: u8, plane: Plane, voxels: u64, limit: u64 },
     #[error("the channel {channel} holds {kind}, which cannot be composited; ask for it alone")]
     NotComposable { channel: Name, kind: &'static str },
     #[error("the tile lies outside of the dataset {token}")]
     Outside { token: Name },
+    #[error(
+        "the box reaches beyond level {level} of the channel {channel}, which is {size} voxels (x, y, z)"
+    )]
+    Box { channel: Name, level: u8, size: Xyz<u64> },
     #[error("the channel {channel} has no overview in the plane {plane}: its slices are too long and thin")]
     NoOverview { channel: Name, plane: Plane },
 }
 
-/// A request whose names are known.
+/// A request with its names resolved.
 #[derive(Debug)]
 pub struct Resolved {
     dataset: Arc<Dataset>,
@@ -60,7 +64,7 @@ struct ResolvedLayer {
     patch: Option<Patch>,
 }
 
-/// Everything that decides a tile's bytes.
+/// Everything that determines a tile's bytes.
 #[derive(Hash)]
 struct Rendering {
     rules: u32,
@@ -77,21 +81,17 @@ struct LayerRendering {
     channel: Fingerprint,
     colour: Option<Colour>,
     window: Option<Window>,
-    /// The level that was made before and is read, where one is.
+    /// The precomputed level that is read, if any.
     made: Option<Fingerprint>,
     gamma: Option<Finite>,
-    /// The bits of the voxel size, where it decides rows.
+    /// The bits of the voxel size, if it determines the rows of the tile.
     voxel_size: Option<Xyz<u64>>,
 }
 
 impl Catalog {
-    /// Finds what a request names. Nothing is read.
+    /// Resolves a request. Reads no data.
     pub fn resolve(&self, request: &TileRequest) -> Result<Resolved, NotFound> {
-        let token = &request.token;
-        let dataset = self.datasets.get(token).ok_or_else(|| NotFound::Token {
-            token: token.clone(),
-            known: known("datasets", self.datasets.keys()),
-        })?;
+        let dataset = self.known(&request.token)?;
         let time = request.time.unwrap_or(0);
         let adjust = |position: usize| request.adjust.get(position).copied().unwrap_or_default();
         let one = |name: &Name, colour, position| {
@@ -113,9 +113,17 @@ impl Catalog {
             address: request.address,
         };
         if dataset.not_found_outside && resolved.is_black() {
-            return Err(NotFound::Outside { token: token.clone() });
+            return Err(NotFound::Outside { token: dataset.token.clone() });
         }
         Ok(resolved)
+    }
+
+    /// The dataset of a token that a request names.
+    pub(super) fn known(&self, token: &Name) -> Result<&Arc<Dataset>, NotFound> {
+        self.datasets.get(token).ok_or_else(|| NotFound::Token {
+            token: token.clone(),
+            known: known("datasets", self.datasets.keys()),
+        })
     }
 
     fn layer(
@@ -126,14 +134,7 @@ impl Catalog {
         time: u64,
         address: &TileAddress,
     ) -> Result<ResolvedLayer, NotFound> {
-        let channel = dataset.channels.get(name).ok_or_else(|| NotFound::Channel {
-            token: dataset.token.clone(),
-            channel: name.clone(),
-            known: known("channels", dataset.channels.keys()),
-        })?;
-        if time >= channel.times {
-            return Err(NotFound::Time { channel: name.clone(), time, times: channel.times });
-        }
+        let channel = dataset.channel_at(name, time)?;
         if colour.is_some() && channel.kind != Kind::Image {
             return Err(NotFound::NotComposable { channel: name.clone(), kind: channel.kind.name() });
         }
@@ -152,11 +153,7 @@ impl Catalog {
         address: &TileAddress,
     ) -> Result<LevelView, NotFound> {
         let (level, plane, limit) = (address.level.number(), address.plane, self.max_voxels_per_tile);
-        let view = channel.view(address.level, dataset.scaling).ok_or_else(|| NotFound::Level {
-            channel: channel.name.clone(),
-            level,
-            last: dataset.last_level(channel).number(),
-        })?;
+        let view = dataset.view(channel, address.level)?;
         let voxels = view.voxels_per_tile(plane);
         if !view.is_stored() && voxels > limit {
             return Err(NotFound::TooCostly { channel: channel.name.clone(), level, plane, voxels, limit });
@@ -166,14 +163,13 @@ impl Catalog {
 }
 
 impl ResolvedLayer {
-    /// With what a client changes. Ids have no shades and stored colours stay: of labels nothing is changed, of RGB data
-    /// not the colour.
+    /// Applies a client's adjustments. None apply to labels; the colour does not apply to RGB data.
     fn adjusted(self, adjust: Adjustment) -> Self {
         match self.channel.kind {
             Kind::Labels => self,
             Kind::Rgb => Self { adjust, ..self },
             Kind::Image => {
-                // White is what a channel alone is drawn in anyway.
+                // A single channel is drawn in white anyway: the tile stays grey, with the same key.
                 let alone = self.colour.is_none() && adjust.colour == Some(Colour::White);
                 let colour = adjust.colour.filter(|_| !alone).or(self.colour);
                 Self { colour, adjust, ..self }
@@ -181,7 +177,7 @@ impl ResolvedLayer {
         }
     }
 
-    /// The window in force; `None` until it has been measured.
+    /// The window in force, with the client's limits; `None` until it has been measured.
     fn window(&self) -> Option<Window> {
         let Adjustment { lo, hi, .. } = self.adjust;
         match (lo, hi) {
@@ -192,7 +188,29 @@ impl ResolvedLayer {
 }
 
 impl Dataset {
-    /// How xz and yz tiles of a channel treat voxels that are not cubes.
+    /// The channel that a request names, which must have the time point.
+    pub(super) fn channel_at(&self, name: &Name, time: u64) -> Result<&Arc<Channel>, NotFound> {
+        let channel = self.channels.get(name).ok_or_else(|| NotFound::Channel {
+            token: self.token.clone(),
+            channel: name.clone(),
+            known: known("channels", self.channels.keys()),
+        })?;
+        if time >= channel.times {
+            return Err(NotFound::Time { channel: name.clone(), time, times: channel.times });
+        }
+        Ok(channel)
+    }
+
+    /// How a level of a channel is derived.
+    pub(super) fn view(&self, channel: &Channel, level: Level) -> Result<LevelView, NotFound> {
+        channel.view(level, self.scaling).ok_or_else(|| NotFound::Level {
+            channel: channel.name.clone(),
+            level: level.number(),
+            last: self.last_level(channel).number(),
+        })
+    }
+
+    /// How xz and yz tiles of a channel treat anisotropic voxels.
     pub(super) fn orthogonal(&self, channel: &Channel) -> Orthogonal {
         match self.voxel_size.or(channel.voxel_size) {
             Some(voxel) if self.square_pixels => Orthogonal::Isotropic(voxel),
@@ -200,14 +218,14 @@ impl Dataset {
         }
     }
 
-    /// The coarsest level that a channel has.
+    /// The coarsest level of a channel.
     pub(super) fn last_level(&self, channel: &Channel) -> Level {
         self.views(channel).last().map_or(Level::FULL, |view| view.level)
     }
 }
 
 impl Resolved {
-    /// The dataset, and the first channel that is shown.
+    /// The dataset and the first channel.
     pub(super) fn subject(&self) -> Option<(&Dataset, &Channel)> {
         Some((&self.dataset, &self.layers.first()?.channel))
     }
@@ -217,7 +235,7 @@ impl Resolved {
         &self.dataset.token
     }
 
-    /// The channels that are shown.
+    /// The channels, in the order of the request.
     pub fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> + Clone {
         self.layers.iter().map(|layer| &layer.channel)
     }
@@ -228,12 +246,12 @@ impl Resolved {
         self.layers.iter().filter(needed).map(|layer| &layer.channel)
     }
 
-    /// Whether nothing of any volume is in the tile.
+    /// Whether the tile lies entirely outside all volumes.
     pub fn is_black(&self) -> bool {
         self.layers.iter().all(|layer| layer.patch.is_none())
     }
 
-    /// What the tile's pixels are.
+    /// The pixel format of the tile.
     pub fn pixels(&self) -> PixelKind {
         match self.layers.as_slice() {
             [layer] if layer.colour.is_none() && layer.channel.kind == Kind::Image => PixelKind::Grey,
@@ -241,7 +259,7 @@ impl Resolved {
         }
     }
 
-    /// The key of the rendering: everything that decides its bytes.
+    /// The key of the rendering: a digest of everything that determines its bytes.
     pub fn key(&self) -> TileKey {
         let layers = self.layers.iter().map(|layer| LayerRendering {
             channel: layer.channel.fingerprint,
@@ -265,7 +283,7 @@ impl Resolved {
         })
     }
 
-    /// What to read and how to paint it.
+    /// The plan for the renderer: what to read and how to paint it.
     pub fn plan(&self) -> Plan {
         let picture = match self.layers.as_slice() {
             [only] if only.colour.is_none() => self.picture(only),
@@ -296,7 +314,7 @@ impl Resolved {
     }
 }
 
-/// The first few names there are, for a person who mistyped one.
+/// The first few existing names, for an error message.
 fn known<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> String {
     const MOST: usize = 10;
     let count = names.len();

@@ -1,63 +1,64 @@
-//! One level that lies in a file: of a channel's own file, or of a sidecar.
+//! A level stored in a file: the channel's own file or a sidecar.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::description::StorageDescription;
 use crate::geometry::{Level, LevelView, Xyz};
 use crate::layout::Paths;
 use crate::tile::Fingerprint;
 use crate::volume::Volume;
-use crate::volume::hdf5::{FileIdentity, StorageDescription, View};
+use crate::volume::hdf5::{FileIdentity, View};
 
-/// A level that lies in a file.
+/// A level stored in a file.
 #[derive(Debug)]
 pub struct StoredLevel {
-    /// Its extent.
+    /// Its extent in voxels.
     pub size: Xyz<u64>,
-    /// How its dataset, the first of several, is stored.
+    /// How its dataset is stored; of several datasets, the first.
     pub storage: StorageDescription,
-    /// The name of the sidecar that it lies in, where it lies in one.
+    /// The file name of the sidecar that contains it, if it is in one.
     pub sidecar: Option<String>,
     pub(super) source: LevelSource,
     pub(super) files: BTreeSet<FileIdentity>,
-    /// Tells its voxels from those of any other level, and from what they were before its files changed.
+    /// Identifies its voxels, in the current generation of its files.
     pub(super) fingerprint: Fingerprint,
-    /// One volume, or one for each of red, green and blue; never none.
+    /// One volume, or one for each of red, green and blue; not empty.
     pub(super) volumes: Vec<Arc<dyn Volume>>,
 }
 
-/// Where a stored level comes from, and what it is among the others.
+/// The datasets of a stored level, its number, and how its datasets are interpreted.
 #[derive(Debug, Clone, Hash)]
 pub(super) struct LevelSource {
     pub level: Level,
-    /// By how much z is reduced against level 0.
+    /// The downsample factor of z relative to level 0.
     pub z_factor: u64,
     pub paths: Paths,
     pub view: View,
 }
 
 impl StoredLevel {
-    /// Which level it is.
+    /// The level's number.
     pub fn level(&self) -> Level {
         self.source.level
     }
 
-    /// The path of its dataset, of the first time point if there are several.
+    /// The path of its dataset; of several datasets, the first.
     pub fn path(&self) -> &str {
         self.source.paths.first().unwrap_or_default()
     }
 
-    /// One volume, or one for each of red, green and blue.
+    /// One volume, or one for each of red, green and blue; not empty.
     pub fn volumes(&self) -> &[Arc<dyn Volume>] {
         &self.volumes
     }
 
-    /// Every file that its voxels come from.
+    /// All files that its voxels are read from.
     pub fn files(&self) -> impl Iterator<Item = &FileIdentity> {
         self.files.iter()
     }
 
-    /// Whether it is the level that the view is of.
+    /// Whether it is the same level as that of the view: number, z factor and size.
     pub(super) fn stands_for(&self, view: &LevelView) -> bool {
         (self.level(), self.source.z_factor, self.size) == (view.level, view.factor.z, view.size)
     }

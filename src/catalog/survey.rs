@@ -1,66 +1,43 @@
-//! What a sample of a channel's voxels tells: the automatic window, percentiles and a histogram.
+//! Statistics of a sample of a channel's voxels: the automatic window, percentiles and a histogram.
 //!
-//! The sample is always the same. It is taken from the coarsest stored level at the first time point there is: all of
-//! it where it is small, else boxes spread evenly through it. It is bounded, so that a terabyte takes no longer than a
-//! gigabyte. Of red, green and blue the window is red's; percentiles and histogram count all three.
+//! The sample is deterministic: the coarsest stored level at the first existing time point, whole if it is small,
+//! else boxes spread evenly through it. Its size is bounded, so that a terabyte takes no longer than a gigabyte. For
+//! RGB data, the window is that of red; percentiles and histogram cover all three components.
 
 use std::sync::Arc;
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
+use crate::description::{Histogram, Percentile};
 use crate::geometry::{Region, Xyz};
 use crate::paint::Window;
 use crate::volume::{ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples};
 
 /// A level of at most this many voxels is read whole.
 const SMALL: u64 = 1 << 21;
-/// How many boxes are taken along each axis of a larger one.
+/// The number of boxes along each axis of a larger level.
 const BOXES: u64 = 3;
-/// The edge that a box has at least, where the stored chunk is thinner.
+/// The minimum edge of a box, for chunks that are thinner.
 const EDGE: u64 = 32;
-/// The most voxels of one box.
+/// The maximum number of voxels in a box.
 const BOX_VOXELS: u64 = 1 << 16;
-/// The permille left out below and above by the window.
+/// The permille of the sample below the window, and above it.
 const PERMILLE: usize = 1;
-/// The percentiles that are told, in permille.
-const TOLD: [usize; 5] = [PERMILLE, 10, 500, 990, 1000 - PERMILLE];
+/// The percentiles computed, in permille.
+const PERCENTILES: [usize; 5] = [PERMILLE, 10, 500, 990, 1000 - PERMILLE];
 /// The bins of a histogram.
 const BINS: usize = 256;
 
-/// What the sample of a channel tells.
+/// The statistics of a channel's sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survey {
-    /// The window from the 0.1 to the 99.9 percentile; the type's whole range where nothing could be sampled.
+    /// The window from the 0.1 to the 99.9 percentile; the full range of the type if the sample is empty.
     pub window: Window,
-    /// The 0.1, 1, 50, 99 and 99.9 percentiles, of what is a finite number; none where nothing is.
+    /// The 0.1, 1, 50, 99 and 99.9 percentiles of the finite values; empty if there are none.
     pub percentiles: Vec<Percentile>,
-    /// How often which values are; absent where nothing is a finite number.
+    /// The histogram of the finite values; absent if there are none.
     pub histogram: Option<Histogram>,
 }
 
-/// One percentile of the sample.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
-pub struct Percentile {
-    /// How many percent of the sample are at most about this value.
-    pub percent: f64,
-    /// The value, as stored.
-    pub value: f64,
-}
-
-/// A histogram of the sample: 256 bins of equal width from `lo` to `hi`, the last of which holds `hi` too.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct Histogram {
-    /// Where the first bin begins: the least value, or the least that the type has if it is of 8 bits.
-    pub lo: f64,
-    /// Where the last bin ends: the greatest value, or the greatest that the type has if it is of 8 bits.
-    pub hi: f64,
-    /// The number of sampled voxels in each bin; all are in the first where `lo` is `hi`.
-    #[schema(min_items = 256, max_items = 256)]
-    pub counts: Vec<u64>,
-}
-
-/// Samples the volumes of a level, whose voxels are of that type.
+/// Samples the volumes of a level (one, or three for RGB) with voxels of type `voxel`.
 pub(super) fn survey(volumes: &[Arc<dyn Volume>], voxel: VoxelType) -> Result<Survey, ReadError> {
     let volumes = volumes.iter().map(AsRef::as_ref);
     with_samples!(voxel.samples(), typed => measured(volumes, typed, voxel.full_window()))
@@ -87,7 +64,7 @@ fn measured<'a, T: Voxel>(
     })
 }
 
-/// The finite numbers among what is sampled of a volume, as they come.
+/// The finite values of a volume's sample, unsorted.
 fn finite<T: Voxel>(volume: &dyn Volume) -> Result<Vec<T>, ReadError> {
     let Some(time) = (0..volume.shape().times).find(|time| volume.has(*time)) else { return Ok(Vec::new()) };
     let mut sample = sampled::<T>(volume, time)?;
@@ -95,7 +72,7 @@ fn finite<T: Voxel>(volume: &dyn Volume) -> Result<Vec<T>, ReadError> {
     Ok(sample)
 }
 
-/// The voxels of all boxes that can be read: a damaged one must not take the others down.
+/// The voxels of all boxes that can be read. An error only if none can: one damaged chunk must not disable the rest.
 fn sampled<T: Voxel>(volume: &dyn Volume, time: u64) -> Result<Vec<T>, ReadError> {
     let (mut sample, mut block) = (Vec::new(), Samples::default());
     let mut damage = None;
@@ -143,12 +120,12 @@ fn by_value<T: Voxel>(a: &T, b: &T) -> std::cmp::Ordering {
     a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal)
 }
 
-/// Where in a sorted sample a percentile stands: as far from the end above the middle as from the start below it.
+/// The index of a percentile in a sorted sample, rounded such that low and high percentiles are symmetric.
 fn position(last: usize, permille: usize) -> usize {
     if permille <= 500 { last * permille / 1000 } else { last - last * (1000 - permille) / 1000 }
 }
 
-/// The window of a sorted sample of finite numbers.
+/// The window of a sorted sample of finite values.
 fn between<T: Voxel>(sorted: &[T]) -> Option<Window> {
     let last = sorted.len().checked_sub(1)?;
     let lo = sorted.get(position(last, PERMILLE))?;
@@ -162,18 +139,20 @@ fn between<T: Voxel>(sorted: &[T]) -> Option<Window> {
 
 fn percentiles<T: Voxel>(sorted: &[T]) -> Vec<Percentile> {
     let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
-    let told = TOLD.iter().filter_map(|permille| Some((*permille, sorted.get(position(last, *permille))?)));
-    told.map(|(permille, value)| Percentile { percent: permille as f64 / 10.0, value: value.to_f64() })
+    let values =
+        PERCENTILES.iter().filter_map(|permille| Some((*permille, sorted.get(position(last, *permille))?)));
+    values
+        .map(|(permille, value)| Percentile { percent: permille as f64 / 10.0, value: value.to_f64() })
         .collect()
 }
 
-/// Counts a sorted sample; `full` is the range of its type.
+/// The histogram of a sorted sample; `full` is the range of its type.
 fn histogram<T: Voxel>(sorted: &[T], full: Window) -> Option<Histogram> {
     let (lo, hi) = match (sorted.first()?, sorted.last()?) {
         _ if size_of::<T>() == 1 => full.limits(),
         (least, greatest) => (least.to_f64(), greatest.to_f64()),
     };
-    // Halved, so that the width of a range from one end of the floats to the other is finite.
+    // Halved, so that the width is finite even from f64::MIN to f64::MAX.
     let width = hi / 2.0 - lo / 2.0;
     let mut counts = vec![0; BINS];
     for value in sorted {
@@ -213,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_have_a_bin_for_each_value_and_others_share_what_there_is() {
+    fn bytes_have_one_bin_per_value_and_other_types_span_the_sample() {
         let all: Vec<u8> = (0..=255).collect();
         let bytes = histogram(&all, VoxelType::U8.full_window()).unwrap();
         assert_eq!((bytes.lo, bytes.hi, bytes.counts), (0.0, 255.0, vec![1; 256]));
@@ -232,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_not_counted() {
+    fn non_finite_values_are_not_counted() {
         let values = [f32::NAN, 2.0, f32::INFINITY, 1.0];
         let volume = MemoryVolume::of(VoxelType::F32, Xyz::new(4, 1, 1), |at| values[at.x as usize]);
         let found =

@@ -1,51 +1,62 @@
-//! Whether the files of a channel are still what they were when they were opened.
+//! Detects whether the files of a channel have changed since they were opened.
 //!
-//! The file system is asked at most every [`FRESH`], however many requests come. It may take long to answer (a network
-//! file system that hangs): [`Watch::check`] is never to be called on an async thread.
+//! The file system is accessed at most once per [`FRESH`], regardless of the number of requests. It may block for a
+//! long time (a hanging network file system): requests call [`Watch::check_soon`], which never blocks and lets at most one
+//! thread wait for the file system.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::volume::hdf5::FileIdentity;
 
-/// How old the last answer of the file system may be.
+/// How long the result of a check is valid.
 const FRESH: Duration = Duration::from_millis(200);
 
-/// The beginning of the time that is counted here.
+/// How long a request waits for a check. Longer than a busy network file system takes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The files of a channel could not be checked in time: the file system does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the file system has not answered for {} s; the files may have changed. Try again later", PATIENCE.as_secs())]
+pub struct Unresponsive;
+
+/// The origin of the times stored in [`Watch`].
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// The files of a channel, and what is known of them.
+/// The files of a channel, and the result of the last check.
 #[derive(Debug)]
 pub(super) struct Watch {
     files: BTreeSet<FileIdentity>,
-    /// Nanoseconds from [`EPOCH`] to the beginning of the last check that found no change, plus one; 0 before the first.
+    /// When the last check that found no change began: nanoseconds since [`EPOCH`], plus one; 0 before the first.
     unchanged_at: AtomicU64,
-    /// For good: what was read of the files may be mixed with what they were.
+    /// Never reset: later reads may mix old and new data.
     changed: AtomicBool,
     checking: Mutex<()>,
+    /// Held while a thread checks on behalf of requests.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Watch {
-    /// A watch over these files, which has yet to look.
+    /// A watch over these files, not yet checked.
     pub fn over(files: BTreeSet<FileIdentity>) -> Self {
         Self {
             files,
             unchanged_at: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             checking: Mutex::default(),
+            turn: Arc::default(),
         }
     }
 
-    /// The files.
     pub fn files(&self) -> impl Iterator<Item = &FileIdentity> {
         self.files.iter()
     }
 
-    /// Whether the last check is recent enough, or there is nothing left to find out.
-    pub fn is_fresh(&self) -> bool {
-        self.has_changed() || self.unchanged_since(now().saturating_sub(FRESH.as_nanos() as u64))
+    #[cfg(test)]
+    fn is_fresh(&self) -> bool {
+        self.is_known_at(now().saturating_sub(FRESH.as_nanos() as u64))
     }
 
     /// Whether a file was found to have changed.
@@ -53,27 +64,54 @@ impl Watch {
         self.changed.load(Ordering::Acquire)
     }
 
-    /// Notes that a file turned out to have changed while it was read.
+    /// Records that a read found a file changed.
     pub fn note_change(&self) {
         self.changed.store(true, Ordering::Release);
     }
 
-    /// Looks, unless somebody has just now. Asks the file system for every file.
+    /// Has the files checked on a thread for blocking work unless the last check is recent enough.
+    pub async fn check_soon(self: &Arc<Self>) -> Result<(), Unresponsive> {
+        // Any check that begins later than this answers the request, however long the check takes.
+        let moment = now().saturating_sub(FRESH.as_nanos() as u64);
+        if self.is_known_at(moment) {
+            return Ok(());
+        }
+        tokio::time::timeout(PATIENCE, self.check_in_turn(moment)).await.map_err(|_| Unresponsive)
+    }
+
+    async fn check_in_turn(self: &Arc<Self>, moment: u64) {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        if self.is_known_at(moment) {
+            return;
+        }
+        let watch = Arc::clone(self);
+        // The thread keeps the turn even if no request waits for it any more.
+        let checked = tokio::task::spawn_blocking(move || {
+            watch.check_after(moment);
+            drop(turn);
+        });
+        if let Err(error) = checked.await {
+            tracing::error!("files could not be checked for changes: {error}");
+        }
+    }
+
+    /// Checks the files unless the last check is recent enough. Accesses the file system for every file: must not be
+    /// called on an async thread.
     pub fn check(&self) {
         self.check_after(now().saturating_sub(FRESH.as_nanos() as u64));
     }
 
-    /// Whether no file was changed before that moment. May ask the file system for every file.
+    /// Whether no file had changed by `moment`. May access the file system for every file.
     pub fn was_unchanged_at(&self, moment: Instant) -> bool {
         let moment = moment.saturating_duration_since(*EPOCH).as_nanos() as u64;
         self.check_after(moment);
         !self.has_changed()
     }
 
-    /// Looks, unless somebody has since then.
+    /// Checks the files unless a check has begun since `moment`.
     fn check_after(&self, moment: u64) {
         let _checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.has_changed() || self.unchanged_since(moment) {
+        if self.is_known_at(moment) {
             return;
         }
         let began = now();
@@ -84,6 +122,11 @@ impl Watch {
                 tracing::warn!("{} has changed since it was opened", file.path().display());
             }
         }
+    }
+
+    /// Whether a check has begun since `moment`, or a change was found, which is final.
+    fn is_known_at(&self, moment: u64) -> bool {
+        self.has_changed() || self.unchanged_since(moment)
     }
 
     fn unchanged_since(&self, moment: u64) -> bool {
@@ -102,20 +145,34 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_change_is_found_and_is_for_good() {
+    fn a_change_is_detected_and_final() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("a.h5");
         fs::write(&path, "one").unwrap();
         let watch = Watch::over(BTreeSet::from([FileIdentity::of(&path).unwrap()]));
         assert!(!watch.is_fresh());
-        watch.check();
-        assert!(watch.is_fresh() && !watch.has_changed());
+        let checked_just_now = || {
+            watch.check();
+            watch.is_fresh()
+        };
+        assert!((0..100).any(|_| checked_just_now()) && !watch.has_changed());
         let before = Instant::now();
         assert!(watch.was_unchanged_at(before));
         fs::write(&path, "three").unwrap();
-        assert!(watch.was_unchanged_at(before), "it was unchanged then, and nobody need look again");
+        assert!(watch.was_unchanged_at(before), "it was unchanged then, as the last check shows");
         assert!(!watch.was_unchanged_at(Instant::now()));
         fs::remove_file(&path).unwrap();
         assert!(watch.has_changed() && watch.is_fresh() && !watch.was_unchanged_at(before));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_system_that_hangs_costs_one_thread_and_an_error() {
+        let watch = Arc::new(Watch::over(BTreeSet::new()));
+        let hanging = Arc::clone(&watch.turn).lock_owned().await;
+        let (one, two) = tokio::join!(watch.check_soon(), watch.check_soon());
+        assert_eq!((one, two), (Err(Unresponsive), Err(Unresponsive)));
+        drop(hanging);
+        assert_eq!(watch.check_soon().await, Ok(()));
+        assert!(watch.is_fresh());
     }
 }

@@ -51,12 +51,14 @@ fn of_files(arguments: &Arguments, files: &Files) -> Result<(), Failure> {
         let mut written = Ok(());
         let mut last = None;
         local.measure(target, &files.patterns, &files.states, &threads, arguments.seed(), |row| {
-            if last.replace(row.level) != Some(row.level) {
-                let subject = own.iter().find(|subject| subject.level == row.level);
-                written = out.put(&table::heading(row, subject));
-            }
+            let is_new = last.replace(row.level) != Some(row.level);
+            let subject = own.iter().find(|subject| subject.level == row.level);
+            let heading = if is_new { table::heading(row, subject) } else { String::new() };
             rows.push(row.clone());
-            written = std::mem::replace(&mut written, Ok(())).and(out.put(&table::row(row)));
+            // The first error is kept.
+            if written.is_ok() {
+                written = out.put(&(heading + &table::row(row)));
+            }
         })?;
         written?;
         subjects.extend(own);
@@ -104,11 +106,12 @@ fn of_server(arguments: &Arguments, server: &Server) -> Result<(), Failure> {
         let mut written = Ok(());
         let mut last = None;
         let measured = remote.measure(target, &server.patterns, &server.clients, arguments.seed(), |row| {
-            let heading = (row.clients, row.level);
-            if last.replace(heading) != Some(heading) {
-                written = out.put(&table::remote_heading(&row));
+            let group = (row.clients, row.level);
+            let is_new = last.replace(group) != Some(group);
+            let heading = if is_new { table::remote_heading(&row) } else { String::new() };
+            if written.is_ok() {
+                written = out.put(&(heading + &table::remote_row(&row)));
             }
-            written = std::mem::replace(&mut written, Ok(())).and(out.put(&table::remote_row(&row)));
             rows.push(row);
         });
         written?;

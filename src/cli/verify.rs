@@ -3,7 +3,8 @@
 use clap::Args;
 
 use super::{Failure, output};
-use crate::verify::{Client, Outcome, Viewer, verify};
+use crate::client::Client;
+use crate::verify::{Outcome, Viewer, verify};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {

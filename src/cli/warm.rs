@@ -15,14 +15,13 @@ use clap::Args;
 
 use super::{Failure, Sources, load_sound};
 use crate::activity::Activity;
+use crate::description::DatasetDescription;
 use crate::metrics::Metrics;
 use crate::request::TileRequest;
 use crate::service::{RenderPool, TileService};
 use crate::tier::{Directory, SecondTier};
 use crate::tile::Fingerprint;
-use crate::warm::{
-    Counted, DRAWN, Dataset, EVICTED, INFLATED, InProcess, Selection, Server, Stop, Title, Work, described,
-};
+use crate::warm::{Counted, DRAWN, EVICTED, INFLATED, InProcess, Selection, Server, Stop, Title, Work};
 
 use arguments::{Selecting, Target};
 use job::Job;
@@ -90,18 +89,18 @@ fn over_http(
     }
     let mut server =
         Server::new(url, arguments.retries).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
-    let served = server.ask().map_err(anyhow::Error::msg)?;
-    let work = chosen(selection, &served.datasets, served.caches.chunks)?;
+    let site = server.ask().map_err(anyhow::Error::msg)?;
+    let work = chosen(selection, &site.datasets, site.caches.chunks)?;
     // A server without a disk cache has lost its tiles after a restart.
-    let life = served.caches.disk.is_none().then_some(served.started);
+    let life = site.caches.disk.is_none().then_some(site.started);
     let tags = tags(&work, |tile| server.entity_tag(tile));
     let title = titled(selection, &work, &(server.address(), life, tags));
     let journal = arguments.journal.clone().or_else(|| journals::of_server(server.address(), &title));
-    let drawers = served.threads.min(arguments.clients.get());
+    let drawers = site.threads.min(arguments.clients.get());
     let job =
         Job { arguments, work: &work, title: &title, journal, threads: arguments.clients, drawers, stop };
     if arguments.dry_run {
-        return job.foretell(&server, served.caches.disk.unwrap_or(served.caches.tiles));
+        return job.foretell(&server, site.caches.disk.unwrap_or(site.caches.tiles) as u64);
     }
     let before = server.counters();
     job.work_off(&server, || {
@@ -133,8 +132,7 @@ fn in_process(
         (Some(directory), false) => Some(tier_in(directory, budget, &metrics)?),
         (None, false) => return Err(Failure::Usage(WHERE_TO.to_owned())),
     };
-    let datasets = described(&catalog)?;
-    let work = chosen(selection, &datasets, settings.cache.chunks as u64)?;
+    let work = chosen(selection, &catalog.describe(), settings.cache.chunks)?;
     let threads = settings.render.threads;
     let pool = RenderPool::new(threads, settings.render.queue, activity)?;
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics.clone())?;
@@ -191,8 +189,9 @@ fn tier_in(directory: &Path, budget: u64, metrics: &Metrics) -> Result<SecondTie
     Ok(SecondTier::new(opened.kept_to(budget, metrics)?, metrics)?)
 }
 
-fn chosen(selection: &Selection, datasets: &[Dataset], chunks: u64) -> Result<Work, Failure> {
-    let work = Work::new(selection, datasets, chunks).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
+fn chosen(selection: &Selection, datasets: &[DatasetDescription], chunks: usize) -> Result<Work, Failure> {
+    let work =
+        Work::new(selection, datasets, chunks as u64).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
     for remark in work.remarks() {
         tracing::warn!("{remark}");
     }

@@ -46,9 +46,9 @@ fn dataset(section: &mut Section<'_, '_>, base: &Path, mut dataset: DatasetSetti
     section.set("out_of_bounds", values::choice(&outside), &mut dataset.not_found_outside);
     section.set("allow_external", values::flag, &mut dataset.allow_external);
     section.set("growing", values::flag, &mut dataset.growing);
-    let homeless = channels(section, base, &mut dataset.channels);
+    let without_file = channels(section, base, &mut dataset.channels);
     if dataset.file.is_none() && !section.has("file") {
-        check_homes(section, &homeless);
+        check_files(section, &without_file);
     }
     dataset
 }
@@ -59,22 +59,22 @@ fn channels(
     base: &Path,
     channels: &mut BTreeMap<Name, ChannelSettings>,
 ) -> Vec<Name> {
-    let mut homeless = Vec::new();
+    let mut without_file = Vec::new();
     for entry in section.named("channels", values::name) {
         let mut section = Section::open(entry.path, Some(entry.value), keys::CHANNEL, section.notes());
         let channel = channel(&mut section, base);
-        homeless.extend(entry.name.clone().filter(|_| !section.has("file")));
+        without_file.extend(entry.name.clone().filter(|_| !section.has("file")));
         channels.extend(entry.name.map(|name| (name, channel)));
     }
-    homeless
+    without_file
 }
 
 /// A dataset without a file needs a file in every channel.
-fn check_homes(section: &mut Section<'_, '_>, homeless: &[Name]) {
-    let names = homeless.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
+fn check_files(section: &mut Section<'_, '_>, without_file: &[Name]) {
+    let names = without_file.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
     if !section.has("channels") {
         section.missing("file", "a dataset needs a file, such as file = \"data/kasthuri11.h5\"");
-    } else if !homeless.is_empty() {
+    } else if !without_file.is_empty() {
         section.missing("file", format!("a file is needed here, or in each channel; missing for {names}"));
     }
 }
@@ -92,7 +92,7 @@ fn channel(section: &mut Section<'_, '_>, base: &Path) -> ChannelSettings {
     if section.has("file") && !section.has("path") && !section.has("levels") {
         section.missing("path", "a channel with a file of its own needs the path of the HDF5 dataset in it");
     }
-    warn_of_idle_indices(section, &channel);
+    warn_of_unused_indices(section, &channel);
     channel
 }
 
@@ -143,7 +143,7 @@ fn fixable(letter: &str) -> Option<AxisName> {
     [AxisName::T, AxisName::C, AxisName::Z].into_iter().find(|axis| axis.to_string() == letter)
 }
 
-fn warn_of_idle_indices(section: &mut Section<'_, '_>, channel: &ChannelSettings) {
+fn warn_of_unused_indices(section: &mut Section<'_, '_>, channel: &ChannelSettings) {
     let Some(axes) = &channel.axes else { return };
     for axis in channel.index.keys().filter(|axis| axes.position(**axis).is_none()) {
         section.warning("index", format!("{axis} has no effect: the axes \"{axes}\" do not have it"));

@@ -138,6 +138,7 @@ pub(super) const RENDER: &[Key] = &[
         "67108864",
         "Levels that need to read more voxels for one tile are not offered.",
     ),
+    default("max_voxels_per_box", "67108864", "Boxes of voxels that need to read more are refused (413)."),
     default(
         "neighbours",
         "2",
@@ -171,7 +172,11 @@ pub(super) const DATASET: &[Key] = &[
     ),
     default("out_of_bounds", "\"black\"", "Tiles entirely outside; or \"not_found\"."),
     default("allow_external", "false", "Whether links may leave the directory of the file that names them."),
-    default("growing", "false", "Whether the file is still being written: it is reopened every two seconds."),
+    default(
+        "growing",
+        "false",
+        "Whether the file is still being written: it is checked every two seconds, and reopened if it has changed.",
+    ),
     Key {
         name: "channels",
         shape: Shape::Named("image", CHANNEL),

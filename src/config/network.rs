@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_contain_what_begins_as_they_do() {
+    fn networks_contain_addresses_with_their_prefix() {
         for (network, inside, outside) in [
             ("127.0.0.1", "127.0.0.1", "127.0.0.2"),
             ("127.0.0.1", "::ffff:127.0.0.1", "::1"),

@@ -175,7 +175,7 @@ fn unknown(path: &str, name: &str, value: &Value, keys: &[Key]) -> String {
             let last = path.rsplit('.').next().unwrap_or(path);
             format!("there is no such key; a name with a dot in it must be quoted: \"{last}.{name}\"")
         }
-        _ => format!("there is no such key; those known here are {}", known()),
+        _ => format!("there is no such key; the keys here are {}", known()),
     }
 }
 

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use config::Value;
+
 use super::keys;
 use super::reader::{Entry, Notes, Section, at};
 use super::settings::{Caches, ContentType, Files, Mount, Render, Server, Settings, Verify};
 use super::values;
+use crate::name::Name;
 use crate::paint::PngProfile;
 
 /// Reads these sections into the settings; `base` is the directory of the configuration file.
@@ -56,10 +59,34 @@ fn mounts(entries: Vec<Entry<'_, usize>>, notes: &mut Notes) -> Vec<Mount> {
     mounts
 }
 
+/// First segments of paths that have another meaning.
+const TAKEN: [&str; 12] = [
+    "datasets",
+    "datasets.json",
+    "healthz",
+    "k",
+    "livez",
+    "metrics",
+    "neuroglancer",
+    "openapi.json",
+    "projects.json",
+    "readyz",
+    "voxels",
+    "zarr",
+];
+
+fn mount_name(value: &Value) -> Result<Name, String> {
+    let name = values::name_value(value)?;
+    if TAKEN.contains(&name.as_str()) {
+        return Err(format!("{:?} cannot be a tile service: other addresses begin with it", name.as_str()));
+    }
+    Ok(name)
+}
+
 fn mount(mut section: Section<'_, '_>) -> Mount {
     let types = [ContentType::ApplicationPng, ContentType::ImagePng].map(|kind| (kind.name(), kind));
     let mut mount = Mount::default();
-    section.set("tile_service", values::name_value, &mut mount.tile_service);
+    section.set("tile_service", mount_name, &mut mount.tile_service);
     section.set("content_type", values::choice(&types), &mut mount.content_type);
     section.set("adjustable", values::flag, &mut mount.adjustable);
     mount
@@ -77,6 +104,7 @@ fn render(mut section: Section<'_, '_>, render: &mut Render) {
     section.set("threads", values::threads, &mut render.threads);
     section.set("queue", values::whole(0, usize::MAX), &mut render.queue);
     section.set("max_voxels_per_tile", values::whole(1, u64::MAX), &mut render.max_voxels_per_tile);
+    section.set("max_voxels_per_box", values::whole(1, u64::MAX), &mut render.max_voxels_per_box);
     section.set("neighbours", values::whole(0u32, 64), &mut render.neighbours);
     section.set("verify", values::choice(&Verify::NAMES), &mut render.verify);
     section.set("png", values::choice(&profiles), &mut render.png);

@@ -1,4 +1,4 @@
-//! The settings as meant: other modules rely on them without further checks.
+//! The validated settings: other modules use them without further checks.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -40,7 +40,7 @@ pub struct Server {
     pub cors_origins: Vec<String>,
     /// The proxies that are trusted to state the client's address, and the host and scheme it used.
     pub trusted_proxies: Vec<Network>,
-    /// How long requests in flight may take to finish once the server is told to stop.
+    /// How long requests in flight may take to finish after a stop is requested.
     pub shutdown_timeout: Duration,
     /// The maximum number of connections; above 0. The limit of open files may allow fewer.
     pub connections: usize,
@@ -144,6 +144,8 @@ pub struct Render {
     pub queue: usize,
     /// The maximum number of voxels read to compute one tile of a level that is not stored; above 0.
     pub max_voxels_per_tile: u64,
+    /// The maximum number of stored voxels read for one box of voxels; above 0.
+    pub max_voxels_per_box: u64,
     /// How tiles are encoded.
     pub png: PngProfile,
     /// How many slices are prefetched ahead of a scroll while threads are idle; 0 for none.
@@ -152,15 +154,15 @@ pub struct Render {
     pub verify: Verify,
 }
 
-/// When the checksums of chunks are compared of which only the beginning is wanted.
+/// When checksums are compared of chunks that are needed only in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verify {
-    /// While render threads are idle: such chunks are decoded whole then.
+    /// While render threads are idle: they then decode the rest of these chunks.
     #[default]
     Idle,
-    /// Before anything is shown: every chunk is decoded whole at once.
+    /// Before anything is shown: every chunk is decoded completely.
     Always,
-    /// Not until more of the chunk is wanted.
+    /// Not unless the rest of the chunk is needed.
     Never,
 }
 
@@ -176,6 +178,7 @@ impl Default for Render {
             threads: cores(),
             queue: 256,
             max_voxels_per_tile: 1 << 26,
+            max_voxels_per_box: 1 << 26,
             png: PngProfile::Fast,
             neighbours: 2,
             verify: Verify::default(),

@@ -1,4 +1,4 @@
-//! Stories: what people type, and the settings or faults that result.
+//! Configurations as typed, and the resulting settings or faults.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -60,8 +60,8 @@ fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-/// The example in the documentation given to users, verbatim.
-const DOCUMENTED: &str = r#"
+/// A configuration file with most of the keys.
+const TYPICAL: &str = r#"
 [server]
 bind = "127.0.0.1:8080"
 workers = 2                        # HTTP threads; default: cores
@@ -79,23 +79,24 @@ chunks = "1 GiB"                   # decoded chunks
 
 [render]
 threads = 2                        # default: cores
-queue = 256                        # waiting renders beyond which the answer is 503
+queue = 256                        # maximum number of waiting renders; beyond it the response is 503
 max_voxels_per_tile = 67108864
+max_voxels_per_box = 67108864
 png = "fast"                       # or "small"
 
 [datasets.kasthuri11]              # the token
 file = "data/kasthuri11.h5"        # relative to this configuration file
 scaling = "zslices"                # or "isotropic"
-voxel_size = [6.0, 6.0, 30.0]      # x, y, z in nanometres (only ratios matter for tiles); overrides what the file says
+voxel_size = [6.0, 6.0, 30.0]      # x, y, z in nanometres (only ratios matter for tiles); overrides the file's
 offset = [0, 0, 1]                 # x, y, z; default 0
 orthogonal = "isotropic"           # or "stored"
 out_of_bounds = "black"            # or "not_found"
 
-[datasets.kasthuri11.channels.image]   # leave out to have channels discovered
+[datasets.kasthuri11.channels.image]   # optional: without it, channels are discovered
 path = "/volumes/raw"              # the HDF5 dataset
-# file = "other.h5"                # where it is not the dataset's own file
+# file = "other.h5"                # if it is not in the dataset's file
 # levels = ["/raw", "/raw_2", { path = "/raw_4", factor = [4, 4, 1] }]   # an explicit pyramid, finest first;
-                                   # factor is x, y, z against the first, else told from the sizes
+                                   # factor is x, y, z relative to the first; default from the sizes
 axes = "zyx"                       # any order of t c z y x; default from the layout or the rank
 index = { c = 1 }                  # fixes an axis that is not served
 window = [10, 240]                 # or "auto" or "full"
@@ -103,8 +104,8 @@ kind = "image"                     # image | labels | rgb
 "#;
 
 #[test]
-fn the_documented_example_means_what_it_says() {
-    let typed = typed(&DOCUMENTED.replace("# file =", "file =").replace("# levels =", "levels ="));
+fn a_full_configuration_is_read() {
+    let typed = typed(&TYPICAL.replace("# file =", "file =").replace("# levels =", "levels ="));
     let dataset = typed.dataset("kasthuri11");
     let channel = &dataset.channels[&name("image")];
     assert_eq!(dataset.file, Some(typed.directory.path().join("data/kasthuri11.h5")));
@@ -126,15 +127,15 @@ fn the_documented_example_means_what_it_says() {
 }
 
 #[test]
-fn an_index_along_an_axis_that_is_not_there_is_a_warning() {
-    let warnings = typed(DOCUMENTED).load().warnings;
+fn an_index_along_a_missing_axis_is_a_warning() {
+    let warnings = typed(TYPICAL).load().warnings;
     let expected =
         "datasets.kasthuri11.channels.image.index: c has no effect: the axes \"zyx\" do not have it";
     assert_eq!(warnings.iter().map(Fault::to_string).collect::<Vec<_>>(), [expected]);
 }
 
 #[test]
-fn nothing_said_is_the_defaults() {
+fn an_empty_configuration_gives_the_defaults() {
     let loaded = load(&Layers::default());
     assert_eq!(loaded, Loaded::default());
     assert_eq!(loaded.settings.server.mounts, [Mount::default()]);
@@ -142,7 +143,7 @@ fn nothing_said_is_the_defaults() {
 }
 
 #[test]
-fn ten_mistakes_in_one_file_are_told_at_once() {
+fn all_mistakes_in_a_file_are_reported_at_once() {
     let typed = typed(
         r#"[server]
 bind = "localhost"
@@ -206,7 +207,7 @@ fn tokens_survive_exactly_through_every_layer() {
 }
 
 #[test]
-fn flags_win_over_the_environment_and_that_over_the_file() {
+fn flags_override_the_environment_which_overrides_the_file() {
     let file =
         "[server]\nbind = \"a:1\"\n[render]\nqueue = 1\nthreads = 1\npng = \"small\"\n[cache]\ntiles = 1";
     let mut typed = typed(file)
@@ -263,16 +264,13 @@ fn faults_name_the_flag_or_variable_they_came_from() {
     let faults = typed.faults();
     let begin: Vec<&str> = faults.iter().map(|fault| fault.split(':').next().unwrap()).collect();
     assert_eq!(begin, ["--set a\n[b]\nc=1", "--set server.bind", "nosuch", "render.queue", "render.threads"]);
-    assert!(
-        faults[2].ends_with("those known here are server, cache, render, files, datasets"),
-        "{faults:#?}"
-    );
+    assert!(faults[2].ends_with("the keys here are server, cache, render, files, datasets"), "{faults:#?}");
     assert!(faults[3].ends_with("not the whole number -1 (VOLTILE_RENDER__QUEUE)"), "{faults:#?}");
     assert!(faults[4].ends_with("not the text \"many\" (--set)"), "{faults:#?}");
 }
 
 #[test]
-fn a_variable_with_a_single_underscore_is_warned_of() {
+fn a_variable_with_a_single_underscore_is_a_warning() {
     let typed = typed("").env(&[("VOLTILE_SERVER_BIND", "x"), ("VOLTILE_SERVER_PORT", "tcp://10.0.0.1:80")]);
     let loaded = typed.load();
     assert_eq!(loaded.faults, []);
@@ -282,7 +280,7 @@ fn a_variable_with_a_single_underscore_is_warned_of() {
 }
 
 #[test]
-fn mistakes_of_syntax_are_told_with_their_places_beside_the_others() {
+fn syntax_errors_are_reported_with_positions_alongside_other_faults() {
     let typed = typed(
         "[server]\nbind = 127.0.0.1:80\nworkers = 0\n\n[datasets.a]\nfile =\n[datasets.b]\nscaling = zslices\nfil = 1\n",
     );
@@ -386,7 +384,7 @@ fn a_token_with_a_dot_that_was_not_quoted_is_explained() {
 }
 
 #[test]
-fn windows_are_whole_where_both_limits_are() {
+fn windows_are_integers_if_both_limits_are() {
     let window = |text: &str| {
         let typed = typed(&format!("[datasets.a]\nfile = \"a\"\n[datasets.a.channels.c]\nwindow = {text}"));
         typed.dataset("a").channels[&name("c")].window
@@ -496,7 +494,7 @@ fn sizes_and_durations_are_exact() {
 
 proptest::proptest! {
     #[test]
-    fn no_text_brings_the_reader_down(
+    fn no_text_makes_the_reader_panic(
         text in "([a-z\\[\\]{}=.,\"'#é\n 0-9_-]|datasets\\.|server|channels\\.|levels|\"\"\"){0,60}",
     ) {
         let set = vec![text.clone(), format!("datasets={text}"), format!("{text}=1"), format!("server.{text}")];
@@ -507,7 +505,7 @@ proptest::proptest! {
 }
 
 /// The example with every key uncommented.
-fn switched_on() -> String {
+fn uncommented() -> String {
     let on = |line: &str| match line.strip_prefix('#') {
         Some(rest) if !rest.starts_with(' ') => rest.to_owned(),
         _ => line.to_owned(),
@@ -516,7 +514,7 @@ fn switched_on() -> String {
 }
 
 #[test]
-fn the_example_as_it_stands_is_the_defaults_and_one_dataset() {
+fn the_example_unchanged_gives_the_defaults_and_one_dataset() {
     let typed = typed(&example());
     let settings = typed.settings();
     let file = typed.directory.path().join("data/kasthuri11.h5");
@@ -526,8 +524,8 @@ fn the_example_as_it_stands_is_the_defaults_and_one_dataset() {
 }
 
 #[test]
-fn the_example_with_every_key_switched_on_is_right() {
-    let loaded = typed(&switched_on()).load();
+fn the_example_with_every_key_uncommented_is_valid() {
+    let loaded = typed(&uncommented()).load();
     assert_eq!((loaded.faults, loaded.warnings), (vec![], vec![]));
     let channel = &loaded.settings.datasets[&name("kasthuri11")].channels[&name("image")];
     assert_eq!(channel.levels.len(), 2);
@@ -578,7 +576,7 @@ fn every_key_in_the_table_is_read_and_is_in_the_example() {
             format!(".{word}."),
             format!("[{word}"),
         ];
-        let example = switched_on();
+        let example = uncommented();
         assert!(
             there.iter().any(|form| example.contains(form)) || example.contains(&format!(".{word}]")),
             "{key}"
@@ -587,7 +585,7 @@ fn every_key_in_the_table_is_read_and_is_in_the_example() {
 }
 
 #[test]
-fn a_cache_directory_is_relative_to_where_it_is_named() {
+fn a_cache_directory_is_relative_to_its_source() {
     let file = typed("[cache]\ndirectory = \"tiles\"\ndisk = \"2 GiB\"");
     let cache = file.settings().cache;
     assert_eq!((cache.directory, cache.disk), (Some(file.directory.path().join("tiles")), 2 << 30));

@@ -34,8 +34,8 @@ pub(super) fn document(text: &str) -> Document {
     let broken: Vec<usize> = mistakes.iter().map(|mistake| mistake.line).collect();
     let origin = |span: Range<usize>| format!("{LINE}{}", lines.number(span.start));
     let tree = Reader { origin, broken: &broken, lines: &lines }.table(table.get_ref());
-    let told = |m: &Mistake<'_>| format!("{}: {}", lines.describe(text, m.place), m.problem);
-    Document { tree: Value::new(None, tree), mistakes: mistakes.iter().map(told).collect() }
+    let message = |m: &Mistake<'_>| format!("{}: {}", lines.describe(text, m.place), m.problem);
+    Document { tree: Value::new(None, tree), mistakes: mistakes.iter().map(message).collect() }
 }
 
 /// A syntax error.

@@ -2,7 +2,7 @@
 
 use super::{Axis, TILE, Xyz};
 
-/// A level's number: 0 is full resolution, each further level halves x and y.
+/// The number of a level: 0 is full resolution, each further level halves x and y.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level(u8);
 
@@ -58,7 +58,7 @@ impl Scaling {
     }
 }
 
-/// How a level is derived from a stored one: as it is, or as the mean (or pick) over boxes of its voxels.
+/// How a level is derived from a stored one: each voxel is the mean (for labels, the first) of a box of stored voxels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LevelView {
     /// The level described.
@@ -76,13 +76,12 @@ pub struct LevelView {
 }
 
 impl LevelView {
-    /// Chooses how to derive `level` from the stored levels, given as (level, z factor, size), level 0 among
+    /// Chooses how to derive `level` from the stored levels, given as (level, z factor, size); level 0 must be among
     /// them.
     ///
-    /// Uses the level itself if it is stored, else the nearest finer stored one, in one step. `None` beyond
-    /// the last level. Levels continue as long as halving level 0 leaves a voxel to halve: a volume 300 wide
-    /// has levels 0 to 9. If the width is a power of two, this is one level more than needed to reach a
-    /// single voxel, as in the reference implementation.
+    /// Uses the level itself if it is stored, else the nearest finer stored one, in one step. `None` if half the
+    /// level's factor exceeds the larger extent in x and y: a volume 300 wide has levels 0 to 9. If that extent is a
+    /// power of two, there is one level more than needed to reach a single voxel, as in the reference implementation.
     pub fn choose(level: Level, stored: &[(Level, u64, Xyz<u64>)], scaling: Scaling) -> Option<Self> {
         let full = stored.iter().find(|(l, ..)| *l == Level::FULL)?.2;
         if level != Level::FULL && level.factor() / 2 > full.x.max(full.y) {
@@ -103,7 +102,7 @@ impl LevelView {
         })
     }
 
-    /// The same level, read from stored level `stored`, which holds exactly this level.
+    /// The same level, read from stored level `stored`, which is this level.
     pub fn stored_as(self, stored: usize) -> Self {
         Self { stored, stored_size: self.size, downsample: Xyz::all(1), ..self }
     }

@@ -1,4 +1,4 @@
-//! The part of a tile that lies within a level: which voxels it shows and where.
+//! The part of a tile that lies within a level: which voxels it shows, and in which rows.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ pub struct TileAddress {
     pub level: Level,
     /// The position along the plane's slice axis, in voxels of the level.
     pub slice: u64,
-    /// The tile's row, 512 pixels high, counted from the volume's first voxel.
+    /// The row of tiles, counted from the volume's first voxel.
     pub row: u64,
-    /// The tile's column, likewise.
+    /// The column of tiles, counted from the volume's first voxel.
     pub column: u64,
 }
 
-/// How xz and yz tiles treat anisotropic voxels.
+/// How xz and yz tiles show anisotropic voxels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Orthogonal {
-    /// One voxel of z is one row.
+    /// Each section is one row.
     Stored,
-    /// Rows are resampled to make pixels square, for these voxel sizes (any unit; only ratios matter).
+    /// Rows are resampled so that pixels are square, given the voxel size (in any unit; only ratios matter).
     Isotropic(Xyz<f64>),
 }
 
@@ -87,7 +87,7 @@ fn shifted(number: u64, offset: i64, factor: u64) -> Option<u64> {
     u64::try_from(i128::from(number) - shift).ok()
 }
 
-/// The positions of the `index`-th tile along an axis of that extent.
+/// The positions of the `index`-th tile along an axis; `None` if it starts beyond `extent`.
 fn within(index: u64, extent: u64) -> Option<Range<u64>> {
     let start = index.checked_mul(TILE as u64).filter(|start| *start < extent)?;
     Some(start..extent.min(start + TILE as u64))
@@ -104,7 +104,8 @@ fn stretched(address: &TileAddress, view: &LevelView, voxel: Xyz<f64>) -> Vec<u6
     rows.take_while(|z| *z < view.size.z as f64).map(|z| z as u64).collect()
 }
 
-/// The z shown by a row of a slice drawn with square pixels.
+/// The z shown by a row of a slice drawn with square pixels. `c` is the height of a pixel and `d` that of a voxel of
+/// the level, in the same unit.
 pub(super) fn shown_by(row: u64, c: f64, d: f64) -> f64 {
     ((row as f64 * c) / d).floor()
 }
@@ -132,6 +133,14 @@ fn runs_of(rows: &[u64]) -> (Vec<RowRun>, Shown) {
 }
 
 impl Patch {
+    /// One xy section of a box within the level.
+    pub fn section(z: u64, region: &Region) -> Self {
+        let (start, end) = (region.start, region.end());
+        let run = RowRun { rows: start.y..end.y, first: 0 };
+        let shown = Shown::Each(region.size.y as usize);
+        Self { plane: Plane::Xy, slice: z, columns: start.x..end.x, runs: vec![run], shown }
+    }
+
     /// The plane of the tile.
     pub fn plane(&self) -> Plane {
         self.plane
@@ -194,7 +203,7 @@ impl LevelView {
         }
     }
 
-    /// The number of rows that show voxels: a quotient, corrected for rounding by the row formula.
+    /// The number of rows that show voxels: estimated by a division, then corrected with the row formula.
     fn stretched_rows(&self, plane: Plane, voxel: Xyz<f64>) -> u64 {
         let c = voxel[plane.column_axis()] * self.level.factor() as f64;
         let d = voxel.z * self.factor.z as f64;
@@ -204,7 +213,7 @@ impl LevelView {
         near.clone().find(|row| is_beyond(*row)).unwrap_or(*near.end())
     }
 
-    /// The most stored voxels that one tile of this level needs in that plane.
+    /// The maximum number of stored voxels that one tile of this level is derived from.
     pub fn voxels_per_tile(&self, plane: Plane) -> u64 {
         let tile = plane.place(1, TILE as u64, TILE as u64).zip(self.size, u64::min);
         tile.zip(self.downsample, u64::saturating_mul).zip(self.stored_size, u64::min).volume()

@@ -1,7 +1,7 @@
 //! Tile boundaries of a level along an axis, in voxels of full resolution.
 //!
-//! Tiles are numbered by row, column or slice; a ruler says where each starts and ends, and which start in a
-//! range. Boundaries are monotone in the tile number, so lookups are binary searches.
+//! Tiles are numbered by row, column or slice. A ruler gives the start and end of each tile, and the tiles that
+//! overlap a range of voxels. Boundaries are monotone in the tile number, so lookups are binary searches.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub struct Ruler {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Marks {
-    /// All of this length.
+    /// All tiles have this length.
     Even(u64),
     /// Rows of square pixels: pixel row j shows z = floor((j · across) / along) of the level.
     Stretched { across: f64, along: f64, factor: u64 },
@@ -69,7 +69,7 @@ impl Ruler {
         }
     }
 
-    /// The most voxels that one tile covers.
+    /// The maximum number of voxels that a tile covers.
     pub fn longest(&self) -> u64 {
         match self.marks {
             Marks::Even(length) => length,

@@ -11,17 +11,27 @@ use std::task::{Context, Poll};
 
 use actix_web::body::{BodySize, MessageBody};
 use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// The longest piece in bytes. The write buffer holds it and the response headers, and must stay below the size that
 /// actix-http retains; smaller pieces cost more system calls.
 const PIECE: usize = 96 << 10;
 
 /// The remaining bytes.
-pub(super) struct Pieces(Bytes);
+pub(super) struct Pieces {
+    rest: Bytes,
+    /// Given back when the body has been sent, or the client has gone.
+    _permit: Option<OwnedSemaphorePermit>,
+}
 
 impl Pieces {
     pub fn of(whole: Bytes) -> Self {
-        Self(whole)
+        Self { rest: whole, _permit: None }
+    }
+
+    /// A body whose memory is accounted for.
+    pub fn holding(whole: Bytes, permit: OwnedSemaphorePermit) -> Self {
+        Self { rest: whole, _permit: Some(permit) }
     }
 }
 
@@ -29,12 +39,12 @@ impl MessageBody for Pieces {
     type Error = Infallible;
 
     fn size(&self) -> BodySize {
-        BodySize::Sized(self.0.len() as u64)
+        BodySize::Sized(self.rest.len() as u64)
     }
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
-        let length = self.0.len().min(PIECE);
-        Poll::Ready((length > 0).then(|| Ok(self.0.split_to(length))))
+        let length = self.rest.len().min(PIECE);
+        Poll::Ready((length > 0).then(|| Ok(self.rest.split_to(length))))
     }
 }
 

@@ -186,16 +186,16 @@ impl Admitted {
         &self.all.metrics
     }
 
-    fn is_idle(&self, since: Instant) {
-        self.seat.does(Doing::Idle(self.all.time(since)));
+    fn set_idle(&self, since: Instant) {
+        self.seat.set_doing(Doing::Idle(self.all.time(since)));
     }
 
-    fn is_stalled(&self, since: Instant) {
-        self.seat.does(Doing::Stalled(self.all.time(since)));
+    fn set_stalled(&self, since: Instant) {
+        self.seat.set_doing(Doing::Stalled(self.all.time(since)));
     }
 
-    fn is_busy(&self) {
-        self.seat.does(Doing::Busy);
+    fn set_busy(&self) {
+        self.seat.set_doing(Doing::Busy);
     }
 
     /// Counts a refusal, and logs it unless it is a timeout: only a wrong port or a scanner explains the other kinds.

@@ -6,7 +6,8 @@ use actix_web::{HttpRequest, HttpResponse};
 use super::ALLOWED;
 
 /// The response headers exposed to scripts of other origins.
-const EXPOSED: HeaderValue = HeaderValue::from_static("ETag, Content-Length");
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("ETag, Content-Length, X-Voltile-Shape, X-Voltile-Type");
 const ANY: HeaderValue = HeaderValue::from_static("*");
 /// For how many seconds a browser may cache a preflight (`Access-Control-Max-Age`).
 const REMEMBERED: &str = "86400";

@@ -4,41 +4,11 @@
 //! sampled, which happens once.
 
 use actix_web::{HttpRequest, HttpResponse};
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{Site, asked, problem, viewers};
-use crate::catalog::DatasetDescription;
 use crate::config::{Caches, Mount};
+use crate::description::{CachesDescription, MountDescription, SiteDescription};
 use crate::name::Name;
-
-/// Everything that is served: mounts, datasets, caches.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct SiteDescription {
-    /// The version of the server.
-    pub version: &'static str,
-    /// The paths below which tiles are served.
-    pub mounts: Vec<MountDescription>,
-    /// All datasets, by token; windows are absent until they have been measured.
-    pub datasets: Vec<DatasetDescription>,
-    /// The sizes of the caches.
-    pub caches: CachesDescription,
-    /// The number of render threads.
-    pub threads: usize,
-    /// When the server was started, in milliseconds since 1970.
-    pub started: u64,
-}
-
-/// The budgets of caches, in bytes.
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
-pub struct CachesDescription {
-    /// Encoded tiles in memory.
-    pub tiles: usize,
-    /// Decoded chunks in memory.
-    pub chunks: usize,
-    /// Encoded tiles on disk, which survive a restart; absent if there is no disk cache.
-    pub disk: Option<usize>,
-}
 
 impl From<&Caches> for CachesDescription {
     fn from(caches: &Caches) -> Self {
@@ -47,22 +17,11 @@ impl From<&Caches> for CachesDescription {
     }
 }
 
-/// A path prefix of tiles: `/{tile_service}/tilecache/`.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct MountDescription {
-    /// The first segment of the path.
-    pub tile_service: String,
-    /// The `Content-Type` of its tiles.
-    pub content_type: &'static str,
-    /// Whether it accepts `?color=&min=&max=&gamma=`.
-    pub adjustable: bool,
-}
-
 impl From<&Mount> for MountDescription {
     fn from(mount: &Mount) -> Self {
         Self {
             tile_service: mount.tile_service.to_string(),
-            content_type: mount.content_type.name(),
+            content_type: mount.content_type.name().to_owned(),
             adjustable: mount.adjustable,
         }
     }
@@ -71,7 +30,7 @@ impl From<&Mount> for MountDescription {
 /// `/datasets.json`
 pub(super) fn all(site: &Site) -> HttpResponse {
     HttpResponse::Ok().json(SiteDescription {
-        version: env!("CARGO_PKG_VERSION"),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         mounts: site.mounts.iter().map(MountDescription::from).collect(),
         datasets: site.service.catalog().describe(),
         caches: site.caches,

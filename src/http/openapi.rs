@@ -8,11 +8,10 @@
 use actix_web::HttpResponse;
 use utoipa::{IntoParams, OpenApi, ToSchema};
 
-use super::descriptions::SiteDescription;
 use super::problem::Problem;
 use super::viewers::catmaid::CatmaidProject;
 use super::viewers::info::Info;
-use crate::catalog::DatasetDescription;
+use crate::description::{DatasetDescription, SiteDescription};
 
 /// `/openapi.json`
 pub(super) fn document() -> HttpResponse {
@@ -28,13 +27,14 @@ pub(super) fn document() -> HttpResponse {
     ),
     tags(
         (name = "tiles", description = "512 × 512 PNGs"),
+        (name = "voxels", description = "Boxes of voxels in the data's own type"),
         (name = "descriptions", description = "Datasets, channels and levels"),
         (name = "viewers", description = "Metadata files for other viewers"),
         (name = "server", description = "The server itself")
     ),
     paths(
         tile, tile_at_time, composite, composite_at_time, viking_tile, overview, datasets, dataset, document_path,
-        projects, info, viking_volume, page, metrics, health
+        voxels, projects, info, viking_volume, page, metrics, health
     )
 )]
 struct Document;
@@ -218,6 +218,30 @@ fn dataset() {}
 /// This document.
 #[utoipa::path(get, path = "/openapi.json", tag = "descriptions", responses((status = 200, description = "OpenAPI 3.1")))]
 fn document_path() {}
+
+/// A box of voxels of any level, in the data's own type: C order z, y, x (and colours last), little-endian.
+#[utoipa::path(get, path = "/voxels/{token}/{channel}/{level}/{box}", tag = "voxels",
+    params(
+        ("token" = String, Path, description = "The dataset"),
+        ("channel" = String, Path, description = "The channel"),
+        ("level" = u64, Path, description = "The level"),
+        ("box" = String, Path, description = "`x0-x1_y0-y1_z0-z1.npy` or `.raw`, in voxels of the level, ends exclusive", example = "0-64_0-64_0-1.npy"),
+        ("time" = Option<u64>, Query, description = "The time point; the first without it")
+    ),
+    responses(
+        (status = 200, description = "The voxels, as a NumPy file or raw", content_type = "application/octet-stream",
+            headers(
+                ("ETag" = String, description = "Strong: a digest of everything that decides the voxels"),
+                ("X-Voltile-Shape" = String, description = "Of `.raw`: the extents, such as 1,64,64"),
+                ("X-Voltile-Type" = String, description = "Of `.raw`: NumPy's name of the type, such as uint16")
+            )),
+        (status = 304, description = "`If-None-Match` names the ETag; nothing is read"),
+        (status = 404, description = "The path is malformed, or names something that does not exist", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The box needs more voxels than `render.max_voxels_per_box`", body = Problem, content_type = "application/problem+json"),
+        (status = 500, description = "The data could not be read", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The render queue is full, or the file system does not answer; see Retry-After", body = Problem, content_type = "application/problem+json")
+    ))]
+fn voxels() {}
 
 /// Projects for CATMAID's importer: one for each dataset, with a stack for each channel in xy and xz.
 #[utoipa::path(get, path = "/projects.json", tag = "viewers",

@@ -90,14 +90,21 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
-/// Whether `Accept-Encoding` lists gzip or `*` without excluding it by `q=0`.
+/// Whether `Accept-Encoding` lists gzip, or `*` without gzip, with a weight other than 0 (RFC 9110, section 12.5.3).
 fn accepts_gzip(request: &HttpRequest) -> bool {
     let values = request.headers().get_all(header::ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
-    let mut codings = values.flat_map(|value| value.split(','));
-    codings.any(|coding| {
-        let mut parts = coding.split(';').map(str::trim);
-        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip") || name == "*");
-        let weight = parts.find_map(|part| part.strip_prefix("q=")).map(str::parse::<f32>);
-        named && !matches!(weight, Some(Ok(0.0)))
-    })
+    let weight_of = |wanted: &str| {
+        let mut codings = values.clone().flat_map(|value| value.split(','));
+        codings.find_map(|coding| {
+            let mut parts = coding.split(';').map(str::trim);
+            parts.next()?.eq_ignore_ascii_case(wanted).then(|| weight(parts))
+        })
+    };
+    weight_of("gzip").or_else(|| weight_of("*")).is_some_and(|weight| weight > 0.0)
+}
+
+/// The parameter `q`; 1 if there is none, or it is not a number.
+fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> f32 {
+    let weight = parameters.find_map(|part| part.strip_prefix(['q', 'Q'])?.trim_start().strip_prefix('='));
+    weight.and_then(|weight| weight.trim().parse().ok()).unwrap_or(1.0)
 }

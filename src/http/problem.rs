@@ -28,13 +28,20 @@ pub(super) struct Problem {
 pub(super) fn of(error: &TileError) -> HttpResponse {
     let status = match error.kind() {
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let mut response = problem(status, &error.public());
     if status == StatusCode::SERVICE_UNAVAILABLE {
-        response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(RETRY_AFTER));
+        return busy(&error.public());
     }
+    problem(status, &error.public())
+}
+
+/// 503: the same request may succeed later.
+pub(super) fn busy(detail: &str) -> HttpResponse {
+    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, detail);
+    response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(RETRY_AFTER));
     response
 }
 

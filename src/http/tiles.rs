@@ -7,7 +7,7 @@ use super::body::Pieces;
 use super::{Site, asked, problem};
 use crate::config::Mount;
 use crate::request::{TilePath, adjustments};
-use crate::service::{TileError, Urgency};
+use crate::service::{Identified, TileError, Urgency};
 
 /// Answers a request for a tile or an overview below a mount.
 pub(super) async fn answer(
@@ -39,9 +39,7 @@ async fn tile(
         site.service.identify(&wanted, demand).await?
     };
     let etag = identified.key().etag();
-    // A client's copy of a tile with a corrupt chunk is not confirmed: rendering it again reports the error.
-    if is_known(request, &etag) && !site.service.is_suspect(&identified) {
-        site.service.metrics().not_modified.inc();
+    if is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
     let tile = site.service.fetch(identified, demand).await?;
@@ -54,7 +52,17 @@ async fn tile(
     Ok(described(HttpResponse::Ok(), site, etag).content_type(content_type).body(Pieces::of(tile.png)))
 }
 
-fn described(mut response: HttpResponseBuilder, site: &Site, etag: String) -> HttpResponseBuilder {
+/// Whether the client's copy is current, which is counted. A copy with voxels of a corrupt chunk is not confirmed:
+/// rendering it again reports the error.
+pub(super) fn is_confirmed(site: &Site, request: &HttpRequest, identified: &Identified, etag: &str) -> bool {
+    let is_confirmed = is_known(request, etag) && !site.service.is_suspect(identified);
+    if is_confirmed {
+        site.service.metrics().not_modified.inc();
+    }
+    is_confirmed
+}
+
+pub(super) fn described(mut response: HttpResponseBuilder, site: &Site, etag: String) -> HttpResponseBuilder {
     response.insert_header((header::ETAG, etag));
     response.insert_header((header::CACHE_CONTROL, site.cache_control.clone()));
     response

@@ -16,7 +16,8 @@ use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 
 use super::{Site, asked, cors, problem};
-use crate::catalog::{Dataset, DatasetDescription};
+use crate::catalog::Dataset;
+use crate::description::DatasetDescription;
 use crate::name::Name;
 use bounded::Bounded;
 

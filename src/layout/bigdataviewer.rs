@@ -110,11 +110,11 @@ impl Setup<'_> {
 
     /// The cells of each time point; time points are numbered from 0 and may be missing.
     fn cells(&self, level: usize, present: &[&(u64, String)]) -> Paths {
-        let last = self.times.last().map_or(0, |(last, _)| last + 1).max(self.sequence.times);
+        let last = self.times.last().map_or(0, |(last, _)| last.saturating_add(1)).max(self.sequence.times);
         Paths::times(last, present.iter().map(|(time, group)| (*time, self.path(group, level))))
     }
 
-    /// Signed 16-bit numbers are reinterpreted as unsigned, unless the setup says otherwise.
+    /// The type to reinterpret voxels as: unsigned for signed 16-bit ones, unless the setup has another `dataType`.
     fn means(&self, cells: &Paths) -> Result<Option<VoxelType>, OpenError> {
         let typed =
             self.file.attributes(&format!("/{}", self.group)).and_then(|setup| setup.text("dataType"));

@@ -1,7 +1,7 @@
 //! The contents of a file, read once for all layouts.
 //!
-//! The walk over all datasets is deferred until a layout needs it: files recognised by paths alone can hold
-//! hundreds of thousands. Thumbnails, histograms and tables are told apart from volumes here.
+//! The walk over all datasets is deferred until a layout needs it: files recognised by paths alone can hold hundreds
+//! of thousands. Thumbnails, histograms and tables are distinguished from volumes here.
 
 use std::cell::OnceCell;
 
@@ -92,10 +92,10 @@ impl Candidate {
         let about = About { file, path, dataset: &dataset, attributes: dataset.attributes() };
         let mut marks = Marks::default();
         let mut marked_by = Vec::new();
-        for (layout, mut told) in LAYOUTS.iter().filter_map(|layout| Some((layout, layout.marks(&about)?))) {
-            marked_by.extend(told.because.take().map(|because| (layout.name(), because)));
-            told.axes = told.axes.filter(|axes: &Axes| axes.rank() == about.rank());
-            marks = marks.or(told);
+        for (layout, mut found) in LAYOUTS.iter().filter_map(|layout| Some((layout, layout.marks(&about)?))) {
+            marked_by.extend(found.because.take().map(|because| (layout.name(), because)));
+            found.axes = found.axes.filter(|axes: &Axes| axes.rank() == about.rank());
+            marks = marks.or(found);
         }
         let (shape, voxel) = (dataset.shape.clone(), dataset.stored.voxel);
         Ok(Self { path: path.to_owned(), shape, voxel, marks, marked_by })
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_and_lists_are_told_from_volumes() {
+    fn tables_and_lists_are_distinguished_from_volumes() {
         for volume in [&[100, 200][..], &[1, 100, 200], &[2, 9, 100, 200], &[5, 5, 5], &[100, 200, 3]] {
             assert!(candidate(volume).looks_like_a_volume(), "{volume:?}");
         }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beside_volumes_is_left_out_by_name() {
+    fn thumbnails_and_histograms_are_excluded_by_name() {
         for aside in ["/Thumbnail/Data", "/a/Histogram1024", "/#refs#/b"] {
             assert!(lies_aside(aside), "{aside}");
         }

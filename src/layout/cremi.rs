@@ -1,9 +1,9 @@
 //! CREMI: `/volumes/raw`, `/volumes/labels/neuron_ids`, `/volumes/labels/clefts`.
 //!
 //! Source: the CREMI challenge's data format and its Python package (`CremiFile`). `resolution` is z, y, x in
-//! nanometres. Labels may cover only part of the image: their `offset`, in the same order and unit, is their
-//! start. A dataset has one offset for all its channels, so labels are served from their own first voxel, and
-//! a remark says where that is. Many other programs write a `resolution` like this one.
+//! nanometres. Labels may cover only part of the image: their `offset`, in the same order and unit, is their start. A
+//! dataset has one offset for all its channels, so labels are served from their own first voxel, and a remark states
+//! its position. Many other programs write a `resolution` like this one.
 
 use super::contents::About;
 use super::marks::Marks;

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn resolutions_are_sizes_where_all_are_known() {
+    fn resolutions_are_voxel_sizes_if_all_are_known() {
         let tags = |z: f64| {
             serde_json::json!({"axes": [{"key": "z", "resolution": z}, {"key": "y", "resolution": 4.0},
             {"key": "x", "resolution": 5.0}]})

@@ -79,7 +79,7 @@ impl<'a> Tree<'a> {
         let has_data = |(_, time): &&(u64, String)| self.file.has(&self.data(finest, time, group));
         let present: Vec<&(u64, String)> = self.times.iter().filter(has_data).collect();
         let full = self.size(finest, group, &present);
-        // Without its image size, padding of a level cannot be told from the image.
+        // Without the image size of a level, its padding cannot be distinguished from the image.
         let levels = self.levels.iter().filter_map(|(_, level)| self.level(level, group, &present, full));
         let mut levels: Vec<FoundLevel> =
             levels.filter(|level| level.view.size.is_some() == full.is_some()).collect();
@@ -118,16 +118,16 @@ impl<'a> Tree<'a> {
         if self.root.is_empty() {
             return Paths::One(self.data(level, "", channel));
         }
-        let last = self.times.last().map_or(0, |(last, _)| last + 1);
+        let last = self.times.last().map_or(0, |(last, _)| last.saturating_add(1));
         Paths::times(last, present.iter().map(|(number, time)| (*number, self.data(level, time, channel))))
     }
 
     /// The size of the image at a level, without padding.
     fn size(&self, level: &str, channel: &str, present: &[&(u64, String)]) -> Option<Xyz<u64>> {
         let at = |time: &str| size(&self.file.attributes(&self.group(level, time, channel))?, "ImageSize");
-        let told = present.iter().find_map(|(_, time)| at(time));
+        let own = present.iter().find_map(|(_, time)| at(time));
         let is_finest = self.levels.first().is_some_and(|(_, finest)| finest == level);
-        told.or_else(|| {
+        own.or_else(|| {
             self.file
                 .attributes("/DataSetInfo/Image")
                 .filter(|_| is_finest)

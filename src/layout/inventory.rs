@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_the_same_once_written_and_read() {
+    fn ranges_survive_a_round_trip() {
         for window in
             [Window::Whole { lo: -5, hi: i128::from(u64::MAX) }, Window::Real { lo: 0.1, hi: 3.0e-200 }]
         {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn words_tell_apart_what_is_seen_differently() {
+    fn texts_differ_if_views_or_paths_differ() {
         let view = View { fixed: vec![(AxisName::C, 1)], ..View::of(Axes::new("czyx").unwrap()) };
         assert_eq!(view.in_words(), "czyx c=1");
         let times = |second: Option<&str>| {

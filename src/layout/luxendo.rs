@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn factors_are_in_names() {
+    fn factors_are_parsed_from_names() {
         assert_eq!(factor("Data"), Some(Xyz::all(1)));
         assert_eq!(factor("Data_2_3_4"), Some(Xyz::new(2, 3, 4)));
         for other in ["Data_2_2", "Data_0_2_2", "Datas", "Data_a_b_c", "Data_"] {

@@ -1,10 +1,9 @@
 //! MINC 2: `/minc-2.0/image/0/image`.
 //!
-//! Source: the MINC 2.0 file format reference (McConnell Brain Imaging Centre), and nibabel's reader. The
-//! attribute `dimorder` names the axes in storage order; `/minc-2.0/dimensions/xspace` etc. have the spacing
-//! in `step`, which is negative if an axis is reversed. Higher numbers than 0 are downsampled copies. The
-//! tables `image-min` and `image-max` next to the image map stored values to real ones slice by slice, which
-//! tiles do not do.
+//! Source: the MINC 2.0 file format reference (McConnell Brain Imaging Centre), and nibabel's reader. The attribute
+//! `dimorder` names the axes in storage order; `/minc-2.0/dimensions/xspace` etc. have the spacing in `step`, which
+//! is negative if an axis is reversed. Higher numbers than 0 are downsampled copies. The tables `image-min` and
+//! `image-max` next to the image map stored values to real ones slice by slice; this mapping is not applied.
 
 use super::contents::{About, Contents};
 use super::marks::Marks;

@@ -1,10 +1,9 @@
 //! N5's attributes in HDF5, as written by Paintera and the tools of the Saalfeld lab: `s0`, `s1`, … in a
 //! group.
 //!
-//! Source: the N5 specification, and "Paintera Data Format" in Paintera's README. `downsamplingFactors` of
-//! each level, `resolution` of a level or its group, and the names of `axes` are in x, y, z order: the
-//! reverse of HDF5's storage order. `painteraData` says which groups are labels. [`super::pyramid`] assembles
-//! the levels.
+//! Source: the N5 specification, and "Paintera Data Format" in Paintera's README. `downsamplingFactors` of each
+//! level, `resolution` of a level or its group, and the names of `axes` are in x, y, z order: the reverse of HDF5's
+//! storage order. `painteraData` marks groups of labels. [`super::pyramid`] assembles the levels.
 
 use super::contents::About;
 use super::marks::Marks;
@@ -26,9 +25,8 @@ impl Layout for N5 {
         let is_level = number_after(about.last(), "s").is_some();
         let group = is_level.then(|| about.file.attributes(about.group())).flatten();
         let factor = own.numbers("downsamplingFactors").and_then(|numbers| factor(&numbers));
-        // The first level need not say that it is one.
-        let has_next =
-            || about.last() == "s0" && says_its_factor(about.file, &format!("{}/s1", about.group()));
+        // The first level may lack `downsamplingFactors`.
+        let has_next = || about.last() == "s0" && has_factor(about.file, &format!("{}/s1", about.group()));
         let marked = |group: &Attributes| group.has("multiScale") || group.has("painteraData");
         let is_pyramid = group.as_ref().is_some_and(marked) || has_next();
         let because =
@@ -47,7 +45,7 @@ impl Layout for N5 {
     }
 }
 
-fn says_its_factor(file: &OpenFile, level: &str) -> bool {
+fn has_factor(file: &OpenFile, level: &str) -> bool {
     file.attributes(level).is_some_and(|level| level.has("downsamplingFactors"))
 }
 

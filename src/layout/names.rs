@@ -21,7 +21,7 @@ pub(super) fn names(paths: &[&str]) -> Vec<Name> {
             }
         }
         if !clashing {
-            return told_apart(names);
+            return numbered(names);
         }
     }
 }
@@ -31,7 +31,7 @@ fn tail(parts: &[&str], count: usize) -> Name {
 }
 
 /// Numbers names that are equal because their paths differ only in characters that names cannot have.
-fn told_apart(names: Vec<Name>) -> Vec<Name> {
+fn numbered(names: Vec<Name>) -> Vec<Name> {
     let mut taken = HashSet::with_capacity(names.len());
     let mut numbers: HashMap<Name, usize> = HashMap::new();
     let mut free = |name: Name| {

@@ -1,10 +1,9 @@
 //! Neurodata Without Borders (NWB 2): `/acquisition/<name>/data` of an image series.
 //!
-//! Source: the NWB format specification, "TwoPhotonSeries", "OnePhotonSeries" and "ImageSeries". Their data
-//! is (time, width, height) or (time, width, height, depth): transposed relative to images. Many writers
-//! store (time, height, width) instead; files do not say which, so the specification is followed.
-//! `grid_spacing` of the imaging plane is x, y, z. Series with pixels in other files (`external_file`) have
-//! no data here.
+//! Source: the NWB format specification, "TwoPhotonSeries", "OnePhotonSeries" and "ImageSeries". Their data is (time,
+//! width, height) or (time, width, height, depth): transposed relative to images. Many writers store (time, height,
+//! width) instead; files do not state which, so the specification is followed. `grid_spacing` of the imaging plane is
+//! x, y, z. Series with pixels in other files (`external_file`) have no data here.
 
 use super::contents::{About, Contents};
 use super::marks::Marks;

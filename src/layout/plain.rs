@@ -206,7 +206,8 @@ fn names_labels(path: &str) -> bool {
     has(last, &LABEL_WORDS) || (has(groups, &LABEL_WORDS) && !has(last, &IMAGE_WORDS))
 }
 
-/// ilastik's rule (`lazyflow`, `OpStreamingH5N5Reader`); the most common case where that has none.
+/// Axes guessed by ilastik's rule (`lazyflow`, `OpStreamingH5N5Reader`); the most common ones for shapes it does not
+/// cover.
 fn guessed(shape: &[u64]) -> Axes {
     use AxisName::{C, T, X, Y, Z};
     let few_last = shape.last().is_some_and(|n| *n <= MOST_COMPONENTS);

@@ -13,7 +13,7 @@ use super::{group_of, last_of, number_after, spatial};
 use crate::axes::AxisName;
 use crate::geometry::Xyz;
 
-/// What comes before the number of a level.
+/// Prefixes of level numbers.
 const PREFIXES: [&str; 12] = [
     "s",
     "",
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_behind_a_name_is_a_factor_if_the_sizes_say_so() {
+    fn a_number_after_a_name_is_a_factor_if_the_sizes_match() {
         let found = joined(&[
             volume("/raw", [9, 81, 100]),
             volume("/raw_4", [5, 21, 25]),
@@ -251,14 +251,16 @@ mod tests {
     }
 
     #[test]
-    fn factors_that_are_told_count_against_the_finest_that_there_is() {
-        let told = |path: &str, shape, factor| {
+    fn explicit_factors_are_relative_to_the_finest_existing_level() {
+        let with_factor = |path: &str, shape, factor| {
             let mut volume = volume(path, shape);
             volume.marks.factor = Some(factor);
             volume
         };
-        let volumes =
-            [told("/a/s1", [9, 40, 50], Xyz::new(2, 2, 1)), told("/a/s3", [9, 10, 13], Xyz::new(8, 8, 1))];
+        let volumes = [
+            with_factor("/a/s1", [9, 40, 50], Xyz::new(2, 2, 1)),
+            with_factor("/a/s3", [9, 10, 13], Xyz::new(8, 8, 1)),
+        ];
         let volumes: Vec<&Candidate> = volumes.iter().collect();
         let found = pyramids(&volumes);
         let factors: Vec<_> = found[0].levels().map(|(_, factor)| factor).collect();

@@ -1,4 +1,4 @@
-//! Counters of connections: how many are open, and why they were closed where that was not the client's doing.
+//! Metrics of connections: how many are open, and how many the server closed, by reason.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -13,17 +13,17 @@ pub struct Connections {
     /// Connections that are open.
     pub open: Gauge,
     closed: Family<Reason, Counter>,
-    /// A request's head did not arrive in time.
+    /// Closed because a request's head did not arrive in time.
     pub head_timeout: Counter,
-    /// No request came for too long.
+    /// Closed because they were idle for too long.
     pub idle_timeout: Counter,
-    /// An answer was not read for too long.
+    /// Closed because the client did not read a response for too long.
     pub write_timeout: Counter,
-    /// Idle for the longest time of all where a new one had to have its place.
+    /// Closed as the longest idle one, to make room for a new connection.
     pub evicted: Counter,
-    /// New ones, where all others were busy.
+    /// New connections refused because all others were busy.
     pub refused: Counter,
-    /// What came was no HTTP.
+    /// Closed because the input was not HTTP.
     pub malformed: Counter,
 }
 

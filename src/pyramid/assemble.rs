@@ -1,5 +1,5 @@
-//! Assembles the output file: writes the chunks of the pieces, and builds the levels above from the sums that
-//! the pieces kept. A family is iterated in the order in which its pieces were cut.
+//! Assembles the output file: writes the chunks of the pieces, and builds the levels above pieces from the stored sums.
+//! A family is iterated in the order of its pieces.
 
 use std::vec::IntoIter;
 
@@ -15,7 +15,7 @@ use crate::units;
 use crate::volume::hdf5::{Writer, pack};
 use crate::volume::{Voxel, with_samples};
 
-/// Writes all levels of a family, all of whose pieces exist.
+/// Writes all levels of a family; all its pieces must exist.
 pub(super) fn family(
     family: &Family,
     number: usize,
@@ -80,7 +80,7 @@ fn walk<T: Voxel>(
     Ok(())
 }
 
-/// Where the chunks of one volume are written.
+/// The destination of the chunks of one volume at one time point.
 struct Place<'a> {
     family: &'a Family,
     writer: &'a Writer,
@@ -107,7 +107,7 @@ struct Pieces<'a> {
 }
 
 impl Pieces<'_> {
-    /// Writes the chunks of the next unit; returns the sums that it kept.
+    /// Writes the chunks of the next unit; returns its sums.
     fn tower<T: Voxel>(&mut self, place: &Place<'_>) -> Result<Tower<T>, PyramidError> {
         loop {
             match self.records.next() {

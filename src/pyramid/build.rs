@@ -1,7 +1,7 @@
-//! Builds nodes from their children: reads voxels where the tree says, sums them, and passes on every
-//! complete chunk.
+//! Builds nodes from their children: reads voxels at the tree's read nodes, sums them, and passes every complete
+//! chunk to a sink.
 //!
-//! The same walk makes pieces (from the volume) and the levels above pieces (from the sums that pieces kept).
+//! The same walk makes pieces (from voxels) and the levels above pieces (from the sums stored in the pieces).
 
 use super::PyramidError;
 use super::family::{Family, Unit};
@@ -10,7 +10,7 @@ use super::tree::{EDGE, Node, positions};
 use crate::geometry::{Region, Xyz};
 use crate::volume::{ReadRequest, Samples, Voxel};
 
-/// What a node passes to its parent: the sums of the level above its own, and possibly of further levels.
+/// The sums that a node passes to its parent: those of the level above its own, and possibly of further levels.
 pub(super) type Tower<T> = Vec<Grid<<T as Voxel>::Sum>>;
 
 /// A complete chunk: the height of its level, its position among the level's chunks, and its voxels.
@@ -32,7 +32,7 @@ pub(super) struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Builds a node from those at height `bottom`, which `leaf` provides.
+    /// Builds a node from its descendants at height `bottom`, which `leaf` provides.
     pub fn build<T: Voxel>(
         &self,
         node: &Node,
@@ -66,7 +66,7 @@ impl Builder<'_> {
         Ok(joined)
     }
 
-    /// Reads a node from the volume.
+    /// Builds a node from the voxels of the volume.
     pub fn read<T: Voxel>(
         &self,
         unit: &Unit,
@@ -83,7 +83,7 @@ impl Builder<'_> {
         if self.family.target(0).is_some() {
             self.hand_over_copies(node, voxels, size, sink)?;
         }
-        // Floats are summed in the renderer's order while the voxels are at hand.
+        // Floats are summed in the renderer's order as far as the voxels are in memory.
         let in_order = T::IS_FLOAT && rule == Rule::Mean;
         let last = node.height + if in_order { EDGE.ilog2() } else { 1 };
         let mut tower: Tower<T> = Vec::new();
@@ -107,7 +107,7 @@ impl Builder<'_> {
         grid::fold(&grid.sums, grid.size, small(self.family.tree.step(1)), self.family.rule, |sum| sum)
     }
 
-    /// Passes on the chunks of a level that a node covers, if the level is wanted.
+    /// Passes the node's chunks of a level to the sink, if the level is a target.
     fn hand_over<T: Voxel>(
         &self,
         node: &Node,
@@ -149,8 +149,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Calls `work` with the position of every chunk of a region among the level's, and its offset within the
-    /// region.
+    /// Calls `work` for every chunk of a region, with its index along each axis and its offset within the region.
     fn each_chunk(
         &self,
         region: &Region,
@@ -165,7 +164,7 @@ impl Builder<'_> {
     }
 }
 
-/// Extents of an array in memory.
+/// The extents of an array in memory.
 fn small(size: Xyz<u64>) -> Xyz<usize> {
     size.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX))
 }

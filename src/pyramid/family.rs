@@ -1,7 +1,7 @@
-//! Families: the levels that are computed from the same stored level of a channel.
+//! Families: the levels of a channel that are computed from the same stored level.
 //!
-//! A channel has one family for each stored level that is the nearest finer one of a missing level. When
-//! re-chunking, it has one for every stored level, since these are copied too.
+//! A channel has one family for each stored level that is the nearest finer one of a missing level. When re-chunking,
+//! it has one for every stored level, since these are copied too.
 
 use std::sync::Arc;
 
@@ -24,27 +24,28 @@ pub(super) struct Target {
 #[derive(Debug, Clone)]
 pub(super) struct Family {
     pub channel: Arc<Channel>,
-    /// The index of the stored level in the channel.
+    /// The index of the stored level among those of the channel.
     pub base: usize,
     pub targets: Vec<Target>,
     pub tree: Tree,
     pub rule: Rule,
-    /// The pieces: units that are computed and stored together.
+    /// The pieces, each a list of units that are computed and stored together.
     pub pieces: Vec<Vec<Unit>>,
 }
 
-/// A node at a time point, of one of the volumes.
+/// A node of the tree, of one volume at one time point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unit {
     pub time: u64,
+    /// The index of the volume: 0, or 0 to 2 for RGB.
     pub component: usize,
     pub node: Node,
 }
 
-/// Smaller units are combined into pieces of up to this many voxels.
+/// Units are combined into pieces of at most this many voxels; a larger unit is a piece by itself.
 const TOGETHER: u64 = 1 << 22;
 
-/// The families of a channel. With `copy`, stored levels are included.
+/// The families of a channel. With `copy`, stored levels are targets too.
 pub(super) fn families(channel: &Arc<Channel>, scaling: Scaling, copy: bool, group: &str) -> Vec<Family> {
     let views: Vec<LevelView> = Level::all().map_while(|level| channel.made_from(level, scaling)).collect();
     let family = |(base, stored): (usize, &StoredLevel)| {
@@ -101,7 +102,7 @@ impl Family {
         self.targets.iter().find(|target| target.height == height)
     }
 
-    /// The chunk shape of the level at that height: not larger than the level.
+    /// The chunk shape of the level at a height: at most the level's extent.
     pub fn chunk(&self, height: u32) -> Xyz<u64> {
         self.tree.size_at(height).map(|size| size.min(EDGE))
     }
@@ -111,7 +112,7 @@ impl Family {
         self.pieces.iter().map(|piece| self.voxels_of(piece)).sum()
     }
 
-    /// The number of voxels to read for a piece.
+    /// The number of voxels to read for one piece.
     pub fn voxels_of(&self, piece: &[Unit]) -> u64 {
         piece.iter().map(|unit| self.tree.region(&unit.node).voxels()).sum()
     }

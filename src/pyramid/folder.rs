@@ -1,9 +1,9 @@
 //! The work folder: stores finished pieces until all are complete.
 //!
-//! It is next to the output, and named after it. A file in it is first written under a temporary name, synced
-//! to disk, and then renamed, so that a file with its final name is complete, whenever the program is killed.
-//! The manifest records what is being computed from which files; pieces of other work are removed. One run at
-//! a time holds the folder's lock, which the system releases if that run is killed.
+//! It is next to the output, and named after it. Each file in it is written under a temporary name, synced to disk and
+//! then renamed, so that a file with its final name is complete even if the program was killed. The manifest records
+//! what is being computed from which files; pieces with another manifest are removed. One run at a time holds the
+//! folder's lock, which the system releases if that run is killed.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -16,10 +16,10 @@ const LOCK: &str = "lock";
 const DRAFT: &str = "draft";
 /// The extension of pieces.
 pub(super) const PIECE: &str = "piece";
-/// The complete file during assembly.
+/// The output file during assembly.
 const WHOLE: &str = "whole.h5";
 
-/// The locked folder of one job.
+/// The work folder of one output, locked.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -34,7 +34,7 @@ impl Folder {
         PathBuf::from(name)
     }
 
-    /// Opens or creates the folder. Also returns whether it contains work to resume.
+    /// Opens or creates the folder. Also returns whether it contains pieces to resume from.
     pub fn open(output: &Path, manifest: &str) -> Result<(Self, bool), PyramidError> {
         let path = Self::of(output);
         fs::create_dir_all(&path).map_err(|e| PyramidError::file("create the folder", &path, e))?;
@@ -42,19 +42,19 @@ impl Folder {
         let file = File::create(&lock).map_err(|e| PyramidError::file("write", &lock, e))?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Err(PyramidError::AtWork { folder: path }),
-            // Some network file systems have no locks: then other runs are not kept out.
+            // Some network file systems do not support locks: a second run is not prevented there.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         let folder = Self { path, _lock: file };
-        let goes_on = fs::read_to_string(folder.path.join(MANIFEST)).is_ok_and(|known| known == manifest);
-        if !goes_on {
+        let resumes = fs::read_to_string(folder.path.join(MANIFEST)).is_ok_and(|known| known == manifest);
+        if !resumes {
             folder.clear()?;
             folder.keep(MANIFEST, manifest.as_bytes())?;
         }
-        Ok((folder, goes_on))
+        Ok((folder, resumes))
     }
 
-    /// Removes what a finished or outdated job has left, unless a run is using it.
+    /// Removes the folder left by a finished or outdated run, unless another run is using it.
     pub fn sweep(output: &Path) {
         let path = Self::of(output);
         let lock = File::open(path.join(LOCK));
@@ -65,7 +65,6 @@ impl Folder {
         }
     }
 
-    /// Whether a piece is finished.
     pub fn has(&self, piece: &str) -> bool {
         self.path.join(piece).exists()
     }
@@ -76,12 +75,11 @@ impl Folder {
         fs::read(&path).map_err(|e| PyramidError::file("read", &path, e))
     }
 
-    /// Removes a piece.
     pub fn discard(&self, piece: &str) {
         let _ = fs::remove_file(self.path.join(piece));
     }
 
-    /// Stores a file: once this returns, it is complete and survives a crash.
+    /// Stores a file; once this returns, it is complete and on disk.
     pub fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), PyramidError> {
         let (path, draft) = (self.path.join(name), self.path.join(format!("{name}.{DRAFT}")));
         let write = || -> io::Result<()> {
@@ -93,7 +91,7 @@ impl Folder {
         write().map_err(|e| PyramidError::file("write", &path, e))
     }
 
-    /// The path where the complete file is assembled.
+    /// The path at which the output is assembled.
     pub fn whole(&self) -> PathBuf {
         self.path.join(WHOLE)
     }
@@ -104,14 +102,14 @@ impl Folder {
             return Err(PyramidError::Exists { path: output.to_owned() });
         }
         fs::rename(self.whole(), output).map_err(|e| PyramidError::file("move into place", output, e))?;
-        // The new name is on disk once its folder is synced; not every system supports that.
+        // The rename is durable once the parent folder is synced, which not every system supports.
         let around = output.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let _ = File::open(around).and_then(|folder| folder.sync_all());
         self.remove();
         Ok(())
     }
 
-    /// Removes the folder and everything that voltile has put there. Leftovers are harmless.
+    /// Removes the folder and all files in it that voltile wrote. Errors are ignored: leftovers are harmless.
     pub fn remove(self) {
         let cleared = self.clear().is_ok() && fs::remove_file(self.path.join(LOCK)).is_ok();
         let _ = cleared && fs::remove_dir(&self.path).is_ok();
@@ -139,16 +137,16 @@ mod tests {
     fn pieces_of_the_same_work_are_kept_and_others_thrown_away() {
         let place = tempfile::tempdir().unwrap();
         let output = place.path().join("out");
-        let (folder, goes_on) = Folder::open(&output, "one").unwrap();
-        assert!(!goes_on && !folder.has("a.piece"));
+        let (folder, resumes) = Folder::open(&output, "one").unwrap();
+        assert!(!resumes && !folder.has("a.piece"));
         folder.keep("a.piece", b"abc").unwrap();
         assert!(matches!(Folder::open(&output, "one"), Err(PyramidError::AtWork { .. })));
         drop(folder);
-        let (folder, goes_on) = Folder::open(&output, "one").unwrap();
-        assert!(goes_on && folder.read("a.piece").unwrap() == b"abc");
+        let (folder, resumes) = Folder::open(&output, "one").unwrap();
+        assert!(resumes && folder.read("a.piece").unwrap() == b"abc");
         drop(folder);
-        let (folder, goes_on) = Folder::open(&output, "two").unwrap();
-        assert!(!goes_on && !folder.has("a.piece"));
+        let (folder, resumes) = Folder::open(&output, "two").unwrap();
+        assert!(!resumes && !folder.has("a.piece"));
         fs::write(folder.whole(), b"whole").unwrap();
         folder.publish(&output).unwrap();
         assert_eq!(fs::read(&output).unwrap(), b"whole");

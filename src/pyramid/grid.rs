@@ -1,15 +1,15 @@
 //! Grids of sums, from which levels are computed.
 //!
-//! A level is computed in one step from the volume: the mean over its box. Coarser levels are computed from
-//! the sums of finer ones, and rounding happens only once, at the end. (Means of means would be rounded
-//! repeatedly.) Integers are summed exactly. Floats are summed voxel by voxel in the renderer's order within
-//! the voxels in memory; the sums of larger boxes are added up, which can differ from the renderer's by the
-//! last of 53 bits. For labels the first voxel of each box is kept instead.
+//! A voxel of a level is the mean over its box of stored voxels. Coarser levels are computed from the sums of finer
+//! ones, so that rounding happens only once, at the end; means of means would be rounded repeatedly. Integers are
+//! summed exactly. Floats are summed in the renderer's order within the voxels in memory; the sums of larger boxes
+//! are sums of these sums, which can differ from the renderer's in the last of 53 bits. For labels, a voxel is the
+//! first one of its box.
 
 use crate::geometry::{Xyz, held};
 use crate::volume::{Samples, Voxel};
 
-/// One sum for each voxel of a box of a level, dense in z, y, x order.
+/// One sum for each voxel of a box of a level, contiguous in z, y, x order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Grid<S> {
     pub size: Xyz<usize>,
@@ -17,7 +17,6 @@ pub(super) struct Grid<S> {
 }
 
 impl<S: Copy + Default> Grid<S> {
-    /// All zeros.
     pub fn new(size: Xyz<usize>) -> Self {
         Self { size, sums: vec![S::default(); size.x * size.y * size.z] }
     }
@@ -35,16 +34,16 @@ impl<S: Copy + Default> Grid<S> {
     }
 }
 
-/// How a box is reduced to a voxel.
+/// How a box of voxels is reduced to one voxel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// To the mean of all.
+    /// The mean of all.
     Mean,
-    /// To the first.
+    /// The first one.
     First,
 }
 
-/// Folds boxes of `step` voxels of a dense buffer into sums; boxes at its end may contain fewer.
+/// Sums boxes of `step` voxels of a contiguous buffer; boxes at its end may contain fewer.
 pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
     voxels: &[V],
     size: Xyz<usize>,
@@ -73,13 +72,14 @@ pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
     grid
 }
 
-/// How many voxels of the volume went into each of `count` boxes along an axis of `extent`, starting at
-/// `first`.
+/// The number of stored voxels in each of `count` boxes of `step` voxels along an axis of `extent` voxels, from the box
+/// number `first` on.
 pub(super) fn counts(first: u64, count: usize, step: u64, extent: u64) -> Vec<u64> {
     (first..).take(count).map(|at| held(at, step, extent)).collect()
 }
 
-/// The box at `at` of a grid as a chunk of means, padded with 0. `counts` are the voxels in each sum.
+/// The means of the box at `at` of a grid, as a chunk padded with 0. `counts`: the number of voxels in each sum, along
+/// each axis.
 pub(super) fn means<T: Voxel>(
     grid: &Grid<T::Sum>,
     at: Xyz<usize>,
@@ -97,7 +97,7 @@ pub(super) fn means<T: Voxel>(
     T::Mean::samples(means)
 }
 
-/// The box at `at` of a dense buffer as a chunk, padded with 0.
+/// The box at `at` of a contiguous buffer, as a chunk padded with 0.
 pub(super) fn copy<T: Voxel>(voxels: &[T], size: Xyz<usize>, at: Xyz<usize>, chunk: Xyz<usize>) -> Samples {
     let mut copied = vec![T::default(); chunk.x * chunk.y * chunk.z];
     each_line(size, at, chunk, |_, from, to, length| {
@@ -106,8 +106,8 @@ pub(super) fn copy<T: Voxel>(voxels: &[T], size: Xyz<usize>, at: Xyz<usize>, chu
     T::samples(copied)
 }
 
-/// Calls `work` with every row of a box that lies in a buffer of `size`: its position in the box (z, y), its
-/// offset in the buffer, its offset in the box, and its length.
+/// Calls `work` for every row of the box at `at`, clipped to a buffer of `size`, with the row's position in the box (z,
+/// y), its offset in the buffer, its offset in the box, and its length.
 fn each_line(
     size: Xyz<usize>,
     at: Xyz<usize>,

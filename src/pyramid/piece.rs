@@ -1,7 +1,7 @@
-//! Pieces: stored parts of finished work, each in its own small file.
+//! Pieces: finished parts of the work, each stored in a small file.
 //!
-//! A piece contains the compressed chunks of its nodes, and the towers of sums that they pass to their
-//! parents. A file ends with a digest of what precedes it, so that a truncated file is detected.
+//! A piece contains the compressed chunks of its nodes, and the towers of sums that they pass to their parents. A file
+//! ends with a digest of the rest, so that truncation and damage are detected.
 
 use super::PyramidError;
 use super::build::{Builder, Tower};
@@ -12,17 +12,17 @@ use crate::volume::hdf5::{PackError, pack};
 use crate::volume::{Samples, Voxel, with_samples};
 
 const DIGEST: usize = blake3::OUT_LEN;
-/// The type of a record, its first number.
+/// Record types: the first number of a record.
 const CHUNK: u64 = 1;
 const TOWER: u64 = 2;
 
 /// A part of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {
-    /// A chunk of the level of that height.
+    /// A chunk: the height of its level, its index along each axis, and its compressed voxels.
     Chunk { height: u32, at: Xyz<u64>, packed: Vec<u8> },
-    /// The sums that the unit passes to its parent: the last record of every unit. Extents, and the
-    /// compressed sums.
+    /// The sums that the unit passes to its parent, level by level: extents and compressed sums. The last record of
+    /// every unit.
     Tower(Vec<(Xyz<u64>, Vec<u8>)>),
 }
 

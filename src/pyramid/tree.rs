@@ -1,9 +1,9 @@
-//! The tree of a volume: which chunks of its levels cover each other.
+//! The tree of a volume: a quadtree of the chunks of its levels, or an octree if z is halved too.
 //!
-//! A node of height k is one chunk of the level downsampled by 2^k; its children are the four chunks (eight
-//! if z is halved too) that it is computed from. Voxels are read at nodes of one height, pieces end at nodes
-//! of another: both heights are the largest within their budgets of voxels. The order of nodes keeps
-//! neighbours together, so that stored chunks that overlap several nodes are still in the chunk cache.
+//! A node of height k is one chunk of the level downsampled by 2^k; its children are the four (eight) chunks that it
+//! is computed from. Voxels are read at nodes of one height, and pieces end at nodes of another; each is the largest
+//! within a budget of voxels. Nodes are visited depth first, so that stored chunks that overlap several nodes are
+//! still in the chunk cache.
 
 use crate::geometry::{Region, Xyz};
 
@@ -49,21 +49,22 @@ impl Tree {
         tree
     }
 
-    /// The greatest height whose nodes have at most `most` voxels, stopping where one node covers everything.
+    /// The greatest height whose nodes have at most `most` voxels; no greater than needed for one node to span the
+    /// volume (only in x and y if z is not halved).
     fn highest(&self, most: u64) -> u32 {
         let first = |height| Node { height, at: Xyz::all(0) };
-        let is_enough = |height| {
+        let covers_all = |height| {
             let node = self.region(&first(height)).size;
             node.x == self.size.x && node.y == self.size.y && (node.z == self.size.z || !self.deep)
         };
         let mut height = 0;
-        while !is_enough(height) && self.region(&first(height + 1)).voxels() <= most {
+        while !covers_all(height) && self.region(&first(height + 1)).voxels() <= most {
             height += 1;
         }
         height
     }
 
-    /// The voxels of the volume per voxel of a level.
+    /// The downsample factor of a level.
     pub fn step(&self, height: u32) -> Xyz<u64> {
         let step = 1_u64.checked_shl(height).unwrap_or(u64::MAX);
         Xyz::new(step, step, if self.deep { step } else { 1 })
@@ -74,7 +75,7 @@ impl Tree {
         self.size.zip(self.step(height), u64::div_ceil)
     }
 
-    /// The voxels of the volume that a node covers.
+    /// The box of stored voxels that a node covers.
     pub fn region(&self, node: &Node) -> Region {
         let span = self.step(node.height).map(|step| step.saturating_mul(EDGE));
         let start = node.at.zip(span, u64::saturating_mul);
@@ -82,14 +83,14 @@ impl Tree {
         Region { start, size: end.zip(start, u64::saturating_sub) }
     }
 
-    /// The voxels of a level that a node covers.
+    /// The box of voxels of a level that a node covers.
     pub fn region_at(&self, node: &Node, height: u32) -> Region {
         let (region, step) = (self.region(node), self.step(height));
         let (start, end) = (region.start.zip(step, |at, step| at / step), region.end());
         Region { start, size: end.zip(step, u64::div_ceil).zip(start, u64::saturating_sub) }
     }
 
-    /// The number of nodes of a height along each axis.
+    /// The number of nodes at a height, along each axis.
     fn grid(&self, height: u32) -> Xyz<u64> {
         self.size_at(height).map(|size| size.div_ceil(EDGE))
     }

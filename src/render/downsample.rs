@@ -1,6 +1,6 @@
 //! Downsampling on the fly: means over boxes of stored voxels.
 //!
-//! Blocks of stored voxels arrive in any order and cut anywhere; sums are kept for the whole patch and
+//! Blocks of stored voxels may arrive in any order, with any boundaries: sums are kept for the whole patch, and
 //! divided at the end by the number of voxels in each box, which is smaller at the volume's edge.
 
 use bytemuck::cast_slice_mut;
@@ -20,7 +20,7 @@ pub(super) struct Means<'a, T: Voxel> {
 }
 
 impl<'a, T: Voxel> Means<'a, T> {
-    /// Starts with zero sums; `_typed` only names the voxel type.
+    /// Starts with sums of zero; `_typed` only gives the voxel type.
     pub fn new(_typed: &[T], view: LevelView, patch: &'a Patch, buffer: &'a mut SumBuffer) -> Self {
         let count = patch.width() * patch.height();
         buffer.resize((count * size_of::<T::Sum>()).div_ceil(size_of::<u128>()), 0);
@@ -79,18 +79,20 @@ fn room<T: Voxel>(samples: &mut Samples, count: usize) -> &mut [T] {
     T::slice_mut(samples).unwrap_or_default()
 }
 
-/// Consecutive voxels of a block that belong to one row of a patch.
+/// How a block is cut into lines: consecutive voxels that belong to one row of a patch.
 struct Line {
+    /// The number of voxels in a line.
     length: usize,
-    /// Its start, and the voxels per column, both counted in voxels of such lines.
+    /// The offset of the first voxel in a line that starts at position 0 of the column axis.
     start: u64,
+    /// The number of voxels of a line per column of the patch.
     count: u64,
     /// Whether a line is a whole section of its block.
     is_section: bool,
 }
 
 impl Line {
-    /// If columns run along x, a row of voxels; if along y, all rows of a section, one after another.
+    /// If columns advance along x, a line is a row of voxels; if along y, a whole section.
     fn of(region: &Region, view: &LevelView, columns: Axis) -> Self {
         let (thick, is_section) = if columns == Axis::X { (1, false) } else { (region.size.x, true) };
         Self {
@@ -101,7 +103,7 @@ impl Line {
         }
     }
 
-    /// The position along the rows' axis of the block's `number`-th line.
+    /// The position of the block's `number`-th line along the row axis.
     fn place(&self, number: u64, region: &Region, rows: Axis) -> u64 {
         region.start[rows]
             + match rows {
@@ -112,7 +114,7 @@ impl Line {
     }
 }
 
-/// Adds a line of voxels to the sums of its columns, of which `first` is the first.
+/// Adds a line of voxels to the sums of its columns; `first` is the column of the first sum.
 fn add_line<T: Voxel>(line: &[T], start: u64, count: u64, first: u64, sums: &mut [T::Sum]) {
     let mut sums = &mut sums[(start / count - first) as usize..];
     let head = ((count - start % count) % count).min(line.len() as u64) as usize;
@@ -130,7 +132,7 @@ fn add_line<T: Voxel>(line: &[T], start: u64, count: u64, first: u64, sums: &mut
     }
 }
 
-/// Adds boxes of `BOX` voxels to their sums; a constant, so that the compiler vectorises the loop.
+/// Adds boxes of `BOX` voxels to their sums. `BOX` is a constant so that the compiler vectorises the loop.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
 fn add_boxes<T: Voxel, const BOX: usize>(line: &[T], sums: &mut [T::Sum]) {
     let (boxes, rest) = line.as_chunks::<BOX>();

@@ -1,9 +1,9 @@
 //! PNG encoding, in two profiles.
 //!
-//! `fast` uses one filter per tile and Huffman codes without match search: on micrographs it is smaller than
-//! the fastest encoders of other crates and no slower (`benches/RESULTS.md`). `small` also tries libdeflate
-//! after two ways of filtering, and keeps the smallest: matching pays for labels and flat images, and loses
-//! nothing on noise. The container follows the PNG specification (third edition, sections 5 and 11).
+//! `fast` uses one filter per tile and Huffman codes without match search: micrographs are encoded smaller than by
+//! the fastest encoders of other crates, and no slower (`benches/RESULTS.md`). `small` also tries libdeflate with two
+//! other ways of filtering, and takes the smallest of the three: match search helps with labels and flat images. The
+//! container follows the PNG specification (third edition, sections 5 and 11).
 
 mod bits;
 mod deflate;
@@ -67,7 +67,7 @@ pub(super) fn sized(
 ) -> Result<Vec<u8>, EncodeError> {
     let (row, pixel) = (width * kind.bytes(), kind.bytes());
     if row == 0 || pixels.len() < row {
-        return Err(EncodeError::of(pixels.len(), format!("rows of {width} pixels are expected")));
+        return Err(EncodeError::of(pixels.len(), format!("expected rows of {width} pixels")));
     }
     let size = (width, pixels.len() / row);
     let EncodeBuffers { filtered, pairs } = buffers;

@@ -1,7 +1,7 @@
 //! Overviews: the tiles of one slice joined and shrunk to a thumbnail.
 //!
-//! Shades and colours are averaged; for labels each pixel is the colour of one id. Unlike those of levels,
-//! the averages are of windowed 8-bit values: nobody measures in a picture of this size.
+//! Shades and colours are averaged; for labels each pixel is the colour of one id. Unlike levels, which average stored
+//! values, this averages windowed 8-bit values: thumbnails are not for measurements.
 
 use image::imageops::{FilterType, resize, thumbnail};
 use image::{ImageBuffer, Luma, Pixel, Rgb};
@@ -11,7 +11,7 @@ use crate::geometry::TILE;
 use crate::paint::PngProfile;
 use crate::plan::{Overview, Picture, PixelKind};
 
-/// Renders one slice as a small PNG.
+/// Renders a thumbnail of one slice as a PNG.
 pub fn overview(plan: &Overview, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
     let first = plan.tiles.first().map(|tile| &tile.picture);
     let is_labels = matches!(first, Some(Picture::Labels(_)));
@@ -39,7 +39,7 @@ fn shrunk<P: Pixel<Subpixel = u8> + 'static>(
     Ok(encode::sized(small.as_raw(), kind, small_width, PngProfile::Fast, &mut scratch.encoder)?)
 }
 
-/// The slice's pixels, row by row.
+/// The pixels of the whole slice, row by row.
 fn assembled(plan: &Overview, kind: PixelKind, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
     let ((width, height), bytes) = (plan.extent, kind.bytes());
     let mut whole = vec![0; width * height * bytes];
@@ -59,7 +59,7 @@ fn assembled(plan: &Overview, kind: PixelKind, scratch: &mut Scratch) -> Result<
     Ok(whole)
 }
 
-/// The size scaled to a longer edge of at most `edge`, keeping the aspect ratio; never empty.
+/// The size, reduced so that the longer edge is at most `edge`, keeping the aspect ratio; at least 1 × 1.
 fn fitted((width, height): (usize, usize), edge: usize) -> (usize, usize) {
     let longer = width.max(height);
     if longer <= edge {

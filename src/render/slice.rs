@@ -1,14 +1,15 @@
 //! Slices: the voxels of a level that a patch shows, read as they are or downsampled from a finer level.
 //!
-//! A stored level is read one run of rows at a time. A derived one is read in blocks of bounded size, aligned
-//! to the volume's chunks and reduced one after another: memory use does not grow with the level.
+//! A stored level is read one run of rows at a time. A derived one is read in blocks of bounded size, aligned to the
+//! volume's chunks, and reduced block by block: memory use does not grow with the level.
 
 use super::downsample::{Means, SumBuffer};
 use crate::geometry::{Patch, Region, RowRun};
 use crate::plan::Source;
 use crate::volume::{Access, BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Samples, with_samples};
 
-/// Largest block in bytes if cutting costs nothing: small enough to stay in a core's own cache until summed.
+/// The maximum block size in bytes if small blocks cost no extra decoding: a block stays in the core's private cache
+/// until it is summed.
 const NEAR_BYTES: u64 = BLOCK_BYTES / 4;
 
 /// Fills `field` with the patch's intensities: `height` × `width`, means over boxes if the level is derived.
@@ -62,7 +63,7 @@ pub(super) fn picks(
     Ok(())
 }
 
-/// Calls `work` with every block of stored voxels that the patch is computed from.
+/// Calls `work` for every block of stored voxels that the patch is computed from.
 fn for_blocks(
     source: &Source,
     patch: &Patch,

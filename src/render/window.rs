@@ -1,8 +1,9 @@
 //! Windows: map stored values to 8 bits.
 //!
-//! Each window has a rule for one voxel that is exact and slow. Voxels are first estimated in 32-bit floating
-//! point, which vectorises; the rule decides only where the estimate could round to either of two shades.
-//! With a gamma, the curve is evaluated only as often as needed to know the shade of every value of the type.
+//! Each window has a rule for one voxel that is exact and slow. Shades are first estimated in 32-bit floating point,
+//! which vectorises; the rule decides only if the estimate could round to either of two shades. With a gamma, 8- and
+//! 16-bit voxels are looked up in a table, for which the curve is evaluated only as often as needed to find its 255
+//! steps.
 
 use bytemuck::Pod;
 use multiversion::multiversion;
@@ -13,8 +14,8 @@ use crate::volume::{Samples, Voxel, with_samples};
 /// Limits below which integer windows are exact in floating point; see [`whole_exact`].
 const EXACT: i128 = 1 << 40;
 
-/// Windows `field`, keeping the order, and returns its own bytes if they are shown as stored, else `shades`,
-/// which is overwritten. `gamma` is the exponent of the curve from black to white.
+/// Windows `field` into `shades`, which is overwritten, and returns it; if voxels are shown as stored, returns the
+/// bytes of `field` instead. `gamma` is the exponent of the curve from black to white.
 pub(super) fn apply<'a>(
     field: &'a Samples,
     window: &Window,
@@ -27,7 +28,7 @@ pub(super) fn apply<'a>(
     {
         return bytes;
     }
-    // Old content is overwritten.
+    // All old values are overwritten below.
     shades.resize(field.len(), 0);
     with_samples!(field, voxels => match gamma {
         Some(gamma) => bent(voxels, window.limits(), gamma.get(), shades),
@@ -85,7 +86,7 @@ fn real<T: Voxel>(voxels: &[T], lo: f64, hi: f64, shades: &mut [u8]) {
     estimated(voxels, Estimate::of(lo, range), shades, |v| ((v.to_f64() - lo) * 255.0 / range + 0.5) as u8);
 }
 
-/// A window in 32-bit floating point, and its largest error, in shades.
+/// A window in 32-bit floating point, and its maximum error (`slack`) in shades.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Estimate {
     lo: f32,
@@ -118,7 +119,7 @@ fn estimated<T: Voxel>(voxels: &[T], estimate: Option<Estimate>, shades: &mut [u
     each(rest, last, exact);
 }
 
-/// How many voxels are checked together for whether all their estimates are good enough.
+/// The number of voxels whose estimates are checked together.
 const GROUP: usize = 32;
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
@@ -164,7 +165,7 @@ fn bent<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: &mut [
     }
 }
 
-/// Shades voxels of a type with few values by a table of all of them: `values`, in the order of their bits.
+/// Shades voxels of an 8- or 16-bit type by table lookup; `values` are all values of the type, in order of their bits.
 fn looked_up<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
     voxels: &[T],
     values: &[I],
@@ -186,7 +187,7 @@ fn looked_up<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
     indices.iter().zip(shades).for_each(|(index, shade)| *shade = table[(*index).into()]);
 }
 
-/// Fills in the shades between the known first and last: if these are equal, so are all in between.
+/// Fills in the shades between the first and the last, which are set: if these are equal, so are all in between.
 ///
 /// Finding the 255 steps takes some thousand evaluations; evaluating all 65,536 values would take a
 /// millisecond per curve. Neighbouring values are so much further apart than the rounding error of a power

@@ -5,42 +5,62 @@ use std::time::Instant;
 
 use super::verify::{Footprint, Provisional};
 use super::{TileError, Urgency, Warmed};
-use crate::catalog::{Origin, Overview, Resolved};
+use crate::catalog::{Origin, Overview, Resolved, ResolvedBox};
 use crate::metrics::Metrics;
 use crate::name::Name;
-use crate::plan::Plan;
+use crate::paint::BoxFormat;
+use crate::plan::{Cutout, Plan};
 use crate::render::{self, RenderError, Scratch};
 use crate::tier::SecondTier;
 use crate::tile::{Tile, TileKey};
 use crate::volume::{Decode, ReadPolicy, Yields};
 
-/// A tile that is known to exist, whether or not it has been rendered.
+/// The result of [`super::TileService::identify`]: a tile that exists, rendered or not.
 #[derive(Debug)]
 pub enum Identified {
     /// One of the shared black tiles: the address lies outside all volumes.
     Black(Tile),
-    /// A tile.
+    /// A tile that shows voxels.
     Made {
         /// Its key.
         key: TileKey,
-        /// What it shows.
+        /// The request, resolved in the catalogue.
         resolved: Resolved,
     },
     /// A thumbnail of a slice.
     Overview {
         /// Its key.
         key: TileKey,
-        /// What it shows.
+        /// The slice, resolved in the catalogue.
         overview: Overview,
+    },
+    /// A box of voxels.
+    Box {
+        /// Its key.
+        key: TileKey,
+        /// The box.
+        resolved: ResolvedBox,
+        /// How it is encoded.
+        format: BoxFormat,
     },
 }
 
 impl Identified {
-    /// What identifies the tile's bytes.
+    /// The key of the tile; also its ETag.
     pub fn key(&self) -> TileKey {
         match self {
             Identified::Black(tile) => tile.key,
-            Identified::Made { key, .. } | Identified::Overview { key, .. } => *key,
+            Identified::Made { key, .. } | Identified::Overview { key, .. } | Identified::Box { key, .. } => {
+                *key
+            }
+        }
+    }
+
+    /// The box of voxels, if it is one.
+    pub fn cutout(&self) -> Option<Cutout> {
+        match self {
+            Identified::Box { resolved, .. } => Some(resolved.plan(ReadPolicy::default())),
+            _ => None,
         }
     }
 }
@@ -48,23 +68,31 @@ impl Identified {
 /// Renders a tile's PNG, on a render thread.
 pub(super) type Draw = Box<dyn FnOnce(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send>;
 
-/// How to render one tile, where it is stored, and which voxels it shows.
+/// A tile to be rendered: how, under which dataset it is stored, and which voxels it shows.
 pub(super) struct Drawing {
     pub key: TileKey,
     pub origin: Origin,
     pub draw: Draw,
     pub footprint: Footprint,
+    /// Whether the disk cache keeps it.
+    pub is_kept: bool,
 }
 
 impl Drawing {
-    /// The rendering of one tile by its plan.
     pub fn of(key: TileKey, origin: Origin, plan: Plan) -> Self {
         let footprint = Footprint::of(std::slice::from_ref(&plan));
-        Self { key, origin, draw: Box::new(move |scratch| render::render(&plan, scratch)), footprint }
+        Self {
+            key,
+            origin,
+            draw: Box::new(move |scratch| render::render(&plan, scratch)),
+            footprint,
+            is_kept: true,
+        }
     }
 }
 
-/// How chunks are read for a request: whole if the client prefetches, because it will want the tiles next to this one.
+/// How chunks are read for a request. If the client prefetches, they are decoded whole: it will want the adjacent
+/// tiles.
 pub(super) fn policy(urgency: Urgency) -> ReadPolicy {
     let decode = match urgency {
         Urgency::Wanted => Decode::AsNeeded,
@@ -74,34 +102,49 @@ pub(super) fn policy(urgency: Urgency) -> ReadPolicy {
 }
 
 impl Identified {
-    /// How to render it, reading by that policy; `None` for a black tile.
+    /// The dataset and the channels that it is made from; `None` for a black tile.
+    pub(super) fn origin(&self) -> Option<Origin> {
+        match self {
+            Identified::Black(_) => None,
+            Identified::Made { resolved, .. } => Some(resolved.origin()),
+            Identified::Overview { overview, .. } => overview.origin(),
+            Identified::Box { resolved, .. } => Some(resolved.origin()),
+        }
+    }
+
+    /// Its drawing, with chunks read by the policy; `None` for a black tile.
     pub(super) fn drawing(&self, policy: ReadPolicy) -> Option<Drawing> {
+        let origin = self.origin()?;
         Some(match self {
             Identified::Black(_) => return None,
-            Identified::Made { key, resolved } => {
-                Drawing::of(*key, resolved.origin(), resolved.plan().with(policy))
-            }
+            Identified::Made { key, resolved } => Drawing::of(*key, origin, resolved.plan().with(policy)),
             Identified::Overview { key, overview } => {
-                let (key, origin, mut plan) = (*key, overview.origin()?, overview.plan());
+                let (key, mut plan) = (*key, overview.plan());
                 plan.tiles.iter_mut().for_each(|tile| tile.policy = policy);
                 let footprint = Footprint::of(&plan.tiles);
                 let draw = Box::new(move |scratch: &mut Scratch| render::overview(&plan, scratch));
-                Drawing { key, origin, draw, footprint }
+                Drawing { key, origin, draw, footprint, is_kept: true }
+            }
+            Identified::Box { key, resolved, format } => {
+                let (key, plan, format) = (*key, resolved.plan(policy), *format);
+                let footprint = Footprint::of_box(&plan);
+                let draw = Box::new(move |scratch: &mut Scratch| render::cutout(&plan, format, scratch));
+                Drawing { key, origin, draw, footprint, is_kept: false }
             }
         })
     }
 
-    /// The dataset that it is stored under; `None` for a black tile, which is never stored.
+    /// The dataset under which it is stored; `None` for a black tile, which is never stored.
     pub(super) fn token(&self) -> Option<&Name> {
         match self {
-            Identified::Black(_) => None,
+            Identified::Black(_) | Identified::Box { .. } => None,
             Identified::Made { resolved, .. } => Some(resolved.token()),
             Identified::Overview { overview, .. } => overview.tiles().first().map(Resolved::token),
         }
     }
 }
 
-/// A tile and what it takes from the cache's budget.
+/// A tile, with its weight in bytes against the cache's budget.
 pub(super) fn weighed(tile: Tile) -> (Tile, usize) {
     let weight = tile.weight();
     (tile, weight)
@@ -112,7 +155,7 @@ pub(super) fn found(tier: Option<&SecondTier>, origin: &Origin, key: TileKey) ->
     Some(Tile::new(key, tier?.find(&origin.token, &key)?))
 }
 
-/// Renders a tile, and counts it.
+/// Renders a tile and counts it; logs an error.
 pub(super) fn drawn(key: TileKey, draw: Draw, metrics: &Metrics) -> Result<Tile, RenderError> {
     metrics.renders.inc();
     let rendered = with_scratch(draw);
@@ -123,22 +166,22 @@ pub(super) fn drawn(key: TileKey, draw: Draw, metrics: &Metrics) -> Result<Tile,
     Ok(Tile::new(key, rendered?))
 }
 
-/// Queues a tile that was just rendered for writing, unless its files turn out to have changed.
+/// Queues a tile that was just rendered for the disk cache's writer, which skips it if its files have changed.
 pub(super) fn keep_later(tier: Option<&SecondTier>, origin: Origin, tile: &Tile) {
     let (Some(tier), now) = (tier, Instant::now()) else { return };
     tier.keep_later(origin.token.clone(), tile, move || origin.was_unchanged_at(now));
 }
 
-/// Writes a tile that was just rendered, unless its files turn out to have changed. A failure to write is counted and
-/// logged by the disk cache; the client gets its tile all the same.
+/// Writes a tile that was just rendered to the disk cache, unless its files have changed. A write error is counted and
+/// logged by the disk cache; the client gets the tile all the same.
 pub(super) fn keep_now(tier: Option<&SecondTier>, origin: &Origin, tile: &Tile) {
     let Some(tier) = tier else { return };
     if !origin.was_unchanged_at(Instant::now()) || tier.keep(&origin.token, &tile.key, &tile.png).is_err() {
-        tracing::debug!(key = %tile.key, "a tile is not kept in the disk cache");
+        tracing::debug!(key = %tile.key, "a tile was not written to the disk cache");
     }
 }
 
-/// Ensures that the disk cache has a tile: renders and writes it if it does not.
+/// Renders a tile and writes it to the disk cache, unless it is there.
 pub(super) fn warmed_by(
     tier: &SecondTier,
     drawing: Drawing,
@@ -157,7 +200,7 @@ pub(super) fn warmed_by(
     Ok(Warmed::Drawn(tile.png.len()))
 }
 
-/// Lends the thread's buffers to a job. A job within a job gets buffers of its own.
+/// Runs a job with the thread's buffers. A nested job, started by work stealing, gets fresh ones.
 pub(super) fn with_scratch<T>(job: impl FnOnce(&mut Scratch) -> T) -> T {
     thread_local! {
         static SCRATCH: RefCell<Scratch> = RefCell::default();

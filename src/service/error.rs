@@ -2,7 +2,7 @@
 
 use super::Busy;
 use crate::cache::Lost;
-use crate::catalog::NotFound;
+use crate::catalog::{NoBox, NotFound, Unresponsive};
 use crate::name::Name;
 use crate::render::RenderError;
 use crate::request::Malformed;
@@ -30,6 +30,12 @@ pub enum TileError {
     /// The tile could not be stored in the disk cache, when warming.
     #[error(transparent)]
     Tier(#[from] TierError),
+    /// A box of voxels is too large.
+    #[error("{0}")]
+    TooLarge(String),
+    /// The files of the dataset could not be checked for changes.
+    #[error(transparent)]
+    Unresponsive(#[from] Unresponsive),
     /// A file has changed since it was opened.
     #[error("a file of the dataset {token} has changed since it was opened")]
     Changed {
@@ -43,9 +49,11 @@ pub enum TileError {
 pub enum ErrorKind {
     /// There is no such tile: a retry will not help.
     NotFound,
+    /// More is requested than is allowed.
+    TooLarge,
     /// The data or the program is at fault.
     Failed,
-    /// Overloaded: a later retry will help.
+    /// Overloaded, or the file system does not answer: a later retry may help.
     Busy,
 }
 
@@ -57,7 +65,8 @@ impl TileError {
             TileError::Render(_) | TileError::Lost(_) | TileError::Tier(_) | TileError::Changed { .. } => {
                 ErrorKind::Failed
             }
-            TileError::Busy(_) => ErrorKind::Busy,
+            TileError::TooLarge(_) => ErrorKind::TooLarge,
+            TileError::Busy(_) | TileError::Unresponsive(_) => ErrorKind::Busy,
         }
     }
 
@@ -67,6 +76,15 @@ impl TileError {
             TileError::Render(RenderError::Read(error)) => error.public(),
             TileError::Changed { .. } => CHANGED.to_owned(),
             other => other.to_string(),
+        }
+    }
+}
+
+impl From<NoBox> for TileError {
+    fn from(error: NoBox) -> Self {
+        match error {
+            NoBox::NotFound(error) => error.into(),
+            NoBox::TooLarge { .. } | NoBox::Wasteful { .. } => TileError::TooLarge(error.to_string()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which tiles to prefetch: the slices next to those requested last, in the direction of the scroll first.
 //!
-//! This only keeps lists. The service renders the tiles while nothing else is to be done; what is not rendered in time is
-//! forgotten when newer tiles push it out.
+//! This module only keeps the list. The service renders the tiles while it is idle. The list is bounded: newer tiles
+//! displace older ones.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -11,16 +11,16 @@ use lru::LruCache;
 
 use crate::request::TileRequest;
 
-/// The most tiles to prefetch: those of two large screens.
+/// The maximum number of tiles in the list: those of two large screens.
 const MOST: usize = 128;
-/// The most positions at which scrolls are followed.
+/// The maximum number of positions at which scrolls are followed.
 const MOST_POSITIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
-/// The most scrolls that are told apart at one position.
+/// The maximum number of scrolls followed at one position.
 const MOST_SCROLLS: usize = 4;
-/// A slice this close to the last one of a scroll continues it.
+/// A slice at most this far from the last one of a scroll continues it.
 const STRIDE: u64 = 16;
 
-/// The tiles to prefetch.
+/// The list of tiles to prefetch, and the scrolls that determine it.
 #[derive(Debug)]
 pub(super) struct Neighbours {
     reach: u32,
@@ -31,8 +31,8 @@ pub(super) struct Neighbours {
 struct State {
     /// Newest first.
     tiles: VecDeque<TileRequest>,
-    /// The scrolls at each position of a viewport, the latest first: dataset, channels, time, plane, level, row, column and
-    /// adjustments, as a request for slice 0.
+    /// The scrolls at each position, the latest first. A position is a request with its slice set to 0: dataset,
+    /// channels, time, plane, level, row, column and adjustments.
     scrolls: LruCache<TileRequest, Vec<Scroll>>,
 }
 
@@ -41,42 +41,41 @@ struct State {
 struct Scroll {
     /// The slice requested last.
     slice: u64,
-    /// Whether that came before the one requested earlier.
+    /// Whether it has a lower number than the one requested before it.
     backwards: bool,
 }
 
 impl Neighbours {
-    /// Prefetches `reach` slices in the direction of a scroll, and one behind; nothing if it is 0.
+    /// Prefetches `reach` slices in the direction of each scroll and one in the other; none if `reach` is 0.
     pub fn new(reach: u32) -> Self {
         let state = State { tiles: VecDeque::new(), scrolls: LruCache::new(MOST_POSITIONS) };
         Self { reach, state: Mutex::new(state) }
     }
 
-    /// Whether nothing is ever prefetched.
     pub fn is_off(&self) -> bool {
         self.reach == 0
     }
 
-    /// Puts the neighbours of a requested tile in front of older ones.
+    /// Adds the neighbours of a requested tile to the front of the list.
     pub fn note(&self, asked: &TileRequest) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (ahead, behind) = if state.goes_backwards(asked) { (-1, 1) } else { (1, -1) };
         let distances = (1..=i64::from(self.reach)).map(|n| ahead * n);
         let wanted: Vec<TileRequest> = distances.chain([behind]).filter_map(|by| beside(asked, by)).collect();
         state.tiles.retain(|tile| tile != asked && !wanted.contains(tile));
-        // The nearest in front.
+        // The nearest ends up in front.
         wanted.into_iter().rev().for_each(|tile| state.tiles.push_front(tile));
         state.tiles.truncate(MOST);
     }
 
-    /// Takes the tile most likely to be requested.
+    /// Takes the tile that is most likely to be requested next.
     pub fn next(&self) -> Option<TileRequest> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).tiles.pop_front()
     }
 }
 
 impl State {
-    /// Notes a slice of the scroll that it continues, or of a new one, and returns whether that goes backwards.
+    /// Adds a slice to the scroll that it continues, or to a new one; returns whether that scroll goes backwards.
     fn goes_backwards(&mut self, asked: &TileRequest) -> bool {
         let (mut position, slice) = (asked.clone(), asked.address.slice);
         position.address.slice = 0;
@@ -96,7 +95,7 @@ impl State {
     }
 }
 
-/// The same tile, `by` slices further; `None` if there is no such number.
+/// The tile `by` slices further; `None` if its number would be below 0 or overflow.
 fn beside(tile: &TileRequest, by: i64) -> Option<TileRequest> {
     let mut beside = tile.clone();
     beside.address.slice = tile.address.slice.checked_add_signed(by)?;
@@ -149,7 +148,7 @@ mod tests {
         let up = |dataset: &'static str| (100..130).map(move |slice| tile(dataset, slice));
         let down = |dataset: &'static str| (400..430).rev().map(move |slice| tile(dataset, slice));
         let alone = hits(up("a")) + hits(down("a"));
-        assert_eq!(alone, 29 + 29);
+        assert_eq!(alone, 29 + 28, "the second request shows where a scroll goes");
         for other in ["a", "b"] {
             let both = up("a").zip(down(other)).flat_map(|(one, two)| [one, two]);
             assert_eq!(hits(both), alone, "{other}");

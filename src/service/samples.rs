@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::{Brings, Busy, Demand, TileError, TileService};
 use crate::cache::Lookup;
-use crate::catalog::{Channel, Dataset, DatasetDescription, Survey};
+use crate::catalog::{Channel, Dataset, Survey};
+use crate::description::DatasetDescription;
 use crate::paint::Kind;
 
 impl TileService {

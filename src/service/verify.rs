@@ -22,11 +22,11 @@ use crate::activity::Latest;
 use crate::catalog::Origin;
 use crate::geometry::Region;
 use crate::metrics::Metrics;
-use crate::plan::Plan;
+use crate::plan::{Cutout, Plan};
 use crate::tier::SecondTier;
 use crate::tile::Tile;
 use crate::volume::hdf5::{ChunkStore, Standing};
-use crate::volume::{ChunkId, Volume};
+use crate::volume::{ChunkId, ReadPolicy, Volume};
 
 /// The delay between a response and finishing: longer than a client needs to send its next request.
 const DELAY: Duration = Duration::from_millis(1);
@@ -45,6 +45,13 @@ impl Footprint {
             stored.map(|region| (Arc::clone(&source.volume), source.time, region)).collect()
         };
         Self(sources.flat_map(boxes).collect())
+    }
+
+    /// The box of stored voxels that a box of a level is made from.
+    pub fn of_box(cutout: &Cutout) -> Self {
+        let stored = cutout.view.stored_region(&cutout.region);
+        let there = cutout.components.iter().filter(|_| cutout.is_there);
+        Self(there.map(|volume| (Arc::clone(volume), cutout.time, stored)).collect())
     }
 
     fn may_be_refused(&self) -> bool {
@@ -254,6 +261,7 @@ impl Identified {
             Identified::Black(_) => Footprint::default(),
             Identified::Made { resolved, .. } => Footprint::of(&[resolved.plan()]),
             Identified::Overview { overview, .. } => Footprint::of(&overview.plan().tiles),
+            Identified::Box { resolved, .. } => Footprint::of_box(&resolved.plan(ReadPolicy::default())),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is in a directory, by token; and clearing it. Both while others use it.
+//! Lists and clears a cache directory by token, while other processes may be using it.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -11,20 +11,20 @@ use super::{Directory, TierError, entry};
 use crate::name::Name;
 use crate::tile::TileKey;
 
-/// What the directory has of one token.
+/// The contents of a cache directory for one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holding {
-    /// The token; of one that is longer than a folder's name can be, its beginning.
+    /// The token; truncated if it is longer than a folder name can be.
     pub token: String,
-    /// How many tiles.
+    /// The number of tiles.
     pub tiles: u64,
-    /// The bytes that their files take from the disk.
+    /// The disk space of their files in bytes, in blocks of 4 KiB.
     pub bytes: u64,
-    /// The files of tiles that are damaged; none, if it was not asked.
+    /// The files of damaged tiles; empty unless verification was requested.
     pub corrupt: Vec<PathBuf>,
-    /// Files that were being written, or still are.
+    /// The number of temporary files: being written, or left behind by killed processes.
     pub unfinished: u64,
-    /// What voltile did not put there, or what cannot be a tile, whatever its name.
+    /// The number of entries that voltile did not write, or that cannot be tiles.
     pub foreign: u64,
 }
 
@@ -36,12 +36,12 @@ struct Place<'a> {
 }
 
 impl Directory {
-    /// What is held of each token; `verify` has every tile read and its checksum compared.
+    /// The contents by token; with `verify`, every tile is read and its checksum compared.
     pub fn holdings(&self, verify: bool) -> Result<Vec<Holding>, TierError> {
         self.by_folder(|_| true, |place| place.holding(verify))
     }
 
-    /// Removes the tiles of a token, or of all; says what was removed. What voltile did not put there stays.
+    /// Removes the tiles of one token, or of all; returns what was removed. Foreign files stay.
     pub fn clear(&self, token: Option<&Name>) -> Result<Vec<Holding>, TierError> {
         let only = token.map(Folder::of);
         self.by_folder(|folder| only.as_ref().is_none_or(|only| only.is_at(folder)), cleared)
@@ -75,14 +75,14 @@ impl Place<'_> {
         Ok(holding)
     }
 
-    /// Everything below the folder, and the directory that it is in.
-    fn each(&self, mut lend: impl FnMut(&Dir, Found) -> Result<(), TierError>) -> Result<(), TierError> {
+    /// Calls `visit` with every entry of the folder and its fan-out directory.
+    fn each(&self, mut visit: impl FnMut(&Dir, Found) -> Result<(), TierError>) -> Result<(), TierError> {
         for byte in 0..=u8::MAX {
             let failed =
                 |error: io::Error| TierError::system(self.folder.fan_path(self.path, byte), "listed", &error);
             let Some(fan) = self.folder.fan(self.root, byte).map_err(failed)? else { continue };
             let found = folders::list(&fan, byte).map_err(failed)?;
-            found.into_iter().try_for_each(|found| lend(&fan, found))?;
+            found.into_iter().try_for_each(|found| visit(&fan, found))?;
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Place<'_> {
     }
 }
 
-/// Removes what voltile put into a token's folder.
+/// Removes voltile's files from a token's folder, and the folder if it is then empty.
 fn cleared(place: &Place<'_>) -> Result<Holding, TierError> {
     let mut removed = Holding::none_of(place.folder);
     place.each(|fan, found| {
@@ -132,7 +132,7 @@ impl Holding {
     }
 }
 
-/// Whether a tile is damaged; one that is gone by now is not.
+/// Whether a tile is damaged; false if it was removed in the meantime.
 fn is_corrupt(fan: &Dir, tile: &StoredTile) -> io::Result<bool> {
     match fan.open(OsStr::new(&file_name(&tile.key)))? {
         None => Ok(false),

@@ -1,7 +1,7 @@
-//! A directory that is held open, and what is done relative to it.
+//! An open directory, and file operations relative to it (`openat` etc.).
 //!
-//! Others may be able to write to a cache directory. So below its top no symbolic link is followed, whether something is
-//! read, written or removed, and nothing but regular files is opened: a FIFO would block, and a device never ends.
+//! Other users may have write access to a cache directory. So below its top no symbolic link is followed, whether
+//! reading, writing or removing, and only regular files are opened: a FIFO would block, and a device may be endless.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,32 +14,31 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-/// What the names of files begin with that are being written.
+/// Prefix of the names of temporary files.
 pub(super) const UNFINISHED: &str = ".voltile-";
-/// How often a new name is thought up for such a file.
+/// Attempts to find an unused name for a temporary file.
 const MOST_NAMES: usize = 8;
 
-/// An open directory.
 #[derive(Debug)]
 pub(super) struct Dir(OwnedFd);
 
-/// Tells a directory from all others that exist at the same time.
+/// Identifies a directory among all that exist at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     device: u64,
     inode: u64,
 }
 
-/// What stands under a name.
+/// A directory entry, opened if it is a file.
 #[derive(Debug)]
 pub(super) enum Entry {
     /// A regular file, opened for reading, and its length.
     File(File, u64),
-    /// Anything else: a link, a directory, a FIFO, a device.
+    /// Anything else: a symbolic link, a directory, a FIFO, a device.
     Other,
 }
 
-/// What is known of a name without opening it.
+/// Metadata of a directory entry, read without opening it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct About {
     pub kind: FileType,
@@ -48,7 +47,7 @@ pub(super) struct About {
 }
 
 impl Dir {
-    /// The directory at a path that the operator chose: links to it are followed.
+    /// Opens the directory at a path. Symbolic links are followed: the operator chose this path.
     pub fn at(path: &Path) -> io::Result<Self> {
         Ok(Self(fs::open(path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
     }
@@ -59,21 +58,22 @@ impl Dir {
         Ok(Identity { device: about.st_dev as u64, inode: about.st_ino.into() })
     }
 
-    /// A directory in this one; `None` where there is nothing of that name.
+    /// Opens a subdirectory; `None` if there is no entry of that name.
     pub fn child(&self, name: &OsStr) -> io::Result<Option<Self>> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         match fs::openat(&self.0, name, flags, Mode::empty()) {
             Ok(child) => Ok(Some(Self(child))),
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::NOTDIR | Errno::LOOP) => {
-                let problem = "it is no directory, or a symbolic link, which is not followed here";
+                let problem = "it is not a directory, or a symbolic link, which is not followed here";
                 Err(io::Error::new(ErrorKind::NotADirectory, problem))
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The same, made where it is missing. Fails with [`ErrorKind::NotFound`] where it is removed meanwhile, or this one.
+    /// Opens a subdirectory and creates it if it is missing. [`ErrorKind::NotFound`] if it or this directory is
+    /// removed concurrently.
     pub fn child_made(&self, name: &OsStr) -> io::Result<Self> {
         if let Some(child) = self.child(name)? {
             return Ok(child);
@@ -85,7 +85,7 @@ impl Dir {
         self.child(name)?.ok_or_else(|| ErrorKind::NotFound.into())
     }
 
-    /// What is known of a name; `None` where there is nothing.
+    /// The metadata of an entry; `None` if there is none.
     pub fn about(&self, name: &OsStr) -> io::Result<Option<About>> {
         match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(About::of(&stat))),
@@ -94,9 +94,9 @@ impl Dir {
         }
     }
 
-    /// Opens what stands under a name, if it is a regular file; `None` where there is nothing.
+    /// Opens an entry if it is a regular file; `None` if there is none.
     pub fn open(&self, name: &OsStr) -> io::Result<Option<Entry>> {
-        // Looked at first, because to open a device can do something by itself.
+        // Checked before opening, because opening a device can have side effects.
         match self.about(name)? {
             None => return Ok(None),
             Some(about) if about.kind != FileType::RegularFile => return Ok(Some(Entry::Other)),
@@ -106,7 +106,7 @@ impl Dir {
         let file = match fs::openat(&self.0, name, flags, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
-            // It was put there since it was looked at.
+            // It was replaced since the check.
             Err(Errno::LOOP | Errno::NXIO) => return Ok(Some(Entry::Other)),
             Err(error) => return Err(error.into()),
         };
@@ -115,21 +115,21 @@ impl Dir {
         Ok(Some(if is_file { Entry::File(file.into(), about.length) } else { Entry::Other }))
     }
 
-    /// Removes a file, a link, or an empty directory; whether there was one.
+    /// Removes a file, a symbolic link, or an empty directory; returns whether there was one.
     pub fn remove(&self, name: &OsStr) -> io::Result<bool> {
         match fs::unlinkat(&self.0, name, AtFlags::empty()) {
-            // The second is what systems other than Linux say of a directory.
+            // On systems other than Linux, unlinking a directory is EPERM.
             Err(error @ (Errno::ISDIR | Errno::PERM)) => self.remove_dir(name).map_err(|_| error.into()),
             removed => was_there(removed),
         }
     }
 
-    /// Removes an empty directory; whether there was one.
+    /// Removes an empty directory; returns whether there was one.
     pub fn remove_dir(&self, name: &OsStr) -> io::Result<bool> {
         was_there(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR))
     }
 
-    /// All names, in the order in which file systems keep what is asked of them next.
+    /// All names, sorted by inode number: file systems read inodes fastest in that order.
     pub fn names(&self) -> io::Result<Vec<Box<OsStr>>> {
         let mut names = Vec::new();
         for entry in fs::Dir::read_from(&self.0)? {
@@ -143,10 +143,10 @@ impl Dir {
         Ok(names.into_iter().map(|(_, name)| name).collect())
     }
 
-    /// A new file, to be put in the place of one that is finished. It is gone when it is dropped.
+    /// Creates a temporary file, which is removed when dropped unless it is persisted.
     pub fn unfinished(&self) -> io::Result<Unfinished<'_>> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // As any other file: readable for whom the umask lets, so that servers of several people can share.
+        // The umask decides who may read it, so that servers of several users can share the cache.
         let mode = Mode::from_raw_mode(0o666);
         for _ in 0..MOST_NAMES {
             let name = format!("{UNFINISHED}{:016x}", fastrand::u64(..));
@@ -179,7 +179,7 @@ impl About {
     }
 }
 
-/// A file that is being written.
+/// A temporary file that is being written.
 pub(super) struct Unfinished<'a> {
     dir: &'a Dir,
     name: String,
@@ -192,19 +192,19 @@ impl Unfinished<'_> {
         self.file.write_all(bytes)
     }
 
-    /// Puts it under a name, in place of whatever stood there.
+    /// Renames it, replacing any existing entry of that name.
     pub fn persist(mut self, name: &OsStr) -> io::Result<()> {
         fs::renameat(&self.dir.0, &self.name, &self.dir.0, name)?;
         self.is_there = false;
         Ok(())
     }
 
-    /// Puts it under a name unless something stands there, which is [`ErrorKind::AlreadyExists`].
+    /// Gives it a name; [`ErrorKind::AlreadyExists`] if there is an entry of that name.
     pub fn persist_new(self, name: &OsStr) -> io::Result<()> {
         match fs::linkat(&self.dir.0, &self.name, &self.dir.0, name, AtFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => Err(ErrorKind::AlreadyExists.into()),
-            // Some file systems have no hard links.
+            // Some file systems do not support hard links.
             Err(_) => self.persist(name),
         }
     }
@@ -215,7 +215,7 @@ impl Drop for Unfinished<'_> {
         if self.is_there
             && let Err(error) = self.dir.remove(OsStr::new(&self.name))
         {
-            tracing::debug!("{} is left over: {error}", self.name);
+            tracing::debug!("temporary file {} was not removed: {error}", self.name);
         }
     }
 }
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_under_its_name_once_it_is_finished() {
+    fn a_file_gets_its_name_only_when_complete() {
         let place = tempfile::tempdir().unwrap();
         let dir = Dir::at(place.path()).unwrap();
         let written = |text: &str| {
@@ -275,7 +275,7 @@ mod tests {
             file.write_all(text.as_bytes()).unwrap();
             file
         };
-        drop(written("given up"));
+        drop(written("abandoned"));
         assert_eq!(dir.names().unwrap().len(), 0);
         written("one").persist_new(name("file")).unwrap();
         assert_eq!(written("two").persist_new(name("file")).unwrap_err().kind(), ErrorKind::AlreadyExists);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_made_in_a_directory_that_was_removed() {
+    fn nothing_is_created_in_a_directory_that_was_removed() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("gone");
         std::fs::create_dir(&path).unwrap();

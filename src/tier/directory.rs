@@ -1,9 +1,9 @@
-//! A directory of tiles on a disk: a file for each, written beside its place and renamed into it.
+//! The directory backend: one file per tile, written to a temporary file and renamed.
 //!
-//! A rename is all or nothing, so that no process ever sees a part of a tile, whoever is killed meanwhile. Nothing is
-//! synced: what a power failure tears is found by its checksum. Nothing is remembered that another process could make
-//! untrue, except which directory it is ([`super::home`]) and the count of bytes, which is taken anew now and then. A read
-//! sets the file's time, though not more often than once a minute: that is how eviction knows what is used.
+//! Renames are atomic, so no process ever sees a partial tile, even if a writer is killed. Nothing is synced: the
+//! checksum reveals files torn by a power failure. No state is kept that another process could invalidate, except the
+//! identity of the directory ([`super::home`]) and the byte count, which is refreshed periodically. Reading a tile
+//! updates the modification time of its file, at most once a minute: eviction goes by this time.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -27,27 +27,27 @@ use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::tile::TileKey;
 
-/// How old the time of a tile that is read may be.
+/// The modification time of a tile that is read is updated if it is older than this.
 const USED_LATELY: Duration = Duration::from_secs(60);
-/// How often a folder is made for a tile before it is given up: somebody may be clearing it away.
+/// Attempts to write a tile whose folder another process keeps removing.
 const MOST_TRIES: usize = 5;
 
-/// Tiles in a directory. It grows without bounds unless it is [kept to a budget](Directory::kept_to).
+/// Tiles in a directory. It grows without limit unless it is [kept to a budget](Directory::kept_to).
 #[derive(Debug)]
 pub struct Directory {
     home: Arc<Home>,
     space: Option<Arc<Space>>,
-    /// Of the changes of the home, how many the count of bytes takes into account.
+    /// The value of [`Home::changes`] when a recount was last requested.
     changes: AtomicU64,
 }
 
 impl Directory {
-    /// Opens a cache directory, or makes one of an empty or missing directory. Any other is refused.
+    /// Opens a cache directory; an empty or missing directory becomes one, any other is refused.
     pub fn open(root: &Path) -> Result<Self, TierError> {
         Home::make(root).map(Self::new)
     }
 
-    /// Opens a cache directory that is there; `None` where it is empty or missing. Nothing is written.
+    /// Opens an existing cache directory; `None` if it is empty or missing. Writes nothing.
     pub fn open_existing(root: &Path) -> Result<Option<Self>, TierError> {
         Ok(Home::existing(root)?.map(Self::new))
     }
@@ -56,20 +56,20 @@ impl Directory {
         Self { home: Arc::new(home), space: None, changes: AtomicU64::new(0) }
     }
 
-    /// The same, kept to so many bytes of the disk by a thread that removes what was used least lately. It counts first
-    /// what is there, which may take a while.
+    /// Limits the disk space to `budget` bytes: starts a thread that evicts the least recently used tiles. It first
+    /// counts the existing ones, which may take a while.
     pub fn kept_to(self, budget: u64, metrics: &Metrics) -> io::Result<Self> {
         let space = Arc::new(Space::new(budget, metrics.tier_bytes.clone()));
         sweeper::start(Arc::clone(&self.home), Arc::clone(&space), metrics.clone())?;
         Ok(Self { home: Arc::clone(&self.home), space: Some(space), changes: AtomicU64::new(0) })
     }
 
-    /// Where it is.
+    /// The configured path.
     pub fn path(&self) -> &Path {
         self.home.path()
     }
 
-    /// The directory itself, to read from; `None` while it is away.
+    /// Opens the directory for reading; `None` while it is away.
     pub(super) fn reading(&self) -> Result<Option<Dir>, TierError> {
         let opened = self.home.reading();
         self.note_changes();
@@ -82,7 +82,7 @@ impl Directory {
         opened
     }
 
-    /// Has everything counted anew if the directory went, came back, or was emptied.
+    /// Requests a recount if the directory disappeared, came back, or was emptied.
     fn note_changes(&self) {
         let changes = self.home.changes();
         if self.changes.swap(changes, Ordering::Relaxed) != changes
@@ -92,7 +92,7 @@ impl Directory {
         }
     }
 
-    /// A tile's file and its length; `None` where there is none.
+    /// Opens a tile's file; `None` if there is none.
     fn found<'a>(&'a self, token: &Name, key: &'a TileKey) -> Result<Option<Stored<'a>>, TierError> {
         let folder = Folder::of(token);
         let failed = |error: io::Error| TierError::system(folder.path(self.path(), key), "opened", &error);
@@ -103,7 +103,7 @@ impl Directory {
         Ok(Some(Stored { directory: self, key, folder, fan, entry }))
     }
 
-    /// Writes a tile's file; answers the length of the one that it takes the place of.
+    /// Writes a tile's file; returns the length of the file that it replaced.
     fn write(&self, folder: &Folder, key: &TileKey, png: &[u8]) -> Result<Option<u64>, TierError> {
         let failed = |error: io::Error| TierError::system(folder.path(self.path(), key), "written", &error);
         let root = self.writing()?;
@@ -116,11 +116,11 @@ impl Directory {
         if let Err(error) = &written
             && error.kind() == ErrorKind::NotFound
         {
-            // Where the whole directory was removed meanwhile, that is what is to be said.
+            // If the whole directory was removed, return that error instead.
             self.writing()?;
         }
         let before = written.map_err(failed)?;
-        // Whoever removes everything may have come by just now: no tile is left without a marker.
+        // The directory may have been emptied just before: a tile without a marker would make it a foreign directory.
         self.home.see_to_marker(&root)?;
         Ok(before)
     }
@@ -162,7 +162,7 @@ impl Drop for Directory {
     }
 }
 
-/// What stands in the place of a tile.
+/// The directory entry of a tile.
 struct Stored<'a> {
     directory: &'a Directory,
     key: &'a TileKey,
@@ -174,14 +174,14 @@ struct Stored<'a> {
 impl Stored<'_> {
     fn read(self) -> Result<Bytes, TierError> {
         let (file, length) = match &self.entry {
-            Entry::Other => return Err(self.dropped(None, "it is no regular file")),
+            Entry::Other => return Err(self.dropped(None, "it is not a regular file")),
             Entry::File(_, length) if *length > entry::LONGEST => {
                 return Err(self.dropped(None, "it is longer than a tile can be"));
             }
             Entry::File(file, length) => (file, *length),
         };
         let mut bytes = Vec::with_capacity(length as usize + 1);
-        // A file that grows while it is read is damaged; that much more is enough to tell.
+        // One byte more, to detect a file that grows while it is read.
         file.take(length + 1)
             .read_to_end(&mut bytes)
             .map_err(|error| TierError::system(self.path(), "read", &error))?;
@@ -198,8 +198,8 @@ impl Stored<'_> {
         self.folder.path(self.directory.path(), self.key)
     }
 
-    /// Whatever is wrong with an entry: it is removed, so that the tile is made again. `counted` is the length for which it
-    /// was counted, if it was.
+    /// Removes a damaged entry, so that the tile is rendered again. `counted` is the length with which it was
+    /// counted, if it was.
     fn dropped(&self, counted: Option<u64>, problem: &'static str) -> TierError {
         let path = self.path();
         if let Err(error) = self.fan.remove(OsStr::new(&file_name(self.key))) {
@@ -212,7 +212,7 @@ impl Stored<'_> {
     }
 }
 
-/// Writes a tile's file, and the folders that it is in where they are missing.
+/// Writes a tile's file, creating missing folders; returns the length of the file that it replaced.
 fn write_below(root: &Dir, folder: &Folder, key: &TileKey, png: &[u8]) -> io::Result<Option<u64>> {
     let fan = folder.fan_made(root, key.first())?;
     let name = file_name(key);
@@ -225,12 +225,13 @@ fn write_below(root: &Dir, folder: &Folder, key: &TileKey, png: &[u8]) -> io::Re
     Ok(was_counted.map(|about| about.length))
 }
 
-/// Sets the time of a file, unless it is of this minute. That it cannot be set only has the tile evicted sooner.
+/// Updates the modification time of a file unless it is recent. If that fails, the tile is only evicted earlier.
 fn mark_used(file: &File) {
     let now = SystemTime::now();
     let Ok(time) = file.metadata().and_then(|about| about.modified()) else { return };
     let apart = now.duration_since(time).unwrap_or_else(|ahead| ahead.duration());
     if apart > USED_LATELY {
-        file.set_modified(now).unwrap_or_else(|error| tracing::trace!("a tile's time stays: {error}"));
+        file.set_modified(now)
+            .unwrap_or_else(|error| tracing::trace!("modification time of a tile not set: {error}"));
     }
 }

@@ -1,7 +1,7 @@
-//! One tile as a file: the PNG, and behind its end a trailer by which it is known to be whole and the right one.
+//! The file format of a tile: the PNG, followed by a trailer that proves it complete and identifies it.
 //!
-//! Behind and not before, so that the file is a picture for every program that shows pictures: readers of PNG stop at
-//! its last chunk. A file that was cut off has no trailer.
+//! A trailer rather than a header, because any image viewer can then show the file: PNG readers stop at the last PNG
+//! chunk. A truncated file has no trailer.
 
 use bytes::Bytes;
 
@@ -9,38 +9,37 @@ use super::marker::FORMAT;
 use crate::geometry::TILE;
 use crate::tile::TileKey;
 
-/// How long the trailer is: magic, format, length of the PNG, key, checksum.
+/// The length of the trailer: magic, format, length of the PNG, key, checksum.
 pub(super) const TRAILER: usize = CHECKSUM + 16;
-/// What is longer is no tile, and is not read into memory: the pixels of the largest one, in colour and with a byte before
-/// each row, a quarter more for an encoder that makes them longer, and what else is in the file.
+/// The maximum length of a tile's file; longer ones are not read. RGB pixels with a filter byte per row, a quarter
+/// more in case the encoder expands them, and 64 KiB for other PNG chunks.
 pub(super) const LONGEST: u64 = {
     let pixels = TILE * (3 * TILE + 1);
     (pixels + pixels / 4 + (64 << 10) + TRAILER) as u64
 };
 
 const MAGIC: &[u8; 8] = b"\0voltile";
-/// Where the checksum stands: behind 8 bytes of magic, 4 of the format, 8 of the length and 16 of the key.
+/// The offset of the checksum in the trailer: after magic (8 bytes), format (4), length (8) and key (16).
 const CHECKSUM: usize = 8 + 4 + 8 + 16;
 
-/// The trailer of a tile.
 pub(super) fn trailer(key: &TileKey, png: &[u8]) -> [u8; TRAILER] {
     let mut trailer = [0; TRAILER];
-    let (told, checksum) = trailer.split_at_mut(CHECKSUM);
-    told.copy_from_slice(&told_of(key, png.len() as u64));
+    let (fields, checksum) = trailer.split_at_mut(CHECKSUM);
+    fields.copy_from_slice(&fields_of(key, png.len() as u64));
     let mut digest = blake3::Hasher::new();
-    digest.update(told).update(png).finalize_xof().fill(checksum);
+    digest.update(fields).update(png).finalize_xof().fill(checksum);
     trailer
 }
 
-/// What the trailer says before its checksum; numbers are little-endian.
-fn told_of(key: &TileKey, length: u64) -> [u8; CHECKSUM] {
-    let mut told = [0; CHECKSUM];
+/// The fields of the trailer before its checksum; integers are little-endian.
+fn fields_of(key: &TileKey, length: u64) -> [u8; CHECKSUM] {
+    let mut fields = [0; CHECKSUM];
     let parts = [&MAGIC[..], &FORMAT.to_le_bytes(), &length.to_le_bytes(), key.bytes()];
-    told.iter_mut().zip(parts.concat()).for_each(|(to, from)| *to = from);
-    told
+    fields.iter_mut().zip(parts.concat()).for_each(|(to, from)| *to = from);
+    fields
 }
 
-/// Whether the end of a file of that length says that it is this tile; its checksum is not looked at.
+/// Checks that `end`, the last bytes of a file of `length` bytes, is a trailer of this tile; ignores the checksum.
 pub(super) fn claims(key: &TileKey, end: &[u8], length: u64) -> Result<(), &'static str> {
     let png = length.checked_sub(TRAILER as u64).filter(|png| *png > 0).ok_or("it is too short")?;
     let (magic, rest) = end.split_at_checked(MAGIC.len()).ok_or("it is too short")?;
@@ -48,15 +47,15 @@ pub(super) fn claims(key: &TileKey, end: &[u8], length: u64) -> Result<(), &'sta
     let (claimed, rest) = rest.split_at_checked(8).ok_or("it is too short")?;
     let own = rest.get(..16).ok_or("it is too short")?;
     match () {
-        () if magic != MAGIC => Err("its end was not written by voltile, or is cut off"),
-        () if format != FORMAT.to_le_bytes() => Err("it is of another format"),
-        () if claimed != png.to_le_bytes() => Err("it is not as long as it says"),
+        () if magic != MAGIC => Err("it has no trailer: it is truncated, or was not written by voltile"),
+        () if format != FORMAT.to_le_bytes() => Err("it has another format"),
+        () if claimed != png.to_le_bytes() => Err("its length is not the one in its trailer"),
         () if own != key.bytes() => Err("it is another tile"),
         () => Ok(()),
     }
 }
 
-/// The PNG in a whole file, once everything about it is right.
+/// Verifies a complete file and returns its PNG.
 pub(super) fn opened(key: &TileKey, mut file: Vec<u8>) -> Result<Bytes, &'static str> {
     let (png, end) = file.split_at(file.len().saturating_sub(TRAILER));
     claims(key, end, file.len() as u64)?;
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_can_be_opened_by_its_key_alone() {
+    fn a_tile_is_read_back_with_its_own_key_only() {
         let (key, other) = (TileKey::of(&1), TileKey::of(&2));
         let file = sealed(&key, b"png");
         assert_eq!(opened(&key, file.clone()).unwrap(), "png");
@@ -84,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_counts_and_so_does_the_length() {
+    fn any_changed_byte_or_length_is_detected() {
         let key = TileKey::of(&1);
         let file = sealed(&key, b"a picture");
         for at in 0..file.len() {

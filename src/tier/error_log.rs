@@ -1,4 +1,4 @@
-//! Logs what goes wrong, but not for every tile: a full disk has a few lines a minute.
+//! Rate-limited error log: a full disk logs a few lines a minute instead of one per tile.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,51 +6,50 @@ use std::time::{Duration, Instant};
 
 use super::TierError;
 
-/// How long nothing more is said of the same kind of thing once enough has been said.
-const PAUSE: Duration = Duration::from_secs(60);
-/// How many lines of a kind there may be before that.
+/// At most [`MOST`] lines per kind of error are logged in this time.
+const PERIOD: Duration = Duration::from_secs(60);
 const MOST: usize = 3;
 
-/// What was logged lately, by kind.
+/// What was logged recently, by kind of error.
 #[derive(Debug, Default)]
-pub(super) struct ErrorLog(Mutex<HashMap<&'static str, Said>>);
+pub(super) struct ErrorLog(Mutex<HashMap<&'static str, Logged>>);
 
 #[derive(Debug)]
-struct Said {
+struct Logged {
     since: Instant,
     lines: usize,
-    kept_back: usize,
+    suppressed: usize,
 }
 
 impl ErrorLog {
-    /// Logs an error, unless much was logged of its kind within the last minute.
+    /// Logs an error, unless the limit for its kind is reached.
     pub fn log(&self, error: &TierError) {
-        // That was logged when the directory went.
+        // Logged once when the directory disappeared.
         if matches!(error, TierError::Away { .. }) {
             return;
         }
-        let Some(kept_back) = self.may_tell(kind(error), Instant::now()) else { return };
+        let Some(suppressed) = self.admit(kind(error), Instant::now()) else { return };
         let more =
-            if kept_back > 0 { format!(" (and {kept_back} more like it before)") } else { String::new() };
+            if suppressed > 0 { format!(" ({suppressed} similar errors suppressed)") } else { String::new() };
         match error {
             TierError::Corrupt { .. } => tracing::warn!("cache.directory: {error}{more}"),
             _ => tracing::error!("cache.directory: {error}{more}"),
         }
     }
 
-    /// How many of the kind were kept back before; `None` where this one is to be, too.
-    fn may_tell(&self, kind: &'static str, now: Instant) -> Option<usize> {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = said.entry(kind).or_insert(Said { since: now, lines: 0, kept_back: 0 });
-        if now.duration_since(said.since) >= PAUSE {
-            (said.since, said.lines) = (now, 0);
+    /// The number of errors of this kind suppressed since the last logged one; `None` if this one is suppressed too.
+    fn admit(&self, kind: &'static str, now: Instant) -> Option<usize> {
+        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let logged = kinds.entry(kind).or_insert(Logged { since: now, lines: 0, suppressed: 0 });
+        if now.duration_since(logged.since) >= PERIOD {
+            (logged.since, logged.lines) = (now, 0);
         }
-        if said.lines == MOST {
-            said.kept_back += 1;
+        if logged.lines == MOST {
+            logged.suppressed += 1;
             return None;
         }
-        said.lines += 1;
-        Some(std::mem::take(&mut said.kept_back))
+        logged.lines += 1;
+        Some(std::mem::take(&mut logged.suppressed))
     }
 }
 
@@ -69,14 +68,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn much_of_one_kind_is_told_in_few_lines_and_other_kinds_are_told_too() {
+    fn each_kind_of_error_has_its_own_limit() {
         let (log, start) = (ErrorLog::default(), Instant::now());
-        let told = |kind, seconds| log.may_tell(kind, start + Duration::from_secs(seconds));
+        let admit = |kind, seconds| log.admit(kind, start + Duration::from_secs(seconds));
         assert_eq!(
-            [0, 1, 2, 3, 4].map(|second| told("written", second)),
+            [0, 1, 2, 3, 4].map(|second| admit("written", second)),
             [Some(0), Some(0), Some(0), None, None]
         );
-        assert_eq!(told("opened", 5), Some(0));
-        assert_eq!([61, 62].map(|second| told("written", second)), [Some(2), Some(0)]);
+        assert_eq!(admit("opened", 5), Some(0));
+        assert_eq!([61, 62].map(|second| admit("written", second)), [Some(2), Some(0)]);
     }
 }

@@ -1,7 +1,7 @@
-//! Where things lie in a cache directory: `tiles/TOKEN/ab/abcd….png`, and what may be found there besides.
+//! The structure of a cache directory, `tiles/TOKEN/ab/abcd….png`, and the classification of what is found in it.
 //!
-//! Tokens come from users. As folders they are themselves, but for a dot at the beginning and for what is too long, so
-//! that none is hidden, climbs, or is refused by the file system.
+//! Tokens are chosen by users. Folders are named after them, except that a leading dot is escaped and long tokens are
+//! truncated, so that no folder is hidden, leads to a parent, or exceeds the file system's limit.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -15,53 +15,52 @@ use super::entry;
 use crate::name::Name;
 use crate::tile::{Fingerprint, TileKey};
 
-/// The folder that holds those of the tokens.
+/// The folder that contains one folder per token.
 const TILES: &str = "tiles";
-/// The folder of the journals that `voltile warm` keeps, and what their names end with.
+/// The folder of the journals of `voltile warm`, and their file extension.
 const WARM: &str = "warm";
 const JOURNAL: &str = ".journal";
-/// What stands for a dot that a folder would begin with.
+/// Replaces a leading dot in a folder name.
 const DOT: &str = "%2E";
-/// The longest name of a folder that is made of a token alone, and how much of longer ones is kept.
+/// The maximum length of a token used as folder name unchanged, and the length to which longer ones are truncated.
 const LONGEST: usize = 200;
 const KEPT: usize = 160;
 const ENDING: &str = ".png";
 
-/// The folder of a token: its place, whether it is there or not.
+/// The folder of a token; it need not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Folder {
-    /// The token; of one that is very long and was found, its beginning.
+    /// The token; truncated if it is long and was derived from the folder name.
     pub token: String,
     name: Box<OsStr>,
 }
 
-/// A tile that was found.
+/// A tile found in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StoredTile {
     pub key: TileKey,
     /// The length of its file.
     pub length: u64,
-    /// When it was written, or read last as far as that is kept.
+    /// The modification time: when it was written or last read, to within a minute.
     pub modified: SystemTime,
 }
 
-/// What was found in a fan-out directory.
+/// An entry of a fan-out directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
-    /// A regular file of a tile's name and of a length that a tile can have.
+    /// A regular file with the name of a tile and a possible length.
     Tile(StoredTile),
-    /// A file that was being written, or still is.
+    /// A temporary file and its modification time: being written, or left behind by a killed process.
     Unfinished(Box<OsStr>, SystemTime),
-    /// What voltile did not put there.
+    /// Anything that voltile did not write.
     Foreign,
 }
 
-/// The name of a tile's file.
 pub(super) fn file_name(key: &TileKey) -> String {
     format!("{key}{ENDING}")
 }
 
-/// The folders of all tokens that are there, sorted.
+/// The existing folders of tokens, sorted by token.
 pub(super) fn all(root: &Dir) -> io::Result<Vec<Folder>> {
     let Some(tiles) = root.child(OsStr::new(TILES))? else { return Ok(Vec::new()) };
     let mut folders = Vec::new();
@@ -75,7 +74,6 @@ pub(super) fn all(root: &Dir) -> io::Result<Vec<Folder>> {
 }
 
 impl Folder {
-    /// The folder of a token.
     pub fn of(token: &Name) -> Self {
         let name = Box::from(OsStr::new(&folder_name(token)));
         Self { token: token.as_str().to_owned(), name }
@@ -87,25 +85,26 @@ impl Folder {
         Self { token, name }
     }
 
-    /// The directory of the tiles whose keys begin with a byte; `None` where it is not there.
+    /// Opens the fan-out directory of the keys that begin with `byte`; `None` if it does not exist.
     pub fn fan(&self, root: &Dir, byte: u8) -> io::Result<Option<Dir>> {
         let Some(tiles) = root.child(OsStr::new(TILES))? else { return Ok(None) };
         let Some(folder) = tiles.child(&self.name)? else { return Ok(None) };
         folder.child(OsStr::new(&fan(byte)))
     }
 
-    /// The same, made where it is missing. Fails with [`ErrorKind::NotFound`] where it is removed meanwhile.
+    /// Opens a fan-out directory and creates it if it is missing. [`ErrorKind::NotFound`] if it is removed
+    /// concurrently.
     pub fn fan_made(&self, root: &Dir, byte: u8) -> io::Result<Dir> {
         let folder = root.child_made(OsStr::new(TILES))?.child_made(&self.name)?;
         folder.child_made(OsStr::new(&fan(byte)))
     }
 
-    /// Whether both are the folder of one token.
+    /// Whether both are the same folder.
     pub fn is_at(&self, other: &Self) -> bool {
         self.name == other.name
     }
 
-    /// Removes what is empty of it.
+    /// Removes its empty fan-out directories, and the folder itself if it is then empty.
     pub fn remove_empty(&self, root: &Dir) -> io::Result<()> {
         let Some(tiles) = root.child(OsStr::new(TILES))? else { return Ok(()) };
         if let Some(folder) = tiles.child(&self.name)? {
@@ -114,30 +113,30 @@ impl Folder {
         unless_full(tiles.remove_dir(&self.name))
     }
 
-    /// Where the file of a tile is, for messages.
+    /// The path of a tile's file, for messages.
     pub fn path(&self, root: &Path, key: &TileKey) -> PathBuf {
         self.fan_path(root, key.first()).join(file_name(key))
     }
 
-    /// The same of a fan-out directory.
+    /// The path of a fan-out directory, for messages.
     pub fn fan_path(&self, root: &Path, byte: u8) -> PathBuf {
         self.path_of_folder(root).join(fan(byte))
     }
 
-    /// The same of the folder itself.
+    /// The path of the folder, for messages.
     pub fn path_of_folder(&self, root: &Path) -> PathBuf {
         root.join(TILES).join(&*self.name)
     }
 }
 
-/// What is in the directory of the tiles whose keys begin with that byte.
+/// The entries of `fan`, the fan-out directory of the keys that begin with `byte`.
 pub(super) fn list(fan: &Dir, byte: u8) -> io::Result<Vec<Found>> {
-    // What is gone by now is left out.
+    // Entries removed in the meantime are skipped.
     let about = |name: Box<OsStr>| Some(fan.about(&name).transpose()?.map(|about| found(name, about, byte)));
     fan.names()?.into_iter().filter_map(about).collect()
 }
 
-/// What is not empty stays: somebody else's, or written this very moment.
+/// Ignores the error for a directory that is not empty: it holds foreign files, or a tile is being written.
 fn unless_full(removed: io::Result<bool>) -> io::Result<()> {
     match removed {
         Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory) => {
@@ -183,8 +182,7 @@ fn is_unfinished(name: &OsStr) -> bool {
     name.to_string_lossy().starts_with(UNFINISHED)
 }
 
-/// Whether voltile has made what stands under a name at the top of a cache directory, and all that is in it, as far as
-/// names tell.
+/// Whether a top-level entry of a cache directory, and everything in it, was made by voltile, judging by names.
 pub(super) fn is_ours(root: &Dir, name: &OsStr) -> io::Result<bool> {
     let is_tile = |_: &Dir, name: &OsStr| Ok(key_of(name).is_some() || is_unfinished(name));
     let is_fan = |folder: &Dir, name: &OsStr| {
@@ -200,7 +198,7 @@ pub(super) fn is_ours(root: &Dir, name: &OsStr) -> io::Result<bool> {
     }
 }
 
-/// Whether something is a directory of nothing but such names.
+/// Whether an entry is a directory and all its entries satisfy `is_ours`.
 fn holds_only(
     dir: &Dir,
     name: &OsStr,
@@ -208,7 +206,7 @@ fn holds_only(
 ) -> io::Result<bool> {
     let child = match dir.child(name) {
         Ok(Some(child)) => child,
-        // Somebody is removing it.
+        // Removed concurrently.
         Ok(None) => return Ok(true),
         Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(false),
         Err(error) => return Err(error),
@@ -232,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn no_token_climbs_or_hides_and_each_has_a_folder_of_its_own() {
+    fn every_token_has_a_safe_folder_of_its_own() {
         let long = "a".repeat(300);
         let tokens =
             ["a", "a.b", ".", "..", ".h5", "-", "%2E", &long, &format!("{long}a"), &format!(".{long}")];
@@ -241,7 +239,7 @@ mod tests {
             .filter_map(|token| Name::new(token).ok())
             .map(|token| folder_name(&token))
             .collect();
-        assert_eq!(folders.len(), tokens.len() - 1, "a percent sign is no part of a name");
+        assert_eq!(folders.len(), tokens.len() - 1, "names cannot contain a percent sign");
         for (at, folder) in folders.iter().enumerate() {
             assert!(!folder.starts_with('.') && !folder.contains('/') && folder.len() <= 255, "{folder}");
             assert!(!folders[..at].contains(folder), "{folder}");
@@ -249,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_there_is_told_apart() {
+    fn entries_are_classified() {
         let place = tempfile::tempdir().unwrap();
         let root = Dir::at(place.path()).unwrap();
         let (key, token) = (TileKey::of(&1), name(".h5"));

@@ -1,12 +1,11 @@
-//! The one directory that a cache uses: noticed when it is gone or another one stands at its path, and used again once it
-//! is back.
+//! The identity of the cache directory: detects that it disappeared or was replaced, and that it came back.
 //!
-//! A directory that was removed is not made anew, and one below a mount point that was unmounted is not written to: tiles
-//! are served without it until it is back. It is the same one if its device and inode are, or if its marker has the same
-//! id: a file system that is mounted again may come with another device number. One that was emptied gets its marker
-//! again before anything else is written.
+//! A removed directory is not recreated, and nothing is written below an unmounted mount point: until the directory
+//! is back, tiles are served without it. It is the same directory if device and inode are equal, or if its marker has
+//! the same id: after a remount, the device number may differ. If it was emptied, the marker is written again before
+//! anything else.
 //!
-//! It is opened for each use and not kept open: whoever unmounts it must not be told that it is busy.
+//! It is opened for each operation and not kept open, so that it can be unmounted.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -17,15 +16,15 @@ use super::TierError;
 use super::dir::{Dir, Identity};
 use super::marker::{self, Found, Id};
 
-const OTHER_CONTENT: &str = "has lost its marker, and holds other files";
-const GONE: &str = "is not there any more";
+const OTHER_CONTENT: &str = "has lost its marker and contains other files";
+const GONE: &str = "no longer exists";
 
-/// A path, and which directory is meant by it.
+/// A path, and the directory expected there.
 #[derive(Debug)]
 pub(super) struct Home {
     path: PathBuf,
     state: Mutex<State>,
-    /// Raised when the directory goes, comes back or is emptied: what was counted in it is not so any more.
+    /// Incremented when the directory disappears, comes back or is emptied, which invalidates counts.
     changes: AtomicU64,
 }
 
@@ -37,7 +36,7 @@ struct State {
 }
 
 impl Home {
-    /// The directory at a path, which is made where it is missing, and made a cache where it is empty.
+    /// The directory at a path; created if it is missing, and marked as a cache if it is empty.
     pub fn make(path: &Path) -> Result<Self, TierError> {
         let dir = marker::opened_or_made(path)?;
         let id = match marker::look(&dir, path)? {
@@ -47,7 +46,7 @@ impl Home {
         Self::new(path, &dir, id)
     }
 
-    /// The cache at a path; `None` where there is none yet. Nothing is written.
+    /// The existing cache at a path; `None` if there is none. Writes nothing.
     pub fn existing(path: &Path) -> Result<Option<Self>, TierError> {
         let Some(dir) = marker::opened(path)? else { return Ok(None) };
         match marker::look(&dir, path)? {
@@ -66,12 +65,12 @@ impl Home {
         &self.path
     }
 
-    /// How often the directory has gone, come back or been emptied so far.
+    /// How often the directory has disappeared, come back or been emptied.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// The directory, to read from it or to remove from it; `None` while it is away.
+    /// Opens the directory for reading or removing; `None` while it is away.
     pub fn reading(&self) -> Result<Option<Dir>, TierError> {
         match self.open() {
             Err(TierError::Away { .. }) => Ok(None),
@@ -79,14 +78,14 @@ impl Home {
         }
     }
 
-    /// The directory, to write to it. It has its marker.
+    /// Opens the directory for writing, with its marker in place.
     pub fn writing(&self) -> Result<Dir, TierError> {
         let dir = self.open()?;
         self.see_to_marker(&dir)?;
         Ok(dir)
     }
 
-    /// Has the marker be there, if this is a directory to which it may be given.
+    /// Writes the marker again if it is missing and the directory contains nothing foreign.
     pub fn see_to_marker(&self, dir: &Dir) -> Result<(), TierError> {
         let is_there = marker::is_there(dir);
         if is_there.map_err(|error| TierError::system(&self.path, "read", &error))? {
@@ -106,10 +105,10 @@ impl Home {
             Ok(id) => {
                 self.lock().id = id;
                 self.changes.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!("cache.directory: {} was emptied; it is used again", self.path.display());
+                tracing::warn!("cache.directory: {} was emptied and is used again", self.path.display());
                 Ok(())
             }
-            // It was removed as a whole, a moment after it was opened.
+            // The directory was removed after it was opened.
             Err(_) if Dir::at(&self.path).is_err_and(|error| is_absence(&error)) => Err(self.away(GONE)),
             Err(error) => Err(error),
         }
@@ -131,36 +130,36 @@ impl Home {
             true if self.is_usable(&dir) => self.back(identity),
             true => return Err(self.away(OTHER_CONTENT)),
             false if self.has_our_id(&dir) => self.back(identity),
-            false => return Err(self.away("is another directory than it was")),
+            false => return Err(self.away("is a different directory now")),
         }
         Ok(dir)
     }
 
-    /// Whether the directory that is meant can be used: it may have been emptied, but not filled with something else.
+    /// Whether the directory, of known identity, is usable: it may be empty, but not contain foreign files.
     fn is_usable(&self, dir: &Dir) -> bool {
         marker::look(dir, &self.path).is_ok()
     }
 
-    /// Whether a directory that is another one for the system is the one that is meant.
+    /// Whether a directory with another device or inode is the expected one.
     fn has_our_id(&self, dir: &Dir) -> bool {
         let id = self.lock().id.clone();
         id.is_some() && marker::look(dir, &self.path).is_ok_and(|found| found == Found::Ours(id))
     }
 
-    /// Notes that the directory is away, which is said once.
+    /// Records that the directory is away, and logs it the first time.
     fn away(&self, why: &'static str) -> TierError {
         if !std::mem::replace(&mut self.lock().is_away, true) {
             self.changes.fetch_add(1, Ordering::Relaxed);
             tracing::error!(
-                "cache.directory: {} {why}. Nothing is written there, and tiles are served without it, until it is \
-                 back; to begin with another one, restart the server",
+                "cache.directory: {} {why}. Until it is back, tiles are served without the disk cache; to start a new \
+                 cache, restart the server",
                 self.path.display()
             );
         }
         TierError::Away { path: self.path.clone(), why }
     }
 
-    /// Notes that the directory is there again, perhaps on another device.
+    /// Records that the directory is back, possibly with another device number.
     fn back(&self, identity: Identity) {
         let was_away = {
             let mut state = self.lock();
@@ -178,7 +177,7 @@ impl Home {
     }
 }
 
-/// Whether it means that there is no directory, rather than that the system refused or failed.
+/// Whether the error means that the directory does not exist, rather than that it could not be accessed.
 fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::StaleNetworkFileHandle)
 }
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn moved_away_and_back_it_is_used_again() {
+    fn a_directory_moved_away_and_back_is_used_again() {
         let (place, path, home) = home();
         assert!(!is_away(&home));
         fs::rename(&path, place.path().join("elsewhere")).unwrap();
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_it_is_taken_for_it_and_another_cache_is_not() {
+    fn a_copy_with_the_same_id_is_accepted_and_another_cache_is_not() {
         let (place, path, home) = home();
         fs::rename(&path, place.path().join("elsewhere")).unwrap();
         Home::make(&path).unwrap();
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn emptied_it_gets_its_marker_again_and_filled_by_others_it_does_not() {
+    fn an_emptied_directory_is_marked_again_unless_it_has_foreign_files() {
         let (_place, path, home) = home();
         let marker = fs::read_to_string(path.join("CACHEDIR.TAG")).unwrap();
         fs::remove_file(path.join("CACHEDIR.TAG")).unwrap();
@@ -242,7 +241,7 @@ mod tests {
         fs::write(path.join("thesis.tex"), "words").unwrap();
         let changes = home.changes();
         assert!(matches!(home.writing(), Err(TierError::Away { .. })));
-        assert!(is_away(&home) && home.changes() == changes + 1, "it is said once");
+        assert!(is_away(&home) && home.changes() == changes + 1, "it is logged once");
         assert_eq!(fs::read_dir(&path).unwrap().count(), 1);
         fs::remove_file(path.join("thesis.tex")).unwrap();
         home.writing().unwrap();

@@ -1,8 +1,8 @@
-//! How a cache directory is known: by a `CACHEDIR.TAG`, which backup programs know as well, with lines of our own.
+//! The marker of a cache directory: a `CACHEDIR.TAG`, which backup programs recognise too, with additional lines.
 //!
-//! A directory without one becomes a cache only while it is empty, or holds nothing but what voltile keeps in one. Nothing
-//! is ever written into, or removed from, any other. The marker has a random name of its own in it, by which a server
-//! knows its directory again after the file system was mounted anew.
+//! A directory without a marker becomes a cache only if it is empty or contains only files named like voltile's.
+//! Nothing is ever written to, or removed from, any other directory. The marker contains a random id, by which a
+//! server recognises its directory after the file system was remounted.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,39 +13,39 @@ use super::TierError;
 use super::dir::{Dir, Entry, UNFINISHED};
 use super::folders;
 
-/// The format of the whole directory and of what is in it. Raised when either changes; what pixels a key means is no
-/// part of it: that is the key's own business.
+/// The format version of the directory structure and of tile files. It does not cover the meaning of keys, which
+/// include a version of their own.
 pub(super) const FORMAT: u32 = 1;
 
 const NAME: &str = "CACHEDIR.TAG";
-/// As the Cache Directory Tagging Specification has it.
+/// From the Cache Directory Tagging Specification.
 const SIGNATURE: &str = "Signature: 8a477f597d28d172789f06886806bc55";
 const OURS: &str = "# voltile tiles, format ";
 const ID: &str = "# id ";
-/// No marker is longer.
+/// Only this much of a marker is read.
 const LONGEST: u64 = 4096;
 
-/// The random name in a marker. Those that earlier versions made have none.
+/// The random id in a marker. Markers of earlier versions have none.
 pub(super) type Id = String;
 
-/// What a directory is.
+/// What was found in a directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// A cache of this format.
+    /// A cache with the current format.
     Ours(Option<Id>),
-    /// Nothing, or nothing but what voltile keeps, without a marker.
+    /// No marker; empty, or only files named like voltile's.
     Unmarked,
 }
 
 fn text(id: &str) -> String {
     format!(
         "{SIGNATURE}\n{OURS}{FORMAT}\n{ID}{id}\n\
-         # Encoded tiles, kept by voltile so that they need not be rendered again. All of it may be removed at any time.\n\
-         # `voltile cache stats` tells what is here, `voltile cache clear` removes it.\n"
+         # Tiles rendered by voltile. Everything here may be removed at any time.\n\
+         # `voltile cache stats` lists the contents, `voltile cache clear` removes them.\n"
     )
 }
 
-/// Opens the directory at a path; `None` where there is none.
+/// Opens the directory at a path; `None` if there is none.
 pub(super) fn opened(path: &Path) -> Result<Option<Dir>, TierError> {
     match Dir::at(path) {
         Ok(dir) => Ok(Some(dir)),
@@ -57,7 +57,7 @@ pub(super) fn opened(path: &Path) -> Result<Option<Dir>, TierError> {
     }
 }
 
-/// Opens the directory at a path, which is made first where it is missing.
+/// Opens the directory at a path and creates it if it is missing.
 pub(super) fn opened_or_made(path: &Path) -> Result<Dir, TierError> {
     if let Some(dir) = opened(path)? {
         return Ok(dir);
@@ -68,7 +68,8 @@ pub(super) fn opened_or_made(path: &Path) -> Result<Dir, TierError> {
 
 const MAKING: &str = "made a cache";
 
-/// Finds out what a directory is, and changes nothing. What is neither ours nor unmarked is an error, which names `path`.
+/// Examines a directory without changing it. [`TierError::Foreign`] or [`TierError::Format`] if it is not usable;
+/// `path` is for error messages.
 pub(super) fn look(dir: &Dir, path: &Path) -> Result<Found, TierError> {
     if let Some(text) = read(dir, path)? {
         return ours(path, &text);
@@ -77,19 +78,19 @@ pub(super) fn look(dir: &Dir, path: &Path) -> Result<Found, TierError> {
     if only_tiles(dir).map_err(failed)? {
         return Ok(Found::Unmarked);
     }
-    // Another process may have made it one meanwhile, and gone on to write.
+    // Another process may have written a marker since the first check, and further files.
     match read(dir, path)? {
         Some(text) => ours(path, &text),
         None => Err(TierError::Foreign { path: path.to_owned() }),
     }
 }
 
-/// Whether there is a marker, whatever it says.
+/// Whether there is a marker, regardless of its contents.
 pub(super) fn is_there(dir: &Dir) -> io::Result<bool> {
     dir.about(OsStr::new(NAME)).map(|about| about.is_some())
 }
 
-/// The marker's text; of one that is no file or is too long to be ours, nothing.
+/// The marker's text; empty if it is not a regular file or not UTF-8, `None` if there is no marker.
 fn read(dir: &Dir, path: &Path) -> Result<Option<String>, TierError> {
     let failed = |error: io::Error| TierError::system(path.join(NAME), "read", &error);
     match dir.open(OsStr::new(NAME)).map_err(failed)? {
@@ -114,10 +115,10 @@ fn ours(path: &Path, text: &str) -> Result<Found, TierError> {
     }
 }
 
-/// Whether a directory holds nothing but what voltile keeps in a cache: `rm -r` may have been stopped after the marker.
+/// Whether a directory contains only files named like voltile's: an interrupted `rm -r` may have removed the marker.
 fn only_tiles(dir: &Dir) -> io::Result<bool> {
     for name in dir.names()? {
-        // Another process may be about to make it one.
+        // Another process may be writing the marker.
         let is_unfinished = name.to_string_lossy().starts_with(UNFINISHED);
         if !is_unfinished && !folders::is_ours(dir, &name)? {
             return Ok(false);
@@ -126,7 +127,7 @@ fn only_tiles(dir: &Dir) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Makes a directory ours, under that id, unless another process just has; answers what id it has then.
+/// Writes the marker, with `id` or a new random id, unless another process has just done so; returns the id in force.
 pub(super) fn make(dir: &Dir, path: &Path, id: Option<Id>) -> Result<Option<Id>, TierError> {
     let id = id.unwrap_or_else(|| format!("{:032x}", fastrand::u128(..)));
     let written = dir.unfinished().and_then(|mut file| {
@@ -172,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_of_a_version_that_gave_no_ids_is_known() {
+    fn a_marker_without_an_id_is_accepted() {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join(NAME), format!("{SIGNATURE}\n{OURS}{FORMAT}\n# text\n")).unwrap();
         assert_eq!(looked(place.path()), Ok(Found::Ours(None)));
     }
 
     #[test]
-    fn what_others_put_there_is_refused() {
+    fn foreign_directories_are_refused() {
         let place = tempfile::tempdir().unwrap();
         let with = |name: &str, text: &[u8]| {
             let path = place.path().join(name);
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_cache_without_its_marker_is_taken_back_and_anything_else_is_not() {
+    fn a_cache_that_lost_its_marker_is_accepted_only_without_foreign_files() {
         let place = tempfile::tempdir().unwrap();
         let fan = place.path().join("tiles/token/ab");
         fs::create_dir_all(&fan).unwrap();
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn many_may_make_one_at_the_same_time() {
+    fn concurrent_makers_agree_on_one_id() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("new");
         std::thread::scope(|scope| {

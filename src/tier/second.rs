@@ -1,6 +1,6 @@
-//! The disk cache as the service uses it: looked into before a tile is rendered, written to behind the answer.
+//! The disk cache as the service uses it: read before a tile is rendered, written after the response.
 //!
-//! What a backend does is counted, and what goes wrong in it is logged, here and for any backend.
+//! Adds metrics, a log and a write queue to any backend.
 
 use std::io;
 use std::sync::Arc;
@@ -15,13 +15,12 @@ use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::tile::{Tile, TileKey};
 
-/// A backend that is counted, with a queue of tiles that are to be written into it.
+/// A backend with metrics, a log, and a queue of tiles to be written.
 pub struct SecondTier {
     counted: Arc<Counted>,
     writer: Writer,
 }
 
-/// A backend, its counters and its log.
 struct Counted {
     tier: Box<dyn TileTier>,
     metrics: Metrics,
@@ -29,41 +28,41 @@ struct Counted {
 }
 
 impl SecondTier {
-    /// Any backend as the second tier; starts the thread that writes into it.
+    /// Wraps a backend and starts its writer thread.
     pub fn new(tier: impl TileTier + 'static, metrics: &Metrics) -> io::Result<Self> {
         let (tier, metrics) = (Box::new(tier), metrics.clone());
         let counted = Arc::new(Counted { tier, metrics: metrics.clone(), log: ErrorLog::default() });
         let write_to = Arc::clone(&counted);
         let write = move |token: &Name, key: &TileKey, png: &Bytes| {
-            // Counted and logged already; there is nobody else to tell.
+            // `put` has counted and logged the error.
             drop(write_to.put(token, key, png));
         };
         Ok(Self { counted, writer: Writer::start(write, metrics)? })
     }
 
-    /// The PNG of a tile, where it is there and whole. That it could not be read is counted and logged, and not told.
+    /// The PNG of a tile; `None` if there is none, or it is damaged or unreadable (which is counted and logged).
     pub fn find(&self, token: &Name, key: &TileKey) -> Option<Bytes> {
         self.counted.get(token, key)
     }
 
-    /// Has a tile written when its turn comes, if it is `still_so` then; returns at once. Where too much waits already, the
-    /// tile is dropped.
+    /// Queues a tile to be written and returns at once. It is dropped if the queue is full, or if `still_so` is false
+    /// when its turn comes.
     pub fn keep_later(&self, token: Name, tile: &Tile, still_so: impl FnOnce() -> bool + Send + 'static) {
         let (key, png) = (tile.key, tile.png.clone());
         self.writer.write(Waiting { token, key, png, still_so: Box::new(still_so) });
     }
 
-    /// Writes a tile, and returns when that is done.
+    /// Writes a tile and waits until that is done.
     pub fn keep(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
         self.counted.put(token, key, png)
     }
 
-    /// Whether a tile is there, as far as can be told without reading it.
+    /// Whether a tile exists; its checksum is not verified.
     pub fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
         self.counted.noted(self.counted.tier.has(token, key))
     }
 
-    /// Takes nothing more, and waits until what was taken is written, though not for longer than so.
+    /// Closes the queue and waits until it is empty, for at most `within`; the rest is dropped.
     pub fn finish(&self, within: Duration) {
         let dropped = self.writer.finish(within);
         if dropped > 0 {

@@ -1,7 +1,8 @@
-//! The space that a directory may take: what it takes now, and the bell that is rung when that is too much.
+//! The disk budget of a directory: its current use, and the signals between writers and the sweeper.
 //!
-//! Writers ring and go on; only one that is an eighth beyond the budget waits for the sweep, which a writer may: nobody
-//! waits for it. The lock is the bell's alone, and held by nobody who does anything.
+//! A writer that exceeds the budget requests a sweep and continues; only if the budget is exceeded by more than an
+//! eighth does it wait for the sweep. It can afford to: no request waits for it. The lock protects the flags alone
+//! and is never held during I/O.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,90 +11,92 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::tally::{Tally, on_disk};
 
-/// The longest that a writer waits for the sweep.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest time that a writer waits for the sweep.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// A budget, and what is known of its use.
+/// A budget and its current use.
 #[derive(Debug)]
 pub(super) struct Space {
-    /// The most bytes that files may take.
+    /// The maximum disk space in bytes.
     pub budget: u64,
     pub tally: Tally,
-    bell: Mutex<Bell>,
+    flags: Mutex<Flags>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Bell {
-    rung: bool,
-    /// What was counted is not so any more.
+struct Flags {
+    /// A sweep was requested.
+    sweep: bool,
+    /// A recount was requested.
     recount: bool,
     stopped: bool,
-    /// The last sweep could not remove what it should.
+    /// The last sweep could not remove enough.
     stuck: bool,
 }
 
 /// Why the sweeper was woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// There may be too much.
-    Rung,
-    /// It is time.
+    /// The budget may be exceeded.
+    Sweep,
+    /// The time given to [`Space::wait`] has come.
     Due,
-    /// All is to be counted anew now.
+    /// The counts are invalid.
     Recount,
-    /// Nobody uses the directory any more.
+    /// The directory was closed.
     Stopped,
 }
 
 impl Space {
     pub fn new(budget: u64, gauge: Gauge) -> Self {
-        Self { budget, tally: Tally::new(gauge), bell: Mutex::default(), changed: Condvar::new() }
+        Self { budget, tally: Tally::new(gauge), flags: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Whether more is there than may be.
+    /// Whether the budget is exceeded.
     pub fn is_over(&self) -> bool {
         self.tally.bytes() > self.budget
     }
 
-    /// Whether there is room for a file of that length, perhaps after a while.
+    /// Whether there is room for a file of that length; may wait for the sweeper to make room.
     pub fn has_room(&self, length: u64) -> bool {
         let fits = || self.tally.bytes() + on_disk(length) <= self.budget + self.budget / 8;
         if on_disk(length) > self.budget || fits() {
             return on_disk(length) <= self.budget;
         }
-        let until = Instant::now() + PATIENCE;
-        let mut bell = self.lock();
-        while !fits() && !bell.stuck && !bell.stopped && Instant::now() < until {
-            bell.rung = true;
+        let until = Instant::now() + LONGEST_WAIT;
+        let mut flags = self.lock();
+        while !fits() && !flags.stuck && !flags.stopped && Instant::now() < until {
+            flags.sweep = true;
             self.changed.notify_all();
             let left = until.saturating_duration_since(Instant::now());
-            bell = self.changed.wait_timeout(bell, left).unwrap_or_else(PoisonError::into_inner).0;
+            flags = self.changed.wait_timeout(flags, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        drop(bell);
+        drop(flags);
         fits()
     }
 
-    /// A file of that length was put, in the place of one of `before`. The sweeper is woken where that is too much.
+    /// Counts a written file, which replaced one of length `before`, if any; wakes the sweeper if the budget is
+    /// exceeded.
     pub fn put(&self, byte: u8, length: u64, before: Option<u64>) {
         self.tally.put(byte, length, before);
         if self.is_over() {
-            self.ring();
+            self.request_sweep();
         }
     }
 
-    fn ring(&self) {
-        self.lock().rung = true;
+    fn request_sweep(&self) {
+        self.lock().sweep = true;
         self.changed.notify_all();
     }
 
-    /// Has everything counted anew: the directory has gone, come back, or was emptied.
+    /// Requests a recount: the directory disappeared, came back, or was emptied.
     pub fn recount(&self) {
         self.lock().recount = true;
         self.changed.notify_all();
     }
 
-    /// Has the sweeper end.
+    /// Ends the sweeper.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_all();
@@ -103,30 +106,30 @@ impl Space {
         self.lock().stopped
     }
 
-    /// Tells writers how a sweep stands.
+    /// Wakes waiting writers after a sweep; `stuck` if it could not remove enough.
     pub fn swept(&self, stuck: bool) {
         self.lock().stuck = stuck;
         self.changed.notify_all();
     }
 
-    /// Waits for the bell, until then at most.
+    /// Waits for a request, until `until` at most.
     pub fn wait(&self, until: Instant) -> Woken {
-        let mut bell = self.lock();
+        let mut flags = self.lock();
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match () {
-                () if bell.stopped => return Woken::Stopped,
-                () if std::mem::take(&mut bell.recount) => return Woken::Recount,
-                () if std::mem::take(&mut bell.rung) => return Woken::Rung,
+                () if flags.stopped => return Woken::Stopped,
+                () if std::mem::take(&mut flags.recount) => return Woken::Recount,
+                () if std::mem::take(&mut flags.sweep) => return Woken::Sweep,
                 () if left.is_zero() => return Woken::Due,
                 () => {}
             }
-            bell = self.changed.wait_timeout(bell, left).unwrap_or_else(PoisonError::into_inner).0;
+            flags = self.changed.wait_timeout(flags, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Bell> {
-        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Flags> {
+        self.flags.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -135,28 +138,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_far_beyond_the_budget_waits_until_there_is_room() {
+    fn a_writer_far_over_budget_waits_for_room() {
         let space = Space::new(80 << 10, Gauge::default());
         assert!(space.has_room(80 << 10) && !space.has_room(81 << 10), "nothing larger than the budget");
         space.tally.put(0, 88 << 10, None);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| space.has_room(4096));
-            assert_eq!(space.wait(Instant::now() + PATIENCE), Woken::Rung);
+            assert_eq!(space.wait(Instant::now() + LONGEST_WAIT), Woken::Sweep);
             space.tally.removed(0, 88 << 10);
             space.swept(false);
             assert!(waiting.join().unwrap());
         });
         space.tally.put(0, 88 << 10, None);
         space.swept(true);
-        assert!(!space.has_room(4096), "nobody waits for what cannot be helped");
+        assert!(!space.has_room(4096), "there is no waiting if the sweeper is stuck");
     }
 
     #[test]
-    fn the_bell_is_heard_once_and_the_end_by_all() {
+    fn a_request_wakes_once_and_a_stop_always() {
         let space = Space::new(0, Gauge::default());
-        space.ring();
+        space.request_sweep();
         let soon = Instant::now();
-        assert_eq!([space.wait(soon), space.wait(soon)], [Woken::Rung, Woken::Due]);
+        assert_eq!([space.wait(soon), space.wait(soon)], [Woken::Sweep, Woken::Due]);
         space.stop();
         assert_eq!([space.wait(soon), space.wait(soon)], [Woken::Stopped; 2]);
     }

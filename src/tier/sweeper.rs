@@ -1,8 +1,9 @@
-//! Counts what a directory holds, and removes what was used least lately where that is too much.
+//! Eviction: counts the disk space of a directory, and removes the least recently used tiles if it exceeds the
+//! budget.
 //!
-//! On a thread of its own, and without a lock that reading or writing takes. Keys are spread evenly, so that what is
-//! oldest of a part is nearly what is oldest of all: parts are swept one after the other, and memory holds the tiles of one
-//! of them. A directory of few tiles is one part. Processes that sweep one directory at once choose the same tiles.
+//! It runs on its own thread and holds no lock during I/O. To bound memory, a large directory is swept in parts, each a
+//! range of first key bytes, one after another. Keys are uniformly distributed, so LRU within a part is close to global
+//! LRU. A small directory is a single part. Processes that sweep one directory concurrently choose the same tiles.
 
 use std::ffi::OsStr;
 use std::io;
@@ -21,17 +22,18 @@ use super::space::{Space, Woken};
 use super::tally::{PARTS, on_disk};
 use crate::metrics::Metrics;
 
-/// How many tiles a part should hold at most, where that can be had.
+/// The maximum average number of tiles in a part; exceeded only if [`PARTS`] parts are too few.
 const SWEPT_AT_ONCE: u64 = 1 << 16;
-/// How often all is counted anew, because of other processes; and how many times longer than counting that is at least.
+/// The interval between recounts, which are needed because of other processes.
 const RECOUNT: Duration = Duration::from_secs(600);
+/// The pause after a count is at least this many times its duration.
 const REST: u32 = 20;
-/// How long nothing is swept after a sweep that did not help.
+/// The pause after a sweep that could not remove enough.
 const STUCK: Duration = Duration::from_secs(30);
-/// How old a file is that nobody can still be writing.
+/// Temporary files older than this are left over from killed processes.
 const LEFT_OVER: Duration = Duration::from_secs(3600);
 
-/// Starts to keep a directory to its budget, until the space is stopped.
+/// Starts the sweeper thread, which runs until [`Space::stop`].
 pub(super) fn start(home: Arc<Home>, space: Arc<Space>, metrics: Metrics) -> io::Result<()> {
     let sweeper = Sweeper { home, space, metrics, log: ErrorLog::default() };
     thread::Builder::new().name("tier-sweeper".to_owned()).spawn(move || sweeper.run()).map(drop)
@@ -44,14 +46,15 @@ pub(super) struct Sweeper {
     log: ErrorLog,
 }
 
-/// The cache directory and the folders that it had when a sweep began.
+/// The cache directory and its folders when a sweep or a count began.
 struct Opened {
     root: Dir,
     folders: Vec<Folder>,
 }
 
-/// A tile of a part, and in whose folder it is.
+/// A tile that may be evicted.
 struct Candidate {
+    /// Index into [`Opened::folders`].
     folder: usize,
     tile: StoredTile,
 }
@@ -71,12 +74,12 @@ impl Sweeper {
                 Woken::Stopped => return,
                 Woken::Recount => due = self.count(),
                 Woken::Due if Instant::now() >= due => due = self.count(),
-                Woken::Due | Woken::Rung => {}
+                Woken::Due | Woken::Sweep => {}
             }
         }
     }
 
-    /// Counts everything, and removes what killed processes left; answers when to count again.
+    /// Counts everything and removes leftover temporary files; returns when to count again.
     fn count(&self) -> Instant {
         let began = Instant::now();
         let Ok(opened) = self.open() else { return next(began) };
@@ -94,8 +97,8 @@ impl Sweeper {
         next(began)
     }
 
-    /// Removes the tiles used least lately, until nine tenths of the budget are left; whether all could be removed that
-    /// was to be. What is written meanwhile may be too much again.
+    /// Removes the least recently used tiles until nine tenths of the budget are in use; false if some could not be
+    /// removed.
     fn sweep(&self) -> bool {
         self.sweep_in(parts(self.space.tally.tiles()))
     }
@@ -117,7 +120,7 @@ impl Sweeper {
         left == 0
     }
 
-    /// Brings a part to its share; answers how many bytes beyond that could not be removed.
+    /// Reduces a part to its share of the budget; returns the bytes in excess that could not be removed.
     fn sweep_part(&self, opened: Option<&Opened>, bytes: Range<usize>, share: u64) -> u64 {
         let mut tiles = Vec::new();
         for byte in bytes {
@@ -139,7 +142,7 @@ impl Sweeper {
         excess
     }
 
-    /// Removes a tile; whether it is gone.
+    /// Removes a tile; returns whether it is gone.
     fn remove(&self, root: &Dir, folder: &Folder, tile: &StoredTile) -> bool {
         let fan = folder.fan(root, tile.key.first());
         let removed = fan.and_then(|fan| match fan {
@@ -150,7 +153,7 @@ impl Sweeper {
             Ok(true) => {
                 self.metrics.tier_evicted.inc();
             }
-            // Another process was quicker.
+            // Another process has removed it.
             Ok(false) => {}
             Err(error) => {
                 self.log_error(&folder.path(self.home.path(), &tile.key), "evicted", &error);
@@ -161,19 +164,20 @@ impl Sweeper {
         true
     }
 
-    /// Counts a part, and lends every tile of it with the number of its folder. A directory that is away holds nothing.
-    fn counted(&self, opened: Option<&Opened>, byte: u8, mut lend: impl FnMut(usize, StoredTile)) {
+    /// Counts the tiles whose keys begin with `byte`, and calls `visit` with each and the index of its folder. A
+    /// directory that is away counts as empty.
+    fn counted(&self, opened: Option<&Opened>, byte: u8, mut visit: impl FnMut(usize, StoredTile)) {
         let counting = self.space.tally.begin(byte);
         let (mut bytes, mut tiles) = (0, 0);
         for (number, found) in opened.iter().flat_map(|opened| self.found(opened, byte)) {
             bytes += on_disk(found.length);
             tiles += 1;
-            lend(number, found);
+            visit(number, found);
         }
         self.space.tally.end(counting, bytes, tiles);
     }
 
-    /// The tiles of a part. What killed processes left there is removed.
+    /// The tiles whose keys begin with `byte`, with the index of their folder. Removes leftover temporary files.
     fn found(&self, opened: &Opened, byte: u8) -> Vec<(usize, StoredTile)> {
         let mut tiles = Vec::new();
         for (number, folder) in opened.folders.iter().enumerate() {
@@ -205,7 +209,7 @@ impl Sweeper {
         tiles
     }
 
-    /// The directory and its folders; `None` while it is away. An error was logged.
+    /// The directory and its folders; `None` while it is away. Errors are logged here.
     fn open(&self) -> Result<Option<Opened>, ()> {
         let Some(root) = self.home.reading().map_err(|error| self.log(&error))? else { return Ok(None) };
         match folders::all(&root) {
@@ -227,7 +231,7 @@ impl Sweeper {
     }
 }
 
-/// Removes a file that was being written, unless somebody may still be at it.
+/// Removes a temporary file unless it is recent enough that it may still be in use.
 fn remove_left_over(fan: &Dir, name: &OsStr, since: SystemTime) -> io::Result<()> {
     match since.elapsed() {
         Ok(age) if age > LEFT_OVER => fan.remove(name).map(drop),
@@ -235,12 +239,12 @@ fn remove_left_over(fan: &Dir, name: &OsStr, since: SystemTime) -> io::Result<()
     }
 }
 
-/// How many parts to sweep one after the other: a power of two.
+/// The number of parts to sweep one after another, for a number of tiles: a power of two.
 fn parts(tiles: u64) -> usize {
     (tiles.div_ceil(SWEPT_AT_ONCE) as usize).clamp(1, PARTS).next_power_of_two()
 }
 
-/// When to count again after having counted since then.
+/// When to count again after a count that began at `began`.
 fn next(began: Instant) -> Instant {
     Instant::now() + RECOUNT.max(began.elapsed() * REST)
 }
@@ -256,7 +260,7 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(1_000_000_000);
 
-    /// A directory of so many tiles, the first of which were used least lately, and who sweeps it.
+    /// A directory of `tiles` tiles, in order of their modification times, and its sweeper.
     fn filled(tiles: u64, budget: u64) -> (tempfile::TempDir, Directory, Sweeper) {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::open(place.path()).unwrap();
@@ -285,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_least_lately_goes_until_a_tenth_is_free() {
+    fn least_recently_used_tiles_are_evicted_until_a_tenth_is_free() {
         let (_place, directory, sweeper) = filled(60, 40 * 4096);
         sweeper.count();
         assert!(sweeper.space.is_over() && sweeper.sweep());
@@ -306,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn swept_in_parts_what_is_oldest_goes_all_the_same() {
+    fn sweeping_in_parts_evicts_the_oldest_too() {
         let (_place, directory, sweeper) = filled(600, 300 * 4096);
         sweeper.count();
         assert!(sweeper.sweep_in(4));
@@ -316,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_killed_processes_left_is_removed_once_it_is_old_and_other_files_stay() {
+    fn old_temporary_files_are_removed_and_other_files_stay() {
         let (place, _directory, sweeper) = filled(1, 1 << 20);
         let beside = Folder::of(&token(0)).path(place.path(), &TileKey::of(&0_u64));
         let [old, young, foreign] = [".voltile-old", ".voltile-young", "notes.txt"].map(|name| {

@@ -1,23 +1,23 @@
-//! How much a directory holds: counted by walking, and kept up to date by what this process does.
+//! The disk space used by a cache directory: counted by walking it, then updated by this process's own writes.
 //!
-//! By the first byte of the keys, so that a part can be counted anew while tiles are written into others. What other
-//! processes do shows when it is counted again.
+//! Counts are sharded by the first byte of the key, so that one shard can be recounted while tiles are written to the
+//! others. Changes by other processes are noticed at the next recount.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use prometheus_client::metrics::gauge::Gauge;
 
-/// What a disk gives files in, nearly everywhere: 4 KiB.
+/// The block size of nearly all file systems.
 const BLOCK: u64 = 4096;
-/// How many parts there are: one for each first byte.
+/// The number of shards: one for each first byte.
 pub(super) const PARTS: usize = 256;
 
-/// What a file of that length takes from a disk, in bytes.
+/// The disk space of a file of that length, in bytes.
 pub(super) fn on_disk(length: u64) -> u64 {
     length.div_ceil(BLOCK).min(i64::MAX as u64 / BLOCK) * BLOCK
 }
 
-/// Bytes and tiles, of all and by parts.
+/// Bytes and tiles per shard, and bytes in total.
 #[derive(Debug)]
 pub(super) struct Tally {
     parts: [Part; PARTS],
@@ -31,7 +31,7 @@ struct Part {
     tiles: AtomicI64,
 }
 
-/// A part that is being counted: what it was taken to hold when that began.
+/// A shard's counts when its recount began.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counting {
     byte: u8,
@@ -40,23 +40,23 @@ pub(super) struct Counting {
 }
 
 impl Tally {
-    /// Nothing is counted yet; `gauge` is kept at the bytes.
+    /// Starts at zero; `gauge` follows the total bytes.
     pub fn new(gauge: Gauge) -> Self {
         Self { parts: std::array::from_fn(|_| Part::default()), bytes: AtomicI64::default(), gauge }
     }
 
-    /// A file of that length was put, in the place of one of `before`.
+    /// Adds a file of that length, which replaced one of length `before`, if any.
     pub fn put(&self, byte: u8, length: u64, before: Option<u64>) {
         let more = on_disk(length) as i64 - before.map_or(0, |length| on_disk(length) as i64);
         self.add(byte, more, i64::from(before.is_none()));
     }
 
-    /// A file of that length was removed.
+    /// Subtracts a removed file of that length.
     pub fn removed(&self, byte: u8, length: u64) {
         self.add(byte, -(on_disk(length) as i64), -1);
     }
 
-    /// Begins to count a part anew.
+    /// Begins a recount of a shard.
     pub fn begin(&self, byte: u8) -> Counting {
         let part = self.part(byte);
         Counting {
@@ -66,12 +66,12 @@ impl Tally {
         }
     }
 
-    /// What was counted. What was put meanwhile may have been counted or not: it is taken not to have been.
+    /// Ends a recount with its result. Tiles written since `begin` are added to it, so some may be counted twice.
     pub fn end(&self, counting: Counting, bytes: u64, tiles: u64) {
         self.add(counting.byte, bytes as i64 - counting.bytes, tiles as i64 - counting.tiles);
     }
 
-    /// The bytes that all files take.
+    /// The disk space of all files.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed).max(0) as u64
     }
@@ -94,8 +94,8 @@ impl Tally {
     }
 }
 
-/// Adds to a count, which does not fall below zero: what is removed need not have been counted, where another process
-/// had put it there. Answers by how much it changed.
+/// Adds to a count, clamped at zero: a removed file was never counted if another process wrote it. Returns the
+/// change.
 fn add_to(count: &AtomicI64, more: i64) -> i64 {
     let added = |count: i64| count.saturating_add(more).max(0);
     let before = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| Some(added(count)));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_counted_can_be_removed() {
+    fn counts_do_not_fall_below_zero() {
         let tally = Tally::new(Gauge::default());
         tally.put(1, 4096, None);
         tally.removed(2, 1 << 20);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_anew_forgets_what_was_thought_but_not_what_was_put_meanwhile() {
+    fn a_recount_replaces_old_counts_but_keeps_concurrent_writes() {
         let tally = Tally::new(Gauge::default());
         tally.put(1, 40960, None);
         let counting = tally.begin(1);

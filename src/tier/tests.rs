@@ -1,4 +1,4 @@
-//! What every tier must do, whatever it keeps tiles in.
+//! The test suite for every backend of the disk cache.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +11,7 @@ use super::*;
 use crate::metrics::Metrics;
 use crate::tile::Tile;
 
-/// A tier in memory, by which the suite is tried itself.
+/// A backend in memory, which checks the suite itself.
 #[derive(Default)]
 struct Memory(Mutex<HashMap<(Name, TileKey), Bytes>>);
 
@@ -38,20 +38,19 @@ fn path_of(root: &Path, token: &Name, key: &TileKey) -> PathBuf {
     folders::Folder::of(token).path(root, key)
 }
 
-/// The tile of a number: noise of some length, never the same twice.
+/// Distinct noise of varying length.
 fn tile(number: usize) -> Tile {
     let mixed = |at: usize| (((number << 20) + at).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8;
     let png: Vec<u8> = (0..1 + number % 7 * 9000).map(mixed).collect();
     Tile::new(TileKey::of(&number), png)
 }
 
-/// The suite.
-fn keeps_its_promises(tier: &dyn TileTier) {
-    what_is_put_is_there_for_its_token_and_key_alone(tier);
-    many_threads_see_whole_tiles(tier);
+fn satisfies_the_contract(tier: &dyn TileTier) {
+    a_tile_is_found_by_its_token_and_key_only(tier);
+    concurrent_threads_see_complete_tiles(tier);
 }
 
-fn what_is_put_is_there_for_its_token_and_key_alone(tier: &dyn TileTier) {
+fn a_tile_is_found_by_its_token_and_key_only(tier: &dyn TileTier) {
     let tokens = [name("a"), name(".."), name(&"long".repeat(100))];
     for token in &tokens {
         for number in 0..9 {
@@ -66,8 +65,7 @@ fn what_is_put_is_there_for_its_token_and_key_alone(tier: &dyn TileTier) {
     }
 }
 
-/// Several write the same tiles while others read them.
-fn many_threads_see_whole_tiles(tier: &dyn TileTier) {
+fn concurrent_threads_see_complete_tiles(tier: &dyn TileTier) {
     let token = name("many");
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -87,15 +85,15 @@ fn many_threads_see_whole_tiles(tier: &dyn TileTier) {
 }
 
 #[test]
-fn the_twin_in_memory_keeps_its_promises() {
-    keeps_its_promises(&Memory::default());
+fn the_memory_backend_satisfies_the_contract() {
+    satisfies_the_contract(&Memory::default());
 }
 
 #[test]
-fn the_directory_keeps_its_promises_and_what_it_has() {
+fn the_directory_satisfies_the_contract_and_outlives_its_handle() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("cache");
-    keeps_its_promises(&Directory::open(&path).unwrap());
+    satisfies_the_contract(&Directory::open(&path).unwrap());
     let again = Directory::open(&path).unwrap();
     let Tile { key, png, .. } = tile(5);
     assert_eq!(again.get(&name("a"), &key), Ok(Some(png)));
@@ -106,7 +104,7 @@ fn the_directory_keeps_its_promises_and_what_it_has() {
 }
 
 #[test]
-fn a_file_in_the_directory_is_a_picture_for_anybody() {
+fn a_tile_file_is_an_ordinary_png() {
     let place = tempfile::tempdir().unwrap();
     let directory = Directory::open(place.path()).unwrap();
     let mut png = Vec::new();
@@ -119,7 +117,7 @@ fn a_file_in_the_directory_is_a_picture_for_anybody() {
 }
 
 #[test]
-fn what_is_damaged_is_dropped_once_and_can_be_put_again() {
+fn a_damaged_tile_is_removed_and_can_be_stored_again() {
     let place = tempfile::tempdir().unwrap();
     let directory = Directory::open(place.path()).unwrap();
     let (token, Tile { key, png, .. }) = (name("a"), tile(3));
@@ -139,7 +137,7 @@ fn what_is_damaged_is_dropped_once_and_can_be_put_again() {
         }),
         ("another file", &|| fs::write(&path, "dear diary").unwrap()),
         ("a huge file", &|| fs::File::create(&path).unwrap().set_len(1 << 40).unwrap()),
-        ("a link to what never ends", &|| replaced_by_link("/dev/zero".as_ref(), &path)),
+        ("a link to an endless device", &|| replaced_by_link("/dev/zero".as_ref(), &path)),
         ("a link to another tile", &|| {
             directory.put(&token, &other.key, &other.png).unwrap();
             replaced_by_link(&path_of(place.path(), &token, &other.key), &path);
@@ -171,7 +169,7 @@ fn replaced_by_link(target: &Path, path: &Path) {
 }
 
 #[test]
-fn no_linked_folder_is_followed() {
+fn symbolic_links_to_folders_are_not_followed() {
     let place = tempfile::tempdir().unwrap();
     let (root, outside) = (place.path().join("cache"), place.path().join("outside"));
     let directory = Directory::open(&root).unwrap();
@@ -183,7 +181,7 @@ fn no_linked_folder_is_followed() {
         symlink(&outside, &folder).unwrap();
         let results = [directory.put(&token, &key, &png), directory.get(&token, &key).map(drop)];
         assert!(results.iter().all(|result| matches!(result, Err(TierError::System { .. }))), "{results:?}");
-        // Removing does not follow them either; what is a link is not listed.
+        // Clearing does not follow links either: they are not listed.
         drop(directory.clear(None));
         fs::remove_file(&folder).unwrap();
         fs::rename(&outside, &folder).unwrap();
@@ -192,7 +190,7 @@ fn no_linked_folder_is_followed() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_is_an_error_and_nothing_is_lost() {
+fn a_file_in_place_of_a_folder_is_an_error_and_is_left_alone() {
     let place = tempfile::tempdir().unwrap();
     let directory = Directory::open(place.path()).unwrap();
     let (token, Tile { key, png, .. }) = (name("a"), tile(3));
@@ -205,14 +203,27 @@ fn what_cannot_be_read_or_written_is_an_error_and_nothing_is_lost() {
     assert_eq!(fs::read_to_string(&folder).unwrap(), "in the way");
 }
 
-/// A tier that takes nothing before it is opened.
+/// A backend whose writes block until it is opened.
 #[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<(bool, usize)>, Condvar)>);
+struct Gate(Arc<(Mutex<Passage>, Condvar)>);
+
+#[derive(Default)]
+struct Passage {
+    is_open: bool,
+    begun: usize,
+    written: usize,
+}
 
 impl Gate {
     fn open(&self) {
-        self.0.0.lock().unwrap().0 = true;
+        self.0.0.lock().unwrap().is_open = true;
         self.0.1.notify_all();
+    }
+
+    /// Waits until a write has begun.
+    fn wait_for_write(&self) {
+        let passage = self.0.0.lock().unwrap();
+        drop(self.0.1.wait_while(passage, |passage| passage.begun == 0).unwrap());
     }
 }
 
@@ -222,11 +233,11 @@ impl TileTier for Gate {
     }
 
     fn put(&self, _: &Name, _: &TileKey, _: &Bytes) -> Result<(), TierError> {
-        let mut state = self.0.0.lock().unwrap();
-        while !state.0 {
-            state = self.0.1.wait(state).unwrap();
-        }
-        state.1 += 1;
+        let mut passage = self.0.0.lock().unwrap();
+        passage.begun += 1;
+        self.0.1.notify_all();
+        let mut passage = self.0.1.wait_while(passage, |passage| !passage.is_open).unwrap();
+        passage.written += 1;
         Ok(())
     }
 
@@ -236,12 +247,13 @@ impl TileTier for Gate {
 }
 
 #[test]
-fn writing_waits_for_nobody_and_a_full_queue_drops_tiles() {
+fn queueing_never_blocks_and_a_full_queue_drops_tiles() {
     let (gate, metrics) = (Gate::default(), Metrics::default());
     let tier = SecondTier::new(gate.clone(), &metrics).unwrap();
     let large = Tile::new(TileKey::of(&1), vec![0; 10 << 20]);
     (0..5).for_each(|_| tier.keep_later(name("a"), &large, || true));
-    assert_eq!(metrics.tier_dropped.get(), 2, "three of 10 MiB are within the bound");
+    assert_eq!(metrics.tier_dropped.get(), 2, "three of 10 MiB fit into the queue");
+    gate.wait_for_write();
     tier.finish(Duration::from_millis(20));
     assert_eq!(metrics.tier_dropped.get(), 4, "the one being written is not dropped");
     gate.open();
@@ -249,18 +261,18 @@ fn writing_waits_for_nobody_and_a_full_queue_drops_tiles() {
         std::thread::yield_now();
     }
     tier.keep_later(name("a"), &large, || true);
-    assert_eq!((metrics.tier_dropped.get(), metrics.tier_writes.get()), (5, 1), "it is over");
+    assert_eq!((metrics.tier_dropped.get(), metrics.tier_writes.get()), (5, 1), "the queue is closed");
 }
 
 #[test]
-fn what_waits_is_written_before_the_end_unless_it_is_not_so_any_more() {
+fn queued_tiles_are_written_before_the_end_unless_they_became_invalid() {
     let (gate, metrics) = (Gate::default(), Metrics::default());
     gate.open();
     let tier = SecondTier::new(gate.clone(), &metrics).unwrap();
     (0..50).for_each(|number| tier.keep_later(name("a"), &tile(number), move || number % 10 != 0));
     tier.finish(Duration::from_secs(60));
     assert_eq!(
-        (metrics.tier_writes.get(), metrics.tier_dropped.get(), gate.0.0.lock().unwrap().1),
+        (metrics.tier_writes.get(), metrics.tier_dropped.get(), gate.0.0.lock().unwrap().written),
         (45, 5, 45)
     );
 }

@@ -1,7 +1,7 @@
-//! Writes tiles behind the answers that they are part of: a queue of so many bytes, and one thread.
+//! Writes tiles to the disk cache after they were served: a queue bounded in bytes, and one thread.
 //!
-//! Where the disk is slower than the render threads the queue fills, and tiles are dropped: they can be drawn again, and
-//! nobody waits for them.
+//! If the disk is slower than the render threads, the queue fills up and tiles are dropped: they can be rendered
+//! again, and no request waits for them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,19 +15,19 @@ use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::tile::TileKey;
 
-/// How many bytes of tiles may wait: 32 MiB.
+/// The capacity of the queue in bytes of tiles.
 const MOST: usize = 32 << 20;
 
-/// A tile that is to be written.
+/// A tile to be written.
 pub(super) struct Waiting {
     pub token: Name,
     pub key: TileKey,
     pub png: Bytes,
-    /// Asked before it is written: whether it still is what its key says. May take a while.
+    /// Called before writing: whether the tile still matches its key. May block.
     pub still_so: Box<dyn FnOnce() -> bool + Send>,
 }
 
-/// The queue and its thread. When it is dropped, what waits is written first: see [`Writer::finish`] for a bound.
+/// The queue and its thread. Dropping it does not discard queued tiles: see [`Writer::finish`] for a time limit.
 pub(super) struct Writer {
     queue: Arc<Queue>,
     metrics: Metrics,
@@ -42,14 +42,13 @@ struct Queue {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Waiting>,
-    /// Of those that wait and of the one that is being written.
+    /// Bytes of the queued tiles and of the one being written.
     bytes: usize,
-    /// Nothing more is taken.
+    /// No more tiles are accepted.
     closed: bool,
 }
 
 impl Writer {
-    /// Starts the thread.
     pub fn start(
         write: impl Fn(&Name, &TileKey, &Bytes) + Send + 'static,
         metrics: Metrics,
@@ -69,7 +68,7 @@ impl Writer {
         Ok(Self { queue, metrics })
     }
 
-    /// Has a tile written when its turn comes; drops it where too much waits.
+    /// Queues a tile; drops it if the queue is full or closed.
     pub fn write(&self, tile: Waiting) {
         let mut state = self.queue.lock();
         if state.closed || state.bytes + tile.png.len() > MOST {
@@ -82,8 +81,8 @@ impl Writer {
         self.queue.changed.notify_all();
     }
 
-    /// Takes nothing more, and waits until all is written, though not for longer than so; answers how many tiles were
-    /// dropped then.
+    /// Closes the queue and waits until everything is written, for at most `within`; returns the number of tiles
+    /// dropped after that.
     pub fn finish(&self, within: Duration) -> usize {
         let until = Instant::now() + within;
         let mut state = self.queue.lock();
@@ -111,7 +110,7 @@ impl Drop for Writer {
 }
 
 impl Queue {
-    /// The next tile, as soon as there is one; `None` once there will be none any more.
+    /// Waits for the next tile; `None` once the queue is closed and empty.
     fn next(&self) -> Option<Waiting> {
         let mut state = self.lock();
         loop {

@@ -7,18 +7,18 @@
 //! tile with status 404.
 
 use serde_json::Value;
-use ureq::http::Method;
 
 use super::Viewer;
-use super::client::{Answer, Client, ORIGIN};
+use super::answer::ORIGIN;
 use super::report::{Checked, Report};
-use super::served::Served;
+use crate::client::{Answer, Client, Method};
+use crate::description::SiteDescription;
 
 /// The edge of the canvas for an overview.
 const MAP: u32 = 192;
 
-pub(super) fn play(client: &Client, served: &Served, report: &mut Report) {
-    let stacks = match client.get("/projects.json").and_then(|answer| stacks(answer, served)) {
+pub(super) fn play(client: &Client, site: &SiteDescription, report: &mut Report) {
+    let stacks = match client.get("/projects.json").and_then(|answer| stacks(answer, site)) {
         Ok(stacks) => stacks,
         Err(reason) => return report.add(Some(Viewer::Catmaid), "projects", "/projects.json", Err(reason)),
     };
@@ -53,7 +53,7 @@ struct Mirror {
 }
 
 /// The stacks in a project file that belong to the selected datasets.
-fn stacks(answer: Answer, served: &Served) -> Result<Vec<Stack>, String> {
+fn stacks(answer: Answer, site: &SiteDescription) -> Result<Vec<Stack>, String> {
     let answer = answer.found()?;
     let kind = answer.header("content-type").unwrap_or("missing");
     if !kind.contains("json") {
@@ -66,7 +66,7 @@ fn stacks(answer: Answer, served: &Served) -> Result<Vec<Stack>, String> {
     for project in &projects {
         let project = project.get("project").ok_or_else(|| answer.wrong("an entry has no project"))?;
         let title = text(project, "title").map_err(|e| answer.wrong(e))?;
-        if served.datasets.iter().any(|dataset| dataset.token == title) {
+        if site.datasets.iter().any(|dataset| dataset.token == title) {
             for stack in project.get("stacks").and_then(Value::as_array).into_iter().flatten() {
                 stacks.push(Stack::read(&title, stack).map_err(|e| answer.wrong(e))?);
             }

@@ -5,21 +5,21 @@
 //! full size and black beyond the volume. Its WebGL drawer needs tiles that pages of other origins may read.
 
 use image::GenericImageView;
-use ureq::http::Method;
 
 use super::Viewer;
-use super::client::{Client, ORIGIN};
+use super::answer::ORIGIN;
 use super::report::{Checked, Report};
-use super::served::{Channel, Dataset, Level, Served};
+use crate::client::{Client, Method};
+use crate::description::{ChannelDescription, DatasetDescription, LevelDescription, SiteDescription};
 use crate::geometry::TILE;
 
 /// The planes, and the slice axis of each.
 const PLANES: [(&str, usize); 3] = [("xy", 2), ("xz", 1), ("yz", 0)];
 
-pub(super) fn play(client: &Client, served: &Served, report: &mut Report) {
-    for dataset in &served.datasets {
+pub(super) fn play(client: &Client, site: &SiteDescription, report: &mut Report) {
+    for dataset in &site.datasets {
         for channel in &dataset.channels {
-            let walk = Walk { client, below: served.tilecache(), dataset, channel };
+            let walk = Walk { client, below: site.tilecache(), dataset, channel };
             for (index, (plane, axis)) in PLANES.into_iter().enumerate() {
                 let subject = format!("{} {} {plane}", dataset.token, channel.name);
                 report.add(
@@ -39,8 +39,8 @@ pub(super) fn play(client: &Client, served: &Served, report: &mut Report) {
 struct Walk<'a> {
     client: &'a Client,
     below: String,
-    dataset: &'a Dataset,
-    channel: &'a Channel,
+    dataset: &'a DatasetDescription,
+    channel: &'a ChannelDescription,
 }
 
 impl Walk<'_> {
@@ -48,6 +48,16 @@ impl Walk<'_> {
         let time = if self.channel.times.is_some() { "0/" } else { "" };
         let (token, name) = (&self.dataset.token, &self.channel.name);
         format!("{}/{token}/{name}/{plane}/{time}{slice}/{row}_{column}_{level}.png", self.below)
+    }
+
+    /// The number of a slice in the middle of a level, along an axis (0 is x).
+    fn middle(&self, level: &LevelDescription, axis: usize) -> Result<u64, &'static str> {
+        let middle = || {
+            let (offset, factor) =
+                (self.dataset.offset.get(axis)?, i64::try_from(*level.factor.get(axis)?).ok()?);
+            (level.size.get(axis)? / 2).checked_add_signed(offset.checked_div_euclid(factor)?)
+        };
+        middle().ok_or("its slice numbers are negative and cannot be requested")
     }
 
     /// Checks the first and the last tile of each level; a level that is not offered is a remark.
@@ -69,11 +79,14 @@ impl Walk<'_> {
         }))
     }
 
-    fn corners(&self, level: &Level, drawn: [u64; 2], plane: &str, axis: usize) -> Result<(), String> {
-        let slice = self
-            .dataset
-            .middle(level, axis)
-            .ok_or("its slice numbers are negative and cannot be requested")?;
+    fn corners(
+        &self,
+        level: &LevelDescription,
+        drawn: [u64; 2],
+        plane: &str,
+        axis: usize,
+    ) -> Result<(), String> {
+        let slice = self.middle(level, axis)?;
         let [last_column, last_row] = drawn.map(|length| length.saturating_sub(1) / TILE as u64);
         for (row, column) in [(0, 0), (last_row, last_column)] {
             let answer = self.client.get(&self.url(plane, slice, (row, column), level.level))?.found()?;
@@ -94,8 +107,7 @@ impl Walk<'_> {
     /// The headers that let a browser cache a tile and revalidate it without downloading it again.
     fn caching(&self) -> Checked {
         let level = self.channel.levels.first().ok_or("it has no levels")?;
-        let slice =
-            self.dataset.middle(level, 2).ok_or("its slice numbers are negative and cannot be requested")?;
+        let slice = self.middle(level, 2)?;
         let url = self.url("xy", slice, (0, 0), level.level);
         let answer = self.client.ask(&Method::GET, &url, &[("Origin", ORIGIN)])?.found()?;
         answer.is_shared()?;

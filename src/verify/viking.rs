@@ -8,14 +8,14 @@
 use roxmltree::{Document, Node};
 
 use super::Viewer;
-use super::client::{Answer, Client};
 use super::report::{Checked, Report};
-use super::served::{Dataset, Served};
+use crate::client::{Answer, Client};
+use crate::description::{DatasetDescription, SiteDescription};
 use crate::geometry::TILE;
 
-pub(super) fn play(client: &Client, served: &Served, report: &mut Report) {
-    for dataset in &served.datasets {
-        let url = format!("{}/viking/{}/volume.vikingxml", served.tilecache(), dataset.token);
+pub(super) fn play(client: &Client, site: &SiteDescription, report: &mut Report) {
+    for dataset in &site.datasets {
+        let url = format!("{}/viking/{}/volume.vikingxml", site.tilecache(), dataset.token);
         let volume = client.get(&url).and_then(Answer::found).and_then(|answer| read(&answer));
         let checked = volume.as_ref().map_err(Clone::clone).and_then(|volume| volume.fits(dataset));
         report.add(Some(Viewer::Viking), "volume", &dataset.token, checked);
@@ -24,7 +24,7 @@ pub(super) fn play(client: &Client, served: &Served, report: &mut Report) {
             let subject = format!("{} {}", dataset.token, tiles.channel);
             let section = volume.sections.get(volume.sections.len() / 2).copied();
             let walked = section.ok_or("the volume file names no section".to_owned());
-            let walked = walked.and_then(|section| tiles.walk(client, served, &volume.name, section));
+            let walked = walked.and_then(|section| tiles.walk(client, site, &volume.name, section));
             report.add(Some(Viewer::Viking), "tiles", &subject, walked);
         }
     }
@@ -82,12 +82,12 @@ fn number(node: Node<'_, '_>, name: &str) -> Result<u64, String> {
 
 impl Volume {
     /// Whether the grid covers the volume.
-    fn fits(&self, dataset: &Dataset) -> Checked {
+    fn fits(&self, dataset: &DatasetDescription) -> Checked {
         if self.servers.is_empty() {
             return Err("the volume file has no channel that can be shown".to_owned());
         }
         for tiles in &self.servers {
-            let channel = dataset.channels.iter().find(|channel| channel.name == tiles.channel);
+            let channel = dataset.channel(&tiles.channel);
             let Some(full) = channel.and_then(|channel| channel.levels.first()) else {
                 return Err(format!("there is no channel {}", tiles.channel));
             };
@@ -126,7 +126,7 @@ impl TileServer {
     }
 
     /// The last tile of each level, with one slash before the token and with two.
-    fn walk(&self, client: &Client, served: &Served, volume: &str, section: u64) -> Checked {
+    fn walk(&self, client: &Client, site: &SiteDescription, volume: &str, section: u64) -> Checked {
         for level in 0..=self.last {
             let [column, row] = self.grid.map(|count| count.div_ceil(1 << level.min(62)).saturating_sub(1));
             let file = format!("{}X{column:03}_Y{row:03}_Z{section:03}{}", self.prefix, self.postfix);
@@ -134,12 +134,12 @@ impl TileServer {
             let host = self.host.trim_end_matches('/');
             let tile = whole(client.get(&format!("{host}/{below}"))?)?;
             let doubled = whole(client.get(&format!("{host}//{below}"))?)?;
-            let channel = served.datasets.iter().find(|d| d.token == volume);
-            let channel = channel.and_then(|d| d.channels.iter().find(|c| c.name == self.channel));
+            let channel = site.datasets.iter().find(|dataset| dataset.token == volume);
+            let channel = channel.and_then(|dataset| dataset.channel(&self.channel));
             let time = if channel.is_some_and(|channel| channel.times.is_some()) { "0/" } else { "" };
             let plain = format!(
                 "{}/{volume}/{}/xy/{time}{section}/{row}_{column}_{level}.png",
-                served.tilecache(),
+                site.tilecache(),
                 self.channel
             );
             let plain = client.get(&plain)?.found()?;

@@ -1,10 +1,9 @@
 //! What a volume costs to store and to read, computed from its files without reading voxels.
 //!
-//! Costs assume cold caches. Compressed chunks are counted as read and inflated whole, although some need
-//! only be decoded up to a prefix. Unfiltered voxels are copied from the file's pages: the pages that hold
-//! wanted voxels are counted, because a disk reads no less, and nothing is inflated. Chunks that were never
-//! written cost nothing if none was; otherwise the length of a stored chunk is the mean over all written
-//! ones.
+//! Costs assume cold caches. Compressed chunks are counted as read and inflated whole, although a prefix may suffice.
+//! For unfiltered voxels, the pages that contain them are counted, because a disk reads whole pages, and nothing is
+//! inflated. The stored length of a chunk is taken as the mean over all written chunks; if none was written, the cost
+//! is zero.
 
 use std::ops::{AddAssign, Range};
 
@@ -12,21 +11,23 @@ use serde::Serialize;
 
 use crate::geometry::Xyz;
 
-/// Positions along x, y and z, in voxels: they denote the voxels at all combinations.
+/// Ranges of positions along x, y and z, in voxels; they denote their Cartesian product.
 pub type Positions = Xyz<Vec<Range<u64>>>;
 
-/// What is stored of a volume.
+/// The stored size of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Tally {
     /// The number of datasets inspected.
     pub datasets: u64,
+    /// The number of datasets that could not be inspected, because they cannot be opened or their chunks not be listed.
+    pub unreadable: u64,
     /// The number of chunks if all were written.
     pub chunks: u64,
     /// The number of written chunks.
     pub chunks_written: u64,
-    /// The stored size of these, in bytes.
+    /// The stored size of the written chunks, in bytes.
     pub stored_bytes: u64,
-    /// Their decoded size, in bytes.
+    /// The decoded size of the written chunks, in bytes.
     pub raw_bytes: u64,
 }
 
@@ -40,6 +41,7 @@ impl Tally {
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.datasets += other.datasets;
+        self.unreadable += other.unreadable;
         self.chunks = self.chunks.saturating_add(other.chunks);
         self.chunks_written += other.chunks_written;
         self.stored_bytes = self.stored_bytes.saturating_add(other.stored_bytes);

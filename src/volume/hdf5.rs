@@ -1,13 +1,13 @@
 //! Volumes in HDF5 files: the only place that names the `hdf5` crate.
 //!
-//! The library opens files, follows hard links, tells types and layouts, and lists where chunks lie. Chunks are then
-//! read and decoded by our own threads, outside the library's one lock, where their filters are ones we decode;
-//! everything else is read through the library, slower but right. Decoded chunks are kept in a cache that all volumes
-//! share. Unfiltered data, contiguous or in chunks, is copied from the file as it is mapped into memory. Compact and
-//! virtual data is always read through the library; raw files are read here.
+//! The library opens files, follows hard links, reads types and layouts, and lists the addresses of chunks. Chunks
+//! are then read and decoded by voltile's own threads, outside the library's global lock, if voltile supports their
+//! filters; other filtered data is read through the library, which is slower. Decoded chunks are cached; all volumes
+//! share the cache. Unfiltered data, contiguous or chunked, is copied from the memory-mapped file, and external raw
+//! files are read directly. Compact and virtual data is always read through the library.
 //!
-//! All bytes come through `bytes::FileBytes`, also those that the library reads: they are used only if the file is what it
-//! was when it was opened. `admission` says which files the library may open.
+//! All bytes come through `bytes::FileBytes`, also those that the library reads. They are used only if the file is
+//! unchanged since it was opened. `admission` lists the files that the library may open.
 
 mod admission;
 mod attributes;
@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 pub use attributes::Attributes;
 pub use chunks::{ChunkStore, Standing};
-pub use dataset::{Scale, Storage, StorageDescription, StoredDataset};
+pub use dataset::{Scale, Storage, StoredDataset};
 pub use file::{Files, StoredFile};
 pub use filters::decode_chunk;
 pub use identity::FileIdentity;
@@ -52,7 +52,7 @@ use self::links::{Follower, Found, Node};
 /// Why a file or a dataset could not be opened. The text names files: it is for operators.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OpenError {
-    /// The file itself.
+    /// The file cannot be opened.
     #[error("{}: {problem}", path.display())]
     File {
         /// The file.
@@ -60,7 +60,7 @@ pub enum OpenError {
         /// What is wrong with it.
         problem: String,
     },
-    /// Something in it.
+    /// An object in the file cannot be opened or used.
     #[error("{} in {}: {problem}", object, path.display())]
     Object {
         /// The file.
@@ -70,22 +70,22 @@ pub enum OpenError {
         /// What is wrong with it.
         problem: String,
     },
-    /// There is nothing of that name.
+    /// A part of the path does not exist.
     #[error("{} in {}: there is no {name:?}", object, path.display())]
     Missing {
         /// The file.
         path: PathBuf,
         /// The path within it.
         object: String,
-        /// The part of the path, or the file it leads to, that is not there.
+        /// The missing part of the path, or the missing file that it links to.
         name: String,
     },
-    /// The file names another one that it may not.
+    /// The file refers to another one that it must not refer to.
     #[error("{} refers to {name:?}, {why}; if you trust the file, set allow_external = true on the dataset", path.display())]
     Refused {
         /// The file.
         path: PathBuf,
-        /// The other file, as it is named.
+        /// The other file, by the name in the file.
         name: String,
         /// Why that is not allowed.
         why: &'static str,
@@ -102,21 +102,21 @@ impl OpenError {
     }
 }
 
-/// What opening files takes: those that are open, the chunk cache, and what links are allowed.
+/// Opens files: the state that is shared between them, and the options.
 #[derive(Debug, Clone)]
 pub struct Opener {
-    /// Every file that is open.
+    /// All open files.
     pub files: Arc<Files>,
-    /// Decoded chunks of all volumes.
+    /// The cache of decoded chunks, shared by all volumes.
     pub chunks: ChunkStore,
-    /// Where links may lead.
+    /// Which other files a file may refer to.
     pub policy: LinkPolicy,
-    /// Whether somebody may be appending to the files while they are open.
+    /// Whether the files may be appended to while they are open.
     pub growing: bool,
 }
 
 impl Opener {
-    /// Opens a file.
+    /// Opens the file at a path, or finds it open.
     pub fn open(&self, path: &Path) -> Result<OpenFile, OpenError> {
         let file = self.files.open(path, self.growing)?;
         let alias = (path != file.path).then(|| FileIdentity::at(path));
@@ -124,56 +124,56 @@ impl Opener {
     }
 }
 
-/// A file, and all that following its paths takes.
+/// An open file, and the opener for the files that it refers to.
 #[derive(Debug, Clone)]
 pub struct OpenFile {
     file: Arc<StoredFile>,
-    /// The same by the name that it was asked for by, where that has symbolic links or is relative.
+    /// The identity under the given path, if that is relative or contains symbolic links.
     alias: Option<FileIdentity>,
     opener: Opener,
 }
 
 impl OpenFile {
-    /// Where the file lies.
+    /// The path of the file, with symbolic links resolved.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// Another file, opened in the same way.
+    /// Opens another file with the same options.
     pub fn other(&self, path: &Path) -> Result<OpenFile, OpenError> {
         self.opener.open(path)
     }
 
-    /// What must stay as it is for the file to be the one that was asked for.
+    /// The identities that must not change while the file is in use.
     pub fn watched(&self) -> impl Iterator<Item = &FileIdentity> {
         std::iter::once(self.file.identity()).chain(&self.alias)
     }
 
-    /// What tells the file, as it is now, from any other.
+    /// The identity of the file when it was opened.
     pub fn identity(&self) -> &FileIdentity {
         self.file.identity()
     }
 
-    /// The dataset that `path` leads to.
+    /// Opens the dataset at `path`.
     pub fn dataset(&self, path: &str) -> Result<StoredDataset, OpenError> {
         let (found, files) = self.follower().dataset(&self.file, path)?;
         StoredDataset::new(found.file, found.object, path, files)
     }
 
-    /// The file that holds what `path` leads to, at the end of all links.
+    /// The file that contains the object at `path`, after all links.
     pub fn file_of(&self, path: &str) -> Result<FileIdentity, OpenError> {
         self.follower().file_of(&self.file, path)
     }
 
-    /// Whether `path` leads to a group or a dataset.
+    /// Whether there is a group or a dataset at `path`.
     ///
-    /// It does also where it leads to a file that is there and cannot be opened: what lies in that is not missing, and
-    /// to read it is an error rather than a gap.
+    /// Also true if the path links to a file that exists but cannot be opened: such an object is not a gap, and reading
+    /// it is an error.
     pub fn has(&self, path: &str) -> bool {
         matches!(self.follower().file_of(&self.file, path), Ok(_) | Err(OpenError::File { .. }))
     }
 
-    /// The first of these datasets that can be opened, and its path; where none can, what is wrong with the first.
+    /// The first of these datasets that can be opened, and its path; if none can, the error of the first.
     pub fn first_dataset<'p>(
         &self,
         paths: impl IntoIterator<Item = &'p str>,
@@ -188,38 +188,43 @@ impl OpenFile {
         Err(wrong.unwrap_or_else(|| OpenError::missing(&self.file, "/", "dataset")))
     }
 
-    /// The paths of all datasets that hard links lead to, each once, shallow ones first.
+    /// The paths of all datasets reachable by hard links, each dataset once, in order of depth.
     pub fn datasets(&self) -> Result<Vec<String>, OpenError> {
         listing::datasets(&self.file)
     }
 
-    /// The names in the group at `path`, sorted; none where there is no group.
+    /// The names in the group at `path`, sorted; empty if there is no such group. A group that cannot be opened, or is
+    /// listed only in part, is logged.
     pub fn names_in(&self, path: &str) -> Vec<String> {
         match self.follower().node(&self.file, path) {
             Ok(Found { object: Node::Group(group), .. }) => listing::names(&group),
-            _ => Vec::new(),
+            Ok(_) | Err(OpenError::Missing { .. }) => Vec::new(),
+            Err(error) => {
+                tracing::warn!("a group cannot be listed, and its contents are left out: {error}");
+                Vec::new()
+            }
         }
     }
 
-    /// The attributes of the object at `path`, where there is one.
+    /// The attributes of the object at `path`, if it exists.
     pub fn attributes(&self, path: &str) -> Option<Attributes> {
         let found = self.follower().node(&self.file, path).ok()?;
         Some(Attributes::of(&found.object))
     }
 
-    /// The text of the small dataset at `path`, where there is one.
+    /// The text of the small dataset at `path`, if it exists; several strings are concatenated.
     pub fn text(&self, path: &str) -> Option<String> {
         let (found, _) = self.follower().dataset(&self.file, path).ok()?;
         attributes::texts(&found.object).map(|texts| texts.concat())
     }
 
-    /// The numbers of the small dataset at `path`, of any shape, where there is one.
+    /// The numbers of the small dataset at `path`, of any shape, if it exists.
     pub fn numbers(&self, path: &str) -> Option<Vec<f64>> {
         let (found, _) = self.follower().dataset(&self.file, path).ok()?;
         attributes::numbers(&found.object)
     }
 
-    /// A dataset as a volume.
+    /// Opens the dataset at `path` as a volume.
     pub fn volume(&self, path: &str, view: &View) -> Result<Hdf5Volume, OpenError> {
         Hdf5Volume::new(Arc::new(self.dataset(path)?), view, self.opener.chunks.clone())
     }

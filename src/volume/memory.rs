@@ -37,7 +37,7 @@ impl Volume for MemoryVolume {
         if copy_box(&self.samples, from, into, Lattice::dense(size, Xyz::all(0)), size) {
             Ok(())
         } else {
-            let problem = format!("the voxels are not {}", self.shape.voxel.name());
+            let problem = format!("the voxels in memory are not of type {}", self.shape.voxel.name());
             Err(ReadError::Damaged { place: "memory".to_owned(), problem })
         }
     }

@@ -65,12 +65,12 @@ impl VoxelType {
         Window::Whole { lo, hi }
     }
 
-    /// The bytes per voxel in an unfiltered file.
+    /// The bytes per voxel in unfiltered data.
     pub fn stored_bytes(self) -> usize {
         if self == VoxelType::F16 { 2 } else { self.samples().voxel_bytes() }
     }
 
-    /// Empty samples of the type that holds such voxels in memory: booleans as bytes, half floats as floats.
+    /// Empty samples of the type used in memory: bytes for booleans, 32-bit floats for half floats.
     pub fn samples(self) -> Samples {
         match self {
             VoxelType::Bool | VoxelType::U8 => Samples::U8(Vec::new()),
@@ -98,14 +98,14 @@ pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
     /// How many voxels can be summed in one call of [`Voxel::add`].
     const MOST_ADDED: usize = 1 << 15;
 
-    /// The value as a sum of one voxel.
+    /// Converts the value to [`Voxel::Sum`].
     fn widen(self) -> Self::Sum;
     /// Adds at most [`Voxel::MOST_ADDED`] voxels to a sum; floats strictly in order, because the order
     /// affects rounding.
     fn add(voxels: &[Self], sum: &mut Self::Sum);
     /// The mean of `count` voxels: rounded half up for integers, not rounded for floats.
     fn mean(sum: Self::Sum, count: u64) -> Self::Mean;
-    /// The identical mean for 2^`power` voxels (at most 2^62), without a division.
+    /// The same mean for 2^`power` voxels (at most 2^62), without a division.
     fn mean_of_power(sum: Self::Sum, power: u32) -> Self::Mean;
     /// The value as a float, rounded if it needs more than 53 bits.
     fn to_f64(self) -> f64;
@@ -272,7 +272,7 @@ impl Samples {
 
     /// Makes this a buffer of `len` voxels of type `voxel`, reusing the memory if the type matches.
     ///
-    /// Old voxels keep arbitrary values and new ones are 0: the caller must overwrite all.
+    /// Existing voxels keep arbitrary values and new ones are 0: the caller must overwrite all.
     pub fn reset(&mut self, voxel: VoxelType, len: usize) {
         let fresh = voxel.samples();
         if std::mem::discriminant(self) != std::mem::discriminant(&fresh) {

@@ -65,7 +65,7 @@ impl Sieve {
     }
 }
 
-/// Reads a thinned box by reading all of its voxels, block by block, with `read`.
+/// Reads every `step`-th voxel of a box by reading all of them, block by block, with `read`.
 pub(super) fn thinned(
     shape: VolumeShape,
     request: &ReadRequest,
@@ -80,7 +80,7 @@ pub(super) fn thinned(
         read(&part, &mut block)?;
         let from = Lattice::dense(part.size, sieve.offset).every(step);
         if !copy_box(&block, from, into, Lattice::dense(size, sieve.place), sieve.count) {
-            let problem = format!("voxels that should be {} were read as another type", shape.voxel.name());
+            let problem = format!("voxels were read as another type than {}", shape.voxel.name());
             return Err(ReadError::Damaged { place: "a volume".to_owned(), problem });
         }
     }
@@ -124,7 +124,8 @@ pub(super) fn touch_box(from: &Samples, at: Lattice, size: Xyz<u64>) {
     });
 }
 
-/// Sets a box of `size` voxels to the first voxel of `value`; `false` if that is empty or of another type.
+/// Fills a box of `size` voxels with the first voxel of `value`. Returns `false` and fills nothing if `value` is
+/// empty or of another type.
 #[must_use]
 pub(super) fn fill_box(value: &Samples, into: &mut Samples, into_at: Lattice, size: Xyz<u64>) -> bool {
     let still = Lattice { start: 0, step: Xyz::all(0) };

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::geometry::Region;
 
-/// How many time points are kept open at once.
+/// The maximum number of time points open at once: 64.
 const KEPT_OPEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
 /// Opens the volume of one time point; all must have the same shape.
@@ -36,7 +36,7 @@ impl fmt::Debug for Series {
 }
 
 impl Series {
-    /// A series of time points of that shape: `present` says which exist, `open` opens one.
+    /// A series of time points of one shape. `present` lists which of them exist; its length is their number.
     pub fn new(shape: VolumeShape, present: Vec<bool>, open: OpenTime) -> Self {
         let shape = VolumeShape { times: present.len() as u64, ..shape };
         Self { shape, present, open, kept: Mutex::new(LruCache::new(KEPT_OPEN)) }
@@ -51,7 +51,7 @@ impl Series {
         let (found, wanted) = (volume.shape(), self.shape);
         if (found.size, found.voxel) != (wanted.size, wanted.voxel) {
             let problem = format!(
-                "time point {time} is {} of {}, others are {} of {}",
+                "time point {time} has {} voxels of type {}, others have {} of type {}",
                 found.size,
                 found.voxel.name(),
                 wanted.size,
@@ -63,17 +63,16 @@ impl Series {
         Ok(volume)
     }
 
-    /// The volumes that exist, each opened when the iterator reaches it.
+    /// The existing volumes, each opened when the iterator reaches it.
     fn volumes(&self) -> impl Iterator<Item = Result<Arc<dyn Volume>, ReadError>> {
         (0..self.shape.times).filter(|time| self.has(*time)).map(|time| self.volume(time))
     }
 
-    /// The volume of a time point, where it is open.
+    /// The volume of a time point, if it is open.
     fn opened_at(&self, time: u64) -> Option<Arc<dyn Volume>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).peek(&time).map(Arc::clone)
     }
 
-    /// The volumes that are open now.
     fn opened(&self) -> Vec<Arc<dyn Volume>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().map(|(_, volume)| Arc::clone(volume)).collect()
@@ -128,10 +127,21 @@ impl VolumeStorage for Series {
 
     fn tally(&self, most: usize) -> Result<Tally, ReadError> {
         let mut sum = Tally::default();
+        let mut problem = None;
         for volume in self.volumes().take(most) {
-            sum += volume?.storage().tally(1)?;
+            match volume.and_then(|volume| volume.storage().tally(1)) {
+                Ok(one) => sum += one,
+                Err(error) => {
+                    tracing::warn!("a dataset of a series is missing from its statistics: {error}");
+                    sum.unreadable += 1;
+                    problem = problem.or(Some(error));
+                }
+            }
         }
-        Ok(sum)
+        match problem {
+            Some(error) if sum.datasets == 0 => Err(error),
+            _ => Ok(sum),
+        }
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {

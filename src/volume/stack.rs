@@ -19,14 +19,14 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// A stack of all sections of the series.
+    /// A stack of as many sections as the series has time points.
     pub fn new(sections: Series) -> Self {
         let shape = sections.shape();
         let size = Xyz { z: shape.times, ..shape.size };
         Self { sections, shape: VolumeShape { size, times: 1, ..shape } }
     }
 
-    /// The sections that a box touches, with the part of each.
+    /// The existing sections that a box intersects, with the part of the box in each.
     fn sections_of(&self, region: &Region) -> impl Iterator<Item = (u64, Region)> + '_ {
         let flat = Region { start: Xyz { z: 0, ..region.start }, size: Xyz { z: 1, ..region.size } };
         let all = region.start.z..region.start.z + region.size.z;
@@ -59,7 +59,7 @@ impl Volume for Stack {
                 fill_box(&section, into, at, size)
             };
             if !fits {
-                let problem = format!("section {number} has another type than the first");
+                let problem = format!("section {number} has another voxel type than the first");
                 return Err(ReadError::Damaged { place: "a stack".to_owned(), problem });
             }
         }

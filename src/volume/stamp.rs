@@ -1,9 +1,9 @@
-//! Stamps: identify a file after it was moved, copied, or edited.
+//! Stamps: recognise a file after it was moved or copied, and detect edits.
 //!
-//! A file is the same if its length, a sample of its bytes and its modification time are equal. A copy has
-//! another time: it is the same if all bytes are equal, which is checked only up to [`WHOLE`], because it
-//! takes a while. A longer copy must keep the time of its original, as with `cp -p`. Edits change the time
-//! and are detected by it.
+//! A file is the same if its length, a sample of its bytes and its modification time are equal. A copy has another
+//! time: it is the same if all bytes are equal, which is checked only for files up to [`WHOLE`], because it is slow.
+//! A longer copy must keep the time of its original, as with `cp -p`. Edits change the modification time and are
+//! detected by it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -33,7 +33,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of the file at a path as it is now, without the digest of all its bytes.
+    /// The stamp of the file at a path in its current state, without the digest of all its bytes.
     pub fn of(path: &Path, name: String) -> io::Result<Self> {
         let file = File::open(path)?;
         let about = file.metadata()?;
@@ -42,7 +42,7 @@ impl Stamp {
         Ok(Self { name, length: about.len(), modified, sample, whole: None })
     }
 
-    /// Adds the digest of all its bytes, if the file is not too long; reads the whole file.
+    /// Adds the digest of all bytes if the file is not too long; reads the whole file.
     pub fn with_whole(self, path: &Path) -> io::Result<Self> {
         let whole = if self.length <= WHOLE { Some(whole(path)?) } else { None };
         Ok(Self { whole, ..self })
@@ -56,13 +56,13 @@ impl Stamp {
         own.parent().unwrap_or(Path::new("/")).join(&self.name)
     }
 
-    /// Checks that the file at a path is the stamped one, or says why not. Reads the whole file if only its
-    /// time differs.
+    /// Checks that the file at a path is the stamped one; the error says why not. Reads the whole file if only its
+    /// modification time differs.
     pub fn check(&self, path: &Path) -> Result<(), String> {
         let shown = path.display();
         let now = Self::of(path, String::new()).map_err(|e| format!("{shown}: {e}"))?;
         if (now.length, &now.sample) != (self.length, &self.sample) {
-            return Err(format!("{shown} is another file, or was changed since"));
+            return Err(format!("{shown} is another file, or has been changed"));
         }
         if now.modified == self.modified {
             return Ok(());
@@ -71,9 +71,9 @@ impl Stamp {
         tracing::debug!("the modification time of {shown} differs; comparing all bytes");
         match &self.whole {
             Some(known) if whole(path).is_ok_and(|now| now == *known) => Ok(()),
-            Some(_) => Err(format!("{shown} was changed since")),
+            Some(_) => Err(format!("{shown} has been changed")),
             None => Err(format!(
-                "{shown} was changed since, or is a copy; if it is an unmodified copy, give it the time of its \
+                "{shown} has been changed, or is a copy; if it is an unmodified copy, give it the time of its \
                  original: touch -d @{seconds}.{nanoseconds:09} {shown}"
             )),
         }

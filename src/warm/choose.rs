@@ -11,7 +11,7 @@ use super::extent::UnknownSize;
 use super::family::{Family, Source, Subject};
 use super::numbers::{NotNumbers, Runs};
 use super::selection::Selection;
-use super::served::{Channel, Dataset, LevelServed};
+use crate::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use crate::geometry::{Axis, Level, Plane, Ruler, Xyz};
 use crate::name::Name;
 use crate::request::ChannelChoice;
@@ -60,7 +60,7 @@ pub struct Chosen {
 }
 
 /// Applies a selection to the datasets.
-pub fn choose(wanted: &Selection, datasets: &[Dataset]) -> Result<Chosen, ChoiceError> {
+pub fn choose(wanted: &Selection, datasets: &[DatasetDescription]) -> Result<Chosen, ChoiceError> {
     let mut choice = Choice { wanted, chosen: Chosen::default(), places: HashMap::new(), missed: None };
     let datasets = named(wanted, datasets)?;
     for dataset in &datasets {
@@ -81,7 +81,10 @@ pub fn choose(wanted: &Selection, datasets: &[Dataset]) -> Result<Chosen, Choice
     }
 }
 
-fn named<'a>(wanted: &Selection, datasets: &'a [Dataset]) -> Result<Vec<&'a Dataset>, ChoiceError> {
+fn named<'a>(
+    wanted: &Selection,
+    datasets: &'a [DatasetDescription],
+) -> Result<Vec<&'a DatasetDescription>, ChoiceError> {
     if wanted.tokens.is_empty() {
         return Ok(datasets.iter().collect());
     }
@@ -94,7 +97,7 @@ fn named<'a>(wanted: &Selection, datasets: &'a [Dataset]) -> Result<Vec<&'a Data
 }
 
 /// The pictures of a dataset to show, limited to channels that it has.
-fn choices(wanted: &Selection, dataset: &Dataset) -> Vec<ChannelChoice> {
+fn choices(wanted: &Selection, dataset: &DatasetDescription) -> Vec<ChannelChoice> {
     if wanted.channels.is_empty() {
         let names = dataset.channels.iter().filter_map(|channel| Name::new(&channel.name).ok());
         return names.map(ChannelChoice::One).collect();
@@ -103,7 +106,10 @@ fn choices(wanted: &Selection, dataset: &Dataset) -> Vec<ChannelChoice> {
 }
 
 /// The channels to show, if the dataset has all of them.
-fn members<'a>(dataset: &'a Dataset, channels: &ChannelChoice) -> Option<Vec<&'a Channel>> {
+fn members<'a>(
+    dataset: &'a DatasetDescription,
+    channels: &ChannelChoice,
+) -> Option<Vec<&'a ChannelDescription>> {
     match channels {
         ChannelChoice::One(name) => Some(vec![dataset.channel(name.as_str())?]),
         ChannelChoice::Composite(list) => {
@@ -123,7 +129,7 @@ struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    fn subject(&mut self, dataset: &Dataset, channels: ChannelChoice) -> Result<(), ChoiceError> {
+    fn subject(&mut self, dataset: &DatasetDescription, channels: ChannelChoice) -> Result<(), ChoiceError> {
         let Some(members) = members(dataset, &channels) else { return Ok(()) };
         if let ChannelChoice::Composite(list) = &channels
             && let Some(((name, _), channel)) = list.iter().zip(&members).find(|(_, c)| c.kind != "image")
@@ -147,7 +153,7 @@ impl Choice<'_> {
     }
 
     /// The time points of a subject: `[None]` if it is not a time series.
-    fn times(&mut self, members: &[&Channel]) -> Result<Vec<Option<u64>>, ChoiceError> {
+    fn times(&mut self, members: &[&ChannelDescription]) -> Result<Vec<Option<u64>>, ChoiceError> {
         let count = members.iter().map(|channel| channel.times.unwrap_or(1)).min().unwrap_or(1);
         let times = self.wanted.times.within(&(0..count))?;
         if times.is_empty() {
@@ -164,7 +170,7 @@ impl Choice<'_> {
     }
 
     /// The levels that all of a subject's channels have.
-    fn levels(&mut self, members: &[&Channel]) -> Result<Vec<u8>, ChoiceError> {
+    fn levels(&mut self, members: &[&ChannelDescription]) -> Result<Vec<u8>, ChoiceError> {
         let last = members.iter().filter_map(|channel| channel.levels.last()).map(|level| level.level).min();
         let last = last.unwrap_or(0);
         let mut levels: Vec<u64> = self.wanted.levels.within(&(0..u64::from(last) + 1))?.falling().collect();
@@ -180,13 +186,13 @@ impl Choice<'_> {
 
     fn family(
         &mut self,
-        dataset: &Dataset,
-        members: &[&Channel],
+        dataset: &DatasetDescription,
+        members: &[&ChannelDescription],
         time: Option<u64>,
         level: u8,
         plane: Plane,
     ) -> Result<(), ChoiceError> {
-        let levels: Option<Vec<(&Channel, &LevelServed)>> =
+        let levels: Option<Vec<(&ChannelDescription, &LevelDescription)>> =
             members.iter().map(|channel| Some((*channel, channel.level(level)?))).collect();
         let (Some(levels), Some(number)) = (levels, Level::new(level.into())) else { return Ok(()) };
         if let Some((channel, _)) = levels.iter().find(|(_, level)| !level.is_offered(plane)) {
@@ -200,7 +206,8 @@ impl Choice<'_> {
         }
         let Some((rulers, factor)) = common(&levels, plane) else { return Ok(()) };
         let axis = plane.slice_axis();
-        let shift = dataset.offset()[axis].div_euclid(i64::try_from(factor[axis]).unwrap_or(i64::MAX));
+        let shift =
+            Xyz::from(dataset.offset)[axis].div_euclid(i64::try_from(factor[axis]).unwrap_or(i64::MAX));
         let Some(tiles) = self.tiles(dataset, members, plane, &rulers, shift)? else { return Ok(()) };
         let sources = levels.iter().map(|(_, level)| self.source(level, time.unwrap_or(0))).collect();
         let subject = self.chosen.subjects.len() - 1;
@@ -212,8 +219,8 @@ impl Choice<'_> {
     /// The selected tiles along each axis; `None` if there are none.
     fn tiles(
         &mut self,
-        dataset: &Dataset,
-        members: &[&Channel],
+        dataset: &DatasetDescription,
+        members: &[&ChannelDescription],
         plane: Plane,
         rulers: &Xyz<Ruler>,
         shift: i64,
@@ -223,12 +230,12 @@ impl Choice<'_> {
         let mut tiles = Xyz::new(along(Axis::X), along(Axis::Y), along(Axis::Z));
         let axis = plane.slice_axis();
         if [Axis::X, Axis::Y, Axis::Z].iter().any(|axis| tiles[*axis].is_empty()) {
-            let size = members.first().and_then(|c| c.levels.first()).map(|level| level.source().size());
+            let size = members.first().and_then(|c| c.levels.first()).map(|level| level.source.full_size());
             let known = format!(
                 "{} has {} voxels (x × y × z), the first at {}",
                 dataset.token,
                 size.unwrap_or(Xyz::all(0)),
-                dataset.offset()
+                Xyz::from(dataset.offset)
             );
             self.missed = Some(ChoiceError::Outside { known });
             return Ok(None);
@@ -253,30 +260,36 @@ impl Choice<'_> {
     }
 
     /// The selected voxels.
-    fn within(&self, dataset: &Dataset, members: &[&Channel]) -> Result<Xyz<Range<u64>>, ChoiceError> {
+    fn within(
+        &self,
+        dataset: &DatasetDescription,
+        members: &[&ChannelDescription],
+    ) -> Result<Xyz<Range<u64>>, ChoiceError> {
         let Some(extent) = &self.wanted.within else { return Ok(Xyz::all(()).map(|()| 0..u64::MAX)) };
         let counted = extent.level().unwrap_or(0);
         let level = u8::try_from(counted).ok().and_then(|level| members.first()?.level(level));
-        let factor = level
-            .map_or_else(|| Xyz::new(1 << counted.min(62), 1 << counted.min(62), 1), LevelServed::factor);
-        let voxel = members.first().and_then(|channel| channel.voxel_size());
+        let factor = level.map_or_else(
+            || Xyz::new(1 << counted.min(62), 1 << counted.min(62), 1),
+            |level| Xyz::from(level.factor),
+        );
+        let voxel = members.first().and_then(|channel| channel.nanometres());
         let token = || dataset.token.clone();
-        let found = extent.voxels(dataset.offset(), factor, voxel);
+        let found = extent.voxels(Xyz::from(dataset.offset), factor, voxel);
         found.map_err(|reason| ChoiceError::Size { token: token(), reason })
     }
 
-    fn source(&mut self, level: &LevelServed, time: u64) -> usize {
-        let source = level.source();
+    fn source(&mut self, level: &LevelDescription, time: u64) -> usize {
+        let source = &level.source;
         let times = time / source.times.max(1);
         let sources = &mut self.chosen.sources;
         *self.places.entry((source.id.clone(), times)).or_insert_with(|| {
             sources.push(Source {
                 id: source.id.clone(),
                 times,
-                chunk: source.chunk(),
-                size: source.size(),
+                chunk: source.full_chunk(),
+                size: source.full_size(),
                 bytes: source.bytes,
-                access: source.access,
+                access: source.known_access(),
             });
             sources.len() - 1
         })
@@ -285,10 +298,13 @@ impl Choice<'_> {
 
 /// The tiles of a picture of several channels: along each axis those of the longest channel. Also the factor
 /// of the first.
-fn common(levels: &[(&Channel, &LevelServed)], plane: Plane) -> Option<(Xyz<Ruler>, Xyz<u64>)> {
+fn common(
+    levels: &[(&ChannelDescription, &LevelDescription)],
+    plane: Plane,
+) -> Option<(Xyz<Ruler>, Xyz<u64>)> {
     let mut all = levels.iter().filter_map(|(channel, level)| channel.rulers(level, plane));
     let first = all.next()?;
     let longer = |a: Ruler, b: Ruler| if b.tiles() > a.tiles() { b } else { a };
     let rulers = all.fold(first, |rulers, other| rulers.zip(other, longer));
-    Some((rulers, levels.first()?.1.factor()))
+    Some((rulers, Xyz::from(levels.first()?.1.factor)))
 }

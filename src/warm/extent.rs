@@ -3,6 +3,7 @@
 //! Positions are numbered like slices: the volume's first voxel is at its offset. A box ends before its
 //! second number, as in ndtilecache, so that adjacent boxes share nothing.
 
+use crate::request::digits;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -147,11 +148,6 @@ fn range_of(text: &str, unit: Option<f64>) -> Option<Option<(f64, f64)>> {
         }
     };
     Some(Some((number(first)?, number(end)?)))
-}
-
-fn digits(text: &str) -> Option<u64> {
-    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| text.parse().ok()).flatten()
 }
 
 impl fmt::Display for Extent {

@@ -6,10 +6,10 @@
 use std::ops::Range;
 
 use super::numbers::Runs;
-use super::served::AccessServed;
 use crate::geometry::{Axis, Level, Plane, Ruler, TileAddress, Xyz};
 use crate::name::Name;
 use crate::request::{ChannelChoice, TileRequest};
+use crate::volume::Access;
 
 /// The picture that tiles show.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -55,7 +55,7 @@ pub struct Source {
     /// The size in bytes of a box in memory.
     pub bytes: u64,
     /// How boxes are read.
-    pub access: AccessServed,
+    pub access: Access,
 }
 
 /// One tile of a family, by its indexes along the plane's axes.

@@ -7,8 +7,8 @@
 use super::family::{Family, Source};
 use super::group::{Group, blocks};
 use super::numbers::Runs;
-use super::served::AccessServed;
 use crate::geometry::{Axis, Xyz};
+use crate::volume::Access;
 
 /// Above this number of distinct parts of a source, their union is estimated by their sum.
 const MOST_PARTS: usize = 8;
@@ -45,7 +45,7 @@ impl Forecast {
 
 impl Boxes {
     fn of(source: &Source, count: u64) -> Self {
-        let inflates = source.access != AccessServed::Copied;
+        let inflates = source.access != Access::Copied;
         Self { count, inflated: if inflates { count.saturating_mul(source.bytes) } else { 0 } }
     }
 

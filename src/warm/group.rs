@@ -3,17 +3,17 @@
 //!
 //! A walk goes from block to block. All boxes that the tiles of a block are read from fit into the cache of
 //! decoded chunks together, so their order within a block does not matter. A tile belongs to the block in
-//! which it begins. Along axes in a family's tile plane, a block is as long as the longest tile or a
-//! multiple; along slice axes, as deep as a stored box. Families that read the same boxes are put into one
-//! group while that fits; a tile whose boxes alone do not fit is drawn anyway, decoding them repeatedly, and
-//! its family gets a group of its own.
+//! which it begins. Along an axis in any family's tile plane, the extent of a block is a multiple of the
+//! longest tile's; along other axes, of the largest stored box's. Families that share boxes are put into one
+//! group as long as the boxes of a block still fit. A family whose boxes do not fit even alone gets a group
+//! of its own, and its tiles decode boxes repeatedly.
 
 use std::ops::Range;
 
 use super::family::{Family, Source};
 use super::numbers::Runs;
-use super::served::AccessServed;
 use crate::geometry::{Axis, Xyz};
+use crate::volume::Access;
 
 /// The axes in the usual storage order: slowest first.
 const AXES: [Axis; 3] = [Axis::Z, Axis::Y, Axis::X];
@@ -40,7 +40,7 @@ pub fn group(families: &[Family], sources: &[Source], budget: u64) -> Vec<Group>
     let shape = |members: Vec<usize>| Shaping { families, sources, budget, members }.group();
     let mut groups = Vec::new();
     for mut related in related(families, sources.len()) {
-        // The largest first: they need the most space, and smaller ones fit in with them.
+        // Coarsest level first, then largest block: those need the most space, and the others fit in with them.
         related.sort_by_key(|place| std::cmp::Reverse((families[*place].level, shape(vec![*place]).bytes)));
         let mut own: Vec<Group> = Vec::new();
         for place in related {
@@ -60,8 +60,8 @@ pub fn group(families: &[Family], sources: &[Source], budget: u64) -> Vec<Group>
     groups
 }
 
-/// Partitions the families so that those that read the same boxes are together, in the order of the first of
-/// each set.
+/// Partitions the families so that those that share a source, directly or through others, are together. Sets
+/// are in the order of their first families.
 fn related(families: &[Family], sources: usize) -> Vec<Vec<usize>> {
     // Union-find: each source links towards the smallest source of its set.
     let mut set: Vec<usize> = (0..sources).collect();
@@ -109,10 +109,10 @@ impl Shaping<'_> {
     fn group(&self) -> Group {
         let mut step = Xyz::new(Axis::X, Axis::Y, Axis::Z).map(|axis| self.least_step(axis));
         let bytes = self.bytes(step);
-        let decoded = self.sources().all(|source| source.access != AccessServed::Anew);
+        let decoded = self.sources().all(|source| source.access != Access::Anew);
         let fits = decoded && bytes <= self.budget;
         if !fits {
-            // All slices at one place in sequence: whatever does stay in the cache is reused.
+            // A block then holds all slices at one place: drawn in sequence, they reuse what is still cached.
             let behind = AXES.into_iter().filter(|axis| !self.is_spread(*axis));
             behind.for_each(|axis| step[axis] = u64::MAX);
             let families = self.members.clone();
@@ -207,8 +207,8 @@ impl Shaping<'_> {
         all.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
     }
 
-    /// The order of axes: outermost those along which blocks share no boxes; innermost, of the others, the
-    /// one with the most blocks, because neighbours in a walk find shared boxes still cached.
+    /// The order of axes: outermost those along which blocks share no boxes, then the others by increasing
+    /// number of blocks. Successive blocks find shared boxes still cached, so the last axis saves most.
     fn walk(&self, step: Xyz<u64>) -> [Axis; 3] {
         let mut walk = AXES;
         let blocks = |axis: Axis| {

@@ -181,11 +181,6 @@ impl Journal {
         self.file.write_all(&text)
     }
 
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Removes it when the work is finished.
     pub fn remove(self) -> Result<(), JournalError> {
         let failed = |problem| JournalError::System { path: self.path.clone(), doing: "removed", problem };

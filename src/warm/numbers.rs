@@ -1,5 +1,6 @@
 //! Lists of numbers as entered by a user, and runs of consecutive numbers.
 
+use crate::request::digits;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -110,11 +111,6 @@ fn listed(item: &str) -> Result<Listed, NotNumbers> {
     Ok(Listed { first, last, step })
 }
 
-fn digits(text: &str) -> Option<u64> {
-    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| text.parse().ok()).flatten()
-}
-
 impl fmt::Display for Numbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |listed: &Listed| {
@@ -195,11 +191,6 @@ impl Runs {
         Self::of(other.0.iter().flat_map(|run| self.cut(run).0).collect())
     }
 
-    /// The count within a range.
-    pub fn count_in(&self, range: &Range<u64>) -> u64 {
-        self.cut(range).count()
-    }
-
     /// Subtracts `by` from all numbers, dropping negative results; a negative `by` adds.
     pub fn lowered(&self, by: i64) -> Self {
         let lowered = |number: u64| {
@@ -266,7 +257,7 @@ mod tests {
         assert_eq!((runs.count(), runs.bounds()), (6, Some(0..9)));
         assert_eq!([0, 3, 4, 6].map(|place| runs.nth(place)), [Some(0), Some(3), Some(7), None]);
         assert_eq!(runs.cut(&(2..8)), Runs::of(vec![2..4, 7..8]));
-        assert_eq!((runs.count_in(&(4..7)), runs.count_in(&(3..100))), (0, 3));
+        assert_eq!((runs.cut(&(4..7)).count(), runs.cut(&(3..100)).count()), (0, 3));
         assert_eq!(runs.lowered(2), Runs::of(vec![0..2, 5..7]));
         assert_eq!(runs.lowered(-1), Runs::of(vec![1..5, 8..10]));
         assert_eq!(runs.common(&Runs::of(vec![1..3, 8..20])), Runs::of(vec![1..3, 8..9]));

@@ -5,17 +5,13 @@
 //! growing pauses.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-use ureq::http::Method;
 
 use super::estimate::{Drawn, Probe};
 use super::run::{Filled, Producer, Stop};
-use super::served::Served;
-use crate::connection::{self, Connection};
+use crate::client::{Answer, Client, Method, NotAServer};
+use crate::description::SiteDescription;
 use crate::request::TileRequest;
-use crate::verify::{Answer, Client, NotAServer};
 
 /// Marks a request as a prefetch (the Fetch standard, section 3.7).
 const PREFETCH: (&str, &str) = ("sec-purpose", "prefetch");
@@ -39,9 +35,8 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 #[derive(Debug)]
 pub struct Server {
     client: Client,
-    /// Idle connections: up to the number of concurrent threads.
-    idle: Mutex<Vec<Connection>>,
-    mount: String,
+    /// The prefix of tile paths.
+    below: String,
     tries: u32,
 }
 
@@ -49,18 +44,14 @@ impl Server {
     /// The server at a URL; a tile refused as busy is retried this many times. Sends nothing yet.
     pub fn new(url: &str, retries: u32) -> Result<Self, NotAServer> {
         let client = Client::new(url)?;
-        Ok(Self { client, idle: Mutex::default(), mount: String::new(), tries: retries.saturating_add(1) })
+        Ok(Self { client, below: String::new(), tries: retries.saturating_add(1) })
     }
 
     /// Requests the description.
-    pub fn ask(&mut self) -> Result<Served, String> {
-        let answer = self.client.get("/datasets.json")?.found()?;
-        let served: Served = serde_json::from_slice(&answer.body).map_err(|e| {
-            answer.wrong(format!("it cannot be parsed: {e}; is the server a voltile of the same version?"))
-        })?;
-        let mount = served.mounts.first().ok_or_else(|| answer.wrong("no mount is served"))?;
-        self.mount = format!("/{}/tilecache", mount.tile_service);
-        Ok(served)
+    pub fn ask(&mut self) -> Result<SiteDescription, String> {
+        let site = self.client.description()?;
+        self.below = site.tilecache();
+        Ok(site)
     }
 
     /// The scheme and host.
@@ -87,30 +78,22 @@ impl Server {
     }
 
     fn path(&self, tile: &TileRequest) -> String {
-        format!("{}/{tile}", self.mount)
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.address())
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        format!("{}/{tile}", self.below)
     }
 
     /// Requests a tile, with retries.
-    fn ask_again(&self, connection: &mut Connection, path: &str, stop: &Stop) -> Filled {
+    fn ask_again(&self, path: &str, stop: &Stop) -> Filled {
         let mut last = Tried::Unanswered(String::new());
         for tried in 0..self.tries {
             if tried > 0 && stop.wait(last.wait(tried)) {
                 return Filled::Stopped;
             }
-            last = match connection.get(path, &[PREFETCH]) {
-                Ok(answer) => match answered(&answer, || self.url(path)) {
+            last = match self.client.ask(&Method::GET, path, &[PREFETCH]) {
+                Ok(answer) => match answered(&answer) {
                     Ok(filled) => return filled,
                     Err(refused) => refused,
                 },
-                Err(error) => Tried::Unanswered(format!("{}: no answer: {error}", self.url(path))),
+                Err(error) => Tried::Unanswered(error.to_string()),
             };
             if stop.is_told() {
                 return Filled::Stopped;
@@ -139,11 +122,7 @@ enum Tried {
 
 impl Producer for Server {
     fn fill(&self, tile: &TileRequest, stop: &Stop) -> Filled {
-        let kept = self.idle().pop();
-        let mut connection = kept.unwrap_or_else(|| Connection::new(self.client.host()));
-        let filled = self.ask_again(&mut connection, &self.path(tile), stop);
-        self.idle().push(connection);
-        filled
+        self.ask_again(&self.path(tile), stop)
     }
 }
 
@@ -160,16 +139,15 @@ impl Probe for Server {
 }
 
 /// The result of a response, or a reason to retry.
-fn answered(answer: &connection::Answer<'_>, url: impl Fn() -> String) -> Result<Filled, Tried> {
-    let why = || format!("{}: {}", url(), answer.problem());
+fn answered(answer: &Answer) -> Result<Filled, Tried> {
     match answer.status {
         200 if answer.body.starts_with(PNG) => Ok(Filled::Made(answer.body.len() as u64)),
-        200 => Ok(Filled::Failed(format!("{}: its {} bytes are not a PNG", url(), answer.body.len()))),
+        200 => Ok(Filled::Failed(answer.wrong(format!("its {} bytes are not a PNG", answer.body.len())))),
         status if is_for_now(status) => {
             let retry_after = answer.header("retry-after").and_then(|value| value.trim().parse().ok());
-            Err(Tried::Refused { why: why(), retry_after })
+            Err(Tried::Refused { why: answer.problem(), retry_after })
         }
-        _ => Ok(Filled::Failed(why())),
+        _ => Ok(Filled::Failed(answer.problem())),
     }
 }
 

@@ -9,7 +9,7 @@ use super::estimate::Estimate;
 use super::forecast::Forecast;
 use super::journal::Failure;
 use super::run::{Ending, Outcome};
-use super::work::bytes;
+use crate::units::bytes;
 
 /// The maximum number of failures listed.
 const MOST_LISTED: usize = 1000;

@@ -10,7 +10,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
+use super::choose::ChoiceError;
 use super::*;
+use crate::description::DatasetDescription;
 use crate::geometry::{Axis, Level, LevelView, Orthogonal, Plane, Scaling, Xyz, patch};
 use crate::request::{ChannelChoice, TileRequest};
 
@@ -72,7 +74,7 @@ impl Volume {
             json!({
                 "level": view.level.number(), "size": triple(view.size), "factor": triple(view.factor),
                 "drawn": Plane::ALL.map(|plane| <[u64; 2]>::from(view.drawn(plane, self.orthogonal()))),
-                "planes": ["xy", "xz", "yz"],
+                "planes": ["xy", "xz", "yz"], "voxels_read": [0, 0, 0],
                 "source": {
                     "id": format!("{name} {}", level.number()), "size": triple(size),
                     "factor": [level.factor(), level.factor(), z], "chunk": triple(self.chunk), "times": 1,
@@ -81,7 +83,7 @@ impl Volume {
             })
         };
         json!({
-            "name": name, "kind": "image", "times": null, "voxel_unit": "nm",
+            "name": name, "kind": "image", "dtype": "uint16", "voxel_unit": "nm",
             "voxel_size": self.voxel.map(|v| [v.x, v.y, v.z]),
             "orthogonal": if self.voxel.is_some() { "isotropic" } else { "stored" },
             "levels": self.views().iter().map(level).collect::<Vec<_>>(),
@@ -111,9 +113,11 @@ impl Volume {
     }
 }
 
-fn datasets(offset: Xyz<i64>, channels: &[Value]) -> Vec<Dataset> {
-    let offset = [offset.x, offset.y, offset.z];
-    serde_json::from_value(json!([{ "token": "a", "offset": offset, "channels": channels }])).unwrap()
+fn datasets(offset: Xyz<i64>, channels: &[Value]) -> Vec<DatasetDescription> {
+    let dataset = json!({
+        "token": "a", "layouts": [], "scaling": "zslices", "offset": <[i64; 3]>::from(offset), "channels": channels,
+    });
+    vec![serde_json::from_value(dataset).unwrap()]
 }
 
 /// A work of `count` tiles: slices at one place.

@@ -6,9 +6,11 @@ use super::forecast::{Forecast, forecast, read_by};
 use super::group::{Group, group};
 use super::order;
 use super::selection::Selection;
-use super::served::{AccessServed, Dataset};
+use crate::description::DatasetDescription;
 use crate::request::TileRequest;
 use crate::tile::Fingerprint;
+use crate::units::bytes;
+use crate::volume::Access;
 
 /// The share of the chunk cache that is relied on; others use it too, and chunks being decoded take space.
 const SHARE: (u64, u64) = (3, 4);
@@ -25,7 +27,11 @@ pub struct Work {
 
 impl Work {
     /// The selected part of the datasets, with a chunk cache of `chunks` bytes.
-    pub fn new(wanted: &Selection, datasets: &[Dataset], chunks: u64) -> Result<Self, ChoiceError> {
+    pub fn new(
+        wanted: &Selection,
+        datasets: &[DatasetDescription],
+        chunks: u64,
+    ) -> Result<Self, ChoiceError> {
         let Chosen { subjects, families, sources, remarks } = choose(wanted, datasets)?;
         let (share, whole) = SHARE;
         let groups = group(&families, &sources, chunks / whole * share);
@@ -101,7 +107,7 @@ impl Work {
     fn at_a_loss(&self, group: &Group, family: &Family, chunks: u64) -> String {
         let Subject { token, channels } = &self.subjects[family.subject];
         let what = format!("{token}/{channels}, level {} in {}", family.level.number(), family.plane);
-        if family.sources.iter().any(|place| self.sources[*place].access == AccessServed::Anew) {
+        if family.sources.iter().any(|place| self.sources[*place].access == Access::Anew) {
             return format!("{what}: its source is decoded again for every tile; `voltile inspect` says why");
         }
         let lone = read_by(group, &self.families, &self.sources);
@@ -125,9 +131,4 @@ pub struct Sample {
     pub tiles: u64,
     /// For each place one tile, and the next one if there is one.
     pub places: Vec<Vec<TileRequest>>,
-}
-
-/// A number of bytes, for people.
-pub(super) fn bytes(count: u64) -> String {
-    bytesize::ByteSize::b(count).display().iec().to_string()
 }

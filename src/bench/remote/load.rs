@@ -5,18 +5,16 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::connection::{Answer, Connection};
+use crate::client::{Answer, Client, Method};
 
 /// Requests in a row without a response after which a client assumes the server is gone.
 const MOST_UNANSWERED: u32 = 3;
 /// The number of failed requests whose reason is reported.
 const MOST_TOLD: usize = 5;
 
-/// A number of clients of one server.
+/// A number of clients of one server, with a connection each.
 pub(super) struct Load {
-    /// The prefix of paths in messages.
-    base: String,
-    connections: Vec<Connection>,
+    clients: Vec<Client>,
 }
 
 /// The result of a run.
@@ -35,36 +33,33 @@ pub(super) struct Loaded {
 }
 
 impl Load {
-    /// Clients of a host, not connected yet.
-    pub fn new(host: &str, clients: NonZeroUsize) -> Self {
-        let connections = std::iter::repeat_with(|| Connection::new(host)).take(clients.get()).collect();
-        Self { base: format!("http://{host}"), connections }
+    /// Clients of the same server as another, not connected yet.
+    pub fn new(like: &Client, clients: NonZeroUsize) -> Self {
+        Self { clients: std::iter::repeat_with(|| like.another()).take(clients.get()).collect() }
     }
 
     pub fn clients(&self) -> usize {
-        self.connections.len()
+        self.clients.len()
     }
 
     /// Requests each path once, in order, until the time is up.
-    pub fn once(&mut self, paths: &[String], time: Duration) -> Loaded {
+    pub fn once(&self, paths: &[String], time: Duration) -> Loaded {
         self.ask(paths, paths.len(), time)
     }
 
     /// Requests the paths repeatedly, until the time is up.
-    pub fn again(&mut self, paths: &[String], time: Duration) -> Loaded {
+    pub fn again(&self, paths: &[String], time: Duration) -> Loaded {
         self.ask(paths, usize::MAX, time)
     }
 
-    fn ask(&mut self, paths: &[String], most: usize, time: Duration) -> Loaded {
-        let (next, base) = (AtomicUsize::new(0), &self.base);
+    fn ask(&self, paths: &[String], most: usize, time: Duration) -> Loaded {
+        let next = AtomicUsize::new(0);
         let began = Instant::now();
         let until = began + time;
         let mut all = std::thread::scope(|scope| {
-            let clients = self.connections.iter_mut().map(|connection| {
-                let next = &next;
-                scope.spawn(move || client(connection, base, paths, next, most, until))
-            });
-            let clients: Vec<_> = clients.collect();
+            let next = &next;
+            let start = |client| scope.spawn(move || load(client, paths, next, most, until));
+            let clients: Vec<_> = self.clients.iter().map(start).collect();
             let mut all = Loaded::default();
             for client in clients {
                 match client.join() {
@@ -80,15 +75,8 @@ impl Load {
 }
 
 /// The loop of one client: requests the next path not taken by another client, until the time is up.
-fn client(
-    connection: &mut Connection,
-    base: &str,
-    paths: &[String],
-    next: &AtomicUsize,
-    most: usize,
-    until: Instant,
-) -> Loaded {
-    let (mut loaded, mut in_a_row) = (Loaded::default(), 0);
+fn load(client: &Client, paths: &[String], next: &AtomicUsize, most: usize, until: Instant) -> Loaded {
+    let (mut loaded, mut in_a_row, mut memory) = (Loaded::default(), 0, Vec::new());
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         if number >= most || (number > 0 && Instant::now() >= until) {
@@ -97,17 +85,18 @@ fn client(
         let Some(path) = paths.get(number % paths.len().max(1)) else { return loaded };
         let began = Instant::now();
         loaded.requests += 1;
-        match connection.get(path, &[]) {
+        match client.ask_into(std::mem::take(&mut memory), &Method::GET, path, &[]) {
             Ok(answer) => {
                 in_a_row = 0;
-                loaded.answered(answer, began, || format!("{base}{path}"));
+                loaded.answered(&answer, began);
+                memory = answer.body;
             }
             Err(error) => {
                 loaded.unanswered += 1;
                 in_a_row += 1;
-                loaded.tell(format!("{base}{path}: no answer: {error}"));
+                loaded.tell(error.to_string());
                 if in_a_row >= MOST_UNANSWERED {
-                    loaded.gone = Some(error.to_string());
+                    loaded.gone = Some(error.problem);
                     return loaded;
                 }
             }
@@ -116,13 +105,13 @@ fn client(
 }
 
 impl Loaded {
-    fn answered(&mut self, answer: Answer<'_>, began: Instant, url: impl FnOnce() -> String) {
+    fn answered(&mut self, answer: &Answer, began: Instant) {
         *self.statuses.entry(answer.status).or_default() += 1;
         if answer.status == 200 {
             self.times.push(began.elapsed());
             self.bytes += answer.body.len() as u64;
         } else {
-            self.tell(format!("{}: {}", url(), answer.problem()));
+            self.tell(answer.problem());
         }
     }
 

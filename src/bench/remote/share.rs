@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::verify::Client;
+use crate::client::Client;
 
 /// What a server did, for all its clients.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]

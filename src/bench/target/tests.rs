@@ -1,16 +1,41 @@
 //! Tests of what a selection chooses, and of the errors otherwise.
 
 use super::*;
+use crate::description::SourceDescription;
 
 /// A target with a level of 1000 × 700 × 30 voxels in all planes, and one of half that.
 pub fn target(token: &str, channel: &str, is_image: bool) -> Target {
-    let full = ([1000, 700, 30], [1, 1, 1], [[1000, 700], [1000, 30], [700, 30]]);
-    let half = ([500, 350, 30], [2, 2, 1], [[500, 350], [500, 30], [350, 30]]);
-    let all = |_: &Plane| true;
-    let spaces: Vec<Space> =
-        spaces(0, full, [0; 3], all).into_iter().chain(spaces(1, half, [0; 3], all)).collect();
+    let levels = [level(0, [1000, 700, 30], [1, 1, 1]), level(1, [500, 350, 30], [2, 2, 1])];
+    let spaces = levels.iter().flat_map(|level| spaces(level, [0; 3])).collect();
     let (token, channel) = (token.to_owned(), channel.to_owned());
     Target { token, channel, is_series: false, is_image, spaces }
+}
+
+/// A level without square pixels, offered in all planes.
+fn level(level: u8, size: [u64; 3], factor: [u64; 3]) -> LevelDescription {
+    let [x, y, z] = size;
+    let access = "kept".to_owned();
+    let source = SourceDescription {
+        id: String::new(),
+        size,
+        factor,
+        chunk: [64; 3],
+        times: 1,
+        bytes: 1 << 18,
+        access,
+    };
+    LevelDescription {
+        level,
+        size,
+        factor,
+        drawn: [[x, y], [x, z], [y, z]],
+        path: None,
+        sidecar: None,
+        storage: None,
+        voxels_read: [0; 3],
+        planes: Plane::ALL.map(|plane| plane.name().to_owned()).to_vec(),
+        source,
+    }
 }
 
 fn all() -> Vec<Target> {

@@ -4,12 +4,12 @@ use super::super::pattern::Pattern;
 use super::super::row::{ChunkUse, Stages};
 use super::super::sample::Percentiles;
 use super::*;
+use crate::description::StorageDescription;
 use crate::volume::ReadCost;
-use crate::volume::hdf5::StorageDescription;
 
 fn storage(chunk: Option<Vec<u64>>, filters: &[&str]) -> StorageDescription {
     StorageDescription {
-        layout: if chunk.is_some() { "chunked" } else { "contiguous" },
+        layout: if chunk.is_some() { "chunked".to_owned() } else { "contiguous".to_owned() },
         shape: vec![256, 2048, 2048],
         chunk,
         filters: filters.iter().map(|name| (*name).to_owned()).collect(),
@@ -28,7 +28,7 @@ fn subject(storage: StorageDescription, made: bool, tiles: [(u64, u64, u64); 3])
     Subject {
         token: "a".to_owned(),
         channel: "raw".to_owned(),
-        dtype: "uint8",
+        dtype: "uint8".to_owned(),
         level: 0,
         size: [2048, 2048, 256],
         made,

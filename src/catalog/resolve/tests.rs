@@ -1,4 +1,4 @@
-//! What keys are made of hashes as it always has: tiles are kept under their keys for longer than a program lives.
+//! Keys must be stable across versions: the disk cache outlives the program.
 
 use super::*;
 use crate::axes::{Axes, AxisName};
@@ -7,7 +7,7 @@ use crate::layout::Paths;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::View;
 
-/// Everything that a key may be made of, each alternative once.
+/// A digest that covers every type and enum variant that goes into a key.
 fn samples() -> Fingerprint {
     let colours = [
         Colour::Cyan,
@@ -72,11 +72,11 @@ fn samples() -> Fingerprint {
 }
 
 #[test]
-fn what_keys_are_made_of_hashes_as_it_did() {
+fn keys_are_stable_across_versions() {
     let pinned = "dbfa0a369bb784aa052c9ae4dcbbcd3b";
     assert_eq!(
         samples().to_string(),
         pinned,
-        "keys that were kept could now mean other tiles: raise RULES, then pin the new digest here"
+        "keys in existing disk caches could now mean other tiles: increment RULES, then pin the new digest here"
     );
 }

@@ -9,7 +9,8 @@ use std::path::Path;
 use bytesize::ByteSize;
 use serde::Serialize;
 
-use crate::catalog::{ChannelDescription, Inspection, LevelCost, LevelDescription, TileCost};
+use crate::catalog::{Inspection, LevelCost, TileCost};
+use crate::description::{ChannelDescription, LevelDescription};
 use crate::geometry::Plane;
 
 /// The maximum number of bytes that a tile should read or inflate.
@@ -90,7 +91,7 @@ fn ill_suited(channel: &ChannelDescription, costs: &[LevelCost], expensive: &[Pl
 fn not_stored(channel: &ChannelDescription, costs: &[LevelCost], expensive: &[Plane]) -> Option<String> {
     let planes: Vec<Plane> = Plane::ALL.into_iter().filter(|plane| !expensive.contains(plane)).collect();
     let is_lacking = |level: &LevelDescription, cost: &LevelCost, plane: &Plane| {
-        let offered = level.planes.contains(&plane.name());
+        let offered = level.is_offered(*plane);
         !offered || cost.tile.get(plane.name()).is_some_and(is_expensive)
     };
     let made = channel.levels.iter().zip(costs).filter(|(level, _)| level.path.is_none());

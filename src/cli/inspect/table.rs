@@ -3,15 +3,14 @@
 //! Names, labels and units come from the file: each is escaped, so that none can move a terminal's cursor or
 //! imitate another line. Writing to a string cannot fail, so results are ignored.
 
+use crate::units::bytes;
 use std::fmt::Write;
 
-use bytesize::ByteSize;
-
 use super::advice::Warning;
-use crate::catalog::{ChannelDescription, Inspection, LevelCost, LevelDescription};
+use crate::catalog::{Inspection, LevelCost};
 use crate::cli::output::escaped;
+use crate::description::{ChannelDescription, LevelDescription, StorageDescription};
 use crate::geometry::Plane;
-use crate::volume::hdf5::StorageDescription;
 
 pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration: &str) -> String {
     let Inspection { description, costs } = inspection;
@@ -61,7 +60,7 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
 fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) {
     let ([x, y, z], [fx, fy, fz]) = (level.size, level.factor);
     let tile = |plane: Plane| match cost.tile.get(plane.name()) {
-        _ if !level.planes.contains(&plane.name()) => "not offered".to_owned(),
+        _ if !level.is_offered(plane) => "not offered".to_owned(),
         Some(tile) if tile.cost.bytes_inflated == 0 => bytes(tile.cost.bytes_read),
         Some(tile) => format!("{} ({})", bytes(tile.cost.bytes_read), bytes(tile.cost.bytes_inflated)),
         None => "unknown".to_owned(),
@@ -81,7 +80,7 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
     let filters =
         if storage.filters.is_empty() { "none".to_owned() } else { escaped(&storage.filters.join(", ")) };
     let axes = cost.axes.as_deref().unwrap_or_default();
-    let (path, shape, layout) = (escaped(path), &storage.shape, storage.layout);
+    let (path, shape, layout) = (escaped(path), &storage.shape, &storage.layout);
     let _ =
         writeln!(out, "  stored   {path}, {shape:?} by the axes {axes}, {layout}{chunk}; filters: {filters}");
     if let Some(tally) = &cost.stored {
@@ -96,11 +95,11 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
         } else {
             String::new()
         };
-        let _ = writeln!(out, "           {raw} in {stored}{ratio}{chunks}{of}");
+        let unreadable = match tally.unreadable {
+            0 => String::new(),
+            count => format!("; {count} could not be read"),
+        };
+        let _ = writeln!(out, "           {raw} in {stored}{ratio}{chunks}{of}{unreadable}");
     }
     let _ = writeln!(out, "           read {}", escaped(&storage.reading));
-}
-
-fn bytes(count: u64) -> String {
-    ByteSize(count).to_string()
 }

@@ -1,10 +1,11 @@
 //! One warming job, run or estimated: the journal, the progress, the final report.
 
+use crate::units::bytes;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use super::journals;
-use super::tell::{self, Tiles};
+use super::tell::Tiles;
 use super::{Arguments, Failure};
 use crate::cli::output;
 use crate::warm::{
@@ -41,7 +42,7 @@ impl Job<'_> {
         if estimate.bytes > room {
             tracing::warn!(
                 "the tiles take more than the cache holds ({}): the first ones will be evicted",
-                tell::bytes(room)
+                bytes(room)
             );
         }
         Ok(())

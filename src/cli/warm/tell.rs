@@ -1,9 +1,8 @@
 //! Progress of warming: tiles and bytes per second, and failures.
 
+use crate::units::bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-
-use bytesize::ByteSize;
 
 use crate::cli::bar::Bar;
 use crate::warm::Progress;
@@ -51,9 +50,4 @@ impl Progress for Tiles {
         self.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
         self.bar.advance(1, || self.told());
     }
-}
-
-/// Formats a number of bytes.
-pub(super) fn bytes(count: u64) -> String {
-    ByteSize::b(count).display().iec().to_string()
 }

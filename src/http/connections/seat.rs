@@ -36,7 +36,7 @@ impl Seat {
         Self { client, doing, is_told_to_close: AtomicBool::new(false), waker: Mutex::new(None) }
     }
 
-    pub fn does(&self, doing: Doing) {
+    pub fn set_doing(&self, doing: Doing) {
         self.doing.store(doing.packed(), Ordering::Relaxed);
     }
 
@@ -45,7 +45,7 @@ impl Seat {
     }
 
     /// Registers the task to wake when the connection is asked to close. Call it before [`Seat::is_told_to_close`].
-    pub fn wake(&self, waker: &Waker) {
+    pub fn register_waker(&self, waker: &Waker) {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
     }
 
@@ -90,7 +90,7 @@ mod tests {
         let seat = Seat::new(None, Doing::Idle(7));
         assert_eq!(seat.doing(), Doing::Idle(7));
         for doing in [Doing::Busy, Doing::Stalled(u64::MAX >> 2), Doing::Idle(0)] {
-            seat.does(doing);
+            seat.set_doing(doing);
             assert_eq!(seat.doing(), doing);
         }
     }

@@ -8,9 +8,9 @@
 //! actix-http's own timers are off. Input that is not HTTP is answered here, and actix-http sees the end of the
 //! stream.
 //!
-//! actix-http reads until nothing is left, so a client that disconnects is noticed while its request is being
-//! answered. It treats the end of the stream as a disconnect, which is wrong if the client has only shut down its
-//! sending side and the response is ready at once; so the end is reported one poll later than it is seen.
+//! actix-http keeps reading while a request is being answered, so it notices when the client disconnects. But it also
+//! treats a client that has only shut down its sending side as disconnected. So the end of the stream is reported one
+//! poll after it is seen: a response that is ready by then is still sent.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -43,7 +43,7 @@ pub(in crate::http) struct SequentialStream<S> {
     input: Input,
     phase: Phase,
     alarm: Alarm,
-    /// Whether the alarm is the timeout of a head, and not that of an idle connection.
+    /// While waiting for a request: whether the alarm is set for the head timeout rather than the idle timeout.
     awaits_head: bool,
     /// Whether the client currently reads nothing.
     is_stalled: bool,
@@ -75,7 +75,7 @@ enum Phase {
 enum End {
     NotSeen,
     Seen,
-    /// Seen while a response was in progress, which has had one more poll to complete since.
+    /// Seen while a response was in progress; reported at the next poll unless the response is complete by then.
     Due,
 }
 
@@ -100,7 +100,7 @@ impl<S> SequentialStream<S> {
     /// client does not read the response.
     fn close_if_evicted(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-            self.place.seat.wake(context.waker());
+            self.place.seat.register_waker(context.waker());
             self.waker = Some(context.waker().clone());
         }
         if self.place.seat.is_told_to_close() {
@@ -109,7 +109,7 @@ impl<S> SequentialStream<S> {
                 _ if self.is_stalled => {
                     return Err(io::Error::new(
                         ErrorKind::ConnectionAborted,
-                        "another client needs the place",
+                        "closed to make room for a new connection",
                     ));
                 }
                 _ => self.is_last = true,
@@ -119,7 +119,7 @@ impl<S> SequentialStream<S> {
     }
 
     fn begin(&mut self, request: Request) {
-        self.place.is_busy();
+        self.place.set_busy();
         self.alarm.clear();
         self.is_last |= request.is_last;
         self.phase = Phase::Handing(request.length, Answer::to(request.is_head));
@@ -133,13 +133,13 @@ impl<S> SequentialStream<S> {
             self.end = End::Seen;
         }
         let now = Instant::now();
-        self.place.is_idle(now);
+        self.place.set_idle(now);
         self.phase = if self.is_last { Phase::Over } else { Phase::Waiting };
         self.awaits_head = !self.input.is_empty();
         let limits = self.place.limits();
         self.alarm.set(now + if self.awaits_head { limits.head } else { limits.idle });
-        // Poll the alarm here, since there may be no read before it is due. A pending read must be woken if there is
-        // something to do, as the socket may have nothing new to wake it.
+        // Poll the alarm now so that it wakes the task: there may be no other poll before it is due. If there is
+        // already something to do, wake the task now, since the socket may never do so.
         let is_due = self.alarm.is_due(context);
         if is_due || self.awaits_head || self.is_last || self.end != End::NotSeen {
             context.waker().wake_by_ref();
@@ -153,27 +153,27 @@ impl<S> SequentialStream<S> {
         self.phase = Phase::Refusing(refusal.answer(), 0);
     }
 
-    /// Whether the head has not arrived in time; if so, the phase has changed.
-    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+    /// Applies the head and idle timeouts. Returns whether one has expired; if so, the phase has changed.
+    fn times_out(&mut self, context: &mut Context<'_>) -> bool {
         if !self.awaits_head && !self.input.is_empty() {
             self.awaits_head = true;
             self.alarm.set(Instant::now() + self.place.limits().head);
         }
-        let is_late = self.alarm.is_due(context);
-        if is_late && !self.input.is_empty() {
+        let is_due = self.alarm.is_due(context);
+        if is_due && !self.input.is_empty() {
             self.refuse(&Refusal::Late);
-        } else if is_late {
+        } else if is_due {
             let metrics = self.place.metrics();
             let count = if self.awaits_head { &metrics.head_timeout } else { &metrics.idle_timeout };
             count.inc();
             self.phase = Phase::Over;
         }
-        is_late
+        is_due
     }
 
     fn wrote(&mut self, bytes: &[u8], context: &mut Context<'_>) {
         if std::mem::take(&mut self.is_stalled) {
-            self.place.is_busy();
+            self.place.set_busy();
             self.alarm.clear();
         }
         if let Phase::Answering(answer) = &mut self.phase {
@@ -188,7 +188,7 @@ impl<S> SequentialStream<S> {
     fn stalled(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if !std::mem::replace(&mut self.is_stalled, true) {
             let now = Instant::now();
-            self.place.is_stalled(now);
+            self.place.set_stalled(now);
             self.alarm.set(now + self.place.limits().write);
         }
         if self.alarm.is_due(context) {
@@ -200,7 +200,8 @@ impl<S> SequentialStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> SequentialStream<S> {
-    /// Reads once from the socket, up to `most` bytes in the buffer; pending if there is nothing to read or no room.
+    /// Reads once from the socket, until at most `most` bytes are buffered. Pending if nothing has arrived, or (without
+    /// a wake-up) if the buffer is full or the end was seen.
     fn fill(&mut self, context: &mut Context<'_>, most: usize) -> Poll<io::Result<()>> {
         if self.end != End::NotSeen || self.input.len() >= most {
             return Poll::Pending;
@@ -224,7 +225,7 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
                         filled?;
                         continue;
                     }
-                    Poll::Pending if self.is_late(context) => {}
+                    Poll::Pending if self.times_out(context) => {}
                     Poll::Pending => return Poll::Pending,
                 },
             }
@@ -340,7 +341,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
             _ => {
                 ready!(Pin::new(&mut this.socket).poll_shutdown(context))?;
                 this.alarm.set(Instant::now() + LINGER);
-                this.place.is_idle(Instant::now());
+                this.place.set_idle(Instant::now());
                 this.input.len()
             }
         };

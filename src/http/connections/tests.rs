@@ -234,10 +234,10 @@ fn a_client_has_a_limit_of_its_own() {
     let _context = runtime.enter();
     let all = connections(10, 2);
     let mut admitted: Vec<_> = [1, 2, 1].map(|number| all.admit(client(number)).unwrap()).into();
-    admitted.iter().for_each(Admitted::is_busy);
+    admitted.iter().for_each(Admitted::set_busy);
     assert!(all.admit(client(1)).is_none(), "all of its connections are busy");
     admitted.push(all.admit(client(2)).unwrap());
-    admitted[2].is_idle(Instant::now());
+    admitted[2].set_idle(Instant::now());
     admitted.push(all.admit(client(1)).unwrap());
     let told: Vec<bool> = admitted.iter().map(|one| one.seat.is_told_to_close()).collect();
     assert_eq!(told, [false, false, true, false, false]);

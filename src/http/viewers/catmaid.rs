@@ -12,8 +12,8 @@ use std::io::{self, Write};
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
-use crate::catalog::{ChannelDescription, DatasetDescription};
 use crate::config::{ContentType, Mount};
+use crate::description::{ChannelDescription, DatasetDescription};
 use crate::geometry::{Plane, TILE, Xyz};
 use crate::units;
 
@@ -114,7 +114,7 @@ fn stack(
         canary_location: text(sheet.canary),
         comment: label.to_owned(),
         metadata: String::new(),
-        mirrors: mirrors(mounts, channel.kind, base, &below),
+        mirrors: mirrors(mounts, &channel.kind, base, &below),
     })
 }
 
@@ -146,7 +146,7 @@ struct Sheet {
 impl Sheet {
     fn of(dataset: &DatasetDescription, channel: &ChannelDescription, plane: Plane) -> Option<Self> {
         let index = Plane::ALL.iter().position(|other| *other == plane)?;
-        let offered = channel.levels.iter().take_while(|level| level.planes.contains(&plane.name()));
+        let offered = channel.levels.iter().take_while(|level| level.is_offered(plane));
         let full = channel.levels.first()?;
         let [columns, rows] = *full.drawn.get(index)?;
         let offset = Xyz::from(dataset.offset)[plane.slice_axis()];

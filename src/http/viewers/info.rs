@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::catalog::{ChannelDescription, Dataset, DatasetDescription, LevelDescription};
+use crate::catalog::Dataset;
+use crate::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use crate::geometry::TILE;
 
 /// ndstore's description of a dataset.
@@ -61,7 +62,7 @@ struct InfoDataset {
 struct InfoChannel {
     /// `image`, `annotation` or `timeseries`.
     channel_type: &'static str,
-    datatype: &'static str,
+    datatype: String,
     description: String,
     exceptions: u8,
     propagate: u8,
@@ -78,7 +79,7 @@ pub(super) fn of(dataset: &Dataset, description: &DatasetDescription) -> Info {
     let times = dataset.channels.values().map(|channel| channel.times).max().unwrap_or(1);
     let (name, about) = (description.token.clone(), about(description));
     Info {
-        dataset: by_level(&sizes, &name, &about, description.scaling, times),
+        dataset: by_level(&sizes, &name, &about, &description.scaling, times),
         project: InfoProject { name, description: about, version: env!("CARGO_PKG_VERSION").to_owned() },
         channels: description.channels.iter().map(|of| (of.name.clone(), channel(of))).collect(),
         metadata: BTreeMap::new(),
@@ -153,12 +154,12 @@ impl Level {
 
 fn channel(channel: &ChannelDescription) -> InfoChannel {
     InfoChannel {
-        channel_type: match (channel.kind, channel.times) {
+        channel_type: match (channel.kind.as_str(), channel.times) {
             ("labels", _) => "annotation",
             (_, Some(_)) => "timeseries",
             _ => "image",
         },
-        datatype: channel.dtype,
+        datatype: channel.dtype.clone(),
         description: channel.label.clone().unwrap_or_default(),
         exceptions: 0,
         propagate: 2,
@@ -169,6 +170,6 @@ fn channel(channel: &ChannelDescription) -> InfoChannel {
 }
 
 fn about(dataset: &DatasetDescription) -> String {
-    let layouts: Vec<&str> = dataset.layouts.iter().map(|recognised| recognised.layout).collect();
+    let layouts: Vec<&str> = dataset.layouts.iter().map(|recognised| recognised.layout.as_str()).collect();
     layouts.join(", ")
 }

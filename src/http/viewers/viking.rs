@@ -9,8 +9,8 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
-use crate::catalog::{ChannelDescription, DatasetDescription};
-use crate::geometry::TILE;
+use crate::description::{ChannelDescription, DatasetDescription};
+use crate::geometry::{Plane, TILE};
 use crate::http::escaped;
 use crate::request::VIKING;
 use crate::units;
@@ -42,11 +42,11 @@ pub(super) fn write(dataset: &DatasetDescription, mount: &str, out: &mut impl Wr
 fn tile_server(out: &mut impl Write, channel: &ChannelDescription, host: &str) -> io::Result<()> {
     let usable = channel.levels.iter().take_while(|level| {
         let [_, _, z] = level.factor;
-        z == 1 && level.planes.contains(&"xy")
+        z == 1 && level.is_offered(Plane::Xy)
     });
     let (Some(last), Some(full)) = (usable.last(), channel.levels.first()) else { return Ok(()) };
     let [width, height, _] = full.size.map(|length| length.div_ceil(TILE as u64));
-    let (name, dtype) = (escaped(&channel.name), escaped(channel.dtype));
+    let (name, dtype) = (escaped(&channel.name), escaped(&channel.dtype));
     writeln!(
         out,
         "  <OCPTileServer CoordSpaceName=\"volume\" host=\"{host}\" FilePrefix=\"\" FilePostfix=\".png\" \

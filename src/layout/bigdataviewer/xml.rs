@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn it_belongs_to_the_file_that_it_names() {
+    fn a_description_belongs_to_the_file_it_names() {
         let wanted = |hdf5: &'static str| sequence(XML, |given| names(given, Path::new(hdf5))).is_some();
         assert!(wanted("elsewhere/cells.h5"));
         assert!(!wanted("other.h5"));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_something_else_is_passed_over() {
+    fn other_documents_are_ignored() {
         for other in
             ["", "no xml", "<OME/>", "<SpimData/>", "<!DOCTYPE a [<!ENTITY b 'c'>]><SpimData>&b;</SpimData>"]
         {

@@ -3,10 +3,10 @@
 use super::huffman::Code;
 use super::pairs::Pairs;
 
-/// How many bits may be added to the fewer than 8 pending ones so that 64 bits still hold all.
+/// The maximum number of bits that can be added to at most 7 pending ones in 64 bits.
 const MOST: u32 = 56;
 
-/// At most 56 bits, the first one lowest.
+/// A string of at most 56 bits, the first one lowest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Bits {
     pub bits: u64,
@@ -36,7 +36,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Starts at the front of `out`, which must be at least 8 bytes longer than what is written.
+    /// Starts at the front of `out`, which must be at least 8 bytes longer than the output.
     pub fn new(out: &'a mut [u8]) -> Self {
         Self { out, pending: 0, count: 0 }
     }
@@ -79,10 +79,10 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Writes the codes of `words` after what `begun` has written.
+/// Writes the codes of `words` with the writer `begun`, and returns it.
 ///
-/// Works on a copy of the writer, so that pending bits stay in registers. A function of its own because as a
-/// part of `walk` it took up to 1.8 times as long (why is not known).
+/// Works on a copy of the writer, so that pending bits stay in registers. Not inlined into `walk`: that took up to 1.8
+/// times as long, for an unknown reason.
 #[inline(never)]
 fn coded<'a>(words: &[[u8; 8]], pairs: &Pairs, begun: Writer<'a>) -> Writer<'a> {
     let Writer { out, pending, count } = begun;
@@ -107,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bits_stand_behind_one_another(pieces in prop::collection::vec((any::<u64>(), 0..=56u32), 0..50)) {
+        fn bits_are_concatenated(pieces in prop::collection::vec((any::<u64>(), 0..=56u32), 0..50)) {
             let pieces: Vec<Bits> =
                 pieces.iter().map(|(bits, count)| Bits { bits: bits & ((1 << count) - 1), count: *count }).collect();
             let all: u32 = pieces.iter().map(|piece| piece.count).sum();
@@ -115,9 +115,9 @@ mod tests {
             let mut writer = Writer::new(&mut out);
             pieces.iter().for_each(|piece| writer.bits(*piece));
             writer.align();
-            let told = (0..all).map(|at| out[at as usize / 8] >> (at % 8) & 1);
+            let written = (0..all).map(|at| out[at as usize / 8] >> (at % 8) & 1);
             let expected = pieces.iter().flat_map(|piece| (0..piece.count).map(|at| (piece.bits >> at & 1) as u8));
-            prop_assert!(told.eq(expected));
+            prop_assert!(written.eq(expected));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A zlib stream for filtered micrographs: Huffman codes for all bytes, and matches only for runs of zeros.
 //!
-//! Match search takes most of an encoder's time and finds nothing in sensor noise. Filtered flat areas are
-//! zeros, which are found eight at a time. One dynamic block (RFC 1951, section 3.2.7) in a zlib stream (RFC
-//! 1950): a first pass counts bytes and a second one writes them, both in pairs.
+//! Match search takes most of an encoder's time and finds nothing in sensor noise. Filtered flat areas are zeros, which
+//! are found eight at a time. The output is one dynamic block (RFC 1951, section 3.2.7) in a zlib stream (RFC 1950): a
+//! first pass counts bytes and a second one writes their codes, both in pairs.
 
 use simd_adler32::adler32;
 
@@ -24,7 +24,7 @@ const LONGEST_MATCH: usize = 258;
 const DISTANCE_BITS: u32 = 1;
 /// The size of the checksum at the end of a stream.
 const CHECKSUM: usize = 4;
-/// How many bytes longer than the stream the output must be: it is written 8 bytes at a time.
+/// By how many bytes the output must be longer than the stream, which is written 8 bytes at a time.
 pub(super) const SLACK: usize = 8;
 
 /// A stream not yet written: bytes, their codes, and the resulting length.
@@ -41,8 +41,8 @@ impl<'a> Stream<'a> {
         let counts = Counts::of(bytes, pairs).total();
         let lengths = huffman::lengths(&counts, LONGEST_CODE);
         let header = header(&lengths);
-        let told: u64 = header.iter().map(|bits| u64::from(bits.count)).sum();
-        let length = (told + bits(&counts, &lengths)).div_ceil(8) as usize + CHECKSUM;
+        let header_bits: u64 = header.iter().map(|bits| u64::from(bits.count)).sum();
+        let length = (header_bits + bits(&counts, &lengths)).div_ceil(8) as usize + CHECKSUM;
         Self { bytes, codes: Codes::of(&lengths, pairs), header, length }
     }
 
@@ -85,7 +85,7 @@ fn walk(bytes: &[u8], sink: &mut impl Sink) {
     rest.iter().for_each(|byte| sink.byte(*byte));
 }
 
-/// How many leading words satisfy `alike`.
+/// The number of leading words that satisfy `alike`.
 fn leading(words: &[[u8; 8]], alike: impl Fn(u64) -> bool) -> usize {
     const BLOCK: usize = 16;
     let is = |word: &[u8; 8]| alike(u64::from_ne_bytes(*word));
@@ -122,7 +122,7 @@ fn length_symbol(length: usize) -> (usize, u64, u32) {
     (symbol, (above & ((1 << extra) - 1)) as u64, extra)
 }
 
-/// How many extra bits follow a symbol.
+/// The number of extra bits that follow a symbol.
 fn extra_bits(symbol: usize) -> u32 {
     match symbol {
         265..285 => (symbol as u32 - 261) / 4,
@@ -130,7 +130,7 @@ fn extra_bits(symbol: usize) -> u32 {
     }
 }
 
-/// How often each symbol occurs.
+/// The number of occurrences of each symbol.
 struct Counts<'a> {
     pairs: &'a mut Pairs,
     /// Bytes outside pairs.
@@ -200,8 +200,8 @@ impl<'a> Codes<'a> {
         }
         let run = |length: usize| {
             let (symbol, extra, count) = length_symbol(length);
-            let distance_behind = Bits { bits: extra, count: count + DISTANCE_BITS };
-            Bits::from(single[0]).then(single[symbol].into()).then(distance_behind)
+            let extra_and_distance = Bits { bits: extra, count: count + DISTANCE_BITS };
+            Bits::from(single[0]).then(single[symbol].into()).then(extra_and_distance)
         };
         let runs = (0..=LONGEST_MATCH).map(run).collect();
         Self { pairs, single, runs }
@@ -231,9 +231,9 @@ impl Sink for Coder<'_> {
 fn header(lengths: &[u8]) -> Vec<Bits> {
     let used = lengths.iter().rposition(|length| *length > 0).map_or(0, |last| last + 1).max(257);
     // One distance: 1, whose code has one bit.
-    let told = shortened(&[&lengths[..used], &[1]].concat());
+    let words = run_lengths(&[&lengths[..used], &[1]].concat());
     let mut counts = [0u32; 19];
-    told.iter().for_each(|word| counts[word.symbol] += 1);
+    words.iter().for_each(|word| counts[word.symbol] += 1);
     let length_lengths = huffman::lengths(&counts, LONGEST_LENGTH_CODE);
     let codes = huffman::codes(&length_lengths);
     let listed =
@@ -242,7 +242,7 @@ fn header(lengths: &[u8]) -> Vec<Bits> {
     let stream = [(0x78, 8), (0x01, 8)];
     let block = [(1, 1), (2, 2), (used as u64 - 257, 5), (0, 5), (listed as u64 - 4, 4)];
     let listed = LENGTH_ORDER[..listed].iter().map(|symbol| (u64::from(length_lengths[*symbol]), 3));
-    let words = told.iter().flat_map(|word| {
+    let words = words.iter().flat_map(|word| {
         let code = codes[word.symbol];
         [(u64::from(code.bits), u32::from(code.length)), (word.extra, word.bits)]
     });
@@ -264,7 +264,7 @@ struct LengthWord {
 }
 
 /// Run-length encodes code lengths: 16 repeats the last one, 17 and 18 repeat 0.
-fn shortened(lengths: &[u8]) -> Vec<LengthWord> {
+fn run_lengths(lengths: &[u8]) -> Vec<LengthWord> {
     let word = |symbol: usize, extra: usize, bits: u32| LengthWord { symbol, extra: extra as u64, bits };
     let mut words = Vec::with_capacity(lengths.len());
     for group in lengths.chunk_by(|a, b| a == b) {
@@ -275,12 +275,12 @@ fn shortened(lengths: &[u8]) -> Vec<LengthWord> {
             left -= 1;
         }
         while left >= 3 {
-            let (taken, told) = match (value, left) {
+            let (taken, repeat) = match (value, left) {
                 (0, 11..) => (left.min(138), word(18, left.min(138) - 11, 7)),
                 (0, _) => (left, word(17, left - 3, 3)),
                 _ => (left.min(6), word(16, left.min(6) - 3, 2)),
             };
-            words.push(told);
+            words.push(repeat);
             left -= taken;
         }
         words.extend(std::iter::repeat_n(word(value, 0, 0), left));
@@ -325,8 +325,8 @@ mod tests {
             ending.push(1);
             comes_back(&ending);
         }
-        let rabbits = (0..24u8).flat_map(|i| std::iter::repeat_n(i, 1 << i.min(17))).collect::<Vec<u8>>();
-        comes_back(&rabbits);
+        let skewed = (0..24u8).flat_map(|i| std::iter::repeat_n(i, 1 << i.min(17))).collect::<Vec<u8>>();
+        comes_back(&skewed);
     }
 
     #[test]

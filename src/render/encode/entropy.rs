@@ -1,9 +1,9 @@
-//! The entropy of some bytes, from how often each one occurs.
+//! The entropy of bytes, from the count of each value.
 
-/// About how many bits codes for these bytes take if code lengths could be fractional. Zero words are left
-/// out: most of them become matches.
+/// The approximate size of the coded bytes, in bits, if code lengths could be fractional. Words of zeros are not
+/// counted: most of them become matches.
 pub(super) fn entropy(bytes: &[u8]) -> f32 {
-    // In four tables, so that equal neighbours do not wait for each other's count.
+    // In four tables: with one, runs of equal bytes would wait for each other's increments.
     let mut tables = [[0u32; 256]; 4];
     let [one, two, three, four] = &mut tables;
     for word in bytes.as_chunks::<8>().0.iter().filter(|word| **word != [0; 8]) {

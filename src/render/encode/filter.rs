@@ -1,9 +1,9 @@
 //! PNG filters: the difference between each byte and a prediction from its neighbours.
 //!
-//! The five predictors are those of the PNG specification (third edition, section 9). One filter serves a
-//! whole tile: the sensor noise of micrographs is alike in all rows, and one choice costs less than 512. It
-//! is chosen by the entropy of a few rows under each filter. All loops run over slices of equal length, so
-//! that the compiler vectorises them.
+//! The five predictors are those of the PNG specification (third edition, section 9). One filter is used for a whole
+//! tile: the sensor noise of micrographs is similar in all rows, and one choice costs less than 512. The filter with
+//! the lowest entropy on a few rows is chosen. All loops run over slices of equal length, so that the compiler
+//! vectorises them.
 
 use multiversion::multiversion;
 
@@ -27,7 +27,7 @@ impl Filter {
 
     /// The filter with the lowest entropy on a sample of the rows.
     ///
-    /// `pixels` holds rows of `row` bytes without gaps, `pixel` bytes per pixel; `spare` is overwritten.
+    /// `pixels` are rows of `row` bytes without gaps, `pixel` bytes per pixel; `spare` is overwritten.
     pub fn choose(pixels: &[u8], row: usize, pixel: usize, spare: &mut Vec<u8>) -> Filter {
         let rows = pixels.len() / row;
         let apart = (rows / SAMPLED_ROWS).max(1);
@@ -78,7 +78,7 @@ impl Filter {
     }
 }
 
-/// The sum of absolute values, as signed numbers, that `least_sum` minimises.
+/// The sum of the absolute values of the bytes, taken as signed numbers.
 fn sum(filtered: &[u8]) -> u64 {
     filtered.iter().map(|byte| u64::from(byte.cast_signed().unsigned_abs())).sum()
 }
@@ -129,8 +129,8 @@ fn half_sum(a: u8, b: u8) -> u8 {
     (a & b) + ((a ^ b) >> 1)
 }
 
-/// Subtracts a prediction from each byte of a row after its first pixel: `guess` gets the bytes to the left,
-/// above, and above left.
+/// Subtracts a prediction from each byte of a row after its first pixel; `guess` predicts it from the bytes to the
+/// left, above, and above left.
 #[inline(always)]
 fn guessed(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8], guess: impl Fn(u8, u8, u8) -> u8) {
     const BLOCK: usize = 64;

@@ -1,7 +1,7 @@
 //! Length-limited Huffman codes, as deflate uses them (RFC 1951, section 3.2.2).
 //!
-//! Lengths come from the usual merging of the two rarest nodes; lengths above the limit are cut and others
-//! extended until the code is complete again (as in zlib: slightly worse than optimal, and fast).
+//! Lengths come from the usual merging of the two rarest nodes. Lengths above the limit are reduced to it, and others
+//! extended until the code is complete again, as in zlib: slightly worse than optimal, and fast.
 
 /// Upper bound of the unlimited code lengths.
 const LONGEST: usize = 32;
@@ -42,7 +42,7 @@ pub(super) fn lengths(counts: &[u32], limit: usize) -> Vec<u8> {
     lengths
 }
 
-/// How many leaves of the Huffman tree lie at each depth, for symbols sorted by count.
+/// The number of leaves of the Huffman tree at each depth, for symbols sorted by count.
 ///
 /// Inner nodes are created in order of count: the two rarest are at the front of the leaves or of the nodes.
 fn tree_depths(symbols: &[(u32, u16)]) -> [u32; LONGEST + 1] {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_grow_like_rabbits_stay_within_the_limit() {
+    fn lengths_for_fibonacci_counts_stay_within_the_limit() {
         let mut counts = vec![1u32, 1];
         while counts.len() < 40 {
             counts.push(counts[counts.len() - 1] + counts[counts.len() - 2]);

@@ -1,9 +1,8 @@
-//! Bytes in pairs: first how often each pair occurs, then the two codes of each pair as one.
+//! Tables indexed by pairs of bytes: first the count of each pair, then the concatenated codes of its two bytes.
 //!
-//! Two bytes cost one count and one lookup instead of two. The tables have 65,536 entries, and are filled and
-//! summed row by row, vectorised, within a few microseconds. Few entries are touched in between: filtered
-//! noise lies near 0, on either side. Codes and lengths are in separate tables, so that neither has to be
-//! masked out of the other.
+//! Two bytes cost one count and one lookup instead of two. The tables have 65,536 entries; filling and summing them
+//! is vectorised and takes a few microseconds. Few entries are touched in between, since filtered noise is near 0.
+//! Codes and lengths are in separate tables, which saves masking.
 
 use multiversion::multiversion;
 
@@ -16,9 +15,9 @@ type Table<T> = [T; 1 << 16];
 /// Tables of all pairs of bytes: 320 KiB, reused from tile to tile.
 #[derive(Debug)]
 pub(super) struct Pairs {
-    /// How often each pair occurred; later its codes, the first one in the lowest bits.
+    /// The count of each pair; later its two codes, the first one in the lowest bits.
     numbers: Box<Table<u32>>,
-    /// The length of each pair's codes, in bits.
+    /// The length of each pair's two codes together, in bits.
     lengths: Box<Table<u8>>,
 }
 
@@ -49,12 +48,12 @@ impl Pairs {
         totals(&self.numbers)
     }
 
-    /// Replaces counts by the codes of pairs. No code has more than 16 bits.
+    /// Replaces the counts by the codes of the pairs; each of `codes` has at most 16 bits.
     pub fn code(&mut self, codes: &[Code; 256]) {
         join(codes, &mut self.numbers, &mut self.lengths);
     }
 
-    /// The codes of four consecutive bytes as one, and its length.
+    /// The concatenated codes of four consecutive bytes, and their length in bits.
     #[inline]
     pub fn four(&self, [a, b, c, d]: [u8; 4]) -> (u64, u32) {
         let pair = |bytes: [u8; 2]| {
@@ -99,7 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn bytes_are_counted_in_either_place_and_forgotten() {
+    fn bytes_are_counted_in_either_position_and_counts_are_reset() {
         let mut pairs = Pairs::default();
         for _ in 0..2 {
             pairs.clear();
@@ -118,7 +117,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(16))]
         /// Rare bytes have the longest possible codes.
         #[test]
-        fn four_codes_stand_behind_one_another(seed in any::<u64>(), steep in 0..24u32) {
+        fn four_codes_are_concatenated(seed in any::<u64>(), steep in 0..24u32) {
             let counts: Vec<u32> = (0..256).map(|byte| 1 << (byte * steep / 256)).collect();
             let codes = huffman::codes(&huffman::lengths(&counts, 14));
             let mut pairs = Pairs::default();

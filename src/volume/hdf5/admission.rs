@@ -1,9 +1,9 @@
-//! Which files the HDF5 library may open on behalf of one file: that file itself, and those that its datasets name and
-//! that were found allowed.
+//! The allow-list of files that the HDF5 library may open on behalf of one file: the file itself, and those that its
+//! datasets refer to and that passed the audit.
 //!
-//! The library opens the sources of virtual datasets by itself, by name, when they are first read. Its file driver
-//! ([`super::library`]) asks here for every name, and gets the very file that was audited or none: what an attacker
-//! puts in its place later is not opened.
+//! The library opens the sources of virtual datasets by name when they are first read. Our file driver
+//! ([`super::library`]) looks up every name here and opens exactly the file that was audited, or none: a file that
+//! replaces it later is not opened.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -14,23 +14,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::bytes::FileBytes;
 use super::identity::FileIdentity;
 
-/// The files that the library may open for one file.
+/// The allow-list of one file.
 #[derive(Debug)]
 pub(super) struct Admission {
     number: u64,
     own: Arc<FileBytes>,
     others: Mutex<HashMap<PathBuf, FileIdentity>>,
-    /// How often a file that was admitted could not be opened.
     failures: AtomicU64,
 }
 
 type Known = Mutex<BTreeMap<u64, Weak<Admission>>>;
 
-/// Every admission by its number, which is all that the library's property lists hold of it.
+/// All admissions by number; the library's property lists contain only the number.
 static KNOWN: Known = Mutex::new(BTreeMap::new());
 
 impl Admission {
-    /// Admits a file for itself.
+    /// A list that contains only the file itself.
     pub fn of(own: Arc<FileBytes>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -39,7 +38,7 @@ impl Admission {
         admission
     }
 
-    /// The admission of that number, while there is one.
+    /// Looks up an admission; `None` once it has been dropped.
     pub fn numbered(number: u64) -> Option<Arc<Self>> {
         locked(&KNOWN).get(&number)?.upgrade()
     }
@@ -48,24 +47,23 @@ impl Admission {
         self.number
     }
 
-    /// The file itself.
     pub fn own(&self) -> &Arc<FileBytes> {
         &self.own
     }
 
-    /// Admits a file under a name: the path that the library will make of what the file says.
+    /// Admits a file under `name`, the path with which the library will open it.
     pub fn admit(&self, name: PathBuf, identity: FileIdentity) {
         locked(&self.others).insert(name, identity);
     }
 
-    /// Opens what the library asks for by name; fails for what was not admitted, or is another file by now.
+    /// Opens a file by the name that the library uses; fails if it was not admitted or has changed since.
     pub fn open(&self, name: &Path) -> io::Result<Arc<FileBytes>> {
         if name == self.own.identity().path() {
             return Ok(Arc::clone(&self.own));
         }
         let identity = locked(&self.others).get(name).cloned();
         let identity = identity.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        // Never as a growing file: what was appended to it has not been audited.
+        // Not as a growing file, because appended data has not been audited.
         let opened = FileBytes::open_as(&identity, false).map(Arc::new);
         if opened.is_err() {
             self.failures.fetch_add(1, Ordering::Relaxed);
@@ -73,8 +71,8 @@ impl Admission {
         opened
     }
 
-    /// How often a file that was admitted could not be opened. The library takes such a file for missing, and shows the
-    /// fill value in its place.
+    /// How often an admitted file could not be opened. The library treats such a file as missing and returns the fill
+    /// value for its voxels.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
@@ -86,7 +84,7 @@ impl Drop for Admission {
     }
 }
 
-/// A poisoned lock is taken as it is: nothing panics while it is held half-changed.
+/// Ignores poisoning: no code panics in the middle of a change.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,18 +1,18 @@
-//! Attributes, and the small tables beside volumes, as text and numbers, however they were written.
+//! Reads attributes and small datasets as strings or numbers, whatever their stored type.
 
 use hdf5::types::{FixedAscii, FixedUnicode, FloatSize, TypeDescriptor, VarLenAscii, VarLenUnicode};
 use hdf5::{Attribute, Container, Location};
 
 use super::links::Node;
 
-/// Attributes and tables longer than this are none that a layout knows.
+/// The longest attribute or table that is read; those of the known layouts are shorter.
 const MOST_VALUES: usize = 1 << 16;
 
 /// The attributes of one object.
 #[derive(Debug)]
 pub struct Attributes {
     location: Location,
-    /// The names, listed once because asking for one that is missing is dear; `None` where they cannot be listed.
+    /// The names, listed once because looking up a missing one is expensive; `None` if they cannot be listed.
     names: Option<Vec<String>>,
 }
 
@@ -29,7 +29,7 @@ impl Attributes {
         Self { location, names }
     }
 
-    /// Whether there is an attribute of that name.
+    /// Whether the object has an attribute of this name.
     pub fn has(&self, name: &str) -> bool {
         match &self.names {
             Some(names) => names.iter().any(|known| known == name),
@@ -37,17 +37,17 @@ impl Attributes {
         }
     }
 
-    /// The attribute as text: a string of any kind, or an array of them joined, as of single characters.
+    /// The attribute as one string; arrays (of single characters, for example) are joined.
     pub fn text(&self, name: &str) -> Option<String> {
         self.texts(name).map(|texts| texts.concat())
     }
 
-    /// The attribute's strings, of any kind. Bytes that are not UTF-8 are replaced.
+    /// The attribute's strings, of fixed or variable length. Invalid UTF-8 is replaced.
     pub fn texts(&self, name: &str) -> Option<Vec<String>> {
         texts(&*self.attribute(name)?)
     }
 
-    /// The attribute's numbers, of any type.
+    /// The attribute's numbers, of any integer or float type.
     pub fn numbers(&self, name: &str) -> Option<Vec<f64>> {
         numbers(&*self.attribute(name)?)
     }
@@ -57,7 +57,7 @@ impl Attributes {
     }
 }
 
-/// The strings of an attribute or a dataset; `None` where it holds something else, or too much.
+/// The strings of an attribute or dataset; `None` if it has another type or is too long.
 pub(super) fn texts(held: &Container) -> Option<Vec<String>> {
     if held.size() > MOST_VALUES {
         return None;
@@ -75,7 +75,7 @@ pub(super) fn texts(held: &Container) -> Option<Vec<String>> {
     }
 }
 
-/// The numbers of an attribute or a dataset; `None` where it holds something else, or too much.
+/// The numbers of an attribute or dataset; `None` if it has another type or is too long.
 pub(super) fn numbers(held: &Container) -> Option<Vec<f64>> {
     if held.size() > MOST_VALUES {
         return None;
@@ -88,7 +88,7 @@ pub(super) fn numbers(held: &Container) -> Option<Vec<f64>> {
     }
 }
 
-/// The text of each part; what follows a zero byte is padding.
+/// Converts each string, which ends at the first zero byte.
 fn each<T>(parts: &[T], bytes: impl Fn(&T) -> &[u8]) -> Vec<String> {
     let text = |part| {
         let bytes = bytes(part);
@@ -98,7 +98,7 @@ fn each<T>(parts: &[T], bytes: impl Fn(&T) -> &[u8]) -> Vec<String> {
     parts.iter().map(text).collect()
 }
 
-/// Reads strings of a fixed length, which the library wants to know beforehand, into somewhat longer ones.
+/// Reads strings of fixed length. The length is a compile-time parameter, so they are read into the next larger type.
 macro_rules! fixed {
     ($name:ident, $type:ident) => {
         fn $name(held: &Container, length: usize) -> Option<Vec<String>> {

@@ -1,15 +1,15 @@
-//! The bytes of one open file: read at positions, and only while the file is what it was when it was opened.
+//! The bytes of one open file, readable only while the file is unchanged since it was opened.
 //!
-//! The one source of bytes: our own threads fetch ranges ([`FileBytes::fetch`]) or copy from a mapping
-//! ([`FileBytes::borrow`]), and the HDF5 library reads through its driver ([`super::library`]). A file that is not on a
-//! local disk needs another source, and nothing else.
+//! All reads go through here: voltile's threads fetch ranges ([`FileBytes::fetch`]) or copy from a mapping
+//! ([`FileBytes::borrow`]), and the HDF5 library reads through a file driver ([`super::library`]). To read from
+//! anything but a local file, only this module would have to change.
 
 mod fetched;
 mod loan;
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -22,8 +22,10 @@ use crate::volume::ReadError;
 /// Two writes within one tick of the kernel's clock leave the same modification time, so a file is opened only when
 /// its last change is older than a tick; the longest tick of Linux is 10 ms.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
+/// The same for file systems that store whole seconds, or every other second (FAT).
+const COARSE_TICK: Duration = Duration::from_secs(2);
 
-/// A regular file that is open for reading, and its identity at that time.
+/// A regular file that is open for reading, and its identity when it was opened.
 #[derive(Debug)]
 pub(super) struct FileBytes {
     file: File,
@@ -33,19 +35,20 @@ pub(super) struct FileBytes {
 }
 
 impl FileBytes {
-    /// Opens the file at `resolved`, a path without symbolic links. `growing` says that somebody may be appending to
-    /// it: it may become longer, and its time newer.
+    /// Opens the file at `resolved`, a path without symbolic links. If `growing`, the file may become longer and its
+    /// modification time newer without counting as changed.
     ///
-    /// What was opened is what lies at that path: a symbolic link that was put in its place meanwhile is noticed.
+    /// Fails if the path is not, or no longer, that of the opened file, for example because it was replaced by a
+    /// symbolic link.
     pub fn open(resolved: PathBuf, growing: bool) -> io::Result<Self> {
-        // Asked before it is opened: opening a FIFO or a device can block, or do something.
+        // Checked before it is opened: opening a FIFO or a device can block or have side effects.
         ensure_regular(&resolved.symlink_metadata()?)?;
         let file =
             OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(&resolved)?;
         let mut metadata = file.metadata()?;
         ensure_regular(&metadata)?;
-        if !growing && is_recent(&metadata) {
-            std::thread::sleep(CLOCK_TICK);
+        if !growing && let Some(rest) = rest_of_tick(&metadata) {
+            std::thread::sleep(rest);
             metadata = file.metadata()?;
         }
         let identity = FileIdentity::new(resolved, &metadata);
@@ -61,7 +64,7 @@ impl FileBytes {
         Ok(Self { file, identity, growing, mapped: Mapped::default() })
     }
 
-    /// Opens the file that has this identity; fails where another one lies there by now.
+    /// Opens the file with this identity; fails if there is another one at its path.
     pub fn open_as(identity: &FileIdentity, growing: bool) -> io::Result<Self> {
         let opened = Self::open(identity.path().to_owned(), growing)?;
         let bytes = Self { identity: identity.clone(), ..opened };
@@ -72,7 +75,7 @@ impl FileBytes {
         &self.identity
     }
 
-    /// The file's length now, whether or not the file has changed.
+    /// The current length of the file, whether or not it has changed.
     pub fn current_length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
@@ -81,7 +84,7 @@ impl FileBytes {
         self.growing
     }
 
-    /// The file's length as it is now; fails where the file has changed since it was opened.
+    /// The current length of the file; fails if it has changed since it was opened. `place` is for errors.
     pub fn length(&self, place: &str) -> Result<u64, ReadError> {
         match self.unchanged_length() {
             Ok(Some(length)) => Ok(length),
@@ -90,28 +93,28 @@ impl FileBytes {
         }
     }
 
-    /// Fails where the file has changed since it was opened.
+    /// Fails if the file has changed since it was opened.
     pub fn ensure_unchanged(&self, place: &str) -> Result<(), ReadError> {
         self.length(place).map(|_| ())
     }
 
-    /// Fails where the file has changed, or ends before `needed`.
+    /// Fails if the file has changed, or is shorter than `needed` bytes.
     pub fn ensure_reaches(&self, needed: u64, place: &str) -> Result<(), ReadError> {
         let length = self.length(place)?;
         if needed <= length { Ok(()) } else { Err(truncated(place, length, needed)) }
     }
 
-    /// Fills `into` from a position of the file; `place` is for errors.
+    /// Fills `into` from a position in the file; `place` is for errors.
     pub fn read_exact_at(&self, into: &mut [u8], position: u64, place: &str) -> Result<(), ReadError> {
         self.ensure_reaches(position.saturating_add(into.len() as u64), place)?;
         let read = self.file.read_exact_at(into, position).map_err(|e| system(place, &e));
-        // Asked last: the bytes that were read count only if the file was the same throughout.
+        // Checked last: the bytes are valid only if the file did not change during the read.
         self.ensure_unchanged(place)?;
         read
     }
 
-    /// Reads as much of `into` as the file has from a position on, and says how much that is. Fails where the file has
-    /// changed since it was opened.
+    /// Fills `into` from a position in the file, up to the end of the file, and returns the number of bytes read.
+    /// Fails if the file has changed since it was opened.
     pub fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < into.len() {
@@ -125,7 +128,7 @@ impl FileBytes {
         self.unchanged_length()?.map(|_| done).ok_or_else(changed_error)
     }
 
-    /// The length as it is now; `None` where the file has changed.
+    /// The current length; `None` if the file has changed.
     fn unchanged_length(&self) -> io::Result<Option<u64>> {
         let metadata = self.file.metadata()?;
         let is_same =
@@ -138,17 +141,18 @@ fn ensure_regular(metadata: &std::fs::Metadata) -> io::Result<()> {
     if metadata.is_file() { Ok(()) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
-fn is_recent(metadata: &std::fs::Metadata) -> bool {
-    let age = metadata.modified().map(|modified| SystemTime::now().duration_since(modified));
-    // A time in the future says nothing of when the file was written.
-    matches!(age, Ok(Ok(age)) if age < CLOCK_TICK)
+/// How long another write could leave the same modification time; `None` if it cannot any more.
+fn rest_of_tick(metadata: &std::fs::Metadata) -> Option<Duration> {
+    let tick = if metadata.mtime_nsec() == 0 { COARSE_TICK } else { CLOCK_TICK };
+    // A modification time in the future does not count as recent.
+    let age = SystemTime::now().duration_since(metadata.modified().ok()?).ok()?;
+    tick.checked_sub(age)
 }
 
 fn changed_error() -> io::Error {
     io::Error::other("it has changed since it was opened")
 }
 
-/// The error of a file that is not what it was when it was opened.
 pub(super) fn changed(place: &str) -> ReadError {
     ReadError::Changed { place: place.to_owned() }
 }
@@ -161,7 +165,7 @@ pub(super) fn system(place: &str, error: &io::Error) -> ReadError {
     ReadError::System { place: place.to_owned(), problem: error.to_string() }
 }
 
-/// Whether a path leads to a regular file; anything else is not to be opened.
+/// Whether there is a regular file at a path, after symbolic links; nothing else must be opened.
 pub(super) fn is_regular(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file())
 }

@@ -1,8 +1,8 @@
-//! The cache of decoded chunks, shared by all volumes under one budget of bytes.
+//! The cache of decoded chunks, shared by all volumes, with one budget in bytes.
 //!
-//! Each chunk is decoded by one thread at a time; others that want it wait for that thread. How far a chunk is decoded,
-//! and when the rest follows, is decided in [`finish`]. `benches/RESULTS.md` has what else was tried. A chunk that was
-//! never written, or whose voxels are all equal, is cached as one value.
+//! Each chunk is decoded by one thread at a time; other threads that want it wait. [`finish`] decides how far a chunk
+//! is decoded, and when the rest is. Alternatives that were tried are in `benches/RESULTS.md`. A chunk that was never
+//! written, or whose voxels are all equal, is cached as one value.
 
 mod finish;
 mod refused;
@@ -17,45 +17,47 @@ use self::refused::Refused;
 use super::dataset::{Storage, StoredDataset};
 use super::grid::Position;
 use super::spare;
-use crate::activity::Activity;
+use crate::activity::{Activity, Moment};
 use crate::cache::{Cache, Lookup, Waiter};
 use crate::config::Verify;
 use crate::metrics::Metrics;
 use crate::tile::Fingerprint;
 use crate::volume::{ChunkId, ReadError, Samples, VoxelType, with_samples};
 
-/// A decoded chunk, or the beginning of one, dense in stored order.
+/// A decoded chunk, or a prefix of one, contiguous in stored order.
 #[derive(Debug)]
 pub(super) struct Chunk {
-    /// Its extents; fewer than the dataset's chunks have where it was cut at the edge.
+    /// Its extents; smaller than the chunk shape if it was clipped at the edge of the dataset.
     pub dims: Position,
-    /// Its voxels from the first on, or the one that all of them equal.
+    /// Its voxels, or a prefix of them; one voxel if `constant`.
     pub samples: Samples,
-    /// Whether `samples` is that one.
+    /// Whether all voxels equal the only one in `samples`.
     pub constant: bool,
-    /// Whether all of its voxels are here, one way or the other.
+    /// Whether all of its voxels are known.
     whole: bool,
-    /// Whether no more of it can be decoded than is here.
+    /// When it was decoded.
+    made: Moment,
+    /// Whether no more of it can be decoded: it is whole, or its stream breaks off.
     settled: AtomicBool,
 }
 
 impl Chunk {
-    /// A whole chunk, or the beginning of one; of equal voxels only one is kept.
+    /// A whole chunk, or a prefix of one. If all voxels are equal only one is stored.
     pub fn new(dims: Position, samples: Samples) -> Self {
         let whole = samples.len() as u64 >= dims.iter().product();
         let constant = whole && is_constant(&samples);
         let samples = if constant { first_of(samples) } else { samples };
-        Self { dims, samples, constant, whole, settled: AtomicBool::new(whole) }
+        Self { dims, samples, constant, whole, made: Moment::now(), settled: AtomicBool::new(whole) }
     }
 
-    /// A chunk that is not in the file: `fill` holds the one value of all its voxels.
+    /// A chunk that was never written; `fill` is one voxel, the fill value.
     pub fn never_written(dims: Position, fill: Samples) -> Self {
         let mut chunk = Self::new(dims, fill);
         (chunk.constant, chunk.whole) = (true, true);
         chunk
     }
 
-    /// Notes that no more of it can be decoded.
+    /// Records that no more of it can be decoded.
     fn settle(&self) {
         self.settled.store(true, Ordering::Relaxed);
     }
@@ -64,7 +66,7 @@ impl Chunk {
         self.settled.load(Ordering::Relaxed)
     }
 
-    /// Whether that many voxels from the first on are here, or all that there are.
+    /// Whether its first `voxels` voxels are known, or all if it has fewer.
     fn holds(&self, voxels: u64) -> bool {
         self.whole || self.samples.len() as u64 >= voxels
     }
@@ -77,7 +79,7 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // Voxels of more bytes lie in a buffer of their own, not in the one that was decoded to.
+        // Wider voxels were converted to another buffer than the one they were decoded to.
         if let (Samples::U8(buffer), true) = (&mut self.samples, self.whole) {
             spare::give(std::mem::take(buffer));
         }
@@ -87,7 +89,7 @@ impl Drop for Chunk {
 /// Whether all voxels have the same bytes.
 fn is_constant(samples: &Samples) -> bool {
     let (bytes, voxel) = (samples.bytes(), samples.voxel_bytes());
-    // Each voxel equals the next one: what takes long ends at the first that does not.
+    // Each voxel equals the next one. The comparison ends at the first difference, which is usually near the start.
     bytes.len() > voxel && bytes[voxel..] == bytes[..bytes.len() - voxel]
 }
 
@@ -99,7 +101,7 @@ fn first_of(samples: Samples) -> Samples {
     first
 }
 
-/// A chunk in the cache: the dataset's id, the chunk's number, and what its voxels are taken for.
+/// The cache key: the dataset's id, the chunk's number, and the type that its voxels were decoded to.
 type ChunkKey = (Fingerprint, u64, VoxelType);
 
 /// The cache of decoded chunks; clones share it.
@@ -124,36 +126,33 @@ impl std::fmt::Debug for ChunkStore {
 impl ChunkStore {
     /// A cache of at most `budget` bytes of decoded chunks.
     pub fn new(budget: usize, metrics: Metrics, activity: Activity) -> Self {
-        // A chunk that would push out most others is read through the library, box by box.
+        // A larger chunk would evict too many others. It is read through the library, box by box.
         let largest = budget / 4;
         let cache = Cache::new(budget, metrics.chunk_bytes.clone());
         let (at_once, unfinished, refused) = Default::default();
         Self { cache, largest, metrics, activity, verify: Verify::default(), at_once, unfinished, refused }
     }
 
-    /// Forgets every chunk.
     pub(super) fn clear(&self) {
         self.cache.clear();
     }
 
-    /// The counters of whoever reads.
     pub(super) fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// How busy those are who decode chunks.
     pub(super) fn activity(&self) -> &Activity {
         &self.activity
     }
 
-    /// Whether this dataset is read by whole chunks: also by large ones where the library lacks a filter for them.
+    /// Whether chunks of this dataset are cached: they are small enough, or the library lacks one of their filters.
     pub(super) fn serves(&self, dataset: &StoredDataset) -> bool {
         let small = dataset.grid.voxels().saturating_mul(8) <= self.largest as u64;
         let needed = dataset.is_decoded_directly() && !dataset.suits_library();
         matches!(dataset.storage, Storage::Chunked { .. }) && (small || needed)
     }
 
-    /// The chunk, if as much of it as is wanted is in the cache.
+    /// The chunk, if its wanted voxels are in the cache.
     pub(super) fn cached(&self, wanted: &ChunkRequest<'_>) -> Option<Arc<Chunk>> {
         let chunk = self.cache.get(&wanted.key()).filter(|chunk| self.suffices(chunk, wanted))?;
         self.hit(&chunk, wanted);
@@ -161,7 +160,7 @@ impl ChunkStore {
     }
 
     /// The chunk, with at least the wanted voxels: from the cache, from another thread that is decoding it, or from
-    /// `produce`, which is told how far to decode.
+    /// `produce`, which decodes it to the given extent.
     pub(super) fn get(
         &self,
         wanted: &ChunkRequest<'_>,
@@ -173,25 +172,25 @@ impl ChunkStore {
                 Found::InFlight(waiter) => {
                     match self.metrics.chunk_waiting.time(|| waiter.wait_blocking()) {
                         Ok(chunk) if chunk.holds(wanted.voxels) => return Ok(chunk),
-                        // The other thread decoded less of it: look again.
+                        // The other thread decoded a shorter prefix: look again.
                         Ok(_) => {}
-                        // The damage may lie in what the other thread wanted, behind what is wanted here.
-                        Err(_) => return produce(self.extent(wanted, false)).map(Arc::new),
+                        // The other thread may have decoded further, and found damage beyond the voxels wanted here.
+                        Err(_) => return produce(self.extent(wanted, None)).map(Arc::new),
                     }
                 }
             }
         }
     }
 
-    /// The same as [`ChunkStore::get`], but returns at once if another thread is decoding the chunk.
+    /// Like [`ChunkStore::get`], but returns at once if another thread is decoding the chunk.
     pub(super) fn find(
         &self,
         wanted: &ChunkRequest<'_>,
         produce: impl Fn(Extent) -> Result<Chunk, ReadError>,
     ) -> Result<Found, ReadError> {
-        let mut is_begun = false;
+        let mut begun = None;
         let suffices = |chunk: &Arc<Chunk>| {
-            is_begun = true;
+            begun = Some(chunk.made);
             self.suffices(chunk, wanted)
         };
         match self.cache.lookup_if(&wanted.key(), suffices) {
@@ -202,14 +201,14 @@ impl ChunkStore {
             Lookup::Wait(waiter) => Ok(Found::InFlight(waiter)),
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
-                let chunk = produce(self.extent(wanted, is_begun)).map(Arc::new);
+                let chunk = produce(self.extent(wanted, begun)).map(Arc::new);
                 flight.land(chunk.as_ref().map(|c| (Arc::clone(c), c.weight())).map_err(Clone::clone));
                 chunk.map(Found::Chunk)
             }
         }
     }
 
-    /// Whether enough of a cached chunk is there; a corrupt chunk is only good whole, that is, never.
+    /// Whether a cached chunk has the wanted voxels. A prefix of a corrupt chunk is never used.
     fn suffices(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) -> bool {
         chunk.whole || (chunk.holds(wanted.voxels) && !self.refused.has(&wanted.id()))
     }
@@ -226,16 +225,16 @@ impl ChunkStore {
 #[derive(Clone, Copy)]
 pub(super) struct ChunkRequest<'a> {
     pub dataset: &'a Arc<StoredDataset>,
-    /// Its place in the grid.
+    /// Its position in the grid.
     pub at: Position,
-    /// The number of wanted voxels, counted from its first.
+    /// The length of the wanted prefix, in voxels.
     pub voxels: u64,
     /// The type to decode to.
     pub voxel: VoxelType,
 }
 
 impl ChunkRequest<'_> {
-    /// What identifies the chunk, whatever its voxels are decoded to.
+    /// Identifies the chunk, independently of the type that it is decoded to.
     pub fn id(&self) -> ChunkId {
         self.dataset.chunk_id(&self.at)
     }
@@ -248,7 +247,7 @@ impl ChunkRequest<'_> {
 /// The result of looking for a chunk.
 pub(super) enum Found {
     Chunk(Arc<Chunk>),
-    /// Another thread is decoding it, perhaps not as far as wanted.
+    /// Another thread is decoding it, perhaps to a shorter prefix than wanted.
     InFlight(Waiter<Arc<Chunk>, ReadError>),
 }
 
@@ -261,11 +260,11 @@ mod tests {
         let dims = [1, 1, 1, 2, 2];
         let equal = Chunk::new(dims, Samples::U16(vec![258; 4]));
         assert!(equal.constant && equal.samples == Samples::U16(vec![258]));
-        // Its bytes repeat, its voxels do not; and the beginning of a chunk says nothing of the rest.
+        // Its bytes repeat, its voxels do not. A prefix may be followed by other values.
         assert!(!Chunk::new(dims, Samples::U16(vec![1, 1, 1, 2])).constant);
         let beginning = Chunk::new(dims, Samples::U16(vec![5; 3]));
         assert!(!beginning.constant && beginning.holds(3) && !beginning.holds(4));
-        // One that was cut at the edge has fewer than its grid counts.
+        // A chunk that was clipped at the edge has fewer voxels than the chunk shape.
         assert!(Chunk::new(dims, Samples::U16(vec![1, 1, 1, 2])).holds(u64::MAX));
     }
 }

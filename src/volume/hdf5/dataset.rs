@@ -1,4 +1,4 @@
-//! One opened dataset: its type, shape and storage, and reading boxes of it through the library.
+//! An open dataset: its type, shape and storage, and reading boxes of it through the library.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -6,8 +6,6 @@ use std::time::Instant;
 use hdf5::plist::dataset_create::Layout;
 use hdf5::types::VarLenArray;
 use hdf5::{Dataset, ObjectReference1, ReferencedObject};
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::attributes::{self, Attributes};
 use super::bytes::changed;
@@ -20,82 +18,65 @@ use super::index::{ChunkIndex, Entry};
 use super::library::{self, FilterSpec, StoredType};
 use super::links::Audited;
 use super::{OpenError, filters};
+use crate::description::StorageDescription;
 use crate::tile::Fingerprint;
 use crate::volume::{ReadError, Samples, VoxelType};
 
-/// How a dataset's data lies in the file.
+/// The layout of a dataset's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Storage {
-    /// In chunks of this shape, in stored order.
+    /// In chunks of equal shape.
     Chunked {
-        /// The shape of a chunk.
+        /// The chunk shape, slowest axis first.
         chunk: Vec<u64>,
     },
-    /// In one piece, from this byte on; nowhere where nothing was ever written.
+    /// In one contiguous block.
     Contiguous {
-        /// The position in the file.
+        /// The byte offset in the file; `None` if nothing was ever written.
         address: Option<u64>,
     },
-    /// Within the dataset's header.
+    /// In the dataset's object header.
     Compact,
-    /// In raw files beside the file.
+    /// In external raw files.
     External,
     /// In other datasets.
     Virtual,
 }
 
-/// How a dataset is stored, in words and numbers for people.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct StorageDescription {
-    /// `chunked`, `contiguous`, `compact`, `external` or `virtual`.
-    pub layout: &'static str,
-    /// The extents as stored, slowest first.
-    pub shape: Vec<u64>,
-    /// The shape of a chunk, in the same order.
-    pub chunk: Option<Vec<u64>>,
-    /// The filters, in the order in which they were applied.
-    pub filters: Vec<String>,
-    /// Those of them that cannot be decoded here.
-    pub missing_filters: Vec<String>,
-    /// Whether chunks are decoded by render threads side by side, rather than one at a time by the library.
-    pub decoded_in_parallel: bool,
-    /// How it is read, and why so.
-    pub reading: String,
-}
-
-/// The scale of a dimension: where the positions along it lie.
+/// The scale of a dimension: the coordinates of the positions along it (HDF5 Dimension Scales).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
-    /// What it may be called: the name it gives itself, and that of its dataset.
+    /// Possible names: its NAME attribute, and the name of its dataset.
     pub names: Vec<String>,
-    /// Its numbers, as far as there are any.
+    /// The coordinates; may be empty.
     pub values: Vec<f64>,
 }
 
-/// An opened dataset of 2 to 5 axes whose elements are numbers.
+/// An open dataset of 2 to 5 axes whose elements are numbers.
 #[derive(Debug)]
 pub struct StoredDataset {
-    /// The file that holds it, at the end of all links.
+    /// The file that contains it, after all links.
     pub file: Arc<StoredFile>,
-    /// The path it was asked for by.
+    /// The path by which it was opened.
     pub path: String,
-    /// The extents, slowest first.
+    /// The extents, slowest axis first.
     pub shape: Vec<u64>,
     /// The element type.
     pub stored: StoredType,
-    /// Where the data is.
+    /// The layout.
     pub storage: Storage,
-    /// Every file that reading it opens, this one and those that it names.
+    /// All files that reading it opens: its own, and those that it refers to.
     pub files: Vec<FileIdentity>,
-    /// The filters its chunks went through, in order.
+    /// The filters of its chunks, in the order in which they were applied.
     pub filters: Vec<FilterSpec>,
-    /// The same, where all of them can be undone without the library.
+    /// The decoder of these filters; `None` if voltile does not support all of them.
     pub(super) pipeline: Option<Pipeline>,
-    /// Tells its chunks from those of other datasets in the cache; the same whenever it is opened.
+    /// Identifies its chunks in the cache; the same whenever this generation of it is opened.
     pub(super) id: Fingerprint,
+    /// Whether chunks at the edge of the dataset are unfiltered.
     pub(super) edges_are_plain: bool,
     pub(super) grid: Grid,
-    /// The raw files that hold its voxels, in order, where they lie in such.
+    /// The external raw files, in order; empty for other layouts.
     pub(super) raw: Vec<RawFile>,
     index: ChunkIndex,
     fill: OnceLock<Samples>,
@@ -117,11 +98,11 @@ impl StoredDataset {
         }
         let bytes = shape.iter().try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
         if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
-            return Err(wrong(format!("its shape {shape:?} is absurd; the file may be damaged")));
+            return Err(wrong(format!("its shape {shape:?} is impossibly large; the file may be damaged")));
         }
         let stored = library::stored_type(&handle)
             .map_err(library)?
-            .ok_or_else(|| wrong("its elements are no numbers of at most 64 bits".to_owned()))?;
+            .ok_or_else(|| wrong("its elements are not numbers of at most 64 bits".to_owned()))?;
         let storage = storage(&handle).map_err(library)?;
         let chunked = matches!(storage, Storage::Chunked { .. });
         let filters = library::filters(&handle).map_err(library)?;
@@ -151,7 +132,7 @@ impl StoredDataset {
         })
     }
 
-    /// The names of filters that cannot be decoded here: whatever they hold answers with an error.
+    /// The names of the filters that cannot be decoded here. Reading their chunks is an error.
     pub fn missing_filters(&self) -> Vec<String> {
         if self.is_decoded_directly() {
             return Vec::new();
@@ -159,7 +140,7 @@ impl StoredDataset {
         self.filters.iter().filter(|filter| !filter.available).map(filters::describe).collect()
     }
 
-    /// How it is stored, for people.
+    /// Describes its storage, for people.
     pub fn describe(&self) -> StorageDescription {
         let (layout, chunk) = match &self.storage {
             Storage::Chunked { chunk } => ("chunked", Some(chunk.clone())),
@@ -169,7 +150,7 @@ impl StoredDataset {
             Storage::Virtual => ("virtual", None),
         };
         StorageDescription {
-            layout,
+            layout: layout.to_owned(),
             shape: self.shape.clone(),
             chunk,
             filters: self.filters.iter().map(filters::describe).collect(),
@@ -188,7 +169,7 @@ impl StoredDataset {
         ReadError::Damaged { place: self.place(), problem: problem.to_owned() }
     }
 
-    /// The box it is best read in, in stored order: a chunk, or a line of contiguous data.
+    /// The box, in stored order, that is most efficient to read: a chunk, or one row of other data.
     pub(super) fn chunk_shape(&self) -> Position {
         match &self.storage {
             Storage::Chunked { .. } => *self.grid.chunk(),
@@ -196,36 +177,37 @@ impl StoredDataset {
         }
     }
 
-    /// Where a chunk is stored; `None` where it was never written.
+    /// The index entry of a chunk; `None` if it was never written.
     pub(super) fn entry(&self, at: &Position) -> Result<Option<Entry>, ReadError> {
         self.index.entry(self.grid.number(at)).map_err(|problem| self.without_index(&problem))
     }
 
-    /// Takes the list of all its chunks now, which the first read would do otherwise, but gives up at `until`.
+    /// Reads the chunk index now instead of at the first read; gives up at `until`.
     pub(super) fn rehearse_index(&self, until: Instant) {
         if matches!(self.storage, Storage::Chunked { .. }) {
-            // A list that cannot be read is an error of every tile, and told there.
+            // Errors are reported when tiles are read.
             let _ = self.index.entries_by(Some(until));
         }
     }
 
-    /// Where all its chunks are stored.
+    /// The index entries of all written chunks.
     pub(super) fn entries(&self) -> Result<&[Entry], ReadError> {
         self.index.entries().map_err(|problem| self.without_index(&problem))
     }
 
-    /// Why the index of chunks cannot be had: the library does not say whether the file has changed.
+    /// The error if the chunk index cannot be read. The library does not report that the file has changed: checked
+    /// here.
     fn without_index(&self, problem: &str) -> ReadError {
         self.file.bytes.ensure_unchanged(&self.place()).err().unwrap_or_else(|| self.damaged(problem))
     }
 
-    /// Reads a box densely in stored order; the samples must have been made ready for it.
+    /// Reads a box in stored order into `into`, which already has the box's type and length.
     pub(super) fn read_box(&self, stored: &StoredBox, into: &mut Samples) -> Result<(), ReadError> {
         self.ensure_filters()?;
         self.read_unfiltered_box(stored, into)
     }
 
-    /// The same for a box of which nothing went through a filter, or nothing is stored.
+    /// Like [`StoredDataset::read_box`], for a box that needs no filter because it is unfiltered or was never written.
     pub(super) fn read_unfiltered_box(
         &self,
         stored: &StoredBox,
@@ -235,27 +217,29 @@ impl StoredDataset {
             return self.read_raw_files(stored, into);
         }
         self.ensure_in_file(stored)?;
-        // What was never written and has no fill value the library leaves as it was: another tile's voxels.
+        // The library does not touch voxels that were never written and have no fill value; the buffer may still
+        // contain another tile's voxels.
         into.bytes_mut().fill(0);
         let own = RANK - self.shape.len().min(RANK)..;
         let (start, count) = (&stored.start[own.clone()], &stored.count[own]);
-        // Raw files below a virtual dataset are opened by the library, by name: compared before and after.
+        // The library opens the raw files of virtual sources by name: compared before and after the read.
         self.ensure_unchanged()?;
         let failures = self.file.admission.failures();
         let read = library::read_box(&self.handle, self.stored.voxel, start, count, into.bytes_mut());
-        // The library fails where a file has changed, and does not say so.
+        // Checked before the library's error: it does not report that a file has changed.
         self.ensure_unchanged()?;
         if self.file.admission.failures() != failures {
-            let problem = "a file that it names could not be opened, or has changed".to_owned();
+            let problem = "a file that it refers to could not be opened, or has changed".to_owned();
             return Err(ReadError::System { place: self.place(), problem });
         }
         read.map_err(|e| self.damaged(&format!("the library cannot read it: {e}")))
     }
 
-    /// Fails where one of the files that it lies in has changed since it was opened. Asks the file system for each.
+    /// Fails if one of its files has changed since it was opened. Takes a system call for each file.
     fn ensure_unchanged(&self) -> Result<(), ReadError> {
         self.file.bytes.ensure_unchanged(&self.place())?;
-        // Virtual datasets lie in others; whoever may be appending to them replaces none of them.
+        // The data of virtual datasets is in other files. If the files may be growing they are not checked: appending
+        // changes their modification times.
         let others = if self.storage == Storage::Virtual && !self.file.bytes.is_growing() {
             self.files.as_slice()
         } else {
@@ -264,7 +248,7 @@ impl StoredDataset {
         if others.iter().all(FileIdentity::is_current) { Ok(()) } else { Err(changed(&self.place())) }
     }
 
-    /// Elements as they are stored, as voxels.
+    /// Converts stored elements to voxels.
     pub(super) fn samples(&self, mut bytes: Vec<u8>, voxel: VoxelType) -> Samples {
         if let Some(significant) = self.stored.significant {
             significant.widen(&mut bytes, self.stored_bytes(), self.stored.big_endian);
@@ -272,19 +256,19 @@ impl StoredDataset {
         Samples::from_stored(voxel, bytes, self.stored.big_endian)
     }
 
-    /// The size of an element in the file, of the plain types that are decoded directly.
+    /// The size of an element in the file, in bytes; only for types that are decoded directly.
     pub(super) fn stored_bytes(&self) -> usize {
         self.stored.voxel.stored_bytes()
     }
 
-    /// Whether the bytes of an element are those of a voxel in memory.
+    /// Whether stored elements need no conversion.
     pub(super) fn is_native(&self) -> bool {
         let one_byte = self.stored_bytes() == 1;
         let in_order = one_byte || self.stored.big_endian == cfg!(target_endian = "big");
         in_order && self.stored.significant.is_none() && self.stored.voxel != VoxelType::F16
     }
 
-    /// The value that stands for voxels never written, of which `at` is one; asked of the library once.
+    /// The value of voxels that were never written; `at` is one of them. Read through the library once.
     pub(super) fn fill_value(&self, at: Position, voxel: VoxelType) -> Result<Samples, ReadError> {
         let one = |voxel| {
             let mut samples = Samples::default();
@@ -297,23 +281,23 @@ impl StoredDataset {
             return Ok(fill);
         }
         self.read_unfiltered_box(&StoredBox { start: at, count: [1; RANK] }, &mut fill)?;
-        // Another thread may have been first: it asked the same.
+        // Another thread may have been first, with the same value.
         let _ = self.fill.set(fill.clone());
         Ok(fill)
     }
 
-    /// Its attributes.
+    /// The attributes of the dataset.
     pub fn attributes(&self) -> Attributes {
         Attributes::at((**self.handle).clone())
     }
 
-    /// The labels of its dimensions, empty where one has none; `None` where there are no labels.
+    /// The DIMENSION_LABELS, one for each axis, empty if an axis has none; `None` if there are no labels.
     pub fn dimension_labels(&self) -> Option<Vec<String>> {
         let labels = attributes::texts(&*self.handle.attr("DIMENSION_LABELS").ok()?)?;
         (labels.len() == self.shape.len()).then_some(labels)
     }
 
-    /// The first scale of each of its dimensions; `None` where there are no scales.
+    /// The first scale of each axis; `None` if there are no scales.
     pub fn scales(&self) -> Option<Vec<Option<Scale>>> {
         let list = self.handle.attr("DIMENSION_LIST").ok()?;
         if list.size() != self.shape.len() {
@@ -328,7 +312,7 @@ impl StoredDataset {
         let Ok(ReferencedObject::Dataset(scale)) = self.handle.dereference(reference) else { return None };
         let given = scale.attr("NAME").ok().and_then(|name| attributes::texts(&name));
         let path = scale.name();
-        // What other files hold is not read: nobody has asked whether they may be.
+        // Data in other files is not read: they have not been audited.
         let own = matches!(
             storage(&scale),
             Ok(Storage::Chunked { .. } | Storage::Contiguous { .. } | Storage::Compact)
@@ -341,12 +325,12 @@ impl StoredDataset {
         &self.handle
     }
 
-    /// Whether the library can undo all its filters.
+    /// Whether the library can decode all its filters.
     pub(super) fn suits_library(&self) -> bool {
         self.filters.iter().all(|filter| filter.available)
     }
 
-    /// Its place in the grid, for messages: as many numbers as the dataset has axes.
+    /// A chunk's position in the grid, for messages: one number for each axis of the dataset.
     pub(super) fn chunk_name(&self, at: &Position) -> String {
         format!("{:?}", &at[RANK - self.shape.len().min(RANK)..])
     }
@@ -360,7 +344,7 @@ impl StoredDataset {
         }
     }
 
-    /// Contiguous data must reach as far into the file as the last voxel wanted.
+    /// Fails if the last voxel of a box of contiguous data lies beyond the end of the file.
     fn ensure_in_file(&self, stored: &StoredBox) -> Result<(), ReadError> {
         let Storage::Contiguous { address: Some(address) } = self.storage else { return Ok(()) };
         let last = linear(self.grid.shape(), &stored.last());

@@ -1,7 +1,8 @@
-//! Data in external raw files: read here, because the library would open them by name, whatever lies there by then.
+//! Reads datasets stored in external raw files. The library is not used for this, because it opens them by name and
+//! would accept a file that has been replaced.
 //!
-//! The raw files of a dataset, put one behind the other, hold its elements in C order (HDF5 file format, message 0x0007,
-//! "Data Storage - External Data Files").
+//! The raw files of a dataset, concatenated, contain its elements in C order (HDF5 File Format Specification, message
+//! 0x0007, "Data Storage - External Data Files").
 
 use super::bytes::{FileBytes, changed, system};
 use super::dataset::StoredDataset;
@@ -10,24 +11,24 @@ use super::identity::FileIdentity;
 use super::library;
 use crate::volume::{ReadError, Samples};
 
-/// A raw file that holds a part of a dataset, as it was when the dataset was opened.
+/// A raw file that contains part of a dataset, as it was when the dataset was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RawFile {
     /// The file, which may be missing.
     pub identity: FileIdentity,
-    /// The same by the name that the dataset gives it, where that is a symbolic link.
+    /// The file by the name stored in the dataset, if that is a symbolic link.
     pub alias: Option<FileIdentity>,
-    /// Where the part begins in it, in bytes.
+    /// The byte offset of the part in the raw file.
     pub position: u64,
-    /// The bytes of the part; `u64::MAX` where it has no limit.
+    /// The length of the part in bytes; `u64::MAX` if unlimited.
     pub length: u64,
 }
 
-/// Of rows that lie close together, this many bytes are read at once, gaps included.
+/// Nearby rows are read together, including the gaps, up to this many bytes.
 const MOST_AT_ONCE: u64 = 1 << 20;
 
 impl StoredDataset {
-    /// Reads a box of a dataset in raw files, densely in stored order; the samples have been made ready for it.
+    /// Reads a box in stored order into `into`, which already has the box's type and length.
     pub(super) fn read_raw_files(&self, stored: &StoredBox, into: &mut Samples) -> Result<(), ReadError> {
         let element = self.handle().dtype().map_or(0, |dtype| dtype.size());
         if element == 0 {
@@ -44,7 +45,7 @@ impl StoredDataset {
     }
 }
 
-/// The positions of a box's rows, but for the last two axes.
+/// All positions of a box along the outer axes; the last two axes stay at the start.
 fn outer_positions(stored: &StoredBox) -> impl Iterator<Item = Position> + '_ {
     let counts = &stored.count[..RANK - 2];
     (0..counts.iter().product::<u64>()).map(move |mut number| {
@@ -57,14 +58,14 @@ fn outer_positions(stored: &StoredBox) -> impl Iterator<Item = Position> + '_ {
     })
 }
 
-/// The raw files of a dataset, opened as they are needed for one box.
+/// The raw files of a dataset, opened lazily for one box.
 struct Opened<'a> {
     dataset: &'a StoredDataset,
     files: Vec<Option<FileBytes>>,
 }
 
 impl Opened<'_> {
-    /// Appends the elements of the rows at one outer position.
+    /// Appends the elements of all rows at one outer position.
     fn read_rows(
         &mut self,
         stored: &StoredBox,
@@ -76,7 +77,6 @@ impl Opened<'_> {
         let (rows, row) = (stored.count[RANK - 2], stored.count[RANK - 1] * element);
         let (first, pitch) =
             (linear(shape, outer).saturating_mul(element), shape[RANK - 1].saturating_mul(element));
-        // As many rows at once as lie within the most that is read.
         let together = (MOST_AT_ONCE / pitch.max(1)).clamp(1, rows);
         let mut span = Vec::new();
         for start in (0..rows).step_by(together as usize) {
@@ -90,7 +90,7 @@ impl Opened<'_> {
         Ok(())
     }
 
-    /// Reads bytes of the dataset, which may lie in several raw files.
+    /// Reads bytes of the dataset, which may span several raw files.
     fn read(&mut self, mut position: u64, mut into: &mut [u8]) -> Result<(), ReadError> {
         let dataset = self.dataset;
         let mut begins = 0u64;
@@ -105,7 +105,7 @@ impl Opened<'_> {
                 let read = file
                     .read_at(now, from)
                     .map_err(|e| file.ensure_unchanged(&place).err().unwrap_or_else(|| system(&place, &e)))?;
-                // What a raw file is too short for is 0, as it is to the library.
+                // Bytes beyond the end of a raw file are 0, as in the library.
                 now[read..].fill(0);
                 (position, into) = (ends, later);
             }
@@ -114,11 +114,11 @@ impl Opened<'_> {
         if into.is_empty() {
             Ok(())
         } else {
-            Err(dataset.damaged("its raw files hold less than its shape needs"))
+            Err(dataset.damaged("its raw files are shorter than its shape requires"))
         }
     }
 
-    /// The raw file of that number, opened once.
+    /// The raw file with this index, opened on first use.
     fn file(&mut self, index: usize, raw: &RawFile, place: &str) -> Result<&FileBytes, ReadError> {
         if self.files.len() <= index {
             self.files.resize_with(index + 1, || None);
@@ -130,7 +130,7 @@ impl Opened<'_> {
         }
     }
 
-    /// Fails where one of the files changed while the box was read: it would be made of two states.
+    /// Fails if one of the files changed while the box was read, because the box could mix two states.
     fn ensure_unchanged(&self) -> Result<(), ReadError> {
         let place = self.dataset.place();
         self.files.iter().flatten().try_for_each(|file| file.ensure_unchanged(&place))

@@ -1,22 +1,23 @@
-//! Opened files: one handle each, however many datasets and links lead to them.
+//! Open files: one handle each, shared by all datasets in a file and all links to it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::admission::Admission;
 use super::bytes::FileBytes;
 use super::identity::FileIdentity;
 use super::{OpenError, library};
 
-/// An HDF5 file open for reading, through the library and, for chunks, directly.
+/// An HDF5 file open for reading, through the library and directly.
 #[derive(Debug)]
 pub struct StoredFile {
-    /// Where it lies, links resolved.
+    /// Its path, with symbolic links resolved.
     pub path: PathBuf,
     pub(super) handle: hdf5::File,
+    /// The files that the library may open on its behalf.
     pub(super) admission: Arc<Admission>,
-    /// Its bytes, which voltile's own threads read.
+    /// Its bytes, for direct reads and for the library's file driver.
     pub(super) bytes: Arc<FileBytes>,
 }
 
@@ -30,12 +31,12 @@ impl StoredFile {
         Ok(Self { path, handle, admission, bytes })
     }
 
-    /// What tells this file, as it was when it was opened, from any other and from its later states.
+    /// Identifies the file and its generation, as it was when it was opened.
     pub fn identity(&self) -> &FileIdentity {
         self.bytes.identity()
     }
 
-    /// The folder that the file's own links may lead into.
+    /// The folder that contains the file; links must stay below it.
     pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
@@ -48,10 +49,11 @@ fn not_hdf5(bytes: &FileBytes, error: &hdf5::Error) -> String {
     format!("it cannot be opened as an HDF5 file ({error})")
 }
 
-/// Every file that is open, by its resolved path, and those that must not be.
+/// The open files, and those that must not be opened.
 #[derive(Debug)]
 pub struct Files {
-    open: Mutex<HashMap<(PathBuf, bool), Arc<StoredFile>>>,
+    /// By resolved path, and whether the file may be growing.
+    open: Mutex<HashMap<(PathBuf, bool), Slot>>,
     refused: HashMap<PathBuf, String>,
     most: usize,
 }
@@ -63,18 +65,18 @@ impl Default for Files {
 }
 
 impl Files {
-    /// No file is open yet; those named here are never opened, for the reason that stands beside them.
+    /// No open files. `refused` lists files that must not be opened, each with the reason for the error.
     pub fn refusing(refused: impl IntoIterator<Item = (PathBuf, String)>) -> Self {
         let resolved = |(path, why): (PathBuf, String)| (path.canonicalize().unwrap_or(path), why);
         Self { refused: refused.into_iter().map(resolved).collect(), ..Self::default() }
     }
 
-    /// The same, of which at most so many are open at once. Each takes one of the process's descriptors.
+    /// Limits the number of files that are open at once.
     pub fn at_most(self, most: usize) -> Self {
         Self { most, ..self }
     }
 
-    /// Opens a file, or finds it open in its current state. `growing` says that somebody may be appending to it.
+    /// Opens a file, unless it is open in its current generation. `growing` if it may be appended to while it is open.
     pub fn open(&self, path: &Path, growing: bool) -> Result<Arc<StoredFile>, OpenError> {
         let resolved = path
             .canonicalize()
@@ -82,14 +84,15 @@ impl Files {
         self.open_resolved(resolved, growing)
     }
 
-    /// Has these files opened anew when they are asked for next, also those that have not changed: what they name may have.
+    /// Removes these files, changed or not, so that they are opened again when next needed: files that they refer to
+    /// may have changed.
     pub fn forget<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) {
         let paths: HashSet<&Path> = paths.into_iter().collect();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|(path, _), _| !paths.contains(path.as_path()));
     }
 
-    /// The same for a path without symbolic links, of which none is followed.
+    /// Like [`Files::open`], for a path without symbolic links; follows none.
     pub(super) fn open_resolved(
         &self,
         resolved: PathBuf,
@@ -98,28 +101,51 @@ impl Files {
         if let Some(why) = self.refused.get(&resolved) {
             return Err(OpenError::File { path: resolved, problem: why.clone() });
         }
+        let slot = self.slot((resolved.clone(), growing))?;
+        // Held while the file is opened, which may take long; other files are opened in the meantime.
+        let mut file = slot.lock();
+        if let Some(file) = file.as_ref().filter(|file| file.identity().is_current()) {
+            return Ok(Arc::clone(file));
+        }
+        *file = None;
+        let opened = Arc::new(StoredFile::open(resolved, growing)?);
+        *file = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// The slot of a file, perhaps a new one; an error if too many files are open.
+    fn slot(&self, key: (PathBuf, bool)) -> Result<Slot, OpenError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (resolved, growing);
-        if let Some(file) = open.get(&key) {
-            if file.identity().is_current() {
-                return Ok(Arc::clone(file));
-            }
-            open.remove(&key);
+        if let Some(slot) = open.get(&key) {
+            return Ok(slot.clone());
         }
         if open.len() >= self.most {
-            // Time points that nobody looks at can be opened again.
-            open.retain(|_, file| Arc::strong_count(file) > 1);
+            // Files that no volume uses, such as those of time points not shown recently, can be opened again.
+            open.retain(|_, slot| slot.is_in_use());
         }
         if open.len() >= self.most {
             let most = self.most;
             let problem = format!(
-                "{most} other files are open, more than which the system does not allow; raise its limit (`ulimit -n`), or \
+                "{most} other files are open, which is the limit; raise the limit of open files (`ulimit -n`), or \
                  serve fewer files"
             );
             return Err(OpenError::File { path: key.0, problem });
         }
-        let file = Arc::new(StoredFile::open(key.0.clone(), growing)?);
-        open.insert(key, Arc::clone(&file));
-        Ok(file)
+        Ok(open.entry(key).or_default().clone())
+    }
+}
+
+/// One file of [`Files`]: empty until it has been opened.
+#[derive(Debug, Clone, Default)]
+struct Slot(Arc<Mutex<Option<Arc<StoredFile>>>>);
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<StoredFile>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the file is being opened, or a volume reads it.
+    fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.0) > 1 || self.lock().as_ref().is_some_and(|file| Arc::strong_count(file) > 1)
     }
 }

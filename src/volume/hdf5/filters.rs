@@ -1,10 +1,10 @@
-//! Undoes the filters that chunks went through, without the library and outside its lock.
+//! Decodes filtered chunks without the library and outside its lock.
 //!
-//! A dataset's filters are read once into a [`Pipeline`]; one with a filter that is not known here, or known but used
-//! in an odd way, is left to the library. Each filter has a file of its own, which gets stored bytes and the most that
-//! they may come to: whatever a chunk says of its size is held against that before memory is taken. Formats: the HDF5
-//! File Format Specification, "Data Storage – Filter Pipeline Message", the library's own filters, and those that
-//! are registered with The HDF Group. No file knows of HDF5 itself.
+//! A dataset's filters are parsed once into a [`Pipeline`]. If a filter or its parameters are not supported here, the
+//! dataset is read through the library. Each filter has its own module, whose `decode` gets the stored bytes and a
+//! limit for the decoded size: sizes stated in a chunk are checked against this limit before memory is allocated.
+//! Formats: the HDF5 File Format Specification, "Data Storage – Filter Pipeline Message", the library's own filters,
+//! and those registered with The HDF Group. The filter modules do not depend on HDF5.
 
 mod bits;
 mod bitshuffle;
@@ -33,35 +33,28 @@ use crate::volume::ReadError;
 /// Why the bytes of a chunk could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecodeError {
-    /// A filter cannot be undone.
-    #[error("what the filter {filter} stored cannot be decoded: {problem}; the file may be damaged")]
+    #[error("the {filter} data of a chunk cannot be decoded: {problem}; the file may be damaged")]
     Broken {
-        /// The filter's name.
         filter: &'static str,
-        /// What is wrong, with "it" for the stored data.
+        /// What is wrong; "it" refers to the data.
         problem: Broken,
     },
-    /// All went well, but came to something else than a chunk.
-    #[error("a chunk comes to {found} bytes once decoded; {expected} are expected")]
-    Length {
-        /// Its length.
-        found: usize,
-        /// The length of a chunk.
-        expected: usize,
-    },
+    /// The decoded size is not that of a chunk.
+    #[error("a chunk decodes to {found} bytes; {expected} are expected")]
+    Length { found: usize, expected: usize },
 }
 
-/// What one filter found wrong with the bytes it was given.
+/// Why a filter could not decode its input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub(super) struct Broken {
     problem: Cow<'static, str>,
-    /// Whether the bytes can be decoded all the same, to something that was never stored.
+    /// Whether the stream is well-formed but its checksum or length is wrong, so that a prefix would decode to wrong
+    /// voxels without an error.
     corrupt: bool,
 }
 
 impl Broken {
-    /// Bytes that are decoded to something that was never stored, so that not even the beginning can be trusted.
     fn corrupt(problem: &'static str) -> Self {
         Broken { problem: Cow::Borrowed(problem), corrupt: true }
     }
@@ -80,13 +73,13 @@ impl From<String> for Broken {
 }
 
 impl DecodeError {
-    /// Whether all of the chunk is decoded to something that was never stored.
+    /// Whether the stream is well-formed but its checksum or length is wrong: a prefix of the chunk cannot be trusted.
     pub(super) fn is_corrupt(&self) -> bool {
         matches!(self, DecodeError::Broken { problem: Broken { corrupt: true, .. }, .. })
     }
 }
 
-/// What a person calls the filter: its name and its registered number.
+/// The filter for messages: its name and its registered number.
 pub(super) fn describe(filter: &FilterSpec) -> String {
     let known = match filter.id {
         1 => "deflate (gzip)",
@@ -115,11 +108,10 @@ pub(super) fn describe(filter: &FilterSpec) -> String {
     format!("{known} (number {})", filter.id)
 }
 
-/// Undoes the filters of one stored chunk that comes to `size` bytes, in memory: for whoever has a chunk without its
-/// file, as benchmarks do.
+/// Decodes one stored chunk in memory to `size` bytes; for benchmarks, which have no file.
 ///
 /// # Errors
-/// Where the filters cannot be undone here, or the bytes are not what they make.
+/// If a filter is not supported here, or the chunk is damaged.
 pub fn decode_chunk(filters: &[FilterSpec], stored: &[u8], size: usize) -> Result<Vec<u8>, ReadError> {
     let place = || "a chunk in memory".to_owned();
     let pipeline = Pipeline::new(filters).ok_or_else(|| {
@@ -130,7 +122,7 @@ pub fn decode_chunk(filters: &[FilterSpec], stored: &[u8], size: usize) -> Resul
     decoded.map_err(|e| ReadError::Damaged { place: place(), problem: e.to_string() })
 }
 
-/// The filters of a dataset in the order in which they were applied, all of which can be undone here.
+/// The filters of a dataset in the order in which they were applied, all of them supported here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pipeline(Vec<Stage>);
 
@@ -153,21 +145,21 @@ enum Stage {
 }
 
 impl Pipeline {
-    /// Reads the filters of a dataset; `None` where any of them cannot be undone here.
+    /// Parses the filters of a dataset; `None` if any of them is not supported here.
     pub(super) fn new(filters: &[FilterSpec]) -> Option<Self> {
         filters.iter().map(Stage::new).collect::<Option<_>>().map(Pipeline)
     }
 
-    /// The most bytes that a chunk of `size` bytes can be stored in.
+    /// An upper bound for the stored length of a chunk of `size` decoded bytes.
     pub(super) fn most_stored(&self, size: usize) -> usize {
         self.0.iter().fold(size, |before, stage| stage.most_made_of(before, size))
     }
 
-    /// Undoes the filters of one stored chunk that comes to `size` bytes: all of it, or no less than the first `wanted`
-    /// bytes where that is less work.
+    /// Decodes one stored chunk of `size` decoded bytes: whole, or at least the first `wanted` bytes if that is
+    /// cheaper.
     ///
-    /// A set bit in `mask` says that the filter of that position was left out for this chunk. Where less is returned than
-    /// all, no checksum was compared but those of the file's own.
+    /// A set bit in `mask` means that the filter at that position was skipped for this chunk. If the result is shorter
+    /// than `size`, the checksums of the compressors (zlib's Adler-32) were not verified, only fletcher32.
     pub(super) fn decode(
         &self,
         stored: &[u8],
@@ -237,24 +229,25 @@ impl Stage {
         }
     }
 
-    /// The most bytes that the filter can have made of `before` bytes of a chunk of `size`: the next filter's limit.
+    /// An upper bound for the filter's output, given `before` bytes of input from a chunk of `size` bytes: the limit
+    /// for decoding the next filter.
     fn most_made_of(&self, before: usize, size: usize) -> usize {
-        // No writer lets a compressor double what it cannot shrink; small pieces have their headers.
+        // Compressors expand incompressible data far less than twofold; small blocks have headers.
         const HEADERS: usize = 64 * 1024;
-        // Blocks that are filled up can double a chunk in each of five dimensions.
-        const FILLED_UP: usize = 32;
+        // Padding of edge blocks can double a chunk along each of five dimensions.
+        const PADDING: usize = 32;
         match self {
             Stage::Shuffle { .. } | Stage::Nbit(_) => before,
             Stage::Bitshuffle(parameters) if !parameters.compresses() => before,
             Stage::Fletcher32 => before.saturating_add(fletcher32::BYTES),
             Stage::Scaleoffset(_) => before.saturating_add(scaleoffset::HEADER + 1),
-            Stage::Blosc2 => size.saturating_mul(FILLED_UP).saturating_add(HEADERS),
+            Stage::Blosc2 => size.saturating_mul(PADDING).saturating_add(HEADERS),
             _ => size.saturating_mul(2).saturating_add(HEADERS),
         }
     }
 
-    /// How many bytes the filter must be given for `needed` of the `size` bytes of a chunk to come out of it: as many as
-    /// there are for all but a shuffle, whose last plane alone may be cut.
+    /// How many bytes of input the filter needs to decode the first `needed` of `size` bytes: all of them, except for a
+    /// shuffle, whose last byte plane may be truncated.
     fn needed_for(&self, needed: usize, size: usize) -> usize {
         match *self {
             Stage::Shuffle { element } if needed < size => shuffle::needed_for(needed, element, size),
@@ -262,7 +255,7 @@ impl Stage {
         }
     }
 
-    /// Undoes the filter, at least as far as `needed` bytes; what comes out is at most `limit` bytes.
+    /// Decodes at least the first `needed` bytes, at most `limit`.
     fn undo<'a>(&self, bytes: Cow<'a, [u8]>, limit: usize, needed: usize) -> Result<Cow<'a, [u8]>, Broken> {
         Ok(Cow::Owned(match *self {
             Stage::Fletcher32 => return fletcher32::decode(bytes),

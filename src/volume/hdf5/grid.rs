@@ -1,22 +1,22 @@
-//! The grid of a dataset's chunks: which chunks a box touches, and what of the box lies in each.
+//! The chunk grid of a dataset: which chunks a box intersects, and which part of the box lies in each.
 //!
-//! Pure arithmetic over positions of five numbers, slowest axis first; datasets of fewer axes have axes of extent 1
-//! before their own. Data that is not chunked counts as one chunk.
+//! Pure arithmetic on positions of five numbers, slowest axis first. Datasets of lower rank are padded with leading
+//! axes of extent 1. Data that is not chunked counts as one chunk.
 
-/// The most axes that a dataset has.
+/// The highest supported rank.
 pub(super) const RANK: usize = 5;
 
-/// One number for each axis, slowest first.
+/// One number per axis, slowest first.
 pub(super) type Position = [u64; RANK];
 
-/// A position whose last axes are given, and whose others are `before`.
+/// Pads to [`RANK`] axes: the last axes are `given`, the others are `before`.
 pub(super) fn padded(given: &[u64], before: u64) -> Position {
     let mut all = [before; RANK];
     all.iter_mut().rev().zip(given.iter().rev()).for_each(|(place, value)| *place = *value);
     all
 }
 
-/// The index of a position in a dense array of that shape; saturates.
+/// The index of a position in a dense array of this shape; saturates.
 pub(super) fn linear(shape: &Position, position: &Position) -> u64 {
     shape
         .iter()
@@ -24,17 +24,17 @@ pub(super) fn linear(shape: &Position, position: &Position) -> u64 {
         .fold(0, |index, (extent, at)| index.saturating_mul(*extent).saturating_add(*at))
 }
 
-/// A box of a dataset that is not empty.
+/// A non-empty box of a dataset, in stored axis order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StoredBox {
     /// The first voxel.
     pub start: Position,
-    /// The number of voxels.
+    /// The number of voxels along each axis.
     pub count: Position,
 }
 
 impl StoredBox {
-    /// The last voxel.
+    /// The last voxel (inclusive).
     pub fn last(&self) -> Position {
         std::array::from_fn(|axis| self.start[axis] + self.count[axis].saturating_sub(1))
     }
@@ -47,18 +47,18 @@ pub(super) struct Part {
     pub start: Position,
     /// Its first voxel in the chunk.
     pub within: Position,
-    /// The number of voxels.
+    /// The number of voxels along each axis.
     pub count: Position,
 }
 
 impl Part {
-    /// The last voxel in the chunk.
+    /// Its last voxel in the chunk (inclusive).
     pub fn last(&self) -> Position {
         std::array::from_fn(|axis| self.within[axis] + self.count[axis].saturating_sub(1))
     }
 }
 
-/// How a dataset is cut into chunks.
+/// The shape of a dataset and of its chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
     shape: Position,
@@ -66,42 +66,41 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// The grid of a dataset of that shape; chunks of extent 0 are taken for 1.
+    /// A chunk extent of 0 is treated as 1.
     pub fn new(shape: &[u64], chunk: &[u64]) -> Self {
         Self { shape: padded(shape, 1), chunk: padded(chunk, 1).map(|extent| extent.max(1)) }
     }
 
-    /// The extents of the dataset.
     pub fn shape(&self) -> &Position {
         &self.shape
     }
 
-    /// The extents of a chunk.
+    /// The chunk shape.
     pub fn chunk(&self) -> &Position {
         &self.chunk
     }
 
-    /// The voxels of a whole chunk; saturates.
+    /// The number of voxels in a whole chunk; saturates.
     pub fn voxels(&self) -> u64 {
         self.chunk.iter().fold(1, |product, extent| product.saturating_mul(*extent))
     }
 
-    /// How many chunks there are along each axis.
+    /// The number of chunks along each axis.
     fn counts(&self) -> Position {
         std::array::from_fn(|axis| self.shape[axis].div_ceil(self.chunk[axis]))
     }
 
-    /// How many chunks there are; saturates.
+    /// The total number of chunks; saturates.
     pub fn chunks(&self) -> u64 {
         self.counts().iter().fold(1, |product, count| product.saturating_mul(*count))
     }
 
-    /// A chunk's number: its place when the grid is counted in stored order.
+    /// The number of a chunk, counted in stored order.
     pub fn number(&self, at: &Position) -> u64 {
         linear(&self.counts(), at)
     }
 
-    /// The chunk of that number, which must be less than [`Grid::chunks`].
+    /// The chunk with this number, which must be less than [`Grid::chunks`].
     pub fn numbered(&self, number: u64) -> Position {
         let (counts, mut rest, mut at) = (self.counts(), number, [0; RANK]);
         for axis in (0..RANK).rev() {
@@ -112,29 +111,29 @@ impl Grid {
         at
     }
 
-    /// The chunk that begins at this voxel, which may lie outside the dataset.
+    /// The chunk whose first voxel this is; it may lie outside the dataset.
     pub fn beginning_at(&self, voxel: &[u64]) -> Position {
         let voxel = padded(voxel, 0);
         std::array::from_fn(|axis| voxel[axis] / self.chunk[axis])
     }
 
-    /// Whether any of a chunk lies within the dataset.
+    /// Whether a chunk lies at least partly within the dataset.
     pub fn holds(&self, at: &Position) -> bool {
         (0..RANK).all(|axis| at[axis].saturating_mul(self.chunk[axis]) < self.shape[axis])
     }
 
-    /// The dataset's position of the first voxel of a chunk.
+    /// The first voxel of a chunk.
     pub fn origin(&self, at: &Position) -> Position {
         std::array::from_fn(|axis| at[axis] * self.chunk[axis])
     }
 
-    /// Whether a chunk reaches beyond the dataset.
+    /// Whether a chunk extends beyond the dataset.
     pub fn is_cut(&self, at: &Position) -> bool {
         let origin = self.origin(at);
         (0..RANK).any(|axis| origin[axis] + self.chunk[axis] > self.shape[axis])
     }
 
-    /// The chunks that a box touches, in stored order.
+    /// The chunks that intersect a box, in stored order.
     pub fn chunks_of(&self, stored: &StoredBox) -> impl Iterator<Item = Position> + use<> {
         let last = stored.last();
         let first: Position = std::array::from_fn(|axis| stored.start[axis] / self.chunk[axis]);
@@ -147,6 +146,21 @@ impl Grid {
                 rest /= counts[axis];
             }
             at
+        })
+    }
+
+    /// How many chunks a box intersects.
+    pub fn chunk_count_of(&self, stored: &StoredBox) -> u64 {
+        let last = stored.last();
+        let along = |axis: usize| last[axis] / self.chunk[axis] - stored.start[axis] / self.chunk[axis] + 1;
+        (0..RANK).map(along).fold(1, u64::saturating_mul)
+    }
+
+    /// Whether a box intersects a chunk.
+    pub fn touches(&self, stored: &StoredBox, at: &Position) -> bool {
+        let last = stored.last();
+        (0..RANK).all(|axis| {
+            (stored.start[axis] / self.chunk[axis]..=last[axis] / self.chunk[axis]).contains(&at[axis])
         })
     }
 

@@ -1,21 +1,20 @@
-//! What tells a file, as it is now, from any other and from its own later states.
+//! Identifies a file in its current state, to detect that it was replaced or modified.
 
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file in one state: if any of this changes, its contents may have. A change that keeps the length and the
-/// modification time cannot be seen.
+/// A file in one state: path, device, inode, length and modification time. If any of these differs, the contents may
+/// have changed; an edit that preserves length and modification time is not detected.
 ///
-/// A file that is named but does not exist has an identity, too: it changes when the file appears.
+/// A missing file has an identity too, which changes when the file appears.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileIdentity {
     path: PathBuf,
     state: Option<FileState>,
 }
 
-/// What the file system says of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct FileState {
     device: u64,
@@ -26,19 +25,19 @@ struct FileState {
 }
 
 impl FileIdentity {
-    /// The file at a path, of whatever kind, as it is now.
+    /// The file (of any type) at a path in its current state; symbolic links are resolved.
     pub fn of(path: &Path) -> io::Result<Self> {
         let resolved = path.canonicalize()?;
         let metadata = resolved.metadata()?;
         Ok(Self::new(resolved, &metadata))
     }
 
-    /// The file at a path that has no symbolic links, whose metadata is known.
+    /// From known metadata; `path` contains no symbolic links.
     pub(super) fn new(path: PathBuf, metadata: &std::fs::Metadata) -> Self {
         Self { path, state: Some(FileState::of(metadata)) }
     }
 
-    /// The file at a path as it is named, symbolic links and all: it is another one when a link is pointed elsewhere.
+    /// The file at a path whose symbolic links are kept, so that the identity changes when a link is redirected.
     pub(super) fn at(path: &Path) -> Self {
         Self { path: path.to_owned(), state: path.metadata().ok().as_ref().map(FileState::of) }
     }
@@ -48,36 +47,36 @@ impl FileIdentity {
         Self { path, state: None }
     }
 
-    /// Where the file lies, links resolved.
+    /// The path, with symbolic links resolved unless made by `at`.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether there was a file.
+    /// Whether the file existed when the identity was made.
     pub fn exists(&self) -> bool {
         self.state.is_some()
     }
 
-    /// Its length in bytes; 0 for one that does not exist.
+    /// The length in bytes; 0 for a missing file.
     pub fn length(&self) -> u64 {
         self.state.map_or(0, |state| state.length)
     }
 
-    /// Whether the file that lies there is still this one, unchanged. Asks the file system.
+    /// Whether the file at this path is unchanged. Queries the file system.
     pub fn is_current(&self) -> bool {
         match self.path.metadata() {
             Ok(metadata) => self.is_of(&metadata),
-            // Whatever the reason is that it cannot be found, it is as missing as before.
+            // Any error counts as missing.
             Err(_) => self.state.is_none(),
         }
     }
 
-    /// Whether a file with this metadata is this one, unchanged.
+    /// Whether this metadata is that of the unchanged file.
     pub(super) fn is_of(&self, metadata: &std::fs::Metadata) -> bool {
         self.state == Some(FileState::of(metadata))
     }
 
-    /// Whether a file with this metadata is this one, unchanged or grown.
+    /// Whether this metadata is that of the same file, unchanged or grown.
     pub(super) fn is_of_grown(&self, metadata: &std::fs::Metadata) -> bool {
         let now = FileState::of(metadata);
         self.state.is_some_and(|then| {
@@ -85,13 +84,13 @@ impl FileIdentity {
         })
     }
 
-    /// Has the system drop what it caches of the file in memory, but for pages that are mapped.
+    /// Evicts the file from the page cache, except for mapped pages.
     pub(super) fn forget_pages(&self) -> io::Result<()> {
         if self.state.is_none() {
             return Ok(());
         }
         let file = std::fs::File::open(&self.path)?;
-        // Dirty pages stay in memory; a file system that cannot be written to has none.
+        // Dirty pages would not be evicted. This fails on read-only file systems, which have none.
         let _ = file.sync_data();
         forget(&file)
     }
@@ -110,8 +109,8 @@ impl FileState {
 }
 
 impl Hash for FileIdentity {
-    /// Leaves the device out: its number may be another after a reboot, or where another machine mounts the same disk,
-    /// and cached tiles would be lost.
+    /// Omits the device number: it may differ after a reboot or on another machine that mounts the same disk, and the
+    /// cached tiles would be lost.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.path.hash(hasher);
         let known = self
@@ -154,7 +153,7 @@ mod tests {
             FileIdentity::of(&place.path().join("../").join(place.path()).join("a.h5")).unwrap(),
             identity
         );
-        // Edited in place; put back as it was.
+        // Edited in place, then the modification time is restored.
         fs::write(&path, "two").unwrap();
         assert!(!identity.is_current());
         touch(&path, 1000);

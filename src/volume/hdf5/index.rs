@@ -1,9 +1,8 @@
-//! Where a dataset's chunks are stored: taken from the library once, when the first one is wanted.
+//! The chunk index of a dataset: the addresses of its chunks, read through the library once, on first use.
 //!
-//! 24 bytes a chunk, sorted by the chunk's number. Threads that come while it is taken wait for it. It knows a grid and
-//! a handle, not the dataset that it belongs to; errors are texts for the dataset to wrap. The list is not trusted
-//! blindly: known errors of the library are corrected ([`rotation`]), and a few entries of every list are checked
-//! ([`spot_check`]).
+//! An index takes 24 bytes per chunk and is sorted by chunk number. While one thread reads it, others wait. The index
+//! has a grid and a handle, but not its dataset; errors are strings for the dataset to wrap. A known bug of the library
+//! is worked around ([`rotation`]), and a few entries of every index are checked ([`spot_check`]).
 
 mod rotation;
 mod spot_check;
@@ -18,7 +17,7 @@ use self::spot_check::SpotCheck;
 use super::file::StoredFile;
 use super::grid::Grid;
 
-/// The positions of a dataset's stored chunks, filled when first needed.
+/// The lazily read chunk index of a dataset.
 #[derive(Debug)]
 pub(super) struct ChunkIndex {
     file: Arc<StoredFile>,
@@ -31,44 +30,44 @@ pub(super) struct ChunkIndex {
 /// Where one chunk is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The chunk's number, counted in stored order over the grid.
+    /// The chunk's number in stored order ([`Grid::number`]).
     number: u64,
-    /// The position in the file.
+    /// The byte offset in the file.
     pub address: u64,
-    /// The number of bytes there.
+    /// The stored length in bytes.
     pub length: u32,
-    /// A set bit says that the filter of that position was left out.
+    /// A set bit means that the filter at that position was skipped.
     pub mask: u32,
 }
 
 impl Entry {
-    /// Where its bytes end in the file; saturates.
+    /// The byte offset just after the chunk; saturates.
     pub fn end(&self) -> u64 {
         self.address.saturating_add(u64::from(self.length))
     }
 }
 
-/// The most chunks that one dataset may have: their index takes 384 MiB.
+/// The maximum number of stored chunks per dataset; their index takes 384 MiB.
 const MOST_CHUNKS: usize = 1 << 24;
 
 impl ChunkIndex {
-    /// An index of the dataset behind a handle, whose chunks are cut so; nothing is read yet.
+    /// Reads nothing yet.
     pub fn new(file: Arc<StoredFile>, handle: Dataset, grid: Grid) -> Self {
         Self { file, handle, grid, entries: OnceLock::new(), filling: Mutex::default() }
     }
 
-    /// Where the chunk of that number is stored; `None` where it was never written.
+    /// The entry of a chunk; `None` if it was never written.
     pub fn entry(&self, number: u64) -> Result<Option<Entry>, String> {
         let entries = self.entries()?;
         Ok(entries.binary_search_by_key(&number, |entry| entry.number).ok().map(|at| entries[at]))
     }
 
-    /// Every stored chunk, by number.
+    /// All stored chunks, sorted by number.
     pub fn entries(&self) -> Result<&[Entry], String> {
         self.entries_by(None)
     }
 
-    /// The same; an error where the list is not complete by `until`.
+    /// The same, or an error if the index is not complete by `until`.
     pub fn entries_by(&self, until: Option<Instant>) -> Result<&[Entry], String> {
         if let Some(entries) = self.entries.get() {
             return Ok(entries);
@@ -81,7 +80,7 @@ impl ChunkIndex {
         Ok(self.entries.get().map_or(&[], Vec::as_slice))
     }
 
-    /// Asks the library where all chunks are.
+    /// Reads the index through the library.
     fn taken(&self, until: Option<Instant>) -> Result<Vec<Entry>, String> {
         let (handle, grid) = (&self.handle, &self.grid);
         let unreadable = |e: hdf5::Error| format!("the list of its chunks cannot be read: {e}");
@@ -89,7 +88,7 @@ impl ChunkIndex {
         let is_late = || until.is_some_and(|until| Instant::now() > until);
         let mut entries = Vec::new();
         let visited = handle.chunks_visit(|info| {
-            // No stored chunk is longer than 4 GiB; one that says so is left to fail when it is read.
+            // HDF5 limits chunks to 4 GiB. An invalid length becomes an error when the chunk is read.
             let length = u32::try_from(info.size).unwrap_or(u32::MAX);
             let reported = grid.beginning_at(info.offset);
             let at = rotation.map_or(reported, |rotation| rotation.undone(&reported));
@@ -101,10 +100,10 @@ impl ChunkIndex {
         });
         visited.map_err(unreadable)?;
         if entries.len() > MOST_CHUNKS {
-            return Err(format!("it has more than {MOST_CHUNKS} chunks; store it in larger ones"));
+            return Err(format!("it has more than {MOST_CHUNKS} chunks; store it in larger chunks"));
         }
         if is_late() {
-            return Err("the list of its chunks could not be read in the time allowed".to_owned());
+            return Err("the list of its chunks could not be read within the time limit".to_owned());
         }
         entries.sort_unstable_by_key(|entry| entry.number);
         entries.shrink_to_fit();

@@ -1,8 +1,9 @@
-//! The few calls into libhdf5 that the `hdf5` crate does not offer, or offers in a form that odd files can break.
+//! Calls into libhdf5 that the `hdf5` crate does not offer, or that it implements in a way that unusual files can
+//! break.
 //!
-//! With `mapping` it holds all `unsafe` code of the project but one call. Every function takes the library's lock,
-//! checks lengths before it hands out memory, and turns a failure into the crate's error. Nothing here knows of volumes.
-#![allow(unsafe_code, reason = "the only room that calls C")]
+//! This module and `mapping` contain nearly all `unsafe` code of the project. Every function takes the library's lock,
+//! checks lengths before passing buffers to C, and returns failures as the crate's error.
+#![allow(unsafe_code, reason = "calls libhdf5")]
 
 mod chunk;
 mod creation;
@@ -32,10 +33,10 @@ pub(super) use link::{Link, link};
 use super::admission::Admission;
 use crate::volume::VoxelType;
 
-/// Names longer than this are refused rather than read in part.
+/// Longer names are an error; they are never truncated.
 const LONGEST_NAME: usize = 64 * 1024;
 
-/// An identifier that is released when it goes out of sight.
+/// An HDF5 identifier, released on drop.
 struct Id(hid_t);
 
 impl Id {
@@ -46,7 +47,7 @@ impl Id {
 
 impl Drop for Id {
     fn drop(&mut self) {
-        // SAFETY: the identifier was opened by us and is released once.
+        // SAFETY: we own the identifier, and it is released once.
         sync(|| unsafe { H5Idec_ref(self.0) });
     }
 }
@@ -55,29 +56,29 @@ fn c_name(name: &str) -> Result<CString> {
     CString::new(name).map_err(|_| format!("the name {name:?} holds a zero byte").into())
 }
 
-/// A name that leads somewhere. One that is not UTF-8 is refused: read otherwise than the library reads it, it would
-/// seem to lead elsewhere.
+/// Copies the name of a file or object. Invalid UTF-8 is an error: a lossy conversion could name another file than the
+/// library would open.
 ///
 /// # Safety
 ///
-/// The pointer is not null and leads to a zero-terminated string, which nobody changes or frees meanwhile.
+/// The pointer is not null and points to a zero-terminated string, which is not changed or freed during the call.
 unsafe fn text(pointer: *const c_char) -> Result<String> {
-    // SAFETY: the caller promises it.
+    // SAFETY: guaranteed by the caller.
     let name = unsafe { CStr::from_ptr(pointer) };
     name.to_str().map(str::to_owned).map_err(|_| format!("the name {name:?} is not UTF-8").into())
 }
 
-/// Opens an admitted file for reading: without locking it, and also where its end is missing.
+/// Opens an admitted file for reading, without file locking and even if it is truncated.
 ///
-/// A file that is still being copied is better served in part than refused; what lies beyond its end is noticed
-/// when it is read. Locks fail on network file systems and would stop whoever writes. A file that is being written in
-/// the single-writer/multiple-readers mode (SWMR) can only be opened as one of its readers.
+/// Serving part of a file that is still being copied is more useful than refusing it; reads beyond its end fail. Locks
+/// fail on network file systems and would block writers. A file that is being written in single-writer/multiple-reader
+/// mode (SWMR) can only be opened as an SWMR reader.
 pub(super) fn open_file(admission: &Admission) -> Result<File> {
     let name = CString::new(admission.own().identity().path().as_os_str().as_bytes())
         .map_err(|_| "its name holds a zero byte")?;
     let skip: hbool_t = 1;
     sync(|| {
-        // SAFETY: the property list lives until after the open; "skip_eof_check" is a property of one bool.
+        // SAFETY: the property list outlives the call to H5Fopen; "skip_eof_check" is a property of one bool.
         unsafe {
             let access = Id::new(p::H5Pcreate(*globals::H5P_FILE_ACCESS))?;
             driver::use_for(&access, admission)?;
@@ -95,20 +96,19 @@ pub(super) fn open_file(admission: &Admission) -> Result<File> {
     })
 }
 
-/// The variable that says where raw files are looked for, and the value that means: beside the file that names them.
+/// The environment variable with the search path for raw files, and the value for the folder of the HDF5 file.
 const RAW_FILES: (&str, &str) = ("HDF5_EXTFILE_PREFIX", "${ORIGIN}");
 
-/// Has the library look for raw files beside the file that names them, whichever way it comes to open them, and for
-/// other files nowhere that only the environment names.
+/// Makes the library look for raw files in the folder of the HDF5 file that refers to them, and removes the
+/// environment's search paths for virtual sources and external links.
 ///
-/// The property of a dataset that says the same is not handed on to what virtual datasets open: raw files of theirs
-/// would be looked for in the working directory. Datasets with raw files are refused in a process that did not call
-/// this.
+/// The equivalent dataset access property is not used for the sources of virtual datasets, whose raw files would be
+/// looked up in the working directory. Without this call, virtual datasets whose sources have raw files are refused.
 ///
 /// # Safety
-/// Changes the environment: to be called first of all, while the process has one thread and the library has not started.
+/// Changes the environment: call it while the process has one thread, and before the library is initialised.
 pub unsafe fn look_beside_files() {
-    // SAFETY: the caller promises that no other thread reads the environment.
+    // SAFETY: the caller guarantees that no other thread reads the environment.
     unsafe {
         std::env::set_var(RAW_FILES.0, RAW_FILES.1);
         std::env::remove_var("HDF5_VDS_PREFIX");
@@ -121,7 +121,8 @@ pub(super) fn looks_beside_files() -> bool {
     std::env::var(RAW_FILES.0).is_ok_and(|value| value == RAW_FILES.1)
 }
 
-/// Opens a dataset that `name` leads to by a hard link. The library keeps no decoded chunks of it, because we do.
+/// Opens the dataset that the hard link `name` points to. The library's chunk cache is disabled, because we have our
+/// own.
 pub(super) fn open_dataset(group: &Group, name: &str) -> Result<Dataset> {
     let name = c_name(name)?;
     sync(|| {
@@ -134,7 +135,7 @@ pub(super) fn open_dataset(group: &Group, name: &str) -> Result<Dataset> {
     })
 }
 
-/// The library's type of what a stored voxel becomes in memory.
+/// The library's type for voxels in memory.
 fn native(voxel: VoxelType) -> Result<Datatype> {
     match voxel {
         VoxelType::Bool | VoxelType::U8 => Datatype::from_type::<u8>(),
@@ -150,9 +151,9 @@ fn native(voxel: VoxelType) -> Result<Datatype> {
     }
 }
 
-/// Reads a box of a dataset, densely in stored order, as `voxel` in the machine's byte order.
+/// Reads a box of a dataset in stored order, as `voxel` in native byte order.
 ///
-/// `start` and `count` have one number for each stored axis. `into` must be exactly as long as the box.
+/// `start` and `count` have one number per stored axis. `into` must be exactly as long as the box.
 pub(super) fn read_box(
     dataset: &Dataset,
     voxel: VoxelType,
@@ -167,7 +168,7 @@ pub(super) fn read_box(
         return Err(format!("a box of {needed} bytes does not fit a buffer of {}", into.len()).into());
     }
     sync(|| {
-        // SAFETY: rank and buffer length were checked; the library refuses a box outside the dataset.
+        // SAFETY: rank and buffer length were checked; the library rejects a box outside the dataset.
         unsafe {
             hdf5::h5check(s::H5Sselect_hyperslab(
                 space.id(),
@@ -185,21 +186,20 @@ pub(super) fn read_box(
     })
 }
 
-/// Makes voxels of elements as they are stored in the file, through the library: `stored` holds them one after the other,
-/// and `into` gets as many of type `voxel` in the machine's byte order.
+/// Converts the stored elements in `stored` to as many voxels of type `voxel` in `into`, in native byte order.
 pub(super) fn convert(dataset: &Dataset, voxel: VoxelType, stored: &[u8], into: &mut [u8]) -> Result<()> {
     let (from, to) = (dataset.dtype()?, native(voxel)?);
     let count = into.len() / to.size().max(1);
     if count * to.size() != into.len() || count.checked_mul(from.size()) != Some(stored.len()) {
         let (elements, voxels) = (stored.len(), into.len());
-        return Err(format!("{elements} bytes of elements do not make {voxels} bytes of voxels").into());
+        return Err(format!("{elements} bytes of elements do not convert to {voxels} bytes of voxels").into());
     }
-    // Converted in place, in a buffer that holds either form.
+    // H5Tconvert works in place; the buffer fits either form.
     let mut buffer = vec![0; stored.len().max(into.len())];
     buffer[..stored.len()].copy_from_slice(stored);
     let memory: *mut c_void = buffer.as_mut_ptr().cast();
     sync(|| {
-        // SAFETY: the buffer is large enough for both forms; numbers need no background.
+        // SAFETY: the buffer is large enough for both forms; numbers need no background buffer.
         let done =
             unsafe { H5Tconvert(from.id(), to.id(), count, memory, std::ptr::null_mut(), p::H5P_DEFAULT) };
         hdf5::h5check(done)
@@ -208,14 +208,14 @@ pub(super) fn convert(dataset: &Dataset, voxel: VoxelType, stored: &[u8], into: 
     Ok(())
 }
 
-/// Stores a chunk as it is, its filters applied already. `origin` has one number for each stored axis.
+/// Stores a chunk that is already filtered. `origin` has one number per stored axis.
 pub(super) fn write_chunk(dataset: &Dataset, origin: &[u64], packed: &[u8]) -> Result<()> {
     if origin.len() != dataset.ndim() {
         return Err(format!("a chunk at {origin:?} does not fit a dataset of rank {}", dataset.ndim()).into());
     }
     sync(|| {
         let bytes: *const c_void = packed.as_ptr().cast();
-        // SAFETY: the rank was checked, the buffer is as long as is said; the library refuses an odd origin.
+        // SAFETY: the rank was checked, and the length is that of the buffer; the library rejects an invalid origin.
         let written =
             unsafe { H5Dwrite_chunk(dataset.id(), p::H5P_DEFAULT, 0, origin.as_ptr(), packed.len(), bytes) };
         hdf5::h5check(written).map(|_| ())

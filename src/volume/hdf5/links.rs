@@ -1,11 +1,11 @@
-//! Follows paths through a file by hand, so that no link is taken without asking where it leads.
+//! Resolves paths in a file step by step, so that every link is checked before it is followed.
 //!
-//! A file can name other files: by external links, as raw storage, as parts of virtual datasets. What such a name
-//! resolves to must lie below the folder of the file that names it, symbolic links resolved; otherwise a volume
-//! that someone was sent could show any file that the server may read. `allow_external` lifts the rule. The library
-//! itself is only ever given hard links to follow, except within the sources of virtual datasets, which it opens by
-//! itself: these are audited before the dataset is read, whatever the audit cannot make out is refused, and the library's
-//! file driver opens the files that were audited and no others ([`super::admission`]).
+//! A file can refer to other files: by external links, as raw files, and as sources of virtual datasets. The target,
+//! with symbolic links resolved, must lie below the folder of the referring file; otherwise an untrusted volume could
+//! expose any file that the server can read. `allow_external` disables this check. The library itself follows only
+//! hard links, except in the sources of virtual datasets, which it opens by name. Therefore these are audited before
+//! the dataset is read, sources that cannot be audited are refused, and our file driver opens only audited files
+//! ([`super::admission`]).
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -21,80 +21,78 @@ use super::file::{Files, StoredFile};
 use super::identity::FileIdentity;
 use super::library::{self, Link};
 
-/// How many soft and external links may follow each other, and how deep virtual datasets may nest.
+/// The maximum number of soft and external links on a path, and the maximum nesting of virtual datasets.
 const MOST_LINKS: usize = 32;
-/// How many parts of virtual datasets are audited for one dataset.
+/// The maximum number of virtual sources audited for one dataset.
 const MOST_PARTS: usize = 100_000;
 
-/// Which files a file may name.
+/// Which other files a file may refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkPolicy {
-    /// Those below its own folder.
+    /// Files below its own folder.
     BelowTheFile,
-    /// Any.
+    /// Any file.
     Anywhere,
 }
 
-/// What a path led to, and the file that holds it.
+/// The target of a path, and the file that contains it.
 #[derive(Debug)]
 pub(super) struct Found<T> {
     pub file: Arc<StoredFile>,
     pub object: T,
-    /// The files that were left on the way there, and the links by which.
+    /// The other files on the path, and the symbolic links by which files were opened.
     pub passed: Vec<FileIdentity>,
 }
 
-/// An object of a file.
 #[derive(Debug)]
 pub(super) enum Node {
     Group(Group),
     Dataset(Dataset),
 }
 
-/// Where a path ends: the last group on it, and the hard link there that is its last step; the group itself where
-/// there is no further step.
+/// The end of a path: the last group, and the name of the final hard link in it; `None` if the path ends at the group.
 struct End {
     file: Arc<StoredFile>,
     group: Group,
     name: Option<String>,
-    /// The files that were left on the way, and the links by which.
     passed: Vec<FileIdentity>,
 }
 
-/// Follows paths under one policy.
+/// Resolves paths under one policy.
 pub(super) struct Follower<'a> {
     pub files: &'a Files,
     pub policy: LinkPolicy,
-    /// Whether somebody may be appending to the files.
+    /// Whether the files may be appended to while they are open.
     pub growing: bool,
 }
 
-/// What reading a dataset opens, all of it found allowed.
+/// The files that reading a dataset opens, all of them allowed.
 #[derive(Debug, Default)]
 pub(super) struct Audited {
-    /// Every file that its voxels come from, and those that are named but missing.
+    /// All files that contain its voxels, including missing ones.
     pub files: Vec<FileIdentity>,
-    /// The raw files that hold the dataset's own voxels, in order.
+    /// The raw files of the dataset itself, in order.
     pub raw: Vec<RawFile>,
 }
 
-/// An audit under way.
+/// The state of an audit.
 #[derive(Default)]
 struct Audit {
-    /// The parts that have been looked at.
+    /// The sources visited, as (file, dataset).
     seen: HashSet<(PathBuf, String)>,
     files: BTreeSet<FileIdentity>,
-    /// The files that name others.
+    /// The files that contain virtual datasets.
     holders: Vec<Arc<StoredFile>>,
-    /// What the library may open, by the names that it will use.
+    /// The files that the library may open, by the paths that it will use.
     admitted: Vec<(PathBuf, FileIdentity)>,
-    /// The folders of symbolic links by which a file is opened: the library looks there for what the file names.
+    /// The folders of symbolic links by which a file is opened: the library resolves relative names in that file
+    /// against them too.
     link_folders: HashMap<PathBuf, Vec<PathBuf>>,
 }
 
 impl Audit {
     fn finish(self, raw: Vec<RawFile>) -> Audited {
-        // The library asks under the file that it came from, or that of the first dataset.
+        // The library opens a source under the admission of the referring file or of the first file.
         for holder in &self.holders {
             for (name, identity) in &self.admitted {
                 holder.admission.admit(name.clone(), identity.clone());
@@ -105,7 +103,7 @@ impl Audit {
 }
 
 impl Follower<'_> {
-    /// The dataset at `path`, once everything that reading it would open has been found allowed; and what that is.
+    /// Finds the dataset at `path` and audits all files that reading it would open.
     pub fn dataset(
         &self,
         file: &Arc<StoredFile>,
@@ -118,7 +116,7 @@ impl Follower<'_> {
         Ok((found, audit.finish(raw)))
     }
 
-    /// The group or dataset at `path`. A dataset had this way must not be read.
+    /// The group or dataset at `path`. The dataset is not audited and must not be read.
     pub fn node(&self, file: &Arc<StoredFile>, path: &str) -> Result<Found<Node>, OpenError> {
         self.follow(file, path, true)
     }
@@ -138,7 +136,7 @@ impl Follower<'_> {
         }
     }
 
-    /// The file that holds what is at `path`, without opening that.
+    /// The file that contains the object at `path`, without opening the object.
     pub fn file_of(&self, file: &Arc<StoredFile>, path: &str) -> Result<FileIdentity, OpenError> {
         self.walk(file, path, true).map(|end| end.file.identity().clone())
     }
@@ -157,7 +155,7 @@ impl Follower<'_> {
         Ok(Found { file, object, passed })
     }
 
-    /// Follows a path up to its last hard link; `may_leave` says whether external links are taken at all.
+    /// Follows a path up to its last hard link. External links are followed only if `may_leave`.
     fn walk(&self, file: &Arc<StoredFile>, path: &str, may_leave: bool) -> Result<End, OpenError> {
         let mut end = End { file: Arc::clone(file), group: root(file)?, name: None, passed: Vec::new() };
         let mut ahead: VecDeque<String> = components(path).collect();
@@ -188,13 +186,17 @@ impl Follower<'_> {
                     prepend(&mut ahead, &target);
                     links += 1;
                 }
-                // The library would follow it by its own rules, which are not ours.
+                // The library would follow the link by its own rules.
                 Link::External { file: other, .. } => {
                     return Err(refused(&end.file, &other, "by a link within a virtual dataset"));
                 }
             }
             if links > MOST_LINKS {
-                return Err(OpenError::object(&end.file, path, "its links lead in a circle".to_owned()));
+                return Err(OpenError::object(
+                    &end.file,
+                    path,
+                    "too many links on its path; is there a loop?".to_owned(),
+                ));
             }
         }
         Ok(end)
@@ -219,7 +221,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Checks and collects every file that reading the dataset would open, and theirs in turn; returns its raw files.
+    /// Checks and collects, recursively, all files that reading the dataset would open; returns its raw files.
     fn audit(
         &self,
         found: &Found<Dataset>,
@@ -229,12 +231,14 @@ impl Follower<'_> {
         let name = found.object.name();
         let wrong = |problem: String| OpenError::object(&found.file, &name, problem);
         if depth > MOST_LINKS {
-            return Err(wrong("virtual datasets refer to each other without end".to_owned()));
+            return Err(wrong("virtual datasets are nested too deeply; is there a loop?".to_owned()));
         }
         audit.files.insert(found.file.identity().clone());
         let raw = self.raw_files(found)?;
         if depth > 0 && !raw.is_empty() && !library::looks_beside_files() {
-            return Err(wrong("the process was not prepared to look for raw files beside it".to_owned()));
+            return Err(wrong(
+                "its raw files cannot be located (look_beside_files was not called)".to_owned(),
+            ));
         }
         audit.files.extend(raw.iter().map(|raw| raw.identity.clone()));
         audit.files.extend(raw.iter().filter_map(|raw| raw.alias.clone()));
@@ -244,7 +248,7 @@ impl Follower<'_> {
         audit.holders.push(Arc::clone(&found.file));
         for (file, dataset) in library::virtual_sources(&found.object).map_err(|e| wrong(e.to_string()))? {
             match self.audit_mapping(found, &file, &dataset, audit, depth) {
-                // Who allows everything is told by the library what it cannot read, when it is read.
+                // If all files are allowed, a source that cannot be audited is left to fail when it is read.
                 Err(_) if self.policy == LinkPolicy::Anywhere => {}
                 checked => checked?,
             }
@@ -252,7 +256,7 @@ impl Follower<'_> {
         Ok(raw)
     }
 
-    /// The raw files that hold a dataset's voxels; one that is missing is among them, and an error where it is read.
+    /// The raw files of a dataset. Missing ones are included; reading them is an error.
     fn raw_files(&self, found: &Found<Dataset>) -> Result<Vec<RawFile>, OpenError> {
         let name = found.object.name();
         let wrong = |problem: String| OpenError::object(&found.file, &name, problem);
@@ -265,7 +269,7 @@ impl Follower<'_> {
                     return Err(wrong(format!("its raw file {:?} is not a regular file", raw.name)));
                 }
                 Some(resolved) => FileIdentity::of(&resolved)
-                    .map_err(|e| wrong(format!("its raw file {:?} cannot be looked at: {e}", raw.name)))?,
+                    .map_err(|e| wrong(format!("its raw file {:?} cannot be inspected: {e}", raw.name)))?,
                 None => FileIdentity::missing(target),
             };
             let alias = (target_path != identity.path()).then(|| FileIdentity::at(&target_path));
@@ -274,8 +278,8 @@ impl Follower<'_> {
         raw_files.into_iter().map(raw_file).collect()
     }
 
-    /// Checks one mapping of a virtual dataset; names with `%b` stand for numbered files or datasets, up to the first
-    /// that is missing.
+    /// Checks one mapping of a virtual dataset. Names with `%b` denote a numbered series of files or datasets, which
+    /// ends before the first missing one.
     fn audit_mapping(
         &self,
         found: &Found<Dataset>,
@@ -296,7 +300,7 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// Checks one part; `false` where it does not exist, which is no fault: it reads as the fill value.
+    /// Checks one source; `false` if it does not exist, which is not an error: it reads as the fill value.
     fn audit_part(
         &self,
         found: &Found<Dataset>,
@@ -310,7 +314,7 @@ impl Follower<'_> {
             return Ok(true);
         }
         if audit.seen.len() > MOST_PARTS {
-            let problem = format!("it is made of more than {MOST_PARTS} parts, which are too many to check");
+            let problem = format!("it has more than {MOST_PARTS} sources, too many to check");
             return Err(OpenError::object(&found.file, &found.object.name(), problem));
         }
         match self.unaudited_dataset(&source, dataset, false) {
@@ -320,7 +324,7 @@ impl Follower<'_> {
         }
     }
 
-    /// The file that the library would take a part from: the first there is of those that it tries.
+    /// The file from which the library would read a source: the first that exists of the paths that it tries.
     fn part_file(
         &self,
         from: &Arc<StoredFile>,
@@ -331,7 +335,7 @@ impl Follower<'_> {
             return Ok(Some(Arc::clone(from)));
         }
         let mut tried = places(from, name);
-        // Last it tries the working directory, where nothing of the file's can be.
+        // The library finally tries the working directory, which `allowed` normally rejects.
         tried.push(PathBuf::from(last_component(name)));
         let found = tried.iter().find(|place| place.exists());
         let found = found.map(|target| Ok(self.allowed(from, name, target)?.zip(Some(target))));
@@ -339,7 +343,7 @@ impl Follower<'_> {
             audit.files.extend(places(from, name).into_iter().map(FileIdentity::missing));
             return Ok(None);
         };
-        // Those before it would be taken in its place as soon as they appear, and so would another target of a link.
+        // If one of the paths before it appears, or a symbolic link is redirected, the library would read another file.
         let before = tried.iter().take_while(|place| *place != target).cloned().map(FileIdentity::missing);
         audit.files.extend(before);
         if *target != resolved {
@@ -348,7 +352,7 @@ impl Follower<'_> {
             folders.extend(target.parent().map(Path::to_owned));
         }
         let opened = self.files.open_resolved(resolved.clone(), self.growing);
-        // One that cannot be opened here is admitted all the same, so that reading it is an error and not the fill value.
+        // A file that cannot be opened is admitted nevertheless, so that reading it is an error and not the fill value.
         let identity = match &opened {
             Ok(file) => Some(file.identity().clone()),
             Err(_) => FileIdentity::of(&resolved).ok(),
@@ -363,13 +367,13 @@ impl Follower<'_> {
         opened.map(Some)
     }
 
-    /// Where `target`, which `from` names, lies without symbolic links; `None` where nothing lies there. Fails where that
-    /// is outside the folder of `from`.
+    /// Resolves the symbolic links of `target`, to which `from` refers by `name`; `None` if it does not exist. Fails
+    /// if the policy forbids it because it lies outside the folder of `from`.
     fn allowed(&self, from: &StoredFile, name: &str, target: &Path) -> Result<Option<PathBuf>, OpenError> {
         let resolved = target.canonicalize().ok();
         let inside = match &resolved {
             Some(resolved) => resolved.starts_with(from.folder()),
-            // What does not exist must at least not climb out by its name.
+            // A missing file cannot be resolved, so its path is checked as written.
             None => !climbs(from.folder(), target),
         };
         if inside || self.policy == LinkPolicy::Anywhere {
@@ -379,7 +383,7 @@ impl Follower<'_> {
     }
 }
 
-/// A refusal. It is logged also where a layout only asks what there is, and would take it for nothing.
+/// Logs the refusal too, because a layout that only looks for an object treats any error as absence.
 fn refused(from: &StoredFile, name: &str, why: &'static str) -> OpenError {
     let refused = OpenError::Refused { path: from.path.clone(), name: name.to_owned(), why };
     tracing::warn!("{refused}");
@@ -404,7 +408,8 @@ fn prepend(ahead: &mut VecDeque<String>, target: &str) {
     }
 }
 
-/// Where the library looks for a file that another one names: as it is, where absolute, then beside that one.
+/// The paths that the library tries for a file reference: first the name itself if it is absolute, then the name in the
+/// folder of the referring file.
 fn places(from: &StoredFile, name: &str) -> Vec<PathBuf> {
     let beside = from.folder().join(last_component(name));
     if Path::new(name).is_absolute() { vec![PathBuf::from(name), beside] } else { vec![beside] }
@@ -415,18 +420,18 @@ fn last_component(name: &str) -> &str {
     if name.starts_with('/') { name.rsplit('/').next().unwrap_or(name) } else { name }
 }
 
-/// Whether a path leaves the folder by its very spelling.
+/// Whether a path as written, without resolving links, leads out of the folder.
 fn climbs(folder: &Path, target: &Path) -> bool {
     let Ok(inside) = target.strip_prefix(folder) else { return true };
     inside.components().any(|part| part == std::path::Component::ParentDir)
 }
 
-/// Whether a name stands for numbered ones.
+/// Whether a name is a pattern for a numbered series.
 fn is_numbered(pattern: &str) -> bool {
     pattern.replace("%%", "").contains("%b")
 }
 
-/// The name of a numbered part: `%b` is the number, `%%` a percent sign.
+/// Expands a pattern: `%b` is the number, `%%` a percent sign.
 fn numbered(pattern: &str, number: u64) -> String {
     pattern.replace("%%", "\0").replace("%b", &number.to_string()).replace('\0', "%")
 }

@@ -1,6 +1,6 @@
-//! Finds the datasets of a file: along hard links only, each object once, within bounds.
+//! Lists the datasets of a file: along hard links only, each object once, up to a limit.
 //!
-//! Files exist whose groups contain themselves, and files with millions of objects; a walk must end for both.
+//! The limits exist because groups may contain themselves, and files may have millions of objects.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use hdf5::{Group, IndexType, IterationOrder, LinkType, LocationToken, LocationTy
 use super::OpenError;
 use super::file::StoredFile;
 
-/// How many objects are looked at before the walk ends.
+/// The maximum number of objects visited.
 const MOST_OBJECTS: usize = 50_000;
-/// How many groups deep the walk goes.
+/// The maximum nesting of groups.
 const MOST_DEPTH: usize = 32;
 
-/// The paths of all datasets that hard links lead to, each object once, shallow ones first, then by name.
+/// The paths of all datasets reachable by hard links, each object once: breadth first, then by name.
 pub(super) fn datasets(file: &Arc<StoredFile>) -> Result<Vec<String>, OpenError> {
     let wrong = |path: &str, e: hdf5::Error| OpenError::object(file, path, e.to_string());
     let root = file.handle.group("/").map_err(|e| wrong("/", e))?;
@@ -24,7 +24,7 @@ pub(super) fn datasets(file: &Arc<StoredFile>) -> Result<Vec<String>, OpenError>
     let mut found = Vec::new();
     let mut objects = 0;
     while let Some((path, group, depth)) = ahead.pop_front() {
-        // A group that cannot be listed is left out: the rest of the file may be sound.
+        // A group that cannot be listed is skipped; the rest of the file may be intact.
         for (name, token, kind) in members(&group) {
             objects += 1;
             if objects > MOST_OBJECTS || !seen.insert(key(token)) {
@@ -33,11 +33,15 @@ pub(super) fn datasets(file: &Arc<StoredFile>) -> Result<Vec<String>, OpenError>
             let path = format!("{path}/{name}");
             match kind {
                 LocationType::Dataset => found.push(path),
-                LocationType::Group if depth < MOST_DEPTH => {
-                    if let Ok(child) = group.group(&name) {
-                        ahead.push_back((path, child, depth + 1));
+                LocationType::Group if depth < MOST_DEPTH => match group.group(&name) {
+                    Ok(child) => ahead.push_back((path, child, depth + 1)),
+                    Err(error) => {
+                        let file = file.path.display();
+                        tracing::warn!(
+                            "the group {path} in {file} cannot be opened, and is left out: {error}"
+                        );
                     }
-                }
+                },
                 _ => {}
             }
         }
@@ -45,19 +49,19 @@ pub(super) fn datasets(file: &Arc<StoredFile>) -> Result<Vec<String>, OpenError>
     Ok(found)
 }
 
-/// What tells an object from others. The crate's tokens can be compared and printed, but not hashed.
+/// A hashable identity of an object: the crate's tokens can only be compared and printed.
 fn key(token: LocationToken) -> String {
     format!("{token:?}")
 }
 
-/// What the hard links of a group lead to, by name.
+/// The targets of a group's hard links, sorted by name.
 fn members(group: &Group) -> Vec<(String, LocationToken, LocationType)> {
     let about =
         |name: String| group.loc_info_by_name(&name).ok().map(|info| (name, info.token, info.loc_type));
     links(group, |kind| kind == LinkType::Hard).into_iter().filter_map(about).collect()
 }
 
-/// The names of all links of a group, wherever they lead, sorted.
+/// The names of all links of a group, of any type, sorted.
 pub(super) fn names(group: &Group) -> Vec<String> {
     links(group, |_| true)
 }
@@ -74,7 +78,7 @@ fn links(group: &Group, wanted: impl Fn(LinkType) -> bool) -> Vec<String> {
         Ok(())
     });
     if let Err(e) = listed {
-        tracing::warn!(group = group.name(), "only some of the group is listed: {e}");
+        tracing::warn!(group = group.name(), "the group is listed only in part: {e}");
     }
     names
 }

@@ -1,11 +1,13 @@
-//! A file mapped into memory, from which bytes are copied; a file that shrinks meanwhile costs an error, not the process.
+//! A memory-mapped file from which bytes are copied. If the file shrinks during a copy, the result is an error, not a
+//! crash.
 //!
-//! Planes across contiguous data want a few bytes from each of many rows: copied out of a mapping they cost a cache
-//! line each, where reads at positions cost a call each (`benches/RESULTS.md` has both). But a page that the file no
-//! longer has, or that the disk cannot bring, raises SIGBUS. Here the signal is caught: whoever copies says which
-//! range it copies from, the handler marks the mapping as broken and puts a page of zeros in place of the missing one,
-//! and the copy is thrown away as soon as it ends. This is how display servers read memory that their clients share.
-#![allow(unsafe_code, reason = "the only room that maps memory and handles a signal")]
+//! A slice across contiguous data needs a few bytes from each of many rows: with a mapping, each costs a cache line;
+//! with `pread`, a system call (`benches/RESULTS.md` has both). But accessing a page beyond the end of the file, or
+//! one that the disk fails to read, raises SIGBUS. The signal handler here marks the mapping as broken and maps a
+//! page of zeros in place of the missing one; the copy continues and its result is discarded. Each thread registers
+//! the range that it copies from, so that the handler ignores other faults. Display servers use the same technique
+//! for memory shared by clients.
+#![allow(unsafe_code, reason = "maps memory and handles a signal")]
 
 use std::cell::Cell;
 use std::fs::File;
@@ -16,16 +18,16 @@ use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Bytes of the range are gone from the file, or cannot be read from the disk.
+/// Part of the range is beyond the end of the file, or cannot be read from the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gone;
 
-/// The bytes of a file as they were at most as many as at the time of mapping.
+/// A read-only mapping of the start of a file.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
     length: usize,
-    /// Set once a page was missing: what the mapping holds there from then on is zeros that the file does not have.
+    /// Set when a page was missing: the mapping then contains zeros that are not in the file.
     broken: AtomicBool,
 }
 
@@ -51,16 +53,16 @@ impl Mapping {
         }
     }
 
-    /// How many bytes are mapped.
+    /// The number of mapped bytes.
     pub fn length(&self) -> u64 {
         self.length as u64
     }
 
-    /// Tells the system that a range, cut at the end of the mapping, is about to be copied as a whole.
+    /// Starts reading a range into the page cache (MADV_WILLNEED); it may extend beyond the mapping.
     pub fn announce(&self, range: &Range<usize>) {
         let start = page_of(range.start.min(self.length));
         let end = range.end.min(self.length);
-        // SAFETY: the range lies within the mapping; advice changes no memory. A failure changes nothing either.
+        // SAFETY: the range lies within the mapping; the advice changes no memory. Failures can be ignored.
         unsafe {
             libc::madvise(
                 self.start.as_ptr().add(start).cast(),
@@ -70,36 +72,36 @@ impl Mapping {
         }
     }
 
-    /// Lends a range of the file to `work`, which copies what it wants. What it returned is thrown away where bytes were
-    /// missing. `work` must not wait for other threads.
+    /// Calls `work` with a range of the file, from which it copies. Its result is discarded if bytes were missing.
+    /// `work` must not wait for other threads.
     pub fn lend<T>(&self, range: Range<usize>, work: impl FnOnce(&[u8]) -> T) -> Result<T, Gone> {
         if range.start > range.end || range.end > self.length {
             return Err(Gone);
         }
-        // SAFETY: the range lies within the mapping, which lives as long as `self`, and where a page is missing the
-        // handler puts one there. Strictly, a shared slice promises that its bytes do not change, and other processes may
-        // write to the file. `work` only copies elements out, each read once, no decision depends on two reads being
-        // equal, and any value of a byte is valid; what was copied is discarded where the file turns out to have changed.
-        // The loops that copy are shared with chunks in memory, which is why they take slices and not raw pointers.
+        // SAFETY: the range lies within the mapping, which lives as long as `self`, and the handler replaces missing
+        // pages. Strictly, the bytes of a shared slice must not change, but other processes may write to the file.
+        // `work` only copies elements, each read once; no decision depends on two reads being equal, any byte value
+        // is valid, and the copy is discarded if the file has changed. The copy loops take slices instead of raw
+        // pointers because they are shared with chunks in memory.
         let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(range.start), range.len()) };
         let watch =
             Watch { start: bytes.as_ptr() as usize, length: bytes.len(), broken: &raw const self.broken };
         let watching = Watching(WATCHED.replace(Some(watch)));
         let result = work(bytes);
         drop(watching);
-        // Set before a page of zeros can be seen: also by threads that copy from it without a signal of their own.
+        // Set before the page of zeros becomes visible, so threads that received no signal themselves see it too.
         if self.broken.load(Ordering::SeqCst) { Err(Gone) } else { Ok(result) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new`, and no slice of it outlives `lend`.
+        // SAFETY: the mapping was created by `new`, and no slice of it outlives `lend`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
 
-/// What a thread copies from at the moment.
+/// The range from which a thread is copying.
 #[derive(Clone, Copy)]
 struct Watch {
     start: usize,
@@ -107,7 +109,7 @@ struct Watch {
     broken: *const AtomicBool,
 }
 
-/// Puts back what the thread watched before, also where `work` panics: the handler writes through what is watched.
+/// Restores the thread's previous watch on drop, even if `work` panics: the handler writes through its pointer.
 struct Watching(Option<Watch>);
 
 impl Drop for Watching {
@@ -117,29 +119,29 @@ impl Drop for Watching {
 }
 
 thread_local! {
-    // A constant without a destructor: reading it in a signal handler allocates nothing.
+    // Constant-initialised and without destructor, so that reading it in a signal handler does not allocate.
     static WATCHED: Cell<Option<Watch>> = const { Cell::new(None) };
 }
 
-/// The size of a page; a power of two.
+/// The page size; a power of two.
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 
-/// The beginning of the page that holds an address.
+/// The start of the page that contains an address.
 fn page_of(address: usize) -> usize {
     address & !(PAGE.load(Ordering::Relaxed) - 1)
 }
 
-/// What SIGBUS did before us.
+/// The previous action for SIGBUS.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Installs the handler, once for the process.
+/// Installs the handler once per process.
 fn install() -> io::Result<()> {
     static INSTALLED: OnceLock<i32> = OnceLock::new();
     let error = *INSTALLED.get_or_init(|| {
-        // SAFETY: asking for a constant of the system.
+        // SAFETY: queries a system constant.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         PAGE.store(usize::try_from(page).unwrap_or(4096).next_power_of_two(), Ordering::Relaxed);
-        // SAFETY: zeros are a valid sigaction, which is filled below; both pointers are good for the calls.
+        // SAFETY: an all-zero sigaction is valid; the pointers are valid for the calls.
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
             libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before);
@@ -157,22 +159,22 @@ fn install() -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
-/// Puts a page of zeros where a watched one is missing; any other SIGBUS goes where it went before.
+/// Replaces a missing page of the watched range by zeros; any other SIGBUS is passed to the previous handler.
 ///
-/// Only calls that are safe in a handler: atomics, a constant thread-local, and two system calls.
+/// Uses only what is async-signal-safe: atomics, a constant thread-local, and system calls.
 extern "C" fn on_bus_error(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the system hands over a valid siginfo_t for signals with SA_SIGINFO.
+    // SAFETY: with SA_SIGINFO the system passes a valid siginfo_t.
     let address = unsafe { (*info).si_addr() } as usize;
     let watched = WATCHED.get().filter(|watch| {
-        // A vector load may begin before the range, within its page.
+        // A vector load may start before the range, within the same page.
         (page_of(watch.start)..watch.start + watch.length).contains(&address)
     });
     let Some(watch) = watched else { return pass_on(signal, info, context) };
-    // SAFETY: `errno` of this thread; what was interrupted must find it as it was.
+    // SAFETY: this thread's `errno`, which must be preserved for the interrupted code.
     let errno = unsafe { *libc::__errno_location() };
-    // SAFETY: the flag belongs to the mapping that is being lent, which lives until the loan ends.
+    // SAFETY: the flag belongs to the mapping in `lend`, which lives until the watch is removed.
     unsafe { (*watch.broken).store(true, Ordering::SeqCst) };
-    // SAFETY: the page lies within our own mapping; it is replaced by zeros in one step.
+    // SAFETY: the page lies within our own mapping; MAP_FIXED replaces it atomically.
     let placed = unsafe {
         libc::mmap(
             page_of(address) as *mut libc::c_void,
@@ -190,7 +192,7 @@ extern "C" fn on_bus_error(signal: i32, info: *mut libc::siginfo_t, context: *mu
     }
 }
 
-/// Hands the signal to whoever handled it before us; where that takes no `siginfo_t`, it is given back for good.
+/// Calls the previous handler; if it takes no `siginfo_t`, reinstalls it instead.
 fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = BEFORE.get();
     let takes_all = |before: &&libc::sigaction| {
@@ -198,12 +200,12 @@ fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) 
             && ![libc::SIG_DFL, libc::SIG_IGN].contains(&before.sa_sigaction)
     };
     if let Some(before) = before.filter(takes_all) {
-        // SAFETY: with SA_SIGINFO the field holds a function of this type.
+        // SAFETY: with SA_SIGINFO the field is a function of this type.
         let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
             unsafe { std::mem::transmute(before.sa_sigaction) };
         return handler(signal, info, context);
     }
-    // SAFETY: what is restored was had from the system; the instruction is tried again, and what was to happen happens.
+    // SAFETY: the action was returned by the system. The faulting instruction is retried and raises the signal again.
     unsafe {
         match before {
             Some(before) => _ = libc::sigaction(signal, before, ptr::null_mut()),
@@ -248,7 +250,7 @@ mod tests {
         file.set_len(5_000).unwrap();
         assert_eq!(mapping.lend(0..4096, <[u8]>::to_vec), Ok(vec![7; 4096]));
         assert_eq!(mapping.lend(0..1 << 20, <[u8]>::to_vec), Err(Gone));
-        // The zeros that stand where pages were missing are never taken for the file's.
+        // The zeros that replaced missing pages are never returned, even when the file grows again.
         file.set_len(1 << 20).unwrap();
         assert_eq!(mapping.lend(0..4096, <[u8]>::to_vec), Err(Gone));
         assert_eq!(Mapping::new(&file, 1 << 20).unwrap().lend(0..8, <[u8]>::to_vec), Ok(vec![7; 8]));

@@ -1,18 +1,18 @@
-//! Integers of which only some bits count, as cameras of 12 bits write them.
+//! Integers with padding bits, such as those of 12-bit cameras.
 
-/// The bits of an integer that count; those around them are padding.
+/// The significant bits of an integer; the others are padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignificantBits {
-    /// How many count.
+    /// The number of significant bits.
     pub precision: u32,
-    /// How many less significant ones are padding.
+    /// The number of padding bits below them.
     pub offset: u32,
-    /// Whether the highest of them is a sign.
+    /// Whether the integer is in two's complement.
     pub signed: bool,
 }
 
 impl SignificantBits {
-    /// Turns integers of `width` bytes (at most 8) into ones of which all bits count, in place.
+    /// Shifts and sign-extends integers of `width` bytes (at most 8) in place, so that all bits are significant.
     pub(super) fn widen(self, bytes: &mut [u8], width: usize, big_endian: bool) {
         for element in bytes.chunks_exact_mut(width.clamp(1, 8)) {
             if big_endian {

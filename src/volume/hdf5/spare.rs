@@ -1,21 +1,20 @@
-//! The buffer of a chunk that went out of the cache, for the one that is decoded next.
+//! Reuses the buffer of an evicted chunk for the next chunk that this thread decodes.
 //!
-//! Whoever brings a chunk to the cache drops those that make way for it: what a thread has left over it uses next, and
-//! nothing is shared. Else the buffer would go back to the arena of the thread that once took it, and another would be
-//! taken, and cleared, from this thread's: where threads take turns at bringing most of what is kept, the arenas come to
-//! hold half as much again as there is in them.
+//! The thread that inserts a chunk into the cache also drops the chunks that are evicted for it. Without reuse, their
+//! buffers would be returned to the malloc arenas of the threads that allocated them, and this thread would allocate
+//! and clear a new one in its own arena: the arenas then grow to one and a half times the size of the cached data.
 
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 
-/// The bytes of buffers that are kept: smaller ones cost nothing, larger ones are too much to have lying by.
+/// The sizes in bytes of buffers that are kept: smaller ones are cheap to allocate, larger ones too large to keep.
 const KEPT: RangeInclusive<usize> = 32 << 10..=2 << 20;
 
 thread_local! {
     static SPARE: Cell<Option<Vec<u8>>> = const { Cell::new(None) };
 }
 
-/// A buffer of so many bytes, whatever they are.
+/// A buffer of `length` bytes with arbitrary contents.
 pub(super) fn take(length: usize) -> Vec<u8> {
     match SPARE.take() {
         Some(spare) if spare.len() == length => spare,
@@ -26,10 +25,10 @@ pub(super) fn take(length: usize) -> Vec<u8> {
     }
 }
 
-/// Leaves a buffer to the chunk that this thread decodes next.
+/// Keeps a buffer for the next call of [`take`] on this thread.
 pub(super) fn give(buffer: Vec<u8>) {
     if KEPT.contains(&buffer.len()) {
-        // A thread that ends decodes nothing more.
+        // Fails while the thread ends, when the buffer is no longer needed.
         let _ = SPARE.try_with(|spare| spare.set(Some(buffer)));
     }
 }

@@ -1,7 +1,7 @@
-//! One stored chunk of a dataset: where it is, its bytes, and its voxels.
+//! Locates, fetches and decodes one stored chunk of a dataset.
 //!
-//! Chunks whose filters voltile decodes are fetched and decoded on the thread that wants them; all others are read by
-//! the library in one step.
+//! Chunks whose filters voltile supports are fetched and decoded by the calling thread; others are read by the
+//! library in one step.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use super::index::Entry;
 use crate::metrics::Metrics;
 use crate::volume::{ReadError, Samples, VoxelType};
 
-/// A chunk of the grid, and where it is stored.
+/// A position in the chunk grid, and the index entry of the chunk there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Located {
     pub at: Position,
@@ -22,18 +22,18 @@ pub(super) struct Located {
     entry: Option<Entry>,
 }
 
-/// What was fetched of a chunk.
-pub(super) enum Stored {
-    /// Nothing: it was never written, and all its voxels have the fill value.
+/// A chunk before decoding.
+pub(super) enum Stored<'a> {
+    /// It was never written: all its voxels have the fill value.
     Nothing,
-    /// Its bytes, as they are in the file.
-    Bytes(Entry, Fetched),
-    /// Nothing yet: the library reads and decodes it in one step.
+    /// Its stored bytes, and what decodes them.
+    Bytes(Entry, Fetched, &'a Pipeline),
+    /// Not fetched: the library reads and decodes it in one step.
     InLibrary,
 }
 
 impl StoredDataset {
-    /// Whether chunks are decoded here, outside the library's lock.
+    /// Whether chunks are decoded by voltile, outside the library's lock.
     pub(super) fn is_decoded_directly(&self) -> bool {
         self.direct_pipeline().is_some()
     }
@@ -43,12 +43,12 @@ impl StoredDataset {
         self.pipeline.as_ref().filter(|_| direct)
     }
 
-    /// Finds a chunk in the index. Reads nothing once the index is complete.
+    /// Finds a chunk in the index. Reads from the file only until the index is loaded.
     pub(super) fn locate(&self, at: Position) -> Result<Located, ReadError> {
         Ok(Located { at, entry: self.entry(&at)? })
     }
 
-    /// Fails if a chunk that a box touches lies beyond the end of the file.
+    /// Fails if a chunk that a box intersects lies beyond the end of the file.
     pub(super) fn ensure_chunks_in_file(&self, stored: &StoredBox) -> Result<(), ReadError> {
         if !matches!(self.storage, Storage::Chunked { .. }) {
             return Ok(());
@@ -61,41 +61,45 @@ impl StoredDataset {
         Ok(())
     }
 
-    /// Brings the stored bytes of a chunk into memory.
-    pub(super) fn fetch(&self, chunk: &Located, metrics: &Metrics) -> Result<Stored, ReadError> {
+    /// Reads the stored bytes of a chunk.
+    pub(super) fn fetch(&self, chunk: &Located, metrics: &Metrics) -> Result<Stored<'_>, ReadError> {
         let Some(entry) = chunk.entry else { return Ok(Stored::Nothing) };
         let Some(pipeline) = self.direct_pipeline() else {
             self.file.bytes.ensure_reaches(entry.end(), &self.place())?;
             return Ok(Stored::InLibrary);
         };
-        // Compared with what the filters can produce before memory is allocated for the length that the file claims.
+        // A damaged file can give any length. Checked against the most that the filters can produce before memory is
+        // allocated.
         if entry.length as usize > pipeline.most_stored(self.decoded_bytes()) {
-            let problem =
-                format!("chunk {} claims to be stored in {} bytes", self.chunk_name(&chunk.at), entry.length);
+            let problem = format!(
+                "chunk {} has an impossible stored size, {} bytes",
+                self.chunk_name(&chunk.at),
+                entry.length
+            );
             return Err(self.damaged(&problem));
         }
         let began = Instant::now();
         let fetched = self.file.bytes.fetch(entry.address, entry.length as usize, &self.place())?;
         metrics.chunk_stored_bytes.inc_by(u64::from(entry.length));
         metrics.chunk_reading.add(began.elapsed());
-        Ok(Stored::Bytes(entry, fetched))
+        Ok(Stored::Bytes(entry, fetched, pipeline))
     }
 
-    /// Decodes a chunk at least as far as its first `wanted` voxels, as voxels of that type.
+    /// Decodes at least the first `wanted` voxels of a chunk, to type `voxel`.
     pub(super) fn decode(
         &self,
         chunk: &Located,
-        stored: &Stored,
+        stored: &Stored<'_>,
         wanted: u64,
         voxel: VoxelType,
         metrics: &Metrics,
     ) -> Result<Chunk, ReadError> {
-        match (stored, self.direct_pipeline()) {
-            (Stored::Nothing, _) => Ok(Chunk::never_written(
+        match stored {
+            Stored::Nothing => Ok(Chunk::never_written(
                 *self.grid.chunk(),
                 self.fill_value(self.grid.origin(&chunk.at), voxel)?,
             )),
-            (Stored::Bytes(entry, bytes), Some(pipeline)) => {
+            Stored::Bytes(entry, bytes, pipeline) => {
                 let began = Instant::now();
                 let edge_is_plain = self.edges_are_plain && self.grid.is_cut(&chunk.at);
                 let mask = if edge_is_plain { u32::MAX } else { entry.mask };
@@ -114,9 +118,7 @@ impl StoredDataset {
                 metrics.chunk_decoding.add(began.elapsed());
                 Ok(chunk)
             }
-            (Stored::InLibrary | Stored::Bytes(..), _) => {
-                metrics.library.time(|| self.decode_through_library(&chunk.at, voxel))
-            }
+            Stored::InLibrary => metrics.library.time(|| self.decode_through_library(&chunk.at, voxel)),
         }
     }
 
@@ -130,7 +132,7 @@ impl StoredDataset {
         Ok(Chunk::new(count, samples))
     }
 
-    /// The size of a whole decoded chunk.
+    /// The size of a whole decoded chunk, in bytes.
     fn decoded_bytes(&self) -> usize {
         self.grid.voxels() as usize * self.stored_bytes()
     }

@@ -1,7 +1,7 @@
-//! What of a dataset is stored, in how many pieces, and what reading some of it takes.
+//! The stored size of a dataset, and the cost of reading part of it.
 //!
-//! All of it comes from the lists of chunks and from arithmetic over the grid; see [`crate::volume::ReadCost`] for what
-//! is counted. The wanted voxels are runs of positions along each stored axis, and so counts of chunks are products.
+//! Both are computed from the chunk index and the grid; see [`crate::volume::ReadCost`] for what is counted. The wanted
+//! voxels are given as runs of positions along each stored axis, so the number of chunks is a product over the axes.
 
 use std::ops::Range;
 
@@ -10,13 +10,14 @@ use super::filters;
 use super::grid::RANK;
 use crate::volume::{ReadCost, ReadError, Tally};
 
-/// The library decodes whole chunks: one of more voxels than this is not read only to see whether it can be.
+/// The library decodes whole chunks, so datasets with more voxels per chunk are not read just to test whether they can
+/// be.
 const LIGHT_CHUNK: u64 = 1 << 23;
-/// What the system reads from a disk at least, in bytes.
+/// The smallest unit that the system reads from a disk, in bytes.
 const PAGE: u64 = 4096;
 
 impl StoredDataset {
-    /// Whether reading one voxel through the library takes little time and memory.
+    /// Whether reading one voxel through the library is cheap.
     pub(super) fn is_light(&self) -> bool {
         match &self.storage {
             Storage::Chunked { .. } => self.grid.voxels() <= LIGHT_CHUNK,
@@ -24,7 +25,6 @@ impl StoredDataset {
         }
     }
 
-    /// What of it is stored.
     pub(super) fn tally(&self) -> Result<Tally, ReadError> {
         let all = product(&self.shape).saturating_mul(self.element_bytes());
         let one = Tally { datasets: 1, ..Tally::default() };
@@ -43,27 +43,27 @@ impl StoredDataset {
         })
     }
 
-    /// How it is read, and why so.
+    /// How the dataset is read, and why, to follow the word "read" in reports.
     pub(super) fn reading(&self) -> String {
         let why = match &self.storage {
             _ if self.is_unfiltered() => {
-                return "straight from the file's pages, only what is wanted".to_owned();
+                return "from the mapped file, only the pages needed".to_owned();
             }
             Storage::Chunked { .. } if self.is_decoded_directly() => {
-                return "by voltile's own threads, chunks side by side".to_owned();
+                return "by voltile itself, chunks in parallel".to_owned();
             }
             Storage::Chunked { .. } if !self.stored.plain => {
-                "its numbers are of a format that it converts".to_owned()
+                "only the library converts its number format".to_owned()
             }
             Storage::Chunked { .. } => {
                 let names: Vec<String> = self.filters.iter().map(filters::describe).collect();
                 format!("voltile does not decode {} itself", names.join(" with "))
             }
-            Storage::Contiguous { address: None } => "nothing was ever written".to_owned(),
-            Storage::Contiguous { .. } => "its numbers, or its file, cannot be read otherwise".to_owned(),
-            Storage::Compact => "it lies within its own header".to_owned(),
-            Storage::External => "it lies in raw files".to_owned(),
-            Storage::Virtual => "it is made up of other datasets".to_owned(),
+            Storage::Contiguous { address: None } => "no data was ever written".to_owned(),
+            Storage::Contiguous { .. } => "its number format or its file requires it".to_owned(),
+            Storage::Compact => "it is compact: stored in its object header".to_owned(),
+            Storage::External => "it is stored in raw files".to_owned(),
+            Storage::Virtual => "it is a virtual dataset".to_owned(),
         };
         format!("through the HDF5 library, one box at a time, because {why}")
     }
@@ -76,7 +76,8 @@ impl StoredDataset {
         self.grid.voxels().saturating_mul(self.element_bytes())
     }
 
-    /// What reading these positions along each stored axis takes; `None` where other files would have to tell.
+    /// The cost of reading these positions along each stored axis; `None` for virtual datasets, where it depends on the
+    /// sources.
     pub(super) fn cost(&self, wanted: &[Vec<Range<u64>>; RANK], tally: &Tally) -> Option<ReadCost> {
         match &self.storage {
             Storage::Chunked { .. } if tally.chunks_written == 0 => Some(ReadCost::default()),
@@ -103,7 +104,7 @@ fn product(extents: &[u64]) -> u64 {
     extents.iter().fold(1, |product, n| product.saturating_mul(*n))
 }
 
-/// How many chunks rising runs touch along an axis, each counted once.
+/// The number of chunks that ascending runs intersect along an axis, each counted once.
 fn chunks_touched(runs: &[Range<u64>], edge: u64) -> u64 {
     let mut next = 0;
     let mut count = 0;
@@ -115,7 +116,8 @@ fn chunks_touched(runs: &[Range<u64>], edge: u64) -> u64 {
     count
 }
 
-/// Voxels without filters: of each chunk the pages that hold what is wanted, as if all parts were alike.
+/// The cost of unfiltered voxels: the pages of each chunk that contain wanted voxels. Assumes that the wanted parts
+/// of all chunks have the same extents.
 fn unfiltered_cost(chunk: &[u64], wanted: &[Vec<Range<u64>>], element: u64) -> ReadCost {
     let parts: Vec<u64> = wanted
         .iter()
@@ -131,12 +133,12 @@ fn length(runs: &[Range<u64>]) -> u64 {
     runs.iter().map(|run| run.end - run.start).sum()
 }
 
-/// The chunks that a run touches along an axis.
+/// The number of chunks that a run intersects along an axis.
 fn pieces(run: &Range<u64>, edge: u64) -> u64 {
     if run.is_empty() { 0 } else { (run.end - 1) / edge - run.start / edge + 1 }
 }
 
-/// The whole pages that hold a box of a dense array; runs that less than a page lies between count as one.
+/// The pages that contain a box of a dense array. Runs less than a page apart count as one.
 fn pages(shape: &[u64], extents: &[u64], element: u64) -> ReadCost {
     let (mut stride, mut run, mut reads) = (element, element, 1u64);
     for (extent, wanted) in shape.iter().zip(extents).rev() {
@@ -176,7 +178,7 @@ mod tests {
         assert_eq!((xy.reads, xy.bytes_read), (512, 512 * PAGE));
         let yz = cost(0..100, 0..512, 7..8);
         assert_eq!((yz.reads, yz.bytes_read), (100 * 512, 100 * 512 * PAGE));
-        // Lines shorter than a page: everything between the first and the last voxel is read.
+        // Rows are shorter than a page, so everything between the first and the last voxel is read.
         let narrow = unfiltered_cost(&[100, 512, 512], &[one(0..100), one(0..512), one(7..8)], 1);
         assert_eq!((narrow.reads, narrow.bytes_read), (1, (100 * 512 * 512u64 - 511).div_ceil(PAGE) * PAGE));
     }

@@ -1,7 +1,7 @@
-//! Voxels that went through no filter, copied straight from the file's bytes: contiguous data, and chunks of such.
+//! Unfiltered voxels, contiguous or chunked, copied from the memory-mapped file.
 //!
-//! Only the voxels wanted are touched, wherever they lie in the file. They are not kept: the system keeps the file's
-//! pages, and a copy from there costs no more than one from a cache of ours. Contiguous data counts as one chunk.
+//! Only the pages that contain wanted voxels are touched. The voxels are not cached: the system caches the file's
+//! pages, and copying from them costs no more than copying from a cache. Contiguous data counts as one chunk.
 
 use super::bytes::Loan;
 use super::dataset::{Storage, StoredDataset};
@@ -10,32 +10,34 @@ use crate::geometry::Xyz;
 use crate::volume::scatter::{Lattice, copy_box, copy_elements};
 use crate::volume::{ReadError, Samples, VoxelType};
 
-/// Where a stored chunk lies whose bytes are its voxels.
+/// A stored chunk without filters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UnfilteredChunk {
+    /// The byte offset in the file.
     address: u64,
 }
 
-/// The bytes of the file that a dataset lies in, for as long as one box is read.
+/// The bytes of a dataset's file, borrowed while one box is read.
 pub(super) struct UnfilteredBytes<'a> {
     dataset: &'a StoredDataset,
     bytes: Loan<'a>,
 }
 
 impl StoredDataset {
-    /// Whether the file's bytes are the voxels, and can be had as memory.
+    /// Whether its voxels can be copied from the mapped file: they are unfiltered, and the file can be mapped.
     pub(super) fn is_unfiltered(&self) -> bool {
         let placed =
             matches!(self.storage, Storage::Chunked { .. } | Storage::Contiguous { address: Some(_) });
         placed && self.filters.is_empty() && self.stored.plain && self.file.bytes.can_be_mapped()
     }
 
-    /// The file's bytes. What is copied out of them is voxels only if they are still there afterwards.
+    /// The file's bytes. What is copied from them is valid only if [`UnfilteredBytes::ensure_still_there`] succeeds
+    /// afterwards.
     pub(super) fn unfiltered_bytes(&self) -> Result<UnfilteredBytes<'_>, ReadError> {
         Ok(UnfilteredBytes { dataset: self, bytes: self.file.bytes.borrow(self.place())? })
     }
 
-    /// The chunk at this place of the grid; `None` where it was never written.
+    /// The chunk at a position in the grid; `None` if it was never written.
     pub(super) fn unfiltered_chunk(&self, at: &Position) -> Result<Option<UnfilteredChunk>, ReadError> {
         if let Storage::Contiguous { address } = self.storage {
             return Ok(address.map(|address| UnfilteredChunk { address }));
@@ -44,7 +46,7 @@ impl StoredDataset {
         let expected = self.grid.voxels().saturating_mul(self.stored_bytes() as u64);
         if u64::from(entry.length) < expected {
             let problem = format!(
-                "chunk {} is stored in {} bytes; {expected} are expected",
+                "chunk {} is stored in {} bytes; expected {expected}",
                 self.chunk_name(at),
                 entry.length
             );
@@ -55,8 +57,8 @@ impl StoredDataset {
 }
 
 impl UnfilteredBytes<'_> {
-    /// Copies a box of `size` voxels that lies at `from` in the chunk to `target` in `into`, which holds voxels of
-    /// that type.
+    /// Copies a box of `size` voxels from the layout `from` in the chunk to the layout `target` in `into`, which
+    /// contains voxels of type `voxel`.
     pub fn copy(
         &self,
         chunk: UnfilteredChunk,
@@ -69,7 +71,7 @@ impl UnfilteredBytes<'_> {
         if self.dataset.is_native() {
             return self.copy_bytes(chunk, from, into.bytes_mut(), target, size);
         }
-        // Odd voxels are brought together first and put right there.
+        // Elements that need conversion are gathered first, and converted together.
         let (gathered, dense) = (size.volume() as usize, Lattice::dense(size, Xyz::all(0)));
         let mut bytes = vec![0; gathered * self.dataset.stored_bytes()];
         self.copy_bytes(chunk, from, &mut bytes, dense, size)?;
@@ -77,7 +79,7 @@ impl UnfilteredBytes<'_> {
         if copy_box(&voxels, dense, into, target, size) {
             Ok(())
         } else {
-            Err(self.dataset.damaged("its voxels came out as another type than its own"))
+            Err(self.dataset.damaged("its voxels were decoded to the wrong type"))
         }
     }
 
@@ -92,7 +94,7 @@ impl UnfilteredBytes<'_> {
         let width = self.dataset.stored_bytes();
         let span = from.span(size) * width;
         let start = chunk.address.saturating_add((from.start * width) as u64);
-        // Where most of the bytes between are wanted, the system may as well bring them all.
+        // If at least a quarter of the bytes in the span are wanted, the whole span is announced to the system.
         let dense = span as u64 <= 4 * size.volume().saturating_mul(width as u64);
         let front = Lattice { start: 0, ..from };
         self.bytes.lend(start, span, dense, |bytes| match width {
@@ -103,7 +105,7 @@ impl UnfilteredBytes<'_> {
         })
     }
 
-    /// Fails where the file has become shorter meanwhile than what was copied of it.
+    /// Fails if the file has changed, or ends before what was copied from it.
     pub fn ensure_still_there(&self) -> Result<(), ReadError> {
         self.bytes.ensure_still_there()
     }

@@ -1,7 +1,10 @@
-//! A dataset seen as a volume: which stored axis is which, and how a box of voxels is put together.
+//! A dataset as a volume: maps stored axes to x, y, z and time, and reads boxes of voxels.
 //!
-//! There are three ways in. Voxels without filters are copied straight from the file's bytes ([`super::bare`]); others
-//! come by the chunk from the chunk store; what neither takes goes through the library.
+//! [`Volume::read`] reads in one of three ways:
+//! - `read_unfiltered` copies voxels from the mapped file ([`super::unfiltered`]).
+//! - `read_filtered` locates, fetches and decodes chunks ([`super::stored_chunk`]) through the chunk store
+//!   ([`super::chunks`]), then copies from them.
+//! - `read_by_library` reads everything else, and chunks too large for the chunk store, through the library.
 
 mod cached;
 
@@ -23,24 +26,24 @@ use crate::cache::Lost;
 use crate::geometry::{Axis, Region, Xyz};
 use crate::volume::scatter::{Lattice, Sieve, copy_box, fill_box, thinned};
 use crate::volume::{
-    Access, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume,
-    VolumeShape, VolumeStorage, VoxelType, Yields,
+    Access, BLOCK_BYTES, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally,
+    Volume, VolumeShape, VolumeStorage, VoxelType, Yields,
 };
 
-/// How a dataset is to be seen as a volume.
+/// How a dataset is interpreted as a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct View {
-    /// The meaning of its axes.
+    /// The names of its axes, slowest first.
     pub axes: Axes,
-    /// Axes that are held still, and where.
+    /// Axes of which only one position is read, and that position.
     pub fixed: Vec<(AxisName, u64)>,
-    /// What the voxels are, where their stored type is another one of the same bits.
+    /// The type of the voxels, if it differs from the stored one (`u16` stored as `i16`, bool as `u8`).
     pub means: Option<VoxelType>,
-    /// The extent in which there is data, where the dataset is padded beyond it.
+    /// The extent of the data, if the dataset is padded.
     pub size: Option<Xyz<u64>>,
 }
 
-/// What a stored axis is to a volume.
+/// The role of a stored axis in the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Space(Axis),
@@ -48,7 +51,7 @@ enum Role {
     Fixed(u64),
 }
 
-/// One dataset, seen as a volume of scalar voxels over time.
+/// One dataset, read as a volume of scalar voxels over time.
 #[derive(Debug)]
 pub struct Hdf5Volume {
     dataset: Arc<StoredDataset>,
@@ -57,8 +60,12 @@ pub struct Hdf5Volume {
     chunks: ChunkStore,
 }
 
-/// About how many bytes of chunks are decoded side by side for one box: little next to the cache, enough for all threads.
+/// The approximate size in bytes of the chunks that are decoded in parallel for one box: small compared with the cache,
+/// and enough to occupy all threads.
 const TOGETHER: u64 = 4 << 20;
+
+/// The most chunks of a box that are listed at once, about 300 bytes each. A tile rarely has as many.
+const MOST_LISTED: usize = 1 << 12;
 
 impl Hdf5Volume {
     pub(super) fn new(
@@ -69,7 +76,7 @@ impl Hdf5Volume {
         let wrong = |problem: String| OpenError::object(&dataset.file, &dataset.path, problem);
         if view.axes.rank() != dataset.shape.len() {
             let (axes, shape) = (&view.axes, &dataset.shape);
-            return Err(wrong(format!("its shape {shape:?} has another rank than the axes \"{axes}\"")));
+            return Err(wrong(format!("its shape {shape:?} and the axes \"{axes}\" differ in rank")));
         }
         let mut roles = [Role::Fixed(0); RANK];
         let own = view.axes.iter().map(|axis| role(axis, &view.fixed)).collect::<Vec<_>>();
@@ -93,7 +100,7 @@ impl Hdf5Volume {
         &self.dataset
     }
 
-    /// The box of the dataset that a region at a time is.
+    /// The region at a time point, in stored axis order.
     fn stored_box(&self, time: u64, region: &Region) -> StoredBox {
         let along = |role: Role| match role {
             Role::Space(axis) => (region.start[axis], region.size[axis]),
@@ -103,7 +110,7 @@ impl Hdf5Volume {
         StoredBox { start: self.roles.map(|role| along(role).0), count: self.roles.map(|role| along(role).1) }
     }
 
-    /// Where a box at `start` of a dense buffer with stored-order `dims` lies: as a lattice along x, y and z.
+    /// The strided layout, along x, y and z, of a box at `start` in a contiguous buffer of shape `dims` (stored order).
     fn lattice(&self, dims: &Position, start: &Position) -> Lattice {
         let mut lattice = Lattice { start: linear(dims, start) as usize, step: Xyz::all(0) };
         let mut stride = 1;
@@ -116,7 +123,7 @@ impl Hdf5Volume {
         lattice
     }
 
-    /// The region's box in x, y and z, from one in stored order; axes that are not stored are `missing`.
+    /// The x, y and z components of a position in stored order; `missing` for axes that are not stored.
     fn spatial(&self, stored: &Position, missing: u64) -> Xyz<u64> {
         let mut xyz = Xyz::all(missing);
         for (role, value) in self.roles.iter().zip(stored) {
@@ -127,7 +134,7 @@ impl Hdf5Volume {
         xyz
     }
 
-    /// The chunks that a box touches, in stored order, except those of which nothing is wanted.
+    /// The chunks that contain wanted voxels, in stored order; chunks that the step skips are left out.
     fn wanted<'a>(&'a self, reading: &'a Reading<'_>) -> impl Iterator<Item = Wanted> + 'a {
         let grid = &self.dataset.grid;
         let (region, step) = (&reading.request.region, reading.request.step);
@@ -144,32 +151,49 @@ impl Hdf5Volume {
         if yields && self.chunks.activity().has_jobs() { Err(Lost) } else { Ok(()) }
     }
 
-    /// Reads a box of unfiltered voxels: locates its chunks, and copies what is wanted of each out of the mapped file.
+    /// Reads a box of unfiltered voxels: locates its chunks, then copies the wanted voxels from the mapped file.
     fn read_unfiltered(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
-        let located =
-            self.wanted(reading).map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
-        let located = located.collect::<Result<Vec<_>, ReadError>>()?;
         let bytes = self.dataset.unfiltered_bytes()?;
-        for (chunk, Wanted { part, sieve, .. }) in located {
-            self.yield_to_requests(reading)?;
-            let target = reading.target(&sieve);
-            if let Some(chunk) = chunk {
-                let dims = self.dataset.grid.chunk();
-                let from = self.lattice(dims, &part.within).from(sieve.offset).every(reading.request.step);
-                bytes.copy(chunk, from, into, target, sieve.count, self.shape.voxel)?;
-            } else {
-                let fill = self.dataset.fill_value(part.start, self.shape.voxel)?;
-                self.ensure(fill_box(&fill, into, target, sieve.count))?;
+        let mut wanted = self.wanted(reading).peekable();
+        while wanted.peek().is_some() {
+            let located = wanted.by_ref().take(MOST_LISTED);
+            let located = located.map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
+            for (chunk, Wanted { part, sieve, .. }) in located.collect::<Result<Vec<_>, ReadError>>()? {
+                self.yield_to_requests(reading)?;
+                let target = reading.target(&sieve);
+                if let Some(chunk) = chunk {
+                    let dims = self.dataset.grid.chunk();
+                    let from =
+                        self.lattice(dims, &part.within).from(sieve.offset).every(reading.request.step);
+                    bytes.copy(chunk, from, into, target, sieve.count, self.shape.voxel)?;
+                } else {
+                    let fill = self.dataset.fill_value(part.start, self.shape.voxel)?;
+                    self.ensure(fill_box(&fill, into, target, sieve.count))?;
+                }
             }
         }
         bytes.ensure_still_there()
     }
 
-    /// Reads a box of filtered chunks in four steps: what is not in the cache is located, fetched and decoded; all is
-    /// copied. Every chunk is located before the first one is fetched.
+    /// Reads a box of filtered chunks.
     fn read_filtered(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
+        let mut wanted = self.wanted(reading).peekable();
+        while wanted.peek().is_some() {
+            self.read_chunks(wanted.by_ref().take(MOST_LISTED), reading, into)?;
+        }
+        Ok(())
+    }
+
+    /// Copies from cached chunks first. The others are all located before the first is fetched; then each is fetched,
+    /// decoded and copied from.
+    fn read_chunks(
+        &self,
+        wanted: impl Iterator<Item = Wanted>,
+        reading: &Reading<'_>,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
         let (dataset, store, metrics) = (&self.dataset, &self.chunks, self.chunks.metrics());
-        let missing = self.copy_cached(reading, into)?;
+        let missing = self.copy_cached(wanted, reading, into)?;
         let located = missing.into_iter().map(|wanted| Ok((dataset.locate(wanted.at)?, wanted)));
         let located = located.collect::<Result<Vec<_>, ReadError>>()?;
         let produce = |located: &Located, request: &ChunkRequest<'_>, extent| {
@@ -190,8 +214,8 @@ impl Hdf5Volume {
             }
             return Ok(());
         }
-        // What another thread is decoding comes last: threads that want the same chunks then decode different ones side by
-        // side, instead of all waiting for the same one.
+        // Chunks that another thread is decoding come last: threads that want the same chunks then decode different
+        // ones in parallel, instead of all waiting for the same one.
         let mut in_flight = Vec::new();
         for (located, wanted) in located {
             self.yield_to_requests(reading)?;
@@ -210,10 +234,15 @@ impl Hdf5Volume {
         Ok(())
     }
 
-    /// Copies what is in the cache, and returns the chunks that are not.
-    fn copy_cached(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<Vec<Wanted>, ReadError> {
+    /// Copies from the chunks that are in the cache, and returns the others.
+    fn copy_cached(
+        &self,
+        wanted: impl Iterator<Item = Wanted>,
+        reading: &Reading<'_>,
+        into: &mut Samples,
+    ) -> Result<Vec<Wanted>, ReadError> {
         let (mut missing, mut cached) = (Vec::new(), CachedChunks::default());
-        for wanted in self.wanted(reading) {
+        for wanted in wanted {
             match self.chunks.cached(&self.chunk_request(&wanted, reading)) {
                 Some(chunk) => cached.copy(self, chunk, wanted, reading, into)?,
                 None => missing.push(wanted),
@@ -223,7 +252,7 @@ impl Hdf5Volume {
         Ok(missing)
     }
 
-    /// How many chunks are decoded side by side before they are copied.
+    /// How many chunks are decoded in parallel before they are copied from.
     fn most_together(&self) -> usize {
         let chunk_bytes = self.dataset.grid.voxels().saturating_mul(self.dataset.stored_bytes() as u64);
         (TOGETHER / chunk_bytes.max(1)).max(2 * rayon::current_num_threads() as u64) as usize
@@ -237,7 +266,7 @@ impl Hdf5Volume {
         ChunkRequest { dataset: &self.dataset, at: wanted.at, voxels, voxel: self.shape.voxel }
     }
 
-    /// Copies what is wanted of a chunk to its place.
+    /// Copies the wanted voxels of a chunk to their place.
     fn copy(
         &self,
         chunk: &Chunk,
@@ -259,29 +288,28 @@ impl Hdf5Volume {
     }
 
     fn ensure(&self, fits: bool) -> Result<(), ReadError> {
-        if fits {
-            Ok(())
-        } else {
-            Err(self.dataset.damaged("its voxels came out as another type than its own"))
-        }
+        if fits { Ok(()) } else { Err(self.dataset.damaged("its voxels were decoded to the wrong type")) }
     }
 
-    /// Reads through the library: a box as it is, or block by block if it is thinned.
+    /// Reads through the library: in one call, or block by block if the box is large or thinned.
     fn read_by_library(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
         let request = reading.request;
-        if request.step == Xyz::all(1) {
-            into.reset(self.shape.voxel, request.region.voxels() as usize);
-            let metrics = self.chunks.metrics();
-            return metrics
-                .library
-                .time(|| self.read_through_library(&reading.stored, &request.region, into));
+        let bytes = request.region.voxels().saturating_mul(self.shape.voxel.samples().voxel_bytes() as u64);
+        // The library's lock is held for the whole call.
+        if request.step == Xyz::all(1) && bytes <= BLOCK_BYTES {
+            return self.read_in_one_call(request.time, &request.region, into);
         }
-        thinned(self.shape, request, into, |region, into| {
-            self.read(&ReadRequest { region: *region, step: Xyz::all(1), ..*request }, into)
-        })
+        thinned(self.shape, request, into, |region, into| self.read_in_one_call(request.time, region, into))
     }
 
-    /// Reads a box through the library, which returns zeros for chunks that lie beyond the end of the file.
+    fn read_in_one_call(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+        into.reset(self.shape.voxel, region.voxels() as usize);
+        let stored = self.stored_box(time, region);
+        self.chunks.metrics().library.time(|| self.read_through_library(&stored, region, into))
+    }
+
+    /// Reads a box through the library. Fails for chunks beyond the end of the file, for which the library returns
+    /// zeros.
     fn read_through_library(
         &self,
         stored: &StoredBox,
@@ -299,7 +327,7 @@ impl Hdf5Volume {
         self.ensure(copy_box(&unordered, from, into, Lattice::dense(region.size, Xyz::all(0)), region.size))
     }
 
-    /// Whether z, y and x follow each other in the file as they do in memory.
+    /// Whether the stored axes are in the order z, y, x.
     fn is_stored_in_order(&self) -> bool {
         let spatial = self.roles.iter().filter_map(|role| match role {
             Role::Space(Axis::Z) => Some(0),
@@ -346,7 +374,7 @@ impl VolumeStorage for Hdf5Volume {
         self.dataset.rehearse_index(until);
         let first = Region { start: Xyz::all(0), size: Xyz::all(1) };
         if self.dataset.is_light() {
-            // An error is reported when the voxel is read for a tile.
+            // Errors are reported when voxels are read for a tile.
             let _ = self.read(&ReadRequest::new(0, first), &mut Samples::default());
         }
     }
@@ -381,20 +409,22 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The layout of a part of the wanted voxels among all of them.
+    /// Where the wanted voxels of one chunk go in the result.
     fn target(&self, sieve: &Sieve) -> Lattice {
         Lattice::dense(self.request.size(), sieve.place)
     }
 }
 
-/// A chunk of which something is wanted: its place in the grid, its part inside the box, and the wanted voxels of that.
+/// A chunk that contains wanted voxels.
 struct Wanted {
+    /// Its position in the grid.
     at: Position,
+    /// Its intersection with the box.
     part: Part,
+    /// The wanted voxels of that part.
     sieve: Sieve,
 }
 
-/// A single position.
 fn one_run(at: u64) -> Vec<Range<u64>> {
     std::iter::once(at..at + 1).collect()
 }
@@ -405,7 +435,7 @@ fn role(axis: AxisName, fixed: &[(AxisName, u64)]) -> Role {
     }
     match axis {
         AxisName::T => Role::Time,
-        // A channel axis that nobody chose from shows its first channel.
+        // No channel was chosen: the first one.
         AxisName::C => Role::Fixed(0),
         AxisName::Z => Role::Space(Axis::Z),
         AxisName::Y => Role::Space(Axis::Y),
@@ -413,7 +443,6 @@ fn role(axis: AxisName, fixed: &[(AxisName, u64)]) -> Role {
     }
 }
 
-/// How the dataset's voxels are had.
 fn access(dataset: &StoredDataset, chunks: &ChunkStore) -> Access {
     if dataset.is_unfiltered() {
         Access::Copied

@@ -1,13 +1,13 @@
-//! Writes HDF5 files of many chunks that were packed elsewhere.
+//! Writes HDF5 files from chunks that are already compressed.
 //!
-//! [`pack`] makes the bytes of a chunk, on any thread and without the library: shuffled, then deflated at the lowest
-//! level. A [`Writer`] puts such chunks in their places and does no more, so that the library's one lock is held for
-//! hardly longer than the disk takes. Chunks that are all 0 need not be written: that is the fill value.
+//! [`pack`] compresses a chunk on any thread, without the library: shuffle, then deflate at the lowest level. A
+//! [`Writer`] only stores such chunks, so the library's global lock is held hardly longer than the disk takes. Chunks
+//! that are all 0, the fill value, need not be written.
 //!
-//! Deflate rather than zstd, because every program that reads HDF5 can undo it without a plugin. Measured on chunks of
-//! 64³ voxels, one core: images come to the same size (electron micrographs 1.14 and 1.13 times smaller, stains 17.0
-//! and 17.5), labels do not (37 and 53); deflate packs 96 to 300 MB/s and unpacks 225 to 2640, zstd at level 1 packs 208
-//! to 1549 and unpacks 719 to 2961.
+//! Deflate rather than zstd, because every program that reads HDF5 can decode it without a plugin. Measured on chunks
+//! of 64³ voxels, one core: compression ratios (deflate, zstd at level 1) are similar for images (electron
+//! micrographs 1.14 and 1.13, stains 17.0 and 17.5), but not for labels (37 and 53). Deflate compresses 96 to 300
+//! MB/s and decompresses 225 to 2640; zstd compresses 208 to 1549 and decompresses 719 to 2961.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use libdeflater::{CompressionLvl, Compressor};
 use super::{filters, library};
 use crate::volume::{Samples, with_samples};
 
-/// The level of deflate, also written into the files.
+/// The deflate level, also stored in the filter's parameters.
 const LEVEL: u8 = 1;
 
 /// Why a file could not be written.
@@ -28,21 +28,21 @@ const LEVEL: u8 = 1;
 pub struct WriteError {
     /// The file, the dataset or the attribute.
     pub object: String,
-    /// The library's words.
+    /// The library's message.
     pub problem: String,
 }
 
-/// Voxels could not be packed: a defect, since there is room for whatever they come to.
+/// Voxels could not be compressed: a bug, because the output buffer has the maximum compressed size.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{bytes} bytes of voxels could not be compressed: {problem}")]
 pub struct PackError {
-    /// How many there were.
+    /// Their size before compression.
     pub bytes: usize,
-    /// What the compressor said.
+    /// The compressor's message.
     pub problem: String,
 }
 
-/// The bytes of a chunk as a [`Writer`] stores it; `None` where all voxels are 0 and none need be stored.
+/// Compresses a chunk for a [`Writer`]; `None` if all voxels are 0, so that it need not be stored.
 pub fn pack(voxels: &Samples) -> Result<Option<Vec<u8>>, PackError> {
     let bytes = voxels.bytes();
     if bytes.iter().all(|byte| *byte == 0) {
@@ -58,7 +58,7 @@ pub fn pack(voxels: &Samples) -> Result<Option<Vec<u8>>, PackError> {
     Ok(Some(packed))
 }
 
-/// A new HDF5 file in the making.
+/// An HDF5 file that is being written.
 #[derive(Debug)]
 pub struct Writer {
     file: File,
@@ -66,13 +66,14 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Makes an empty file, in place of whatever lies there.
+    /// Creates an empty file, replacing any existing one.
     pub fn create(path: &Path) -> Result<Self, WriteError> {
         let file = File::create(path).map_err(|e| failed(&path.display().to_string(), &e))?;
         Ok(Self { file, datasets: HashMap::new() })
     }
 
-    /// Makes an empty dataset of chunks, of the type that `typed` holds; groups on the way are made.
+    /// Creates an empty chunked dataset with the element type of `typed`, and its parent groups. `shape` and `chunk`
+    /// are in stored axis order.
     pub fn dataset(
         &mut self,
         path: &str,
@@ -85,24 +86,24 @@ impl Writer {
         Ok(())
     }
 
-    /// Stores a packed chunk whose first voxel is at `origin`, a multiple of the chunk's shape.
+    /// Stores a packed chunk whose first voxel is at `origin`, a multiple of the chunk shape.
     pub fn chunk(&self, path: &str, origin: &[u64], packed: &[u8]) -> Result<(), WriteError> {
         let dataset = self.known(path)?;
         library::write_chunk(dataset, origin, packed).map_err(|e| failed(path, &e))
     }
 
-    /// Gives a dataset an attribute of numbers.
+    /// Adds a numeric array attribute to a dataset.
     pub fn numbers(&self, path: &str, name: &str, values: &[f64]) -> Result<(), WriteError> {
         let written = self.known(path)?.new_attr_builder().with_data(values).create(name);
         written.map(|_| ()).map_err(|e| failed(path, &e))
     }
 
-    /// Gives a dataset an attribute of texts.
+    /// Adds a string array attribute to a dataset.
     pub fn texts(&self, path: &str, name: &str, values: &[&str]) -> Result<(), WriteError> {
         texts(self.known(path)?, name, values).map_err(|e| failed(path, &e))
     }
 
-    /// Gives the file an attribute of one text.
+    /// Adds a string attribute to the root group.
     pub fn text(&self, name: &str, value: &str) -> Result<(), WriteError> {
         let root = || -> hdf5::Result<Group> { self.file.group("/") };
         let written = root().and_then(|root| {
@@ -112,7 +113,7 @@ impl Writer {
         written.map_err(|e| failed(name, &e))
     }
 
-    /// Completes the file, and sees to it that it is on the disk.
+    /// Closes the file and syncs it to disk.
     pub fn finish(self, path: &Path) -> Result<(), WriteError> {
         let failed = |e: &dyn std::fmt::Display| failed(&path.display().to_string(), e);
         self.file.flush().map_err(|e| failed(&e))?;
@@ -135,7 +136,7 @@ fn create<T: H5Type>(
 ) -> hdf5::Result<Dataset> {
     let extents = |of: &[u64]| of.iter().map(|extent| *extent as usize).collect::<Vec<_>>();
     let mut builder = file.new_dataset_builder();
-    // Times would make two files of the same volume differ.
+    // Timestamps would make two files of the same volume differ.
     builder = builder.obj_track_times(false).chunk(extents(chunk)).shuffle().deflate(LEVEL);
     builder.empty::<T>().shape(extents(shape)).create(path)
 }

@@ -1,4 +1,4 @@
-//! Stored bytes in memory, in a buffer that each thread reuses.
+//! Reads stored bytes into a buffer that each thread reuses.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -6,22 +6,22 @@ use std::ops::Deref;
 use super::FileBytes;
 use crate::volume::ReadError;
 
-/// A thread's buffer is kept up to this size from one chunk to the next.
+/// The maximum size in bytes to which a thread's buffer is kept between chunks.
 const MOST_KEPT: usize = 2 << 20;
 
 thread_local! {
-    // Kept because memory that is touched for the first time costs more than the read.
+    // Reused because page faults on fresh memory cost more than the read.
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Bytes that were read from a file.
+/// Bytes read from a file; the buffer goes back to the thread when this is dropped.
 pub(in super::super) struct Fetched {
     buffer: Vec<u8>,
     length: usize,
 }
 
 impl FileBytes {
-    /// Reads `length` bytes at a position of the file; `place` is for errors.
+    /// Reads `length` bytes at an offset in the file; `place` is for errors.
     pub fn fetch(&self, address: u64, length: usize, place: &str) -> Result<Fetched, ReadError> {
         let mut fetched = Fetched { buffer: BUFFER.take(), length };
         if fetched.buffer.len() < length {
@@ -43,7 +43,7 @@ impl Deref for Fetched {
 impl Drop for Fetched {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        // A chunk of unusual size does not stay.
+        // The buffer of an unusually large chunk is shrunk.
         buffer.truncate(MOST_KEPT);
         buffer.shrink_to(MOST_KEPT);
         BUFFER.set(buffer);

@@ -1,4 +1,4 @@
-//! The bytes of a file as memory, for data whose voxels are copied straight from the file.
+//! Lends the bytes of a memory-mapped file, from which unfiltered voxels are copied.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -7,19 +7,19 @@ use super::{FileBytes, system, truncated};
 use crate::volume::ReadError;
 use crate::volume::hdf5::mapping::{Gone, Mapping};
 
-/// The current mapping of a file, made when it is first needed.
+/// The mapping of a file, made when it is first needed, and again when the file has grown.
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
     mapping: Mutex<Option<Arc<Mapping>>>,
     possible: OnceLock<bool>,
 }
 
-/// The bytes of a file, from which pieces are copied one after the other.
+/// The bytes of a file, from which ranges are copied.
 pub(in super::super) struct Loan<'a> {
     bytes: &'a FileBytes,
     /// The file's length when the loan began.
     length: u64,
-    /// The end of the furthest piece lent so far.
+    /// The end of the furthest range lent so far.
     reached: Cell<u64>,
     place: String,
 }
@@ -30,15 +30,15 @@ impl FileBytes {
         *self.mapped.possible.get_or_init(|| self.map(0).is_ok())
     }
 
-    /// The file's bytes, to copy from; `place` is for errors.
+    /// Borrows the file's bytes; `place` is for errors.
     ///
-    /// The file's length is checked now and at the end, not for every piece: a tile may be made of 64.
+    /// The file is checked now and at the end, not for every range: a tile may need 64.
     pub fn borrow(&self, place: String) -> Result<Loan<'_>, ReadError> {
         let length = self.length(&place)?;
         Ok(Loan { bytes: self, length, reached: Cell::new(0), place })
     }
 
-    /// Drops the mapping; the next loan makes a new one.
+    /// Drops the mapping; it is made again when needed.
     pub fn unmap(&self) {
         *self.mapped.mapping.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -56,11 +56,11 @@ impl FileBytes {
 }
 
 impl Loan<'_> {
-    /// Ranges longer than this are announced to the system, which reads ahead less than this by itself.
+    /// Ranges longer than this are announced to the system, because its own read-ahead is shorter.
     const ANNOUNCED: usize = 64 << 10;
 
-    /// Lends `length` bytes at a position of the file to `work`, which copies what it wants of them; `whole` says that
-    /// this is most of them. The result of `work` is discarded if bytes turn out to be missing.
+    /// Lends `length` bytes at an offset in the file to `work`, which copies from them; `whole` if it copies most of
+    /// them. Fails and discards the result of `work` if bytes turn out to be missing.
     pub fn lend<T>(
         &self,
         address: u64,
@@ -79,7 +79,7 @@ impl Loan<'_> {
             mapping.announce(&range);
         }
         mapping.lend(range, work).map_err(|Gone| {
-            // The next loan maps the file as it is then.
+            // The next range is lent from a new mapping.
             self.bytes.unmap();
             let changed = self.ensure_still_there().err();
             changed.unwrap_or_else(|| ReadError::System {
@@ -89,8 +89,8 @@ impl Loan<'_> {
         })
     }
 
-    /// Fails if the file has changed, or ends before what was copied. Must be called last: the rest of the last page of a
-    /// file that was truncated during the loan reads as zeros, without any signal.
+    /// Fails if the file has changed, or ends before the end of the ranges lent. Must be called last: the rest of the
+    /// last page of a file that was truncated during the loan reads as zeros, without a signal.
     pub fn ensure_still_there(&self) -> Result<(), ReadError> {
         self.bytes.ensure_reaches(self.reached.get(), &self.place)
     }

@@ -1,14 +1,15 @@
-//! How far chunks are decoded at first, and how those that were decoded in part are finished while threads are idle.
+//! Decides how far chunks are decoded, and finishes prefix-decoded chunks while threads are idle.
 //!
-//! If its filters allow it, a chunk is decoded only up to the last voxel wanted, because a random tile needs half of each
-//! chunk on average. If more of it is wanted afterwards, all of its slices are likely to be, and it is decoded whole. But
-//! if there have been pauses lately, a person is looking at the tiles: decoding a screen full of chunks whole would take
-//! too long, and the next pauses are used to finish them.
+//! If its filters allow it, a chunk is decoded only up to the last voxel wanted: a random tile needs half of each
+//! chunk on average. If more of it is wanted later, all of its slices probably are, and it is decoded whole. But if
+//! requests have paused lately, a person is looking at the tiles: decoding a screen full of chunks whole would take
+//! too long, and they are finished in the next pauses.
 
 use std::sync::Arc;
 
 use super::unfinished::Unfinished;
 use super::{Chunk, ChunkKey, ChunkRequest, ChunkStore};
+use crate::activity::Moment;
 use crate::config::Verify;
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::{Position, StoredBox};
@@ -18,30 +19,30 @@ use crate::volume::{ChunkId, ReadError};
 /// How much of a chunk is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Extent {
-    /// All of it, with its checksum.
+    /// All of it, which verifies its checksum.
     Whole,
     /// Its first voxels, this many.
     Prefix(u64),
 }
 
-/// What is known of the checksums of the chunks that a tile was made from.
+/// Whether the checksums of the chunks that a tile was made from are known to be right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// All are right.
     Verified,
-    /// Some have yet to be compared.
+    /// Some have not been compared yet.
     Unverified,
-    /// Some are wrong.
+    /// At least one is wrong.
     Refused,
 }
 
 impl ChunkStore {
-    /// The same store with another setting of `render.verify`.
+    /// Sets when chunks are verified (`render.verify`).
     pub fn verifying(self, verify: Verify) -> Self {
         Self { verify, ..self }
     }
 
-    /// Decodes chunks whole from now on, even if they should be verified while idle: there will be no idle time.
+    /// From now on, decodes chunks whole even under `render.verify = "idle"`: there will be no idle time.
     pub fn verify_at_once(&self) {
         self.at_once.store(true, std::sync::atomic::Ordering::Relaxed);
     }
@@ -51,8 +52,8 @@ impl ChunkStore {
         if at_once && self.verify == Verify::Idle { Verify::Always } else { self.verify }
     }
 
-    /// How far to decode a wanted chunk; `is_begun` says that a shorter prefix of it is in the cache.
-    pub(super) fn extent(&self, wanted: &ChunkRequest<'_>, is_begun: bool) -> Extent {
+    /// How far to decode a chunk. `begun` is when a shorter prefix of it was decoded that is in the cache.
+    pub(super) fn extent(&self, wanted: &ChunkRequest<'_>, begun: Option<Moment>) -> Extent {
         let verify = self.verify();
         if verify == Verify::Always
             || wanted.voxels >= wanted.dataset.grid.voxels()
@@ -61,21 +62,28 @@ impl ChunkStore {
             return Extent::Whole;
         }
         let interactive = verify == Verify::Idle && self.activity.paused_lately();
-        if interactive {
-            // A little further than wanted: enough for the next slices while the chunk is being finished.
-            return Extent::Prefix(wanted.voxels + wanted.voxels / 10);
-        }
-        match is_begun || self.follows_a_whole_one(wanted) {
-            true => Extent::Whole,
-            false => Extent::Prefix(wanted.voxels),
+        match begun {
+            // A tenth more than wanted: enough for the next slices until the chunk is finished.
+            None if interactive => Extent::Prefix(wanted.voxels + wanted.voxels / 10),
+            None if self.follows_a_whole_one(wanted) => Extent::Whole,
+            None => Extent::Prefix(wanted.voxels),
+            Some(begun) if interactive && self.activity.last_pause() > begun => {
+                Extent::Prefix(wanted.voxels + wanted.voxels / 10)
+            }
+            // The next slice came without a pause. A short prefix delays it least; doubling bounds what is decoded again.
+            Some(_) if interactive && wanted.voxels <= wanted.dataset.grid.voxels() / 8 => {
+                Extent::Prefix(2 * wanted.voxels)
+            }
+            Some(_) => Extent::Whole,
         }
     }
 
-    /// Whether the first slice of a chunk is wanted and the previous chunk along that axis is cached whole, and not as a
-    /// single value, which it would be however little of it was wanted: a client is scrolling, and will want every slice.
+    /// Whether the first slice of a chunk is wanted and the previous chunk along the slowest axis is cached whole: a
+    /// client is scrolling, and will want every slice. A constant chunk does not count, since it is cached whole in
+    /// any case.
     ///
-    /// The slice must be at most a sixteenth of the chunk: if the cache is too small for what is scrolled through, chunks
-    /// that are decoded whole each time would cost twice as much.
+    /// The slice must be at most a sixteenth of the chunk: if the cache is too small for the scroll, decoding chunks
+    /// whole each time would cost twice as much.
     fn follows_a_whole_one(&self, wanted: &ChunkRequest<'_>) -> bool {
         let (dataset, at) = (wanted.dataset, &wanted.at);
         let chunk = dataset.grid.chunk();
@@ -90,12 +98,12 @@ impl ChunkStore {
         previous.is_some_and(|chunk| chunk.whole && !chunk.constant)
     }
 
-    /// Decodes a chunk to the extent. If its stream breaks off behind the wanted voxels, the prefix is enough.
+    /// Decodes a chunk to the given extent. If its stream breaks off after the wanted voxels, decodes only these.
     pub(in super::super) fn decode(
         &self,
         wanted: &ChunkRequest<'_>,
         located: &Located,
-        stored: &Stored,
+        stored: &Stored<'_>,
         extent: Extent,
     ) -> Result<Chunk, ReadError> {
         let decode = |voxels| wanted.dataset.decode(located, stored, voxels, wanted.voxel, &self.metrics);
@@ -103,7 +111,8 @@ impl ChunkStore {
         let no_less = voxels == wanted.voxels || wanted.voxels >= wanted.dataset.grid.voxels();
         let chunk = match decode(voxels) {
             Ok(chunk) => chunk,
-            Err(error) if no_less || !self.may_show_prefix(&error, wanted) => return Err(error),
+            // Asked first: it refuses a corrupt chunk.
+            Err(error) if !self.may_show_prefix(&error, wanted) || no_less => return Err(error),
             Err(_) if extent != Extent::Whole => decode(wanted.voxels)?,
             Err(damage) => {
                 tracing::warn!("{damage}; slices before the damage are shown");
@@ -117,7 +126,7 @@ impl ChunkStore {
         Ok(chunk)
     }
 
-    /// Whether the prefix of a chunk that cannot be decoded whole may be shown. Refuses the chunk if it is corrupt.
+    /// Whether a prefix of a chunk that could not be decoded further may be shown. Refuses the chunk if it is corrupt.
     fn may_show_prefix(&self, error: &ReadError, wanted: &ChunkRequest<'_>) -> bool {
         if self.verify == Verify::Never {
             return true;
@@ -128,7 +137,7 @@ impl ChunkStore {
         !self.refused.has(&wanted.id())
     }
 
-    /// Puts a chunk that was decoded in part on the list of those to be finished, or takes it off.
+    /// Adds a prefix-decoded chunk to the list of chunks to be finished, or removes a whole one from it.
     pub(super) fn note(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) {
         if chunk.whole {
             self.unfinished.remove(&wanted.id());
@@ -139,16 +148,16 @@ impl ChunkStore {
         }
     }
 
-    /// Whether there are chunks to be finished.
+    /// Whether any chunk waits to be finished.
     pub fn has_unfinished(&self) -> bool {
         !self.unfinished.is_empty()
     }
 
-    /// Decodes the rest of one chunk that was decoded in part; false if there is none.
+    /// Finishes one prefix-decoded chunk; false if there is none.
     pub fn finish_one(&self) -> bool {
         let Some((work, chunk)) = self.unfinished.take() else { return false };
         let Unfinished { dataset, at, voxel } = chunk;
-        // The file has been closed: the chunk counts as given up.
+        // The file is closed: the chunk is given up.
         let Some(dataset) = dataset.upgrade() else { return true };
         let key = (dataset.id, work.id.number, voxel);
         let whole = dataset.locate(at).and_then(|located| {
@@ -167,14 +176,14 @@ impl ChunkStore {
                 self.cache.remove_if(&key, |kept| !kept.whole);
             }
             Err(damage @ ReadError::Damaged { .. }) => self.settle(&key, &damage),
-            // It may be readable again later, and is not verified until then.
+            // It may be readable later; until then it is unverified.
             Err(_) => return true,
         }
         work.done();
         true
     }
 
-    /// A chunk whose stream breaks off stays as far as it was decoded.
+    /// Keeps the prefix of a chunk whose stream breaks off, and does not try to finish it again.
     fn settle(&self, key: &ChunkKey, damage: &ReadError) {
         tracing::warn!("{damage}; slices before the damage are shown");
         if let Some(chunk) = self.cache.peek(key) {
@@ -191,17 +200,17 @@ impl ChunkStore {
         }
     }
 
-    /// Whether any chunk was found to be corrupt.
+    /// Whether any chunk is known to be corrupt.
     pub fn has_refused(&self) -> bool {
         !self.refused.is_empty()
     }
 
-    /// Whether a box of a dataset touches a chunk that was found to be corrupt.
+    /// Whether a box of a dataset intersects a chunk that is known to be corrupt.
     pub(in super::super) fn touches_refused(&self, dataset: &StoredDataset, stored: &StoredBox) -> bool {
         self.refused.touches(dataset.id, &dataset.grid, stored)
     }
 
-    /// The chunks in a box of a dataset that are not known to be sound.
+    /// The chunks that a box of a dataset intersects and that are unverified or corrupt.
     pub(in super::super) fn unverified(&self, dataset: &StoredDataset, stored: &StoredBox) -> Vec<ChunkId> {
         if self.unfinished.is_empty() && self.refused.is_empty() {
             return Vec::new();
@@ -210,9 +219,9 @@ impl ChunkStore {
         all.filter(|id| self.unfinished.has(id) || self.refused.has(id)).collect()
     }
 
-    /// What became of chunks that were not verified yet.
+    /// The current standing of chunks that were unverified.
     pub fn standing(&self, chunks: &[ChunkId]) -> Standing {
-        // In this order: a chunk is refused before it is taken off the list.
+        // In this order: a chunk is refused before it is removed from the list of unfinished ones.
         if chunks.iter().any(|id| self.unfinished.has(id)) {
             Standing::Unverified
         } else if chunks.iter().any(|id| self.refused.has(id)) {
@@ -222,14 +231,13 @@ impl ChunkStore {
         }
     }
 
-    /// How many chunks were given up without anybody knowing whether they are sound.
+    /// The number of chunks that were given up unverified, since the start.
     pub fn given_up(&self) -> u64 {
         self.unfinished.given_up()
     }
 }
 
 impl StoredDataset {
-    /// What tells a chunk from all others.
     pub(super) fn chunk_id(&self, at: &Position) -> ChunkId {
         ChunkId { dataset: self.id, number: self.grid.number(at) }
     }

@@ -1,8 +1,8 @@
-//! Chunks whose checksum was found to be wrong.
+//! Chunks whose checksum is wrong.
 //!
-//! They are known by their dataset as it was opened. Nothing of them is shown before they have been decoded whole again,
-//! which fails until the file is mended. Their tiles are not taken from any cache, even after that: those that were
-//! made before may be wrong.
+//! They are identified by chunk number and by the fingerprint of their dataset as it was opened. Their voxels are
+//! shown only after the whole chunk has been decoded, which fails until the file is repaired. Cached tiles of these
+//! chunks are not used, even after that, because they may have been made from wrong voxels.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,8 @@ use crate::tile::Fingerprint;
 use crate::volume::ChunkId;
 use crate::volume::hdf5::grid::{Grid, StoredBox};
 
-/// The most chunks that are known by number, some 16 bytes each. Beyond, all chunks of all datasets count as refused.
+/// The maximum number of chunks stored, about 16 bytes each. When it is reached, all chunks of all datasets are
+/// refused.
 const MOST: usize = 1 << 16;
 
 /// The refused chunks; clones share them.
@@ -22,12 +23,12 @@ pub(super) struct Refused(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     chunks: RwLock<HashMap<Fingerprint, HashSet<u64>>>,
-    /// How many there are, to be read without the lock.
+    /// The number of chunks, readable without the lock.
     count: AtomicUsize,
 }
 
 impl Refused {
-    /// Adds a chunk; false where it is known already.
+    /// Adds a chunk; false if it is already refused.
     pub fn add(&self, id: ChunkId) -> bool {
         let mut chunks = self.0.chunks.write().unwrap_or_else(PoisonError::into_inner);
         if self.is_full() || !chunks.entry(id.dataset).or_default().insert(id.number) {
@@ -37,24 +38,28 @@ impl Refused {
         true
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.count.load(Ordering::Acquire) == 0
     }
 
-    /// Whether a chunk is one of them.
     pub fn has(&self, id: &ChunkId) -> bool {
         !self.is_empty() && (self.is_full() || self.with(id.dataset, |numbers| numbers.contains(&id.number)))
     }
 
-    /// Whether a box touches any chunk of them.
+    /// Whether a box intersects a refused chunk.
     pub fn touches(&self, dataset: Fingerprint, grid: &Grid, stored: &StoredBox) -> bool {
         if self.is_empty() {
             return false;
         }
         self.is_full()
-            || self
-                .with(dataset, |numbers| grid.chunks_of(stored).any(|at| numbers.contains(&grid.number(&at))))
+            || self.with(dataset, |numbers| {
+                // The shorter list: a box may have millions of chunks.
+                if grid.chunk_count_of(stored) > numbers.len() as u64 {
+                    numbers.iter().any(|number| grid.touches(stored, &grid.numbered(*number)))
+                } else {
+                    grid.chunks_of(stored).any(|at| numbers.contains(&grid.number(&at)))
+                }
+            })
     }
 
     fn is_full(&self) -> bool {

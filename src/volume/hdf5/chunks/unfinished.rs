@@ -1,7 +1,8 @@
-//! Chunks that were decoded in part and have yet to be decoded whole, which compares their checksums.
+//! Chunks that were prefix-decoded and are still to be finished, which verifies their checksums.
 //!
-//! The newest are finished first: whoever looks at them will want more of them. The list is bounded; what is pushed out
-//! of it, or cannot be read any more, is counted as given up, so that nobody takes it for verified.
+//! The newest are finished first, because the viewer is likely to need more of them soon. The list is bounded. Chunks
+//! that are evicted from it, or can no longer be read, are counted as given up, so that they do not count as
+//! verified.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,7 +13,7 @@ use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Position;
 use crate::volume::{ChunkId, VoxelType};
 
-/// The most chunks that wait, some 200 bytes each: those of a thousand tiles in cubes of 64 voxels.
+/// The maximum number of waiting chunks, about 200 bytes each: enough for a thousand tiles from 64³ chunks.
 const MOST: usize = 1 << 16;
 
 /// A chunk to be finished. It does not keep its file open.
@@ -23,13 +24,13 @@ pub(super) struct Unfinished {
     pub voxel: VoxelType,
 }
 
-/// The chunks that wait; clones share them.
+/// The waiting chunks; clones share them.
 #[derive(Clone)]
 pub(super) struct List(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// How many wait or are being finished, to be read without the lock.
+    /// The number of chunks that wait or are being finished, readable without the lock.
     count: AtomicUsize,
     given_up: AtomicU64,
 }
@@ -51,7 +52,7 @@ impl Default for List {
 }
 
 impl List {
-    /// Puts a chunk in front of all others.
+    /// Adds a chunk as the next to be finished.
     pub fn add(&self, id: ChunkId, chunk: impl FnOnce() -> Unfinished) {
         let mut state = self.lock();
         if state.waiting.get(&id).is_some() || state.running.contains(&id) {
@@ -64,7 +65,7 @@ impl List {
         self.count(&state);
     }
 
-    /// Takes a chunk off that was verified otherwise.
+    /// Removes a chunk that has been verified elsewhere.
     pub fn remove(&self, id: &ChunkId) {
         if self.is_empty() {
             return;
@@ -74,7 +75,7 @@ impl List {
         self.count(&state);
     }
 
-    /// The chunk to be finished next. Until the work is dropped it counts as one that is not verified yet.
+    /// Takes the chunk to be finished next. It counts as unverified until the `Work` is dropped.
     pub fn take(&self) -> Option<(Work, Unfinished)> {
         if self.is_empty() {
             return None;
@@ -86,7 +87,7 @@ impl List {
         Some((Work { list: self.clone(), id, is_done: false }, chunk))
     }
 
-    /// Whether nothing waits, and nothing is being finished.
+    /// Whether no chunk waits or is being finished.
     pub fn is_empty(&self) -> bool {
         self.0.count.load(Ordering::Acquire) == 0
     }
@@ -100,7 +101,7 @@ impl List {
         state.waiting.contains(id) || state.running.contains(id)
     }
 
-    /// How many chunks were given up so far: nobody knows whether they are sound.
+    /// The number of chunks given up so far, whose checksums were never verified.
     pub fn given_up(&self) -> u64 {
         self.0.given_up.load(Ordering::Acquire)
     }
@@ -118,7 +119,7 @@ impl List {
     }
 }
 
-/// A chunk that is being finished; dropped before it is done, it is given up.
+/// A chunk that is being finished. It is given up if this is dropped before [`Work::done`].
 pub(super) struct Work {
     list: List,
     pub id: ChunkId,
@@ -126,7 +127,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// It is known now what the chunk is worth.
+    /// The result is known: the chunk is intact, corrupt or damaged.
     pub fn done(mut self) {
         self.is_done = true;
     }
@@ -161,7 +162,7 @@ mod tests {
         let list = List::default();
         assert!(list.is_empty() && list.take().is_none());
         (1..4).for_each(|number| add(&list, number));
-        // Wanted again.
+        // Requested again, so it moves to the front.
         add(&list, 2);
         let (work, _) = list.take().unwrap();
         assert_eq!(work.id, id(2));

@@ -6,7 +6,7 @@ use super::Broken;
 #[derive(Debug)]
 pub(super) struct BitReader<'a> {
     rest: &'a [u8],
-    /// Buffered bits, from the top; below the `held` ones it may already contain some of the next.
+    /// Buffered bits, from the top; the bits below the first `held` may already contain some of the next ones.
     window: u64,
     held: u32,
 }
@@ -16,7 +16,7 @@ impl<'a> BitReader<'a> {
         Self { rest: bytes, window: 0, held: 0 }
     }
 
-    /// The next `count` bits (at most 32) as a number; `None` if there are not that many.
+    /// The next `count` bits (at most 32) as a number; `None` if fewer are left.
     #[inline]
     pub fn read(&mut self, count: u32) -> Option<u32> {
         if self.held < count {
@@ -57,7 +57,7 @@ impl<'a> BitReader<'a> {
         self.held -= count;
     }
 
-    /// Afterwards more than 56 bits are held, or all that are left.
+    /// Fills the buffer to more than 56 bits, or with all that are left.
     #[inline]
     fn refill(&mut self) {
         if let Some(next) = self.rest.first_chunk() {

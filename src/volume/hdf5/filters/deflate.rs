@@ -1,9 +1,9 @@
-//! deflate (filter 1): a zlib stream, inflated by libdeflate, whole or as far as its beginning is wanted.
+//! deflate (filter 1): a zlib stream, decoded by libdeflate, either whole or as a prefix.
 //!
-//! libdeflate has no streaming interface. A prefix is had by giving it an output buffer that is too small: it writes
-//! from front to back and reports "insufficient space" once the next symbol does not fit. It does not promise that what
-//! it wrote until then is right, nor how far that goes. So its exact version is pinned in `Cargo.toml`, a mark in the
-//! buffer tells whether it came far enough, and the tests compare prefixes of many streams with the whole.
+//! libdeflate has no streaming interface. To decode a prefix, we pass an output buffer that is too small: libdeflate
+//! writes it front to back and returns "insufficient space" when the next symbol does not fit. This is undocumented
+//! behaviour, and the amount written is not reported. Therefore the exact version is pinned in `Cargo.toml`, a marker
+//! in the buffer shows whether enough was written, and the tests compare prefixes of many streams with the whole.
 
 #[cfg(test)]
 mod tests;
@@ -13,16 +13,16 @@ use libdeflater::{DecompressionError, Decompressor};
 use super::super::spare;
 use super::Broken;
 
-/// How much room the buffer has behind what is needed. libdeflate stops at the first symbol that does not fit, so it
-/// fills the buffer but for at most one match of 258 bytes, unless a stored block is next, which it copies in one piece.
+/// Extra space after the needed bytes. libdeflate stops at the first symbol that does not fit, so at most one match of
+/// 258 bytes is missing at the end of the buffer, except before a stored block, which is copied as a whole.
 const ROOM: usize = 512;
-/// Where in that room the mark stands: further than libdeflate writes beyond the end of a match (39 bytes on machines
-/// of 64 bits), and far enough before the end of the buffer that 258 bytes follow.
+/// The offset of the marker in the extra space: farther than libdeflate writes beyond the end of a match (39 bytes on
+/// 64-bit machines), and more than 258 bytes before the end of the buffer.
 const AHEAD: usize = 128;
 const MARK: [u8; 8] = [0xA5, 0x3C, 0x96, 0x0F, 0x69, 0xC3, 0x5A, 0xF1];
 
-/// Inflates a stream that comes to at most `limit` bytes: all of it, or its first `needed` bytes where that is much less.
-/// Only a whole stream has its checksum checked.
+/// Decodes a stream of at most `limit` decoded bytes: whole, or at least its first `needed` bytes if these are much
+/// fewer. The checksum is verified only for a whole stream.
 pub(super) fn decode(bytes: &[u8], limit: usize, needed: usize) -> Result<Vec<u8>, Broken> {
     if needed >= limit - limit / 8 || limit - needed <= ROOM {
         return whole(bytes, limit);
@@ -30,7 +30,7 @@ pub(super) fn decode(bytes: &[u8], limit: usize, needed: usize) -> Result<Vec<u8
     prefix(bytes, needed)?.map_or_else(|| whole(bytes, limit), Ok)
 }
 
-/// The first `needed` bytes; all where there are hardly more; `None` where libdeflate gave up before the mark.
+/// At least the first `needed` bytes; `None` if libdeflate stopped before the marker.
 fn prefix(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, Broken> {
     let mut out = vec![0; needed + ROOM];
     let mark = needed + AHEAD..needed + AHEAD + MARK.len();
@@ -39,14 +39,13 @@ fn prefix(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, Broken> {
         Ok(length) => out.truncate(length),
         Err(DecompressionError::InsufficientSpace) if out[mark] != MARK => out.truncate(needed),
         Err(DecompressionError::InsufficientSpace) => return Ok(None),
-        Err(DecompressionError::BadData) => return Err(NONSENSE.into()),
+        Err(DecompressionError::BadData) => return Err(INVALID.into()),
     }
     Ok(Some(out))
 }
 
-const NONSENSE: &str = "its zlib stream makes no sense";
+const INVALID: &str = "its zlib stream is invalid";
 
-/// Inflates all of a stream, and compares its checksum.
 fn whole(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     let mut out = spare::take(limit);
     let length = inflate(bytes, &mut out)?;
@@ -54,19 +53,19 @@ fn whole(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     Ok(out)
 }
 
-/// Inflates a stream into the front of `target`, and compares its checksum; returns how much that was.
+/// Decodes a whole stream into the front of `target` and verifies its checksum; returns the decoded length.
 pub(super) fn inflate(bytes: &[u8], target: &mut [u8]) -> Result<usize, Broken> {
     let inflated = Decompressor::new().zlib_decompress(bytes, target);
     inflated.map_err(|error| match error {
         DecompressionError::BadData if ends_well(bytes, target) => {
             Broken::corrupt("the checksum of its zlib stream differs from that of its data")
         }
-        DecompressionError::BadData => NONSENSE.into(),
+        DecompressionError::BadData => INVALID.into(),
         DecompressionError::InsufficientSpace => Broken::corrupt("its zlib stream is longer than a chunk"),
     })
 }
 
-/// Whether what follows the two bytes of a zlib header can be inflated, whatever its checksum.
+/// Whether the deflate data after the two-byte zlib header can be decoded, ignoring the checksum.
 fn ends_well(bytes: &[u8], target: &mut [u8]) -> bool {
     bytes.get(2..).is_some_and(|data| Decompressor::new().deflate_decompress(data, target).is_ok())
 }

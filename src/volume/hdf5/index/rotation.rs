@@ -1,34 +1,35 @@
-//! Corrects the coordinates that libhdf5 reports for the chunks of an extensible array.
+//! Works around wrong chunk coordinates that libhdf5 reports for datasets indexed by an extensible array.
 //!
-//! An extensible array has one element for each chunk of the dataset's *maximum* shape. So that it can grow at its end,
-//! its one unlimited axis must vary slowest: libhdf5 moves that axis to the front before it computes the element of a
-//! chunk (`H5VM_swizzle_coords` and `swizzled_max_down_chunks` in `H5D__earray_idx_get_addr`, H5Dearray.c). The iteration
-//! over all elements does not undo this: `H5D__earray_idx_iterate_cb` counts coordinates up in the unchanged order of the
-//! axes, over `max_chunks`, where the unlimited axis never wraps. `H5Dchunk_iter`, `H5Dget_chunk_info` and
-//! `H5Dget_chunk_info_by_coord` all report these coordinates. They are right only where no axis before the unlimited one
-//! has more than one chunk. (Seen in 2.2.0. Should the library be mended, the check of every list will fail loudly.)
+//! An extensible array has one element for each chunk of the dataset's *maximum* shape. So that it can grow at its
+//! end, its one unlimited axis must vary slowest: libhdf5 moves that axis to the front before it computes the element
+//! of a chunk (`H5VM_swizzle_coords` and `swizzled_max_down_chunks` in `H5D__earray_idx_get_addr`, H5Dearray.c). The
+//! iteration over all elements does not undo this: `H5D__earray_idx_iterate_cb` counts coordinates up in the
+//! unchanged order of the axes, over `max_chunks`, where the unlimited axis never wraps. `H5Dchunk_iter`,
+//! `H5Dget_chunk_info` and `H5Dget_chunk_info_by_coord` all report these coordinates. They are right only if no axis
+//! before the unlimited one has more than one chunk. (Observed in 2.2.0. If a later version fixes this, the spot
+//! check of every index will fail.)
 //!
-//! The counting is reversible, so the number of the element follows from the reported coordinates, and the true ones
-//! from that. No other index needs this: fixed arrays and the implicit index number the chunks of the maximum shape in
-//! the order of the axes, both in lookups and in iterations; B-trees of either version store coordinates; a single chunk
-//! is always the first.
+//! The iteration order is invertible: the reported coordinates give the element number, and that gives the true
+//! coordinates. No other index needs this: fixed arrays and the implicit index number the chunks of the maximum shape
+//! in axis order, both in lookups and in iterations; B-trees of either version store coordinates; the single chunk
+//! index has only one chunk.
 
 use hdf5::Dataset;
 
 use crate::volume::hdf5::grid::{Grid, Position, RANK, linear, padded};
 use crate::volume::hdf5::library;
 
-/// How the elements of an extensible array are numbered.
+/// The numbering of the elements of an extensible array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rotation {
     /// The unlimited axis, which varies slowest.
     unlimited: usize,
-    /// How many chunks the dataset may have along each axis.
+    /// The maximum number of chunks along each axis.
     most: Position,
 }
 
 impl Rotation {
-    /// What must be undone for a dataset; `None` where the library reports the true coordinates.
+    /// `None` if the library reports the true coordinates of the dataset.
     pub fn of(handle: &Dataset, grid: &Grid) -> hdf5::Result<Option<Self>> {
         if !library::is_extensible_array(handle)? {
             return Ok(None);
@@ -38,7 +39,7 @@ impl Rotation {
         Ok(Self::new(&shape, grid.chunk()))
     }
 
-    /// The same for a maximum shape, in which `u64::MAX` means unlimited.
+    /// From the maximum shape, in which `u64::MAX` means unlimited.
     fn new(shape: &[u64], chunk: &Position) -> Option<Self> {
         let shape = padded(shape, 1);
         let unlimited = shape.iter().position(|most| *most == u64::MAX)?;
@@ -49,7 +50,7 @@ impl Rotation {
         Some(Self { unlimited, most: std::array::from_fn(count) })
     }
 
-    /// The true place of a chunk in the grid, given the reported one.
+    /// The true grid position of a chunk, given the reported one.
     pub fn undone(&self, reported: &Position) -> Position {
         let mut element = linear(&self.most, reported);
         let mut at = [0; RANK];
@@ -66,7 +67,7 @@ impl Rotation {
 mod tests {
     use super::*;
 
-    /// `H5D__earray_idx_get_addr`: the element that holds a chunk.
+    /// `H5D__earray_idx_get_addr`: the element number of a chunk.
     fn element(at: &Position, most: &Position, unlimited: usize) -> u64 {
         let turned = |of: &Position| {
             let mut turned = *of;
@@ -76,7 +77,7 @@ mod tests {
         linear(&turned(most), &turned(at))
     }
 
-    /// `H5D__earray_idx_iterate_cb`: the coordinates that it reports for an element.
+    /// `H5D__earray_idx_iterate_cb`: the coordinates reported for an element.
     fn reported(element: u64, most: &Position) -> Position {
         let mut at = [0; RANK];
         for _ in 0..element {

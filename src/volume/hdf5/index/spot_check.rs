@@ -1,9 +1,10 @@
-//! Checks a list of chunks against the library: a few of its entries, and a few chunks that are missing from it.
+//! Checks a chunk index against single lookups: a few listed chunks, and a few that are not listed.
 //!
-//! The library lists all chunks in one way and looks up a single chunk in another; reading voxels uses only the lookup.
-//! Where the two disagree, tiles would silently show voxels from the wrong place. So whenever a list has been taken, some
-//! listed and some unlisted chunks are looked up, and the stored bytes compared. Damage to a single chunk (bytes behind
-//! the end of the file, for example) is not an error here; it is reported when that chunk is read.
+//! The library has different code for iterating over all chunks and for looking up one chunk; its own reads use only
+//! the lookup. If the two disagree, tiles would silently show voxels from the wrong place. Therefore, after reading
+//! an index, some listed and some unlisted chunks are looked up, and the stored bytes are compared. Damage to a
+//! single chunk (such as an address beyond the end of the file) is not an error here; it is reported when that chunk
+//! is read.
 
 use hdf5::Dataset;
 
@@ -12,10 +13,10 @@ use crate::volume::hdf5::file::StoredFile;
 use crate::volume::hdf5::grid::{Grid, RANK};
 use crate::volume::hdf5::library::{self, RawChunk};
 
-/// The most bytes that are read to be compared, in all.
+/// The total number of bytes to compare at most.
 const MOST_COMPARED: u64 = 8 << 20;
 
-/// A dataset whose list of chunks is to be checked.
+/// A dataset whose index is to be checked.
 pub(super) struct SpotCheck<'a> {
     pub file: &'a StoredFile,
     pub handle: &'a Dataset,
@@ -23,7 +24,7 @@ pub(super) struct SpotCheck<'a> {
 }
 
 impl SpotCheck<'_> {
-    /// Compares a list of chunks, sorted by number, with what the library looks up. The error says which chunk differs.
+    /// Compares entries, sorted by number, with lookups. The error names the chunk that differs.
     pub fn run(&self, entries: &[Entry]) -> Result<(), String> {
         if let Some(twice) = entries.windows(2).find(|pair| pair[0].number == pair[1].number) {
             return Err(disagreement(&self.origin(twice[0].number), "is listed twice"));
@@ -63,7 +64,7 @@ impl SpotCheck<'_> {
         Ok(())
     }
 
-    /// Whether the bytes at a listed address can be read, but differ from those that the library reads for the chunk.
+    /// Whether the bytes at the listed address can be read but differ from those that the lookup returns.
     fn holds_other_bytes(&self, entry: &Entry, origin: &[u64]) -> bool {
         let length = entry.length as usize;
         let Ok(listed) = self.file.bytes.fetch(entry.address, length, "") else { return false };
@@ -79,14 +80,14 @@ impl SpotCheck<'_> {
         }
     }
 
-    /// The first voxel of a chunk, with as many numbers as the dataset has axes.
+    /// The first voxel of a chunk, with one number per axis of the dataset.
     fn origin(&self, number: u64) -> Vec<u64> {
         let own = RANK - self.handle.ndim().min(RANK);
         self.grid.origin(&self.grid.numbered(number))[own..].to_vec()
     }
 }
 
-/// A length as the list keeps it.
+/// The length as it would be in an [`Entry`].
 fn length_of(chunk: &RawChunk) -> u32 {
     u32::try_from(chunk.length).unwrap_or(u32::MAX)
 }
@@ -94,11 +95,13 @@ fn length_of(chunk: &RawChunk) -> u32 {
 fn disagreement(origin: &[u64], problem: &str) -> String {
     format!(
         "the list of its chunks is wrong: the chunk at {origin:?} {problem}. Either the file is damaged or still being \
-         written, or this is a bug of the HDF5 library, which should be reported; a copy made with h5repack may be readable"
+         written, or this is a bug in the HDF5 library, which should be reported; a copy made with h5repack may be \
+         readable"
     )
 }
 
-/// Up to four of `count` places, spread out. The first place comes last, because its coordinates are rarely wrong.
+/// Up to four of the indices below `count`, spread out. The first comes last, because it is the least likely to be
+/// wrong.
 fn spread(count: u64) -> Vec<u64> {
     let Some(last) = count.checked_sub(1) else { return Vec::new() };
     let mut places = Vec::with_capacity(4);
@@ -110,7 +113,7 @@ fn spread(count: u64) -> Vec<u64> {
     places
 }
 
-/// The number of the chunk at this place among those that are not listed.
+/// The number of the unlisted chunk at index `place` among all unlisted ones.
 fn unlisted(entries: &[Entry], place: u64) -> u64 {
     let (mut low, mut high) = (0, entries.len());
     while low < high {

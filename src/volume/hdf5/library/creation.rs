@@ -1,4 +1,4 @@
-//! How a dataset was created: its filters, and the other files that hold its voxels.
+//! Reads a dataset's creation properties: its filters, raw files and virtual sources.
 
 use std::ffi::{CStr, c_char};
 
@@ -13,17 +13,17 @@ use super::{Id, LONGEST_NAME, text};
 /// One filter of a dataset's pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterSpec {
-    /// The number it is registered under.
+    /// Its registered number.
     pub id: i32,
-    /// The name that the file gives it; may be empty.
+    /// Its name in the file; may be empty.
     pub name: String,
-    /// Its parameters, as far as there are at most 64.
+    /// Its parameters, at most the first 64.
     pub values: Vec<u32>,
-    /// Whether the library at hand can decode it.
+    /// Whether the linked library, with its plugins, can decode it.
     pub available: bool,
 }
 
-/// How a dataset was created.
+/// A dataset creation property list.
 struct Creation(Id);
 
 impl Creation {
@@ -46,7 +46,8 @@ pub(in crate::volume::hdf5) fn filters(dataset: &Dataset) -> Result<Vec<FilterSp
 fn filter(creation: &Creation, index: u32) -> Result<FilterSpec> {
     let (mut values, mut name) = ([0u32; 64], [0 as c_char; 128]);
     let (mut count, mut flags, mut config) = (values.len(), 0, 0);
-    // SAFETY: the buffers are as long as is said; the library reports the true count but writes no more.
+    // SAFETY: the lengths are those of the buffers; the library may report a larger count but does not write beyond
+    // them.
     unsafe {
         let id = hdf5::h5check(p::H5Pget_filter2(
             creation.0.0,
@@ -69,28 +70,28 @@ fn filter(creation: &Creation, index: u32) -> Result<FilterSpec> {
     }
 }
 
-/// Whether chunks that reach over the edge of the dataset are stored without filters.
+/// Whether chunks that extend beyond the edge of the dataset are stored unfiltered.
 pub(in crate::volume::hdf5) fn edge_chunks_are_plain(dataset: &Dataset) -> Result<bool> {
     const DONT_FILTER_PARTIAL_CHUNKS: u32 = 2;
     let creation = Creation::of(dataset)?;
     let mut options = 0;
-    // SAFETY: `options` is ours; only asked of chunked datasets.
+    // SAFETY: `options` is ours; only called for chunked datasets.
     sync(|| unsafe { hdf5::h5check(p::H5Pget_chunk_opts(creation.0.0, &mut options)) })?;
     Ok(options & DONT_FILTER_PARTIAL_CHUNKS != 0)
 }
 
-/// A raw file that holds a part of a dataset's data, as the dataset's header gives it.
+/// A raw file that contains part of a dataset, as listed in the dataset's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::volume::hdf5) struct RawFileEntry {
-    /// Its name, relative to the folder of the HDF5 file unless it is absolute.
+    /// Absolute, or relative to the folder of the HDF5 file.
     pub name: String,
-    /// Where the part begins in it, in bytes.
+    /// The byte offset of the part in the raw file.
     pub offset: u64,
-    /// The bytes of the part; `u64::MAX` where it has no limit.
+    /// The length of the part in bytes; `u64::MAX` if unlimited.
     pub size: u64,
 }
 
-/// The raw files that hold a dataset's data, in order.
+/// The raw files of a dataset, in order.
 pub(in crate::volume::hdf5) fn raw_files(dataset: &Dataset) -> Result<Vec<RawFileEntry>> {
     let creation = Creation::of(dataset)?;
     sync(|| {
@@ -103,7 +104,7 @@ pub(in crate::volume::hdf5) fn raw_files(dataset: &Dataset) -> Result<Vec<RawFil
 fn raw_file(creation: &Creation, index: u32) -> Result<RawFileEntry> {
     let mut name = vec![0 as c_char; LONGEST_NAME];
     let (mut offset, mut size): (_, hsize_t) = (0, 0);
-    // SAFETY: the library copies at most the length it is told, and may leave out the closing zero.
+    // SAFETY: the library copies at most `length` bytes, possibly without a terminating zero.
     unsafe {
         let length = name.len();
         hdf5::h5check(p::H5Pget_external(
@@ -119,17 +120,17 @@ fn raw_file(creation: &Creation, index: u32) -> Result<RawFileEntry> {
     if name.last() != Some(&0) {
         return Err("the name of a raw file is too long".into());
     }
-    // SAFETY: the buffer is ours, and its last byte is zero.
+    // SAFETY: the buffer is ours, and its last byte was checked to be zero.
     let name = unsafe { text(name.as_ptr()) }?;
     Ok(RawFileEntry { name, offset, size })
 }
 
-/// The (file, dataset) names that a virtual dataset is made of, as the file gives them.
+/// The (file, dataset) names of the sources of a virtual dataset, as stored in its header.
 pub(in crate::volume::hdf5) fn virtual_sources(dataset: &Dataset) -> Result<Vec<(String, String)>> {
     let creation = Creation::of(dataset)?;
     sync(|| {
         let mut count = 0;
-        // SAFETY: `count` is ours; only asked of virtual datasets.
+        // SAFETY: `count` is ours; only called for virtual datasets.
         unsafe { hdf5::h5check(p::H5Pget_virtual_count(creation.0.0, &mut count))? };
         let name = |index, get: VirtualName| virtual_name(&creation, index, get);
         (0..count)
@@ -143,11 +144,11 @@ pub(in crate::volume::hdf5) fn virtual_sources(dataset: &Dataset) -> Result<Vec<
 type VirtualName = unsafe extern "C" fn(hid_t, usize, *mut c_char, usize) -> isize;
 
 fn virtual_name(creation: &Creation, index: usize, get: VirtualName) -> Result<String> {
-    // SAFETY: asked first for the length, then given a buffer that long and one more for the zero, which the library writes.
+    // SAFETY: the first call returns the length; the buffer has one more byte, for the terminating zero.
     unsafe {
         let length = hdf5::h5check(get(creation.0.0, index, std::ptr::null_mut(), 0))? as usize;
         if length > LONGEST_NAME {
-            return Err("the name of a virtual dataset's part is too long".into());
+            return Err("the name of a virtual dataset's source is too long".into());
         }
         let mut name = vec![0 as c_char; length + 1];
         hdf5::h5check(get(creation.0.0, index, name.as_mut_ptr(), name.len()))?;

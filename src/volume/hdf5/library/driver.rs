@@ -1,11 +1,11 @@
-//! The library's way to bytes: a file driver (VFD) of ours, which reads an open file and opens no other than admitted ones.
+//! A virtual file driver (VFD) for libhdf5, through which the library reads files and opens only admitted ones.
 //!
-//! The library's own driver opens files by name, keeps what it knows of one inode whatever became of its contents, and
-//! hands out zeros beyond a file's end. This one reads through [`FileBytes`], which fails where the file has changed
-//! since it was opened; opens by name only what an [`Admission`] has; takes two states of a file for two files; and
-//! fails where voxels lie beyond the end.
+//! The library's default driver opens files by name, shares cached metadata between opens of one inode even if its
+//! contents have changed, and returns zeros beyond the end of a file. This one reads through [`FileBytes`], which fails
+//! if the file has changed since it was opened; opens only files admitted by an [`Admission`]; treats two states of a
+//! file as two files; and fails if voxels lie beyond the end.
 //!
-//! The struct is declared here after `H5FDdevelop.h` of HDF5 2.2, because `hdf5-metno-sys` declares an older one.
+//! `H5FD_class_t` is declared here as in `H5FDdevelop.h` of HDF5 2.2, because `hdf5-metno-sys` has an older version.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -25,9 +25,9 @@ use crate::volume::hdf5::bytes::FileBytes;
 
 /// `H5FD_CLASS_VERSION`.
 const CLASS_VERSION: c_uint = 1;
-/// A number for private drivers; those below 512 are given out by the HDF Group.
+/// A number for private drivers; those below 512 are assigned by the HDF Group.
 const DRIVER_VALUE: c_int = 600;
-/// `H5FD_MAXADDR`: positions are signed in POSIX.
+/// `H5FD_MAXADDR`: file offsets are signed in POSIX.
 const MAX_ADDRESS: haddr_t = i64::MAX as u64;
 /// `HADDR_UNDEF`.
 const UNDEFINED: haddr_t = haddr_t::MAX;
@@ -36,14 +36,14 @@ const CLOSE_WEAK: c_int = 1;
 /// `H5FD_MEM_DRAW`: voxels, as opposed to metadata.
 const RAW_DATA: c_int = 3;
 /// `H5FD_FEAT_AGGREGATE_METADATA`, `ACCUMULATE_METADATA`, `SUPPORTS_SWMR_IO` and `DEFAULT_VFD_COMPATIBLE`. Without
-/// `DATA_SIEVE`, which would read more than is wanted, beyond where a truncated file ends.
+/// `DATA_SIEVE`, which reads more than requested, possibly beyond the end of a truncated file.
 const FEATURES: c_ulong = 0x1 | 0x2 | 0x4 | 0x1000 | 0x8000;
 /// `H5FD_FLMAP_DICHOTOMY`.
 const FREE_LISTS: [c_int; 7] = [1, 1, 1, 3, 3, 1, 1];
 
 const FAIL: herr_t = -1;
 
-/// `H5FD_t`: what all drivers' files begin with.
+/// `H5FD_t`: the common header of all drivers' files.
 #[repr(C)]
 struct PublicFile {
     driver_id: hid_t,
@@ -58,7 +58,7 @@ struct PublicFile {
     paged_aggregation: bool,
 }
 
-/// A file as the library holds it.
+/// An open file of this driver.
 #[repr(C)]
 struct DriverFile {
     public: PublicFile,
@@ -68,10 +68,10 @@ struct DriverFile {
     end_of_allocation: haddr_t,
 }
 
-/// A callback that this driver does without.
+/// A callback that this driver does not implement.
 type Absent = Option<extern "C" fn()>;
 
-/// `H5FD_class_t`, whose functions all have the size of a pointer.
+/// `H5FD_class_t`. Absent callbacks have an arbitrary type, because all function pointers have the same size.
 #[repr(C)]
 struct Class {
     version: c_uint,
@@ -118,19 +118,18 @@ struct Class {
 }
 
 unsafe extern "C" {
-    /// As the crate declares it, but for the struct.
+    /// As in the crate, except for the type of `class`.
     fn H5FDregister(class: *const Class) -> hid_t;
 }
 
-/// Has files that are opened with this property list read by our driver, under an admission. To be called under the
-/// library's lock.
+/// Sets our driver and an admission in a file access property list. The caller holds the library's lock.
 pub(super) fn use_for(access: &Id, admission: &Admission) -> Result<()> {
     let (driver, number) = (driver()?, admission.number());
-    // SAFETY: the library copies `fapl_size` bytes, those of the number.
+    // SAFETY: the library copies `fapl_size` bytes, the size of the number.
     hdf5::h5check(unsafe { H5Pset_driver(access.0, driver, ptr::from_ref(&number).cast()) }).map(|_| ())
 }
 
-/// The driver, registered when it is first needed and for as long as the process lives.
+/// The driver's identifier; registered on first use and never unregistered.
 fn driver() -> Result<hid_t> {
     static DRIVER: OnceLock<std::result::Result<hid_t, String>> = OnceLock::new();
     DRIVER.get_or_init(|| register().map_err(|e| e.to_string())).clone().map_err(Into::into)
@@ -142,8 +141,8 @@ fn register() -> Result<hid_t> {
     hdf5::h5check(unsafe { H5get_libversion(&mut major, &mut minor, &mut release) })?;
     if (major, minor) != (2, 2) {
         return Err(format!(
-            "this program was written for HDF5 2.2 and is linked with {major}.{minor}.{release}, whose file drivers may \
-             have another form"
+            "this program was written for HDF5 2.2 but is linked with {major}.{minor}.{release}, whose driver \
+             interface may differ"
         )
         .into());
     }
@@ -189,27 +188,27 @@ fn register() -> Result<hid_t> {
         ctl: None,
         free_lists: FREE_LISTS,
     };
-    // SAFETY: the struct has the form of the header, and the library copies it.
+    // SAFETY: the struct matches the header of this version, and the library copies it.
     hdf5::h5check(unsafe { H5FDregister(&class) })
 }
 
-/// Runs a callback's work; a panic must not unwind into the library.
+/// Runs the body of a callback; a panic must not unwind into C.
 fn guarded<T>(failed: T, work: impl FnOnce() -> Option<T>) -> T {
     catch_unwind(AssertUnwindSafe(work)).ok().flatten().unwrap_or(failed)
 }
 
 /// # Safety
-/// `file` was made by [`open`] and is not closed.
+/// `file` was returned by [`open`] and has not been closed.
 unsafe fn file_of<'a>(file: *const PublicFile) -> &'a DriverFile {
-    // SAFETY: what `open` returned is a `DriverFile`, which begins with its public part.
+    // SAFETY: `open` returns a `DriverFile`, whose first field is the `PublicFile`.
     unsafe { &*file.cast::<DriverFile>() }
 }
 
-/// The number of the admission, in memory that the library frees: what it opens other files with.
+/// The driver information with which the library opens further files: the admission's number, in memory that it frees.
 unsafe extern "C" fn fapl_get(file: *mut PublicFile) -> *mut c_void {
-    // SAFETY: the library hands over an open file of this driver.
+    // SAFETY: the library passes an open file of this driver.
     let number = unsafe { file_of(file) }.admission;
-    // SAFETY: the library frees with `free` what has no `fapl_free`.
+    // SAFETY: without a `fapl_free` callback, the library uses `free`.
     let memory = unsafe { libc::malloc(size_of::<u64>()) };
     if !memory.is_null() {
         // SAFETY: the memory is as large as a number, and `malloc` aligns it.
@@ -224,9 +223,9 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_uint, fapl: hid_t, _: ha
         if flags & WRITING != 0 {
             return None;
         }
-        // SAFETY: the list has our driver, whose information is the number of an admission.
+        // SAFETY: the property list has our driver, whose information is the number of an admission.
         let number = unsafe { H5Pget_driver_info(fapl).cast::<u64>().as_ref() }?;
-        // SAFETY: the library hands over a zero-terminated name.
+        // SAFETY: the library passes a zero-terminated name.
         let name = unsafe { CStr::from_ptr(name) };
         let bytes = Admission::numbered(*number)?.open(Path::new(OsStr::from_bytes(name.to_bytes()))).ok()?;
         let public = PublicFile {
@@ -247,15 +246,15 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_uint, fapl: hid_t, _: ha
 }
 
 unsafe extern "C" fn close(file: *mut PublicFile) -> herr_t {
-    // SAFETY: made by `open`, and closed once.
+    // SAFETY: returned by `open`, and closed once.
     drop(unsafe { Box::from_raw(file.cast::<DriverFile>()) });
     0
 }
 
-/// Whether two files are one to the library, so that it shares what it knows of them: only the same state of the same
-/// file, opened under the same admission. A virtual dataset whose sources have changed is thus another one.
+/// Orders files. The library shares metadata between equal ones: the same state of the same file, opened under the same
+/// admission. So a virtual dataset whose sources have changed is not shared.
 unsafe extern "C" fn compare(one: *const PublicFile, other: *const PublicFile) -> c_int {
-    // SAFETY: the library hands over open files of this driver.
+    // SAFETY: the library passes open files of this driver.
     let (one, other) = unsafe { (file_of(one), file_of(other)) };
     let order = one.admission.cmp(&other.admission);
     order.then_with(|| one.bytes.identity().cmp(other.bytes.identity())) as c_int
@@ -263,25 +262,25 @@ unsafe extern "C" fn compare(one: *const PublicFile, other: *const PublicFile) -
 
 unsafe extern "C" fn query(_: *const PublicFile, flags: *mut c_ulong) -> herr_t {
     if !flags.is_null() {
-        // SAFETY: the library asks for one number.
+        // SAFETY: the library passes a pointer to one number.
         unsafe { flags.write(FEATURES) };
     }
     0
 }
 
 unsafe extern "C" fn get_eoa(file: *const PublicFile, _: c_int) -> haddr_t {
-    // SAFETY: the library hands over an open file of this driver.
+    // SAFETY: the library passes an open file of this driver.
     unsafe { file_of(file) }.end_of_allocation
 }
 
 unsafe extern "C" fn set_eoa(file: *mut PublicFile, _: c_int, address: haddr_t) -> herr_t {
-    // SAFETY: as above; the library's lock is held, so nobody else looks at it.
+    // SAFETY: as above; the library's lock is held, so there is no other reference.
     unsafe { (*file.cast::<DriverFile>()).end_of_allocation = address };
     0
 }
 
 unsafe extern "C" fn get_eof(file: *const PublicFile, _: c_int) -> haddr_t {
-    // SAFETY: the library hands over an open file of this driver.
+    // SAFETY: the library passes an open file of this driver.
     let bytes = &unsafe { file_of(file) }.bytes;
     guarded(UNDEFINED, || bytes.current_length().ok())
 }
@@ -300,14 +299,14 @@ unsafe extern "C" fn read(
     if address == UNDEFINED || address.checked_add(size as u64).is_none_or(|end| end > MAX_ADDRESS) {
         return FAIL;
     }
-    // SAFETY: the library hands over an open file of this driver, and room for `size` bytes.
+    // SAFETY: the library passes an open file of this driver, and a buffer of `size` bytes.
     let (bytes, into) = unsafe {
         ptr::write_bytes(into.cast::<u8>(), 0, size);
         (&file_of(file).bytes, std::slice::from_raw_parts_mut(into.cast::<u8>(), size))
     };
     guarded(FAIL, || {
         let read = bytes.read_at(into, address).ok()?;
-        // Metadata is read in larger pieces than it has, which may reach beyond the end; voxels never.
+        // Metadata reads may extend beyond the end of the file; reads of voxels must not.
         (read == size || kind != RAW_DATA).then_some(0)
     })
 }
@@ -323,8 +322,8 @@ unsafe extern "C" fn write(
     FAIL
 }
 
-/// Locks nothing. The library compares the superblock's flags of writers only for drivers that can lock: without this it
-/// would open a file whose metadata is being written.
+/// Does nothing, but must exist: the library checks the superblock's write-access flags only for drivers with a lock
+/// callback. Without it, it would open a file whose metadata is being written.
 unsafe extern "C" fn lock(_: *mut PublicFile, _: bool) -> herr_t {
     0
 }

@@ -1,4 +1,4 @@
-//! What the elements of a dataset are.
+//! The element type of a dataset.
 
 use hdf5::{Dataset, Result, sync::sync};
 use hdf5_sys::h5::H5free_memory;
@@ -9,20 +9,20 @@ use super::{Id, text};
 use crate::volume::VoxelType;
 use crate::volume::hdf5::significant::SignificantBits;
 
-/// A dataset's element type, as far as voxels go.
+/// The stored element type of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredType {
-    /// What the elements are.
+    /// The voxel type as which the elements are read.
     pub voxel: VoxelType,
-    /// Whether raw elements can be made voxels without the library: no odd size, no odd float format.
+    /// Whether elements can be converted without the library: sizes of 1, 2, 4 or 8 bytes, IEEE floats.
     pub plain: bool,
-    /// The bits that count, where not all do.
+    /// The significant bits of an integer, if not all are.
     pub significant: Option<SignificantBits>,
-    /// Whether the most significant byte comes first.
+    /// Whether the byte order is big-endian.
     pub big_endian: bool,
 }
 
-/// The element type of a dataset; `None` where its elements are no numbers.
+/// The element type of a dataset; `None` if it is not numeric.
 pub(in crate::volume::hdf5) fn stored_type(dataset: &Dataset) -> Result<Option<StoredType>> {
     sync(|| {
         // SAFETY: the dataset is open.
@@ -48,7 +48,7 @@ pub(in crate::volume::hdf5) fn stored_type(dataset: &Dataset) -> Result<Option<S
     })
 }
 
-/// The layout of a number within its bytes: (bytes, the bits that count where not all do, big-endian).
+/// The layout of a number: (size in bytes, significant bits if not all are, whether big-endian).
 fn number_layout(own: &Id, signed: bool) -> (usize, Option<SignificantBits>, bool) {
     // SAFETY: plain calls on an open atomic type.
     let (size, precision, offset, order) = unsafe {
@@ -101,15 +101,15 @@ fn float_type(own: &Id) -> Option<StoredType> {
         _ => return None,
     };
     let plain = part.is_none() && (fields, bias) == ieee;
-    // Half floats of another make are widened by the library.
+    // The library converts other 16-bit float formats to 32 bits.
     let voxel = if voxel == VoxelType::F16 && !plain { VoxelType::F32 } else { voxel };
     Some(StoredType { voxel, plain, significant: None, big_endian })
 }
 
-/// Whether an enumeration is how h5py and the `hdf5` crate store booleans: FALSE and TRUE.
+/// Whether an enumeration is a boolean as stored by h5py and the `hdf5` crate: FALSE and TRUE.
 fn is_bool(own: &Id) -> bool {
     let member = |index| {
-        // SAFETY: the library allocates the zero-terminated name, which is checked, and takes it back.
+        // SAFETY: the library allocates the zero-terminated name, which is checked for null and freed by the library.
         unsafe {
             let name = t::H5Tget_member_name(own.0, index);
             if name.is_null() {

@@ -1,4 +1,4 @@
-//! What a name in a group leads to, looked at without going there.
+//! Reads links without following them.
 
 use std::ffi::CStr;
 
@@ -8,24 +8,26 @@ use hdf5_sys::h5p as p;
 
 use super::{LONGEST_NAME, c_name, text};
 
-/// What a name in a group leads to.
+/// The target of a name in a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::volume::hdf5) enum Link {
-    /// No such name.
     Missing,
-    /// An object of the same file.
+    /// An object in the same file.
     Hard,
     /// A path in the same file.
     Soft(String),
     /// A path in another file.
-    External { file: String, path: String },
+    External {
+        file: String,
+        path: String,
+    },
 }
 
 const HARD: i32 = H5L_type_t::H5L_TYPE_HARD as i32;
 const SOFT: i32 = H5L_type_t::H5L_TYPE_SOFT as i32;
 const EXTERNAL: i32 = H5L_type_t::H5L_TYPE_EXTERNAL as i32;
 
-/// Looks at a link without following it.
+/// Reads a link without following it.
 pub(in crate::volume::hdf5) fn link(group: &Group, name: &str) -> Result<Link> {
     let c = c_name(name)?;
     sync(|| {
@@ -37,26 +39,26 @@ pub(in crate::volume::hdf5) fn link(group: &Group, name: &str) -> Result<Link> {
         }
         // SAFETY: as above.
         unsafe { hdf5::h5check(H5Lget_info2(group.id(), c.as_ptr(), &mut info, p::H5P_DEFAULT))? };
-        // A file may hold links of kinds that the enumeration does not have: the number is looked at first.
-        // SAFETY: the enumeration is as large as the number that the library wrote.
+        // Read as a number, because files may contain user-defined link types that the Rust enum lacks.
+        // SAFETY: the enum has the size of the number that the library wrote.
         let kind = unsafe { std::ptr::addr_of!(info.type_).cast::<i32>().read() };
         match kind {
             HARD => Ok(Link::Hard),
             SOFT => Ok(Link::Soft(until_zero(&link_value(group, &c, info)?)?)),
             EXTERNAL => external(&link_value(group, &c, info)?),
-            _ => Err(format!("the link {name:?} is of a kind that this program does not know").into()),
+            _ => Err(format!("the link {name:?} is of an unknown type").into()),
         }
     })
 }
 
 fn link_value(group: &Group, name: &CStr, mut info: H5L_info2_t) -> Result<Vec<u8>> {
-    // SAFETY: for soft and external links the union holds the value's size.
+    // SAFETY: for soft and external links the union contains the value's size.
     let size = unsafe { *info.u.val_size() };
     if size > LONGEST_NAME {
         return Err(format!("a link's value is {size} bytes long").into());
     }
     let mut value = vec![0u8; size + 1];
-    // SAFETY: the buffer holds `size` bytes and a closing zero.
+    // SAFETY: the buffer has room for `size` bytes and a terminating zero.
     unsafe {
         hdf5::h5check(H5Lget_val(group.id(), name.as_ptr(), value.as_mut_ptr().cast(), size, p::H5P_DEFAULT))?
     };
@@ -71,7 +73,7 @@ fn until_zero(bytes: &[u8]) -> Result<String> {
 
 fn external(value: &[u8]) -> Result<Link> {
     let (mut flags, mut file, mut path) = (0, std::ptr::null(), std::ptr::null());
-    // SAFETY: the value ends in a zero and outlives the call; the pointers it yields are checked, and point to strings in it.
+    // SAFETY: the value is zero-terminated and outlives the call; the returned pointers are checked, and point into it.
     unsafe {
         let size = value.len() - 1;
         hdf5::h5check(H5Lunpack_elink_val(value.as_ptr().cast(), size, &mut flags, &mut file, &mut path))?;

@@ -1,8 +1,9 @@
-//! Copying out of cached chunks, several at a time.
+//! Copies from cached chunks, several at a time.
 //!
-//! A cached chunk has usually left the processor's caches, and its pages the table of recent addresses. Copying from one
-//! chunk after another waits for each. Reading the start of every wanted row of several chunks first, with no other work
-//! in between, overlaps these waits. If much of a chunk is wanted it is copied at once: it may just have been decoded.
+//! A cached chunk is usually no longer in the processor's caches, nor its pages in the TLB, and copying from chunks
+//! one by one waits for each miss. Reading the start of every wanted row of several chunks first, with no other work
+//! in between, overlaps the misses. If many rows of a chunk are wanted it is copied from at once: it may just have
+//! been decoded.
 
 use std::sync::Arc;
 
@@ -11,13 +12,13 @@ use crate::volume::hdf5::chunks::Chunk;
 use crate::volume::scatter::touch_box;
 use crate::volume::{ReadError, Samples};
 
-/// Chunks are copied from once they add up to this many bytes. Until then they stay in memory even if the cache evicts
-/// them.
+/// Chunks are collected until they exceed this size in bytes, then copied from. They stay in memory until then, even if
+/// the cache evicts them.
 const MOST_BYTES: usize = 2 << 20;
-/// Of chunks with more wanted rows than this so much is copied that touching them first gains nothing.
+/// With more wanted rows in a chunk than this, the copy takes so long that touching them first gains nothing.
 const MOST_ROWS: u64 = 128;
 
-/// Cached chunks that wait to be copied from.
+/// Cached chunks that have been collected, and their total size.
 #[derive(Default)]
 pub(super) struct CachedChunks {
     chunks: Vec<(Arc<Chunk>, Wanted)>,
@@ -25,7 +26,7 @@ pub(super) struct CachedChunks {
 }
 
 impl CachedChunks {
-    /// Copies what is wanted of a chunk to its place, now or with that of others.
+    /// Copies the wanted voxels of a chunk to their place, now or together with those of other chunks.
     pub fn copy(
         &mut self,
         volume: &Hdf5Volume,
@@ -43,7 +44,7 @@ impl CachedChunks {
         if self.bytes < MOST_BYTES { Ok(()) } else { self.finish(volume, reading, into) }
     }
 
-    /// Copies from all chunks that still wait.
+    /// Copies from all collected chunks.
     pub fn finish(
         &mut self,
         volume: &Hdf5Volume,

@@ -1,4 +1,4 @@
-//! Boxes, and voxels picked out of boxes, of one volume stored in every way that is read differently.
+//! Reads boxes, with and without steps, of one volume in every storage that is read differently.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn write(path: &Path) {
     new().chunk((4, 8, 16)).create("unfiltered").unwrap();
     new().chunk((4, 8, 16)).deflate(1).create("gzip").unwrap();
     new().chunk((19, 33, 41)).deflate(1).create("large").unwrap();
-    // Of sections stored x first, and of one chunk that was never written.
+    // One with axes z, x, y; and one that was never written.
     let turned = data.permuted_axes([0, 2, 1]).as_standard_layout().to_owned();
     let turned = file.new_dataset_builder().chunk((4, 16, 8)).with_data(&turned);
     turned.deflate(1).create("turned").unwrap();
@@ -40,7 +40,7 @@ fn volume(path: &Path, name: &str, budget: usize) -> Hdf5Volume {
     opener.open(path).unwrap().volume(name, &view).unwrap()
 }
 
-/// What is at every `step`-th place of a region.
+/// The values at every `step`-th position of a region.
 fn picked(region: &Region, step: Xyz<u64>, value: impl Fn(Xyz<u64>) -> u16) -> Samples {
     let along = |start: u64, size: u64, step: u64| (start..start + size).step_by(step as usize);
     let mut all = Vec::new();

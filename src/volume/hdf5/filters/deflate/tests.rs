@@ -1,4 +1,4 @@
-//! Whole streams and prefixes, by three compressors, of data that looks like what is stored in volumes.
+//! Whole streams and prefixes, made by three compressors from data similar to real volumes.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A stream by one of three compressors that share no code.
+/// A zlib stream by miniz_oxide (0), flate2 (1) or libdeflate (2).
 fn deflated(bytes: &[u8], compressor: u8, level: u8) -> Vec<u8> {
     match compressor {
         0 => miniz_oxide::deflate::compress_to_vec_zlib(bytes, level % 11),
@@ -30,13 +30,13 @@ fn deflated(bytes: &[u8], compressor: u8, level: u8) -> Vec<u8> {
 
 const EDGE: usize = 48;
 
-/// One voxel after the other of a cube.
+/// The voxels of a cube in z, y, x order.
 fn cube(voxel: impl Fn(usize, usize, usize) -> u8) -> Vec<u8> {
     let all = 0..EDGE * EDGE * EDGE;
     all.map(|i| voxel(i / EDGE / EDGE, i / EDGE % EDGE, i % EDGE)).collect()
 }
 
-/// Cubes like those of volumes: each of other symbols, matches and distances.
+/// Cubes similar to real volumes, which compress to different mixes of literals, matches and distances.
 fn kinds() -> Vec<(&'static str, Vec<u8>)> {
     let mut random = fastrand::Rng::with_seed(7);
     let noise: Vec<u8> = (0..EDGE * EDGE * EDGE).map(|_| (0..4).map(|_| random.u8(..8)).sum()).collect();
@@ -45,7 +45,7 @@ fn kinds() -> Vec<(&'static str, Vec<u8>)> {
         (100.0 + 60.0 * ((x as f64 / 9.0).sin() + (y as f64 / 7.0 + z as f64 / 5.0).cos())) as u8
     };
     let wide: Vec<u8> = cube(|z, y, x| wave(z, y, x) / 2 + rough(z, y, x));
-    // 16 bits a voxel, shuffled: all low bytes, then all high bytes.
+    // 16 bits per voxel, shuffled: all low bytes, then all high bytes.
     let words = wide.iter().zip(&noise).map(|(value, low)| u16::from(*value) * 16 + u16::from(*low));
     let (low, high): (Vec<u8>, Vec<u8>) = words.map(|word| (word as u8, (word >> 8) as u8)).unzip();
     vec![
@@ -60,7 +60,7 @@ fn kinds() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Fails where libdeflate fills a buffer that is too small otherwise than `prefix` relies on.
+/// Checks the undocumented behaviour of libdeflate that `prefix` relies on.
 #[test]
 fn a_prefix_is_the_beginning_of_the_whole_at_every_cut() {
     for (kind, bytes) in kinds() {
@@ -74,7 +74,7 @@ fn a_prefix_is_the_beginning_of_the_whole_at_every_cut() {
                     let story = format!("{kind}, compressor {compressor}, level {level}, {needed} bytes");
                     let got = decode(&stream, bytes.len(), needed).unwrap();
                     assert!(got.len() >= needed && got == bytes[..got.len()], "{story}");
-                    // Only a stored block may be in the way: only noise of all bits has any.
+                    // Only stored blocks prevent a prefix, and only noise in all bits produces them.
                     assert!(
                         prefix(&stream, needed).unwrap().is_some() || kind == "noise of all bits",
                         "{story}"
@@ -85,7 +85,7 @@ fn a_prefix_is_the_beginning_of_the_whole_at_every_cut() {
     }
 }
 
-/// Noise of some bits, runs, periods and repetitions of what came before, in any order.
+/// Noise in some bits, runs, periods and repetitions of earlier data, in any order.
 fn data() -> impl Strategy<Value = Vec<u8>> {
     let piece = (0..5u8, 0..9u32, 1..20_000usize, any::<u64>());
     prop::collection::vec(piece, 0..6).prop_map(|pieces| {
@@ -101,7 +101,7 @@ fn data() -> impl Strategy<Value = Vec<u8>> {
                     let to = bytes.len().min(from + length);
                     bytes.extend_from_within(from..to);
                 }
-                // A sum of two is likelier in the middle, as noise is: its codes have many lengths.
+                // A sum of two has a triangular distribution, which gives Huffman codes of many lengths.
                 3 => {
                     bytes
                         .extend((0..length).map(|_| (random.u8(..) & mask) / 2 + (random.u8(..) & mask) / 2));

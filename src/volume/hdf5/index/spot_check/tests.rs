@@ -1,4 +1,4 @@
-//! Wrong lists of a sound file's chunks are noticed.
+//! A wrong index of an intact file is detected.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::activity::Activity;
 use crate::metrics::Metrics;
 use crate::volume::hdf5::{ChunkStore, LinkPolicy, Opener, StoredDataset};
 
-/// A dataset of 4 × 4 × 4 chunks; those in the second half along z were never written.
+/// A dataset of 4 × 4 × 4 chunks, of which the second half along z is not written.
 fn dataset(path: &Path, gzip: bool) -> StoredDataset {
     let file = hdf5::File::create(path).unwrap();
     let builder = file.new_dataset::<u16>().shape((16, 16, 16)).chunk((4, 4, 4));

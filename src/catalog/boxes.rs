@@ -1,0 +1,149 @@
+//! Resolves requests for boxes of voxels.
+
+use std::sync::Arc;
+
+use super::resolve::RULES;
+use super::{Catalog, Channel, Dataset, NotFound, Origin};
+use crate::geometry::{LevelView, Region, Scaling, Xyz};
+use crate::paint::{BoxFormat, Kind};
+use crate::plan::Cutout;
+use crate::request::BoxRequest;
+use crate::tile::{Fingerprint, TileKey};
+use crate::volume::{Access, ReadPolicy, VolumeShape};
+
+/// Why there is no box.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoBox {
+    /// It names something that does not exist.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    /// It needs too many voxels.
+    #[error(
+        "the box needs {voxels} stored voxels, more than the limit of {limit}; request smaller boxes, or raise render.max_voxels_per_box"
+    )]
+    TooLarge {
+        /// How many stored voxels would be read.
+        voxels: u64,
+        /// `render.max_voxels_per_box`.
+        limit: u64,
+    },
+    /// It needs little of each of too many chunks.
+    #[error(
+        "the box needs {voxels} stored voxels, but the chunks that hold them have {decoded}; request boxes that contain more of each chunk, or raise render.max_voxels_per_box"
+    )]
+    Wasteful {
+        /// How many stored voxels would be read.
+        voxels: u64,
+        /// How many voxels would be decoded.
+        decoded: u64,
+    },
+}
+
+/// The most voxels that may be decoded for a box, as a multiple of `render.max_voxels_per_box`.
+const MOST_WASTE: u64 = 16;
+
+/// How many voxels are decoded to read a box of a volume.
+fn decoded(shape: &VolumeShape, stored: &Region) -> u64 {
+    if shape.access == Access::Copied {
+        return stored.voxels();
+    }
+    let chunk = shape.chunk.map(|extent| extent.max(1));
+    let first = stored.start.zip(chunk, |at, extent| at / extent);
+    let end = stored.end().zip(chunk, u64::div_ceil);
+    end.zip(first, u64::saturating_sub).zip(chunk, u64::saturating_mul).volume()
+}
+
+/// A requested box with its names resolved; it lies within its level.
+#[derive(Debug, Clone)]
+pub struct ResolvedBox {
+    dataset: Arc<Dataset>,
+    channel: Arc<Channel>,
+    view: LevelView,
+    time: u64,
+    region: Region,
+}
+
+/// Everything that determines the bytes of a box.
+#[derive(Hash)]
+struct BoxRendering {
+    rules: u32,
+    format: BoxFormat,
+    channel: Fingerprint,
+    made: Option<Fingerprint>,
+    scaling: Scaling,
+    level: u8,
+    time: u64,
+    start: Xyz<u64>,
+    size: Xyz<u64>,
+}
+
+impl Catalog {
+    /// Resolves a request for a box. Reads no data.
+    pub fn resolve_box(&self, request: &BoxRequest) -> Result<ResolvedBox, NoBox> {
+        let (time, region) = (request.time.unwrap_or(0), request.region);
+        let dataset = self.known(&request.token)?;
+        let channel = dataset.channel_at(&request.channel, time)?;
+        let view = dataset.view(channel, request.level)?;
+        let end = region.start.zip(region.size, u64::checked_add);
+        let is_within = end.zip(view.size, |end, size| end.is_some_and(|end| end <= size));
+        if !(is_within.x && is_within.y && is_within.z) {
+            let (channel, level) = (channel.name.clone(), request.level.number());
+            return Err(NotFound::Box { channel, level, size: view.size }.into());
+        }
+        let (volumes, limit) = (channel.volumes(&view), self.max_voxels_per_box);
+        let stored = view.stored_region(&region);
+        let voxels = stored.voxels().saturating_mul(volumes.len() as u64);
+        if voxels > limit {
+            return Err(NoBox::TooLarge { voxels, limit });
+        }
+        let decoded =
+            volumes.iter().map(|volume| decoded(&volume.shape(), &stored)).fold(0, u64::saturating_add);
+        if decoded / MOST_WASTE > limit {
+            return Err(NoBox::Wasteful { voxels, decoded });
+        }
+        let (dataset, channel) = (Arc::clone(dataset), Arc::clone(channel));
+        Ok(ResolvedBox { dataset, channel, view, time, region })
+    }
+}
+
+impl ResolvedBox {
+    /// The channel.
+    pub fn channel(&self) -> &Arc<Channel> {
+        &self.channel
+    }
+
+    /// The origin of its voxels.
+    pub fn origin(&self) -> Origin {
+        Origin::of(self.dataset.token.clone(), vec![Arc::clone(&self.channel)])
+    }
+
+    /// The key of the box in a format: a digest of everything that determines its bytes.
+    pub fn key(&self, format: BoxFormat) -> TileKey {
+        TileKey::of(&BoxRendering {
+            rules: RULES,
+            format,
+            channel: self.channel.fingerprint,
+            made: self.channel.made_fingerprint(&self.view),
+            scaling: self.dataset.scaling,
+            level: self.view.level.number(),
+            time: self.time,
+            start: self.region.start,
+            size: self.region.size,
+        })
+    }
+
+    /// What to read.
+    pub fn plan(&self, policy: ReadPolicy) -> Cutout {
+        let is_there = self.channel.is_there(&self.view, self.dataset.scaling, self.time);
+        Cutout {
+            components: self.channel.volumes(&self.view).to_vec(),
+            voxel: self.channel.voxel,
+            time: self.time,
+            view: self.view,
+            region: self.region,
+            is_there,
+            is_label: self.channel.kind == Kind::Labels,
+            policy,
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The HTTP client of [`crate::warm`], [`crate::verify`] and [`crate::bench`], over `ureq`.
+//!
+//! Every response is returned as it is: no status is an error, and no redirect is followed. Deliberately absent: TLS,
+//! proxies, cookies, compression.
+//!
+//! A server may close a kept connection at any moment. A request that finds its connection closed before a response
+//! is sent once more over a new one.
+
+mod answer;
+mod resolver;
+
+use std::io::{ErrorKind, Read};
+use std::time::Duration;
+
+use ureq::http::{HeaderMap, Request, Uri};
+use ureq::unversioned::transport::DefaultConnector;
+use ureq::{Agent, Body, Error, Timeout};
+
+pub use answer::Answer;
+pub use ureq::http::Method;
+
+use crate::description::SiteDescription;
+use resolver::Remembering;
+
+/// Longer than anyone would wait for a tile.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The maximum size of a body.
+const MOST_BYTES: u64 = 256 << 20;
+/// Idle connections that are kept. Concurrent requests on one client take one connection each.
+const MOST_IDLE: usize = 1 << 10;
+
+/// A client of one server.
+#[derive(Debug)]
+pub struct Client {
+    agent: Agent,
+    base: String,
+    patience: Duration,
+}
+
+/// The URL is not that of a server that can be reached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{url:?} is not the URL of a server: {problem}")]
+pub struct NotAServer {
+    /// As given.
+    pub url: String,
+    /// What is wrong, and what is expected.
+    pub problem: &'static str,
+}
+
+/// A request got no complete response.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{method} {url}: no answer: {problem}")]
+pub struct NoAnswer {
+    /// The method.
+    pub method: Method,
+    /// The full URL.
+    pub url: String,
+    /// Why.
+    pub problem: String,
+}
+
+impl From<NoAnswer> for String {
+    fn from(error: NoAnswer) -> Self {
+        error.to_string()
+    }
+}
+
+impl Client {
+    /// A client of the server at a URL such as `http://127.0.0.1:8080`; a path in it is ignored. Does not connect yet.
+    pub fn new(url: &str) -> Result<Self, NotAServer> {
+        let wrong = |problem| NotAServer { url: url.to_owned(), problem };
+        let host = match url.split_once("://") {
+            Some(("http", rest)) => rest,
+            Some(("https", _)) => {
+                return Err(wrong(
+                    "TLS is not supported; give the plain HTTP address of the server, such as http://127.0.0.1:8080",
+                ));
+            }
+            Some(_) => return Err(wrong("expected http://")),
+            None => url,
+        };
+        let host = host.split(['/', '?', '#']).next().unwrap_or_default();
+        if host.is_empty() {
+            return Err(wrong("it has no host; expected for example http://127.0.0.1:8080"));
+        }
+        let base = format!("http://{host}");
+        if base.parse::<Uri>().is_err() {
+            return Err(wrong("its host or port is not valid; expected for example http://127.0.0.1:8080"));
+        }
+        Ok(Self::with_patience(base, PATIENCE))
+    }
+
+    fn with_patience(base: String, patience: Duration) -> Self {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .user_agent(concat!("voltile/", env!("CARGO_PKG_VERSION")))
+            .max_idle_connections(MOST_IDLE)
+            .max_idle_connections_per_host(MOST_IDLE)
+            // With one limit for the whole call, each call would resolve the host's name on a new thread.
+            .timeout_connect(Some(patience))
+            .timeout_recv_response(Some(patience))
+            .timeout_recv_body(Some(patience));
+        let agent = Agent::with_parts(config.build(), DefaultConnector::default(), Remembering::default());
+        Self { agent, base, patience }
+    }
+
+    /// A client of the same server with connections of its own.
+    pub fn another(&self) -> Self {
+        Self::with_patience(self.base.clone(), self.patience)
+    }
+
+    /// The scheme and host.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Requests what the server says of itself.
+    pub fn description(&self) -> Result<SiteDescription, String> {
+        let answer = self.get("/datasets.json")?.found()?;
+        let site: SiteDescription = serde_json::from_slice(&answer.body).map_err(|e| {
+            answer.wrong(format!("it cannot be parsed: {e}; is the server a voltile of the same version?"))
+        })?;
+        if site.mounts.is_empty() { Err(answer.wrong("no mount is served")) } else { Ok(site) }
+    }
+
+    /// Requests a path on this server, or a full URL.
+    pub fn get(&self, url: &str) -> Result<Answer, String> {
+        Ok(self.ask(&Method::GET, url, &[])?)
+    }
+
+    /// Requests a path on this server, or a full URL, with headers in addition to those of every request. The method
+    /// must be safe to repeat.
+    pub fn ask(&self, method: &Method, url: &str, headers: &[(&str, &str)]) -> Result<Answer, NoAnswer> {
+        self.ask_into(Vec::new(), method, url, headers)
+    }
+
+    /// The same with memory for the body, such as the body of an earlier response: it is overwritten.
+    pub fn ask_into(
+        &self,
+        memory: Vec<u8>,
+        method: &Method,
+        url: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Answer, NoAnswer> {
+        let url = if url.starts_with('/') { format!("{}{url}", self.base) } else { url.to_owned() };
+        match self.answer(memory, method, &url, headers) {
+            Ok((status, headers, body)) => Ok(Answer { url, status, headers, body }),
+            Err(error) => {
+                let problem = self.problem(&url, error);
+                Err(NoAnswer { method: method.clone(), url, problem })
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        memory: Vec<u8>,
+        method: &Method,
+        url: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<(u16, HeaderMap, Vec<u8>), Error> {
+        let mut request = Request::builder().method(method).uri(url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(())?;
+        let response = match self.agent.run(request.clone()) {
+            Err(error) if is_closed(&error) => self.agent.run(request)?,
+            other => other?,
+        };
+        let (parts, body) = response.into_parts();
+        let body = read(body, memory)?;
+        Ok((parts.status.as_u16(), parts.headers, body))
+    }
+
+    /// Explains an error of a request to `url`.
+    fn problem(&self, url: &str, error: Error) -> String {
+        let unreached = |problem: &dyn std::fmt::Display| {
+            let host = url.strip_prefix("http://").unwrap_or(url).split('/').next().unwrap_or_default();
+            format!("{host} cannot be reached: {problem}")
+        };
+        let seconds = self.patience.as_secs_f32();
+        match error {
+            Error::Timeout(Timeout::Connect) => unreached(&format!("no connection within {seconds} s")),
+            Error::Timeout(_) => format!("no complete response within {seconds} s"),
+            Error::HostNotFound => unreached(&"the name has no address"),
+            Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                "the connection was closed before the end of a response".to_owned()
+            }
+            Error::Io(error) if is_lost(error.kind()) => format!("the connection failed: {error}"),
+            Error::Io(error) => unreached(&error),
+            Error::Protocol(error) => format!("the response is not valid HTTP/1.1: {error}"),
+            Error::Http(error) => format!("the URL cannot be requested: {error}"),
+            Error::BodyExceedsLimit(bytes) => format!("the response has more than {bytes} bytes"),
+            other => other.to_string(),
+        }
+    }
+}
+
+fn read(mut body: Body, mut into: Vec<u8>) -> Result<Vec<u8>, Error> {
+    let length = body.content_length();
+    let mut reader = body.with_config().limit(MOST_BYTES).reader();
+    let Some(length) = length else {
+        into.clear();
+        reader.read_to_end(&mut into)?;
+        return Ok(into);
+    };
+    if length > MOST_BYTES {
+        return Err(Error::BodyExceedsLimit(MOST_BYTES));
+    }
+    into.resize(length as usize, 0);
+    let mut rest = into.as_mut_slice();
+    loop {
+        // Also called when nothing is left to read: that ends the response, and its connection can be used again.
+        match reader.read(rest)? {
+            0 => return Ok(into),
+            bytes => rest = rest.get_mut(bytes..).unwrap_or_default(),
+        }
+    }
+}
+
+/// Whether the server closed the connection before a response.
+fn is_closed(error: &Error) -> bool {
+    matches!(error, Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof || is_lost(error.kind()))
+}
+
+fn is_lost(kind: ErrorKind) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
+    matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected)
+}
+
+#[cfg(test)]
+mod tests;

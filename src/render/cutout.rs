@@ -1,0 +1,148 @@
+//! Boxes of voxels in the data's own type, for programs that compute rather than look.
+
+use std::sync::Arc;
+
+use bytemuck::cast_slice;
+use half::f16;
+
+use super::downsample::SumBuffer;
+use super::{Drawing, RenderError, Scratch, slice};
+use crate::geometry::{Patch, Xyz};
+use crate::paint::BoxFormat;
+use crate::plan::{Cutout, Source};
+use crate::volume::{ReadError, ReadRequest, Samples, VoxelType, with_samples};
+
+/// Reads a box and encodes it.
+pub fn cutout(plan: &Cutout, format: BoxFormat, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
+    let voxels = voxels(plan, scratch);
+    // A box may be much larger than a tile: its buffers are not kept, also after an error.
+    scratch.drawing = Drawing::default();
+    let voxels = voxels?;
+    Ok(match format {
+        BoxFormat::Raw => interleaved(voxels, plan),
+        BoxFormat::Npy => {
+            let mut file = npy_header(plan);
+            file.extend(interleaved(voxels, plan));
+            file
+        }
+    })
+}
+
+/// The voxels of a box, little-endian, in the order component, z, y, x with x fastest. A time point that does not exist
+/// is zeros.
+fn voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
+    let bytes = plan.region.voxels() as usize * plan.voxel.stored_bytes() * plan.components.len();
+    if !plan.is_there {
+        return Ok(vec![0; bytes]);
+    }
+    let mut all = Vec::with_capacity(bytes);
+    for component in 0..plan.components.len() {
+        let drawing = &mut scratch.drawing;
+        if plan.view.is_stored() || plan.is_label {
+            let request = ReadRequest::new(plan.time, plan.view.stored_region(&plan.region));
+            let request = request.every(plan.view.downsample).with(plan.policy);
+            plan.components[component].read(&request, &mut drawing.field)?;
+            append(&drawing.field, plan.voxel, &mut all);
+        } else {
+            let (block, sums, field) = (&mut drawing.block, &mut drawing.sums, &mut drawing.field);
+            means(plan, component, block, sums, field, &mut all)?;
+        }
+    }
+    Ok(all)
+}
+
+/// Means over boxes of stored voxels, section by section.
+fn means(
+    plan: &Cutout,
+    component: usize,
+    block: &mut Samples,
+    sums: &mut SumBuffer,
+    field: &mut Samples,
+    all: &mut Vec<u8>,
+) -> Result<(), ReadError> {
+    let source = Source {
+        volume: Arc::clone(&plan.components[component]),
+        time: plan.time,
+        view: plan.view,
+        patch: None,
+    };
+    for z in plan.region.start.z..plan.region.end().z {
+        let patch = Patch::section(z, &plan.region);
+        slice::means(&source, &patch, plan.policy, block, sums, field)?;
+        append(field, plan.voxel, all);
+    }
+    Ok(())
+}
+
+/// Appends voxels as they are stored in files of their type, little-endian. Means of floats are rounded to it.
+fn append(samples: &Samples, voxel: VoxelType, all: &mut Vec<u8>) {
+    match (samples, voxel) {
+        (Samples::F32(values), VoxelType::F16) => {
+            all.extend(values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()));
+        }
+        (Samples::F64(values), VoxelType::F16) => {
+            all.extend(values.iter().flat_map(|value| f16::from_f64(*value).to_le_bytes()));
+        }
+        (Samples::F64(values), VoxelType::F32) => {
+            all.extend(values.iter().flat_map(|value| (*value as f32).to_le_bytes()));
+        }
+        (samples, _) if cfg!(target_endian = "little") => {
+            with_samples!(samples, voxels => all.extend_from_slice(cast_slice(voxels)));
+        }
+        (samples, _) => with_samples!(samples, voxels => {
+            for voxel in voxels {
+                all.extend(bytemuck::bytes_of(voxel).iter().rev());
+            }
+        }),
+    }
+}
+
+/// Components last, as NumPy and imaging libraries expect colours.
+fn interleaved(voxels: Vec<u8>, plan: &Cutout) -> Vec<u8> {
+    let (count, width) = (plan.components.len(), plan.voxel.stored_bytes());
+    if count == 1 {
+        return voxels;
+    }
+    let component = voxels.len() / count;
+    let mut all = Vec::with_capacity(voxels.len());
+    for at in (0..component).step_by(width) {
+        for c in 0..count {
+            all.extend_from_slice(&voxels[c * component + at..][..width]);
+        }
+    }
+    all
+}
+
+/// The header of an `.npy` file, format version 1.0 (numpy.lib.format).
+fn npy_header(plan: &Cutout) -> Vec<u8> {
+    let Xyz { x, y, z } = plan.region.size;
+    let shape = match plan.components.len() {
+        1 => format!("({z}, {y}, {x})"),
+        count => format!("({z}, {y}, {x}, {count})"),
+    };
+    let text = format!("{{'descr': '{}', 'fortran_order': False, 'shape': {shape}, }}", descr(plan.voxel));
+    // Magic, version and length take 10 bytes; the header ends in a line feed at a multiple of 64.
+    let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
+    let mut header = b"\x93NUMPY\x01\x00".to_vec();
+    header.extend((length as u16).to_le_bytes());
+    header.extend(format!("{text:<width$}\n", width = length - 1).bytes());
+    header
+}
+
+/// NumPy's name of a type, little-endian.
+fn descr(voxel: VoxelType) -> &'static str {
+    match voxel {
+        VoxelType::Bool => "|b1",
+        VoxelType::U8 => "|u1",
+        VoxelType::I8 => "|i1",
+        VoxelType::U16 => "<u2",
+        VoxelType::I16 => "<i2",
+        VoxelType::U32 => "<u4",
+        VoxelType::I32 => "<i4",
+        VoxelType::U64 => "<u8",
+        VoxelType::I64 => "<i8",
+        VoxelType::F16 => "<f2",
+        VoxelType::F32 => "<f4",
+        VoxelType::F64 => "<f8",
+    }
+}

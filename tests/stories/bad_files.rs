@@ -1,0 +1,253 @@
+//! Damaged and malicious files: no content crashes the program, and it reports what is wrong.
+//!
+//! Each bad file is inspected, checked and served by processes with limits on processor time and memory. The outcomes are
+//! printed as a table: `cargo test --test stories bad_files -- --nocapture`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
+
+use crate::common::volumes::{self, Stored};
+use crate::common::{MOUNT, Outcome, Place, Server, fixture, outcome, shared_data};
+
+/// The limits that no bad file may exceed: processor time in seconds, and memory in bytes.
+const SECONDS: u64 = 60;
+const MEMORY: u64 = 1 << 30;
+/// The most channels of a file whose tiles are requested.
+const MOST_CHANNELS: usize = 3;
+
+/// Without core dumps, and ended by a signal if it exceeds the limit of time.
+fn limits() -> String {
+    format!("ulimit -c 0 && ulimit -t {SECONDS}")
+}
+
+/// Runs a command with limits on time and memory.
+fn limited(place: &Place, arguments: &[&str]) -> Outcome {
+    outcome(&mut place.limited(&format!("{} && ulimit -d {}", limits(), MEMORY >> 10), arguments))
+}
+
+/// Every file below a folder.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_below(&path));
+        } else {
+            found.push(path.canonicalize().unwrap());
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The files of a collection, without its descriptions.
+fn bad_files(folder: &Path) -> Vec<PathBuf> {
+    let is_text = |path: &PathBuf| {
+        path.extension().is_some_and(|e| e == "md" || e == "toml" || e == "json") || path.ends_with("COPYING")
+    };
+    files_below(folder).into_iter().filter(|path| !is_text(path)).collect()
+}
+
+/// The outcome for a file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Fate {
+    /// It opens; the numbers of requests answered with a tile and with an error.
+    Served { tiles: usize, errors: usize },
+    /// It does not open; the reason.
+    Refused(String),
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fate::Served { tiles, errors } => write!(f, "opens: {tiles} tiles, {errors} errors"),
+            Fate::Refused(why) => write!(f, "refused: {why}"),
+        }
+    }
+}
+
+/// Inspects and checks a file, and serves it together with a good one.
+fn fate(file: &Path) -> Fate {
+    let place = Place::new();
+    let name = file.to_str().expect("its name is UTF-8");
+    place.write("bad.toml", &format!("[datasets.bad]\nfile = '''{name}'''"));
+    let inspected = limited(&place, &["inspect", name]);
+    let checked = limited(&place, &["check", "--config", "bad.toml"]);
+    fs::copy(fixture("wide.h5"), place.path("good.h5")).unwrap();
+    let serve = ["serve", "--bind", "127.0.0.1:0", "--config", "bad.toml", "good.h5"];
+    if inspected.code == 0 {
+        // `check` alone fails for data that cannot be decoded.
+        assert!(checked.code == 0 || checked.err.contains("cannot decode"), "{name}: {}", checked.err);
+        return served(&place.start(place.limited(&limits(), serve)), name);
+    }
+    let refused = limited(&place, &serve);
+    for (Outcome { code, err, .. }, expected) in [(&inspected, 1), (&checked, 1), (&refused, 2)] {
+        assert_eq!(*code, expected, "{name}: {err}");
+        assert!(
+            err.contains("1 thing is wrong") && err.contains(file.file_name().unwrap().to_str().unwrap()),
+            "{err}"
+        );
+    }
+    let line = checked
+        .err
+        .lines()
+        .find(|line| line.trim().starts_with("datasets.bad"))
+        .expect("the fault is listed");
+    Fate::Refused(line.split(file.to_str().unwrap()).last().unwrap().trim_matches([':', ' ']).to_owned())
+}
+
+/// Requests tiles of the first channels, and after each channel one of the good file.
+fn served(server: &Server, name: &str) -> Fate {
+    let described = server.json("/datasets.json");
+    let bad =
+        described["datasets"].as_array().unwrap().iter().find(|dataset| dataset["token"] == "bad").unwrap();
+    let (mut tiles, mut errors) = (0, 0);
+    for channel in bad["channels"].as_array().unwrap().iter().take(MOST_CHANNELS) {
+        let time = if channel["times"].is_null() { "" } else { "0/" };
+        for (axis, plane) in [(2, "xy"), (1, "xz"), (0, "yz")] {
+            for level in [0, 1] {
+                let middle = channel["levels"][0]["size"][axis].as_u64().unwrap() / (2 << level);
+                let name_of = channel["name"].as_str().unwrap();
+                let status =
+                    server.tile(&format!("bad/{name_of}/{plane}/{time}{middle}/0_0_{level}.png")).status;
+                assert!([200, 404, 500].contains(&status), "{name}: {status}");
+                (tiles, errors) = (tiles + usize::from(status == 200), errors + usize::from(status != 200));
+            }
+        }
+        assert_eq!(server.tile("good/raw/xy/0/0_0_0.png").status, 200, "{name}");
+    }
+    let taken = server.peak_memory();
+    assert!(taken < MEMORY, "{name} made the server take {taken} bytes");
+    // Every error is about this file.
+    server.allow_error(name);
+    Fate::Served { tiles, errors }
+}
+
+/// No file of a collection crashes the program; returns how many are served and how many are refused.
+fn survived(files: &[PathBuf]) -> (usize, usize) {
+    let (remaining, fates) = (Mutex::new(files.iter()), Mutex::new(BTreeMap::new()));
+    let work = || {
+        loop {
+            let Some(file) = remaining.lock().unwrap().next() else { break };
+            let fate = fate(file);
+            fates.lock().unwrap().insert(file, fate);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(work);
+        }
+    });
+    let fates = fates.into_inner().unwrap();
+    assert_eq!(fates.len(), files.len());
+    for (file, fate) in &fates {
+        let folder = file.parent().and_then(Path::file_name).unwrap_or_default();
+        println!("{:<60} {fate}", Path::new(folder).join(file.file_name().unwrap()).display());
+    }
+    let served = fates.values().filter(|fate| matches!(fate, Fate::Served { .. })).count();
+    println!("{} files: {served} are served, {} are refused", fates.len(), fates.len() - served);
+    (served, fates.len() - served)
+}
+
+#[test]
+fn no_checked_in_bad_file_crashes_the_program() {
+    let (served, refused) = survived(&bad_files(&fixture("bad")));
+    assert!(served >= 5 && refused >= 4, "{served} are served, {refused} are refused");
+}
+
+#[test]
+#[cfg_attr(not(has_shared_data), ignore = "needs the shared data next to the project (../shared/data)")]
+fn no_bad_file_of_the_shared_collections_crashes_the_program() {
+    for collection in ["bad", "hdf5_testfiles"] {
+        let (served, refused) = survived(&bad_files(&shared_data().join(collection)));
+        assert!(served + refused >= 5, "{collection}: {served} are served, {refused} are refused");
+    }
+}
+
+#[test]
+fn a_file_that_crashes_the_library_is_refused_by_name_and_others_are_not() {
+    let place = Place::new();
+    volumes::crashing(&place.path("crash.h5"));
+    for name in ["good.h5", "other.h5"] {
+        volumes::planes(&place.path(name), 2, 1, Stored::Gzip);
+    }
+    let alone = place.run(["inspect", "crash.h5"]);
+    assert_eq!((alone.code, alone.out.as_str()), (1, ""));
+    for word in ["crash.h5", "signal 11", "write it again"] {
+        assert!(alone.err.contains(word), "{word} is not in {}", alone.err);
+    }
+    let among = place.run(["check", "good.h5", "crash.h5", "other.h5"]);
+    assert_eq!(among.code, 1);
+    assert!(
+        among.err.contains("1 thing is wrong") && among.err.contains("datasets.crash.file"),
+        "{}",
+        among.err
+    );
+    let serve = place.run(["serve", "--bind", "127.0.0.1:0", "good.h5", "crash.h5", "other.h5"]);
+    assert_eq!(serve.code, 2, "{}", serve.err);
+    assert!(serve.err.contains("1 thing is wrong"), "{}", serve.err);
+    let tile = format!("{MOUNT}/crash/raw/xy/0/0_0_0.png");
+    let tile = place.run(["render", &tile, "-o", "t.png", "crash.h5"]);
+    assert_eq!(tile.code, 2, "{}", tile.err);
+}
+
+#[test]
+fn a_file_that_crashes_the_library_when_a_configured_path_is_opened_is_refused() {
+    let place =
+        Place::with("[datasets.named]\nfile = 'crash.h5'\n[datasets.named.channels.raw]\npath = '/a/raw'");
+    volumes::crashing(&place.path("crash.h5"));
+    let outcome = place.run(["check"]);
+    assert_eq!(outcome.code, 1);
+    assert!(
+        outcome.err.contains("datasets.named.file") && outcome.err.contains("signal 11"),
+        "{}",
+        outcome.err
+    );
+}
+
+#[test]
+fn a_file_that_links_to_a_crashing_one_is_refused() {
+    let place = Place::new();
+    volumes::crashing(&place.path("crash.h5"));
+    let main = hdf5::File::create(place.path("main.h5")).unwrap();
+    main.link_external("crash.h5", "/a/raw", "raw").unwrap();
+    main.close().unwrap();
+    place.write(
+        "voltile.toml",
+        "[datasets.main]\nfile = 'main.h5'\n[datasets.main.channels.raw]\npath = '/raw'",
+    );
+    let outcome = place.run(["check"]);
+    assert_eq!(outcome.code, 1);
+    assert!(outcome.err.contains("main.h5") && outcome.err.contains("signal 11"), "{}", outcome.err);
+}
+
+#[test]
+fn a_missing_filter_is_reported_before_any_tile_is_requested() {
+    let place = Place::new();
+    let file = fixture("bad/missing.h5");
+    let name = file.to_str().unwrap();
+    let checked = place.run(["check", name]);
+    assert_eq!(checked.code, 1);
+    let inspected = place.run(["inspect", name]);
+    assert_eq!(inspected.code, 0, "{}", inspected.err);
+    let server = place.serve([name]);
+    server.expect_error("datasets.missing.channels.filter");
+    server.wait_for_log("datasets.missing.channels.filter");
+    for (command, log) in [("check", checked.err), ("inspect", inspected.err), ("serve", server.log())] {
+        let line = log.lines().find(|line| line.contains("datasets.missing.channels.filter"));
+        let line = line.unwrap_or_else(|| panic!("{command} does not report it: {log}"));
+        for word in ["/filter", "B3D", "32016", "missing.h5"] {
+            assert!(line.contains(word), "{command}: {word} is not in {line}");
+        }
+    }
+    assert_eq!(server.tile("missing/good/xy/0/0_0_0.png").status, 200, "other channels are served");
+    assert!(
+        inspected.out.contains("warning    filter: /filter is stored with the filter B3D (number 32016)"),
+        "{}",
+        inspected.out
+    );
+}

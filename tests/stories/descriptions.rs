@@ -1,0 +1,243 @@
+//! Descriptions: the list of datasets reads no voxels; the description of one dataset has statistics of its channels.
+
+use crate::common::volumes::{self, EDGE, SLOW_LEVEL, Stored};
+use crate::common::{ATTEMPTS, MOUNT, Place, Server, fixture, made, until_in_time, wait_until};
+use ndarray::{ArrayD, IxDyn};
+use serde_json::{Value, json};
+
+/// The shape of [`ramp`]: sections, rows, columns.
+const RAMP: [usize; 3] = [4, 50, 60];
+
+/// A 16-bit volume whose values are 0, 3, 6, … in storage order.
+fn ramp() -> ArrayD<u16> {
+    let [_, rows, columns] = RAMP;
+    ArrayD::from_shape_fn(IxDyn(&RAMP), |at| 3 * ((at[0] * rows + at[1]) * columns + at[2]) as u16)
+}
+
+/// `ramp.h5` with the ramp as `raw`, 8-bit `bytes` and `labels`.
+fn ramped() -> Place {
+    let place = Place::new();
+    made::file(&place.path("ramp.h5"), |file| {
+        made::put(file, "raw", &ramp());
+        made::put(file, "bytes", &made::cube([2, 30, 10]));
+        made::put(file, "labels", &made::zeros::<u32>(&[2, 20, 20]));
+    });
+    place
+}
+
+fn channel<'a>(dataset: &'a Value, name: &str) -> &'a Value {
+    dataset["channels"].as_array().unwrap().iter().find(|channel| channel["name"] == name).unwrap()
+}
+
+fn samples(server: &Server) -> usize {
+    server.log().matches("a sample was taken").count()
+}
+
+/// Waits until two samples are logged; there must not be more.
+fn assert_two_samples(server: &Server) {
+    wait_until("two samples are logged", || samples(server) >= 2);
+    assert_eq!(samples(server), 2, "one of raw, one of bytes");
+}
+
+#[test]
+fn the_list_has_mounts_and_datasets_and_reads_no_voxels() {
+    let place = ramped();
+    let server = place.serve(["ramp.h5"]);
+    let list = server.json("/datasets.json");
+    assert_eq!(list["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        list["mounts"],
+        json!([{ "tile_service": "ndtilecache", "content_type": "application/png", "adjustable": false }])
+    );
+    let raw = channel(&list["datasets"][0], "raw");
+    assert_eq!(
+        (&raw["window"], &raw["histogram"], &raw["percentiles"]),
+        (&Value::Null, &Value::Null, &Value::Null)
+    );
+    assert_eq!((server.count("voltile_chunk_reads_total"), samples(&server)), (0, 0));
+}
+
+#[test]
+fn a_dataset_has_window_percentiles_and_histogram_of_the_same_sample() {
+    let place = ramped();
+    let server = place.serve(["ramp.h5"]);
+    let dataset = server.json("/datasets/ramp.json");
+    assert_eq!(dataset["token"], "ramp");
+    let (raw, values) = (channel(&dataset, "raw"), ramp());
+    // The sample of a small volume is all of it: percentiles are counted from both ends.
+    let last = values.len() - 1;
+    let at = |position: usize| json!(f64::from(values.as_slice().unwrap()[position]));
+    let from_above = |permille: usize| at(last - last * permille / 1000);
+    let (lo, hi) = (at(last / 1000), from_above(1));
+    assert_eq!(raw["window"], json!([lo, hi]));
+    let percentiles: Vec<(&Value, &Value)> =
+        raw["percentiles"].as_array().unwrap().iter().map(|p| (&p["percent"], &p["value"])).collect();
+    let expected =
+        [(0.1, lo), (1.0, at(last / 100)), (50.0, at(last / 2)), (99.0, from_above(10)), (99.9, hi)];
+    let expected: Vec<(Value, Value)> =
+        expected.into_iter().map(|(percent, value)| (json!(percent), value)).collect();
+    assert_eq!(percentiles, expected.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
+    let histogram = &raw["histogram"];
+    assert_eq!((&histogram["lo"], &histogram["hi"]), (&json!(0.0), &at(last)));
+    let counts: Vec<usize> = histogram["counts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|count| count.as_u64().unwrap() as usize)
+        .collect();
+    let mut expected = vec![0; 256];
+    (0..=last).for_each(|step| expected[(step * 256 / last).min(255)] += 1);
+    assert_eq!(counts, expected);
+    assert_eq!(server.renders(), 0);
+}
+
+#[test]
+fn bytes_have_a_bin_for_each_value_and_labels_have_no_histogram() {
+    let place = ramped();
+    let dataset = place.serve(["ramp.h5"]).json("/datasets/ramp.json");
+    let bytes = channel(&dataset, "bytes");
+    let mut counts = vec![0; 256];
+    made::cube([2, 30, 10]).iter().for_each(|value| counts[usize::from(*value)] += 1);
+    assert_eq!(bytes["histogram"], json!({ "lo": 0.0, "hi": 255.0, "counts": counts }));
+    assert_eq!(bytes["window"], Value::Null, "bytes are shown as stored");
+    let labels = channel(&dataset, "labels");
+    assert_eq!(
+        (&labels["kind"], &labels["histogram"], &labels["window"]),
+        (&json!("labels"), &Value::Null, &Value::Null)
+    );
+}
+
+#[test]
+fn the_description_is_the_same_each_time_and_has_the_window_of_the_tiles() {
+    let place = ramped();
+    let first = place.serve(["ramp.h5"]).json("/datasets/ramp.json");
+    let server = place.serve(["ramp.h5"]);
+    let tile = server.tile("ramp/raw/xy/0/0_0_0.png");
+    assert_eq!(
+        server.json("/datasets.json")["datasets"][0]["channels"][2]["window"],
+        channel(&first, "raw")["window"]
+    );
+    assert_eq!(server.json("/datasets/ramp.json"), first);
+    assert_eq!(server.tile("ramp/raw/xy/0/0_0_0.png").etag(), tile.etag());
+    assert_two_samples(&server);
+}
+
+#[test]
+fn concurrent_requests_wait_for_one_sample() {
+    let place = ramped();
+    let server = place.serve(["ramp.h5"]);
+    let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| client.send("GET", "/datasets/ramp.json", &[]));
+    let answers: Vec<_> = clients.iter_mut().map(|client| client.receive("GET").unwrap()).collect();
+    assert!(answers.iter().all(|answer| answer.status == 200 && answer.body == answers[0].body));
+    assert_two_samples(&server);
+}
+
+#[test]
+fn two_tokens_of_one_file_each_have_a_window() {
+    let place = ramped();
+    place.write("voltile.toml", "[datasets.one]\nfile = \"ramp.h5\"\n[datasets.two]\nfile = \"ramp.h5\"\n");
+    let server = place.serve::<&str>([]);
+    let [one, two] = ["one", "two"].map(|token| server.json(&format!("/datasets/{token}.json")));
+    assert!(channel(&one, "raw")["window"].is_array());
+    assert_eq!(one["channels"], two["channels"]);
+    let [one, two] =
+        ["one", "two"].map(|token| server.tile(&format!("{token}/raw/xy/1/0_0_0.png")).picture());
+    assert!(one == two);
+}
+
+#[test]
+fn a_channel_that_cannot_be_read_has_a_problem_and_the_others_are_described() {
+    let place = ramped();
+    let path = place.path("planes.h5");
+    let bytes = volumes::planes(&path, 4, 1, Stored::Flat);
+    place.write(
+        "voltile.toml",
+        "[datasets.both]\nfile = \"ramp.h5\"\n[datasets.both.channels.raw]\npath = \"/raw\"\n\
+         [datasets.both.channels.lost]\nfile = \"planes.h5\"\npath = \"/raw\"\n",
+    );
+    let server = place.serve::<&str>([]);
+    server.expect_error("no sample could be taken: /raw in ");
+    let whole = std::fs::read(&path).unwrap();
+    volumes::truncate(&path, bytes[0].start);
+    let dataset = server.json("/datasets/both.json");
+    let lost = channel(&dataset, "lost");
+    let problem = lost["problem"].as_str().unwrap();
+    assert!(!problem.contains("planes") && !problem.contains('/'), "{problem}");
+    assert_eq!((&lost["histogram"], &lost["levels"][0]["size"]), (&Value::Null, &json!([EDGE, EDGE, 4])));
+    assert!(channel(&dataset, "raw")["window"].is_array() && channel(&dataset, "raw")["problem"].is_null());
+    std::fs::write(&path, whole).unwrap();
+    wait_until("the file is reopened", || {
+        let dataset = server.json("/datasets/both.json");
+        let lost = channel(&dataset, "lost");
+        lost["problem"].is_null() && lost["histogram"].is_object()
+    });
+}
+
+#[test]
+fn a_description_is_refused_with_503_if_the_queue_is_full() {
+    let place = ramped();
+    volumes::slow(&place.path("slow.h5"), ATTEMPTS);
+    place.write(
+        "voltile.toml",
+        "[render]\nthreads = 1\nqueue = 0\nmax_voxels_per_tile = 10_000_000_000\n[datasets.ramp]\nfile = \"ramp.h5\"\n\
+         [datasets.slow]\nfile = \"slow.h5\"\n[datasets.slow.channels.raw]\nwindow = [0, 200]\n",
+    );
+    until_in_time(|attempt| {
+        let server = place.serve(["--set", "render.neighbours=0"]);
+        let mut waiting = server.connect();
+        waiting.send("GET", &format!("{MOUNT}/slow/raw/xy/{attempt}/0_0_{SLOW_LEVEL}.png"), &[]);
+        wait_until("the slow tile is being rendered", || server.renders() > 0);
+        let refused = server.get("/datasets/ramp.json");
+        if !waiting.is_silent() {
+            return None;
+        }
+        assert_eq!(refused.status, 503);
+        assert!(refused.header("retry-after").is_some());
+        refused.problem();
+        assert_eq!(server.get("/datasets.json").status, 200, "the list needs no render thread");
+        assert_eq!(waiting.receive("GET").unwrap().status, 200);
+        wait_until("there is room again", || server.get("/datasets/ramp.json").status == 200);
+        Some(())
+    });
+}
+
+#[test]
+fn unknown_datasets_are_404s_with_a_reason() {
+    let place = ramped();
+    let server = place.serve(["ramp.h5"]);
+    for target in
+        ["/datasets/nothing.json", "/datasets/.json", "/datasets/a%20b.json", "/datasets/ramp/raw.json"]
+    {
+        let answer = server.get(target);
+        assert_eq!(answer.status, 404, "{target}");
+        answer.problem();
+    }
+    assert_eq!(server.ask("HEAD", "/datasets/ramp.json", &[]).status, 200);
+    assert_eq!(server.ask("POST", "/datasets/ramp.json", &[("Content-Length", "0")]).status, 405);
+}
+
+#[test]
+fn descriptions_tell_whether_pixels_are_square() {
+    let place = Place::new();
+    let voxels = fixture("voxels.h5");
+    place.write(
+        "voltile.toml",
+        &format!(
+            "[datasets.square]\nfile = {voxels:?}\nvoxel_size = [1, 1, 5]\n\
+             [datasets.stored]\nfile = {voxels:?}\nvoxel_size = [1, 1, 5]\northogonal = \"stored\"\n\
+             [datasets.unknown]\nfile = {:?}\n",
+            fixture("wide.h5")
+        ),
+    );
+    let list = place.serve::<&str>([]).json("/datasets.json");
+    let described: Vec<(&Value, &Value)> = list["datasets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|dataset| (&dataset["token"], &dataset["channels"][0]["orthogonal"]))
+        .collect();
+    let expected = [("square", "isotropic"), ("stored", "stored"), ("unknown", "stored")]
+        .map(|(a, b)| (json!(a), json!(b)));
+    assert_eq!(described, expected.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
+}

@@ -1,0 +1,44 @@
+//! Stories: tests of the whole program, against the real binary and real files. Each module tells of one part of it.
+//!
+//! All of them are one binary, so that libhdf5 is linked once. `cargo test --test stories tier::` runs one module.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed step fails the story")]
+
+mod common;
+
+mod adjust;
+mod answers;
+mod bad_files;
+mod bench;
+mod cache_directory;
+mod checksums;
+mod configuration;
+mod connections;
+mod damage;
+mod descriptions;
+mod fairness;
+mod fixtures;
+mod forms;
+mod generations;
+mod headers;
+mod hosts;
+mod http;
+mod indexes;
+mod inspect;
+mod layouts;
+mod layouts_genuine;
+mod layouts_more;
+mod load;
+mod openapi;
+mod page;
+mod paths;
+mod process;
+mod pyramid;
+mod reach;
+mod scrolling;
+mod spread;
+mod tier;
+mod verify;
+mod viewers;
+mod voxels;
+mod warm;

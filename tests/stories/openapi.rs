@@ -1,0 +1,173 @@
+//! The OpenAPI document: every path answers as documented, and every JSON answer matches its schema.
+
+use std::collections::BTreeSet;
+
+use crate::common::{Place, Server, fixture};
+use serde_json::{Value, json};
+
+fn served(place: &Place) -> Server {
+    let [series, wide, voxels] = ["series.h5", "wide.h5", "voxels.h5"].map(fixture);
+    place.write(
+        "voltile.toml",
+        &format!(
+            "[[server.mounts]]\ntile_service = \"ndtilecache\"\n\
+             [[server.mounts]]\ntile_service = \"slides\"\ncontent_type = \"image/png\"\nadjustable = true\n\
+             [datasets.series]\nfile = {series:?}\n[datasets.series.channels.first]\npath = \"/data\"\naxes = \"tczyx\"\n\
+             [datasets.wide]\nfile = {wide:?}\n[datasets.voxels]\nfile = {voxels:?}\nvoxel_size = [1, 2, 3]\n"
+        ),
+    );
+    place.serve::<&str>([])
+}
+
+fn document(server: &Server) -> Value {
+    server.json("/openapi.json")
+}
+
+/// A path with valid values for its parameters.
+fn filled(path: &str) -> String {
+    let mut path = path.to_owned();
+    for (name, value) in [
+        ("tile_service", "ndtilecache"),
+        ("token", "series"),
+        ("channel", "first"),
+        ("channels", "first:R"),
+        ("plane", "xy"),
+        ("time", "1"),
+        ("slice", "1"),
+        ("row", "0"),
+        ("column", "0"),
+        ("level", "0"),
+        ("box", "0-1_0-1_0-1.raw"),
+    ] {
+        path = path.replace(&format!("{{{name}}}"), value);
+    }
+    assert!(!path.contains('{'), "{path} has an unknown parameter");
+    path
+}
+
+/// Forbids additional properties in all objects of a schema.
+fn closed(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if object.contains_key("properties") && !object.contains_key("additionalProperties") {
+                object.insert("additionalProperties".to_owned(), json!(false));
+            }
+            object.values_mut().for_each(closed);
+        }
+        Value::Array(items) => items.iter_mut().for_each(closed),
+        _ => {}
+    }
+}
+
+/// The errors of an answer in a schema of the document.
+fn faults(document: &Value, schema: &Value, body: &[u8]) -> Vec<String> {
+    let mut whole = schema.clone();
+    whole["components"] = document["components"].clone();
+    closed(&mut whole);
+    let instance: Value = serde_json::from_slice(body).unwrap();
+    let validator = jsonschema::draft202012::new(&whole).unwrap();
+    validator.iter_errors(&instance).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+#[test]
+fn every_documented_path_answers_as_documented() {
+    let place = Place::new();
+    let server = served(&place);
+    let document = document(&server);
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    let paths = document["paths"].as_object().unwrap();
+    assert!(paths.len() >= 15, "{:?}", paths.keys());
+    let mut checked = 0;
+    for (path, item) in paths {
+        let answer = server.get(&filled(path));
+        let responses = &item["get"]["responses"];
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        let kind = answer.header("content-type").unwrap();
+        let Some(content) = responses["200"].get("content") else {
+            assert_eq!((path.as_str(), kind), ("/openapi.json", "application/json"));
+            continue;
+        };
+        let described =
+            content.get(kind).unwrap_or_else(|| panic!("{path} is {kind}, and described as {content}"));
+        if kind == "application/json" {
+            assert_eq!(faults(&document, &described["schema"], &answer.body), [] as [String; 0], "{path}");
+            checked += 1;
+        }
+        for header in responses["200"]["headers"].as_object().into_iter().flat_map(|headers| headers.keys()) {
+            assert!(answer.header(&header.to_lowercase()).is_some(), "{path} has no {header}");
+        }
+    }
+    assert_eq!(checked, 4, "the list, a dataset, projects, info");
+}
+
+#[test]
+fn descriptions_of_all_datasets_match_the_schema() {
+    let place = Place::new();
+    let server = served(&place);
+    let document = document(&server);
+    let of = |path: &str| {
+        document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"].clone()
+    };
+    for token in ["series", "wide", "voxels"] {
+        for (target, path) in [
+            (format!("/datasets/{token}.json"), "/datasets/{token}.json"),
+            (format!("/slides/{token}/info/"), "/{tile_service}/{token}/info/"),
+        ] {
+            let body = server.get(&target).body;
+            assert_eq!(faults(&document, &of(path), &body), [] as [String; 0], "{target}");
+        }
+    }
+}
+
+#[test]
+fn missing_and_wrong_fields_in_a_schema_are_noticed() {
+    let place = Place::new();
+    let server = served(&place);
+    let mut document = document(&server);
+    let body = server.get("/datasets/wide.json").body;
+    let schema = json!({ "$ref": "#/components/schemas/DatasetDescription" });
+    assert_eq!(faults(&document, &schema, &body), [] as [String; 0]);
+    let mut lacking = document.clone();
+    lacking["components"]["schemas"]["ChannelDescription"]["properties"]
+        .as_object_mut()
+        .unwrap()
+        .remove("dtype");
+    assert!(!faults(&lacking, &schema, &body).is_empty());
+    document["components"]["schemas"]["LevelDescription"]["properties"]["level"] =
+        json!({ "type": "string" });
+    assert!(!faults(&document, &schema, &body).is_empty());
+}
+
+#[test]
+fn problems_match_the_schema() {
+    let place = Place::new();
+    let server = served(&place);
+    let document = document(&server);
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let described = &item["get"]["responses"]["404"]["content"]["application/problem+json"]["schema"];
+        if described.is_null() {
+            continue;
+        }
+        let answer = server.get(&filled(&path.replace("{token}", "nothing")));
+        assert_eq!(
+            (answer.status, answer.header("content-type")),
+            (404, Some("application/problem+json")),
+            "{path}"
+        );
+        assert_eq!(faults(&document, described, &answer.body), [] as [String; 0], "{path}");
+    }
+}
+
+#[test]
+fn documented_parameters_are_those_of_the_path() {
+    let place = Place::new();
+    for (path, item) in document(&served(&place))["paths"].as_object().unwrap() {
+        let in_path: BTreeSet<&str> =
+            path.split('{').skip(1).map(|rest| rest.split('}').next().unwrap()).collect();
+        let parameters = item["get"]["parameters"].as_array().into_iter().flatten();
+        let described: BTreeSet<&str> =
+            parameters.filter(|p| p["in"] == "path").map(|p| p["name"].as_str().unwrap()).collect();
+        assert_eq!(in_path, described, "{path}");
+    }
+}

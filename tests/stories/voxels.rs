@@ -1,0 +1,227 @@
+//! Boxes of voxels for analysis: NumPy files and raw bytes, of any level, in the data's own type.
+
+use hdf5::H5Type;
+use ndarray::{Array3, Array4, s};
+
+use crate::common::wire::Answer;
+use crate::common::{Place, Server};
+
+/// An `.npy` file: its type, its shape and its data.
+fn npy(answer: &Answer) -> (String, Vec<usize>, Vec<u8>) {
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let body = &answer.body;
+    assert_eq!(&body[..8], b"\x93NUMPY\x01\x00");
+    let end = 10 + usize::from(u16::from_le_bytes([body[8], body[9]]));
+    assert_eq!(end % 64, 0, "the data is aligned");
+    let header = std::str::from_utf8(&body[10..end]).unwrap();
+    assert!(header.ends_with('\n') && header.contains("'fortran_order': False"), "{header}");
+    let after = |key: &str| header.split_once(key).unwrap().1;
+    let descr = after("'descr': '").split('\'').next().unwrap().to_owned();
+    let shape = after("'shape': (").split(')').next().unwrap();
+    let shape =
+        shape.split(',').filter(|part| !part.trim().is_empty()).map(|part| part.trim().parse().unwrap());
+    (descr, shape.collect(), body[end..].to_vec())
+}
+
+fn get(server: &Server, path: &str) -> Answer {
+    server.get(&format!("/voxels/{path}"))
+}
+
+/// Little-endian bytes.
+trait Stored: H5Type + Copy {
+    fn bytes(self) -> Vec<u8>;
+    fn of(value: u64) -> Self;
+}
+
+macro_rules! stored {
+    ($($type:ty)*) => {
+        $(impl Stored for $type {
+            fn bytes(self) -> Vec<u8> {
+                self.to_le_bytes().to_vec()
+            }
+            fn of(value: u64) -> Self {
+                value as $type
+            }
+        })*
+    };
+}
+stored!(u8 i8 u16 i16 u32 i32 u64 i64 f32 f64);
+
+const SHAPE: (usize, usize, usize) = (19, 70, 45);
+
+fn volume<T: Stored>() -> Array3<T> {
+    Array3::from_shape_fn(SHAPE, |(z, y, x)| T::of((z * 7919 + y * 131 + x * 3) as u64 * 0x9E37_79B9))
+}
+
+#[test]
+fn a_box_holds_the_stored_voxels_of_every_type() {
+    fn check<T: Stored>(descr: &str) {
+        let (place, data) = (Place::new(), volume::<T>());
+        let file = hdf5::File::create(place.path("a.h5")).unwrap();
+        file.new_dataset_builder()
+            .with_data(&data)
+            .chunk((8, 16, 16))
+            .shuffle()
+            .deflate(3)
+            .create("raw")
+            .unwrap();
+        file.close().unwrap();
+        let server = place.serve(["a.h5"]);
+        for ([x, end_x], [y, end_y], [z, end_z]) in
+            [([0, 45], [0, 70], [0, 19]), ([5, 33], [17, 18], [3, 19]), ([44, 45], [69, 70], [18, 19])]
+        {
+            let path = format!("a/raw/0/{x}-{end_x}_{y}-{end_y}_{z}-{end_z}.npy");
+            let expected: Vec<u8> =
+                data.slice(s![z..end_z, y..end_y, x..end_x]).iter().flat_map(|voxel| voxel.bytes()).collect();
+            let shape = vec![end_z - z, end_y - y, end_x - x];
+            assert!(npy(&get(&server, &path)) == (descr.to_owned(), shape, expected), "{descr} {path}");
+        }
+    }
+    check::<u8>("|u1");
+    check::<i8>("|i1");
+    check::<u16>("<u2");
+    check::<i16>("<i2");
+    check::<u32>("<u4");
+    check::<i32>("<i4");
+    check::<u64>("<u8");
+    check::<i64>("<i8");
+    check::<f32>("<f4");
+    check::<f64>("<f8");
+}
+
+#[test]
+fn a_box_of_a_derived_level_is_averaged_or_picked_as_tiles_are() {
+    let place = Place::new();
+    let data = volume::<u16>();
+    let labels = volume::<u64>();
+    let file = hdf5::File::create(place.path("a.h5")).unwrap();
+    file.new_dataset_builder().with_data(&data).chunk((8, 16, 16)).create("raw").unwrap();
+    file.new_dataset_builder().with_data(&labels).chunk((8, 16, 16)).create("labels").unwrap();
+    file.close().unwrap();
+    let server = place.serve(["a.h5"]);
+    let (mut means, mut picks) = (Vec::new(), Vec::new());
+    for z in 2..4 {
+        for y in 0..18 {
+            for x in 1..12 {
+                let of = s![z, 4 * y..(4 * y + 4).min(70), 4 * x..(4 * x + 4).min(45)];
+                let all = data.slice(of);
+                let (sum, count) = (all.iter().map(|voxel| u64::from(*voxel)).sum::<u64>(), all.len() as u64);
+                means.extend(((2 * sum + count) / (2 * count)).to_le_bytes().into_iter().take(2));
+                picks.extend(labels[[z, 4 * y, 4 * x]].to_le_bytes());
+            }
+        }
+    }
+    let shape = vec![2, 18, 11];
+    assert!(npy(&get(&server, "a/raw/2/1-12_0-18_2-4.npy")) == ("<u2".to_owned(), shape.clone(), means));
+    assert!(npy(&get(&server, "a/labels/2/1-12_0-18_2-4.npy")) == ("<u8".to_owned(), shape, picks));
+}
+
+#[test]
+fn raw_boxes_tell_shape_and_type_in_headers_and_time_points_are_chosen() {
+    let place = Place::new();
+    let data =
+        Array4::from_shape_fn((3, 5, 6, 7), |(t, z, y, x)| (t * 100 + z * 42 + y * 7 + x) as i16 - 200);
+    let file = hdf5::File::create(place.path("a.h5")).unwrap();
+    file.new_dataset_builder().with_data(&data).chunk((1, 4, 4, 4)).deflate(1).create("raw").unwrap();
+    file.close().unwrap();
+    place.write(
+        "voltile.toml",
+        "[datasets.a]\nfile = \"a.h5\"\n[datasets.a.channels.raw]\npath = \"/raw\"\naxes = \"tzyx\"\n",
+    );
+    let server = place.serve::<&str>([]);
+    let answer = get(&server, "a/raw/0/1-7_2-6_0-5.raw?time=2");
+    assert_eq!(
+        (answer.header("x-voltile-shape"), answer.header("x-voltile-type")),
+        (Some("5,4,6"), Some("int16"))
+    );
+    let expected: Vec<u8> =
+        data.slice(s![2, .., 2..6, 1..7]).iter().flat_map(|voxel| voxel.to_le_bytes()).collect();
+    assert!(answer.body == expected);
+    assert!(answer.header("access-control-expose-headers").unwrap().contains("X-Voltile-Shape"));
+    assert_eq!(get(&server, "a/raw/0/0-1_0-1_0-1.npy?time=3").status, 404);
+}
+
+#[test]
+fn chunks_that_were_never_written_hold_the_fill_value() {
+    let place = Place::new();
+    let file = hdf5::File::create(place.path("a.h5")).unwrap();
+    let raw = file
+        .new_dataset::<u16>()
+        .shape((16, 32, 32))
+        .chunk((8, 16, 16))
+        .fill_value(777u16)
+        .create("raw")
+        .unwrap();
+    raw.write_slice(&Array3::<u16>::from_elem((8, 16, 16), 5), s![..8, ..16, ..16]).unwrap();
+    drop(raw);
+    file.close().unwrap();
+    let server = place.serve(["a.h5"]);
+    let (_, shape, bytes) = npy(&get(&server, "a/raw/0/14-18_15-17_7-9.npy"));
+    assert_eq!(shape, [2, 2, 4]);
+    let voxels: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|pair| u16::from_le_bytes(*pair)).collect();
+    assert_eq!(voxels, [5, 5, 777, 777, 777, 777, 777, 777, 777, 777, 777, 777, 777, 777, 777, 777]);
+}
+
+#[test]
+fn what_does_not_exist_is_404_what_is_too_large_413_and_what_is_known_304() {
+    let place = Place::new();
+    let file = hdf5::File::create(place.path("a.h5")).unwrap();
+    file.new_dataset_builder().with_data(&volume::<u8>()).create("raw").unwrap();
+    file.close().unwrap();
+    let server = place.serve(["a.h5", "--set", "render.max_voxels_per_box=1000"]);
+    for (path, part) in [
+        ("b/raw/0/0-1_0-1_0-1.npy", "there is no dataset b"),
+        ("a/b/0/0-1_0-1_0-1.npy", "has no channel b"),
+        ("a/raw/9/0-1_0-1_0-1.npy", "has the levels 0 to"),
+        ("a/raw/0/0-46_0-1_0-1.npy", "reaches beyond level 0"),
+        ("a/raw/0/0-1_0-1_19-20.npy", "45 × 70 × 19"),
+        ("a/raw/0/18446744073709551614-18446744073709551615_0-1_0-1.npy", "reaches beyond"),
+        ("a/raw/0/1-1_0-1_0-1.npy", "is not a box"),
+        ("a/raw/0/0-1_0-1_0-1.png", "is not a box"),
+        ("a/raw/0-1_0-1_0-1.npy", "too few segments"),
+    ] {
+        let answer = get(&server, path);
+        assert_eq!(answer.status, 404, "{path}");
+        assert!(answer.problem().contains(part), "{path}: {}", answer.problem());
+    }
+    let large = get(&server, "a/raw/0/0-45_0-70_0-1.npy");
+    assert_eq!(large.status, 413);
+    assert!(large.problem().contains("3150 stored voxels") && large.problem().contains("max_voxels_per_box"));
+    let wasteful = place.serve(["a.h5", "--set", "render.max_voxels_per_box=100"]);
+    assert_eq!(
+        get(&wasteful, "a/raw/0/0-1_0-70_0-1.npy").status,
+        200,
+        "unfiltered voxels are copied one by one"
+    );
+    let known = get(&server, "a/raw/0/0-4_0-4_0-4.npy");
+    let again = server.ask("GET", "/voxels/a/raw/0/0-4_0-4_0-4.npy", &[("if-none-match", known.etag())]);
+    assert_eq!(again.status, 304);
+}
+
+#[test]
+fn a_thin_box_through_many_compressed_chunks_is_refused() {
+    let place = Place::new();
+    let file = hdf5::File::create(place.path("a.h5")).unwrap();
+    file.new_dataset_builder()
+        .with_data(&volume::<u8>())
+        .chunk((19, 64, 45))
+        .deflate(1)
+        .create("raw")
+        .unwrap();
+    file.close().unwrap();
+    let server = place.serve(["a.h5", "--set", "render.max_voxels_per_box=100"]);
+    let answer = get(&server, "a/raw/0/0-1_0-70_0-1.npy");
+    assert_eq!(answer.status, 413);
+    assert!(
+        answer.problem().contains("70 stored voxels, but the chunks that hold them have 109440"),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn a_tile_service_cannot_take_the_place_of_other_addresses() {
+    let place = Place::with("[[server.mounts]]\ntile_service = \"voxels\"\n");
+    let outcome = place.run(["check"]);
+    assert_ne!(outcome.code, 0);
+    assert!(outcome.err.contains("\"voxels\" cannot be a tile service"), "{}", outcome.err);
+}
