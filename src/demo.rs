@@ -8,16 +8,15 @@ mod film;
 mod noise;
 mod rods;
 mod scene;
+#[cfg(test)]
+mod tests;
 mod tissue;
 mod write;
 
-#[cfg(test)]
-mod tests;
-
 use std::ffi::OsString;
-use std::io;
+use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 use tempfile::TempPath;
 use write::{FULL, Shapes, VERSION_ATTRIBUTE};
@@ -28,60 +27,60 @@ const VERSION: u32 = 2;
 /// Why there is no demo volume.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// Neither environment variable that leads to the cache folder is set.
     #[error("no place for the demo volume: set XDG_CACHE_HOME or HOME to an absolute path")]
     NoCacheFolder,
-    /// The path holds something else, which is left alone.
-    #[error("{} is not a demo volume, or a damaged one; delete it or move it away", .0.display())]
+    #[error("{} does not look like a demo volume and was left as it is; delete it or move it away", .0.display())]
     Foreign(PathBuf),
-    /// The file or its folder cannot be written.
     #[error("cannot write the demo volume to {}: {}; is the disk full or not writable?", .0.display(), .1)]
     Write(PathBuf, #[source] io::Error),
 }
 
 /// Where the demo volume is kept: in `voltile` below the user's cache folder (`$XDG_CACHE_HOME`, else `~/.cache`).
-///
-/// # Errors
-/// [`DemoError::NoCacheFolder`] if neither `XDG_CACHE_HOME` nor `HOME` is an absolute path.
-pub fn default_path() -> Result<PathBuf, DemoError> {
-    path_below(env::var_os("XDG_CACHE_HOME"), env::var_os("HOME"))
-}
-
-fn path_below(cache: Option<OsString>, home: Option<OsString>) -> Result<PathBuf, DemoError> {
-    let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
-    let folder = cache.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".cache")));
+pub fn default_path(variable: impl Fn(&'static str) -> Option<OsString>) -> Result<PathBuf, DemoError> {
+    let folder = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
     Ok(folder.ok_or(DemoError::NoCacheFolder)?.join("voltile/demo-v1.h5"))
 }
 
-/// Writes the demo volume (50 MB, some seconds) to `path` unless it is there. An older one is replaced.
-///
-/// # Errors
-/// [`DemoError::Foreign`] if `path` holds anything else or a damaged one, [`DemoError::Write`] if it cannot be written.
+/// Writes the demo volume (50 MB, some seconds) to `path` unless it is there. An older or damaged one is replaced.
 pub fn ensure(path: &Path) -> Result<(), DemoError> {
     ensure_sized(path, FULL)
 }
 
 fn ensure_sized(path: &Path, shapes: Shapes) -> Result<(), DemoError> {
-    match version_at(path) {
-        Ok(Some(VERSION)) => Ok(()),
-        Ok(_) => replace(path, shapes).map_err(|error| DemoError::Write(path.into(), error)),
-        Err(_) => Err(DemoError::Foreign(path.into())),
+    if version_at(path)? == Some(VERSION) {
+        return Ok(());
     }
+    let failed = |error| DemoError::Write(path.into(), error);
+    // Of several runs at the same time the first one writes, and the others wait for it.
+    fs::create_dir_all(path.parent().unwrap_or(path)).map_err(failed)?;
+    let lock = fs::File::options().append(true).create(true).open(path.with_extension("lock"));
+    let _lock = lock.and_then(|file| file.lock().map(|()| file)).map_err(failed)?;
+    match version_at(path)? {
+        Some(VERSION) => return Ok(()),
+        Some(0) => tracing::warn!("the demo volume is damaged and is written again"),
+        Some(other) => tracing::info!("version {other} of the demo volume is replaced by version {VERSION}"),
+        None => tracing::info!("the demo volume is written, which takes some seconds"),
+    }
+    replace(path, shapes).map_err(failed)
 }
 
-fn version_at(path: &Path) -> hdf5::Result<Option<u32>> {
-    path.exists().then(|| hdf5::File::open(path)?.attr(VERSION_ATTRIBUTE)?.read_scalar()).transpose()
+/// The version of the demo volume at `path`, 0 if it is damaged; `None` if nothing is there.
+fn version_at(path: &Path) -> Result<Option<u32>, DemoError> {
+    if path.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let version = hdf5::File::open(path).and_then(|file| file.attr(VERSION_ATTRIBUTE)?.read_scalar());
+    // What libhdf5 cannot read is ours if it still has the name of our attribute near its start.
+    let mut start = [0; 4096];
+    let name = memchr::memmem::Finder::new(VERSION_ATTRIBUTE);
+    let is_ours = |mut file: fs::File| file.read(&mut start).is_ok() && name.find(&start).is_some();
+    let damaged = || fs::File::open(path).is_ok_and(is_ours).then_some(0);
+    version.ok().or_else(damaged).map(Some).ok_or(DemoError::Foreign(path.into()))
 }
 
 fn replace(path: &Path, shapes: Shapes) -> io::Result<()> {
-    fs::create_dir_all(path.parent().unwrap_or(path))?;
-    // Of several runs at the same time the first one writes, and the others wait for it.
-    let lock = fs::File::create(path.with_extension("lock"))?;
-    lock.lock()?;
-    if version_at(path).is_ok_and(|version| version == Some(VERSION)) {
-        return Ok(());
-    }
-    let draft = TempPath::try_from_path(path.with_extension("draft"))?; // deleted on failure
+    let draft = TempPath::try_from_path(path.with_extension("voltile-draft"))?; // deleted on failure
     write::write(&draft, shapes, VERSION).map_err(io::Error::other)?;
     fs::File::open(&draft)?.sync_all()?;
     Ok(draft.persist(path)?)

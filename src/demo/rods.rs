@@ -3,12 +3,15 @@
 use super::noise::{Point, direction, dot, floor, hash, length, moved, rehash, unit};
 
 /// All points within `radius` of a line that reaches `half_length` to either side of `center`.
+#[derive(Default)]
 pub(super) struct Rod {
     pub id: u32,
     pub center: Point,
     pub axis: Point,
     pub half_length: f32,
     pub radius: f32,
+    /// Whether the depth of its cell is smooth far inside, for layers, rather than exact near the border.
+    pub layered: bool,
 }
 
 impl Rod {
@@ -19,7 +22,7 @@ impl Rod {
         let id = hash(cube, salt);
         let three = |bits| [bits, rehash(bits), rehash(rehash(bits))].map(|bits| 2.0 * unit(bits) - 1.0);
         let center = moved(cube.map(|step| step as f32 + 0.5), three(id), jitter).map(|it| it * edge);
-        Self { id, center, axis: direction(three(id.rotate_left(16))), half_length: 0.0, radius: 0.0 }
+        Self { id, center, axis: direction(three(id.rotate_left(16))), ..Self::default() }
     }
 
     /// A number in [0, 1) of this rod; `salt` tells its uses apart.
@@ -53,6 +56,8 @@ pub(super) struct Cell<'a> {
     pub distance: f32,
     /// Distance from the border with other cells; a little below 0 where three cells meet.
     pub depth: f32,
+    /// 0 where slices cut that border straight across, 1 where it lies along them.
+    pub tilt: f32,
 }
 
 impl<'a> Cell<'a> {
@@ -67,14 +72,16 @@ impl<'a> Cell<'a> {
                 }
             }
         }
-        let ways =
-            near.map(|(distance, way, rod)| moved([0.0; 3], way, 1.0 / (distance + rod.radius).max(1e-6)));
+        let ways = near.map(|(_, way, _)| direction(way));
         let [(distance, _, rod), (_, _, neighbour), _] = near;
         // The difference of two distances, divided by how fast it grows away from the border.
-        let depths = [1, 2].map(|i| (near[i].0 - distance) / length(moved(ways[i], ways[0], -1.0)).max(0.3));
+        let apart = [1, 2].map(|i| moved(ways[i], ways[0], -1.0));
+        let speed = apart.map(|way| if rod.layered { 1.8 } else { length(way).max(0.3) });
+        let depths = [0, 1].map(|i| (near[i + 1].0 - distance) / speed[i]);
+        let tilt = if rod.layered { 0.0 } else { (apart[0][2] / speed[0]).powi(2) };
         // Where three cells meet, corners are rounded.
         let closeness = (1.0 - (depths[0] - depths[1]).abs() * (1.0 / 12.0)).max(0.0);
         let depth = depths[0].min(depths[1]) - 3.0 * closeness * closeness;
-        Self { rod, neighbour, distance, depth }
+        Self { rod, neighbour, distance, depth, tilt }
     }
 }

@@ -62,9 +62,7 @@ fn table<T>(rows: usize, columns: usize, make: impl Fn(usize, usize) -> T) -> Ve
 }
 
 /// A point in warped space, `clumps` and `slow`.
-type Node = [f32; 8];
-
-fn node(x: f32, y: f32, depth: f32) -> Node {
+fn node(x: f32, y: f32, depth: f32) -> [f32; 8] {
     let straight = [x, y, depth];
     let [x, y, z] = moved(moved(straight, noise(straight, 170.0, 1), 30.0), noise(straight, 52.0, 2), 7.0);
     let ([clumps], [a, b, c, d]) = (noise(straight, 19.0, 3), noise(straight, 62.0, 4));
@@ -72,20 +70,18 @@ fn node(x: f32, y: f32, depth: f32) -> Node {
 }
 
 /// The node of a coordinate between two corners of a block.
-fn between(mut from: Node, to: Node, at: usize) -> Node {
+fn between(mut from: [f32; 8], to: [f32; 8], at: usize) -> [f32; 8] {
     let share = (at % BLOCK) as f32 * (1.0 / BLOCK as f32);
     from.iter_mut().zip(to).for_each(|(from, to)| *from = mix(*from, to, share));
     from
 }
 
 /// Those of `rods` that can be among the nearest three of a voxel in a square.
-fn shortlist<'a>(rods: &[&'a Rod], [x, y, z, ..]: Node, edge: usize) -> Vec<&'a Rod> {
-    let reach = 0.9 * edge as f32; // half the diagonal, and some more for the warp
+fn shortlist<'a>(rods: &[&'a Rod], [x, y, z, ..]: [f32; 8], edge: usize) -> Vec<&'a Rod> {
+    let diagonal = 1.8 * edge as f32; // and some more for the warp
     let mut near: Vec<_> = rods.iter().map(|rod| (rod.away([x, y, z]).1, *rod)).collect();
-    if near.len() > 3 {
-        let third = near.select_nth_unstable_by(2, |a, b| a.0.total_cmp(&b.0)).1.0;
-        near.retain(|(distance, _)| *distance <= third + 2.0 * reach);
-        near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    }
+    let third = near.select_nth_unstable_by(2, |a, b| a.0.total_cmp(&b.0)).1.0;
+    near.retain(|(distance, _)| *distance <= third + diagonal);
+    near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     near.into_iter().map(|(_, rod)| rod).collect()
 }

@@ -153,7 +153,8 @@ fn a_failure_names_the_path_and_leaves_no_draft() {
 #[test]
 fn the_cache_folder_is_found() {
     let find = |cache: Option<&str>, home: Option<&str>| {
-        path_below(cache.map(OsString::from), home.map(OsString::from)).ok()
+        let variable = |name| if name == "HOME" { home } else { cache };
+        default_path(|name| variable(name).map(OsString::from)).ok()
     };
     let demo = |folder: &str| Some(Path::new(folder).join("voltile/demo-v1.h5"));
     assert_eq!(find(Some("/cache"), Some("/home/ada")), demo("/cache"));

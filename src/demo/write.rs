@@ -11,20 +11,20 @@ use rayon::prelude::*;
 
 use super::{film, tissue};
 
-/// Root attribute with the version of a finished demo volume; written last.
+/// Root attribute with the version: created first, so that its name is near the file's start, and written last.
 pub(super) const VERSION_ATTRIBUTE: &str = "voltile_demo_version";
 
 /// z, y, x of the tissue's datasets, and t, z, y, x of the time series.
 pub(super) type Shapes = ([usize; 3], [usize; 4]);
-
 pub(super) const FULL: Shapes = ([48, 1024, 1024], [10, 12, 256, 256]);
 const CHUNK: [usize; 4] = [1, 16, 128, 128];
 
 pub(super) fn write(path: &Path, (volume, series): Shapes, version: u32) -> Result<()> {
     let file = File::create(path)?;
+    let mark = file.new_attr::<u32>().create(VERSION_ATTRIBUTE)?;
     write_volume(&file, volume)?;
     write_series(&file, series)?;
-    file.new_attr::<u32>().create(VERSION_ATTRIBUTE)?.write_scalar(&version)?;
+    mark.write_scalar(&version)?;
     file.close()
 }
 
@@ -50,10 +50,10 @@ fn write_volume(file: &File, shape @ [depth, height, width]: [usize; 3]) -> Resu
         threads.spawn(move || parts.map(paint).try_for_each(|part| sender.send(part)));
         for (place, voxels) in painted {
             let voxels = voxels?;
-            em.write_slice(&voxels.map(|voxel| voxel.em), place)?;
-            nuclei.write_slice(&voxels.map(|voxel| voxel.nuclei), place)?;
-            actin.write_slice(&voxels.map(|voxel| voxel.actin), place)?;
-            segmentation.write_slice(&voxels.map(|voxel| voxel.label), place)?;
+            em.write_slice(&voxels.map(|voxel| voxel.0), place)?;
+            nuclei.write_slice(&voxels.map(|voxel| voxel.1), place)?;
+            actin.write_slice(&voxels.map(|voxel| voxel.2), place)?;
+            segmentation.write_slice(&voxels.map(|voxel| voxel.3), place)?;
         }
         Ok(())
     })
