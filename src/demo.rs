@@ -18,7 +18,6 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use tempfile::TempPath;
 use write::{FULL, Shapes, VERSION_ATTRIBUTE};
 
 /// Version of the voxels; a file of another version is replaced. The file's name, which links contain, stays the same.
@@ -48,6 +47,7 @@ pub fn ensure(path: &Path) -> Result<(), DemoError> {
 }
 
 fn ensure_sized(path: &Path, shapes: Shapes) -> Result<(), DemoError> {
+    let path = &fs::canonicalize(path).unwrap_or(path.into()); // a link to the volume stays
     if version_at(path)? == Some(VERSION) {
         return Ok(());
     }
@@ -80,7 +80,7 @@ fn version_at(path: &Path) -> Result<Option<u32>, DemoError> {
 }
 
 fn replace(path: &Path, shapes: Shapes) -> io::Result<()> {
-    let draft = TempPath::try_from_path(path.with_extension("voltile-draft"))?; // deleted on failure
+    let draft = tempfile::TempPath::try_from_path(path.with_extension("voltile-draft"))?; // deleted on failure
     write::write(&draft, shapes, VERSION).map_err(io::Error::other)?;
     fs::File::open(&draft)?.sync_all()?;
     Ok(draft.persist(path)?)

@@ -27,8 +27,8 @@ fn halves(seed: &Rod, t: f32) -> [Rod; 2] {
 
 fn voxel(place: &Place<'_>) -> u16 {
     let (rod, beyond) = (place.cell.rod, place.cell.distance);
-    let clumps = |way| noise::<1>(way, 9.0, rod.id)[0];
-    let clumps = if beyond < 12.0 { clumps(moved(place.point, rod.center, -1.0)) } else { 0.0 };
+    let way = moved(place.point, rod.center, -1.0);
+    let [clumps] = if beyond < 12.0 { noise(way, 9.0, rod.id) } else { [0.0] };
     let light = (6.0 + 8.0 * rod.dice(6)) * (1.0 + 0.8 * clumps);
     expose(0.1 + light * step(2.5, -5.0, beyond) + 0.6 * step(12.0, 0.0, beyond), place.dice)
 }

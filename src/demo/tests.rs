@@ -112,18 +112,52 @@ fn a_finished_volume_is_left_alone_and_one_of_another_version_is_replaced() {
 }
 
 #[test]
+fn a_damaged_volume_is_replaced_where_it_is() {
+    let (folder, path) = volume(TINY);
+    let link = folder.path().join("link.h5");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    for length in [4096, 2000] {
+        fs::File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
+        assert_eq!(version_at(&path).unwrap(), Some(0), "{length} bytes");
+        ensure_sized(&link, TINY).unwrap();
+        assert_eq!(version_at(&path).unwrap(), Some(VERSION));
+    }
+    assert!(link.is_symlink());
+}
+
+#[test]
+fn the_draft_of_a_killed_run_is_replaced_and_the_lock_keeps_its_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("demo.h5");
+    fs::write(folder.path().join("demo.voltile-draft"), "half a volume").unwrap();
+    fs::write(folder.path().join("demo.lock"), "somebody's").unwrap();
+    ensure_sized(&path, TINY).unwrap();
+    assert_eq!(version_at(&path).unwrap(), Some(VERSION));
+    assert_eq!(names_beside(&path), ["demo.h5", "demo.lock"]);
+    assert_eq!(fs::read(folder.path().join("demo.lock")).unwrap(), b"somebody's");
+}
+
+#[test]
 fn what_somebody_else_has_put_there_stays() {
     let folder = tempfile::tempdir().unwrap();
-    let (text, volume) = (folder.path().join("letter.txt"), folder.path().join("own.h5"));
+    let [text, empty, volume, damaged] =
+        ["letter.txt", "empty.h5", "own.h5", "damaged.h5"].map(|name| folder.path().join(name));
     fs::write(&text, "Dear Ada").unwrap();
+    fs::write(&empty, "").unwrap();
     hdf5::File::create(&volume).unwrap().new_dataset::<u8>().shape(3).create("own").unwrap();
-    for path in [&text, &volume, &folder.path().to_owned()] {
+    fs::write(&damaged, &fs::read(&volume).unwrap()[..100]).unwrap();
+    for path in [&text, &empty, &volume, &damaged, &folder.path().to_owned()] {
         let before = fs::metadata(path).unwrap().modified().unwrap();
         let error = ensure_sized(path, TINY).unwrap_err();
         assert!(matches!(error, DemoError::Foreign(_)), "{error:?}");
         assert!(error.to_string().contains(&path.display().to_string()), "{error}");
         assert_eq!(fs::metadata(path).unwrap().modified().unwrap(), before);
     }
+    let nowhere = folder.path().join("nowhere.h5");
+    std::os::unix::fs::symlink("missing/volume.h5", &nowhere).unwrap();
+    assert!(matches!(ensure_sized(&nowhere, TINY), Err(DemoError::Foreign(_))));
+    assert!(nowhere.is_symlink());
+    assert!(names_beside(&text).iter().all(|name| !name.to_string_lossy().ends_with("lock")));
 }
 
 #[test]

@@ -111,9 +111,6 @@ fn vesicle(place: &Place<'_>, probability: f32, grey: f32) -> f32 {
 
 /// A grey matrix in a dark membrane, crossed by cristae. It keeps away from other membranes: `room` is their distance.
 fn mitochondrion(place: &Place<'_>, room: f32, grey: f32) -> f32 {
-    if room < 10.0 {
-        return grey;
-    }
     let (cell, mut point) = (place.cell.rod, place.point);
     let rod = if cell.radius > BODY {
         point = turned(point);
@@ -130,7 +127,7 @@ fn mitochondrion(place: &Place<'_>, room: f32, grey: f32) -> f32 {
     let along = dot(moved(point, rod.center, -1.0), rod.axis) * (1.0 / 8.0) + 0.9 * place.clumps;
     let crista = step(0.5, 0.75, ridge(along)) * step(-2.5, -4.5, beyond);
     let matrix = mix(112.0 + 9.0 * place.grain, DARK + 8.0, 0.8 * crista);
-    let strength = f32::from(rod.dice(1) < 0.65);
+    let strength = f32::from(room > 10.0 && rod.dice(1) < 0.65);
     let filled = mix(grey, matrix, strength * step(0.8, -0.8, beyond));
     mix(filled, DARK, 0.85 * strength * step(2.8, 1.2, (beyond + 1.2).abs()))
 }
