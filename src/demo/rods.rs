@@ -78,7 +78,7 @@ impl<'a> Cell<'a> {
         let apart = [1, 2].map(|i| moved(ways[i], ways[0], -1.0));
         let speed = apart.map(|way| if rod.layered { 1.8 } else { length(way).max(0.3) });
         let depths = [0, 1].map(|i| (near[i + 1].0 - distance) / speed[i]);
-        let tilt = if rod.layered { 0.0 } else { (apart[0][2] / speed[0]).powi(2) };
+        let tilt = if rod.layered { 0.0 } else { apart[0][2] * apart[0][2] / (speed[0] * speed[0]) };
         // Where three cells meet, corners are rounded.
         let closeness = (1.0 - (depths[0] - depths[1]).abs() * (1.0 / 12.0)).max(0.0);
         let depth = depths[0].min(depths[1]) - 3.0 * closeness * closeness;

@@ -40,7 +40,7 @@ pub(super) fn voxel(place: &Place<'_>) -> (u8, u16, u16, u32) {
     let synapse = f32::from(sends != receives) * step(0.28, 0.4, signals);
     let stain = (6.0 + 8.0 * cell.rod.dice(2)) * (1.0 + 0.7 * clumps) * step(-28.0, 8.0, nucleolus);
     // Actin under every membrane, more at synapses, and in bundles in cell bodies.
-    let cortex = step(13.0, 0.0, cell.depth).powi(2) * (3.8 + 3.0 * patches + 5.0 * synapse);
+    let cortex = step(9.5, 0.0, cell.depth) * (3.8 + 3.0 * patches + 5.0 * synapse);
     let bundles = step(0.1, 0.0, sheet.abs()) * step(0.2, -0.4, patches) * step(2.0, 20.0, nucleus);
     let actin = 0.015 + cortex + 6.0 * f32::from(cell.rod.radius > BODY) * bundles;
     // In steps of 8: about as large as the noise, so they hardly show, and they halve the file.
