@@ -62,18 +62,17 @@ pub(super) struct Cell<'a> {
 
 impl<'a> Cell<'a> {
     pub fn at(point: Point, rods: &[&'a Rod]) -> Self {
-        let mut near = [(1e6, [0.0; 3], rods[0]); 3];
+        let mut near = [(1e6, rods[0]); 3];
         for rod in rods {
-            let (way, distance) = rod.away(point);
-            let mut next = (distance, way, *rod);
+            let mut next = (rod.away(point).1, *rod);
             for kept in &mut near {
                 if next.0 < kept.0 {
                     std::mem::swap(kept, &mut next);
                 }
             }
         }
-        let ways = near.map(|(_, way, _)| direction(way));
-        let [(distance, _, rod), (_, _, neighbour), _] = near;
+        let ways = near.map(|(_, rod)| direction(rod.away(point).0));
+        let [(distance, rod), (_, neighbour), _] = near;
         // The difference of two distances, divided by how fast it grows away from the border.
         let apart = [1, 2].map(|i| moved(ways[i], ways[0], -1.0));
         let speed = apart.map(|way| if rod.layered { 1.8 } else { length(way).max(0.3) });

@@ -43,17 +43,18 @@ impl Scene {
             let middle = between(nodes[y][x], nodes[y + 1][x + 1], BLOCK / 2);
             shortlist(&tiles[y * BLOCK / TILE][x * BLOCK / TILE], middle, BLOCK)
         });
-        let place = |y: usize, x: usize| {
-            let (row, column) = (y / BLOCK, x / BLOCK);
-            let sides = [row, row + 1].map(|row| between(nodes[row][column], nodes[row][column + 1], x));
-            let [a, b, c, clumps, slow @ ..] = between(sides[0], sides[1], y);
-            let cell = Cell::at([a, b, c], &blocks[row][column]);
+        let lines = table(rows.len(), width / BLOCK + 2, |y, x| {
+            between(nodes[y / BLOCK][x], nodes[y / BLOCK + 1][x], y)
+        });
+        let place = |(y, x): (usize, usize)| {
+            let [a, b, c, clumps, slow @ ..] = between(lines[y][x / BLOCK], lines[y][x / BLOCK + 1], x);
+            let cell = Cell::at([a, b, c], &blocks[y / BLOCK][x / BLOCK]);
             let [x, y, z] = [x, rows.start + y, z].map(|it| it as i32);
             let coarse = |shift| unit(hash([(x + shift) / 3, (y + 2 * shift) / 3, z], 6));
             let (grain, dice) = (coarse(0) + coarse(1) - 1.0, hash([x, y, z], self.salt));
             Place { point: [a, b, c], cell, grain, clumps, slow, dice }
         };
-        (0..rows.len() * width).map(|i| paint(&place(i / width, i % width))).collect()
+        (0..rows.len()).flat_map(|y| (0..width).map(move |x| (y, x))).map(|at| paint(&place(at))).collect()
     }
 }
 

@@ -32,21 +32,21 @@ pub(super) fn grow([depth, height, width]: [usize; 3]) -> Scene {
 pub(super) fn voxel(place: &Place<'_>) -> (u8, u16, u16, u32) {
     let &Place { point, ref cell, clumps, slow: [dents, patches, sheet, signals], dice, .. } = place;
     // Distances from the surfaces of the nucleus and the nucleolus.
-    let envelope = if cell.rod.radius > BODY { cell.distance + 27.0 + 8.0 * dents } else { 1e6 };
-    let nucleus = envelope.max(10.0 - cell.depth);
-    let offset = moved(moved(point, cell.rod.center, -1.0), cell.rod.axis, -24.0);
-    let nucleolus = length(offset) - 17.0 + 4.0 * clumps;
+    let body = f32::from(cell.rod.radius > BODY);
+    let nucleus = (cell.distance + 27.0 + 8.0 * dents).max(10.0 - cell.depth) + 1e6 * (1.0 - body);
+    let middle = moved(cell.rod.center, cell.rod.axis, 24.0);
+    let nucleolus = length(moved(point, middle, -1.0)) - 17.0 + 4.0 * clumps;
+    let stain = (6.0 + 8.0 * cell.rod.dice(2)) * (1.0 + 0.7 * clumps) * step(-28.0, 8.0, nucleolus);
     let [sends, receives] = [cell.rod, cell.neighbour].map(|rod| SENDERS.contains(&rod.radius));
     let synapse = f32::from(sends != receives) * step(0.28, 0.4, signals);
-    let stain = (6.0 + 8.0 * cell.rod.dice(2)) * (1.0 + 0.7 * clumps) * step(-28.0, 8.0, nucleolus);
     // Actin under every membrane, more at synapses, and in bundles in cell bodies.
     let cortex = step(9.5, 0.0, cell.depth) * (3.8 + 3.0 * patches + 5.0 * synapse);
-    let bundles = step(0.1, 0.0, sheet.abs()) * step(0.2, -0.4, patches) * step(2.0, 20.0, nucleus);
-    let actin = 0.015 + cortex + 6.0 * f32::from(cell.rod.radius > BODY) * bundles;
+    let bundles = body * step(0.1, 0.0, sheet.abs()) * step(0.2, -0.4, patches) * step(2.0, 20.0, nucleus);
+    let actin = expose(0.015 + cortex + 6.0 * bundles, rehash(dice ^ 1));
     // In steps of 8: about as large as the noise, so they hardly show, and they halve the file.
     let em = (grey(place, nucleus, nucleolus, synapse).clamp(0.0, 255.0) * 0.125) as u8 * 8;
     let label = if cell.depth < 4.0 { 0 } else { cell.rod.id };
-    (em, expose(0.012 + stain * step(9.0, -15.0, nucleus), dice), expose(actin, rehash(dice ^ 1)), label)
+    (em, expose(0.012 + stain * step(9.0, -15.0, nucleus), dice), actin, label)
 }
 
 /// What a 12-bit camera makes of a mean number of photons: an offset, and a gain for each photon.
@@ -71,7 +71,7 @@ fn grey(place: &Place<'_>, nucleus: f32, nucleolus: f32, synapse: f32) -> f32 {
         let inside = mix(chromatin, 80.0, 0.85 * step(2.0, -3.0, nucleolus)) + 8.0 * grain;
         grey = sac(mix(grey, inside, step(1.0, -1.0, nucleus)), nucleus.abs(), 1.0);
     }
-    if SENDERS.contains(&rod.radius) {
+    if SENDERS.contains(&rod.radius) && signals > 0.0 {
         grey = vesicle(place, step(0.0, 0.4, signals), grey);
     }
     grey = mitochondrion(place, cell.depth.min(nucleus), grey);
@@ -112,6 +112,9 @@ fn vesicle(place: &Place<'_>, probability: f32, grey: f32) -> f32 {
 /// A grey matrix in a dark membrane, crossed by cristae. It keeps away from other membranes: `room` is their distance.
 fn mitochondrion(place: &Place<'_>, room: f32, grey: f32) -> f32 {
     let (cell, mut point) = (place.cell.rod, place.point);
+    if room < 10.0 || cell.radius < BODY && place.cell.distance + cell.radius > 36.0 {
+        return grey;
+    }
     let rod = if cell.radius > BODY {
         point = turned(point);
         Rod { half_length: 12.0, radius: 15.0, ..Rod::new(point, 72.0, 0.12, 14) }
@@ -127,7 +130,7 @@ fn mitochondrion(place: &Place<'_>, room: f32, grey: f32) -> f32 {
     let along = dot(moved(point, rod.center, -1.0), rod.axis) * (1.0 / 8.0) + 0.9 * place.clumps;
     let crista = step(0.5, 0.75, ridge(along)) * step(-2.5, -4.5, beyond);
     let matrix = mix(112.0 + 9.0 * place.grain, DARK + 8.0, 0.8 * crista);
-    let strength = f32::from(room > 10.0 && rod.dice(1) < 0.65);
+    let strength = f32::from(rod.dice(1) < 0.65);
     let filled = mix(grey, matrix, strength * step(0.8, -0.8, beyond));
     mix(filled, DARK, 0.85 * strength * step(2.8, 1.2, (beyond + 1.2).abs()))
 }

@@ -1,11 +1,8 @@
 //! The HDF5 file of the demo volume. Voxels are painted on all cores while libhdf5 compresses earlier ones on one.
 
-use std::path::Path;
-use std::sync::mpsc::sync_channel;
-use std::thread;
+use std::{path::Path, sync::mpsc::sync_channel, thread::scope};
 
-use hdf5::types::VarLenAscii;
-use hdf5::{Dataset, File, H5Type, Result};
+use hdf5::{Dataset, File, H5Type, Result, types::VarLenAscii};
 use ndarray::{Array3, Array4, s};
 use rayon::prelude::*;
 
@@ -45,7 +42,7 @@ fn write_volume(file: &File, shape @ [depth, height, width]: [usize; 3]) -> Resu
     };
     let parts = (0..depth).step_by(slab).flat_map(|z| (0..height).step_by(band).map(move |y| (z, y)));
     let (sender, painted) = sync_channel(0);
-    thread::scope(|threads| {
+    scope(|threads| {
         // Sending fails once writing has failed.
         threads.spawn(move || parts.map(paint).try_for_each(|part| sender.send(part)));
         for (place, voxels) in painted {
