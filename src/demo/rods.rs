@@ -71,7 +71,7 @@ impl<'a> Cell<'a> {
                 }
             }
         }
-        let ways = near.map(|(_, rod)| direction(rod.away(point).0));
+        let ways = near.map(|it| moved([0.0; 3], it.1.away(point).0, 1.0 / (it.0 + it.1.radius).max(1e-6)));
         let [(distance, rod), (_, neighbour), _] = near;
         // The difference of two distances, divided by how fast it grows away from the border.
         let apart = [1, 2].map(|i| moved(ways[i], ways[0], -1.0));
