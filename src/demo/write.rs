@@ -44,7 +44,7 @@ fn write_volume(file: &File, shape @ [depth, height, width]: [usize; 3]) -> Resu
     let (sender, painted) = sync_channel(0);
     scope(|threads| {
         // Sending fails once writing has failed.
-        threads.spawn(move || parts.map(paint).try_for_each(|part| sender.send(part)));
+        threads.spawn(move || parts.map(paint).try_for_each(|part| sender.send(part).ok()));
         for (place, voxels) in painted {
             let voxels = voxels?;
             em.write_slice(&voxels.map(|voxel| voxel.0), place)?;
