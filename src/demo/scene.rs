@@ -46,7 +46,7 @@ impl Scene {
         let lines = table(rows.len(), width / BLOCK + 2, |y, x| {
             between(nodes[y / BLOCK][x], nodes[y / BLOCK + 1][x], y)
         });
-        let place = |(y, x): (usize, usize)| {
+        let place = |y: usize, x: usize| {
             let [a, b, c, clumps, slow @ ..] = between(lines[y][x / BLOCK], lines[y][x / BLOCK + 1], x);
             let cell = Cell::at([a, b, c], &blocks[y / BLOCK][x / BLOCK]);
             let [x, y, z] = [x, rows.start + y, z].map(|it| it as i32);
@@ -54,7 +54,7 @@ impl Scene {
             let (grain, dice) = (coarse(0) + coarse(1) - 1.0, hash([x, y, z], self.salt));
             Place { point: [a, b, c], cell, grain, clumps, slow, dice }
         };
-        (0..rows.len()).flat_map(|y| (0..width).map(move |x| (y, x))).map(|at| paint(&place(at))).collect()
+        (0..rows.len() * width).map(|i| paint(&place(i / width, i % width))).collect()
     }
 }
 
@@ -77,12 +77,11 @@ fn between(mut from: [f32; 8], to: [f32; 8], at: usize) -> [f32; 8] {
     from
 }
 
-/// Those of `rods` that can be among the nearest three of a voxel in a square.
+/// Those of `rods` that can be among the nearest three of a voxel in a square (1.8: its diagonal, and more for the warp).
 fn shortlist<'a>(rods: &[&'a Rod], [x, y, z, ..]: [f32; 8], edge: usize) -> Vec<&'a Rod> {
-    let diagonal = 1.8 * edge as f32; // and some more for the warp
     let mut near: Vec<_> = rods.iter().map(|rod| (rod.away([x, y, z]).1, *rod)).collect();
     let third = near.select_nth_unstable_by(2, |a, b| a.0.total_cmp(&b.0)).1.0;
-    near.retain(|(distance, _)| *distance <= third + diagonal);
+    near.retain(|(distance, _)| *distance <= third + 1.8 * edge as f32);
     near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     near.into_iter().map(|(_, rod)| rod).collect()
 }

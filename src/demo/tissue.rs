@@ -31,18 +31,19 @@ pub(super) fn grow([depth, height, width]: [usize; 3]) -> Scene {
 /// The micrograph, both stains (nuclei, actin) and the segmentation at one place.
 pub(super) fn voxel(place: &Place<'_>) -> (u8, u16, u16, u32) {
     let &Place { point, ref cell, clumps, slow: [dents, patches, sheet, signals], dice, .. } = place;
-    // Distances from the surfaces of the nucleus and the nucleolus.
-    let body = f32::from(cell.rod.radius > BODY);
-    let nucleus = (cell.distance + 27.0 + 8.0 * dents).max(10.0 - cell.depth) + 1e6 * (1.0 - body);
-    let middle = moved(cell.rod.center, cell.rod.axis, 24.0);
-    let nucleolus = length(moved(point, middle, -1.0)) - 17.0 + 4.0 * clumps;
-    let stain = (6.0 + 8.0 * cell.rod.dice(2)) * (1.0 + 0.7 * clumps) * step(-28.0, 8.0, nucleolus);
+    // Distances from the surfaces of the nucleus and the nucleolus, far outside a cell body.
+    let (mut nucleus, mut nucleolus, mut stain, mut bundles) = (1e6, 1e6, 0.0, 0.0);
+    if cell.rod.radius > BODY {
+        nucleus = (cell.distance + 27.0 + 8.0 * dents).max(10.0 - cell.depth);
+        nucleolus = length(moved(moved(point, cell.rod.center, -1.0), cell.rod.axis, -24.0)) - 17.0;
+        stain = (6.0 + 8.0 * cell.rod.dice(2)) * (1.0 + 0.7 * clumps) * step(-28.0, 8.0, nucleolus);
+        bundles = 6.0 * step(0.1, 0.0, sheet.abs()) * step(0.2, -0.4, patches) * step(2.0, 20.0, nucleus);
+    }
     let [sends, receives] = [cell.rod, cell.neighbour].map(|rod| SENDERS.contains(&rod.radius));
     let synapse = f32::from(sends != receives) * step(0.28, 0.4, signals);
     // Actin under every membrane, more at synapses, and in bundles in cell bodies.
     let cortex = step(9.5, 0.0, cell.depth) * (3.8 + 3.0 * patches + 5.0 * synapse);
-    let bundles = body * step(0.1, 0.0, sheet.abs()) * step(0.2, -0.4, patches) * step(2.0, 20.0, nucleus);
-    let actin = expose(0.015 + cortex + 6.0 * bundles, rehash(dice ^ 1));
+    let actin = expose(0.015 + cortex + bundles, rehash(dice ^ 1));
     // In steps of 8: about as large as the noise, so they hardly show, and they halve the file.
     let em = (grey(place, nucleus, nucleolus, synapse).clamp(0.0, 255.0) * 0.125) as u8 * 8;
     let label = if cell.depth < 4.0 { 0 } else { cell.rod.id };
@@ -68,7 +69,7 @@ fn grey(place: &Place<'_>, nucleus: f32, nucleolus: f32, synapse: f32) -> f32 {
         grey = sac(grey, sheet.abs() * 46.0, room);
         let clumps = clumps + 0.55 * step(-16.0, -4.0, nucleus) + 0.25 * grain;
         let chromatin = mix(164.0, 98.0, step(0.0, 0.6, clumps));
-        let inside = mix(chromatin, 80.0, 0.85 * step(2.0, -3.0, nucleolus)) + 8.0 * grain;
+        let inside = mix(chromatin, 80.0, 0.85 * step(2.0, -3.0, nucleolus + 4.0 * clumps)) + 8.0 * grain;
         grey = sac(mix(grey, inside, step(1.0, -1.0, nucleus)), nucleus.abs(), 1.0);
     }
     if SENDERS.contains(&rod.radius) && signals > 0.0 {

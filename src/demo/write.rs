@@ -36,9 +36,9 @@ fn write_volume(file: &File, shape @ [depth, height, width]: [usize; 3]) -> Resu
     let paint = |(z, y): (usize, usize)| {
         let (slices, rows) = (z..depth.min(z + slab), y..height.min(y + band));
         let slice = |z| scene.slice(z, rows.clone(), width, tissue::voxel);
-        let voxels = slices.clone().into_par_iter().flat_map_iter(slice).collect();
+        let voxels: Vec<_> = slices.clone().into_par_iter().map(slice).collect();
         let shape = (slices.len(), rows.len(), width);
-        (s![slices, rows, ..], Array3::from_shape_vec(shape, voxels))
+        (s![slices, rows, ..], Array3::from_shape_vec(shape, voxels.concat()))
     };
     let parts = (0..depth).step_by(slab).flat_map(|z| (0..height).step_by(band).map(move |y| (z, y)));
     let (sender, painted) = sync_channel(0);
