@@ -17,6 +17,7 @@ pub(super) struct Rod {
 impl Rod {
     /// The rod, still without length and radius, in the cube around `point` of a grid. Its center is up to `jitter` edges
     /// off the middle of the cube.
+    #[inline]
     pub fn new(point: Point, edge: f32, jitter: f32, salt: u32) -> Self {
         let cube = point.map(|it| floor(it * (1.0 / edge)));
         let id = hash(cube, salt);

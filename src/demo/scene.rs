@@ -82,6 +82,5 @@ fn shortlist<'a>(rods: &[&'a Rod], [x, y, z, ..]: [f32; 8], edge: usize) -> Vec<
     let mut near: Vec<_> = rods.iter().map(|rod| (rod.away([x, y, z]).1, *rod)).collect();
     let third = near.select_nth_unstable_by(2, |a, b| a.0.total_cmp(&b.0)).1.0;
     near.retain(|(distance, _)| *distance <= third + 1.8 * edge as f32);
-    near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     near.into_iter().map(|(_, rod)| rod).collect()
 }
