@@ -58,7 +58,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 
 /// Creates the demo volume if necessary, and returns its path.
 pub(super) fn demo_volume() -> Result<PathBuf, Failure> {
-    let path = demo::default_path()?;
+    let path = demo::default_path(std::env::var_os)?;
     tracing::info!("the demo volume is {}", path.display());
     demo::ensure(&path)?;
     Ok(path)

@@ -1,130 +1,142 @@
-//! The anatomy of the demo tissue: where its cells are and what lies in them.
-//!
-//! Every cell has a rod (short and thick: a cell body; long and thin: a neurite), and a point belongs to the cell
-//! whose rod it is nearest to. All of this lives in *straight* space; `ground` bends the volume's points into it and
-//! so makes every border wavy. Where the rods lie is left to `growth`, finding the cell of a point quickly to `survey`,
-//! and how things look to the painters (`micrograph`, `fluorescence`).
+//! What the tissue looks like in each channel: an electron micrograph, two stains and the segmentation.
 
-use rayon::prelude::*;
+use super::noise::{Point, direction, dot, floor, length, mix, moved, normal, rehash, step, unit};
+use super::rods::{Rod, scatter};
+use super::scene::{Place, Scene};
 
-use super::cell::{Cell, Kind, Mitochondrion};
-use super::growth::grow_cells;
-use super::vector::Vector;
+/// Radii of the rods of processes with synaptic vesicles, of myelinated ones, and (from here on) of cell bodies.
+const SENDERS: std::ops::Range<f32> = 11.0..30.0;
+const MYELINATED: std::ops::Range<f32> = 30.0..60.0;
+const BODY: f32 = 60.0;
+/// The greys of membranes and of what they enclose.
+const DARK: f32 = 46.0;
+const LIGHT: f32 = 190.0;
 
-/// The tissue of one volume.
-pub(super) struct Tissue {
-    pub cells: Vec<Cell>,
-    pub synapses: Vec<Synapse>,
-}
-
-/// The place where one cell hands vesicles to another.
-pub(super) struct Synapse {
-    pub sender: usize,
-    pub receiver: usize,
-    /// On the border of the two.
-    pub point: Vector,
-}
-
-impl Tissue {
-    /// Grows the tissue that fills `[z, y, x]` voxels.
-    pub fn grow(extents: [usize; 3]) -> Self {
-        let mut tissue = Self { cells: grow_cells(extents), synapses: Vec::new() };
-        let near = |index: usize, cell: &Cell| {
-            (index, tissue.shortlist(0..tissue.cells.len(), cell.rod.center(), 190.0))
+/// The cells in `[z, y, x]` voxels of 30 × 4 × 4 nanometres.
+pub(super) fn grow([depth, height, width]: [usize; 3]) -> Scene {
+    let shaped = |seed: Rod| {
+        let [x, y, z] = seed.center.map(|it| floor(it * (1.0 / 100.0)));
+        let (half_length, radius) = match seed.dice(3) {
+            // A lattice that keeps them apart.
+            _ if (x + 9 * y + 4 * z).rem_euclid(15) == 0 => (22.0 * seed.dice(4), 80.0 + 14.0 * seed.dice(5)),
+            dice if dice < 0.016 => (240.0, 40.0),
+            _ => (60.0 + 120.0 * seed.dice(4), 18.0 * seed.dice(5)),
         };
-        let neighbours: Vec<_> =
-            tissue.cells.par_iter().enumerate().map(|(index, cell)| near(index, cell)).collect();
-        let found = neighbours
-            .par_iter()
-            .map(|(index, near)| (tissue.mitochondria_in(*index, near), tissue.synapse_from(*index, near)));
-        let (mitochondria, synapses): (Vec<_>, Vec<_>) = found.unzip();
-        tissue.synapses = synapses.into_iter().flatten().collect();
-        for (cell, mitochondria) in tissue.cells.iter_mut().zip(mitochondria) {
-            cell.mitochondria = mitochondria;
-        }
-        tissue
-    }
-
-    /// Of the cells numbered `among`, those that can be one of the nearest three anywhere within `reach` of `center`;
-    /// the nearest to the center come first.
-    pub fn shortlist(&self, among: impl Iterator<Item = usize>, center: Vector, reach: f32) -> Vec<usize> {
-        let mut smallest = Smallest([f32::INFINITY; 3]);
-        let mut near: Vec<_> = among
-            .filter_map(|index| self.cells.get(index).map(|cell| (cell.rod.distance(center), index)))
-            .filter(|&(distance, _)| distance <= smallest.with(distance) + 2.0 * reach)
-            .collect();
-        near.retain(|&(distance, _)| distance <= smallest.third() + 2.0 * reach);
-        near.sort_by(|first, second| first.0.total_cmp(&second.0));
-        near.into_iter().map(|(_, index)| index).collect()
-    }
-
-    /// The cell that owns `point`, of those numbered `among`.
-    fn owner(&self, among: &[usize], point: Vector) -> Option<usize> {
-        let distance =
-            |&index: &usize| self.cells.get(index).map_or(f32::INFINITY, |cell| cell.rod.distance(point));
-        among.iter().copied().min_by(|first, second| distance(first).total_cmp(&distance(second)))
-    }
-
-    /// How far at least `point` is from any cell of `among` but `own`; negative outside `own`.
-    fn room(&self, among: &[usize], own: usize, point: Vector) -> f32 {
-        let distance =
-            |index: usize| self.cells.get(index).map_or(f32::INFINITY, |cell| cell.rod.distance(point));
-        let others = among.iter().filter(|&&index| index != own).map(|&index| distance(index));
-        (others.fold(f32::INFINITY, f32::min) - distance(own)) * 0.5
-    }
-
-    /// The mitochondria of a cell: of some tries, those that fit between its membrane and its nucleus.
-    fn mitochondria_in(&self, index: usize, near: &[usize]) -> Vec<Mitochondrion> {
-        let Some(cell) = self.cells.get(index) else { return Vec::new() };
-        let (tries, most) = match cell.kind {
-            Kind::Body => (90, 12),
-            Kind::Neurite => (16, 2),
-            Kind::Sheathed => (12, 4),
-        };
-        let free = |point, need| self.room(near, index, point) > need && cell.beyond_nucleus(point) > need;
-        let fits =
-            |it: &Mitochondrion| it.rod.stations().iter().all(|&point| free(point, it.rod.radius + 5.0));
-        (0..tries).map(|number| Mitochondrion::propose(cell, number)).filter(fits).take(most).collect()
-    }
-
-    /// The synapse that a cell makes, if it makes one: found by walking from its middle out to the next cell.
-    fn synapse_from(&self, sender: usize, near: &[usize]) -> Option<Synapse> {
-        const STEP: f32 = 2.0;
-        const STEPS: u8 = 60;
-        let cell =
-            self.cells.get(sender).filter(|cell| cell.kind == Kind::Neurite && cell.character < 0.7)?;
-        let way = (cell.frame.across + cell.frame.aside * (cell.character * 6.0 - 2.0)).unit();
-        let (point, receiver) = (0..STEPS)
-            .map(|step| cell.rod.center() + way * (f32::from(step) * STEP))
-            .filter_map(|point| Some((point, self.owner(near, point)?)))
-            .find(|&(_, owner)| owner != sender)?;
-        let sheathed = self.cells.get(receiver)?.kind == Kind::Sheathed;
-        (!sheathed).then_some(Synapse { sender, receiver, point })
-    }
+        Rod { half_length, radius, layered: MYELINATED.contains(&radius), ..seed }
+    };
+    let seeds = scatter([width as f32, height as f32, depth as f32 * 7.5], 100.0, 11);
+    Scene { rods: seeds.map(shaped).collect(), slice_depth: 7.5, salt: 12 }
 }
 
-impl Synapse {
-    /// How far from its point a synapse is dark, and how far its vesicles are scattered.
-    pub const CONTACT: f32 = 42.0;
-    pub const CLOUD: f32 = 90.0;
+/// The micrograph, both stains (nuclei, actin) and the segmentation at one place.
+pub(super) fn voxel(place: &Place<'_>) -> (u8, u16, u16, u32) {
+    let &Place { point, ref cell, clumps, slow: [dents, patches, sheet, signals], dice, .. } = place;
+    // Distances from the surfaces of the nucleus and the nucleolus, far outside a cell body.
+    let (mut nucleus, mut nucleolus, mut stain, mut bundles) = (1e6, 1e6, 0.0, 0.0);
+    if cell.rod.radius > BODY {
+        nucleus = (cell.distance + 27.0 + 8.0 * dents).max(10.0 - cell.depth);
+        nucleolus = length(moved(moved(point, cell.rod.center, -1.0), cell.rod.axis, -24.0)) - 17.0;
+        stain = (6.0 + 8.0 * cell.rod.dice(2)) * (1.0 + 0.7 * clumps) * step(-28.0, 8.0, nucleolus);
+        bundles = 6.0 * step(0.1, 0.0, sheet.abs()) * step(0.2, -0.4, patches) * step(2.0, 20.0, nucleus);
+    }
+    let [sends, receives] = [cell.rod, cell.neighbour].map(|rod| SENDERS.contains(&rod.radius));
+    let synapse = f32::from(sends != receives) * step(0.28, 0.4, signals);
+    // Actin under every membrane, more at synapses, and in bundles in cell bodies.
+    let cortex = step(9.5, 0.0, cell.depth) * (3.8 + 3.0 * patches + 5.0 * synapse);
+    let actin = expose(0.015 + cortex + bundles, rehash(dice ^ 1));
+    // In steps of 8: about as large as the noise, so they hardly show, and they halve the file.
+    let em = (grey(place, nucleus, nucleolus, synapse).clamp(0.0, 255.0) * 0.125) as u8 * 8;
+    let label = if cell.depth < 4.0 { 0 } else { cell.rod.id };
+    (em, expose(0.012 + stain * step(9.0, -15.0, nucleus), dice), actin, label)
 }
 
-/// The smallest three of the distances seen, in order.
-struct Smallest([f32; 3]);
+/// What a 12-bit camera makes of a mean number of photons: an offset, and a gain for each photon.
+pub(super) fn expose(photons: f32, dice: u32) -> u16 {
+    let counted = photons + photons.sqrt() * 0.35 * normal(dice) + unit(rehash(dice));
+    (counted.max(0.0) as u16).saturating_mul(16).saturating_add(100).min(4095)
+}
 
-impl Smallest {
-    /// The third smallest distance, once `distance` is seen too.
-    fn with(&mut self, distance: f32) -> f32 {
-        let [first, second, third] = self.0;
-        self.0 = match distance {
-            _ if distance < first => [distance, first, second],
-            _ if distance < second => [first, distance, second],
-            _ => [first, second, third.min(distance)],
-        };
-        self.third()
+/// The grey of the electron micrograph, from the inside of a cell to its membrane.
+fn grey(place: &Place<'_>, nucleus: f32, nucleolus: f32, synapse: f32) -> f32 {
+    let &Place { ref cell, grain, clumps, slow: [_, patches, sheet, signals], dice, .. } = place;
+    let (rod, noise) = (cell.rod, normal(rehash(dice ^ 2)));
+    let shade = if rod.dice(2) > 0.875 { 136.0 } else { 160.0 + 20.0 * rod.dice(2) };
+    let mut grey = shade + 9.0 * grain + 7.0 * clumps + 10.0 * patches;
+    if rod.radius > BODY {
+        // Ribosomes, endoplasmic reticulum where a noise is near 0, and the nucleus.
+        grey -= 24.0 * step(0.2, 1.3, grain + 0.3 * noise);
+        let room = step(8.0, 13.0, cell.depth.min(nucleus)) * step(-0.3, 0.0, patches);
+        grey = sac(grey, sheet.abs() * 46.0, room);
+        let clumps = clumps + 0.55 * step(-16.0, -4.0, nucleus) + 0.25 * grain;
+        let chromatin = mix(164.0, 98.0, step(0.0, 0.6, clumps));
+        let inside = mix(chromatin, 80.0, 0.85 * step(2.0, -3.0, nucleolus + 4.0 * clumps)) + 8.0 * grain;
+        grey = sac(mix(grey, inside, step(1.0, -1.0, nucleus)), nucleus.abs(), 1.0);
     }
+    if SENDERS.contains(&rod.radius) && signals > 0.0 {
+        grey = vesicle(place, step(0.0, 0.4, signals), grey);
+    }
+    grey = mitochondrion(place, cell.depth.min(nucleus), grey);
+    // A synapse is dark, more so on the side of the receiver.
+    let width = if SENDERS.contains(&rod.radius) { 7.0 } else { 12.0 };
+    grey = mix(grey, DARK, 0.9 * synapse * step(width, 0.6 * width, cell.depth));
+    if rod.layered {
+        // Dark layers, wound round and round.
+        let layers = mix(128.0, DARK - 16.0, step(0.15, 0.6, ridge((cell.depth - 2.0) * (1.0 / 4.2))));
+        grey = mix(layers, grey + 10.0, step(19.0, 21.0, cell.depth));
+    }
+    // The membrane, and a light gap between two cells. Cut obliquely they blur, as in a section of some depth.
+    let wall = step(2.5 + 2.4 * cell.tilt, 1.2, (cell.depth - 2.5).abs()) * (1.0 - 0.4 * cell.tilt);
+    mix(mix(grey, DARK, wall), LIGHT, step(1.6, 0.2, cell.depth) * step(0.7, 0.1, cell.tilt)) + 5.0 * noise
+}
 
-    fn third(&self) -> f32 {
-        self.0[2]
+/// Two membranes with a lumen between; `distance` is that from its middle.
+fn sac(grey: f32, distance: f32, strength: f32) -> f32 {
+    let wall = mix(grey, DARK + 32.0, strength * step(3.6, 2.4, distance));
+    mix(wall, LIGHT - 10.0, strength * step(1.8, 0.6, distance))
+}
+
+/// `point` in a space that is turned, so that no section shows the rows of a grid.
+fn turned(point: Point) -> Point {
+    [[2.0, -1.0, 2.0], [2.0, 2.0, -1.0], [-1.0, 2.0, 2.0]].map(|way| dot(point, way) * (1.0 / 3.0))
+}
+
+/// A little ring; the cubes of a grid have one each, with some probability.
+fn vesicle(place: &Place<'_>, probability: f32, grey: f32) -> f32 {
+    let point = turned(place.point);
+    let ball = Rod { radius: 3.9, ..Rod::new(point, 11.0, 0.16, 13) };
+    let strength = f32::from(ball.dice(1) < probability);
+    let beyond = ball.away(point).1.max(5.0 - place.cell.depth);
+    let filled = mix(grey, LIGHT, strength * step(0.0, -1.5, beyond));
+    mix(filled, DARK + 28.0, strength * step(1.9, 0.5, (beyond + 0.6).abs()))
+}
+
+/// A grey matrix in a dark membrane, crossed by cristae. It keeps away from other membranes: `room` is their distance.
+fn mitochondrion(place: &Place<'_>, room: f32, grey: f32) -> f32 {
+    let (cell, mut point) = (place.cell.rod, place.point);
+    if room < 10.0 || cell.radius < BODY && place.cell.distance + cell.radius > 36.0 {
+        return grey;
     }
+    let rod = if cell.radius > BODY {
+        point = turned(point);
+        Rod { half_length: 12.0, radius: 15.0, ..Rod::new(point, 72.0, 0.12, 14) }
+    } else {
+        // One after another along the process.
+        let number = floor(dot(moved(point, cell.center, -1.0), cell.axis) * (1.0 / 90.0)) as f32;
+        let seed = Rod::new([number, cell.id as f32, 0.0], 1.0, 0.0, 15);
+        let center = moved(moved(cell.center, cell.axis, 90.0 * number + 45.0), seed.axis, 7.0);
+        let (half_length, radius) = (8.0 + 22.0 * seed.dice(2), 9.0 + 5.0 * seed.dice(3));
+        Rod { center, axis: direction(moved(cell.axis, seed.axis, 0.3)), half_length, radius, ..seed }
+    };
+    let beyond = rod.away(point).1 + 0.8 * (22.0 - room).max(0.0) + 2.0 * place.clumps;
+    let along = dot(moved(point, rod.center, -1.0), rod.axis) * (1.0 / 8.0) + 0.9 * place.clumps;
+    let crista = step(0.5, 0.75, ridge(along)) * step(-2.5, -4.5, beyond);
+    let matrix = mix(112.0 + 9.0 * place.grain, DARK + 8.0, 0.8 * crista);
+    let strength = f32::from(rod.dice(1) < 0.65);
+    let filled = mix(grey, matrix, strength * step(0.8, -0.8, beyond));
+    mix(filled, DARK, 0.85 * strength * step(2.8, 1.2, (beyond + 1.2).abs()))
+}
+
+/// 1 in the middle between two whole numbers, 0 at them.
+fn ridge(at: f32) -> f32 {
+    1.0 - 2.0 * (at - floor(at) as f32 - 0.5).abs()
 }
