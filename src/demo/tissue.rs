@@ -36,7 +36,7 @@ pub(super) fn voxel(place: &Place<'_>) -> (u8, u16, u16, u32) {
     if cell.rod.radius > BODY {
         nucleus = (cell.distance + 27.0 + 8.0 * dents).max(10.0 - cell.depth);
         nucleolus = length(moved(moved(point, cell.rod.center, -1.0), cell.rod.axis, -24.0)) - 17.0;
-        stain = (6.0 + 8.0 * cell.rod.dice(2)) * (1.0 + 0.7 * clumps) * step(-28.0, 8.0, nucleolus);
+        stain = (10.0 + 4.0 * cell.rod.dice(2)) * (1.0 + 0.7 * clumps) * step(-28.0, 8.0, nucleolus);
         bundles = 6.0 * step(0.1, 0.0, sheet.abs()) * step(0.2, -0.4, patches) * step(2.0, 20.0, nucleus);
     }
     let [sends, receives] = [cell.rod, cell.neighbour].map(|rod| SENDERS.contains(&rod.radius));
