@@ -1,8 +1,10 @@
 //! What Neuroglancer's precomputed format offers of a channel (its type, levels and chunk shapes), and its chunks.
 //!
 //! A level may list several chunk shapes. The first is for every client: the stored chunk shape where that is of a usable
-//! size, because its chunks cost the least, and perhaps no decoding at all. Levels whose stored chunks cannot be passed
-//! through also list shapes that are one voxel thick, of which Neuroglancer takes the one that suits each plane.
+//! size, because its chunks cost the least, and perhaps no decoding at all. Where no level's stored chunks can be passed
+//! through, all levels also list shapes that are one voxel thick, of which Neuroglancer takes the one that suits each plane.
+//! It chooses a position in the lists by the finest level, and then ignores levels with shorter lists
+//! (`pickBestAlternativeSource` in its `sliceview/base.ts`); a shape that is listed twice is an error to it.
 
 use std::sync::Arc;
 
@@ -132,8 +134,16 @@ impl Catalog {
     pub fn precomputed(&self, dataset: &Dataset, channel: &Channel) -> Result<Precomputed, String> {
         let encoding = PrecomputedEncoding::of(channel)?;
         let views = dataset.listed_views(channel);
-        let scales: Vec<_> =
-            views.iter().filter_map(|view| self.scale(dataset, channel, encoding, view)).collect();
+        let scale = |view: &LevelView| Some((*view, self.scale(dataset, channel, encoding, view)?));
+        let (listed, mut scales): (Vec<_>, Vec<_>) = views.iter().filter_map(scale).unzip();
+        if scales.iter().all(|scale| scale.stored.is_none()) {
+            let is_for_all = |shape: &Xyz<u64>| {
+                scales.iter().all(|scale| scale.chunk_sizes.first() != Some(shape))
+                    && listed.iter().all(|view| affords(self.max_voxels_per_box, channel, view, *shape))
+            };
+            let flat: Vec<_> = FLAT.into_iter().filter(is_for_all).collect();
+            scales.iter_mut().for_each(|scale| scale.chunk_sizes.extend_from_slice(&flat));
+        }
         let components = views.first().map_or(1, |view| channel.volumes(view).len());
         if scales.is_empty() {
             return Err("its chunks need more voxels than render.max_voxels_per_box allows".to_owned());
@@ -166,8 +176,6 @@ impl Catalog {
         let own = stored.and_then(|level| encoding.suitable_chunk(level).ok()).filter(affords);
         let passed = stored.filter(|_| own.is_some()).and_then(|level| encoding.passed_through(level).ok());
         let first = own.or_else(|| usual(affords))?;
-        let flat = FLAT.into_iter().filter(|shape| passed.is_none() && *shape != first && affords(shape));
-        let chunk_sizes = std::iter::once(first).chain(flat).collect();
         Some(PrecomputedScale {
             level: view.level,
             size: view.size,
@@ -175,7 +183,7 @@ impl Catalog {
             offset: dataset.offset.zip(view.factor, |offset, factor| {
                 i64::try_from(factor).map_or(0, |factor| offset.div_euclid(factor))
             }),
-            chunk_sizes,
+            chunk_sizes: vec![first],
             stored: passed,
         })
     }
@@ -219,13 +227,10 @@ impl Catalog {
         level: Level,
     ) -> Result<(PrecomputedEncoding, PrecomputedScale), NotFound> {
         let refused = |reason| NotFound::NotPrecomputed { channel: channel.name.clone(), reason };
-        let encoding = PrecomputedEncoding::of(channel).map_err(refused)?;
-        let views = dataset.listed_views(channel);
-        let view = views.iter().find(|view| view.level == level);
-        if let Some(scale) = view.and_then(|view| self.scale(dataset, channel, encoding, view)) {
-            return Ok((encoding, scale));
+        let Precomputed { encoding, mut scales, .. } = self.precomputed(dataset, channel).map_err(refused)?;
+        if let Some(place) = scales.iter().position(|scale| scale.level == level) {
+            return Ok((encoding, scales.swap_remove(place)));
         }
-        let scales = self.precomputed(dataset, channel).map_err(refused)?.scales;
         let all: Vec<String> = scales.iter().map(|scale| scale.level.number().to_string()).collect();
         Err(NotFound::NotAScale {
             channel: channel.name.clone(),

@@ -2,6 +2,8 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 use flate2::read::{GzDecoder, ZlibDecoder};
 use hdf5::H5Type;
@@ -495,8 +497,9 @@ fn levels_and_shapes_that_need_too_many_voxels_are_not_listed() {
     // Level 2 of 64³ needs 16 × 64³ = 2^22 stored voxels, and so does each flat shape there.
     let (all, beyond) = of("67108864");
     assert_eq!((levels(&all), beyond.status), (vec![4, 4, 4], 200));
+    // Lists of one length: a shape that needs too many voxels at one level, or comes first there, is listed at none.
     let (sections, beyond) = of("1048576");
-    assert_eq!((levels(&sections), beyond.status), (vec![4, 4, 3], 404));
+    assert_eq!((levels(&sections), beyond.status), (vec![3, 3, 3], 404));
     assert!(beyond.problem().contains("512 × 512 × 1"), "{}", beyond.problem());
     let (fewer, beyond) = of("262144");
     assert_eq!((levels(&fewer).len(), beyond.status), (1, 404));
@@ -532,11 +535,18 @@ fn inspect_says_which_levels_are_passed_through_and_why_others_are_not() {
     }
 }
 
+/// Opens a file that was just written: until another story's new process has replaced its image, that may hold the lock.
+fn opened(path: &Path) -> hdf5::File {
+    let mut tries =
+        (0..50).map(|_| hdf5::File::open(path).inspect_err(|_| sleep(Duration::from_millis(100))));
+    tries.find_map(Result::ok).unwrap()
+}
+
 #[test]
 fn a_damaged_chunk_is_an_error_of_its_own_box_only() {
     let place = Place::with(&dataset("labels", "", "kind = \"labels\""));
     write(&place.path("labels.h5"), [32, 32, 64], Some([32, 32, 32]), 1, noise);
-    let stored = hdf5::File::open(place.path("labels.h5")).unwrap().dataset("raw").unwrap();
+    let stored = opened(&place.path("labels.h5")).dataset("raw").unwrap();
     let infos: Vec<_> = (0..2).map(|number| stored.chunk_info(number).unwrap()).collect();
     let damaged = infos.into_iter().find(|info| info.offset[2] == 32).unwrap();
     drop(stored);

@@ -299,17 +299,22 @@ export const stories = (world) => {
         });
       });
       const expected = made({ ...PYRAMID, at: wanted.map(({ at }) => at) });
-      const deadline = Date.now() + 60_000;
-      for (;;) {
+      // Neuroglancer 2.40.1 sometimes fails at its start, in its worker; it then shows nothing until it is reloaded.
+      tab.forgiven = /referencedGeneration/;
+      for (let attempt = 1, began = Date.now(); ; ) {
         try {
           same(await tab.colours(wanted.map(({ place }) => place)), expected, 1);
           break;
         } catch (error) {
-          if (Date.now() > deadline) {
+          if (Date.now() - began < 25_000) {
+            await page.waitForTimeout(500);
+          } else if (attempt < 4) {
+            [attempt, began] = [attempt + 1, Date.now()];
+            await page.reload();
+          } else {
             await world.picture(tab, "neuroglancer");
-            throw new Error(`${error.message}\n${tab.requests.filter((url) => !url.includes('bundle')).slice(0, 12).join('\n')}\n${tab.wrong.join('\n')}`);
+            throw error;
           }
-          await page.waitForTimeout(500);
         }
       }
       await world.picture(tab, "neuroglancer");
