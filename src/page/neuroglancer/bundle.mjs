@@ -37,13 +37,26 @@ const icons = {
   },
 };
 
-/** All bundles are in one folder, so a worker is beside the file that starts it. */
-const workers = {
-  name: "workers",
+/** Changes to the package's files: the end of the path, the text, and what it becomes. */
+const CHANGES = [
+  // All bundles are in one folder, so a worker is beside the file that starts it.
+  ["async_computation/request.js", '"../async_computation.bundle.js"', '"./async_computation.bundle.js"'],
+  // Messages wait here until the worker runs. Their senders reuse the objects, so that with several layers the worker
+  // would get the last message several times, and draw nothing.
+  ["worker_rpc.js", "queue.push({ data: x, transfers })", "queue.push({ data: { ...x }, transfers })"],
+];
+
+const changes = {
+  name: "changes",
   setup(bundler) {
-    bundler.onLoad({ filter: /async_computation[/\\]request\.js$/ }, async ({ path: file }) => ({
-      contents: (await readFile(file, "utf8")).replace('"../async_computation.bundle.js"', '"./async_computation.bundle.js"'),
-    }));
+    for (const [name, from, to] of CHANGES) {
+      const filter = new RegExp(`/neuroglancer/lib/${name.replaceAll(".", "\\.")}$`);
+      bundler.onLoad({ filter }, async ({ path: file }) => {
+        const text = await readFile(file, "utf8");
+        if (!text.includes(from)) throw new Error(`${file}: ${from} is not there; does it still need a change?`);
+        return { contents: text.replace(from, to) };
+      });
+    }
   },
 };
 
@@ -56,7 +69,7 @@ export async function neuroglancer() {
     format: "esm",
     target: "es2022",
     conditions: CONDITIONS,
-    plugins: [icons, workers],
+    plugins: [icons, changes],
     legalComments: "linked",
     outdir: "neuroglancer",
     write: false,
