@@ -82,6 +82,8 @@ pub struct Dataset {
     pub channels: BTreeMap<Name, Arc<Channel>>,
     /// The images that its channels form in chunked formats, once determined.
     images: OnceLock<images::Images>,
+    /// Its channels in Neuroglancer's format, or why they have none; once determined.
+    precomputed: OnceLock<BTreeMap<Name, Result<Precomputed, String>>>,
 }
 
 impl Dataset {

@@ -43,7 +43,7 @@ use crate::config::Settings;
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::paint::BoxFormat;
-use crate::plan::{AcceptedCodings, BoxEncoding, PixelKind};
+use crate::plan::{AcceptedCodings, BoxEncoding, Cutout, PixelKind};
 use crate::render::{self, EncodeError};
 use crate::request::{BoxRequest, PrecomputedChunk, PrecomputedVolume, TileRequest};
 use crate::tier::{SecondTier, TierError};
@@ -220,12 +220,12 @@ impl TileService {
         let found = catalog.precomputed_volume(volume);
         let channel = found.as_ref().ok().map(|(channel, _)| std::iter::once(*channel));
         self.ensure_requested_current(&catalog, &volume.token, channel).await?;
-        Ok(found?.1)
+        Ok(found?.1.clone())
     }
 
     /// A stored chunk that is passed through without waiting: it needs no render thread and no place in the cache.
-    pub fn cached_chunk(&self, identified: &Identified) -> Option<Bytes> {
-        let chunk = identified.cached_chunk()?;
+    pub fn cached_chunk(&self, plan: &Cutout, encoding: BoxEncoding) -> Option<Bytes> {
+        let chunk = render::cached_box(plan, encoding)?;
         self.metrics.chunks_passed.inc();
         Some(chunk)
     }

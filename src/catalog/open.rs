@@ -150,6 +150,7 @@ impl Opening {
             layouts,
             channels,
             images: OnceLock::new(),
+            precomputed: OnceLock::new(),
         }
     }
 

@@ -12,6 +12,7 @@ use super::boxes::affords;
 use super::chunks::{SECTION, usual};
 use super::{Catalog, Channel, Dataset, NoBox, NotFound, ResolvedBox, StoredLevel};
 use crate::geometry::{Level, LevelView, Region, Xyz};
+use crate::name::Name;
 use crate::paint::Kind;
 use crate::plan::{AcceptedCodings, BoxEncoding, ChunkFormat, Coding, SegmentationFormat};
 use crate::request::{BoxRequest, PrecomputedChunk, PrecomputedVolume};
@@ -130,8 +131,21 @@ impl Channel {
 }
 
 impl Catalog {
-    /// A channel in the precomputed format; otherwise why it has none.
-    pub fn precomputed(&self, dataset: &Dataset, channel: &Channel) -> Result<Precomputed, String> {
+    /// A channel of a dataset in the precomputed format; otherwise why it has none. Determined once for each generation.
+    pub fn precomputed<'a>(
+        &self,
+        dataset: &'a Dataset,
+        channel: &Channel,
+    ) -> Result<&'a Precomputed, String> {
+        let of = |(name, channel): (&Name, &Arc<Channel>)| (name.clone(), self.determined(dataset, channel));
+        let all = dataset.precomputed.get_or_init(|| dataset.channels.iter().map(of).collect());
+        match all.get(&channel.name) {
+            Some(found) => found.as_ref().map_err(String::clone),
+            None => Err("it is not a channel of this dataset".to_owned()),
+        }
+    }
+
+    fn determined(&self, dataset: &Dataset, channel: &Channel) -> Result<Precomputed, String> {
         let encoding = PrecomputedEncoding::of(channel)?;
         let views = dataset.listed_views(channel);
         let scale = |view: &LevelView| Some((*view, self.scale(dataset, channel, encoding, view)?));
@@ -155,7 +169,7 @@ impl Catalog {
     pub fn precomputed_volume(
         &self,
         volume: &PrecomputedVolume,
-    ) -> Result<(&Arc<Channel>, Precomputed), NotFound> {
+    ) -> Result<(&Arc<Channel>, &Precomputed), NotFound> {
         let PrecomputedVolume { token, channel, time } = volume;
         let dataset = self.known(token)?;
         let channel = dataset.channel_at(channel, time.unwrap_or(0))?;
@@ -220,16 +234,16 @@ impl Catalog {
     }
 
     /// The scale of a level.
-    fn known_scale(
+    fn known_scale<'a>(
         &self,
-        dataset: &Dataset,
+        dataset: &'a Dataset,
         channel: &Channel,
         level: Level,
-    ) -> Result<(PrecomputedEncoding, PrecomputedScale), NotFound> {
+    ) -> Result<(PrecomputedEncoding, &'a PrecomputedScale), NotFound> {
         let refused = |reason| NotFound::NotPrecomputed { channel: channel.name.clone(), reason };
-        let Precomputed { encoding, mut scales, .. } = self.precomputed(dataset, channel).map_err(refused)?;
-        if let Some(place) = scales.iter().position(|scale| scale.level == level) {
-            return Ok((encoding, scales.swap_remove(place)));
+        let Precomputed { encoding, scales, .. } = self.precomputed(dataset, channel).map_err(refused)?;
+        if let Some(scale) = scales.iter().find(|scale| scale.level == level) {
+            return Ok((*encoding, scale));
         }
         let all: Vec<String> = scales.iter().map(|scale| scale.level.number().to_string()).collect();
         Err(NotFound::NotAScale {

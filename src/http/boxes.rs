@@ -18,7 +18,8 @@ pub(super) async fn fetch(
     request: &HttpRequest,
     identified: Identified,
 ) -> Result<(Bytes, OwnedSemaphorePermit), HttpResponse> {
-    let bytes = identified.most_bytes();
+    let cutout = identified.cutout().zip(identified.encoding());
+    let bytes = cutout.as_ref().map_or(0, |(plan, encoding)| encoding.bytes(plan));
     let mib = u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1);
     if mib > MOST_MIB {
         let problem = format!("it has {} MiB, more than the memory for boxes, {MOST_MIB} MiB", bytes >> 20);
@@ -29,7 +30,7 @@ pub(super) async fn fetch(
             "other boxes take up the memory for boxes, {MOST_MIB} MiB; request it again later, or smaller ones"
         )));
     };
-    if let Some(chunk) = site.service.cached_chunk(&identified) {
+    if let Some(chunk) = cutout.and_then(|(plan, encoding)| site.service.cached_chunk(&plan, encoding)) {
         return Ok((chunk, permit));
     }
     let demand = asked::demand(request, &site.trusted_proxies);

@@ -9,6 +9,7 @@ mod simple;
 use actix_web::http::header::{self, HeaderName};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
+use super::codings;
 use crate::catalog::Catalog;
 use crate::config::Mount;
 
@@ -72,7 +73,7 @@ pub(super) fn answer(
 }
 
 fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
-    let gzip = accepts_gzip(request);
+    let gzip = codings::accepted(request).gzip;
     // The two encodings differ in their bytes, so they need different ETags.
     let etag = format!("\"{}{}\"", asset.digest, if gzip { "-gz" } else { "" });
     let policy = if asset.name.starts_with(NEUROGLANCER) { NEUROGLANCER_POLICY } else { POLICY };
@@ -111,23 +112,4 @@ fn content_type(name: &str) -> &'static str {
         Some("txt") => "text/plain; charset=utf-8",
         _ => "application/octet-stream",
     }
-}
-
-/// Whether `Accept-Encoding` lists gzip, or `*` without gzip, with a weight other than 0 (RFC 9110, section 12.5.3).
-fn accepts_gzip(request: &HttpRequest) -> bool {
-    let values = request.headers().get_all(header::ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
-    let weight_of = |wanted: &str| {
-        let mut codings = values.clone().flat_map(|value| value.split(','));
-        codings.find_map(|coding| {
-            let mut parts = coding.split(';').map(str::trim);
-            parts.next()?.eq_ignore_ascii_case(wanted).then(|| weight(parts))
-        })
-    };
-    weight_of("gzip").or_else(|| weight_of("*")).is_some_and(|weight| weight > 0.0)
-}
-
-/// The parameter `q`; 1 if there is none, or it is not a number.
-fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> f32 {
-    let weight = parameters.find_map(|part| part.strip_prefix(['q', 'Q'])?.trim_start().strip_prefix('='));
-    weight.and_then(|weight| weight.trim().parse().ok()).unwrap_or(1.0)
 }

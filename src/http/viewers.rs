@@ -82,7 +82,7 @@ pub(super) fn projects(site: &Site, request: &HttpRequest) -> HttpResponse {
     let precomputed = |token: &str, channel: &str| {
         let (token, channel) = (Name::new(token).ok()?, Name::new(channel).ok()?);
         let volume = PrecomputedVolume { token, channel, time: None };
-        catalog.precomputed_volume(&volume).ok().map(|(_, precomputed)| precomputed)
+        catalog.precomputed_volume(&volume).ok().map(|(_, precomputed)| precomputed.clone())
     };
     addressed(site, request, "application/json", |base, out| {
         catmaid::write(&catalog.describe(), precomputed, &site.mounts, base, out)

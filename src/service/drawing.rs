@@ -3,8 +3,6 @@
 use std::cell::RefCell;
 use std::time::Instant;
 
-use bytes::Bytes;
-
 use super::verify::{Footprint, Provisional};
 use super::{TileError, Urgency, Warmed};
 use crate::catalog::{Origin, Overview, Resolved, ResolvedBox};
@@ -61,26 +59,6 @@ impl Identified {
     pub fn encoding(&self) -> Option<BoxEncoding> {
         match self {
             Identified::Box { encoding, .. } => Some(*encoding),
-            _ => None,
-        }
-    }
-
-    /// The bytes of a box of voxels before compression; 0 if it is something else.
-    pub fn most_bytes(&self) -> u64 {
-        match self {
-            Identified::Box { resolved, encoding, .. } => {
-                encoding.bytes(&resolved.plan(ReadPolicy::default()))
-            }
-            _ => 0,
-        }
-    }
-
-    /// The bytes of a box that is a stored chunk, if it can be passed through without waiting.
-    pub(super) fn cached_chunk(&self) -> Option<Bytes> {
-        match self {
-            Identified::Box { resolved, encoding, .. } => {
-                render::cached_box(&resolved.plan(ReadPolicy::default()), *encoding)
-            }
             _ => None,
         }
     }

@@ -1,16 +1,51 @@
 //! What the checks ask of a response.
 
 use image::{DynamicImage, ImageFormat};
+use libdeflater::Decompressor;
 
 use crate::client::Answer;
 use crate::geometry::TILE;
 
 /// The most bytes of a chunk that are decoded.
-pub(super) const MOST_BYTES: u64 = 1 << 30;
+const MOST_BYTES: u64 = 1 << 30;
 /// The origin of a viewer's page.
 pub(super) const ORIGIN: &str = "http://viewer.example";
 
+/// How the body of a chunk is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Codec {
+    None,
+    Zlib,
+    Gzip,
+    Zstd,
+}
+
 impl Answer {
+    /// The body, decoded to at most `most` bytes.
+    pub(super) fn decoded(&self, codec: Codec, most: u64) -> Result<Vec<u8>, String> {
+        if codec == Codec::None {
+            return Ok(self.body.clone());
+        }
+        if most > MOST_BYTES {
+            return Err(self.wrong(format!("a chunk has {most} bytes, more than a client can hold")));
+        }
+        let mut decoded = vec![0; most as usize];
+        let length = match codec {
+            Codec::None => Ok(0),
+            Codec::Zlib => {
+                Decompressor::new().zlib_decompress(&self.body, &mut decoded).map_err(|e| e.to_string())
+            }
+            Codec::Gzip => {
+                Decompressor::new().gzip_decompress(&self.body, &mut decoded).map_err(|e| e.to_string())
+            }
+            Codec::Zstd => {
+                zstd::bulk::decompress_to_buffer(&self.body, &mut decoded).map_err(|e| e.to_string())
+            }
+        };
+        decoded.truncate(length.map_err(|e| self.wrong(format!("it cannot be decoded: {e}")))?);
+        Ok(decoded)
+    }
+
     /// The body decoded as PNG.
     pub(super) fn picture(&self) -> Result<DynamicImage, String> {
         image::load_from_memory_with_format(&self.body, ImageFormat::Png)

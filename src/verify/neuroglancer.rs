@@ -5,11 +5,10 @@
 //! It takes 404 for a chunk without data. cloud-volume accepts the content coding `deflate` in words, and then fails on
 //! it.
 
-use libdeflater::Decompressor;
 use serde::Deserialize;
 
 use super::Viewer;
-use super::answer::{MOST_BYTES, ORIGIN};
+use super::answer::{Codec, ORIGIN};
 use super::report::{Checked, Report};
 use crate::client::{Answer, Client, Method};
 use crate::description::{ChannelDescription, DatasetDescription, SiteDescription};
@@ -166,31 +165,20 @@ impl Scale {
     fn check(&self, answer: &Answer, bytes: u64, headers: &[(&str, &str)]) -> Result<(), String> {
         let coding = answer.header("content-encoding").unwrap_or("identity");
         let is_python = headers == PYTHON;
-        if bytes > MOST_BYTES {
-            return Err(answer.wrong(format!("a chunk has {bytes} bytes, more than a client can hold")));
-        }
-        let mut decoded = vec![0; usize::try_from(bytes).map_err(|e| answer.wrong(e))?];
         let is_raw = self.encoding == "raw";
-        if !is_raw {
-            // Compressed segmentations have no length that is known beforehand; gzip states it in its last four bytes.
-            let stated = answer.body.last_chunk().map_or(0, |length| u32::from_le_bytes(*length));
-            decoded.resize(if coding == "gzip" { stated as usize } else { answer.body.len() }, 0);
-        }
-        let length = match coding {
-            "identity" => {
-                decoded.clear();
-                decoded.extend_from_slice(&answer.body);
-                Ok(decoded.len())
-            }
-            "gzip" => Decompressor::new().gzip_decompress(&answer.body, &mut decoded),
+        let codec = match coding {
+            "identity" => Codec::None,
+            "gzip" => Codec::Gzip,
             "deflate" if is_python => return Err(answer.wrong("it is deflate, on which cloud-volume fails")),
-            "deflate" => Decompressor::new().zlib_decompress(&answer.body, &mut decoded),
+            "deflate" => Codec::Zlib,
             other => {
                 return Err(answer.wrong(format!("its Content-Encoding is {other}, which few clients know")));
             }
         };
-        let length =
-            length.map_err(|e| answer.wrong(format!("its {coding} stream cannot be decoded: {e}")))?;
+        // Compressed segmentations have no length that is known beforehand; gzip states it in its last four bytes.
+        let stated = answer.body.last_chunk().map_or(0, |length| u32::from_le_bytes(*length));
+        let decoded = answer.decoded(codec, if is_raw { bytes } else { stated.into() })?;
+        let length = decoded.len();
         if is_raw && length as u64 != bytes {
             return Err(answer.wrong(format!("it has {length} bytes; a chunk of this extent has {bytes}")));
         }

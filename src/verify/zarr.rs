@@ -4,12 +4,11 @@
 //! the codecs `bytes`, `gzip` and `zstd`). A chunk that does not exist holds the fill value; every other one has the full
 //! chunk shape, also at the edge.
 
-use libdeflater::Decompressor;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::Viewer;
-use super::answer::{MOST_BYTES, ORIGIN};
+use super::answer::{Codec, ORIGIN};
 use super::report::{Checked, Report};
 use crate::client::{Answer, Client, Method};
 use crate::description::SiteDescription;
@@ -41,14 +40,6 @@ struct Array {
     /// The bytes of an element.
     element: u64,
     codec: Codec,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Codec {
-    None,
-    Zlib,
-    Gzip,
-    Zstd,
 }
 
 #[derive(Deserialize)]
@@ -214,23 +205,7 @@ impl Array {
     /// Whether a body decodes to a whole chunk.
     fn check(&self, answer: &Answer) -> Result<(), String> {
         let bytes = self.chunk.iter().fold(self.element, |product, edge| product.saturating_mul(*edge));
-        if bytes > MOST_BYTES {
-            return Err(answer.wrong(format!("a chunk has {bytes} bytes, more than a client can hold")));
-        }
-        let mut decoded = vec![0; usize::try_from(bytes).map_err(|e| answer.wrong(e))?];
-        let length = match self.codec {
-            Codec::None => Ok(answer.body.len()),
-            Codec::Zlib => {
-                Decompressor::new().zlib_decompress(&answer.body, &mut decoded).map_err(|e| e.to_string())
-            }
-            Codec::Gzip => {
-                Decompressor::new().gzip_decompress(&answer.body, &mut decoded).map_err(|e| e.to_string())
-            }
-            Codec::Zstd => {
-                zstd::bulk::decompress_to_buffer(&answer.body, &mut decoded).map_err(|e| e.to_string())
-            }
-        };
-        let length = length.map_err(|e| answer.wrong(format!("it cannot be decoded: {e}")))?;
+        let length = answer.decoded(self.codec, bytes)?.len();
         match length as u64 == bytes {
             true => Ok(()),
             false => Err(answer.wrong(format!("it has {length} bytes; a chunk has {bytes}"))),

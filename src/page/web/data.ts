@@ -79,6 +79,9 @@ export async function loadDataset(token: string): Promise<Dataset> {
   return (await (await sound(await fetch(`datasets/${token}.json`))).json()) as Dataset;
 }
 
+/** The time point of a channel that a time shows, which is its last one after its end; null if it has none. */
+export const timeOf = (channel: Channel, time: number): number | null => (channel.times === null ? null : Math.min(time, channel.times - 1));
+
 /** The channels that can be shown together: those whose volumes have the same extent. */
 export function companions(dataset: Dataset, channel: Channel): Channel[] {
   const extent = (one: Channel) => one.levels[0]?.size.join();

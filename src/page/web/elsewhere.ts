@@ -3,7 +3,7 @@
 // The state is Neuroglancer's JSON (its `src/viewer.ts` and `src/layer`). Coordinates are voxels of the finest level,
 // offset included, which is also how the precomputed volumes count.
 
-import type { Channel, Dataset, Site } from "./data";
+import { type Channel, type Dataset, type Site, timeOf } from "./data";
 import { at, AXIS_NAMES } from "./geometry";
 import { baseWindow } from "./layers";
 import { metres } from "./scale";
@@ -42,7 +42,8 @@ export function neuroglancer(site: Site, dataset: Dataset, view: View, zoom: num
   const images = channels.filter((channel) => channel.kind !== "labels");
   const layers = channels.map((channel) => {
     const shown = view.shown[channel.name] as Shown;
-    const time = channel.times === null ? "" : `@${Math.min(view.time, channel.times - 1)}`;
+    const point = timeOf(channel, view.time);
+    const time = point === null ? "" : `@${point}`;
     const source = `precomputed://${absolute(`neuroglancer/${dataset.token}/${channel.name}${time}`)}`;
     const drawn = channel.kind === "labels" ? labels(shown, !images.length) : channel.kind === "rgb" ? { type: "image", shader: RGB } : image(channel, shown);
     // Images are added, as on this page.

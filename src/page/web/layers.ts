@@ -5,7 +5,7 @@
 // with a changed window is a separate grey layer: windowed by the server if a mount is adjustable, otherwise
 // here in 8 bits; it is tinted here. Image layers are added, as in mcfc; labels are drawn on top.
 
-import type { Channel, Dataset, Mount, PlaneName } from "./data";
+import { type Channel, type Dataset, type Mount, type PlaneName, timeOf } from "./data";
 import { type Box, Grid } from "./geometry";
 import type { Selection } from "./select";
 import { type Colour, inSight, isOn, type Shown, type View } from "./view";
@@ -99,7 +99,8 @@ class Maker {
     const { dataset, view } = this.scene;
     const grid = new Grid(channel, this.plane);
     const mount = this.mount(query !== "")?.tile_service ?? "ndtilecache";
-    const time = channel.times === null ? "" : `${Math.min(view.time, channel.times - 1)}/`;
+    const point = timeOf(channel, view.time);
+    const time = point === null ? "" : `${point}/`;
     const address = (level: number, row: number, column: number) => {
       const slice = grid.sliceNumber(level, view.at, dataset.offset);
       return `${mount}/tilecache/${path}/${this.plane}/${time}${slice}/${row}_${column}_${level}.png${query}`;

@@ -1,6 +1,6 @@
 // Boxes of voxels (`/voxels/…raw`): their addresses, and their values in the data's own type.
 
-import { type Channel, type Dataset, sound, type Triple } from "./data";
+import { type Channel, type Dataset, sound, timeOf, type Triple } from "./data";
 import { at, AXIS_NAMES } from "./geometry";
 
 export type Values = ArrayLike<number | bigint>;
@@ -8,7 +8,8 @@ export type Values = ArrayLike<number | bigint>;
 /** The address of a box of a channel: its first voxel and its size, in voxels of a level. */
 export function boxAddress(dataset: Dataset, channel: Channel, time: number, level: number, start: Triple, size: Triple): string {
   const ranges = AXIS_NAMES.map((_, axis) => `${at(start, axis)}-${at(start, axis) + at(size, axis)}`).join("_");
-  const query = channel.times === null ? "" : `?time=${Math.min(time, channel.times - 1)}`;
+  const point = timeOf(channel, time);
+  const query = point === null ? "" : `?time=${point}`;
   return `voxels/${dataset.token}/${channel.name}/${level}/${ranges}.raw${query}`;
 }
 
