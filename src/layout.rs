@@ -37,8 +37,8 @@ use crate::geometry::Xyz;
 use crate::name::Name;
 use crate::paint::{Kind, Window};
 use crate::units;
-use crate::volume::VoxelType;
 use crate::volume::hdf5::{OpenError, OpenFile, View};
+use crate::volume::{Number, VoxelType};
 
 use contents::{About, Contents};
 use marks::Marks;
@@ -111,12 +111,18 @@ pub struct FoundChannel {
     pub colour: Option<String>,
     /// What its values mean.
     pub kind: Kind,
+    /// Why it holds labels, if something other than its name says so.
+    pub labels_because: Option<String>,
     /// The display range stored in the file.
     pub range: Option<Window>,
+    /// The values that the file declares as missing.
+    pub missing: Vec<Number>,
     /// The voxel size, in the file's own unit.
     pub voxel_size: Option<Xyz<f64>>,
     /// The unit of the voxel size, if the file states it.
     pub voxel_unit: Option<String>,
+    /// The position of its first voxel in the file's space, in the unit of the voxel size.
+    pub origin: Option<Xyz<f64>>,
     /// The stored levels, finest first.
     pub levels: Vec<FoundLevel>,
     /// Levels that `voltile pyramid` precomputed from these.
@@ -129,8 +135,23 @@ impl FoundChannel {
     /// An image with these levels and nothing else known.
     fn new(name: Name, levels: Vec<FoundLevel>) -> Self {
         let (label, colour, kind) = (None, None, Kind::Image);
-        let (range, voxel_size, voxel_unit, made, remarks) = (None, None, None, Vec::new(), Vec::new());
-        Self { name, label, colour, kind, range, voxel_size, voxel_unit, levels, made, remarks }
+        let (labels_because, range, voxel_size, voxel_unit, origin) = (None, None, None, None, None);
+        let (missing, made, remarks) = (Vec::new(), Vec::new(), Vec::new());
+        Self {
+            name,
+            label,
+            colour,
+            kind,
+            labels_because,
+            range,
+            missing,
+            voxel_size,
+            voxel_unit,
+            origin,
+            levels,
+            made,
+            remarks,
+        }
     }
 
     fn with_voxel(self, voxel: Option<VoxelSize>) -> Self {
@@ -205,7 +226,7 @@ const MOST_NUMBERED: u64 = 1 << 20;
 impl View {
     /// A dataset with these axes and nothing special.
     fn of(axes: Axes) -> Self {
-        Self { axes, fixed: Vec::new(), means: None, size: None }
+        Self { axes, fixed: Vec::new(), means: None, size: None, values: None }
     }
 
     /// A dataset that holds one volume in z, y, x order.

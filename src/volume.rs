@@ -8,11 +8,13 @@
 mod cost;
 pub mod hdf5;
 mod memory;
+mod missing;
 mod samples;
 mod scatter;
 mod series;
 mod stack;
 mod stamp;
+mod values;
 
 use std::fmt;
 use std::time::Instant;
@@ -21,11 +23,13 @@ use bytes::Bytes;
 
 pub use cost::{Positions, ReadCost, Tally};
 pub use memory::MemoryVolume;
+pub use missing::{Missing, Number};
 pub(crate) use samples::with_samples;
 pub use samples::{Samples, Voxel, VoxelType};
 pub use series::Series;
 pub use stack::Stack;
 pub use stamp::Stamp;
+pub use values::{Mapped, Scaling, Values};
 
 use crate::cache::Lost;
 use crate::geometry::{Region, Xyz};

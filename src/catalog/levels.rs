@@ -11,7 +11,7 @@ use crate::layout::{FoundChannel, FoundLevel, Paths};
 use crate::paint::Kind;
 use crate::tile::Fingerprint;
 use crate::volume::hdf5::{FileIdentity, OpenError, OpenFile, View};
-use crate::volume::{ChunkCoding, ReadError, Samples, Series, Stack, Volume, VolumeShape};
+use crate::volume::{ChunkCoding, Mapped, ReadError, Samples, Series, Stack, Volume, VolumeShape};
 
 /// In a series, only this many datasets are opened to find the further files (external, virtual) that they refer to.
 const MOST_AUDITED: usize = 1000;
@@ -143,10 +143,9 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
         object: path.to_owned(),
         problem,
     };
-    let views = if kind == Kind::Rgb {
-        components(&dataset.shape, &level.view).map_err(wrong)?
-    } else {
-        vec![level.view.clone()]
+    let views = match kind {
+        Kind::Rgb => components(&dataset.shape, &level.view).map_err(wrong)?,
+        Kind::Image | Kind::Labels => vec![uncoloured(&level.view)],
     };
     let volumes =
         views.iter().map(|view| open_volume(file, &level.paths, view)).collect::<Result<Vec<_>, _>>()?;
@@ -165,8 +164,17 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
     Ok(OpenLevel { shape, volumes, files, storage: dataset.describe(), coding, fill })
 }
 
+/// The view with a palette removed: its indices are shown themselves.
+fn uncoloured(view: &View) -> View {
+    View { values: view.values.clone().filter(|values| !values.is_palette()), ..view.clone() }
+}
+
 /// One view for each of red, green and blue.
 fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
+    if let Some(palette) = view.values.as_ref().filter(|values| values.is_palette()) {
+        let coloured = |component| View { values: palette.component(component), ..view.clone() };
+        return Ok([0, 1, 2].map(coloured).into());
+    }
     let extent = view.axes.position(AxisName::C).and_then(|position| shape.get(position));
     match extent {
         Some(3 | 4) => Ok((0..3)
@@ -185,6 +193,15 @@ fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
 }
 
 fn open_volume(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Volume>, OpenError> {
+    let stored = open_stored(file, paths, view)?;
+    Ok(match &view.values {
+        Some(values) => Arc::new(Mapped::new(stored, values.clone())),
+        None => stored,
+    })
+}
+
+/// The volume of the stored values.
+fn open_stored(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Volume>, OpenError> {
     match paths {
         Paths::One(path) => Ok(Arc::new(file.volume(path, view)?)),
         Paths::Times(times) => Ok(Arc::new(open_series(file, times, view)?)),

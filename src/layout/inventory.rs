@@ -209,6 +209,9 @@ impl View {
         if let Some(size) = self.size {
             words.push_str(&format!(" within {size}"));
         }
+        if let Some(values) = &self.values {
+            words.push_str(&format!(" standing for {}", values.digest()));
+        }
         words
     }
 }

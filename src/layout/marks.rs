@@ -8,7 +8,7 @@ use super::VoxelSize;
 use crate::axes::Axes;
 use crate::geometry::Xyz;
 use crate::paint::{Kind, Window};
-use crate::volume::VoxelType;
+use crate::volume::{Number, Values, VoxelType};
 
 /// What is known about a dataset without guessing.
 #[derive(Debug, Clone, Default)]
@@ -24,9 +24,17 @@ pub(super) struct Marks {
     pub axes: Option<Axes>,
     /// What its values mean.
     pub kind: Option<Kind>,
+    /// Why it holds labels, as in "labels, because …".
+    pub labels_because: Option<String>,
     /// The voxel type, if stored as another type.
     pub means: Option<VoxelType>,
+    /// What its values stand for, if not for themselves.
+    pub values: Option<Values>,
+    /// The values that it declares as missing.
+    pub missing: Vec<Number>,
     pub voxel: Option<VoxelSize>,
+    /// The position of its first voxel in the file's space, in the unit of the voxel size.
+    pub origin: Option<Xyz<f64>>,
     /// The display range.
     pub range: Option<Window>,
     /// The downsample factor relative to the finest level.
@@ -36,6 +44,11 @@ pub(super) struct Marks {
 }
 
 impl Marks {
+    /// Marks of labels, and why they are labels.
+    pub fn labels(reason: impl Into<String>) -> Self {
+        Self { kind: Some(Kind::Labels), labels_because: Some(reason.into()), ..Self::default() }
+    }
+
     /// Marks that only say that a dataset is of a layout.
     pub fn because(reason: String) -> Self {
         Self { because: Some(reason), ..Self::default() }
@@ -44,6 +57,7 @@ impl Marks {
     /// These marks, completed by those of a later layout.
     pub fn or(mut self, later: Marks) -> Self {
         self.remarks.extend(later.remarks);
+        self.missing.extend(later.missing);
         Self {
             because: self.because.or(later.because),
             is_aside: self.is_aside || later.is_aside,
@@ -51,8 +65,12 @@ impl Marks {
             label: self.label.or(later.label),
             axes: self.axes.or(later.axes),
             kind: self.kind.or(later.kind),
+            labels_because: self.labels_because.or(later.labels_because),
             means: self.means.or(later.means),
+            values: self.values.or(later.values),
+            missing: self.missing,
             voxel: self.voxel.or(later.voxel),
+            origin: self.origin.or(later.origin),
             range: self.range.or(later.range),
             factor: self.factor.or(later.factor),
             remarks: self.remarks,

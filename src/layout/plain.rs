@@ -105,7 +105,7 @@ fn shared_voxels(pyramids: &[Pyramid<'_>]) -> HashMap<Xyz<u64>, Option<VoxelSize
 /// The channel of a volume, including its channel axis if it has one.
 fn channel(pyramid: &Pyramid<'_>, name: Name) -> FoundChannel {
     let finest = pyramid.finest();
-    let view = View { means: finest.marks.means, ..View::of(finest.axes()) };
+    let view = finest.view(finest.axes());
     let level = |(volume, factor): (&Candidate, Option<Xyz<u64>>)| FoundLevel {
         factor,
         paths: Paths::One(volume.path.clone()),
@@ -120,7 +120,10 @@ pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>)
     FoundChannel {
         label: marks.label,
         kind: finest.kind(),
+        labels_because: marks.labels_because.or_else(|| finest.names_labels()),
         range: marks.range,
+        missing: marks.missing,
+        origin: marks.origin,
         remarks: marks.remarks,
         ..FoundChannel::new(name, levels).with_voxel(marks.voxel)
     }
@@ -157,7 +160,7 @@ pub struct Given {
 pub fn channel_at(file: &OpenFile, path: &str, name: Name, given: &Given) -> Result<FoundChannel, OpenError> {
     let volume = Candidate::at(file, path)?;
     let axes = given.axes.clone().unwrap_or_else(|| volume.axes());
-    let view = View { fixed: given.fixed.clone(), means: volume.marks.means, ..View::of(axes) };
+    let view = View { fixed: given.fixed.clone(), ..volume.view(axes) };
     let one = [(path.to_owned(), Some(Xyz::all(1)))];
     let levels = if given.levels.is_empty() { &one[..] } else { &given.levels };
     let level = |(path, factor): &(String, Option<Xyz<u64>>)| FoundLevel {
@@ -182,6 +185,17 @@ impl Candidate {
         let named =
             || if self.voxel.is_integer() && names_labels(&self.path) { Kind::Labels } else { Kind::Image };
         self.marks.kind.unwrap_or_else(named)
+    }
+
+    /// How its dataset is interpreted.
+    fn view(&self, axes: Axes) -> View {
+        View { means: self.marks.means, values: self.marks.values.clone(), ..View::of(axes) }
+    }
+
+    /// Why it holds labels by its name.
+    fn names_labels(&self) -> Option<String> {
+        let is_named = self.marks.kind.is_none() && self.kind() == Kind::Labels;
+        is_named.then(|| format!("a word of its path {} names labels", self.path))
     }
 
     /// The extents along x, y and z.

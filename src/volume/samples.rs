@@ -4,6 +4,7 @@
 
 use bytemuck::Pod;
 
+use super::Number;
 use crate::paint::Window;
 
 /// The type of a stored voxel.
@@ -113,6 +114,8 @@ pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
     fn to_whole(self) -> i128;
     /// The value as a label id: signed ones are sign-extended.
     fn to_label(self) -> u64;
+    /// The value of the type that is nearest to a number; 0 for NaN if it is an integer.
+    fn nearest(number: Number) -> Self;
     /// The buffer as samples.
     fn samples(voxels: Vec<Self>) -> Samples;
     /// The voxels, if the samples are of this type.
@@ -167,6 +170,12 @@ macro_rules! integer_voxel {
             fn to_label(self) -> u64 {
                 self as u64
             }
+            fn nearest(number: Number) -> $type {
+                match number {
+                    Number::Whole(number) => number.clamp(<$type>::MIN.into(), <$type>::MAX.into()) as $type,
+                    Number::Real(number) => number as $type,
+                }
+            }
             buffer_of!($type, $variant);
         }
     )* };
@@ -202,6 +211,9 @@ macro_rules! float_voxel {
             }
             fn to_label(self) -> u64 {
                 (self as i64).cast_unsigned()
+            }
+            fn nearest(number: Number) -> $type {
+                number.to_f64() as $type
             }
             buffer_of!($type, $variant);
         }

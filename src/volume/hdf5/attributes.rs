@@ -4,6 +4,7 @@ use hdf5::types::{FixedAscii, FixedUnicode, FloatSize, TypeDescriptor, VarLenAsc
 use hdf5::{Attribute, Container, Location};
 
 use super::links::Node;
+use crate::volume::Number;
 
 /// The longest attribute or table that is read; those of the known layouts are shorter.
 const MOST_VALUES: usize = 1 << 16;
@@ -52,9 +53,26 @@ impl Attributes {
         numbers(&*self.attribute(name)?)
     }
 
+    /// The same numbers; integers are exact.
+    pub fn exact_numbers(&self, name: &str) -> Option<Vec<Number>> {
+        let held = self.attribute(name)?;
+        if held.size() > MOST_VALUES {
+            return None;
+        }
+        match held.dtype().ok()?.to_descriptor().ok()? {
+            TypeDescriptor::Integer(_) => Some(whole(held.read_raw::<i64>().ok()?)),
+            TypeDescriptor::Unsigned(_) => Some(whole(held.read_raw::<u64>().ok()?)),
+            _ => Some(numbers(&held)?.into_iter().map(Number::Real).collect()),
+        }
+    }
+
     fn attribute(&self, name: &str) -> Option<Attribute> {
         self.has(name).then(|| self.location.attr(name).ok()).flatten()
     }
+}
+
+fn whole<T: Into<i128>>(numbers: Vec<T>) -> Vec<Number> {
+    numbers.into_iter().map(|number| Number::Whole(number.into())).collect()
 }
 
 /// The strings of an attribute or dataset; `None` if it has another type or is too long.

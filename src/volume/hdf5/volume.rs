@@ -28,7 +28,7 @@ use crate::geometry::{Axis, Region, Xyz};
 use crate::volume::scatter::{Lattice, Sieve, copy_box, fill_box, thinned};
 use crate::volume::{
     Access, BLOCK_BYTES, ChunkCoding, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest, Samples,
-    Tally, Volume, VolumeShape, VolumeStorage, VoxelType, Yields,
+    Tally, Values, Volume, VolumeShape, VolumeStorage, VoxelType, Yields,
 };
 
 /// How a dataset is interpreted as a volume.
@@ -42,6 +42,8 @@ pub struct View {
     pub means: Option<VoxelType>,
     /// The extent of the data, if the dataset is padded.
     pub size: Option<Xyz<u64>>,
+    /// What the stored values stand for, if not for themselves. Applied by the catalogue, on top of the dataset's volume.
+    pub values: Option<Values>,
 }
 
 /// The role of a stored axis in the volume.

@@ -1,0 +1,309 @@
+//! Volumes whose stored values stand for other values: indices into a palette, ids that were merged, and integers that
+//! are scaled slice by slice.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{
+    ChunkCoding, ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume, VolumeShape,
+    VolumeStorage, Voxel, VoxelType, with_samples,
+};
+use crate::geometry::{Region, Xyz};
+use crate::tile::Fingerprint;
+
+/// What stored values stand for. Compared and hashed by a digest of all of it.
+#[derive(Clone)]
+pub struct Values {
+    digest: Fingerprint,
+    map: Arc<Map>,
+}
+
+#[derive(Hash)]
+enum Map {
+    Palette(Vec<[u8; 3]>),
+    Component(Vec<u8>),
+    Ids(Ids),
+    Scaling(Scaling),
+}
+
+/// Pairs of an id and the id it stands for, sorted.
+struct Ids(Vec<(u64, u64)>, HashMap<u64, u64>);
+
+/// The linear functions that map stored integers to real values, one for each position along some of the axes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scaling {
+    /// Stored values are clamped to this range first.
+    pub valid: [f64; 2],
+    /// The slope and the intercept for each position.
+    pub lines: Vec<[f64; 2]>,
+    /// The distance in `lines` between adjacent time points; 0 if they share their lines.
+    pub time: usize,
+    /// The same along x, y and z.
+    pub space: Xyz<usize>,
+}
+
+impl Values {
+    fn new(map: Map) -> Self {
+        Self { digest: Fingerprint::of(&map), map: Arc::new(map) }
+    }
+
+    /// Indices into a table of colours (red, green, blue). Indices beyond the table are black.
+    pub fn palette(colours: Vec<[u8; 3]>) -> Self {
+        Self::new(Map::Palette(colours))
+    }
+
+    /// Ids that stand for other ids; an id that is not in the table stands for itself.
+    pub fn ids(mut pairs: Vec<(u64, u64)>) -> Self {
+        pairs.sort_unstable();
+        let table = pairs.iter().copied().collect();
+        Self::new(Map::Ids(Ids(pairs, table)))
+    }
+
+    /// Integers that are scaled to real values, which become 32-bit floats.
+    pub fn scaled(scaling: Scaling) -> Self {
+        Self::new(Map::Scaling(scaling))
+    }
+
+    /// One component (0 red, 1 green, 2 blue) of a palette's colours; `None` unless it is a palette.
+    pub fn component(&self, component: usize) -> Option<Self> {
+        let Map::Palette(colours) = &*self.map else { return None };
+        let table = colours.iter().filter_map(|colour| colour.get(component)).copied().collect();
+        Some(Self::new(Map::Component(table)))
+    }
+
+    /// Whether they are indices into a palette.
+    pub fn is_palette(&self) -> bool {
+        matches!(*self.map, Map::Palette(_))
+    }
+
+    /// Identifies what the values stand for.
+    pub fn digest(&self) -> Fingerprint {
+        self.digest
+    }
+
+    /// The type of the voxels.
+    fn voxel(&self) -> VoxelType {
+        match &*self.map {
+            Map::Palette(_) | Map::Component(_) => VoxelType::U8,
+            Map::Ids(_) => VoxelType::U64,
+            Map::Scaling(_) => VoxelType::F32,
+        }
+    }
+
+    /// The voxels that the stored values of a read stand for.
+    fn of<T: Voxel>(&self, stored: &[T], request: &ReadRequest) -> Samples {
+        let looked_up = |table: &[u8]| {
+            let value = |voxel: &T| usize::try_from(voxel.to_whole()).ok().and_then(|index| table.get(index));
+            Samples::U8(stored.iter().map(|voxel| value(voxel).copied().unwrap_or(0)).collect())
+        };
+        match &*self.map {
+            Map::Palette(colours) => looked_up(&colours.iter().map(|colour| colour[0]).collect::<Vec<u8>>()),
+            Map::Component(table) => looked_up(table),
+            Map::Ids(Ids(_, table)) => Samples::U64(replaced(stored, table)),
+            Map::Scaling(scaling) => Samples::F32(scaling.apply(stored, request)),
+        }
+    }
+}
+
+/// The ids that stored ids stand for. Neighbours mostly have the same id, which is looked up once.
+fn replaced<T: Voxel>(stored: &[T], table: &HashMap<u64, u64>) -> Vec<u64> {
+    let mut last = None;
+    let id = |voxel: &T| {
+        let id = voxel.to_label();
+        match last {
+            Some((known, stands_for)) if known == id => stands_for,
+            _ => {
+                let stands_for = table.get(&id).copied().unwrap_or(id);
+                last = Some((id, stands_for));
+                stands_for
+            }
+        }
+    };
+    stored.iter().map(id).collect()
+}
+
+impl Scaling {
+    fn apply<T: Voxel>(&self, stored: &[T], request: &ReadRequest) -> Vec<f32> {
+        let (size, [lowest, highest]) = (request.size(), self.valid);
+        let mut scaled = Vec::with_capacity(stored.len());
+        let mut rows = stored.chunks_exact(size.x.max(1) as usize);
+        for z in 0..size.z {
+            for y in 0..size.y {
+                let first = request
+                    .region
+                    .start
+                    .zip(Xyz::new(0, y, z).zip(request.step, |i, step| i * step), |a, b| a + b);
+                for (x, voxel) in (0..).zip(rows.next().unwrap_or_default()) {
+                    let place = Xyz { x: first.x + x * request.step.x, ..first };
+                    let [slope, intercept] = self.line(request.time, place);
+                    scaled.push((voxel.to_f64().clamp(lowest, highest) * slope + intercept) as f32);
+                }
+            }
+        }
+        scaled
+    }
+
+    fn line(&self, time: u64, place: Xyz<u64>) -> [f64; 2] {
+        let along = place.zip(self.space, |position, step| position as usize * step);
+        let number = time as usize * self.time + along.x + along.y + along.z;
+        self.lines.get(number).copied().unwrap_or([1.0, 0.0])
+    }
+}
+
+impl Hash for Ids {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl Hash for Scaling {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.valid.map(f64::to_bits).hash(state);
+        self.lines.iter().for_each(|line| line.map(f64::to_bits).hash(state));
+        (self.time, self.space).hash(state);
+    }
+}
+
+impl PartialEq for Values {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Eq for Values {}
+
+impl Hash for Values {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.digest.hash(state);
+    }
+}
+
+impl fmt::Debug for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Values({})", self.digest)
+    }
+}
+
+/// A volume with the voxels that the values of another one stand for.
+#[derive(Debug)]
+pub struct Mapped {
+    stored: Arc<dyn Volume>,
+    values: Values,
+}
+
+impl Mapped {
+    /// The volume of what the values of `stored` stand for.
+    pub fn new(stored: Arc<dyn Volume>, values: Values) -> Self {
+        Self { stored, values }
+    }
+}
+
+impl Volume for Mapped {
+    fn shape(&self) -> VolumeShape {
+        VolumeShape { voxel: self.values.voxel(), ..self.stored.shape() }
+    }
+
+    fn has(&self, time: u64) -> bool {
+        self.stored.has(time)
+    }
+
+    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
+        self.stored.read(request, into)?;
+        *into = with_samples!(&*into, stored => self.values.of(stored, request));
+        Ok(())
+    }
+
+    fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
+        self.stored.unverified(time, region)
+    }
+
+    fn may_be_refused(&self, time: u64, region: &Region) -> bool {
+        self.stored.may_be_refused(time, region)
+    }
+
+    fn storage(&self) -> &dyn VolumeStorage {
+        self
+    }
+}
+
+impl VolumeStorage for Mapped {
+    fn rehearse(&self, until: Instant) {
+        self.stored.storage().rehearse(until);
+    }
+
+    fn forget_chunks(&self) {
+        self.stored.storage().forget_chunks();
+    }
+
+    fn forget_pages(&self) -> std::io::Result<()> {
+        self.stored.storage().forget_pages()
+    }
+
+    fn tally(&self, most: usize) -> Result<Tally, ReadError> {
+        self.stored.storage().tally(most)
+    }
+
+    fn chunk_coding(&self) -> Result<ChunkCoding, String> {
+        Err("its stored values stand for others".to_owned())
+    }
+
+    fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
+        self.stored.storage().cost(wanted, tally)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::volume::MemoryVolume;
+
+    fn read(values: Values, stored: MemoryVolume, request: ReadRequest) -> Samples {
+        let mut samples = Samples::default();
+        Mapped::new(Arc::new(stored), values).read(&request, &mut samples).unwrap();
+        samples
+    }
+
+    fn whole(size: Xyz<u64>) -> ReadRequest {
+        ReadRequest::new(0, Region::whole(size))
+    }
+
+    #[test]
+    fn ids_stand_for_others_or_for_themselves() {
+        let size = Xyz::new(6, 1, 1);
+        let stored = MemoryVolume::of(VoxelType::I32, size, |at| [3, 3, -1, 7, 3, 0][at.x as usize]);
+        let values = Values::ids(vec![(3, 1 << 40), (u64::MAX, 5)]);
+        let ids = read(values, stored, whole(size));
+        assert_eq!(ids, Samples::U64(vec![1 << 40, 1 << 40, 5, 7, 1 << 40, 0]));
+    }
+
+    #[test]
+    fn indices_stand_for_components_of_colours() {
+        let size = Xyz::new(3, 1, 1);
+        let stored = || MemoryVolume::of(VoxelType::U8, size, |at| [1_u8, 0, 200][at.x as usize]);
+        let palette = Values::palette(vec![[1, 2, 3], [4, 5, 6]]);
+        let blue = palette.component(2).unwrap();
+        assert_eq!(read(blue.clone(), stored(), whole(size)), Samples::U8(vec![6, 3, 0]));
+        assert_ne!(Some(blue), palette.component(1));
+        assert_eq!(Values::ids(Vec::new()).component(0), None);
+    }
+
+    #[test]
+    fn each_slice_has_its_own_scale() {
+        let size = Xyz::new(2, 2, 3);
+        let stored = MemoryVolume::of(VoxelType::U8, size, |at| (10 * at.z + 2 * at.y + at.x) as u8);
+        let lines = vec![[1.0, 0.5], [2.0, 0.0], [0.5, -1.0]];
+        let values =
+            |space| Values::scaled(Scaling { valid: [1.0, 21.0], lines: lines.clone(), time: 0, space });
+        let along_z = values(Xyz::new(0, 0, 1));
+        let last = Region { start: Xyz::new(0, 0, 2), size: Xyz::new(2, 2, 1) };
+        let scaled = read(along_z.clone(), stored.clone(), ReadRequest::new(0, last));
+        assert_eq!(scaled, Samples::F32(vec![9.0, 9.5, 9.5, 9.5]));
+        let every_second = read(along_z, stored.clone(), whole(size).every(Xyz::new(1, 2, 2)));
+        assert_eq!(every_second, Samples::F32(vec![1.5, 1.5, 9.0, 9.5]));
+        let along_x = read(values(Xyz::new(1, 0, 0)), stored, whole(Xyz::new(2, 1, 1)));
+        assert_eq!(along_x, Samples::F32(vec![1.5, 2.0]));
+    }
+}
