@@ -25,13 +25,15 @@ use ndarray::Array3;
 use rayon::prelude::*;
 use voltile::activity::Activity;
 use voltile::axes::Axes;
-use voltile::geometry::{Level, LevelView, Orthogonal, Plane, Region, Scaling, TileAddress, Xyz, patch};
+use voltile::geometry::{
+    Level, LevelView, Orthogonal, Placement, Plane, Region, Scaling, TileAddress, Xyz, patch,
+};
 use voltile::metrics::Metrics;
 use voltile::paint::PngProfile;
 use voltile::plan::{Layer, Picture, Plan, Source};
 use voltile::render::{Scratch, render};
 use voltile::volume::hdf5::{ChunkStore, LinkPolicy, Opener, View};
-use voltile::volume::{ReadPolicy, ReadRequest, Samples, Volume};
+use voltile::volume::{Missing, ReadPolicy, ReadRequest, Samples, Volume};
 
 use common::{Dice, micrograph};
 
@@ -65,7 +67,7 @@ fn volume(path: &Path, name: &str, budget: usize, activity: &Activity) -> Arc<dy
     let chunks = ChunkStore::new(budget, Metrics::default(), activity.clone());
     let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     let axes = Axes::new("zyx").unwrap();
-    let view = View { axes, fixed: Vec::new(), means: None, size: None };
+    let view = View { axes, fixed: Vec::new(), means: None, size: None, values: None };
     Arc::new(opener.open(path).unwrap().volume(name, &view).unwrap())
 }
 
@@ -137,8 +139,8 @@ fn plan(volume: &Arc<dyn Volume>, slice: u64) -> Plan {
     let stored = [(Level::FULL, 1, volume.shape().size)];
     let view = LevelView::choose(Level::FULL, &stored, Scaling::Zslices).unwrap();
     let address = TileAddress { plane: Plane::Xy, level: Level::FULL, slice, row: 0, column: 0 };
-    let patch = patch(&address, &view, Xyz::all(0), Orthogonal::Stored);
-    let source = Source { volume: Arc::clone(volume), time: 0, view, patch };
+    let patch = patch(&address, &view, Placement::default(), Orthogonal::Stored);
+    let source = Source { volume: Arc::clone(volume), time: 0, view, patch, missing: Missing::default() };
     let window = volume.shape().voxel.full_window();
     let picture = Picture::Grey(Layer { source, window, gamma: None });
     Plan { picture, profile: PngProfile::Fast, policy: ReadPolicy::default() }

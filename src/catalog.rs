@@ -28,9 +28,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::description::Recognised;
-use crate::geometry::{Level, LevelView, Scaling, Xyz};
+use crate::geometry::{Level, LevelView, Placement, Scaling, Xyz};
 use crate::name::Name;
-use crate::paint::PngProfile;
+use crate::paint::{Kind, PngProfile};
 use crate::volume::hdf5::ChunkStore;
 
 pub use boxes::{NoBox, ResolvedBox};
@@ -87,6 +87,38 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// The channel whose tile grid counts for all: the first image, else the first channel.
+    fn first_channel(&self) -> Option<&Arc<Channel>> {
+        let images = self.channels.values().find(|channel| channel.kind != Kind::Labels);
+        images.or_else(|| self.channels.values().next())
+    }
+
+    /// The position of a channel's first voxel in the tiles of the dataset, in voxels of level 0: as configured, else by
+    /// the distance from the first channel in the file's space; `None` if neither is known.
+    pub fn placed(&self, channel: &Channel) -> Option<Xyz<i64>> {
+        let measured = || {
+            let (origin, first) = (channel.origin?, self.first_channel()?.origin.unwrap_or(Xyz::all(0.0)));
+            let distance = origin.zip(first, |origin, first| origin - first);
+            Some(distance.zip(channel.voxel_size?, |distance, voxel| (distance / voxel).round() as i64))
+        };
+        channel.offset.or_else(measured)
+    }
+
+    /// The same; channels without a known position begin where the first does.
+    pub fn grid_offset(&self, channel: &Channel) -> Xyz<i64> {
+        self.placed(channel).unwrap_or_default()
+    }
+
+    /// The position of a channel's first voxel in the dataset's space, in voxels of level 0.
+    pub fn position(&self, channel: &Channel) -> Xyz<i64> {
+        self.offset.zip(self.grid_offset(channel), i64::saturating_add)
+    }
+
+    /// The position of a channel in the tiles of the dataset.
+    fn placement(&self, channel: &Channel) -> Placement {
+        Placement { slices: self.offset, grid: self.grid_offset(channel) }
+    }
+
     /// How each level of a channel is derived, finest first.
     pub(crate) fn views(&self, channel: &Channel) -> impl Iterator<Item = LevelView> + Clone {
         Level::all().map_while(|level| channel.view(level, self.scaling))
@@ -95,7 +127,8 @@ impl Dataset {
     /// The levels up to the first that fits one tile or the last that is stored, whichever is coarser.
     pub(crate) fn served_views(&self, channel: &Channel) -> Vec<LevelView> {
         let all: Vec<LevelView> = self.views(channel).collect();
-        let fits = all.iter().position(LevelView::fits_one_tile).unwrap_or(all.len());
+        let grid = self.grid_offset(channel);
+        let fits = all.iter().position(|view| view.end_fits_one_tile(grid)).unwrap_or(all.len());
         let last = all.iter().rposition(LevelView::is_stored).unwrap_or(0);
         all.into_iter().take(fits.max(last) + 1).collect()
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::geometry::Plane;
+use crate::geometry::{Plane, Xyz};
 
 /// Everything that is served: mounts, datasets, caches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -88,6 +88,9 @@ pub struct ChannelDescription {
     pub colour: Option<String>,
     /// `image`, `labels` or `rgb`.
     pub kind: String,
+    /// Why it holds labels, if something in the file says so.
+    #[serde(default)]
+    pub labels_because: Option<String>,
     /// The voxel type, as a numpy name.
     pub dtype: String,
     /// The window in force; absent until it has been measured, and if values are shown as stored.
@@ -109,8 +112,40 @@ pub struct ChannelDescription {
     /// The formats in which it is not served, and why: `neuroglancer`.
     #[serde(default)]
     pub left_out: BTreeMap<String, String>,
+    /// The position of its first voxel in the tiles of the dataset, in voxels of level 0: x, y, z. The dataset's own
+    /// offset is to be added for slice numbers. Absent if it is not known: then it begins where the first channel does.
+    #[serde(default)]
+    pub offset: Option<[i64; 3]>,
+    /// The values that stand for missing data, as decimal text or `NaN`.
+    #[serde(default)]
+    pub missing: Vec<String>,
     /// The levels for viewers, finest first; the last one fits one tile.
     pub levels: Vec<LevelDescription>,
+}
+
+impl DatasetDescription {
+    /// The number of the first slice of a channel along each axis, at a level with this downsample factor.
+    pub fn first_slice(&self, channel: &ChannelDescription, factor: [u64; 3]) -> Xyz<i64> {
+        shift(self.offset, factor).zip(channel.shift(factor), i64::saturating_add)
+    }
+}
+
+/// An offset in voxels of level 0 as one in voxels of a level, rounded down.
+fn shift(offset: [i64; 3], factor: [u64; 3]) -> Xyz<i64> {
+    Xyz::from(offset).zip(Xyz::from(factor), |offset, factor| {
+        offset.div_euclid(i64::try_from(factor.max(1)).unwrap_or(i64::MAX))
+    })
+}
+
+impl ChannelDescription {
+    /// The end of one of its levels in the grid of tiles, in voxels of the level.
+    pub fn end(&self, level: &LevelDescription) -> Xyz<u64> {
+        Xyz::from(level.size).zip(self.shift(level.factor), u64::saturating_add_signed)
+    }
+
+    fn shift(&self, factor: [u64; 3]) -> Xyz<i64> {
+        shift(self.offset.unwrap_or_default(), factor)
+    }
 }
 
 /// One percentile of the sample.
@@ -143,7 +178,8 @@ pub struct LevelDescription {
     pub size: [u64; 3],
     /// Its downsample factor relative to level 0: x, y, z.
     pub factor: [u64; 3],
-    /// The size of a whole slice as drawn: columns and rows of pixels in the planes xy, xz and yz.
+    /// The end of a slice as drawn in the grid of tiles: columns and rows of pixels in the planes xy, xz and yz. It is the
+    /// size of a slice if the channel has no offset.
     pub drawn: [[u64; 2]; 3],
     /// The path of its dataset; absent if the level is derived on the fly.
     pub path: Option<String>,

@@ -35,10 +35,10 @@ mod voltile;
 use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
 use crate::name::Name;
-use crate::paint::{Kind, Window};
+use crate::paint::{Kind, Number, Window};
 use crate::units;
+use crate::volume::VoxelType;
 use crate::volume::hdf5::{OpenError, OpenFile, View};
-use crate::volume::{Number, VoxelType};
 
 use contents::{About, Contents};
 use marks::Marks;

@@ -1,9 +1,10 @@
 //! Names of tokens, channels and mounts: what is allowed in a URL path.
 
+use std::cmp::Ordering;
 use std::fmt;
 
-/// A non-empty name of letters, digits, `_`, `-` and `.`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A non-empty name of letters, digits, `_`, `-` and `.`. Ordered with numbers by value: `c2` comes before `c10`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name(String);
 
 /// Why a text is not a name.
@@ -38,6 +39,19 @@ fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Names such as a1 and a01 are of equal value, but not equal.
+        alphanumeric_sort::compare_str(&self.0, &other.0).then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -54,6 +68,13 @@ mod tests {
         for wrong in ["", "a b", "a/b", "a:b", "ä", "a%20"] {
             assert!(Name::new(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn numbers_in_names_are_ordered_by_value() {
+        let mut names = ["c10", "c2", "a", "c02", "c1_b", "c1"].map(Name::nearest);
+        names.sort();
+        assert_eq!(names.each_ref().map(Name::as_str), ["a", "c1", "c1_b", "c2", "c02", "c10"]);
     }
 
     #[test]

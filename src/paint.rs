@@ -137,6 +137,44 @@ impl Finite {
     }
 }
 
+/// A value that voxels can have, exact if it is an integer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Number {
+    /// An integer.
+    Whole(i128),
+    /// A floating point number.
+    Real(f64),
+}
+
+impl Number {
+    /// As a floating point number, rounded if it needs more than 53 bits.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Number::Whole(number) => number as f64,
+            Number::Real(number) => number,
+        }
+    }
+
+    /// As an integer; `None` unless it is one.
+    pub fn to_whole(self) -> Option<i128> {
+        match self {
+            Number::Whole(number) => Some(number),
+            Number::Real(number) => {
+                (number.fract() == 0.0 && number.abs() < 2f64.powi(64)).then_some(number as i128)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Whole(number) => write!(f, "{number}"),
+            Number::Real(number) => write!(f, "{number:?}"),
+        }
+    }
+}
+
 /// How a channel's window is determined.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WindowRule {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::color::Colour;
 use crate::geometry::{LevelView, Patch, Region, Xyz};
 use crate::paint::{BoxFormat, Finite, PngProfile, Window};
-use crate::volume::{ReadPolicy, Volume, VoxelType};
+use crate::volume::{Missing, ReadPolicy, Volume, VoxelType};
 
 /// One tile to render.
 #[derive(Debug, Clone)]
@@ -33,6 +33,8 @@ pub struct Cutout {
     pub region: Region,
     /// Whether the time point exists; a gap in a series is read as zeros.
     pub is_there: bool,
+    /// The values that stand for missing data, which are left out of means.
+    pub missing: Missing,
     /// Whether voxels are label ids, of which derived levels take one of each box rather than the mean.
     pub is_label: bool,
     /// How much of the stored chunks is decoded.
@@ -144,6 +146,8 @@ pub struct Source {
     pub view: LevelView,
     /// The part of the tile inside the volume; `None` if all of it is outside.
     pub patch: Option<Patch>,
+    /// The values that stand for missing data.
+    pub missing: Missing,
 }
 
 /// Whether a tile is grey or colour.

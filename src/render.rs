@@ -105,7 +105,13 @@ impl Drawing {
         match &layer.source.patch {
             Some(patch) if patch.is_whole_tile() => {
                 slice::means(&layer.source, patch, policy, &mut self.block, &mut self.sums, &mut self.field)?;
-                Ok(window::apply(&self.field, &layer.window, layer.gamma, &mut self.shades))
+                Ok(window::apply(
+                    &self.field,
+                    &layer.window,
+                    layer.gamma,
+                    &layer.source.missing,
+                    &mut self.shades,
+                ))
             }
             _ => {
                 self.clear(PixelKind::Grey);
@@ -124,7 +130,8 @@ impl Drawing {
     ) -> Result<(), ReadError> {
         let Some(patch) = &layer.source.patch else { return Ok(()) };
         slice::means(&layer.source, patch, policy, &mut self.block, &mut self.sums, &mut self.field)?;
-        let shades = window::apply(&self.field, &layer.window, layer.gamma, &mut self.shades);
+        let shades =
+            window::apply(&self.field, &layer.window, layer.gamma, &layer.source.missing, &mut self.shades);
         paint(shades, patch, &mut self.pixels);
         Ok(())
     }
@@ -133,7 +140,7 @@ impl Drawing {
         self.clear(PixelKind::Rgb);
         let Some(patch) = &source.patch else { return Ok(()) };
         slice::picks(source, patch, policy, &mut self.block, &mut self.field)?;
-        composite::labels(&self.field, patch, &mut self.pixels);
+        composite::labels(&self.field, patch, &source.missing, &mut self.pixels);
         Ok(())
     }
 }

@@ -153,7 +153,7 @@ impl TileService {
             return Ok(Identified::Black(tile.clone()));
         }
         for channel in resolved.unmeasured() {
-            self.measure(channel, demand).await?;
+            self.measure_window(channel, demand).await?;
         }
         Ok(Identified::Made { key: resolved.key(), resolved })
     }
@@ -171,7 +171,7 @@ impl TileService {
         self.ensure_requested_current(&catalog, &request.token, shown.map(Resolved::channels)).await?;
         let overview = overview?;
         for channel in overview.tiles().iter().flat_map(Resolved::unmeasured) {
-            self.measure(channel, demand).await?;
+            self.measure_window(channel, demand).await?;
         }
         Ok(Identified::Overview { key: overview.key(), overview })
     }

@@ -23,7 +23,7 @@ use bytes::Bytes;
 
 pub use cost::{Positions, ReadCost, Tally};
 pub use memory::MemoryVolume;
-pub use missing::{Missing, Number};
+pub use missing::Missing;
 pub(crate) use samples::with_samples;
 pub use samples::{Samples, Voxel, VoxelType};
 pub use series::Series;
@@ -319,6 +319,11 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// Whether the stored data is at fault, rather than a change of its file or an abandoned job.
+    pub fn is_of_the_data(&self) -> bool {
+        !matches!(self, ReadError::Changed { .. } | ReadError::Lost(_))
+    }
+
     /// The message for clients, which names no files.
     pub fn public(&self) -> String {
         match self {

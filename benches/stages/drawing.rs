@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use criterion::Criterion;
 use voltile::color::Colour;
-use voltile::geometry::{Level, LevelView, Orthogonal, Plane, Scaling, TILE, TileAddress, Xyz, patch};
+use voltile::geometry::{
+    Level, LevelView, Orthogonal, Placement, Plane, Scaling, TILE, TileAddress, Xyz, patch,
+};
 use voltile::paint::{Finite, PngProfile, Window};
 use voltile::plan::{Layer, Picture, Plan, Source};
 use voltile::render::{Scratch, draw};
-use voltile::volume::{MemoryVolume, ReadPolicy, Volume, VoxelType};
+use voltile::volume::{MemoryVolume, Missing, ReadPolicy, Volume, VoxelType};
 
 use crate::common::{Dice, micrograph};
 
@@ -33,8 +35,8 @@ fn source(volume: &Arc<dyn Volume>, level: u64) -> Source {
     let level = Level::new(level).unwrap();
     let view = LevelView::choose(level, &stored, Scaling::Zslices).unwrap();
     let address = TileAddress { plane: Plane::Xy, level, slice: 1, row: 0, column: 0 };
-    let patch = patch(&address, &view, Xyz::all(0), Orthogonal::Stored);
-    Source { volume: Arc::clone(volume), time: 0, view, patch }
+    let patch = patch(&address, &view, Placement::default(), Orthogonal::Stored);
+    Source { volume: Arc::clone(volume), time: 0, view, patch, missing: Missing::default() }
 }
 
 fn layer(volume: &Arc<dyn Volume>, level: u64, window: Window) -> Layer {

@@ -103,7 +103,11 @@ impl Target {
             channel: channel.name.clone(),
             is_series: channel.times.is_some(),
             is_image: channel.kind == "image",
-            spaces: channel.levels.iter().flat_map(|level| spaces(level, dataset.offset)).collect(),
+            spaces: channel
+                .levels
+                .iter()
+                .flat_map(|level| spaces(level, dataset.first_slice(channel, level.factor)))
+                .collect(),
         });
         channels.collect()
     }
@@ -122,12 +126,12 @@ impl Target {
 }
 
 /// The tiles of a level, in the planes that offer it.
-fn spaces(level: &LevelDescription, offset: [i64; 3]) -> Vec<Space> {
-    let (size, factor, offset) = (Xyz::from(level.size), Xyz::from(level.factor), Xyz::from(offset));
+fn spaces(level: &LevelDescription, first: Xyz<i64>) -> Vec<Space> {
+    let size = Xyz::from(level.size);
     let space = |(plane, [columns, rows]): (Plane, [u64; 2])| {
         let axis = plane.slice_axis();
         let tiles = |pixels: u64| 0..pixels.div_ceil(TILE as u64);
-        let slices = slices(size[axis], factor[axis], offset[axis]);
+        let slices = slices(size[axis], first[axis]);
         let (rows, columns) = (tiles(rows), tiles(columns));
         let level = Level::new(u64::from(level.level))?;
         let is_empty = slices.is_empty() || rows.is_empty() || columns.is_empty();
@@ -138,8 +142,8 @@ fn spaces(level: &LevelDescription, offset: [i64; 3]) -> Vec<Space> {
 }
 
 /// The slice numbers used in URLs; negative ones cannot be requested.
-fn slices(extent: u64, factor: u64, offset: i64) -> Range<u64> {
-    let first = i128::from(offset).div_euclid(i128::from(factor.max(1)));
+fn slices(extent: u64, first: i64) -> Range<u64> {
+    let first = i128::from(first);
     let number = |at: i128| u64::try_from(at.max(0)).unwrap_or(u64::MAX);
     number(first)..number(first + i128::from(extent))
 }

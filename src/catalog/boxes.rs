@@ -175,6 +175,7 @@ impl ResolvedBox {
             view: self.view,
             region: self.region,
             is_there,
+            missing: self.channel.missing.clone(),
             is_label: self.channel.kind == Kind::Labels,
             policy,
         }

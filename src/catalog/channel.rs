@@ -14,7 +14,7 @@ use crate::name::Name;
 use crate::paint::{Kind, Window};
 use crate::tile::Fingerprint;
 use crate::volume::hdf5::View;
-use crate::volume::{ReadError, Volume, VoxelType};
+use crate::volume::{Missing, ReadError, Volume, VoxelType};
 
 /// A channel of a dataset.
 #[derive(Debug)]
@@ -39,6 +39,14 @@ pub struct Channel {
     pub voxel_size: Option<Xyz<f64>>,
     /// The unit of the voxel size, if the file states it.
     pub voxel_unit: Option<String>,
+    /// Why it holds labels, if something in the file says so.
+    pub labels_because: Option<String>,
+    /// The values that stand for missing data.
+    pub missing: Missing,
+    /// The configured position of its first voxel in the tiles of its dataset.
+    pub(super) offset: Option<Xyz<i64>>,
+    /// The position of its first voxel in the file's space, in the unit of the voxel size.
+    pub(super) origin: Option<Xyz<f64>>,
     pub(super) levels: Vec<StoredLevel>,
     /// Levels precomputed by `voltile pyramid` from `levels`; none that `levels` has already.
     pub(super) made: Vec<StoredLevel>,
@@ -56,6 +64,11 @@ pub struct Channel {
 pub(super) enum ChannelWindow {
     Known(Window),
     Measured(OnceLock<Window>),
+    /// Bytes: as stored, unless the sample covers little of their range. Then the file's display range, if it has one.
+    OfBytes {
+        cell: OnceLock<Window>,
+        range: Option<Window>,
+    },
 }
 
 /// A channel's stored levels in the form of an explicit configuration.
@@ -77,11 +90,11 @@ impl Channel {
     pub fn window(&self) -> Option<Window> {
         match &self.window {
             ChannelWindow::Known(window) => Some(*window),
-            ChannelWindow::Measured(cell) => cell.get().copied(),
+            ChannelWindow::Measured(cell) | ChannelWindow::OfBytes { cell, .. } => cell.get().copied(),
         }
     }
 
-    /// Whether the window is measured from a sample.
+    /// Whether the window is always that of the percentiles of a sample.
     pub fn is_measured(&self) -> bool {
         matches!(self.window, ChannelWindow::Measured(_))
     }
@@ -93,15 +106,35 @@ impl Channel {
 
     /// Reads a bounded, deterministic sample and computes its statistics. Does not store them: see [`Channel::keep`].
     pub fn survey(&self) -> Result<Survey, ReadError> {
-        survey::survey(self.levels.last().map_or(&[], StoredLevel::volumes), self.voxel)
+        survey::survey(self.levels.last().map_or(&[], StoredLevel::volumes), self.voxel, &self.missing)
     }
 
     /// Stores the statistics, and the window if it is to be measured. Later calls have no effect.
     pub fn keep(&self, survey: &Arc<Survey>) {
         let survey = self.surveyed.get_or_init(|| Arc::clone(survey));
-        if let ChannelWindow::Measured(cell) = &self.window {
-            cell.get_or_init(|| survey.window);
+        match &self.window {
+            ChannelWindow::Known(_) => {}
+            ChannelWindow::Measured(cell) => {
+                cell.get_or_init(|| survey.window);
+            }
+            ChannelWindow::OfBytes { cell, range } => {
+                cell.get_or_init(|| survey.window_of_bytes(*range));
+            }
         }
+    }
+
+    /// Whether its voxels are bytes that are shown as stored unless they cover little of their range.
+    pub fn is_of_bytes(&self) -> bool {
+        matches!(self.window, ChannelWindow::OfBytes { .. })
+    }
+
+    /// Shows bytes as stored although no sample could be taken, so that one damaged place does not hide the rest. Returns
+    /// whether the window is known now.
+    pub fn show_as_stored(&self) -> bool {
+        if let ChannelWindow::OfBytes { cell, .. } = &self.window {
+            cell.get_or_init(|| Window::AsStored);
+        }
+        self.window().is_some()
     }
 
     /// The stored levels as an explicit configuration.
@@ -195,6 +228,8 @@ impl Channel {
             label: self.label.clone(),
             colour: self.colour.clone(),
             kind: self.kind.name().to_owned(),
+            missing_values: self.missing.declared().map(|number| number.to_string()).collect(),
+            position: self.origin.map(Xyz::into),
             dtype: self.voxel.name().to_owned(),
             range: self.window().as_ref().and_then(range_text),
             voxel_size: self.voxel_size.map(Xyz::into),
@@ -203,7 +238,7 @@ impl Channel {
             times: self.times,
             missing: (0..self.times).filter(|time| !has(time)).collect(),
             scaling: scaling.name().to_owned(),
-            origin: made::origin(&self.levels),
+            origin: made::origin(&self.levels, &self.missing),
             levels: Vec::new(),
         }
     }

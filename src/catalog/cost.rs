@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{Catalog, Channel, Dataset, StoredLevel, images};
 use crate::axes::AxisName;
 use crate::description::DatasetDescription;
-use crate::geometry::{LevelView, Patch, Plane, TileAddress, Xyz, patch};
+use crate::geometry::{LevelView, Patch, Placement, Plane, TileAddress, patch};
 use crate::volume::{Positions, ReadCost, ReadError, Tally};
 
 /// In a series, the chunks of only this many datasets are counted.
@@ -128,7 +128,7 @@ fn tile_cost(
 ) -> Option<TileCost> {
     let slice = view.size[plane.slice_axis()] / 2;
     let address = TileAddress { plane, level: view.level, slice, row: 0, column: 0 };
-    let patch = patch(&address, view, Xyz::all(0), dataset.orthogonal(channel))?;
+    let patch = patch(&address, view, Placement::default(), dataset.orthogonal(channel))?;
     let wanted = positions(&patch, view, plane);
     let components = stored.volumes.len() as u64;
     let volume = stored.volumes.first()?;

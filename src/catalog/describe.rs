@@ -48,6 +48,7 @@ impl Catalog {
             label: channel.label.clone(),
             colour: channel.colour.clone(),
             kind: channel.kind.name().to_owned(),
+            labels_because: channel.labels_because.clone().filter(|_| channel.kind == Kind::Labels),
             dtype: channel.voxel.name().to_owned(),
             window: shown_window(channel),
             percentiles: None,
@@ -65,6 +66,8 @@ impl Catalog {
             }
             .to_owned(),
             left_out: self.left_out(dataset, channel),
+            offset: dataset.placed(channel).map(Xyz::into),
+            missing: channel.missing.declared().map(|number| number.to_string()).collect(),
             levels: self.describe_levels(dataset, channel),
         }
     }
@@ -78,7 +81,7 @@ impl Catalog {
         let mut levels = Vec::new();
         for view in dataset.views(channel) {
             levels.extend(self.describe_level(dataset, channel, &view));
-            if view.fits_one_tile() {
+            if view.end_fits_one_tile(dataset.grid_offset(channel)) {
                 break;
             }
         }
@@ -99,7 +102,9 @@ impl Catalog {
             level: view.level.number(),
             size: view.size.into(),
             factor: view.factor.into(),
-            drawn: Plane::ALL.map(|plane| view.drawn(plane, dataset.orthogonal(channel)).into()),
+            drawn: Plane::ALL.map(|plane| {
+                view.drawn(plane, dataset.grid_offset(channel), dataset.orthogonal(channel)).into()
+            }),
             path: view.is_stored().then(|| stored.path().to_owned()),
             sidecar: stored.sidecar.clone().filter(|_| view.is_stored()),
             storage: view.is_stored().then(|| stored.storage.clone()),
@@ -123,7 +128,7 @@ impl Dataset {
     /// The URL path, relative to a mount, of a tile in the middle slice of a channel.
     pub fn sample_path(&self, channel: &Channel, plane: Plane) -> String {
         let axis = plane.slice_axis();
-        let middle = (channel.size()[axis] / 2).saturating_add_signed(self.offset[axis]);
+        let middle = (channel.size()[axis] / 2).saturating_add_signed(self.position(channel)[axis]);
         let time = if channel.is_series { "0/" } else { "" };
         format!("{}/{}/{plane}/{time}{middle}/0_0_0.png", self.token, channel.name)
     }

@@ -130,6 +130,7 @@ fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<N
         let of = |channel: &Channel| levels.get(&channel.name).map_or(&[][..], Vec::as_slice);
         let (own, others) = (of(first), of(other));
         first.is_like(other)
+            && dataset.grid_offset(first) == dataset.grid_offset(other)
             && own.len() == others.len()
             && own.iter().zip(others).all(|(own, other)| own.is_like(other))
     };
@@ -155,7 +156,7 @@ impl Channel {
     }
 }
 
-/// The levels of a label channel that correspond to those of an image; `None` if its extents are different, or one of the
+/// The levels of a label channel that correspond to those of an image; `None` if its extents or position are different, or one of the
 /// levels cannot be derived.
 fn label_levels(
     dataset: &Dataset,
@@ -166,7 +167,9 @@ fn label_levels(
 ) -> Option<Vec<ArrayLevel>> {
     let is_label = label.kind == Kind::Labels && image.kind != Kind::Labels;
     let is_in_step = !label.is_series || (image.is_series && label.times == image.times);
-    if !is_label || !is_in_step || label.size() != image.size() {
+    let is_in_place =
+        label.size() == image.size() && dataset.grid_offset(label) == dataset.grid_offset(image);
+    if !is_label || !is_in_step || !is_in_place {
         return None;
     }
     let level = |of: &ArrayLevel| {

@@ -14,8 +14,8 @@ use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::inventory::{ChannelRecord, Inventory, OriginRecord, Role};
 use crate::layout::{FoundChannel, FoundLevel};
 use crate::paint::Kind;
-use crate::volume::VoxelType;
 use crate::volume::hdf5::OpenFile;
+use crate::volume::{Missing, VoxelType};
 
 /// The path of the sidecar of a file: `brain.h5.pyramid` for `brain.h5`.
 pub fn sidecar_path(file: &Path) -> PathBuf {
@@ -72,7 +72,7 @@ impl Sidecar {
 
     /// Its record of a channel, or why it has none that matches.
     fn record(&self, wanted: &Wanted<'_>) -> Result<&ChannelRecord, String> {
-        let origin = origin(wanted.levels);
+        let origin = origin(wanted.levels, wanted.missing);
         let alike = |record: &&ChannelRecord| {
             (record.kind.as_str(), record.dtype.as_str(), &record.origin)
                 == (wanted.kind.name(), wanted.voxel.name(), &origin)
@@ -89,13 +89,15 @@ impl Sidecar {
 }
 
 /// The records of the levels that others are derived from; equal whenever the same file is opened.
-pub(super) fn origin(levels: &[StoredLevel]) -> Vec<OriginRecord> {
+pub(super) fn origin(levels: &[StoredLevel], missing: &Missing) -> Vec<OriginRecord> {
+    // Voxels that are left out of means.
+    let without = if missing.is_empty() { String::new() } else { format!(" without {}", missing.in_words()) };
     let record = |level: &StoredLevel| OriginRecord {
         level: level.level().number(),
         z_factor: level.source.z_factor,
         size: level.size.into(),
         paths: level.source.paths.in_words(),
-        view: level.source.view.in_words(),
+        view: level.source.view.in_words() + &without,
     };
     levels.iter().map(record).collect()
 }
@@ -107,6 +109,7 @@ pub(super) struct Wanted<'a> {
     pub levels: &'a [StoredLevel],
     pub kind: Kind,
     pub voxel: VoxelType,
+    pub missing: &'a Missing,
     pub scaling: Scaling,
 }
 

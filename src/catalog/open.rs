@@ -20,8 +20,8 @@ use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::paint::{Kind, Window, WindowRule};
 use crate::tile::Fingerprint;
-use crate::volume::VoxelType;
 use crate::volume::hdf5::{ChunkStore, FileIdentity, Files, LinkPolicy, OpenFile, Opener};
+use crate::volume::{Missing, VoxelType};
 
 /// A catalogue, and the problems found while opening it.
 #[derive(Debug)]
@@ -253,7 +253,8 @@ impl Opening {
             return Err(format!("labels must be integers; its voxels are {}", shape.voxel.name()));
         }
         let (kind, voxel) = (found.kind, shape.voxel);
-        let wanted = Wanted { file, found: &found, levels: &levels, kind, voxel, scaling };
+        let missing = Missing::of(given.missing.as_ref().unwrap_or(&found.missing), voxel);
+        let wanted = Wanted { file, found: &found, levels: &levels, kind, voxel, missing: &missing, scaling };
         let made = wanted.open(&mut self.sidecars, &mut self.warnings);
         let files = levels.iter().chain(&made).flat_map(StoredLevel::files).chain(file.watched());
         let files: BTreeSet<_> = files.cloned().collect();
@@ -261,6 +262,9 @@ impl Opening {
             made,
             file: file.path().to_owned(),
             window: window(given.window, &found, shape.voxel),
+            offset: given.offset,
+            origin: found.origin,
+            labels_because: given.kind.is_none().then_some(found.labels_because).flatten(),
             surveyed: OnceLock::new(),
             watch: Arc::new(Watch::over(files)),
             is_series: found.levels.iter().any(is_series),
@@ -274,9 +278,11 @@ impl Opening {
             voxel_unit: found.voxel_unit,
             fingerprint: Fingerprint::of(&(
                 found.kind,
+                missing.in_words(),
                 levels.iter().map(|l| l.fingerprint).collect::<Vec<_>>(),
             )),
             levels,
+            missing,
         })
     }
 }
@@ -297,18 +303,21 @@ fn is_series(level: &FoundLevel) -> bool {
     matches!(&level.paths, Paths::Times(paths) if paths.len() > 1) || (by_axis && !is_fixed)
 }
 
-/// The window: as configured, else from the file, else measured; bytes, booleans and RGB data are not measured.
+/// The window: as configured, else from the file, else measured; booleans and RGB data are not measured.
 fn window(given: Option<WindowRule>, found: &FoundChannel, voxel: VoxelType) -> ChannelWindow {
     let measured = || ChannelWindow::Measured(OnceLock::new());
     match given {
         Some(WindowRule::Fixed(window)) => ChannelWindow::Known(window),
         Some(WindowRule::Full) => ChannelWindow::Known(voxel.full_window()),
         Some(WindowRule::Auto) => measured(),
-        None if found.kind == Kind::Labels || voxel == VoxelType::U8 => {
+        None if found.kind == Kind::Labels || (found.kind == Kind::Rgb && voxel == VoxelType::U8) => {
             ChannelWindow::Known(Window::AsStored)
         }
         None if found.kind == Kind::Rgb || voxel == VoxelType::Bool => {
             ChannelWindow::Known(voxel.full_window())
+        }
+        None if voxel == VoxelType::U8 => {
+            ChannelWindow::OfBytes { cell: OnceLock::new(), range: found.range }
         }
         None => found.range.map_or_else(measured, ChannelWindow::Known),
     }

@@ -45,8 +45,8 @@ impl Catalog {
 /// The finest level at which a slice fits one tile, or else is one tile wide and at most [`MOST_TILES`] high; and the
 /// drawn size of the slice.
 fn fitting(dataset: &Dataset, channel: &Channel, address: &TileAddress) -> Option<(LevelView, (u64, u64))> {
-    let mut drawn =
-        dataset.views(channel).map(|view| (view, view.drawn(address.plane, dataset.orthogonal(channel))));
+    let (grid, orthogonal) = (dataset.grid_offset(channel), dataset.orthogonal(channel));
+    let mut drawn = dataset.views(channel).map(|view| (view, view.drawn(address.plane, grid, orthogonal)));
     let small = drawn.clone().find(|(_, (columns, rows))| *columns.max(rows) <= TILE as u64);
     small.or_else(|| {
         drawn.find(|(_, (columns, rows))| *columns <= TILE as u64 && *rows <= MOST_TILES * TILE as u64)

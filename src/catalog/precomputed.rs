@@ -194,7 +194,7 @@ impl Catalog {
             level: view.level,
             size: view.size,
             resolution: dataset.nanometres(channel).zip(view.factor, |size, factor| size * factor as f64),
-            offset: dataset.offset.zip(view.factor, |offset, factor| {
+            offset: dataset.position(channel).zip(view.factor, |offset, factor| {
                 i64::try_from(factor).map_or(0, |factor| offset.div_euclid(factor))
             }),
             chunk_sizes: vec![first],

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{Catalog, Channel, Dataset};
 use crate::color::Colour;
-use crate::geometry::{Level, LevelView, Orthogonal, Patch, Plane, Scaling, TileAddress, Xyz, patch};
+use crate::geometry::{
+    Level, LevelView, Orthogonal, Patch, Placement, Plane, Scaling, TileAddress, Xyz, patch,
+};
 use crate::name::Name;
 use crate::paint::{Finite, Kind, PngProfile, Window};
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
@@ -14,7 +16,7 @@ use crate::volume::ReadPolicy;
 
 /// The version of the rendering, part of every key. Incremented by every change that affects pixels, be it of drawing
 /// rules or a bug fix in reading or decoding: the disk cache may contain tiles of older versions.
-pub(super) const RULES: u32 = 2;
+pub(super) const RULES: u32 = 3;
 
 /// Why a well-formed request cannot be served: 404.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +96,6 @@ struct Rendering {
     rules: u32,
     profile: PngProfile,
     scaling: Scaling,
-    offset: Xyz<i64>,
     time: u64,
     address: TileAddress,
     layers: Vec<LayerRendering>,
@@ -103,6 +104,7 @@ struct Rendering {
 #[derive(Hash)]
 struct LayerRendering {
     channel: Fingerprint,
+    placement: Placement,
     colour: Option<Colour>,
     window: Option<Window>,
     /// The precomputed level that is read, if any.
@@ -165,7 +167,7 @@ impl Catalog {
         let view = self.view(dataset, channel, address)?;
         let orthogonal = dataset.orthogonal(channel);
         let there = channel.is_there(&view, dataset.scaling, time);
-        let patch = there.then(|| patch(address, &view, dataset.offset, orthogonal)).flatten();
+        let patch = there.then(|| patch(address, &view, dataset.placement(channel), orthogonal)).flatten();
         let channel = Arc::clone(channel);
         Ok(ResolvedLayer { channel, colour, adjust: Adjustment::default(), view, orthogonal, patch })
     }
@@ -287,6 +289,7 @@ impl Resolved {
     pub fn key(&self) -> TileKey {
         let layers = self.layers.iter().map(|layer| LayerRendering {
             channel: layer.channel.fingerprint,
+            placement: self.dataset.placement(&layer.channel),
             colour: layer.colour,
             window: layer.window(),
             gamma: layer.adjust.gamma,
@@ -300,7 +303,6 @@ impl Resolved {
             rules: RULES,
             profile: self.profile,
             scaling: self.dataset.scaling,
-            offset: self.dataset.offset,
             time: self.time,
             address: self.address,
             layers: layers.collect(),
@@ -334,7 +336,8 @@ impl Resolved {
     fn source(&self, layer: &ResolvedLayer, component: usize) -> Source {
         let volumes = layer.channel.volumes(&layer.view);
         let volume = Arc::clone(&volumes[component.min(volumes.len() - 1)]);
-        Source { volume, time: self.time, view: layer.view, patch: layer.patch.clone() }
+        let missing = layer.channel.missing.clone();
+        Source { volume, time: self.time, view: layer.view, patch: layer.patch.clone(), missing }
     }
 }
 

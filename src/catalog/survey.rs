@@ -1,20 +1,26 @@
 //! Statistics of a sample of a channel's voxels: the automatic window, percentiles and a histogram.
 //!
-//! The sample is deterministic: the coarsest stored level at the first existing time point, whole if it is small,
-//! else boxes spread evenly through it. Its size is bounded, so that a terabyte takes no longer than a gigabyte. For
-//! RGB data, the window is that of red; percentiles and histogram cover all three components.
+//! The sample is deterministic: the coarsest stored level at a few time points spread over the series, whole if that is
+//! little, else boxes spread evenly through it. Its size is bounded, so that a terabyte takes no longer than a gigabyte.
+//! Values that stand for missing data are left out, and so is a time point that is blank or far brighter or darker than
+//! all others: a series must not be dark because its first frame is a flash. For RGB data, the window is that of red;
+//! percentiles and histogram cover all three components.
 
 use std::sync::Arc;
 
 use crate::description::{Histogram, Percentile};
 use crate::geometry::{Region, Xyz};
 use crate::paint::Window;
-use crate::volume::{ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples};
+use crate::volume::{Missing, ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples};
 
-/// A level of at most this many voxels is read whole.
+/// A level of at most this many voxels, at all sampled time points together, is read whole.
 const SMALL: u64 = 1 << 21;
+/// The maximum number of time points in the sample.
+const TIMES: usize = 9;
 /// The number of boxes along each axis of a larger level.
 const BOXES: u64 = 3;
+/// The same at each of several time points.
+const BOXES_OF_A_SERIES: u64 = 2;
 /// The minimum edge of a box, for chunks that are thinner.
 const EDGE: u64 = 32;
 /// The maximum number of voxels in a box.
@@ -25,6 +31,9 @@ const PERMILLE: usize = 1;
 const PERCENTILES: [usize; 5] = [PERMILLE, 10, 500, 990, 1000 - PERMILLE];
 /// The bins of a histogram.
 const BINS: usize = 256;
+
+/// A smaller part of the range of 8-bit data is stretched.
+const QUARTER: f64 = 255.0 / 4.0;
 
 /// The statistics of a channel's sample.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,20 +46,36 @@ pub struct Survey {
     pub histogram: Option<Histogram>,
 }
 
+impl Survey {
+    /// The window of 8-bit data: as stored, unless the sample covers less than a quarter of the range; then the file's
+    /// display range, if it has one. A sample of one value says nothing.
+    pub(super) fn window_of_bytes(&self, range: Option<Window>) -> Window {
+        let (lo, hi) = self.window.limits();
+        let counts = self.histogram.iter().flat_map(|histogram| &histogram.counts);
+        let is_constant = counts.filter(|count| **count > 0).count() < 2;
+        if is_constant || hi - lo >= QUARTER { Window::AsStored } else { range.unwrap_or(self.window) }
+    }
+}
+
 /// Samples the volumes of a level (one, or three for RGB) with voxels of type `voxel`.
-pub(super) fn survey(volumes: &[Arc<dyn Volume>], voxel: VoxelType) -> Result<Survey, ReadError> {
+pub(super) fn survey(
+    volumes: &[Arc<dyn Volume>],
+    voxel: VoxelType,
+    missing: &Missing,
+) -> Result<Survey, ReadError> {
     let volumes = volumes.iter().map(AsRef::as_ref);
-    with_samples!(voxel.samples(), typed => measured(volumes, typed, voxel.full_window()))
+    with_samples!(voxel.samples(), typed => measured(volumes, typed, missing, voxel.full_window()))
 }
 
 fn measured<'a, T: Voxel>(
     volumes: impl Iterator<Item = &'a dyn Volume>,
     mut all: Vec<T>,
+    missing: &Missing,
     full: Window,
 ) -> Result<Survey, ReadError> {
     let mut window = None;
     for (component, volume) in volumes.enumerate() {
-        all.extend(finite::<T>(volume)?);
+        all.extend(present::<T>(volume, missing)?);
         if component == 0 {
             all.sort_unstable_by(by_value);
             window = between(&all);
@@ -64,56 +89,96 @@ fn measured<'a, T: Voxel>(
     })
 }
 
-/// The finite values of a volume's sample, unsorted.
-fn finite<T: Voxel>(volume: &dyn Volume) -> Result<Vec<T>, ReadError> {
-    let Some(time) = (0..volume.shape().times).find(|time| volume.has(*time)) else { return Ok(Vec::new()) };
-    let mut sample = sampled::<T>(volume, time)?;
-    sample.retain(|value| value.to_f64().is_finite());
-    Ok(sample)
-}
-
-/// The voxels of all boxes that can be read. An error only if none can: one damaged chunk must not disable the rest.
-fn sampled<T: Voxel>(volume: &dyn Volume, time: u64) -> Result<Vec<T>, ReadError> {
-    let (mut sample, mut block) = (Vec::new(), Samples::default());
-    let mut damage = None;
-    for region in regions(volume) {
-        match volume.read(&ReadRequest::new(time, region), &mut block) {
-            Ok(()) => sample.extend(T::slice(&block).unwrap_or_default()),
-            Err(error) => damage = Some(error),
+/// The finite values of a volume's sample that do not stand for missing data. An error only if nothing can be read: one
+/// damaged chunk must not disable the rest.
+fn present<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Vec<T>, ReadError> {
+    let times = times(volume);
+    let regions = regions(volume, times.len());
+    let (mut frames, mut block, mut damage) = (Vec::new(), Samples::default(), None);
+    for time in times {
+        let mut frame: Vec<T> = Vec::new();
+        for region in &regions {
+            match volume.read(&ReadRequest::new(time, *region), &mut block) {
+                Ok(()) => frame.extend(T::slice(&block).unwrap_or_default()),
+                Err(error) => damage = Some(error),
+            }
         }
+        frames.push(frame);
     }
     match damage {
-        Some(error) if sample.is_empty() => Err(error),
-        _ => Ok(sample),
+        Some(error) if frames.iter().all(Vec::is_empty) => return Err(error),
+        _ => {}
     }
+    for frame in &mut frames {
+        frame.retain(|value| value.to_f64().is_finite() && !missing.has(*value));
+        frame.sort_unstable_by(by_value);
+    }
+    Ok(alike(frames).concat())
 }
 
-fn regions(volume: &dyn Volume) -> Vec<Region> {
+/// The time points in the sample: the first and the last that exist, and others evenly in between.
+fn times(volume: &dyn Volume) -> Vec<u64> {
+    let existing: Vec<u64> = (0..volume.shape().times).filter(|time| volume.has(*time)).collect();
+    let count = existing.len().min(TIMES);
+    let place = |number: usize| (number * (existing.len() - 1)).checked_div(count - 1).unwrap_or(0);
+    (0..count).filter_map(|number| existing.get(place(number)).copied()).collect()
+}
+
+/// The time points without those whose median lies outside the windows of all others; all if there are fewer than three.
+fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
+    frames.retain(|frame| !frame.is_empty());
+    let at = |permille: usize| -> Vec<f64> {
+        let value =
+            |frame: &Vec<T>| frame.get(position(frame.len() - 1, permille)).map_or(0.0, |v| v.to_f64());
+        frames.iter().map(value).collect()
+    };
+    let (lows, medians, highs) = (at(PERMILLE), at(500), at(1000 - PERMILLE));
+    if medians.len() < 3 {
+        return frames;
+    }
+    let is_odd = |frame: usize| {
+        let others = |values: &[f64], fold: fn(f64, f64) -> f64, first: f64| {
+            values
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != frame)
+                .fold(first, |a, (_, b)| fold(a, *b))
+        };
+        let (lo, hi) = (others(&lows, f64::min, f64::INFINITY), others(&highs, f64::max, f64::NEG_INFINITY));
+        medians.get(frame).is_some_and(|median| *median < lo || *median > hi)
+    };
+    let odd: Vec<bool> = (0..medians.len()).map(is_odd).collect();
+    frames.into_iter().zip(odd).filter(|(_, odd)| !odd).map(|(frame, _)| frame).collect()
+}
+
+/// The boxes read at each of so many time points.
+fn regions(volume: &dyn Volume, times: usize) -> Vec<Region> {
     let shape = volume.shape();
     let whole = Region::whole(shape.size);
-    if whole.voxels() <= SMALL {
+    if whole.voxels().saturating_mul(times as u64) <= SMALL {
         return whole.blocks(shape.chunk, BOX_VOXELS).collect();
     }
+    let boxes = if times > 1 { BOXES_OF_A_SERIES } else { BOXES };
     let along = |extent: u64, chunk: u64| -> Vec<(u64, u64)> {
         let edge = chunk.max(EDGE).min(extent);
         let mut starts: Vec<u64> =
-            (0..BOXES).map(|i| extent * (2 * i + 1) / (2 * BOXES) / edge * edge).collect();
+            (0..boxes).map(|i| extent * (2 * i + 1) / (2 * boxes) / edge * edge).collect();
         starts.dedup();
         starts.into_iter().map(|start| (start, edge.min(extent - start))).collect()
     };
     let [xs, ys, zs] =
         [(shape.size.x, shape.chunk.x), (shape.size.y, shape.chunk.y), (shape.size.z, shape.chunk.z)]
             .map(|(extent, chunk)| along(extent, chunk));
-    let mut boxes = Vec::new();
+    let mut regions = Vec::new();
     for (z, depth) in &zs {
         for (y, height) in &ys {
             for (x, width) in &xs {
                 let region = Region { start: Xyz::new(*x, *y, *z), size: Xyz::new(*width, *height, *depth) };
-                boxes.extend(region.blocks(shape.chunk, BOX_VOXELS).next());
+                regions.extend(region.blocks(shape.chunk, BOX_VOXELS).next());
             }
         }
     }
-    boxes
+    regions
 }
 
 fn by_value<T: Voxel>(a: &T, b: &T) -> std::cmp::Ordering {
@@ -168,7 +233,8 @@ fn histogram<T: Voxel>(sorted: &[T], full: Window) -> Option<Histogram> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volume::MemoryVolume;
+    use crate::paint::Number;
+    use crate::volume::{MemoryVolume, Series};
 
     fn sorted<T: Voxel>(mut values: Vec<T>) -> Vec<T> {
         values.sort_unstable_by(by_value);
@@ -214,8 +280,7 @@ mod tests {
     fn non_finite_values_are_not_counted() {
         let values = [f32::NAN, 2.0, f32::INFINITY, 1.0];
         let volume = MemoryVolume::of(VoxelType::F32, Xyz::new(4, 1, 1), |at| values[at.x as usize]);
-        let found =
-            measured(std::iter::once(&volume as &dyn Volume), Vec::<f32>::new(), Window::AsStored).unwrap();
+        let found = of_one(&volume, &Missing::default(), Vec::<f32>::new());
         assert_eq!(found.window, Window::Real { lo: 1.0, hi: 2.0 });
         assert_eq!(found.histogram.unwrap().counts.iter().sum::<u64>(), 2);
     }
@@ -224,13 +289,65 @@ mod tests {
     fn a_large_volume_is_sampled_throughout_and_within_bounds() {
         let size = Xyz::new(400, 300, 200);
         let volume = MemoryVolume::of(VoxelType::U16, size, |at| (at.x + at.y + at.z) as u16);
-        let boxes = regions(&volume);
+        let boxes = regions(&volume, 1);
         assert_eq!(boxes.len(), 27);
         assert!(boxes.iter().all(|b| b.intersection(&Region::whole(size)) == Some(*b)));
-        let survey =
-            || measured(std::iter::once(&volume as &dyn Volume), Vec::<u16>::new(), Window::AsStored);
-        let Window::Whole { lo, hi } = survey().unwrap().window else { panic!("no window") };
+        let survey = || of_one(&volume, &Missing::default(), Vec::<u16>::new());
+        let Window::Whole { lo, hi } = survey().window else { panic!("no window") };
         assert!(lo < 250 && hi > 650, "[{lo}, {hi}]");
-        assert_eq!(survey().unwrap(), survey().unwrap());
+        assert_eq!(survey(), survey());
+    }
+
+    fn of_one<T: Voxel>(volume: &dyn Volume, missing: &Missing, typed: Vec<T>) -> Survey {
+        measured(std::iter::once(volume), typed, missing, Window::AsStored).unwrap()
+    }
+
+    /// A series of 100 × 1 × 1 voxels, each 0 to 99 times the brightness of its time point.
+    fn series(brightness: &'static [u16]) -> Series {
+        let size = Xyz::new(100, 1, 1);
+        let frame = move |time: u64| {
+            MemoryVolume::of(VoxelType::U16, size, move |at| brightness[time as usize] * (20 + at.x as u16))
+        };
+        let open = move |time| Ok(Arc::new(frame(time)) as Arc<dyn Volume>);
+        Series::new(frame(0).shape(), vec![true; brightness.len()], Box::new(open))
+    }
+
+    #[test]
+    fn a_blank_or_a_very_bright_time_point_does_not_widen_the_window() {
+        let window = |brightness| of_one(&series(brightness), &Missing::default(), Vec::<u16>::new()).window;
+        let plain = window(&[10, 10, 10, 10]);
+        assert_eq!(plain, Window::Whole { lo: 200, hi: 1190 });
+        assert_eq!(window(&[0, 10, 10, 10]), plain);
+        assert_eq!(window(&[10, 10, 400, 10]), plain);
+        assert_eq!(window(&[10, 7, 5, 3]), Window::Whole { lo: 60, hi: 1190 }, "gradual changes all count");
+        assert_eq!(window(&[0, 10]), Window::Whole { lo: 0, hi: 1190 }, "of two, neither is the odd one");
+    }
+
+    #[test]
+    fn times_are_spread_over_the_whole_series() {
+        assert_eq!(times(&series(&[1; 30])), [0, 3, 7, 10, 14, 18, 21, 25, 29]);
+        assert_eq!(times(&series(&[1; 4])), [0, 1, 2, 3]);
+        assert_eq!(times(&series(&[1])), [0]);
+    }
+
+    #[test]
+    fn missing_values_are_not_counted() {
+        let values = [7u16, 65535, 9, 65535];
+        let volume = MemoryVolume::of(VoxelType::U16, Xyz::new(4, 1, 1), |at| values[at.x as usize]);
+        let missing = Missing::of(&[Number::Whole(65535)], VoxelType::U16);
+        assert_eq!(of_one(&volume, &missing, Vec::<u16>::new()).window, Window::Whole { lo: 7, hi: 9 });
+    }
+
+    #[test]
+    fn bytes_are_stretched_if_they_cover_less_than_a_quarter_of_their_range() {
+        let window = |least: u64, count: u64| {
+            let size = Xyz::new(count, 1, 1);
+            let volume = MemoryVolume::of(VoxelType::U8, size, |at| (least + at.x) as u8);
+            of_one(&volume, &Missing::default(), Vec::<u8>::new()).window_of_bytes(None)
+        };
+        assert_eq!(window(100, 64), Window::Whole { lo: 100, hi: 163 });
+        assert_eq!(window(100, 65), Window::AsStored);
+        assert_eq!(window(0, 2), Window::Whole { lo: 0, hi: 1 });
+        assert_eq!(window(0, 1), Window::AsStored, "a constant says nothing");
     }
 }

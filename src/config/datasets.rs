@@ -89,6 +89,8 @@ fn channel(section: &mut Section<'_, '_>, base: &Path) -> ChannelSettings {
     section.set("index", index, &mut channel.index);
     section.set("window", values::window, &mut channel.window);
     section.set("kind", values::choice(&kinds), &mut channel.kind);
+    section.set("offset", values::triple(values::whole(i64::MIN, i64::MAX)), &mut channel.offset);
+    section.set("missing", values::numbers, &mut channel.missing);
     if section.has("file") && !section.has("path") && !section.has("levels") {
         section.missing("path", "a channel with a file of its own needs the path of the HDF5 dataset in it");
     }

@@ -206,6 +206,16 @@ pub(super) const CHANNEL: &[Key] = &[
     optional("index", "{ c = 1 }", "Positions along axes that are not served."),
     optional("window", "[10, 240]", "The values shown as black and white; or \"auto\", or \"full\"."),
     optional("kind", "\"image\"", "Or \"labels\", or \"rgb\". Default: from the layout."),
+    optional(
+        "offset",
+        "[300, 200, 15]",
+        "x, y, z of the first voxel in voxels of the dataset's first channel. Default: from the layout, else 0.",
+    ),
+    optional(
+        "missing",
+        "[65535]",
+        "Values that stand for missing data: black, and left out of means and windows.",
+    ),
 ];
 
 /// A table within `levels`.

@@ -10,7 +10,7 @@ use super::network::Network;
 use crate::axes::{Axes, AxisName};
 use crate::geometry::{Scaling, Xyz};
 use crate::name::Name;
-use crate::paint::{Kind, PngProfile, WindowRule};
+use crate::paint::{Kind, Number, PngProfile, WindowRule};
 
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -268,6 +268,10 @@ pub struct ChannelSettings {
     pub window: Option<WindowRule>,
     /// What the voxels represent.
     pub kind: Option<Kind>,
+    /// The position of the first voxel in the tiles of the dataset's first channel, in voxels: x, y, z.
+    pub offset: Option<Xyz<i64>>,
+    /// The values that stand for missing data.
+    pub missing: Option<Vec<Number>>,
 }
 
 /// One level of an explicit pyramid.

@@ -175,7 +175,7 @@ axes = "zy"
         [
             "cache.tiles: a size such as \"512 MiB\", \"1 GiB\" or a number of bytes is expected, not the text \"lots\" (line 7)",
             "datasets.em.channels.\"my channel\": \"my channel\" is not a name: names have one or more letters, digits, '_', '-' or '.'",
-            "datasets.em.channels.\"my channel\".window: a limit that is a finite number, whole ones from -2^63 to 2^64-1, is expected, not the number inf (line 19)",
+            "datasets.em.channels.\"my channel\".window: a finite number, whole ones from -2^63 to 2^64-1, is expected, not the number inf (line 19)",
             "datasets.em.channels.raw.axes: \"zy\" lacks y or x (line 22)",
             "datasets.em.channels.raw.kind: \"image\" or \"labels\" or \"rgb\" is expected, not the text \"grey\" (line 21)",
             "datasets.em.file: a file is needed here, or in each channel; missing for raw",

@@ -17,7 +17,7 @@ use super::toml_file::is_in_file;
 use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
 use crate::name::Name;
-use crate::paint::{Window, WindowRule};
+use crate::paint::{Number, Window, WindowRule};
 use crate::request::{MCFC, VIKING};
 
 /// The parsed value, or what is wrong.
@@ -288,43 +288,36 @@ pub(super) fn window(value: &Value) -> Parsed<WindowRule> {
     match (text_of(value), items_of(value)) {
         (Some("auto"), _) => Ok(WindowRule::Auto),
         (Some("full"), _) => Ok(WindowRule::Full),
-        (_, Some([lo, hi])) => Ok(WindowRule::Fixed(limits(limit(lo)?, limit(hi)?))),
+        (_, Some([lo, hi])) => Ok(WindowRule::Fixed(limits(number(lo)?, number(hi)?))),
         _ => Err(expected("two limits such as [10, 240], \"auto\" or \"full\"", value)),
     }
 }
 
-/// One end of a window.
-#[derive(Clone, Copy)]
-enum Limit {
-    Whole(i128),
-    Real(f64),
-}
-
-impl Limit {
-    fn real(self) -> f64 {
-        match self {
-            Limit::Whole(number) => number as f64,
-            Limit::Real(number) => number,
-        }
-    }
-}
-
 /// Integer only if both limits are: a window is computed either in integers or in floating point.
-fn limits(lo: Limit, hi: Limit) -> Window {
+fn limits(lo: Number, hi: Number) -> Window {
     match (lo, hi) {
-        (Limit::Whole(lo), Limit::Whole(hi)) => Window::Whole { lo, hi },
-        _ => Window::Real { lo: lo.real(), hi: hi.real() },
+        (Number::Whole(lo), Number::Whole(hi)) => Window::Whole { lo, hi },
+        _ => Window::Real { lo: lo.to_f64(), hi: hi.to_f64() },
     }
 }
 
-fn limit(value: &Value) -> Parsed<Limit> {
+/// Values of voxels, NaN among them.
+pub(super) fn numbers(value: &Value) -> Parsed<Vec<Number>> {
+    list(|item| match &item.kind {
+        ValueKind::Float(number) if number.is_nan() => Ok(Number::Real(*number)),
+        _ => number(item),
+    })(value)
+}
+
+/// A value that voxels can have.
+fn number(value: &Value) -> Parsed<Number> {
     let stored = i128::from(i64::MIN)..=i128::from(u64::MAX);
     match (whole_of(value), &value.kind) {
-        (Some(number), _) if stored.contains(&number) => Ok(Limit::Whole(number)),
+        (Some(number), _) if stored.contains(&number) => Ok(Number::Whole(number)),
         (_, ValueKind::Float(number)) if number.fract() == 0.0 && number.abs() <= EXACT => {
-            Ok(Limit::Whole(*number as i128))
+            Ok(Number::Whole(*number as i128))
         }
-        (_, ValueKind::Float(number)) if number.is_finite() => Ok(Limit::Real(*number)),
-        _ => Err(expected("a limit that is a finite number, whole ones from -2^63 to 2^64-1,", value)),
+        (_, ValueKind::Float(number)) if number.is_finite() => Ok(Number::Real(*number)),
+        _ => Err(expected("a finite number, whole ones from -2^63 to 2^64-1,", value)),
     }
 }

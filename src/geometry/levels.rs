@@ -1,6 +1,6 @@
 //! Levels: sizes and downsample factors of stored and derived levels.
 
-use super::{Axis, TILE, Xyz};
+use super::{TILE, Xyz};
 
 /// The number of a level: 0 is full resolution, each further level halves x and y.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,9 +112,10 @@ impl LevelView {
         self.downsample == Xyz::all(1)
     }
 
-    /// Whether this level fits one tile in the xy plane, so that viewers need no coarser one.
-    pub fn fits_one_tile(&self) -> bool {
-        self.size[Axis::X].max(self.size[Axis::Y]) <= TILE as u64
+    /// Whether one tile of the grid shows a whole xy slice, if the level's first voxel is at `grid` (voxels of level 0).
+    pub fn end_fits_one_tile(&self, grid: Xyz<i64>) -> bool {
+        let end = self.end_in(grid);
+        end.x.max(end.y) <= TILE as u64
     }
 }
 

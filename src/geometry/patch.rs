@@ -28,6 +28,15 @@ pub enum Orthogonal {
     Isotropic(Xyz<f64>),
 }
 
+/// The position of a channel in the tiles of its dataset, in voxels of level 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Placement {
+    /// The dataset's offset, which shifts slice numbers only.
+    pub slices: Xyz<i64>,
+    /// The channel's offset in the grid of tiles, which shifts slice numbers, rows and columns.
+    pub grid: Xyz<i64>,
+}
+
 /// A run of adjacent rows of a level, and its position among the rows a tile needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowRun {
@@ -45,6 +54,10 @@ pub struct Patch {
     columns: Range<u64>,
     runs: Vec<RowRun>,
     shown: Shown,
+    /// The tile's rows above the first one shown.
+    top: usize,
+    /// The tile's columns left of the first one shown.
+    left: usize,
 }
 
 /// For each tile row from the top, the index of the distinct row that it shows.
@@ -56,52 +69,59 @@ enum Shown {
 }
 
 /// The patch that `address` shows of the level `view`; `None` if the tile lies entirely outside.
-///
-/// `offset` is the dataset's, in voxels of level 0; it shifts slice numbers only.
 pub fn patch(
     address: &TileAddress,
     view: &LevelView,
-    offset: Xyz<i64>,
+    placement: Placement,
     orthogonal: Orthogonal,
 ) -> Option<Patch> {
     let plane = address.plane;
-    let slice = shifted(address.slice, offset[plane.slice_axis()], view.factor[plane.slice_axis()])?;
-    let columns = within(address.column, view.size[plane.column_axis()])?;
-    if slice >= view.size[plane.slice_axis()] {
-        return None;
-    }
-    let (runs, shown) = match orthogonal {
-        Orthogonal::Isotropic(voxel) if plane != Plane::Xy => runs_of(&stretched(address, view, voxel)),
+    let shift = view.shift(placement.grid);
+    let slice = slice(address, view, placement)?;
+    let (columns, left) = within(address.column, shift[plane.column_axis()], view.size[plane.column_axis()])?;
+    let (runs, shown, top) = match orthogonal {
+        Orthogonal::Isotropic(voxel) if plane != Plane::Xy => {
+            let (rows, top) = stretched(address, view, shift.z, voxel);
+            let (runs, shown) = runs_of(&rows);
+            (runs, shown, top)
+        }
         _ => {
-            let rows = within(address.row, view.size[plane.row_axis()])?;
+            let (rows, top) = within(address.row, shift[plane.row_axis()], view.size[plane.row_axis()])?;
             let count = (rows.end - rows.start) as usize;
-            (vec![RowRun { rows, first: 0 }], Shown::Each(count))
+            (vec![RowRun { rows, first: 0 }], Shown::Each(count), top)
         }
     };
-    (!runs.is_empty()).then_some(Patch { plane, slice, columns, runs, shown })
+    (!runs.is_empty()).then_some(Patch { plane, slice, columns, runs, shown, top, left })
 }
 
-/// The level's slice for a URL's slice number; `None` below the first.
-fn shifted(number: u64, offset: i64, factor: u64) -> Option<u64> {
-    let shift = i128::from(offset).div_euclid(i128::from(factor));
-    u64::try_from(i128::from(number) - shift).ok()
+/// The level's slice for a URL's slice number; `None` outside.
+fn slice(address: &TileAddress, view: &LevelView, placement: Placement) -> Option<u64> {
+    let axis = address.plane.slice_axis();
+    let shift = view.shift(placement.slices)[axis] + view.shift(placement.grid)[axis];
+    let slice = u64::try_from(i128::from(address.slice) - shift).ok()?;
+    (slice < view.size[axis]).then_some(slice)
 }
 
-/// The positions of the `index`-th tile along an axis; `None` if it starts beyond `extent`.
-fn within(index: u64, extent: u64) -> Option<Range<u64>> {
-    let start = index.checked_mul(TILE as u64).filter(|start| *start < extent)?;
-    Some(start..extent.min(start + TILE as u64))
+/// The positions of the `index`-th tile along an axis whose first voxel lies `shift` pixels into the first tile, and the
+/// number of the tile's pixels before them; `None` if it lies outside.
+fn within(index: u64, shift: i128, extent: u64) -> Option<(Range<u64>, usize)> {
+    let first = i128::from(index) * TILE as i128 - shift;
+    let start = u64::try_from(first.max(0)).ok()?;
+    let end = extent.min(u64::try_from(first + TILE as i128).ok()?);
+    (start < end).then_some((start..end, (i128::from(start) - first) as usize))
 }
 
-/// The z of each row of a tile drawn with square pixels, up to the last that exists.
+/// The z of each row of a tile drawn with square pixels, from the first to the last that exist, and the number of rows
+/// before them. The first voxel lies `shift` voxels of the level below the first tile's first row.
 ///
 /// Row i of z-tile t shows z = floor(((512 t + i) · c) / d), in 64-bit floating point in exactly this order.
-fn stretched(address: &TileAddress, view: &LevelView, voxel: Xyz<f64>) -> Vec<u64> {
+fn stretched(address: &TileAddress, view: &LevelView, shift: i128, voxel: Xyz<f64>) -> (Vec<u64>, usize) {
     let c = voxel[address.plane.column_axis()] * view.level.factor() as f64;
     let d = voxel.z * view.factor.z as f64;
     let first = address.row.saturating_mul(TILE as u64);
-    let rows = (0..TILE as u64).map(|i| shown_by(first.saturating_add(i), c, d));
-    rows.take_while(|z| *z < view.size.z as f64).map(|z| z as u64).collect()
+    let rows = (0..TILE as u64).map(|i| shown_by(first.saturating_add(i), c, d) - shift as f64);
+    let top = rows.clone().take_while(|z| *z < 0.0).count();
+    (rows.skip(top).take_while(|z| *z < view.size.z as f64).map(|z| z as u64).collect(), top)
 }
 
 /// The z shown by a row of a slice drawn with square pixels. `c` is the height of a pixel and `d` that of a voxel of
@@ -138,7 +158,7 @@ impl Patch {
         let (start, end) = (region.start, region.end());
         let run = RowRun { rows: start.y..end.y, first: 0 };
         let shown = Shown::Each(region.size.y as usize);
-        Self { plane: Plane::Xy, slice: z, columns: start.x..end.x, runs: vec![run], shown }
+        Self { plane: Plane::Xy, slice: z, columns: start.x..end.x, runs: vec![run], shown, top: 0, left: 0 }
     }
 
     /// The plane of the tile.
@@ -161,7 +181,17 @@ impl Patch {
         &self.runs
     }
 
-    /// For each tile row from the top, the index of its distinct row; tile rows after the last are black.
+    /// The number of black tile rows above the first one shown.
+    pub fn top(&self) -> usize {
+        self.top
+    }
+
+    /// The number of black tile columns left of the first one shown.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// For each tile row from [`Patch::top`], the index of its distinct row; tile rows after the last are black.
     pub fn shown(&self) -> impl Iterator<Item = usize> {
         let (each, stretched) = match &self.shown {
             Shown::Each(count) => (0..*count, [].as_slice()),
@@ -192,23 +222,37 @@ impl LevelView {
         Region { start, size: end.zip(start, u64::saturating_sub) }
     }
 
-    /// The size of a whole slice as drawn, in pixels: columns, then rows.
-    pub fn drawn(&self, plane: Plane, orthogonal: Orthogonal) -> (u64, u64) {
-        let (columns, rows) = (self.size[plane.column_axis()], self.size[plane.row_axis()]);
+    /// An offset in voxels of level 0 as one in voxels of this level, rounded down.
+    pub fn shift(&self, offset: Xyz<i64>) -> Xyz<i128> {
+        offset.zip(self.factor, |offset, factor| i128::from(offset).div_euclid(i128::from(factor.max(1))))
+    }
+
+    /// The end of a level along each axis in the grid of tiles, if its first voxel is at `grid` (voxels of level 0).
+    pub fn end_in(&self, grid: Xyz<i64>) -> Xyz<u64> {
+        let end =
+            |shift: i128, size: u64| u64::try_from((shift + i128::from(size)).max(0)).unwrap_or(u64::MAX);
+        self.shift(grid).zip(self.size, end)
+    }
+
+    /// The end of a slice as drawn in the grid of tiles, in pixels: columns, then rows. Without an offset in that grid,
+    /// its size.
+    pub fn drawn(&self, plane: Plane, grid: Xyz<i64>, orthogonal: Orthogonal) -> (u64, u64) {
+        let end = self.end_in(grid);
+        let (columns, rows) = (end[plane.column_axis()], end[plane.row_axis()]);
         match orthogonal {
             Orthogonal::Isotropic(voxel) if plane != Plane::Xy => {
-                (columns, self.stretched_rows(plane, voxel))
+                (columns, self.stretched_rows(plane, end.z, voxel))
             }
             _ => (columns, rows),
         }
     }
 
-    /// The number of rows that show voxels: estimated by a division, then corrected with the row formula.
-    fn stretched_rows(&self, plane: Plane, voxel: Xyz<f64>) -> u64 {
+    /// The number of rows that show z below `end`: estimated by a division, then corrected with the row formula.
+    fn stretched_rows(&self, plane: Plane, end: u64, voxel: Xyz<f64>) -> u64 {
         let c = voxel[plane.column_axis()] * self.level.factor() as f64;
         let d = voxel.z * self.factor.z as f64;
-        let is_beyond = |row: u64| shown_by(row, c, d) >= self.size.z as f64;
-        let about = (self.size.z as f64 * d / c).ceil() as u64;
+        let is_beyond = |row: u64| shown_by(row, c, d) >= end as f64;
+        let about = (end as f64 * d / c).ceil() as u64;
         let near = about.saturating_sub(2)..=about.saturating_add(2);
         near.clone().find(|row| is_beyond(*row)).unwrap_or(*near.end())
     }
@@ -232,17 +276,17 @@ mod tests {
             for level in 0..4 {
                 let view = LevelView::choose(Level::new(level).unwrap(), &stored, Scaling::Zslices).unwrap();
                 let orthogonal = Orthogonal::Isotropic(Xyz::new(1.0, 1.0, voxel));
-                let (columns, rows) = view.drawn(Plane::Xz, orthogonal);
+                let (columns, rows) = view.drawn(Plane::Xz, NO_OFFSET, orthogonal);
                 let shown = |row: u64| {
                     let address =
                         TileAddress { plane: Plane::Xz, level: view.level, slice: 0, row, column: 0 };
-                    patch(&address, &view, Xyz::all(0), orthogonal)
+                    patch(&address, &view, Placement::default(), orthogonal)
                         .map_or(0, |patch| patch.shown().count() as u64)
                 };
                 assert_eq!(columns, view.size.x);
                 assert_eq!(rows, (0..7).map(shown).sum::<u64>(), "{z} of {voxel} at level {level}");
-                assert_eq!(view.drawn(Plane::Xz, Orthogonal::Stored), (view.size.x, z));
-                assert_eq!(view.drawn(Plane::Xy, orthogonal), (view.size.x, view.size.y));
+                assert_eq!(view.drawn(Plane::Xz, NO_OFFSET, Orthogonal::Stored), (view.size.x, z));
+                assert_eq!(view.drawn(Plane::Xy, NO_OFFSET, orthogonal), (view.size.x, view.size.y));
             }
         }
     }
@@ -261,7 +305,8 @@ mod tests {
     #[test]
     fn a_tile_at_the_edge_is_cut() {
         let level = view(Xyz::new(700, 600, 9), 0);
-        let got = patch(&address(Plane::Xy, 3, 1, 1), &level, NO_OFFSET, Orthogonal::Stored).unwrap();
+        let got =
+            patch(&address(Plane::Xy, 3, 1, 1), &level, Placement::default(), Orthogonal::Stored).unwrap();
         let want = Region { start: Xyz::new(512, 512, 3), size: Xyz::new(188, 88, 1) };
         assert_eq!(got.region(&got.runs()[0]), want);
         assert_eq!((got.width(), got.height(), got.shown().count()), (188, 88, 88));
@@ -275,13 +320,13 @@ mod tests {
         {
             for orthogonal in [Orthogonal::Stored, Orthogonal::Isotropic(Xyz::new(1.0, 1.0, 4.0))] {
                 assert_eq!(
-                    patch(&address(Plane::Xy, slice, row, column), &level, NO_OFFSET, orthogonal),
+                    patch(&address(Plane::Xy, slice, row, column), &level, Placement::default(), orthogonal),
                     None
                 );
             }
         }
         let far = address(Plane::Xz, 0, u64::MAX, 0);
-        assert_eq!(patch(&far, &level, NO_OFFSET, Orthogonal::Isotropic(Xyz::all(1.0))), None);
+        assert_eq!(patch(&far, &level, Placement::default(), Orthogonal::Isotropic(Xyz::all(1.0))), None);
     }
 
     #[test]
@@ -289,7 +334,8 @@ mod tests {
         let level = view(Xyz::new(100, 100, 10), 1);
         let offset = Xyz::new(0, 7, 3);
         let at = |plane, slice| {
-            patch(&address(plane, slice, 0, 0), &level, offset, Orthogonal::Stored).map(|p| p.slice)
+            let placement = Placement { slices: offset, ..Placement::default() };
+            patch(&address(plane, slice, 0, 0), &level, placement, Orthogonal::Stored).map(|p| p.slice)
         };
         assert_eq!(at(Plane::Xy, 2), None);
         assert_eq!(at(Plane::Xy, 3), Some(0));
@@ -297,10 +343,51 @@ mod tests {
     }
 
     #[test]
+    fn a_channel_may_begin_within_a_tile_or_before_the_first() {
+        let level = view(Xyz::new(600, 40, 5), 0);
+        let placed = |grid, slice, row, column| {
+            let placement = Placement { grid, ..Placement::default() };
+            patch(&address(Plane::Xy, slice, row, column), &level, placement, Orthogonal::Stored)
+        };
+        let inside = Xyz::new(100, 500, 2);
+        let first = placed(inside, 2, 0, 0).unwrap();
+        assert_eq!((first.top(), first.left(), first.width(), first.height()), (500, 100, 412, 12));
+        assert_eq!(first.region(&first.runs()[0]).start, Xyz::new(0, 0, 0));
+        let second = placed(inside, 6, 1, 1).unwrap();
+        assert_eq!((second.top(), second.left(), second.width(), second.height()), (0, 0, 188, 28));
+        assert_eq!(second.region(&second.runs()[0]).start, Xyz::new(412, 12, 4));
+        assert_eq!(
+            (placed(inside, 1, 0, 0), placed(inside, 7, 0, 0), placed(inside, 2, 2, 0)),
+            (None, None, None)
+        );
+        let before = placed(Xyz::new(-10, -3, -1), 0, 0, 0).unwrap();
+        assert_eq!((before.top(), before.left(), before.width(), before.height()), (0, 0, 512, 37));
+        assert_eq!(before.region(&before.runs()[0]).start, Xyz::new(10, 3, 1));
+        assert_eq!(level.drawn(Plane::Xy, inside, Orthogonal::Stored), (700, 540));
+        assert_eq!(level.drawn(Plane::Xy, Xyz::all(-50), Orthogonal::Stored), (550, 0));
+    }
+
+    #[test]
+    fn offsets_are_rounded_down_at_each_level() {
+        let level = view(Xyz::new(600, 40, 5), 2);
+        assert_eq!(level.shift(Xyz::new(7, -1, 3)), Xyz::new(1, -1, 3));
+    }
+
+    #[test]
+    fn square_pixels_begin_where_the_channel_does() {
+        let level = view(Xyz::new(64, 64, 3), 0);
+        let voxel = Orthogonal::Isotropic(Xyz::new(10.0, 10.0, 25.0));
+        let placement = Placement { grid: Xyz::new(0, 0, 2), ..Placement::default() };
+        let got = patch(&address(Plane::Xz, 0, 0, 0), &level, placement, voxel).unwrap();
+        assert_eq!((got.top(), got.shown().collect::<Vec<_>>()), (5, vec![0, 0, 0, 1, 1, 2, 2, 2]));
+        assert_eq!(level.drawn(Plane::Xz, placement.grid, voxel), (64, 13));
+    }
+
+    #[test]
     fn thick_sections_are_drawn_several_rows_high() {
         let level = view(Xyz::new(64, 64, 3), 0);
         let voxel = Orthogonal::Isotropic(Xyz::new(10.0, 10.0, 25.0));
-        let got = patch(&address(Plane::Xz, 0, 0, 0), &level, NO_OFFSET, voxel).unwrap();
+        let got = patch(&address(Plane::Xz, 0, 0, 0), &level, Placement::default(), voxel).unwrap();
         assert_eq!(got.shown().collect::<Vec<_>>(), [0, 0, 0, 1, 1, 2, 2, 2]);
         assert_eq!(got.runs(), [RowRun { rows: 0..3, first: 0 }]);
     }
@@ -309,7 +396,7 @@ mod tests {
     fn flat_voxels_are_skipped_in_runs() {
         let level = view(Xyz::new(64, 64, 40), 0);
         let voxel = Orthogonal::Isotropic(Xyz::new(5.0, 5.0, 2.0));
-        let got = patch(&address(Plane::Yz, 0, 0, 0), &level, NO_OFFSET, voxel).unwrap();
+        let got = patch(&address(Plane::Yz, 0, 0, 0), &level, Placement::default(), voxel).unwrap();
         assert_eq!(got.height(), got.shown().count());
         let starts: Vec<u64> = got.runs().iter().map(|run| run.rows.start).take(4).collect();
         assert_eq!(starts, [0, 2, 5, 7]);

@@ -121,7 +121,7 @@ impl Ruler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::{Level, LevelView, Orthogonal, Plane, Scaling, TileAddress, Xyz, patch};
+    use crate::geometry::{Level, LevelView, Orthogonal, Placement, Plane, Scaling, TileAddress, Xyz, patch};
 
     #[test]
     fn even_tiles_begin_and_end_where_they_should() {
@@ -150,12 +150,12 @@ mod tests {
                 let view = LevelView::choose(Level::new(level).unwrap(), &stored, Scaling::Zslices).unwrap();
                 let orthogonal = Orthogonal::Isotropic(Xyz::new(1.0, 1.0, voxel));
                 let across = view.level.factor() as f64;
-                let drawn = view.drawn(Plane::Xz, orthogonal).1;
+                let drawn = view.drawn(Plane::Xz, Xyz::all(0), orthogonal).1;
                 let ruler = Ruler::of_square_rows(drawn, across, voxel, 1);
                 for row in 0..ruler.tiles() {
                     let address =
                         TileAddress { plane: Plane::Xz, level: view.level, slice: 0, row, column: 0 };
-                    let patch = patch(&address, &view, Xyz::all(0), orthogonal).unwrap();
+                    let patch = patch(&address, &view, Placement::default(), orthogonal).unwrap();
                     let first = patch.runs().first().unwrap().rows.start;
                     let end = patch.runs().last().unwrap().rows.end;
                     let told = (ruler.start(row), ruler.end(row));

@@ -11,7 +11,7 @@ use super::{FoundChannel, FoundLevel, Paths, View};
 use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
 use crate::name::Name;
-use crate::paint::{Kind, Window};
+use crate::paint::{Kind, Number, Window};
 use crate::volume::hdf5::OpenFile;
 use crate::volume::{Stamp, VoxelType};
 
@@ -55,6 +55,12 @@ pub struct ChannelRecord {
     pub kind: String,
     /// The voxel type at full resolution, as a numpy name.
     pub dtype: String,
+    /// The values that stand for missing data, in integers or decimals.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_values: Vec<String>,
+    /// The position of its first voxel in the unit of `voxel_size`: x, y, z.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<[f64; 3]>,
     /// The display range, in integers or decimals.
     pub range: Option<[String; 2]>,
     /// x, y, z.
@@ -139,6 +145,8 @@ impl ChannelRecord {
         found.kind = self.kind()?;
         found.made = self.levels.iter().filter(|level| level.made).map(level).collect();
         let voxel_size = self.voxel_size.map(Xyz::from);
+        found.missing = self.missing_values.iter().filter_map(|text| number(text)).collect();
+        found.origin = self.position.map(Xyz::from);
         let (label, colour, voxel_unit) = (self.label.clone(), self.colour.clone(), self.voxel_unit.clone());
         Some(FoundChannel { label, colour, range, voxel_size, voxel_unit, ..found })
     }
@@ -170,6 +178,11 @@ pub fn range_text(window: &Window) -> Option<[String; 2]> {
         Window::Whole { lo, hi } => Some([lo.to_string(), hi.to_string()]),
         Window::Real { lo, hi } => Some([format!("{lo:?}"), format!("{hi:?}")]),
     }
+}
+
+fn number(text: &str) -> Option<Number> {
+    let whole = text.parse().ok().map(Number::Whole);
+    whole.or_else(|| text.parse().ok().map(Number::Real))
 }
 
 fn range([lo, hi]: &[String; 2]) -> Option<Window> {

@@ -7,8 +7,8 @@
 use super::VoxelSize;
 use crate::axes::Axes;
 use crate::geometry::Xyz;
-use crate::paint::{Kind, Window};
-use crate::volume::{Number, Values, VoxelType};
+use crate::paint::{Kind, Number, Window};
+use crate::volume::{Values, VoxelType};
 
 /// What is known about a dataset without guessing.
 #[derive(Debug, Clone, Default)]

@@ -4,7 +4,7 @@ use multiversion::multiversion;
 
 use crate::color::{Colour, Rgb, label_colour};
 use crate::geometry::{Patch, TILE};
-use crate::volume::{Samples, Voxel, with_samples};
+use crate::volume::{Missing, Samples, Voxel, with_samples};
 
 /// Copies shades into a grey tile.
 pub(super) fn grey(shades: &[u8], patch: &Patch, pixels: &mut [u8]) {
@@ -29,9 +29,22 @@ fn add_row(shades: &[u8], factors: [u8; 3], pixels: &mut [u8]) {
     }
 }
 
-/// Paints label ids into a colour tile.
-pub(super) fn labels(ids: &Samples, patch: &Patch, pixels: &mut [u8]) {
-    with_samples!(ids, ids => rows(ids, patch, pixels, 3).for_each(|(from, into)| label_row(from, into)));
+/// Paints label ids into a colour tile; missing ones are black.
+pub(super) fn labels(ids: &Samples, patch: &Patch, missing: &Missing, pixels: &mut [u8]) {
+    with_samples!(ids, ids => {
+        rows(ids, patch, pixels, 3).for_each(|(from, into)| label_row(from, into));
+        if !missing.is_empty() {
+            rows(ids, patch, pixels, 3).for_each(|(from, into)| blacken(from, missing, into));
+        }
+    });
+}
+
+fn blacken<T: Voxel>(ids: &[T], missing: &Missing, pixels: &mut [u8]) {
+    for (id, pixel) in ids.iter().zip(pixels.as_chunks_mut::<3>().0) {
+        if missing.has(*id) {
+            *pixel = [0; 3];
+        }
+    }
 }
 
 /// How many ids are coloured at a time.
@@ -63,14 +76,14 @@ fn colour_each<T: Voxel>(ids: &[T], pixels: &mut [Rgb]) {
     ids.iter().zip(pixels).for_each(|(id, pixel)| *pixel = label_colour(id.to_label()));
 }
 
-/// Pairs each row of the patch with the tile rows that show it.
+/// Pairs each row of the patch with the tile rows that show it, from the first column that it has.
 fn rows<'a, T>(
     values: &'a [T],
     patch: &'a Patch,
     pixels: &'a mut [u8],
     bytes: usize,
 ) -> impl Iterator<Item = (&'a [T], &'a mut [u8])> {
-    let width = patch.width();
-    let tile = pixels.chunks_exact_mut(TILE * bytes);
-    patch.shown().zip(tile).map(move |(row, pixels)| (&values[row * width..][..width], pixels))
+    let (width, left) = (patch.width(), patch.left() * bytes);
+    let tile = pixels.chunks_exact_mut(TILE * bytes).skip(patch.top());
+    patch.shown().zip(tile).map(move |(row, pixels)| (&values[row * width..][..width], &mut pixels[left..]))
 }

@@ -130,6 +130,7 @@ fn means(
         time: plan.time,
         view: plan.view,
         patch: None,
+        missing: plan.missing.clone(),
     };
     for z in plan.region.start.z..plan.region.end().z {
         let patch = Patch::section(z, &plan.region);

@@ -1,13 +1,14 @@
 //! Downsampling on the fly: means over boxes of stored voxels.
 //!
 //! Blocks of stored voxels may arrive in any order, with any boundaries: sums are kept for the whole patch, and
-//! divided at the end by the number of voxels in each box, which is smaller at the volume's edge.
+//! divided at the end by the number of voxels in each box, which is smaller at the volume's edge. Voxels that stand for
+//! missing data are not added; how many were left out of each box is counted only once there are any.
 
 use bytemuck::cast_slice_mut;
 use multiversion::multiversion;
 
 use crate::geometry::{Axis, LevelView, Patch, Region, RowRun, held};
-use crate::volume::{Samples, Voxel};
+use crate::volume::{Missing, Samples, Voxel};
 
 /// Memory for sums of any type; reused, because touching new memory costs more than the additions.
 pub(super) type SumBuffer = Vec<u128>;
@@ -17,16 +18,25 @@ pub(super) struct Means<'a, T: Voxel> {
     sums: &'a mut [T::Sum],
     view: LevelView,
     patch: &'a Patch,
+    missing: &'a Missing,
+    /// The number of missing voxels left out of each sum; empty if there are none.
+    left_out: Vec<u64>,
 }
 
 impl<'a, T: Voxel> Means<'a, T> {
     /// Starts with sums of zero; `_typed` only gives the voxel type.
-    pub fn new(_typed: &[T], view: LevelView, patch: &'a Patch, buffer: &'a mut SumBuffer) -> Self {
+    pub fn new(
+        _typed: &[T],
+        view: LevelView,
+        patch: &'a Patch,
+        missing: &'a Missing,
+        buffer: &'a mut SumBuffer,
+    ) -> Self {
         let count = patch.width() * patch.height();
         buffer.resize((count * size_of::<T::Sum>()).div_ceil(size_of::<u128>()), 0);
         let sums = &mut cast_slice_mut::<u128, T::Sum>(buffer)[..count];
         sums.fill(T::Sum::default());
-        Self { sums, view, patch }
+        Self { sums, view, patch, missing, left_out: Vec::new() }
     }
 
     /// Adds a block of stored voxels, contiguous in z, y, x order, that belongs to a run of rows.
@@ -37,8 +47,15 @@ impl<'a, T: Voxel> Means<'a, T> {
         let line = Line::of(region, &self.view, plane.column_axis());
         for (number, voxels) in voxels.chunks_exact(line.length).enumerate() {
             let row = self.row(line.place(number as u64, region, plane.row_axis()));
-            let sums = &mut self.sums[((row - run.rows.start) as usize + run.first) * width..][..width];
-            add_line(voxels, line.start, line.count, first, sums);
+            let place = ((row - run.rows.start) as usize + run.first) * width;
+            let sums = &mut self.sums[place..][..width];
+            if self.missing.has_any(voxels) {
+                self.left_out.resize(width * self.patch.height(), 0);
+                let left_out = &mut self.left_out[place..][..width];
+                add_present(voxels, &line, first, self.missing, sums, left_out);
+            } else {
+                add_line(voxels, line.start, line.count, first, sums);
+            }
         }
     }
 
@@ -47,8 +64,39 @@ impl<'a, T: Voxel> Means<'a, T> {
         position / self.view.downsample[self.patch.plane().row_axis()]
     }
 
-    /// Divides every sum by the number of its voxels.
+    /// Divides every sum by the number of its voxels that are not missing.
     pub fn finish(self, field: &mut Samples) {
+        self.divide_all(field);
+        if let (false, Some(means)) = (self.left_out.is_empty(), T::Mean::slice_mut(field)) {
+            self.correct(means);
+        }
+    }
+
+    /// Divides again where voxels were left out. A box of nothing else is fill.
+    fn correct(&self, means: &mut [T::Mean]) {
+        let plane = self.patch.plane();
+        let mut places = self.sums.iter().zip(&self.left_out).zip(means);
+        for run in self.patch.runs() {
+            let region = self.patch.region(run);
+            let along = |axis: Axis, offset: u64| {
+                held(region.start[axis] + offset, self.view.downsample[axis], self.view.stored_size[axis])
+            };
+            for row in 0..region.size[plane.row_axis()] {
+                let thick = along(plane.row_axis(), row) * along(plane.slice_axis(), 0);
+                for (column, ((sum, left_out), mean)) in (0..self.patch.width() as u64).zip(&mut places) {
+                    if *left_out > 0 {
+                        *mean = match thick * along(plane.column_axis(), column) - left_out {
+                            0 => self.missing.fill(),
+                            count => T::mean(*sum, count),
+                        };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Divides every sum by the number of its voxels.
+    fn divide_all(&self, field: &mut Samples) {
         let plane = self.patch.plane();
         let means = room::<T::Mean>(field, self.sums.len());
         let mut lines =
@@ -129,6 +177,25 @@ fn add_line<T: Voxel>(line: &[T], start: u64, count: u64, first: u64, sums: &mut
         8 => add_boxes::<T, 8>(rest, sums),
         16 => add_boxes::<T, 16>(rest, sums),
         _ => rest.chunks(count as usize).zip(sums).for_each(|(voxels, sum)| add_box(voxels, sum)),
+    }
+}
+
+/// Adds the voxels of a line that are not missing, and counts those that are; `first` is the column of the first sum.
+fn add_present<T: Voxel>(
+    voxels: &[T],
+    line: &Line,
+    first: u64,
+    missing: &Missing,
+    sums: &mut [T::Sum],
+    left_out: &mut [u64],
+) {
+    for (place, voxel) in (line.start..).zip(voxels) {
+        let column = (place / line.count - first) as usize;
+        if missing.has(*voxel) {
+            left_out[column] += 1;
+        } else {
+            T::add(std::slice::from_ref(voxel), &mut sums[column]);
+        }
     }
 }
 

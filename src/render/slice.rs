@@ -26,7 +26,7 @@ pub(super) fn means(
     }
     let typed = source.volume.shape().voxel.samples();
     with_samples!(&typed, typed => {
-        let mut means = Means::new(typed, source.view, patch, sums);
+        let mut means = Means::new(typed, source.view, patch, &source.missing, sums);
         for_blocks(source, patch, |run, region| {
             source.volume.read(&ReadRequest::new(source.time, region).with(policy), block)?;
             means.add(block, &region, run);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::*;
 use crate::color::{Colour, label_colour};
-use crate::geometry::{Level, LevelView, Orthogonal, Plane, Scaling, TileAddress, Xyz, patch};
+use crate::geometry::{Level, LevelView, Orthogonal, Placement, Plane, Scaling, TileAddress, Xyz, patch};
 use crate::paint::PngProfile;
 use crate::paint::Window;
-use crate::volume::{MemoryVolume, ReadPolicy, VoxelType};
+use crate::volume::{MemoryVolume, Missing, ReadPolicy, VoxelType};
 
 const SIZE: Xyz<u64> = Xyz { x: 70, y: 53, z: 11 };
 
@@ -23,8 +23,8 @@ fn source(voxel: VoxelType, plane: Plane, slice: u64, level: u64, scaling: Scali
     let level = Level::new(level).unwrap();
     let view = LevelView::choose(level, &[(Level::FULL, 1, SIZE)], scaling).unwrap();
     let address = TileAddress { plane, level, slice, row: 0, column: 0 };
-    let patch = patch(&address, &view, Xyz::all(0), Orthogonal::Stored);
-    Source { volume, time: 0, view, patch }
+    let patch = patch(&address, &view, Placement::default(), Orthogonal::Stored);
+    Source { volume, time: 0, view, patch, missing: Missing::default() }
 }
 
 fn pixels(picture: &Picture) -> Vec<u8> {

@@ -9,21 +9,23 @@ use bytemuck::Pod;
 use multiversion::multiversion;
 
 use crate::paint::{Finite, Window};
-use crate::volume::{Samples, Voxel, with_samples};
+use crate::volume::{Missing, Samples, Voxel, with_samples};
 
 /// Limits below which integer windows are exact in floating point; see [`whole_exact`].
 const EXACT: i128 = 1 << 40;
 
 /// Windows `field` into `shades`, which is overwritten, and returns it; if voxels are shown as stored, returns the
-/// bytes of `field` instead. `gamma` is the exponent of the curve from black to white.
+/// bytes of `field` instead. `gamma` is the exponent of the curve from black to white. Values in `missing` are black.
 pub(super) fn apply<'a>(
     field: &'a Samples,
     window: &Window,
     gamma: Option<Finite>,
+    missing: &Missing,
     shades: &'a mut Vec<u8>,
 ) -> &'a [u8] {
     if gamma.is_none()
         && *window == Window::AsStored
+        && missing.is_empty()
         && let Some(bytes) = u8::slice(field)
     {
         return bytes;
@@ -34,7 +36,19 @@ pub(super) fn apply<'a>(
         Some(gamma) => bent(voxels, window.limits(), gamma.get(), shades),
         None => paint(voxels, window, shades),
     });
+    if !missing.is_empty() {
+        with_samples!(field, voxels => blacken(voxels, missing, shades));
+    }
     shades
+}
+
+/// Missing voxels are black, whatever the window.
+fn blacken<T: Voxel>(voxels: &[T], missing: &Missing, shades: &mut [u8]) {
+    for (voxel, shade) in voxels.iter().zip(shades) {
+        if missing.has(*voxel) {
+            *shade = 0;
+        }
+    }
 }
 
 fn paint<T: Voxel>(voxels: &[T], window: &Window, shades: &mut [u8]) {

@@ -40,7 +40,7 @@ impl TileService {
         for channel in image.multiscale().channels() {
             if channel.kind != Kind::Labels
                 && channel.window().is_none()
-                && let Err(error) = self.measure(channel, demand).await
+                && let Err(error) = self.measure_window(channel, demand).await
             {
                 tracing::warn!("channel {}: its window was not measured: {error}", channel.name);
             }

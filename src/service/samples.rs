@@ -7,6 +7,7 @@ use crate::cache::Lookup;
 use crate::catalog::{Channel, Dataset, Survey};
 use crate::description::DatasetDescription;
 use crate::paint::Kind;
+use crate::render::RenderError;
 
 impl TileService {
     /// Describes a dataset, including the statistics of its channels; channels that have not been sampled are sampled
@@ -40,6 +41,23 @@ impl TileService {
         self.measure(channel, demand).await
     }
 
+    /// Measures a channel's window. Bytes that cannot be sampled are shown as stored: one damaged place must not hide the
+    /// rest.
+    pub(super) async fn measure_window(
+        &self,
+        channel: &Arc<Channel>,
+        demand: Demand,
+    ) -> Result<(), TileError> {
+        match self.measure(channel, demand).await {
+            Err(TileError::Render(RenderError::Read(error)))
+                if error.is_of_the_data() && channel.show_as_stored() =>
+            {
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
     /// Takes a channel's sample on the pool, once for all requests that need it. The result is stored even if all of
     /// them have been dropped.
     pub(super) async fn measure(&self, channel: &Arc<Channel>, demand: Demand) -> Result<(), TileError> {
@@ -71,6 +89,10 @@ fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
             channel.keep(survey);
             let window = channel.window().unwrap_or(survey.window);
             tracing::info!(channel = %channel.name, "a sample was taken; the window is {window}");
+        }
+        // The tiles of bytes report what is wrong by themselves.
+        Err(error) if channel.is_of_bytes() => {
+            tracing::warn!(channel = %channel.name, "no sample could be taken: {error}");
         }
         Err(error) => tracing::error!(channel = %channel.name, "no sample could be taken: {error}"),
     }

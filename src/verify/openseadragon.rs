@@ -53,9 +53,8 @@ impl Walk<'_> {
     /// The number of a slice in the middle of a level, along an axis (0 is x).
     fn middle(&self, level: &LevelDescription, axis: usize) -> Result<u64, &'static str> {
         let middle = || {
-            let (offset, factor) =
-                (self.dataset.offset.get(axis)?, i64::try_from(*level.factor.get(axis)?).ok()?);
-            (level.size.get(axis)? / 2).checked_add_signed(offset.checked_div_euclid(factor)?)
+            let first: [i64; 3] = self.dataset.first_slice(self.channel, level.factor).into();
+            (level.size.get(axis)? / 2).checked_add_signed(*first.get(axis)?)
         };
         middle().ok_or("its slice numbers are negative and cannot be requested")
     }

@@ -4,81 +4,48 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Voxel, VoxelType};
+use crate::paint::Number;
 
-/// A number in a file's metadata, exact if it is an integer.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Number {
-    /// An integer.
-    Whole(i128),
-    /// A floating point number.
-    Real(f64),
-}
-
-impl Number {
-    /// As a floating point number, rounded if it needs more than 53 bits.
-    pub fn to_f64(self) -> f64 {
-        match self {
-            Number::Whole(number) => number as f64,
-            Number::Real(number) => number,
-        }
-    }
-
-    /// As an integer; `None` unless it is one.
-    pub fn to_whole(self) -> Option<i128> {
-        match self {
-            Number::Whole(number) => Some(number),
-            Number::Real(number) => {
-                (number.fract() == 0.0 && number.abs() < 2f64.powi(64)).then_some(number as i128)
-            }
-        }
-    }
-}
-
-impl fmt::Display for Number {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Number::Whole(number) => write!(f, "{number}"),
-            Number::Real(number) => write!(f, "{number:?}"),
-        }
-    }
-}
-
-/// The values that a file declares as missing; NaN always is. They are drawn black, and left out of windows and means.
+/// The values that a file declares as missing, and NaN if it declares any. They are drawn black, and left out of windows
+/// and means. (Undeclared NaN is drawn black and left out of windows, too; but its mean with other voxels is NaN.)
 #[derive(Clone, Default, PartialEq)]
 pub struct Missing {
-    /// Sorted, without duplicates and NaN, each a value that voxels can have.
-    values: Arc<[i128]>,
-    reals: Arc<[f64]>,
+    /// Sorted, without duplicates, each a value that voxels can have.
+    whole: Arc<[i128]>,
+    /// The same of floats, without NaN.
+    real: Arc<[f64]>,
+    nan: bool,
 }
 
 impl Missing {
     /// The declared values that voxels of a type can have.
     pub fn of(declared: &[Number], voxel: VoxelType) -> Self {
         if voxel.is_integer() {
-            let mut values: Vec<i128> = declared.iter().filter_map(|number| number.to_whole()).collect();
-            values.sort_unstable();
-            values.dedup();
-            return Self { values: values.into(), ..Self::default() };
+            let mut whole: Vec<i128> = declared.iter().filter_map(|number| number.to_whole()).collect();
+            whole.sort_unstable();
+            whole.dedup();
+            return Self { whole: whole.into(), ..Self::default() };
         }
         let rounded = |number: &Number| match voxel {
             VoxelType::F64 => number.to_f64(),
             _ => f64::from(number.to_f64() as f32),
         };
-        let mut reals: Vec<f64> = declared.iter().map(rounded).filter(|real| !real.is_nan()).collect();
-        reals.sort_unstable_by(f64::total_cmp);
-        reals.dedup();
-        Self { reals: reals.into(), ..Self::default() }
+        let mut real: Vec<f64> = declared.iter().map(rounded).filter(|real| !real.is_nan()).collect();
+        real.sort_unstable_by(f64::total_cmp);
+        real.dedup();
+        Self { real: real.into(), nan: !declared.is_empty(), ..Self::default() }
     }
 
-    /// Whether no value but NaN is missing.
+    /// Whether no value is missing.
     pub fn is_empty(&self) -> bool {
-        self.values.is_empty() && self.reals.is_empty()
+        self.whole.is_empty() && !self.nan
     }
 
-    /// The declared values.
+    /// The values; NaN last.
     pub fn declared(&self) -> impl Iterator<Item = Number> {
-        let whole = self.values.iter().copied().map(Number::Whole);
-        whole.chain(self.reals.iter().copied().map(Number::Real))
+        let whole = self.whole.iter().copied().map(Number::Whole);
+        let real = self.real.iter().copied().map(Number::Real);
+        whole.chain(real).chain(self.nan.then_some(Number::Real(f64::NAN)))
     }
 
     /// Whether a voxel, or a mean of voxels, is missing.
@@ -86,28 +53,20 @@ impl Missing {
     pub fn has<T: Voxel>(&self, voxel: T) -> bool {
         if T::IS_FLOAT {
             let real = voxel.to_f64();
-            real.is_nan() || self.reals.contains(&real)
+            (self.nan && real.is_nan()) || self.real.contains(&real)
         } else {
-            !self.values.is_empty() && self.values.contains(&voxel.to_whole())
+            self.whole.contains(&voxel.to_whole())
         }
     }
 
     /// Whether any voxel is missing.
     pub fn has_any<T: Voxel>(&self, voxels: &[T]) -> bool {
-        if self.is_empty() {
-            return T::IS_FLOAT
-                && voxels.iter().fold(false, |any, voxel| any | (voxel.to_f64() != voxel.to_f64()));
-        }
-        voxels.iter().any(|voxel| self.has(*voxel))
+        !self.is_empty() && voxels.iter().any(|voxel| self.has(*voxel))
     }
 
-    /// The mean of a box of missing voxels: the first declared value, else NaN (0 for integers).
+    /// The mean of a box of nothing but missing voxels: the first of the values.
     pub fn fill<T: Voxel>(&self) -> T {
-        match (self.values.first(), self.reals.first()) {
-            (Some(whole), _) => T::nearest(Number::Whole(*whole)),
-            (None, Some(real)) => T::nearest(Number::Real(*real)),
-            (None, None) => T::nearest(Number::Real(f64::NAN)),
-        }
+        self.declared().next().map_or_else(T::default, T::nearest)
     }
 
     /// All of them as text, identical for equal ones; empty if there are none.
@@ -147,7 +106,13 @@ mod tests {
     fn only_values_that_voxels_can_have_are_declared() {
         let missing = Missing::of(&[Number::Real(0.5), Number::Real(7.0), Number::Whole(7)], VoxelType::U8);
         assert_eq!(missing.declared().collect::<Vec<_>>(), [Number::Whole(7)]);
-        assert!(Missing::of(&[Number::Real(f64::NAN)], VoxelType::F64).is_empty());
-        assert!(Missing::default().has(f32::NAN) && !Missing::default().has_any(&[1_u8, 2]));
+        assert!(Missing::of(&[Number::Real(f64::NAN)], VoxelType::U16).is_empty());
+    }
+
+    #[test]
+    fn nan_is_missing_if_anything_is_declared() {
+        let declared = Missing::of(&[Number::Real(f64::NAN)], VoxelType::F64);
+        assert!(declared.has(f64::NAN) && !declared.is_empty() && declared.fill::<f64>().is_nan());
+        assert!(!Missing::default().has(f32::NAN) && !Missing::default().has_any(&[f32::NAN]));
     }
 }

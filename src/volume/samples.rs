@@ -4,8 +4,7 @@
 
 use bytemuck::Pod;
 
-use super::Number;
-use crate::paint::Window;
+use crate::paint::{Number, Window};
 
 /// The type of a stored voxel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

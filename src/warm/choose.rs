@@ -206,8 +206,8 @@ impl Choice<'_> {
         }
         let Some((rulers, factor)) = common(&levels, plane) else { return Ok(()) };
         let axis = plane.slice_axis();
-        let shift =
-            Xyz::from(dataset.offset)[axis].div_euclid(i64::try_from(factor[axis]).unwrap_or(i64::MAX));
+        let Some(first) = members.first() else { return Ok(()) };
+        let shift = dataset.first_slice(first, factor.into())[axis];
         let Some(tiles) = self.tiles(dataset, members, plane, &rulers, shift)? else { return Ok(()) };
         let sources = levels.iter().map(|(_, level)| self.source(level, time.unwrap_or(0))).collect();
         let subject = self.chosen.subjects.len() - 1;

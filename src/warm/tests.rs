@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::choose::ChoiceError;
 use super::*;
 use crate::description::DatasetDescription;
-use crate::geometry::{Axis, Level, LevelView, Orthogonal, Plane, Scaling, Xyz, patch};
+use crate::geometry::{Axis, Level, LevelView, Orthogonal, Placement, Plane, Scaling, Xyz, patch};
 use crate::request::{ChannelChoice, TileRequest};
 
 /// A channel that is stored in boxes, except for levels that are not stored.
@@ -54,7 +54,7 @@ impl Volume {
         let mut views = Vec::new();
         for view in all {
             views.push(view);
-            if view.fits_one_tile() {
+            if view.end_fits_one_tile(Xyz::all(0)) {
                 break;
             }
         }
@@ -65,6 +65,10 @@ impl Volume {
         self.voxel.map_or(Orthogonal::Stored, Orthogonal::Isotropic)
     }
 
+    fn placement(&self) -> Placement {
+        Placement { slices: self.offset, ..Placement::default() }
+    }
+
     /// Its description, as a server gives it.
     fn described(&self, name: &str) -> Value {
         let triple = |xyz: Xyz<u64>| [xyz.x, xyz.y, xyz.z];
@@ -73,7 +77,7 @@ impl Volume {
             let (level, z, size) = pyramid[view.stored];
             json!({
                 "level": view.level.number(), "size": triple(view.size), "factor": triple(view.factor),
-                "drawn": Plane::ALL.map(|plane| <[u64; 2]>::from(view.drawn(plane, self.orthogonal()))),
+                "drawn": Plane::ALL.map(|plane| <[u64; 2]>::from(view.drawn(plane, Xyz::all(0), self.orthogonal()))),
                 "planes": ["xy", "xz", "yz"], "voxels_read": [0, 0, 0],
                 "source": {
                     "id": format!("{name} {}", level.number()), "size": triple(size),
@@ -94,7 +98,7 @@ impl Volume {
     fn boxes(&self, tile: &TileRequest) -> Vec<(usize, Xyz<u64>)> {
         let view = self.views()[usize::from(tile.address.level.number())];
         let patch =
-            patch(&tile.address, &view, self.offset, self.orthogonal()).expect("the tile lies inside");
+            patch(&tile.address, &view, self.placement(), self.orthogonal()).expect("the tile lies inside");
         let mut boxes = HashSet::new();
         for run in patch.runs() {
             let region = view.stored_region(&patch.region(run));
@@ -153,7 +157,7 @@ fn all_tiles(volume: &Volume, planes: &[Plane]) -> HashSet<String> {
     let mut all = HashSet::new();
     for view in volume.views() {
         for plane in planes {
-            let drawn = view.drawn(*plane, volume.orthogonal());
+            let drawn = view.drawn(*plane, Xyz::all(0), volume.orthogonal());
             let factor = view.factor[plane.slice_axis()] as i64;
             let shift = volume.offset[plane.slice_axis()].div_euclid(factor);
             for slice in 0..view.size[plane.slice_axis()] {
@@ -259,7 +263,7 @@ proptest! {
         for tile in work.tiles(0) {
             let (plane, level) = (tile.address.plane, tile.address.level);
             let view = volume.views()[usize::from(level.number())];
-            let patch = patch(&tile.address, &view, volume.offset, volume.orthogonal()).unwrap();
+            let patch = patch(&tile.address, &view, volume.placement(), volume.orthogonal()).unwrap();
             let end = view.stored_region(&patch.region(patch.runs().last().unwrap())).end();
             for (stored, at) in volume.boxes(&tile) {
                 let end = end.zip(at.zip(volume.chunk, |at, chunk| (at + 1) * chunk), u64::min);

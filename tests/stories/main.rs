@@ -41,6 +41,7 @@ mod spread;
 mod tier;
 mod verify;
 mod viewers;
+mod visible;
 mod voxels;
 mod warm;
 mod zarr;

@@ -535,6 +535,21 @@ fn inspect_says_which_levels_are_passed_through_and_why_others_are_not() {
     }
 }
 
+#[test]
+fn what_pyramid_rechunks_is_passed_through_at_all_levels() {
+    let place = Place::new();
+    write(&place.path("thin.h5"), [70, 150, 130], Some([1, 150, 130]), 1, |z, y, x| noise(z, y, x) as u16);
+    let made = place.run(["pyramid", "thin.h5", "--rechunk", "cubes.h5"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let said: Value = serde_json::from_str(&place.run(["inspect", "cubes.h5", "--json"]).out).unwrap();
+    let levels = said["channels"][0]["levels"].as_array().unwrap();
+    assert_eq!(levels.len(), 1, "the others fit one tile");
+    for level in levels {
+        assert_eq!(level["neuroglancer"]["passed_through"], true, "{level}");
+        assert_eq!(level["zarr"]["passed_through"], true, "{level}");
+    }
+}
+
 /// Opens a file that was just written: until another story's new process has replaced its image, that may hold the lock.
 fn opened(path: &Path) -> hdf5::File {
     let mut tries =

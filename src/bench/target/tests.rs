@@ -6,7 +6,7 @@ use crate::description::SourceDescription;
 /// A target with a level of 1000 × 700 × 30 voxels in all planes, and one of half that.
 pub fn target(token: &str, channel: &str, is_image: bool) -> Target {
     let levels = [level(0, [1000, 700, 30], [1, 1, 1]), level(1, [500, 350, 30], [2, 2, 1])];
-    let spaces = levels.iter().flat_map(|level| spaces(level, [0; 3])).collect();
+    let spaces = levels.iter().flat_map(|level| spaces(level, Xyz::all(0))).collect();
     let (token, channel) = (token.to_owned(), channel.to_owned());
     Target { token, channel, is_series: false, is_image, spaces }
 }
@@ -85,10 +85,9 @@ fn bounds_cut_slices_rows_and_columns() {
 
 #[test]
 fn slices_have_the_numbers_of_addresses() {
-    assert_eq!(slices(30, 1, 7), 7..37);
-    assert_eq!(slices(30, 2, 7), 3..33);
-    assert_eq!(slices(30, 1, -10), 0..20);
-    assert!(slices(30, 1, -40).is_empty());
+    assert_eq!(slices(30, 7), 7..37);
+    assert_eq!(slices(30, -10), 0..20);
+    assert!(slices(30, -40).is_empty());
 }
 
 #[test]

@@ -72,6 +72,11 @@ impl<'a> Multiscale<'a> {
         self.dataset
     }
 
+    /// The position of the first voxel in the dataset's space, in voxels of level 0.
+    pub fn position(&self) -> Xyz<i64> {
+        self.channels.first().map_or(self.dataset.offset, |first| self.dataset.position(first))
+    }
+
     /// The channels, in the order of the axis c.
     pub fn channels(&self) -> &[&'a Arc<Channel>] {
         &self.channels

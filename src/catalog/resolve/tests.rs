@@ -4,8 +4,8 @@ use super::*;
 use crate::axes::{Axes, AxisName};
 use crate::catalog::stored::LevelSource;
 use crate::layout::Paths;
-use crate::volume::VoxelType;
 use crate::volume::hdf5::View;
+use crate::volume::{Values, VoxelType};
 
 /// A digest that covers every type and enum variant that goes into a key.
 fn samples() -> Fingerprint {
@@ -21,6 +21,7 @@ fn samples() -> Fingerprint {
     let windows = [Window::AsStored, Window::Whole { lo: -1, hi: 7 }, Window::Real { lo: 0.5, hi: 2.5 }];
     let layers = colours.iter().zip(windows.iter().cycle()).map(|(colour, window)| LayerRendering {
         channel: Fingerprint::of(&"channel"),
+        placement: Placement { slices: Xyz::new(-1, 2, 3), grid: Xyz::new(4, 5, -6) },
         colour: Some(*colour),
         window: Some(*window),
         made: Some(Fingerprint::of(&"made")),
@@ -29,6 +30,7 @@ fn samples() -> Fingerprint {
     });
     let plain = LayerRendering {
         channel: Fingerprint::of(&"plain"),
+        placement: Placement::default(),
         colour: None,
         window: None,
         made: None,
@@ -41,7 +43,6 @@ fn samples() -> Fingerprint {
         rules: 1,
         profile: PngProfile::Fast,
         scaling: Scaling::Zslices,
-        offset: Xyz::new(-1, 2, 3),
         time: 4,
         address: address(Plane::Xz),
         layers,
@@ -51,6 +52,7 @@ fn samples() -> Fingerprint {
         fixed: vec![(AxisName::C, 1), (AxisName::T, 2)],
         means: Some(VoxelType::Bool),
         size: Some(Xyz::new(5, 6, 7)),
+        values: Some(Values::palette(vec![[1, 2, 3]])),
     };
     let [path, missing] = [Some("a".to_owned()), None];
     let paths = [
@@ -73,7 +75,7 @@ fn samples() -> Fingerprint {
 
 #[test]
 fn keys_are_stable_across_versions() {
-    let pinned = "dbfa0a369bb784aa052c9ae4dcbbcd3b";
+    let pinned = "383ee27d2ea83487e976a0a9688d102c";
     assert_eq!(
         samples().to_string(),
         pinned,

@@ -35,6 +35,16 @@ pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration
 fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[LevelCost]) {
     let label = channel.label.as_ref().map(|label| format!(" ({})", escaped(label))).unwrap_or_default();
     let _ = writeln!(out, "\nchannel    {}{label}: {} of {}", channel.name, channel.kind, channel.dtype);
+    if let Some(reason) = &channel.labels_because {
+        let _ = writeln!(out, "  kind     labels, because {}", escaped(reason));
+    }
+    if let Some([x, y, z]) = channel.offset.filter(|offset| *offset != [0; 3]) {
+        let _ = writeln!(out, "  offset   {x}, {y}, {z} voxels (x, y, z) from the first channel");
+    }
+    if !channel.missing.is_empty() {
+        let values = channel.missing.join(", ");
+        let _ = writeln!(out, "  missing  {values} (black, and left out of windows and means)");
+    }
     if let Some(times) = channel.times {
         let _ = writeln!(out, "  times    {times}");
     }

@@ -120,7 +120,8 @@ fn zy_stack(
         Some(text(turned(Xyz::from(level.factor))))
     });
     let voxel = nanometres(channel);
-    let offset = Xyz::from(dataset.offset).zip(voxel, |offset, size| offset as f64 * size);
+    let first = dataset.first_slice(channel, [1; 3]);
+    let offset = first.zip(voxel, |offset, size| offset as f64 * size);
     let time = if channel.times.is_some() { "@0" } else { "" };
     Some(CatmaidStack {
         title: format!("{} zy", channel.name),
@@ -204,7 +205,7 @@ impl Sheet {
         let offered = channel.levels.iter().take_while(|level| level.is_offered(plane));
         let full = channel.levels.first()?;
         let [columns, rows] = *full.drawn.get(index)?;
-        let offset = Xyz::from(dataset.offset)[plane.slice_axis()];
+        let offset = dataset.first_slice(channel, [1; 3])[plane.slice_axis()];
         let slices = Xyz::from(full.size)[plane.slice_axis()];
         // Slices are numbered including the offset: those before it exist and are black.
         let depth = slices.saturating_add_signed(offset);

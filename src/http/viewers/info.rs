@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::catalog::Dataset;
 use crate::description::{ChannelDescription, DatasetDescription, LevelDescription};
-use crate::geometry::TILE;
+use crate::geometry::{TILE, Xyz};
 
 /// ndstore's description of a dataset.
 #[derive(Debug, Serialize, ToSchema)]
@@ -125,14 +125,13 @@ struct Level {
 }
 
 impl Level {
-    /// The size is that of the largest channel along each axis; the voxel size is that of the first channel with one.
+    /// The size is the end of the channel that reaches furthest along each axis; the voxel size is that of the first channel with one.
     fn of(level: &LevelDescription, dataset: &DatasetDescription) -> Self {
-        let same =
-            dataset.channels.iter().flat_map(|channel| &channel.levels).filter(|l| l.level == level.level);
-        let size = same.fold([0; 3], |[a, b, c]: [u64; 3], other| {
-            let [x, y, z] = other.size;
-            [a.max(x), b.max(y), c.max(z)]
+        let ends = dataset.channels.iter().filter_map(|channel| {
+            let same = channel.levels.iter().find(|other| other.level == level.level)?;
+            Some(channel.end(same))
         });
+        let size = ends.fold(Xyz::all(0), |size, end| size.zip(end, u64::max)).into();
         let [fx, fy, fz] = level.factor;
         let [ox, oy, oz] = dataset.offset;
         let [vx, vy, vz] = dataset.channels.iter().find_map(|channel| channel.voxel_size).unwrap_or([1.0; 3]);

@@ -45,7 +45,7 @@ fn tile_server(out: &mut impl Write, channel: &ChannelDescription, host: &str) -
         z == 1 && level.is_offered(Plane::Xy)
     });
     let (Some(last), Some(full)) = (usable.last(), channel.levels.first()) else { return Ok(()) };
-    let [width, height, _] = full.size.map(|length| length.div_ceil(TILE as u64));
+    let [width, height, _]: [u64; 3] = channel.end(full).map(|length| length.div_ceil(TILE as u64)).into();
     let (name, dtype) = (escaped(&channel.name), escaped(&channel.dtype));
     writeln!(
         out,
@@ -59,8 +59,7 @@ fn tile_server(out: &mut impl Write, channel: &ChannelDescription, host: &str) -
 /// The numbers of all sections, as in tile paths.
 fn sections(dataset: &DatasetDescription) -> Range<i64> {
     let [_, _, first] = dataset.offset;
-    let depth =
-        dataset.channels.iter().filter_map(|channel| channel.levels.first()).map(|level| level.size[2]);
+    let depth = dataset.channels.iter().filter_map(|channel| Some(channel.end(channel.levels.first()?).z));
     let end = first.saturating_add_unsigned(depth.max().unwrap_or(0));
     first.max(0)..end
 }

@@ -90,7 +90,7 @@ fn axes(arrays: &Multiscale<'_>, space: &Space) -> Vec<Value> {
 /// that of the box of voxels it stands for.
 fn dataset(arrays: &Multiscale<'_>, level: &ArrayLevel, space: &Space) -> Value {
     let scale = level.factor.map(|factor| factor as f64).zip(space.voxel, |factor, voxel| factor * voxel);
-    let offset = arrays.dataset().offset.map(|offset| offset as f64);
+    let offset = arrays.position().map(|offset| offset as f64);
     let centre = offset.zip(level.factor, |offset, factor| offset + (factor - 1) as f64 / 2.0);
     let translation = centre.zip(space.voxel, |centre, voxel| centre * voxel);
     let chosen =

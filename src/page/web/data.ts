@@ -21,6 +21,8 @@ export interface Channel {
   label: string | null;
   colour: string | null;
   kind: "image" | "labels" | "rgb";
+  /** Why it holds labels. */
+  labels_because?: string | null;
   dtype: string;
   window: [number, number] | null;
   histogram?: Histogram | null;
@@ -30,6 +32,8 @@ export interface Channel {
   orthogonal?: "isotropic" | "stored";
   /** The formats that cannot hold the channel, and why. */
   left_out?: Record<string, string>;
+  /** The position of its first voxel in the tiles of the dataset, in voxels of level 0; null if it is not known. */
+  offset?: Triple | null;
   levels: Level[];
 }
 
@@ -82,8 +86,27 @@ export async function loadDataset(token: string): Promise<Dataset> {
 /** The time point of a channel that a time shows, which is its last one after its end; null if it has none. */
 export const timeOf = (channel: Channel, time: number): number | null => (channel.times === null ? null : Math.min(time, channel.times - 1));
 
-/** The channels that can be shown together: those whose volumes have the same extent. */
+/** A channel's position in the tiles of its dataset, in voxels of a level. */
+export function shift(channel: Channel, level: Level): Triple {
+  const along = (axis: 0 | 1 | 2) => Math.floor((channel.offset?.[axis] ?? 0) / level.factor[axis]);
+  return [along(0), along(1), along(2)];
+}
+
+/** The end of a level in the tiles of its dataset, in voxels of the level: its size if it has no offset. */
+export function end(channel: Channel, level: Level | undefined): Triple {
+  if (!level) return [1, 1, 1];
+  const [x, y, z] = shift(channel, level);
+  return [level.size[0] + x, level.size[1] + y, level.size[2] + z];
+}
+
+/** The channels that can be shown together: those of the same extent, and those whose position is known. */
 export function companions(dataset: Dataset, channel: Channel): Channel[] {
-  const extent = (one: Channel) => one.levels[0]?.size.join();
-  return dataset.channels.filter((other) => extent(other) === extent(channel));
+  const extent = (one: Channel) => end(one, one.levels[0]).join();
+  return dataset.channels.filter((other) => extent(other) === extent(channel) || (other.offset && channel.offset));
+}
+
+/** The end of all these channels, in voxels of level 0. */
+export function endOf(channels: Channel[]): Triple {
+  const longest = (axis: 0 | 1 | 2) => Math.max(1, ...channels.map((channel) => end(channel, channel.levels[0])[axis]));
+  return [longest(0), longest(1), longest(2)];
 }

@@ -1,10 +1,11 @@
 // Planes, levels and tiles: a channel's pixels in a plane, and their numbers in URLs.
 //
-// A point is x, y, z in voxels of level 0, relative to the volume's first voxel; voxel i extends from i to
-// i + 1. A grid's unit is a column of level 0; rows have the same height if the server draws square pixels.
-// Offsets only change the numbers shown to users and in URLs.
+// A point is x, y, z in voxels of level 0, relative to the first voxel of the dataset's first channel; voxel i extends
+// from i to i + 1. A grid's unit is a column of level 0; rows have the same height if the server draws square pixels.
+// All channels of a dataset share its tiles, in which a channel may begin later (its offset). The dataset's own offset
+// only changes the numbers shown to users and in URLs.
 
-import type { Channel, Level, PlaneName, Triple } from "./data";
+import { type Channel, end, type Level, type PlaneName, shift, type Triple } from "./data";
 
 export const TILE = 512;
 /** Minimum size of a tile pixel in screen pixels: at one half, the coarser level is exact. */
@@ -38,13 +39,14 @@ interface GridLevel {
   width: number;
   height: number;
   offered: boolean;
-  /** The thickness of a slice in voxels of level 0, and the number of slices. */
+  /** The thickness of a slice in voxels of level 0, and the number of slices; infinite if other channels have more. */
   thickness: number;
   slices: number;
   /** The extent of a pixel and of a voxel along the rows' axis, in the same unit: a row of voxels may be many of pixels. */
   steps: [number, number];
-  /** The number of rows of voxels. */
-  voxelRows: number;
+  /** The position of the channel's first voxel, and its size, in voxels of the level. */
+  first: Triple;
+  size: Triple;
 }
 
 export interface Rectangle {
@@ -54,12 +56,15 @@ export interface Rectangle {
   height: number;
 }
 
-/** A box of voxels: its first voxel, its size, its columns, and its row under each row of a tile's pixels. */
+/** A box of voxels: its first voxel, its size, its columns, and its row under each row of a tile's pixels. Above and left of
+ *  it the tile may have rows and columns without voxels. */
 export interface Box {
   start: Triple;
   size: Triple;
   width: number;
   rows: number[];
+  top: number;
+  left: number;
 }
 
 /** The tiles of a channel in a plane. */
@@ -69,17 +74,22 @@ export class Grid {
   readonly rowHeight: number;
   readonly levels: GridLevel[];
 
-  constructor(channel: Channel, readonly plane: PlaneName) {
+  /** `whole` is the end of all channels that are shown together. */
+  constructor(channel: Channel, readonly plane: PlaneName, whole: Triple = end(channel, channel.levels[0])) {
     this.rowHeight = rowHeight(channel, plane);
     const square = plane !== "xy" && channel.voxel_size !== null && channel.orthogonal !== "stored";
-    this.levels = channel.levels.map((level) => this.level(level, square, channel.voxel_size));
-    const finest = this.levels[0];
-    this.width = finest?.columns ?? 1;
-    this.height = finest?.rows ?? 1;
+    this.levels = channel.levels.map((level) => this.level(channel, level, square, whole));
+    const { column, row } = AXES[plane];
+    this.width = at(whole, column);
+    this.height = Math.max(1, Math.ceil(at(whole, row) * this.rowHeight - 1e-9));
   }
 
-  private level({ level, size, factor, planes }: Level, square: boolean, voxel: Triple | null): GridLevel {
+  private level(channel: Channel, each: Level, square: boolean, whole: Triple): GridLevel {
+    const { level, factor, planes } = each;
+    const voxel = channel.voxel_size;
     const { column, row, slice } = AXES[this.plane];
+    const size = end(channel, each);
+    const last = at(end(channel, channel.levels[0]), slice) < at(whole, slice) ? Infinity : at(size, slice);
     const width = at(factor, column);
     // Square pixels follow the columns' factor; stored rows have the factor of their own axis.
     const height = square || this.plane === "xy" ? width : at(factor, row);
@@ -92,9 +102,10 @@ export class Grid {
       height,
       offered: planes.includes(this.plane),
       thickness: at(factor, slice),
-      slices: at(size, slice),
+      slices: last,
       steps: square ? [at(voxel ?? [1, 1, 1], column) * width, at(voxel ?? [1, 1, 1], row) * at(factor, row)] : [1, 1],
-      voxelRows: at(size, row),
+      first: shift(channel, each),
+      size: each.size,
     };
   }
 
@@ -155,20 +166,27 @@ export class Grid {
     return this.slice(level, point) + Math.floor(at(offset, AXES[this.plane].slice) / thickness);
   }
 
-  /** The voxels that a tile shows, in voxels of its level, and which of their rows each row of pixels shows. */
-  box(level: number, column: number, row: number, point: Triple): Box {
+  /** The voxels of the channel that a tile shows, in voxels of its level; null if there are none. */
+  box(level: number, column: number, row: number, point: Triple): Box | null {
     const grid = this.levels[level];
     const { column: across, row: down, slice } = AXES[this.plane];
     const [pixel, voxel] = grid?.steps ?? [1, 1];
     // In the order of the server's formula, so that both round alike.
     const shown = Array.from({ length: TILE }, (_, i) => Math.floor(((TILE * row + i) * pixel) / voxel));
-    const rows = shown.filter((each) => each < (grid?.voxelRows ?? 1));
+    const begin: Triple = grid?.first ?? [0, 0, 0];
+    const extent: Triple = grid?.size ?? [1, 1, 1];
+    const top = shown.filter((each) => each < at(begin, down)).length;
+    const rows = shown.slice(top).map((each) => each - at(begin, down)).filter((each) => each < at(extent, down));
     const [first, last] = [rows[0] ?? 0, rows.at(-1) ?? 0];
     const [start, size]: [Triple, Triple] = [[0, 0, 0], [1, 1, 1]];
-    [start[across], size[across]] = [column * TILE, Math.min(TILE, (grid?.columns ?? 1) - column * TILE)];
+    const leftmost = Math.max(0, column * TILE - at(begin, across));
+    const left = leftmost + at(begin, across) - column * TILE;
+    [start[across], size[across]] = [leftmost, Math.min(TILE - left, at(extent, across) - leftmost)];
     [start[down], size[down]] = [first, last - first + 1];
-    start[slice] = this.slice(level, point);
-    return { start, size, width: at(size, across), rows: rows.map((each) => each - first) };
+    start[slice] = this.slice(level, point) - at(begin, slice);
+    const inside = rows.length > 0 && at(size, across) > 0 && at(start, slice) >= 0 && at(start, slice) < at(extent, slice);
+    if (!inside) return null;
+    return { start, size, width: at(size, across), rows: rows.map((each) => each - first), top, left };
   }
 
   /** A point's position in the plane, in units. */

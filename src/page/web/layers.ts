@@ -5,7 +5,7 @@
 // with a changed window is a separate grey layer: windowed by the server if a mount is adjustable, otherwise
 // here in 8 bits; it is tinted here. Image layers are added, as in mcfc; labels are drawn on top.
 
-import { type Channel, type Dataset, type Mount, type PlaneName, timeOf } from "./data";
+import { type Channel, type Dataset, end, endOf, type Mount, type PlaneName, timeOf, type Triple } from "./data";
 import { type Box, Grid } from "./geometry";
 import type { Selection } from "./select";
 import { type Colour, inSight, isOn, type Shown, type View } from "./view";
@@ -27,7 +27,7 @@ export interface Layer {
   address(level: number, row: number, column: number): string;
   treatment: Treatment;
   /** If only one label is to be seen: which, and the voxels of each tile. */
-  selection: (Selection & { voxels(level: number, row: number, column: number): { address: string; box: Box } }) | null;
+  selection: (Selection & { voxels(level: number, row: number, column: number): { address: string; box: Box } | null }) | null;
   opacity: number;
   adds: boolean;
 }
@@ -73,11 +73,11 @@ export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
   return [...layers, ...labels.map((channel) => maker.labels(channel, shown(channel), images.length > 0))];
 }
 
-/** Groups of channels that the server can composite: the same levels, all or none with time, at most six. */
+/** Groups of channels that the server can composite: the same levels and end, all or none with time, at most six. */
 function bundles(channels: Channel[]): Channel[][] {
   const alike = new Map<string, Channel[][]>();
   for (const channel of channels) {
-    const key = JSON.stringify([channel.times, channel.levels.map((level) => level.factor)]);
+    const key = JSON.stringify([channel.times, channel.levels.map((level) => [level.factor, end(channel, level)])]);
     const found = alike.get(key) ?? [[]];
     if (found.at(-1)?.length === 6) found.push([]);
     found.at(-1)?.push(channel);
@@ -87,7 +87,11 @@ function bundles(channels: Channel[]): Channel[][] {
 }
 
 class Maker {
-  constructor(private readonly scene: Scene, private readonly plane: PlaneName) {}
+  private readonly whole: Triple;
+
+  constructor(private readonly scene: Scene, private readonly plane: PlaneName) {
+    this.whole = endOf(inSight(scene.dataset, scene.view));
+  }
 
   /** The mount to use; if `adjusted`, one that accepts windows, if there is one. */
   private mount(adjusted: boolean): Mount | undefined {
@@ -97,7 +101,7 @@ class Maker {
 
   private layer(channel: Channel, path: string, treatment: Treatment, query = ""): Layer {
     const { dataset, view } = this.scene;
-    const grid = new Grid(channel, this.plane);
+    const grid = new Grid(channel, this.plane, this.whole);
     const mount = this.mount(query !== "")?.tile_service ?? "ndtilecache";
     const point = timeOf(channel, view.time);
     const time = point === null ? "" : `${point}/`;
@@ -130,7 +134,7 @@ class Maker {
     if (!selected) return layer;
     const voxels = (level: number, row: number, column: number) => {
       const box = layer.grid.box(level, column, row, view.at);
-      return { address: boxAddress(dataset, channel, view.time, level, box.start, box.size), box };
+      return box && { address: boxAddress(dataset, channel, view.time, level, box.start, box.size), box };
     };
     return { ...layer, key: `${layer.key}|${selected.id}|${selected.alone}`, selection: { ...selected, voxels } };
   }

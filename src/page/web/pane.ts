@@ -5,7 +5,7 @@
 
 import OpenSeadragon from "openseadragon";
 
-import type { PlaneName, Triple } from "./data";
+import { endOf, type PlaneName, type Triple } from "./data";
 import { h } from "./dom";
 import { ExactDrawer } from "./drawer";
 import { at, AXES, AXIS_NAMES, Grid, LEAST_RATIO } from "./geometry";
@@ -136,8 +136,9 @@ export class Pane {
 
   /** The zoom that shows the whole plane of a scene. */
   fitOf(scene: Scene): number {
-    const channel = inSight(scene.dataset, scene.view)[0];
-    return channel ? fitting(new Grid(channel, this.plane), this.size.width, this.size.height) : 1;
+    const channels = inSight(scene.dataset, scene.view);
+    const [channel] = channels;
+    return channel ? fitting(new Grid(channel, this.plane, endOf(channels)), this.size.width, this.size.height) : 1;
   }
 
   /** A point moved to the centre of this plane. */
@@ -151,8 +152,9 @@ export class Pane {
     const direction = this.scene ? Math.sign(slice(scene) - slice(this.scene)) : 0;
     this.scene = scene;
     const layers = layersOf(scene, this.plane);
-    const first = inSight(scene.dataset, scene.view)[0];
-    this.grid = layers[0]?.grid ?? (first ? new Grid(first, this.plane) : null);
+    const channels = inSight(scene.dataset, scene.view);
+    const [first] = channels;
+    this.grid = layers[0]?.grid ?? (first ? new Grid(first, this.plane, endOf(channels)) : null);
     if (!leads) this.follow();
     showScale(this.scale, first, this.plane, this.zoom());
     this.stack.show(layers, direction, (by) => layersOf({ ...scene, view: stepped(scene.view, this.plane, by) }, this.plane));

@@ -76,7 +76,10 @@ export class Panel {
   }
 
   private controls(channel: Channel, shown: Shown): HTMLElement[] {
-    if (channel.kind === "labels") return [this.opacity(channel, shown), ...this.selection(channel, shown)];
+    if (channel.kind === "labels") {
+      const because = channel.labels_because ? [h("p", { className: "reason" }, `labels, because ${channel.labels_because}`)] : [];
+      return [...because, this.opacity(channel, shown), ...this.selection(channel, shown)];
+    }
     if (channel.kind === "rgb") return [];
     // The values at a window's ends are not known before the server has measured it.
     const known = channel.window !== null || channel.dtype === "uint8";

@@ -1,6 +1,6 @@
 // The values under the cursor: those of every visible channel at one voxel of the finest level.
 
-import type { Channel, Dataset, Triple } from "./data";
+import { type Channel, type Dataset, shift, type Triple } from "./data";
 import { at } from "./geometry";
 import { boxAddress, readBox } from "./voxels";
 import { inSight, isOn, type View } from "./view";
@@ -26,16 +26,18 @@ export class Pointer {
   /** Requests the values at a point, unless they are known; none if the cursor is not on the volume. */
   at(dataset: Dataset, view: View, point: Triple | null): void {
     const channels = point ? inSight(dataset, view).filter((channel) => isOn(view, channel)) : [];
-    const size = channels[0]?.levels[0]?.size ?? [0, 0, 0];
-    const voxel = (point ?? [0, 0, 0]).map(Math.floor) as Triple;
-    const inside = voxel.every((value, axis) => value >= 0 && value < at(size, axis));
-    const key = inside ? JSON.stringify([voxel, view.time, channels.map((channel) => channel.name)]) : "";
+    const place = (point ?? [0, 0, 0]).map(Math.floor) as Triple;
+    const here = channels.flatMap((channel) => {
+      const voxel = voxelAt(channel, place);
+      return voxel ? [{ channel, voxel }] : [];
+    });
+    const key = here.length ? JSON.stringify([place, view.time, here.map(({ channel }) => channel.name)]) : "";
     if (key === this.voxel) return;
     this.forget();
     this.voxel = key;
     if (!key) return;
-    const addresses = channels.map((channel) => boxAddress(dataset, channel, view.time, 0, voxel, [1, 1, 1]));
-    this.timer = window.setTimeout(() => void this.read(channels, addresses), REST);
+    const addresses = here.map(({ channel, voxel }) => boxAddress(dataset, channel, view.time, 0, voxel, [1, 1, 1]));
+    this.timer = window.setTimeout(() => void this.read(here.map(({ channel }) => channel), addresses), REST);
   }
 
   private async read(channels: Channel[], addresses: string[]): Promise<void> {
@@ -59,6 +61,15 @@ export class Pointer {
     this.values = [];
     this.voxel = "";
   }
+}
+
+/** The voxel of a channel at a place of the dataset; null outside. */
+function voxelAt(channel: Channel, place: Triple): Triple | null {
+  const finest = channel.levels[0];
+  if (!finest) return null;
+  const first = shift(channel, finest);
+  const voxel = place.map((value, axis) => value - at(first, axis)) as Triple;
+  return voxel.every((value, axis) => value >= 0 && value < at(finest.size, axis)) ? voxel : null;
 }
 
 /** A number without the digits that only its type adds: a 32-bit 0.1 is not 0.10000000149. */

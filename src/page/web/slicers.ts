@@ -1,6 +1,6 @@
 // The sliders at the bottom: slices of each visible plane, and time. Numbers can also be typed.
 
-import type { Dataset, PlaneName } from "./data";
+import { type Dataset, endOf, type PlaneName } from "./data";
 import { h, iconButton } from "./dom";
 import { at, AXES, AXIS_NAMES } from "./geometry";
 import { inSight, isOn, planesOf, stepped, type View } from "./view";
@@ -61,7 +61,7 @@ export class Slicers {
 
   show(dataset: Dataset, view: View): void {
     const channels = inSight(dataset, view);
-    const size = channels[0]?.levels[0]?.size ?? [1, 1, 1];
+    const size = endOf(channels);
     for (const [plane, slicer] of Object.entries(this.planes) as [PlaneName, Slicer][]) {
       const axis = AXES[plane].slice;
       slicer.show(Math.floor(at(view.at, axis)), at(size, axis), at(dataset.offset, axis));

@@ -5,7 +5,7 @@
 // `at` is x, y, z plus the dataset's offset, as in slice numbers. A channel is NAME[:COLOUR[:LOW:HIGH]],
 // labels are NAME[:PERCENT[:ID[:alone]]], where ID is the selected label. Missing or invalid parts default to the initial view.
 
-import { type Channel, companions, type Dataset, type PlaneName, type Triple } from "./data";
+import { type Channel, companions, type Dataset, endOf, type PlaneName, shift, type Triple } from "./data";
 import { at, AXES, Grid, PLANES } from "./geometry";
 import type { Selection } from "./select";
 
@@ -73,14 +73,16 @@ export function beginning(dataset: Dataset): View {
 
 /** The centre of a channel. */
 export function middle(channel: Channel | undefined): Triple {
-  const size = channel?.levels[0]?.size ?? [1, 1, 1];
-  return size.map((length) => Math.floor(length / 2) + (length % 2 ? 0.5 : 0)) as Triple;
+  const finest = channel?.levels[0];
+  if (!channel || !finest) return [0.5, 0.5, 0.5];
+  const first = shift(channel, finest);
+  return finest.size.map((length, axis) => at(first, axis) + Math.floor(length / 2) + (length % 2 ? 0.5 : 0)) as Triple;
 }
 
 /** A view with its point and time clamped to the volume. */
 export function confined(view: View, dataset: Dataset): View {
   const channels = inSight(dataset, view);
-  const size = channels[0]?.levels[0]?.size ?? [1, 1, 1];
+  const size = endOf(channels);
   const point = view.at.map((value, axis) => Math.min(Math.max(value, 0), at(size, axis) - 0.001)) as Triple;
   const times = Math.max(1, ...channels.filter((c) => isOn(view, c)).map((c) => c.times ?? 1));
   return { ...view, at: point, time: Math.min(Math.max(view.time, 0), times - 1) };

@@ -25,8 +25,6 @@ mod zstd;
 
 use std::borrow::Cow;
 
-pub(super) use shuffle::encode as shuffled;
-
 use super::library::FilterSpec;
 use crate::volume::ReadError;
 

@@ -1,8 +1,12 @@
 //! Writes HDF5 files from chunks that are already compressed.
 //!
-//! [`pack`] compresses a chunk on any thread, without the library: shuffle, then deflate at the lowest level. A
-//! [`Writer`] only stores such chunks, so the library's global lock is held hardly longer than the disk takes. Chunks
-//! that are all 0, the fill value, need not be written.
+//! [`pack`] compresses a chunk on any thread, without the library: deflate at the lowest level. A [`Writer`] only stores
+//! such chunks, so the library's global lock is held hardly longer than the disk takes. Chunks that are all 0, the fill
+//! value, need not be written.
+//!
+//! Bytes are not shuffled first, so that chunks can be passed through to clients of Neuroglancer's and Zarr's formats.
+//! Of twelve real volumes of 16 and 32 bits in chunks of 64³ voxels, shuffling makes four larger (by up to 70 %) and
+//! eight smaller (by up to 32 %); the median is 12 % smaller.
 //!
 //! Deflate rather than zstd, because every program that reads HDF5 can decode it without a plugin. Measured on chunks
 //! of 64³ voxels, one core: compression ratios (deflate, zstd at level 1) are similar for images (electron
@@ -16,7 +20,7 @@ use hdf5::types::VarLenUnicode;
 use hdf5::{Dataset, File, Group, H5Type, Location};
 use libdeflater::{CompressionLvl, Compressor};
 
-use super::{filters, library};
+use super::library;
 use crate::volume::{Samples, with_samples};
 
 /// The deflate level, also stored in the filter's parameters.
@@ -49,11 +53,10 @@ pub fn pack(voxels: &Samples) -> Result<Option<Vec<u8>>, PackError> {
         return Ok(None);
     }
     let wrong = |problem: String| PackError { bytes: bytes.len(), problem };
-    let shuffled = filters::shuffled(bytes, voxels.voxel_bytes());
     let level = CompressionLvl::new(i32::from(LEVEL)).map_err(|e| wrong(format!("{e:?}")))?;
     let mut compressor = Compressor::new(level);
-    let mut packed = vec![0; compressor.zlib_compress_bound(shuffled.len())];
-    let length = compressor.zlib_compress(&shuffled, &mut packed).map_err(|e| wrong(e.to_string()))?;
+    let mut packed = vec![0; compressor.zlib_compress_bound(bytes.len())];
+    let length = compressor.zlib_compress(bytes, &mut packed).map_err(|e| wrong(e.to_string()))?;
     packed.truncate(length);
     Ok(Some(packed))
 }
@@ -137,7 +140,7 @@ fn create<T: H5Type>(
     let extents = |of: &[u64]| of.iter().map(|extent| *extent as usize).collect::<Vec<_>>();
     let mut builder = file.new_dataset_builder();
     // Timestamps would make two files of the same volume differ.
-    builder = builder.obj_track_times(false).chunk(extents(chunk)).shuffle().deflate(LEVEL);
+    builder = builder.obj_track_times(false).chunk(extents(chunk)).deflate(LEVEL);
     builder.empty::<T>().shape(extents(shape)).create(path)
 }
 

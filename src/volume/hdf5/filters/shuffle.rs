@@ -40,21 +40,6 @@ pub(super) fn decode_some(
     Ok(decode(&begun, element))
 }
 
-/// Shuffles; used by the writer.
-pub(in super::super) fn encode(bytes: &[u8], element: usize) -> Vec<u8> {
-    let count = bytes.len().checked_div(element).unwrap_or(0);
-    if element <= 1 || count == 0 {
-        return bytes.to_vec();
-    }
-    let (elements, tail) = bytes.split_at(count * element);
-    let mut out = Vec::with_capacity(bytes.len());
-    for byte in 0..element {
-        out.extend(elements[byte..].iter().step_by(element));
-    }
-    out.extend(tail);
-    out
-}
-
 /// Unshuffles `bytes` into `target`, which has the same length.
 pub(super) fn unshuffle(bytes: &[u8], target: &mut [u8], element: usize) {
     let count = bytes.len().checked_div(element).unwrap_or(0);
@@ -144,14 +129,5 @@ mod tests {
         assert_eq!(decode(&[1, 2, 3], 8), [1, 2, 3]);
         assert_eq!(decode(&[1, 2, 3], 0), [1, 2, 3]);
         assert!(decode(&[], 2).is_empty());
-    }
-
-    #[test]
-    fn what_is_shuffled_can_be_undone() {
-        let bytes: Vec<u8> = (0..83).collect();
-        for element in [0, 1, 2, 3, 4, 8, 100] {
-            assert_eq!(decode(&encode(&bytes, element), element), bytes, "{element}");
-        }
-        assert_eq!(encode(&[1, 2, 3, 4, 5], 2), [1, 3, 2, 4, 5]);
     }
 }
