@@ -200,7 +200,8 @@ fn with_verify_always_a_corrupt_chunk_is_an_error_at_once_and_with_never_it_is_n
 fn chunks_decoded_in_part_are_finished_and_right() {
     let place = Place::new();
     volume(&place.path("cubes.h5"));
-    let server = place.serve(["cubes.h5", "--set", "render.neighbours=0"]);
+    let as_stored = "datasets.cubes.channels.raw.window=full";
+    let server = place.serve(["cubes.h5", "--set", "render.neighbours=0", "--set", as_stored]);
     for (z, column) in [(FIRST, 0), (FIRST, 1), (64 + 40, 0), (64 + 40, 1)] {
         assert_eq!(tile(&server, &xy(z, column)).picture(), right(z, column));
     }

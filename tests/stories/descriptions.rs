@@ -157,7 +157,6 @@ fn a_channel_that_cannot_be_read_has_a_problem_and_the_others_are_described() {
          [datasets.both.channels.lost]\nfile = \"planes.h5\"\npath = \"/raw\"\n",
     );
     let server = place.serve::<&str>([]);
-    server.expect_error("no sample could be taken: /raw in ");
     let whole = std::fs::read(&path).unwrap();
     volumes::truncate(&path, bytes[0].start);
     let dataset = server.json("/datasets/both.json");

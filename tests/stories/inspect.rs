@@ -176,7 +176,8 @@ fn a_tile_reads_the_chunks_that_inspect_predicts() {
     for (plane, axis) in [("xy", 0), ("xz", 1), ("yz", 2)] {
         for level in [0, 1] {
             let predicted = &described["channels"][0]["levels"][level]["tile"][plane];
-            let server = place.serve(["made.h5", "--set", "render.neighbours=0"]);
+            let as_stored = "datasets.made.channels.raw.window=full";
+            let server = place.serve(["made.h5", "--set", "render.neighbours=0", "--set", as_stored]);
             let slice = if axis == 0 { shape[0] / 2 } else { shape[axis].div_ceil(1 << level) / 2 };
             let tile = server.tile(&format!("made/raw/{plane}/{slice}/0_0_{level}.png"));
             assert_eq!(tile.status, 200);

@@ -42,8 +42,16 @@ fn thick(path: &Path) {
 fn a_scroll_decodes_each_chunk_once() {
     let place = Place::new();
     thick(&place.path("thick.h5"));
-    // Without finishing chunks in between, which `checksums` tests.
-    let server = place.serve(["thick.h5", "--set", "render.neighbours=0", "--set", "render.verify=never"]);
+    // Without finishing chunks in between, which `checksums` tests, and without a sample, which reads chunks too.
+    let server = place.serve([
+        "thick.h5",
+        "--set",
+        "render.neighbours=0",
+        "--set",
+        "render.verify=never",
+        "--set",
+        "datasets.thick.channels.raw.window=full",
+    ]);
     let decoded = || server.count("voltile_chunk_reads_total");
     let see = |z: usize| {
         let expected = Picture::of_plane(256, 256, |y, x| voxel(z, y, x));
@@ -62,7 +70,16 @@ fn a_tile_decodes_only_the_rows_it_needs_of_a_chunk_of_one_slice() {
     let file = hdf5::File::create(place.path("flat.h5")).unwrap();
     file.new_dataset_builder().with_data(&data).chunk((1, 500, 500)).deflate(1).create("raw").unwrap();
     file.close().unwrap();
-    let server = place.serve(["flat.h5", "--set", "render.neighbours=0", "--set", "render.verify=never"]);
+    // Without a sample, which reads all chunks of so small a volume.
+    let server = place.serve([
+        "flat.h5",
+        "--set",
+        "render.neighbours=0",
+        "--set",
+        "render.verify=never",
+        "--set",
+        "datasets.flat.channels.raw.window=full",
+    ]);
     let expected = Picture::of_plane(512, 512, |y, x| voxel(0, y, x));
     assert_eq!(server.tile("flat/raw/xy/0/0_0_0.png").picture(), expected);
     let decoded = server.count("voltile_chunk_decoded_bytes_total");

@@ -38,7 +38,7 @@ fn a_missing_part_is_a_gap_and_an_unreadable_one_an_error() {
     spread(&place, 4);
     fs::remove_file(place.path("part1.h5")).unwrap();
     place.write("part2.h5", "this is not an HDF5 file");
-    let server = place.serve(["main.h5"]);
+    let server = place.serve(["main.h5", "--set", "datasets.main.channels.s00.window=full"]);
     server.expect_error("part2.h5: it cannot be opened as an HDF5 file");
     assert_eq!(pixels(&server, 4), [Ok(10), Ok(0), Err(500), Ok(40)]);
 }
@@ -48,7 +48,7 @@ fn the_first_part_may_be_unreadable() {
     let place = Place::new();
     spread(&place, 3);
     place.write("part0.h5", "");
-    let server = place.serve(["main.h5"]);
+    let server = place.serve(["main.h5", "--set", "datasets.main.channels.s00.window=full"]);
     server.expect_error("part0.h5: it is empty");
     assert_eq!(pixels(&server, 3), [Err(500), Ok(20), Ok(30)]);
 }

@@ -41,7 +41,7 @@ fn served(place: &Place, more: &[&str]) -> Server {
 }
 
 fn served_planes(place: &Place) -> Server {
-    served(place, &["planes.h5"])
+    served(place, &["planes.h5", "--set", "datasets.planes.channels.raw.window=full"])
 }
 
 /// Requests every plane, and waits until all tiles are on disk.

@@ -36,6 +36,8 @@ fn volume(path: &Path, [z, y, x]: [usize; 3], chunk: [usize; 3]) -> u64 {
 /// The usual volume: 20 slices of two tiles, and one tile at level 1. Chunks are not aligned with tiles.
 const SHAPE: [usize; 3] = [20, 60, 600];
 const CHUNK: [usize; 3] = [8, 32, 50];
+/// Without a sample, which decodes chunks too.
+const AS_STORED: [&str; 2] = ["--set", "datasets.brain.channels.raw.window=full"];
 /// The tiles in xy, and in all planes.
 const TILES: u64 = 20 * 3;
 const ALL_TILES: u64 = TILES + (60 * 2 + 30) + (600 + 300);
@@ -109,7 +111,7 @@ fn a_warmed_server_answers_from_its_cache_and_has_decoded_every_chunk_once() {
     let once = volume(&place.path("brain.h5"), SHAPE, CHUNK);
     for (planes, tiles) in [(&["xy"][..], TILES), (&["xy", "xz", "yz"], ALL_TILES)] {
         // Warming prefetches no neighbours.
-        let server = place.serve(["brain.h5"]);
+        let server = place.serve(["brain.h5", AS_STORED[0], AS_STORED[1]]);
         let report = warm(&place, &[&url(&server), "--plane", &planes.join(",")]);
         assert_eq!((report["tiles"].as_u64(), report["made"].as_u64()), (Some(tiles), Some(tiles)));
         assert_eq!((server.renders(), server.count(DECODED)), (tiles, once));
@@ -142,7 +144,7 @@ fn pyramid(place: &Place) -> u64 {
     place.write(
         "voltile.toml",
         "[datasets.both]\nfile = \"both.h5\"\noffset = [0, 0, 5]\n[datasets.both.channels.raw]\n\
-         levels = [\"/raw\", \"/raw_2\"]\naxes = \"zyx\"\n",
+         levels = [\"/raw\", \"/raw_2\"]\naxes = \"zyx\"\nwindow = \"full\"\n",
     );
     once + (z * (y / 2) * (x / 2)) as u64
 }
@@ -167,14 +169,16 @@ fn stored_levels_are_read_once_and_slice_numbers_include_the_offset() {
 fn a_server_with_a_warmed_directory_renders_nothing_and_serves_the_same_pixels() {
     let place = Place::new();
     let once = volume(&place.path("brain.h5"), SHAPE, CHUNK);
-    let report = warm(&place, &["brain.h5", "--into", "cache"]);
+    let report = warm(&place, &["brain.h5", "--into", "cache", AS_STORED[0], AS_STORED[1]]);
     assert_eq!((report["made"].as_u64(), report["bytes_inflated"].as_u64()), (Some(TILES), Some(once)));
     assert_eq!(kept(&place.path("cache")), TILES);
     // Existing tiles are not rendered again, even if more are selected.
-    let again = warm(&place, &["brain.h5", "--into", "cache", "--plane", "xy,xz"]);
+    let again =
+        warm(&place, &["brain.h5", "--into", "cache", "--plane", "xy,xz", AS_STORED[0], AS_STORED[1]]);
     assert_eq!((again["held"].as_u64(), again["made"].as_u64()), (Some(TILES), Some(150)));
-    let (cold, warmed) =
-        (place.serve(["brain.h5"]), place.serve(["brain.h5", "--set", "cache.directory=cache"]));
+    let [set, as_stored] = AS_STORED;
+    let cold = place.serve(["brain.h5"]);
+    let warmed = place.serve(["brain.h5", "--set", "cache.directory=cache", set, as_stored]);
     let paths = paths(&cold, &["xy", "xz"]);
     assert!(pictures(&cold, &paths) == pictures(&warmed, &paths));
     assert_eq!((warmed.renders(), warmed.count(DECODED), warmed.count(FROM_DISK)), (0, 0, TILES + 150));
@@ -242,7 +246,7 @@ fn a_run_into_a_directory_can_be_killed_often_and_makes_every_tile_once() {
 fn a_run_against_a_server_can_be_killed_often_and_renders_every_tile_once() {
     let place = Place::new();
     let once = volume(&place.path("brain.h5"), SHAPE, CHUNK);
-    let server = place.serve(["brain.h5"]);
+    let server = place.serve(["brain.h5", AS_STORED[0], AS_STORED[1]]);
     let address = url(&server);
     let command = |more: &[&str]| {
         let mut command = place.voltile(["warm", &address, "--plane", "all", "--json"]);
