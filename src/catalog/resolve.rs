@@ -14,7 +14,7 @@ use crate::volume::ReadPolicy;
 
 /// The version of the rendering, part of every key. Incremented by every change that affects pixels, be it of drawing
 /// rules or a bug fix in reading or decoding: the disk cache may contain tiles of older versions.
-pub(super) const RULES: u32 = 2;
+pub(super) const RULES: u32 = 3;
 
 /// Why a well-formed request cannot be served: 404.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,8 @@
 //! The master file of a detector links to its data files: `/entry/data/data_000001`, `data_000002`, … (DECTRIS, "EIGER
 //! HDF5 File Format (NeXus)"; the same names occur in other NeXus files). The parts follow each other along their
 //! first axis; the last one may be shorter. A part that is missing is a gap as long as the other parts. The other
-//! datasets of the master (pixel mask, flat field) are further channels.
+//! datasets of the master (pixel mask, flat field) are further channels. A virtual dataset over the same frames is left
+//! out, or shown instead if parts are missing.
 //!
 //! In other files a dataset with a number is a volume by itself, so parts are joined only in groups that NeXus or
 //! DECTRIS define for detector data.
@@ -45,7 +46,7 @@ impl Layout for Detector {
 #[derive(Default)]
 pub(super) struct Joined<'a> {
     pub stacks: Vec<Stack<'a>>,
-    /// The paths of the volumes that are part of a stack, or of a virtual dataset over the same parts.
+    /// The paths of the volumes that are not channels of their own: parts, and virtual datasets over all parts of a stack.
     pub taken: HashSet<&'a str>,
 }
 
@@ -54,6 +55,8 @@ pub(super) struct Stack<'a> {
     /// The first part that exists.
     first: &'a Candidate,
     parts: Vec<Part>,
+    /// Whether none of them is missing or unreadable.
+    is_complete: bool,
     /// The path without the number.
     pub named_by: String,
     remarks: Vec<String>,
@@ -77,14 +80,18 @@ impl Stack<'_> {
 pub(super) fn joined<'a>(contents: &'a Contents<'_>, volumes: &[&'a Candidate]) -> Joined<'a> {
     let mut joined = Joined::default();
     for ((group, prefix), run) in runs(volumes, contents.unfollowed()) {
-        let Some((stack, own)) = stack(&format!("{group}/{prefix}"), run) else { continue };
+        let Some((stack, own)) = stack(&format!("{group}/{prefix}"), &run) else { continue };
         if !holds_detector_data(contents.file, group) {
             continue;
         }
         joined.taken.extend(own);
-        if !volumes.iter().any(|volume| shows_all_of(&stack, volume)) {
-            joined.stacks.push(stack);
+        match volumes.iter().find(|volume| shows_all_of(&stack, volume)) {
+            // Its parts are decoded in parallel and without the library, which may lack their filter.
+            Some(whole) if stack.is_complete => drop(joined.taken.insert(&whole.path)),
+            Some(_) => continue,
+            None => {}
         }
+        joined.stacks.push(stack);
     }
     joined
 }
@@ -128,7 +135,7 @@ fn holds_detector_data(file: &OpenFile, group: &str) -> bool {
 }
 
 /// The stack of the parts that agree with most others, and their paths; `None` if there are none.
-fn stack<'a>(path: &str, run: BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>, Vec<&'a str>)> {
+fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>, Vec<&'a str>)> {
     let typical = typical(run.values())?;
     let belongs = |(_, numbered): &(&u64, &Numbered<'a>)| match numbered {
         Numbered::Dataset(volume) => frames(volume) == Some(typical),
@@ -136,9 +143,9 @@ fn stack<'a>(path: &str, run: BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>,
     };
     let start = *run.iter().find(belongs)?.0;
     let full = run.values().filter_map(|numbered| depth(numbered, typical)).max()?;
-    let mut joining = Joining { full, next: start, parts: Vec::new(), first: None, gaps: Vec::new() };
+    let mut joining = Joining::of(full, start);
     let (mut own, mut others) = (Vec::new(), Vec::new());
-    for (number, numbered) in &run {
+    for (number, numbered) in run {
         let is_near = number.checked_sub(start).is_some_and(|distance| distance < MOST_NUMBERED);
         match numbered {
             Numbered::Lost(link) if is_near => joining.lose(*number, link),
@@ -151,8 +158,8 @@ fn stack<'a>(path: &str, run: BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>,
         }
     }
     let remarks = joining.remarks(path, others);
-    let Joining { parts, first, .. } = joining;
-    let stack = Stack { first: first?, parts, named_by: path.to_owned(), remarks };
+    let Joining { parts, first, is_complete, .. } = joining;
+    let stack = Stack { first: first?, parts, is_complete, named_by: path.to_owned(), remarks };
     is_possible(&stack).then_some((stack, own))
 }
 
@@ -210,11 +217,16 @@ struct Joining<'a> {
     next: u64,
     parts: Vec<Part>,
     first: Option<&'a Candidate>,
+    is_complete: bool,
     /// The first and the last number of each run of missing parts.
     gaps: Vec<(u64, u64)>,
 }
 
 impl<'a> Joining<'a> {
+    fn of(full: u64, next: u64) -> Self {
+        Self { full, next, parts: Vec::new(), first: None, is_complete: true, gaps: Vec::new() }
+    }
+
     fn add(&mut self, number: u64, volume: &'a Candidate) {
         self.skip_to(number);
         let depth = volume.shape.first().copied().unwrap_or(1);
@@ -226,6 +238,7 @@ impl<'a> Joining<'a> {
     /// A part whose link cannot be followed. It is a gap only if its file is missing; if the file exists and cannot be
     /// opened, reading the part is an error. Its path is kept, so that the file is noticed when it appears.
     fn lose(&mut self, number: u64, link: &UnfollowedLink) {
+        self.is_complete = false;
         self.skip_to(number);
         if link.is_refused() {
             return self.skip_to(number.saturating_add(1));
@@ -241,6 +254,7 @@ impl<'a> Joining<'a> {
     fn skip_to(&mut self, number: u64) {
         let count = number.saturating_sub(self.next);
         if count > 0 {
+            self.is_complete = false;
             self.note_gap(self.next, number - 1);
             self.parts.push(Part { path: None, depth: self.full.saturating_mul(count) });
             self.next = number;
@@ -298,7 +312,7 @@ mod tests {
     fn stacked(volumes: &[Candidate], lost: &[UnfollowedLink]) -> Option<Vec<(String, u64)>> {
         let volumes: Vec<&Candidate> = volumes.iter().collect();
         let ((group, prefix), run) = runs(&volumes, lost).pop_first()?;
-        let (stack, own) = stack(&format!("{group}/{prefix}"), run)?;
+        let (stack, own) = stack(&format!("{group}/{prefix}"), &run)?;
         assert!(own.len() <= volumes.len());
         let name = |part: &Part| part.path.as_deref().map_or("-", last_of).to_owned();
         Some(stack.parts.iter().map(|part| (name(part), part.depth)).collect())

@@ -1,5 +1,7 @@
 //! Messages about links to other files that the search for volumes did not follow, and short lists in messages.
 
+use std::collections::HashSet;
+
 use crate::volume::hdf5::UnfollowedLink;
 
 /// A message names at most this many links.
@@ -34,12 +36,8 @@ pub(super) fn explanation(links: &[UnfollowedLink]) -> Option<String> {
 
 /// The first of these texts, each once, and the number of the others; empty if there are none.
 pub(crate) fn named(texts: impl IntoIterator<Item = String>) -> String {
-    let mut all: Vec<String> = Vec::new();
-    for text in texts {
-        if !all.contains(&text) {
-            all.push(text);
-        }
-    }
+    let mut known = HashSet::new();
+    let mut all: Vec<String> = texts.into_iter().filter(|text| known.insert(text.clone())).collect();
     let others = all.len().saturating_sub(MOST_NAMED);
     all.truncate(MOST_NAMED);
     let shown = all.join(", ");

@@ -41,7 +41,8 @@ fn black(count: usize) -> Vec<u8> {
 /// Writes frames at `/entry/data/data`, as data files of detectors hold them.
 fn data_file(path: &Path, of: Range<usize>) {
     made::file(path, |file| {
-        let data = file.new_dataset_builder().with_data(&frames(of)).chunk((1, ROWS, COLUMNS));
+        let frames = frames(of);
+        let data = file.new_dataset_builder().with_data(&frames).chunk((1, ROWS, COLUMNS));
         data.deflate(4).create("entry/data/data").unwrap();
     });
 }
@@ -68,9 +69,9 @@ fn slices(server: &Server, channel: &str, of: Range<usize>) -> Vec<u8> {
 fn size(server: &Server, token: &str, channel: &str) -> Vec<u64> {
     let described = server.json(&format!("/datasets/{token}.json"));
     let channels = described["channels"].as_array().unwrap();
-    let channel = channels.iter().find(|found| found["name"] == channel);
-    let channel = channel.unwrap_or_else(|| panic!("there is no {channel}: {described}"));
-    channel["levels"][0]["size"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
+    let found = channels.iter().find(|found| found["name"] == channel);
+    let found = found.unwrap_or_else(|| panic!("there is no {channel}: {described}"));
+    found["levels"][0]["size"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
 }
 
 fn stack_of(depth: u64) -> Vec<u64> {
@@ -408,6 +409,10 @@ fn virtual_over_links(path: &Path, links: [(&str, &str); 2]) {
     file.close().unwrap();
 }
 
+/// Serves the virtual dataset itself.
+const ALL: &str =
+    "[datasets.all]\nfile = 'scan/all.nxs'\n[datasets.all.channels.data]\npath = '/entry/data/data'\n";
+
 #[test]
 fn virtual_datasets_over_links_of_their_own_file_are_read() {
     let place = Place::new();
@@ -415,11 +420,13 @@ fn virtual_datasets_over_links_of_their_own_file_are_read() {
     data_file(&place.path("scan/a.h5"), 0..4);
     data_file(&place.path("scan/b.h5"), 4..8);
     virtual_over_links(&place.path("scan/all.nxs"), [("data_000001", "a.h5"), ("data_000002", "b.h5")]);
+    // Without a configuration, the frames are shown once.
     let channel = only(&place.path("scan/all.nxs"));
-    assert_eq!((channel.name.as_str(), channel.levels[0].paths.first()), ("data", Some("/entry/data/data")));
-    let checked = place.run(["check", "scan/all.nxs"]);
+    assert_eq!((channel.name.as_str(), parts(&channel).len()), ("data", 2));
+    place.write("voltile.toml", ALL);
+    let checked = place.run(["check"]);
     assert_eq!(checked.code, 0, "{}", checked.err);
-    let server = place.serve(["scan/all.nxs"]);
+    let server = place.serve::<&str>([]);
     server.allow_error(CHANGED);
     assert!(slices(&server, "all/data", 0..8) == bytes(0..8));
     // A file that replaces one of them is not opened in its place, and served once the dataset has been reopened.
@@ -443,10 +450,7 @@ fn virtual_datasets_over_links_out_of_the_folder_are_refused() {
         &place.path("scan/all.nxs"),
         [("data_000001", "a.h5"), ("data_000002", "../secret.h5")],
     );
-    place.write(
-        "voltile.toml",
-        "[datasets.all]\nfile = 'scan/all.nxs'\n[datasets.all.channels.data]\npath = '/entry/data/data'\n",
-    );
+    place.write("voltile.toml", ALL);
     let checked = place.run(["check"]);
     assert_eq!(checked.code, 1);
     assert!(checked.err.contains("\"../secret.h5\", which is not below its own folder"), "{}", checked.err);
@@ -455,16 +459,18 @@ fn virtual_datasets_over_links_out_of_the_folder_are_refused() {
 #[test]
 fn a_truncated_file_behind_a_link_is_an_error_and_not_the_fill_value() {
     let place = Place::new();
-    data_file(&place.path("a.h5"), 0..4);
+    fs::create_dir(place.path("scan")).unwrap();
+    data_file(&place.path("scan/a.h5"), 0..4);
     // Contiguous, so that the header comes before the voxels.
     let mut end = 0;
-    made::file(&place.path("b.h5"), |file| {
+    made::file(&place.path("scan/b.h5"), |file| {
         let data = put(file, "entry/data/data", &frames(4..8).into_dyn());
         end = data.offset().unwrap() + bytes(0..4).len() as u64;
     });
-    volumes::truncate(&place.path("b.h5"), end - 10);
-    virtual_over_links(&place.path("all.nxs"), [("data_000001", "a.h5"), ("data_000002", "b.h5")]);
-    let server = place.serve(["all.nxs"]);
+    volumes::truncate(&place.path("scan/b.h5"), end - 10);
+    virtual_over_links(&place.path("scan/all.nxs"), [("data_000001", "a.h5"), ("data_000002", "b.h5")]);
+    place.write("voltile.toml", ALL);
+    let server = place.serve::<&str>([]);
     server.expect_error("the library cannot read it");
     assert!(slices(&server, "all/data", 0..7) == bytes(0..7));
     assert_eq!(server.get(&format!("/voxels/all/data/0/0-{COLUMNS}_0-{ROWS}_7-8.raw")).status, 500);
