@@ -269,7 +269,7 @@ fn parts_of_another_shape_or_type_and_absurd_numbers_are_channels_of_their_own()
         data_file(&place.path(name), of);
     }
     made::file(&place.path("wide.h5"), |file| {
-        drop(put(file, "entry/data/data", &zeros::<u16>(&[4, ROWS, 99])))
+        drop(put(file, "entry/data/data", &zeros::<u16>(&[4, ROWS, 99])));
     });
     made::file(&place.path("float.h5"), |file| {
         drop(put(file, "entry/data/data", &zeros::<f32>(&[4, ROWS, COLUMNS])));
