@@ -218,6 +218,8 @@ struct Loaded {
     faults: Vec<Fault>,
     /// Channels that can be served, but with errors for some tiles.
     undecodable: Vec<Fault>,
+    /// Channels that can be served, although files of theirs are missing.
+    incomplete: Vec<Fault>,
 }
 
 /// Reads the settings and opens their files; logs warnings and collects faults.
@@ -225,14 +227,14 @@ fn load(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Loaded {
     let config::Loaded { settings, mut faults, warnings } = config::load(layers);
     let files = Files::refusing(probe::refused(&settings)).at_most(limits::most_files());
     let opened = Catalog::open_among(files, &settings, metrics, activity);
-    let Opened { catalog, faults: of_files, undecodable, warnings: more } = opened;
+    let Opened { catalog, faults: of_files, undecodable, incomplete, warnings: more } = opened;
     for warning in warnings.iter().map(ToString::to_string).chain(more) {
         tracing::warn!("{warning}");
     }
     faults.extend(of_files);
     faults.extend(settings.cache.directory.as_deref().and_then(misnamed));
     faults.sort();
-    Loaded { settings, catalog, faults, undecodable }
+    Loaded { settings, catalog, faults, undecodable, incomplete }
 }
 
 /// The fault of a cache directory with foreign content or of another format, or that is not a directory.
@@ -280,14 +282,17 @@ fn load_sound(
     if loaded.catalog.datasets().next().is_none() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
-    log_undecodable(&loaded);
+    log_unreadable(&loaded);
     Ok((loaded.settings, loaded.catalog))
 }
 
-/// Logs at the start which tiles will be errors.
-fn log_undecodable(loaded: &Loaded) {
+/// Logs at the start which tiles will be errors, and which files are missing.
+fn log_unreadable(loaded: &Loaded) {
     for fault in &loaded.undecodable {
         tracing::error!("{fault}");
+    }
+    for fault in &loaded.incomplete {
+        tracing::warn!("{fault}");
     }
 }
 

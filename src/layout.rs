@@ -12,6 +12,7 @@ mod bigdataviewer;
 mod catmaid;
 mod contents;
 mod cremi;
+mod detector;
 mod dimensions;
 mod element_size;
 mod fiji;
@@ -19,6 +20,7 @@ mod flyem;
 mod ilastik;
 mod imaris;
 pub mod inventory;
+mod lost;
 mod luxendo;
 mod marks;
 mod matlab;
@@ -43,6 +45,7 @@ use crate::volume::hdf5::{OpenError, OpenFile, View};
 use contents::{About, Contents};
 use marks::Marks;
 
+pub(crate) use lost::named;
 pub use plain::{Given, channel_at};
 
 /// A way of arranging volumes in an HDF5 file, or of describing them.
@@ -67,7 +70,7 @@ trait Layout: Sync {
 }
 
 /// The layouts, most specific first; marks of earlier ones take precedence.
-const LAYOUTS: [&dyn Layout; 19] = [
+const LAYOUTS: [&dyn Layout; 20] = [
     &voltile::Voltile,
     &imaris::Imaris,
     &bigdataviewer::BigDataViewer,
@@ -78,6 +81,7 @@ const LAYOUTS: [&dyn Layout; 19] = [
     &minc::Minc,
     &nwb::Nwb,
     &velox::Velox,
+    &detector::Detector,
     &ndstore::Ndstore,
     &n5::N5,
     &cremi::Cremi,
@@ -98,6 +102,10 @@ pub struct Discovery {
     pub because: String,
     /// Its channels.
     pub channels: Vec<FoundChannel>,
+    /// Links to other files that were not followed, each with the reason.
+    pub remarks: Vec<String>,
+    /// Why there may be no channels, if links that were not followed explain it.
+    pub lost: Option<String>,
 }
 
 /// A channel found in a file.
@@ -178,25 +186,36 @@ pub enum Paths {
     One(String),
     /// One for each time point; `None` where it is missing.
     Times(Vec<Option<String>>),
-    /// One for each section along z; `None` where it is missing.
-    Sections(Vec<Option<String>>),
+    /// Several that follow each other along z.
+    Parts(Vec<Part>),
     /// One dataset with an axis t along which time points may be missing; whether each is present.
     Frames(String, Vec<bool>),
 }
 
+/// Consecutive slices of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// The dataset that holds them, which may be missing; `None` if no dataset does.
+    pub path: Option<String>,
+    /// The number of slices, at least 1.
+    pub depth: u64,
+}
+
 impl Paths {
-    /// The first existing path.
+    /// The first path.
     pub fn first(&self) -> Option<&str> {
         self.all().next()
     }
 
-    /// All existing paths, in order.
+    /// All paths, in order.
     pub fn all(&self) -> impl Iterator<Item = &str> {
-        let paths = match self {
-            Paths::One(path) | Paths::Frames(path, _) => (Some(path), &[][..]),
-            Paths::Times(paths) | Paths::Sections(paths) => (None, paths.as_slice()),
+        let (one, times, parts) = match self {
+            Paths::One(path) | Paths::Frames(path, _) => (Some(path), &[][..], &[][..]),
+            Paths::Times(paths) => (None, paths.as_slice(), &[][..]),
+            Paths::Parts(parts) => (None, &[][..], parts.as_slice()),
         };
-        paths.0.into_iter().chain(paths.1.iter().flatten()).map(String::as_str)
+        let parts = parts.iter().filter_map(|part| part.path.as_ref());
+        one.into_iter().chain(times.iter().flatten()).chain(parts).map(String::as_str)
     }
 
     /// At least `count` time points, each path at its index; empty if there are no paths.
@@ -206,6 +225,12 @@ impl Paths {
             placed.resize(placed.len().max(count.min(MOST_NUMBERED) as usize), None);
         }
         Paths::Times(placed)
+    }
+
+    /// One dataset for each section, at its number.
+    fn sections(paths: impl Iterator<Item = (u64, String)>) -> Self {
+        let section = |path| Part { path, depth: 1 };
+        Paths::Parts(Self::by_number(paths).into_iter().map(section).collect())
     }
 
     /// Each path at its number's index, with gaps for missing numbers.
@@ -266,12 +291,22 @@ impl VoxelSize {
 /// Recognises a file's layout and finds its channels.
 pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     let contents = Contents::new(file);
+    let mut found = ("none", "no layout fits".to_owned(), Vec::new());
     for layout in LAYOUTS {
         if let Some(because) = layout.recognise(&contents) {
-            return Ok(Discovery { layout: layout.name(), because, channels: layout.channels(&contents)? });
+            found = (layout.name(), because, layout.channels(&contents)?);
+            break;
         }
     }
-    Ok(Discovery { layout: "none", because: "no layout fits".to_owned(), channels: Vec::new() })
+    let (layout, because, channels) = found;
+    let unfollowed = contents.unfollowed();
+    Ok(Discovery {
+        layout,
+        because,
+        channels,
+        remarks: lost::remarks(unfollowed),
+        lost: lost::explanation(unfollowed),
+    })
 }
 
 /// The number after a prefix, as in `TimePoint 12`: ASCII digits only.

@@ -86,10 +86,10 @@
 //!   (`volume::hdf5::bytes`), also those of libhdf5, which reads through a file driver of ours.
 //! - **No number from a URL is used as an index** before a [`geometry::Patch`] has clipped it to a level.
 //! - **The renderer knows no names, settings or caches**, and `config` opens no files.
-//! - **libhdf5 follows no link to another file and opens none by itself**: paths are followed step by step, and each target
-//!   must lie below the file's own folder. Sources of virtual datasets are audited, and the file driver opens those and
-//!   no others. (External raw files of such a source are the exception: libhdf5 opens them by name; they are audited,
-//!   and compared before and after each read.)
+//! - **libhdf5 opens no other file by itself**: paths are followed step by step, and the target of each link must lie below
+//!   the file's own folder. Sources of virtual datasets, and links on the way to them, are audited, and the file driver
+//!   opens the files that they lead to and no others. (External raw files of such a source are the exception: libhdf5
+//!   opens them by name; they are audited, and compared before and after each read.)
 //! - **No file is opened before a child process has opened it and survived**, unless `files.trial = "off"`: files exist
 //!   that crash libhdf5. The command line runs the trials (`cli::probe`, [`catalog::Trial`]); programs that use this
 //!   library directly open files without one.

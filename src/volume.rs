@@ -297,6 +297,14 @@ pub enum ReadError {
         /// What was found.
         problem: String,
     },
+    /// A file that holds the data does not exist.
+    #[error("{place}: {missing} is missing")]
+    Missing {
+        /// File and dataset.
+        place: String,
+        /// The file, or the part of a path in it.
+        missing: String,
+    },
     /// The data is stored with a filter that cannot be decoded here.
     #[error("{place}: stored with the filter {filter}, which this build cannot decode")]
     MissingFilter {
@@ -332,6 +340,7 @@ impl ReadError {
             ReadError::Damaged { .. } | ReadError::Corrupt { .. } => {
                 "the stored data of this tile is damaged".to_owned()
             }
+            ReadError::Missing { .. } => "a file that holds the data of this tile is missing".to_owned(),
             ReadError::MissingFilter { filter, .. } => {
                 format!("the data is stored with the filter {filter}, which this server cannot decode")
             }

@@ -139,7 +139,7 @@ impl Channel {
 
     /// The stored levels as an explicit configuration.
     ///
-    /// `None` if a level is not one complete dataset (separate time points or sections, gaps): a configuration cannot
+    /// `None` if a level is not one complete dataset (separate time points or parts, gaps): a configuration cannot
     /// express that.
     pub fn spelled_out(&self) -> Option<SpelledOut<'_>> {
         let view = &self.levels.first()?.source.view;

@@ -7,10 +7,10 @@ use super::stored::{LevelSource, StoredLevel};
 use crate::axes::AxisName;
 use crate::description::StorageDescription;
 use crate::geometry::{Level, Xyz};
-use crate::layout::{FoundChannel, FoundLevel, Paths};
+use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
 use crate::paint::Kind;
 use crate::tile::Fingerprint;
-use crate::volume::hdf5::{FileIdentity, OpenError, OpenFile, View};
+use crate::volume::hdf5::{FileIdentity, MissingFiles, OpenError, OpenFile, StoredDataset, View};
 use crate::volume::{ChunkCoding, Mapped, ReadError, Samples, Series, Stack, Volume, VolumeShape};
 
 /// In a series, only this many datasets are opened to find the further files (external, virtual) that they refer to.
@@ -24,12 +24,15 @@ pub(super) struct Levels {
     pub remarks: Vec<String>,
     /// Missing filters of the usable levels: their tiles will be errors.
     pub undecodable: Vec<String>,
+    /// Missing files of the usable levels: some of their tiles will be errors, or the fill value.
+    pub incomplete: Vec<String>,
 }
 
 impl Levels {
     /// Opens every level found. An error if the finest cannot be opened; coarser ones that cannot are left out.
     pub fn open(file: &OpenFile, found: &FoundChannel) -> Result<Self, String> {
-        let (mut stored, mut remarks): (Vec<StoredLevel>, Vec<String>) = (Vec::new(), Vec::new());
+        let mut stored: Vec<StoredLevel> = Vec::new();
+        let (mut remarks, mut incomplete) = (Vec::new(), Vec::new());
         let mut full: Option<VolumeShape> = None;
         for level in &found.levels {
             let open = match (open_level(file, level, found.kind), full) {
@@ -43,13 +46,16 @@ impl Levels {
             let finest = *full.get_or_insert(open.shape);
             let factor = level.factor.unwrap_or_else(|| finest.size.zip(open.shape.size, nearest_ratio));
             match usable(&open, &finest, factor, &stored) {
-                Ok(number) => stored.push(open.into_stored(number, factor.z.max(1), level)),
+                Ok(number) => {
+                    incomplete.extend(incompleteness(file, found, level, &open.missing));
+                    stored.push(open.into_stored(number, factor.z.max(1), level));
+                }
                 Err(reason) => remarks.push(not_used(file, found, level, &reason)),
             }
         }
         stored.sort_by_key(StoredLevel::level);
         let undecodable = stored.iter().flat_map(|level| undecodable(file, found, level)).collect();
-        Ok(Self { stored, remarks, undecodable })
+        Ok(Self { stored, remarks, undecodable, incomplete })
     }
 }
 
@@ -100,11 +106,31 @@ fn undecodable(file: &OpenFile, found: &FoundChannel, level: &StoredLevel) -> Ve
     level.storage.missing_filters.iter().map(message).collect()
 }
 
+/// Messages about the missing files of a level.
+fn incompleteness(
+    file: &OpenFile,
+    found: &FoundChannel,
+    level: &FoundLevel,
+    missing: &MissingFiles,
+) -> Vec<String> {
+    let (path, name, file) = (level.paths.first().unwrap_or_default(), &found.name, file.path().display());
+    let message = |missing: String, what: &str| {
+        let about = format!("the dataset {path} of {file} (channel {name}) is incomplete: {what}: {missing}");
+        (!missing.is_empty()).then_some(about)
+    };
+    let raw = named(missing.raw.iter().map(|raw| raw.display().to_string()));
+    let sources = named(missing.sources.iter().cloned());
+    let raw = message(raw, "raw files are missing, and tiles of what they hold will be errors");
+    let sources = message(sources, "sources are missing, and their voxels have the fill value");
+    raw.into_iter().chain(sources).collect()
+}
+
 /// The opened volumes of a stored level.
 struct OpenLevel {
     shape: VolumeShape,
     volumes: Vec<Arc<dyn Volume>>,
     files: BTreeSet<FileIdentity>,
+    missing: MissingFiles,
     storage: StorageDescription,
     coding: Result<ChunkCoding, String>,
     fill: Option<Samples>,
@@ -115,7 +141,7 @@ impl OpenLevel {
         let (paths, view) = (found.paths.clone(), found.view.clone());
         let source = LevelSource { level, z_factor, paths, view };
         let fingerprint = Fingerprint::of(&(&source, &self.files));
-        let Self { shape, volumes, files, storage, coding, fill } = self;
+        let Self { shape, volumes, files, storage, coding, fill, .. } = self;
         let size = shape.size;
         StoredLevel { size, storage, coding, fill, sidecar: None, source, files, fingerprint, volumes }
     }
@@ -151,17 +177,44 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
         views.iter().map(|view| open_volume(file, &level.paths, view)).collect::<Result<Vec<_>, _>>()?;
     let first = volumes.first().ok_or_else(|| wrong("it has no voxels".to_owned()))?;
     let (shape, coding, fill) = (first.shape(), first.storage().chunk_coding(), first.storage().fill_value());
-    let mut files: BTreeSet<FileIdentity> = dataset.files.iter().cloned().collect();
-    if let Paths::Times(paths) | Paths::Sections(paths) = &level.paths {
-        for (number, path) in paths.iter().flatten().enumerate() {
-            // Further datasets are not opened: only the files that contain them are recorded.
-            match (number < MOST_AUDITED).then(|| file.dataset(path)) {
-                Some(Ok(dataset)) => files.extend(dataset.files.iter().cloned()),
-                _ => files.extend(file.file_of(path).ok()),
+    let Referred { files, missing } = Referred::by(file, &level.paths, &dataset);
+    Ok(OpenLevel { shape, volumes, files, missing, storage: dataset.describe(), coding, fill })
+}
+
+/// The files that the datasets of a level refer to.
+struct Referred {
+    /// All of them, and their own files.
+    files: BTreeSet<FileIdentity>,
+    /// Those that do not exist.
+    missing: MissingFiles,
+}
+
+impl Referred {
+    fn by(file: &OpenFile, paths: &Paths, first: &StoredDataset) -> Self {
+        let (files, missing) = (first.files.iter().cloned().collect(), first.missing.clone());
+        let mut referred = Self { files, missing };
+        if let Paths::Times(_) | Paths::Parts(_) = paths {
+            for (number, path) in paths.all().enumerate() {
+                referred.add(file, path, number < MOST_AUDITED);
             }
         }
+        referred
     }
-    Ok(OpenLevel { shape, volumes, files, storage: dataset.describe(), coding, fill })
+
+    /// Adds the files of a dataset; if it is not `audited`, only the file that contains it, without opening the dataset.
+    fn add(&mut self, file: &OpenFile, path: &str, audited: bool) {
+        match audited.then(|| file.dataset(path)) {
+            Some(Ok(dataset)) => {
+                self.files.extend(dataset.files.iter().cloned());
+                self.missing.raw.extend(dataset.missing.raw.iter().cloned());
+                self.missing.sources.extend(dataset.missing.sources.iter().cloned());
+            }
+            _ => match file.file_of(path) {
+                Ok(own) => drop(self.files.insert(own)),
+                Err(_) => self.files.extend(file.awaited(path)),
+            },
+        }
+    }
 }
 
 /// The view with a palette removed: its indices are shown themselves.
@@ -205,7 +258,7 @@ fn open_stored(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Vo
     match paths {
         Paths::One(path) => Ok(Arc::new(file.volume(path, view)?)),
         Paths::Times(times) => Ok(Arc::new(open_series(file, times, view)?)),
-        Paths::Sections(sections) => Ok(Arc::new(Stack::new(open_series(file, sections, view)?))),
+        Paths::Parts(parts) => Ok(Arc::new(open_stack(file, parts, view)?)),
         Paths::Frames(path, present) => Ok(Arc::new(open_frames(file, path, present, view)?)),
     }
 }
@@ -223,6 +276,14 @@ fn open_frames(file: &OpenFile, path: &str, present: &[bool], view: &View) -> Re
     Ok(Series::new(shape, present.to_vec(), Box::new(open)))
 }
 
+/// Parts that follow each other along z; those whose datasets do not exist are missing.
+fn open_stack(file: &OpenFile, parts: &[Part], view: &View) -> Result<Stack, OpenError> {
+    let present = |part: &Part| part.path.clone().filter(|path| file.has(path));
+    let paths: Vec<Option<String>> = parts.iter().map(present).collect();
+    let depths = parts.iter().map(|part| part.depth).collect();
+    Ok(Stack::new(open_series(file, &paths, view)?, depths))
+}
+
 fn open_series(file: &OpenFile, paths: &[Option<String>], view: &View) -> Result<Series, OpenError> {
     let (first, _) = file.first_dataset(paths.iter().flatten().map(String::as_str))?;
     let shape = file.volume(first, view)?.shape();
@@ -238,7 +299,14 @@ fn open_series(file: &OpenFile, paths: &[Option<String>], view: &View) -> Result
 }
 
 fn unreadable(path: &str, error: &OpenError) -> ReadError {
-    ReadError::Damaged { place: path.to_owned(), problem: error.to_string() }
+    let place = path.to_owned();
+    match error {
+        OpenError::Missing { path, object, name } => {
+            let missing = format!("{name:?} (for {object} in {})", path.display());
+            ReadError::Missing { place, missing }
+        }
+        other => ReadError::Damaged { place, problem: other.to_string() },
+    }
 }
 
 /// The downsample factor implied by two sizes, whether the smaller was rounded up or down.

@@ -32,6 +32,8 @@ pub struct Opened {
     pub faults: Vec<Fault>,
     /// Levels that are served although their tiles will be errors, by the key of the channel.
     pub undecodable: Vec<Fault>,
+    /// Levels that are served although files of theirs are missing, by the key of the channel.
+    pub incomplete: Vec<Fault>,
     /// Problems that are not faults, such as channels left out and levels not used.
     pub warnings: Vec<String>,
 }
@@ -55,8 +57,8 @@ impl Catalog {
             .collect();
         let config::Render { max_voxels_per_tile, max_voxels_per_box, png: profile, .. } = settings.render;
         let catalog = Catalog { datasets, max_voxels_per_tile, max_voxels_per_box, profile, stores };
-        let Opening { faults, undecodable, warnings, .. } = opening;
-        Opened { catalog, faults, undecodable, warnings }
+        let Opening { faults, undecodable, incomplete, warnings, .. } = opening;
+        Opened { catalog, faults, undecodable, incomplete, warnings }
     }
 
     /// Reopens one dataset from the current files. Channels whose files have not changed are kept with their samples.
@@ -74,7 +76,8 @@ impl Catalog {
                 *channel = Arc::clone(same);
             }
         }
-        let Opening { mut faults, warnings, left_out, .. } = opening;
+        let Opening { mut faults, mut warnings, incomplete, left_out, .. } = opening;
+        warnings.extend(incomplete.iter().map(Fault::to_string));
         // A discovered channel that disappears is a fault only if it was served before.
         let is_known = |name: &Name| known.is_some_and(|channels| channels.contains_key(name));
         faults.extend(left_out.into_iter().filter(|(name, _)| is_known(name)).map(|(_, fault)| fault));
@@ -106,6 +109,7 @@ struct Opening {
     sidecars: Sidecars,
     faults: Vec<Fault>,
     undecodable: Vec<Fault>,
+    incomplete: Vec<Fault>,
     warnings: Vec<String>,
     /// Discovered channels that cannot be served.
     left_out: Vec<(Name, Fault)>,
@@ -113,8 +117,8 @@ struct Opening {
 
 impl Opening {
     fn with(stores: Stores) -> Self {
-        let (sidecars, faults, undecodable, warnings, left_out) = Default::default();
-        Self { stores, sidecars, faults, undecodable, warnings, left_out }
+        let (sidecars, faults, undecodable, incomplete, warnings, left_out) = Default::default();
+        Self { stores, sidecars, faults, undecodable, incomplete, warnings, left_out }
     }
 
     fn dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Dataset {
@@ -189,8 +193,12 @@ impl Opening {
             }
         }
         if names.is_empty() && settings.channels.is_empty() {
-            let problem = format!("{} holds no dataset that looks like a volume", file.path().display());
+            let lost = discovery.lost.map(|lost| format!("; {lost}")).unwrap_or_default();
+            let problem =
+                format!("{} holds no dataset that looks like a volume{lost}", file.path().display());
             self.fault(&format!("{key}.file"), problem);
+        } else {
+            self.warnings.extend(discovery.remarks);
         }
         for mut found in discovery.channels {
             let none = ChannelSettings::default();
@@ -239,10 +247,11 @@ impl Opening {
         given: &ChannelSettings,
         scaling: Scaling,
     ) -> Result<Channel, String> {
-        let Levels { stored: levels, remarks, undecodable } = Levels::open(file, &found)?;
+        let Levels { stored: levels, remarks, undecodable, incomplete } = Levels::open(file, &found)?;
         self.warnings.extend(remarks);
-        self.undecodable
-            .extend(undecodable.into_iter().map(|problem| Fault { key: key.to_owned(), problem }));
+        let fault = |problem| Fault { key: key.to_owned(), problem };
+        self.undecodable.extend(undecodable.into_iter().map(fault));
+        self.incomplete.extend(incomplete.into_iter().map(fault));
         let about =
             |remark: &String| format!("the channel {} of {}: {remark}", found.name, file.path().display());
         self.warnings.extend(found.remarks.iter().map(about));

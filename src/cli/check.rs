@@ -15,8 +15,9 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let layers = arguments.sources.layers();
     let mut loaded = load(&layers, &Metrics::default(), &Activity::default());
-    // A server would serve the other channels; here they count as faults.
+    // A server would serve what is left; here they count as faults.
     loaded.faults.append(&mut loaded.undecodable);
+    loaded.faults.append(&mut loaded.incomplete);
     loaded.faults.sort();
     if !loaded.faults.is_empty() {
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));

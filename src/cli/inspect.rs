@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Failure, listed, load, log_undecodable, output};
+use super::{Failure, listed, load, log_unreadable, output};
 use crate::activity::Activity;
 use crate::catalog::Inspection;
 use crate::config::Layers;
@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !loaded.faults.is_empty() {
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
     }
-    log_undecodable(&loaded);
+    log_unreadable(&loaded);
     let catalog = loaded.catalog;
     let mut text = String::new();
     for dataset in catalog.datasets() {

@@ -38,7 +38,7 @@ impl Layout for Catmaid {
             let factor = 1 << (number - first);
             FoundLevel {
                 factor: Some(Xyz::new(factor, factor, 1)),
-                paths: Paths::Sections(Paths::by_number(sections.into_iter().map(path))),
+                paths: Paths::sections(sections.into_iter().map(path)),
                 view: View::of(Axes::from_known([AxisName::Y, AxisName::X])),
             }
         };

@@ -9,7 +9,7 @@ use super::marks::Marks;
 use super::{LAYOUTS, group_of, last_of};
 use crate::axes::Axes;
 use crate::volume::VoxelType;
-use crate::volume::hdf5::{Attributes, OpenError, OpenFile, StoredDataset};
+use crate::volume::hdf5::{Attributes, Listing, OpenError, OpenFile, Storage, StoredDataset, UnfollowedLink};
 
 /// At most this many datasets are inspected.
 const MOST_LOOKED_AT: usize = 10_000;
@@ -22,7 +22,13 @@ const MOST_COMPONENTS: u64 = 4;
 pub(super) struct Contents<'a> {
     pub file: &'a OpenFile,
     root: OnceCell<Vec<String>>,
-    volumes: OnceCell<Result<Vec<Candidate>, OpenError>>,
+    search: OnceCell<Result<Search, OpenError>>,
+}
+
+/// The result of the walk over all datasets.
+struct Search {
+    volumes: Vec<Candidate>,
+    unfollowed: Vec<UnfollowedLink>,
 }
 
 /// A dataset as layouts see it.
@@ -40,13 +46,15 @@ pub(super) struct Candidate {
     pub shape: Vec<u64>,
     pub voxel: VoxelType,
     pub marks: Marks,
+    /// Whether its voxels are in other datasets.
+    pub is_virtual: bool,
     /// The layouts whose marks it has, and why.
     marked_by: Vec<(&'static str, String)>,
 }
 
 impl<'a> Contents<'a> {
     pub fn new(file: &'a OpenFile) -> Self {
-        Self { file, root: OnceCell::new(), volumes: OnceCell::new() }
+        Self { file, root: OnceCell::new(), search: OnceCell::new() }
     }
 
     /// The names in the root group, sorted.
@@ -56,7 +64,16 @@ impl<'a> Contents<'a> {
 
     /// All datasets that look like volumes, shallow ones first.
     pub fn volumes(&self) -> Result<&[Candidate], OpenError> {
-        self.volumes.get_or_init(|| volumes(self.file)).as_deref().map_err(OpenError::clone)
+        self.search().map(|search| search.volumes.as_slice()).map_err(OpenError::clone)
+    }
+
+    /// The links to other files that the search for volumes could not follow; none if there was no search.
+    pub fn unfollowed(&self) -> &[UnfollowedLink] {
+        self.search.get().and_then(|search| search.as_ref().ok()).map_or(&[], |search| &search.unfollowed)
+    }
+
+    fn search(&self) -> Result<&Search, &OpenError> {
+        self.search.get_or_init(|| Search::of(self.file)).as_ref()
     }
 
     /// Why one of the volumes is of the layout of that name.
@@ -98,7 +115,8 @@ impl Candidate {
             marks = marks.or(found);
         }
         let (shape, voxel) = (dataset.shape.clone(), dataset.stored.voxel);
-        Ok(Self { path: path.to_owned(), shape, voxel, marks, marked_by })
+        let is_virtual = dataset.storage == Storage::Virtual;
+        Ok(Self { path: path.to_owned(), shape, voxel, marks, is_virtual, marked_by })
     }
 
     /// Why it is of the layout of that name.
@@ -119,17 +137,20 @@ impl Candidate {
     }
 }
 
-fn volumes(file: &OpenFile) -> Result<Vec<Candidate>, OpenError> {
-    let mut found = Vec::new();
-    for path in file.datasets()?.iter().filter(|path| !lies_aside(path)).take(MOST_LOOKED_AT) {
-        // Datasets that are not volumes, or cannot be opened, are other programs' data.
-        match Candidate::at(file, path) {
-            Ok(candidate) if candidate.has_voxels() => found.push(candidate),
-            Ok(_) => {}
-            Err(reason) => tracing::debug!("skipped: {reason}"),
+impl Search {
+    fn of(file: &OpenFile) -> Result<Self, OpenError> {
+        let Listing { datasets, unfollowed } = file.datasets()?;
+        let mut volumes = Vec::new();
+        for path in datasets.iter().filter(|path| !lies_aside(path)).take(MOST_LOOKED_AT) {
+            // Datasets that are not volumes, or cannot be opened, are other programs' data.
+            match Candidate::at(file, path) {
+                Ok(candidate) if candidate.has_voxels() => volumes.push(candidate),
+                Ok(_) => {}
+                Err(reason) => tracing::debug!("skipped: {reason}"),
+            }
         }
+        Ok(Self { volumes, unfollowed })
     }
-    Ok(found)
 }
 
 /// Whether a path leads to data that programs store next to volumes.
@@ -149,7 +170,7 @@ impl Candidate {
     /// A dataset without marks.
     pub fn unmarked(path: &str, shape: &[u64], voxel: VoxelType) -> Self {
         let (path, shape) = (path.to_owned(), shape.to_vec());
-        Self { path, shape, voxel, marks: Marks::default(), marked_by: Vec::new() }
+        Self { path, shape, voxel, marks: Marks::default(), is_virtual: false, marked_by: Vec::new() }
     }
 }
 

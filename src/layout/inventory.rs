@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FoundChannel, FoundLevel, Paths, View};
+use super::{FoundChannel, FoundLevel, Part, Paths, View};
 use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
 use crate::name::Name;
@@ -195,18 +195,29 @@ fn range([lo, hi]: &[String; 2]) -> Option<Window> {
 impl Paths {
     /// All of them as text, identical whenever the same file is opened.
     pub fn in_words(&self) -> String {
-        let several = |what: &str, paths: &[Option<String>]| {
-            let all: Vec<&str> = paths.iter().map(|path| path.as_deref().unwrap_or("-")).collect();
+        let several = |what: &str, all: Vec<String>| {
             let digest = blake3::hash(all.join("\n").as_bytes()).to_hex();
             format!("{what} {} and others, {} in all, {digest}", self.first().unwrap_or("-"), all.len())
         };
         match self {
             Paths::One(path) => path.clone(),
-            Paths::Times(paths) => several("times", paths),
-            Paths::Sections(paths) => several("sections", paths),
+            Paths::Times(paths) => {
+                several("times", paths.iter().map(|path| or_none(path.as_ref())).collect())
+            }
+            Paths::Parts(parts) => several("parts", parts.iter().map(Part::in_words).collect()),
             Paths::Frames(path, present) => format!("{path} at {present:?}"),
         }
     }
+}
+
+impl Part {
+    fn in_words(&self) -> String {
+        format!("{} of {}", self.depth, or_none(self.path.as_ref()))
+    }
+}
+
+fn or_none(path: Option<&String>) -> String {
+    path.map_or("-", String::as_str).to_owned()
 }
 
 impl View {
@@ -251,6 +262,11 @@ mod tests {
             Paths::Times(vec![Some("/a".to_owned()), second.map(str::to_owned)]).in_words()
         };
         assert_ne!(times(Some("/b")), times(None));
-        assert_ne!(times(None), Paths::Sections(vec![Some("/a".to_owned()), None]).in_words());
+        let parts = |depth| {
+            let gap = Part { path: None, depth };
+            Paths::Parts(vec![Part { path: Some("/a".to_owned()), depth: 1 }, gap]).in_words()
+        };
+        assert_ne!(times(None), parts(1));
+        assert_ne!(parts(2), parts(1));
     }
 }

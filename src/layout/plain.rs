@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::contents::{Candidate, Contents};
+use super::detector::{self, Joined};
 use super::names::names;
 use super::pyramid::{Pyramid, pyramids};
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, spatial};
@@ -64,20 +65,26 @@ impl Layout for Plain {
 }
 
 /// The channels of all volumes that satisfy `wanted`; datasets that are levels of one volume form one
-/// channel.
+/// channel, and so do the parts of one detector.
 pub(super) fn channels(
     contents: &Contents<'_>,
     wanted: impl Fn(&Candidate) -> bool,
 ) -> Result<Vec<FoundChannel>, OpenError> {
-    let volumes: Vec<&Candidate> = contents.volumes()?.iter().filter(|volume| wanted(volume)).collect();
+    let mut volumes: Vec<&Candidate> = contents.volumes()?.iter().filter(|volume| wanted(volume)).collect();
+    let Joined { stacks, taken } = detector::joined(contents, &volumes);
+    volumes.retain(|volume| !taken.contains(volume.path.as_str()));
     let mut pyramids = pyramids(&volumes);
     // If there is nothing larger, small datasets are what the file was written for.
-    if pyramids.iter().any(|pyramid| pyramid.finest().looks_like_a_volume()) {
+    if !stacks.is_empty() || pyramids.iter().any(|pyramid| pyramid.finest().looks_like_a_volume()) {
         pyramids.retain(|pyramid| pyramid.finest().looks_like_a_volume());
     }
-    let paths: Vec<&str> = pyramids.iter().map(Pyramid::named_by).collect();
+    let stacked = stacks.iter().map(|stack| stack.named_by.as_str());
+    let paths: Vec<&str> = stacked.chain(pyramids.iter().map(Pyramid::named_by)).collect();
     let shared = shared_voxels(&pyramids);
-    let channels = pyramids.iter().zip(names(&paths)).flat_map(|(pyramid, name)| {
+    let mut names = names(&paths);
+    let others = names.split_off(stacks.len());
+    let stacked = stacks.into_iter().zip(names).map(|(stack, name)| stack.channel(name));
+    let others = pyramids.iter().zip(others).flat_map(|(pyramid, name)| {
         let finest = pyramid.finest();
         let mut channel = channel(pyramid, name);
         if let (None, Some(Some(voxel))) = (channel.voxel_size, shared.get(&finest.size())) {
@@ -85,7 +92,7 @@ pub(super) fn channels(
         }
         one_for_each_component(channel, finest.components())
     });
-    Ok(channels.collect())
+    Ok(stacked.chain(others).collect())
 }
 
 /// Voxel sizes by extents: volumes with equal extents show the same space. `None` for contradictory sizes.
@@ -188,7 +195,7 @@ impl Candidate {
     }
 
     /// How its dataset is interpreted.
-    fn view(&self, axes: Axes) -> View {
+    pub fn view(&self, axes: Axes) -> View {
         View { means: self.marks.means, values: self.marks.values.clone(), ..View::of(axes) }
     }
 

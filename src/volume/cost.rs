@@ -60,6 +60,14 @@ pub struct ReadCost {
     pub bytes_inflated: u64,
 }
 
+impl AddAssign for ReadCost {
+    fn add_assign(&mut self, other: Self) {
+        self.reads = self.reads.saturating_add(other.reads);
+        self.bytes_read = self.bytes_read.saturating_add(other.bytes_read);
+        self.bytes_inflated = self.bytes_inflated.saturating_add(other.bytes_inflated);
+    }
+}
+
 impl ReadCost {
     /// The cost of `count` identical reads.
     pub fn times(self, count: u64) -> Self {

@@ -42,7 +42,8 @@ pub use file::{Files, StoredFile};
 pub use filters::decode_chunk;
 pub use identity::FileIdentity;
 pub use library::{FilterSpec, look_beside_files};
-pub use links::LinkPolicy;
+pub use links::{LinkPolicy, MissingFiles};
+pub use listing::{Listing, UnfollowedLink};
 pub use significant::SignificantBits;
 pub use volume::{Hdf5Volume, View};
 pub use writer::{PackError, WriteError, Writer, pack};
@@ -188,9 +189,15 @@ impl OpenFile {
         Err(wrong.unwrap_or_else(|| OpenError::missing(&self.file, "/", "dataset")))
     }
 
-    /// The paths of all datasets reachable by hard links, each dataset once, in order of depth.
-    pub fn datasets(&self) -> Result<Vec<String>, OpenError> {
-        listing::datasets(&self.file)
+    /// All datasets that can be reached by hard links and by external links that may be followed.
+    pub fn datasets(&self) -> Result<Listing, OpenError> {
+        listing::list(&Follower { logs_refusals: false, ..self.follower() }, &self.file)
+    }
+
+    /// The files that the external link at `path` could lead to, in their current state, whether or not they exist; none
+    /// if there is no such link.
+    pub fn awaited(&self, path: &str) -> Vec<FileIdentity> {
+        self.follower().awaited(&self.file, path)
     }
 
     /// The names in the group at `path`, sorted; empty if there is no such group. A group that cannot be opened, or is
@@ -231,6 +238,6 @@ impl OpenFile {
 
     fn follower(&self) -> Follower<'_> {
         let Opener { files, policy, growing, .. } = &self.opener;
-        Follower { files, policy: *policy, growing: *growing }
+        Follower { files, policy: *policy, growing: *growing, logs_refusals: true }
     }
 }

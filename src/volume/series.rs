@@ -23,6 +23,8 @@ type OpenTime = Box<dyn Fn(u64) -> Result<Arc<dyn Volume>, ReadError> + Send + S
 pub struct Series {
     shape: VolumeShape,
     present: Vec<bool>,
+    /// The extent of each along z, if they differ in it.
+    depths: Option<Vec<u64>>,
     open: OpenTime,
     kept: Mutex<LruCache<u64, Arc<dyn Volume>>>,
 }
@@ -40,7 +42,19 @@ impl Series {
     /// A series of time points of one shape. `present` lists which of them exist; its length is their number.
     pub fn new(shape: VolumeShape, present: Vec<bool>, open: OpenTime) -> Self {
         let shape = VolumeShape { times: present.len() as u64, ..shape };
-        Self { shape, present, open, kept: Mutex::new(LruCache::new(KEPT_OPEN)) }
+        Self { shape, present, depths: None, open, kept: Mutex::new(LruCache::new(KEPT_OPEN)) }
+    }
+
+    /// The same, of volumes that have these extents along z.
+    pub(super) fn with_depths(self, depths: Vec<u64>) -> Self {
+        Self { depths: Some(depths), ..self }
+    }
+
+    /// The size that a volume must have.
+    fn size_at(&self, time: u64) -> Xyz<u64> {
+        let depth = |depths: &Vec<u64>| usize::try_from(time).ok().and_then(|time| depths.get(time)).copied();
+        let z = self.depths.as_ref().and_then(depth).unwrap_or(self.shape.size.z);
+        Xyz { z, ..self.shape.size }
     }
 
     fn volume(&self, time: u64) -> Result<Arc<dyn Volume>, ReadError> {
@@ -49,14 +63,13 @@ impl Series {
             return Ok(Arc::clone(volume));
         }
         let volume = (self.open)(time)?;
-        let (found, wanted) = (volume.shape(), self.shape);
-        if (found.size, found.voxel) != (wanted.size, wanted.voxel) {
+        let (found, size, voxel) = (volume.shape(), self.size_at(time), self.shape.voxel);
+        if (found.size, found.voxel) != (size, voxel) {
             let problem = format!(
-                "time point {time} has {} voxels of type {}, others have {} of type {}",
+                "the dataset with index {time} has {} voxels of type {}; {size} of type {} are expected",
                 found.size,
                 found.voxel.name(),
-                wanted.size,
-                wanted.voxel.name()
+                voxel.name()
             );
             return Err(ReadError::Damaged { place: "a series".to_owned(), problem });
         }

@@ -1,37 +1,114 @@
-//! A volume whose sections along z are separate datasets, opened when first read.
+//! A volume whose parts along z are separate datasets, opened when first read.
 
+use std::ops::Range;
 use std::time::Instant;
 
-use super::scatter::{Lattice, copy_box, fill_box};
+use super::scatter::{Lattice, Sieve, copy_box, fill_box};
 use super::{
     ChunkCoding, ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Series, Tally, Volume,
     VolumeShape, VolumeStorage,
 };
 use crate::geometry::{Region, Xyz};
 
-/// Sections of one shape; missing ones read as 0.
+/// Parts that follow each other along z and agree in everything but their extent along it; missing ones read as 0.
 ///
-/// Stored as a [`Series`] in which the section number is the time.
+/// Stored as a [`Series`] in which the number of the part is the time.
 #[derive(Debug)]
 pub struct Stack {
-    sections: Series,
+    parts: Series,
+    /// The slice after the last one of each part.
+    ends: Vec<u64>,
     shape: VolumeShape,
 }
 
+/// The intersection of a box with a part.
+struct Piece {
+    /// The number of the part.
+    part: u64,
+    /// In slices of the stack.
+    within_stack: Region,
+    /// In slices of the part.
+    within_part: Region,
+}
+
 impl Stack {
-    /// A stack of as many sections as the series has time points.
-    pub fn new(sections: Series) -> Self {
-        let shape = sections.shape();
-        let size = Xyz { z: shape.times, ..shape.size };
-        Self { sections, shape: VolumeShape { size, times: 1, ..shape } }
+    /// A stack of the volumes of a series, which have these extents along z, all positive.
+    pub fn new(parts: Series, depths: Vec<u64>) -> Self {
+        let mut end = 0u64;
+        let ends: Vec<u64> = depths
+            .iter()
+            .map(|depth| {
+                end = end.saturating_add(*depth);
+                end
+            })
+            .collect();
+        let shape = parts.shape();
+        let size = Xyz { z: end, ..shape.size };
+        Self { parts: parts.with_depths(depths), ends, shape: VolumeShape { size, times: 1, ..shape } }
     }
 
-    /// The existing sections that a box intersects, with the part of the box in each.
-    fn sections_of(&self, region: &Region) -> impl Iterator<Item = (u64, Region)> + '_ {
-        let flat = Region { start: Xyz { z: 0, ..region.start }, size: Xyz { z: 1, ..region.size } };
-        let all = region.start.z..region.start.z + region.size.z;
-        all.filter(|section| self.sections.has(*section)).map(move |section| (section, flat))
+    /// The first slice of a part.
+    fn start(&self, part: usize) -> u64 {
+        part.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0)
     }
+
+    /// The parts that contain some of these slices, with these slices, counted in the stack; missing parts too.
+    fn parts_of(&self, slices: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
+        let first = self.ends.partition_point(|end| *end <= slices.start);
+        let parts = self.ends.iter().enumerate().skip(first);
+        let parts =
+            parts.map(move |(part, end)| (part, self.start(part).max(slices.start)..(*end).min(slices.end)));
+        parts.take_while(|(_, slices)| slices.start < slices.end)
+    }
+
+    /// The pieces of a box, missing ones too.
+    fn pieces(&self, region: &Region) -> impl Iterator<Item = Piece> + '_ {
+        let region = *region;
+        self.parts_of(region.start.z..region.end().z).map(move |(part, slices)| {
+            let size = Xyz { z: slices.end - slices.start, ..region.size };
+            let from = |z| Region { start: Xyz { z, ..region.start }, size };
+            let (within_stack, within_part) = (from(slices.start), from(slices.start - self.start(part)));
+            Piece { part: part as u64, within_stack, within_part }
+        })
+    }
+
+    fn present_pieces(&self, region: &Region) -> impl Iterator<Item = Piece> + '_ {
+        self.pieces(region).filter(|piece| self.parts.has(piece.part))
+    }
+
+    /// Reads the wanted voxels of a piece into their place among those of the request.
+    fn read_piece(
+        &self,
+        piece: &Piece,
+        request: &ReadRequest,
+        buffer: &mut Samples,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
+        let Some(sieve) = Sieve::of(&piece.within_stack, &request.region, request.step) else {
+            return Ok(());
+        };
+        let target = Lattice::dense(request.size(), sieve.place);
+        let fits = if self.parts.has(piece.part) {
+            self.parts.read(&request_of(piece, sieve.offset.z, request), buffer)?;
+            copy_box(buffer, Lattice::dense(sieve.count, Xyz::all(0)), into, target, sieve.count)
+        } else {
+            // Emptied first: the buffer may hold voxels of another part.
+            buffer.reset(self.shape.voxel, 0);
+            buffer.reset(self.shape.voxel, 1);
+            fill_box(buffer, into, target, sieve.count)
+        };
+        let problem = || format!("part {} has another voxel type than the first", piece.part);
+        fits.then_some(())
+            .ok_or_else(|| ReadError::Damaged { place: "a stack".to_owned(), problem: problem() })
+    }
+}
+
+/// The request to the part of a piece; the first wanted slice of the piece is `offset`.
+fn request_of(piece: &Piece, offset: u64, request: &ReadRequest) -> ReadRequest {
+    let Region { start, size } = piece.within_part;
+    let region =
+        Region { start: Xyz { z: start.z + offset, ..start }, size: Xyz { z: size.z - offset, ..size } };
+    ReadRequest { time: piece.part, region, ..*request }
 }
 
 impl Volume for Stack {
@@ -40,42 +117,25 @@ impl Volume for Stack {
     }
 
     fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
-        let (region, step, all) = (request.region, request.step, request.size());
-        into.reset(self.shape.voxel, all.volume() as usize);
-        let flat = Region { start: Xyz { z: 0, ..region.start }, size: Xyz { z: 1, ..region.size } };
-        let size = Xyz { z: 1, ..all };
-        let mut section = Samples::default();
-        for row in 0..all.z {
-            let at = Lattice::dense(all, Xyz::new(0, 0, row));
-            let number = region.start.z + row * step.z;
-            let fits = if self.sections.has(number) {
-                let request =
-                    ReadRequest { time: number, region: flat, step: Xyz { z: 1, ..step }, ..*request };
-                self.sections.read(&request, &mut section)?;
-                copy_box(&section, Lattice::dense(size, Xyz::all(0)), into, at, size)
-            } else {
-                section.reset(self.shape.voxel, 0);
-                section.reset(self.shape.voxel, 1);
-                fill_box(&section, into, at, size)
-            };
-            if !fits {
-                let problem = format!("section {number} has another voxel type than the first");
-                return Err(ReadError::Damaged { place: "a stack".to_owned(), problem });
-            }
+        let first = self.present_pieces(&request.region).next();
+        if let Some(piece) = first.filter(|piece| piece.within_stack == request.region) {
+            return self.parts.read(&request_of(&piece, 0, request), into);
         }
-        Ok(())
+        into.reset(self.shape.voxel, request.size().volume() as usize);
+        let mut buffer = Samples::default();
+        self.pieces(&request.region).try_for_each(|piece| self.read_piece(&piece, request, &mut buffer, into))
     }
 
     fn unverified(&self, _time: u64, region: &Region) -> Option<Vec<ChunkId>> {
         let mut all = Vec::new();
-        for (section, flat) in self.sections_of(region) {
-            all.extend(self.sections.unverified(section, &flat)?);
+        for piece in self.present_pieces(region) {
+            all.extend(self.parts.unverified(piece.part, &piece.within_part)?);
         }
         Some(all)
     }
 
     fn may_be_refused(&self, _time: u64, region: &Region) -> bool {
-        self.sections_of(region).any(|(section, flat)| self.sections.may_be_refused(section, &flat))
+        self.present_pieces(region).any(|piece| self.parts.may_be_refused(piece.part, &piece.within_part))
     }
 
     fn storage(&self) -> &dyn VolumeStorage {
@@ -85,29 +145,36 @@ impl Volume for Stack {
 
 impl VolumeStorage for Stack {
     fn rehearse(&self, until: Instant) {
-        self.sections.rehearse(until);
+        self.parts.rehearse(until);
     }
 
     fn forget_chunks(&self) {
-        self.sections.forget_chunks();
+        self.parts.forget_chunks();
     }
 
     fn forget_pages(&self) -> std::io::Result<()> {
-        self.sections.forget_pages()
+        self.parts.forget_pages()
     }
 
     fn tally(&self, most: usize) -> Result<Tally, ReadError> {
-        self.sections.tally(most)
+        self.parts.tally(most)
     }
 
     fn chunk_coding(&self) -> Result<ChunkCoding, String> {
-        Err("its sections are separate datasets".to_owned())
+        Err("its parts along z are separate datasets".to_owned())
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
-        let sections = wanted.z.iter().map(|run| run.end - run.start).sum();
-        let flat = Positions { z: std::iter::once(0..1).collect(), ..wanted.clone() };
-        Some(self.sections.cost(&flat, tally)?.times(sections))
+        let mut sum = ReadCost::default();
+        for run in &wanted.z {
+            for (part, slices) in self.parts_of(run.clone()).filter(|(part, _)| self.parts.has(*part as u64))
+            {
+                let start = self.start(part);
+                let z = std::iter::once(slices.start - start..slices.end - start).collect();
+                sum += self.parts.cost(&Positions { z, ..wanted.clone() }, tally)?;
+            }
+        }
+        Some(sum)
     }
 }
 
@@ -118,22 +185,90 @@ mod tests {
     use super::*;
     use crate::volume::{MemoryVolume, VoxelType};
 
-    #[test]
-    fn a_box_is_put_together_from_its_sections() {
-        let size = Xyz::new(4, 3, 1);
-        let section = move |z: u64| {
-            Arc::new(MemoryVolume::of(VoxelType::U8, size, move |at| (100 * z + 10 * at.y + at.x) as u8))
+    fn value(z: u64, y: u64, x: u64) -> u8 {
+        (100 * (z % 3) + 10 * y + x) as u8 + 1
+    }
+
+    /// A stack of parts 4 × 3 voxels wide, whose depths are given; the second one is missing.
+    fn stack(depths: &[u64]) -> Stack {
+        let starts: Vec<u64> = (0..depths.len()).map(|part| depths[..part].iter().sum()).collect();
+        let all = depths.to_vec();
+        let part = move |part: usize| {
+            let (start, size) = (starts[part], Xyz::new(4, 3, all[part]));
+            Arc::new(MemoryVolume::of(VoxelType::U8, size, move |at| value(start + at.z, at.y, at.x)))
         };
-        let open = move |z| Ok(section(z) as Arc<dyn Volume>);
-        let series = Series::new(section(0).shape(), vec![true, false, true], Box::new(open));
-        let stack = Stack::new(series);
-        assert_eq!((stack.shape().size, stack.shape().times), (Xyz::new(4, 3, 3), 1));
+        let (shape, present) = (part(0).shape(), (0..depths.len()).map(|part| part != 1).collect());
+        let open = move |number: u64| Ok(part(number as usize) as Arc<dyn Volume>);
+        Stack::new(Series::new(shape, present, Box::new(open)), depths.to_vec())
+    }
+
+    /// What a request must read from a stack whose missing part has these slices.
+    fn expected(request: &ReadRequest, missing: Range<u64>) -> Vec<u8> {
+        let Region { start, size } = request.region;
+        let along = |start: u64, size: u64, step: u64| (start..start + size).step_by(step as usize);
+        let mut all = Vec::new();
+        for z in along(start.z, size.z, request.step.z) {
+            for y in along(start.y, size.y, request.step.y) {
+                for x in along(start.x, size.x, request.step.x) {
+                    all.push(if missing.contains(&z) { 0 } else { value(z, y, x) });
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn every_box_is_joined_from_parts_of_different_depths_at_every_step() {
+        let stack = stack(&[2, 3, 1, 4]);
+        assert_eq!((stack.shape().size, stack.shape().times), (Xyz::new(4, 3, 10), 1));
         let mut read = Samples::default();
-        let region = Region { start: Xyz::new(1, 2, 0), size: Xyz::new(2, 1, 3) };
-        stack.read(&ReadRequest::new(0, region), &mut read).unwrap();
-        assert_eq!(read.bytes(), [21, 22, 0, 0, 221, 222]);
-        let whole = ReadRequest::new(0, Region::whole(stack.shape().size));
-        stack.read(&whole.every(Xyz::new(3, 2, 2)), &mut read).unwrap();
-        assert_eq!(read.bytes(), [0, 3, 20, 23, 200, 203, 220, 223]);
+        for start in 0..10 {
+            for depth in 1..=10 - start {
+                for step in 1..5 {
+                    let region = Region { start: Xyz::new(1, 0, start), size: Xyz::new(3, 2, depth) };
+                    let request = ReadRequest::new(0, region).every(Xyz::new(2, 1, step));
+                    stack.read(&request, &mut read).unwrap();
+                    assert_eq!(read.bytes(), expected(&request, 2..5), "{request:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sections_are_parts_of_one_slice() {
+        let stack = stack(&[1, 1, 1]);
+        let request = ReadRequest::new(0, Region::whole(stack.shape().size));
+        let mut read = Samples::default();
+        stack.read(&request, &mut read).unwrap();
+        assert_eq!(read.bytes(), expected(&request, 1..2));
+    }
+
+    #[test]
+    fn a_part_of_unexpected_depth_is_an_error() {
+        let part = |depth| MemoryVolume::of(VoxelType::U8, Xyz::new(4, 3, depth), |_| 1u8);
+        let open = move |number: u64| Ok(Arc::new(part(2 + number)) as Arc<dyn Volume>);
+        let stack = Stack::new(Series::new(part(2).shape(), vec![true; 2], Box::new(open)), vec![2, 2]);
+        let read = |z| {
+            let region = Region { start: Xyz::new(0, 0, z), size: Xyz::new(4, 3, 1) };
+            stack.read(&ReadRequest::new(0, region), &mut Samples::default())
+        };
+        assert!(read(1).is_ok() && matches!(read(2), Err(ReadError::Damaged { .. })));
+    }
+
+    #[test]
+    fn slices_of_parts_are_found_where_a_gap_is_longer_than_any_volume() {
+        let stack = Stack::new(
+            Series::new(
+                MemoryVolume::of(VoxelType::U8, Xyz::new(4, 3, 2), |_| 1u8).shape(),
+                vec![true, false, true],
+                Box::new(|_| Err(ReadError::Lost(crate::cache::Lost))),
+            ),
+            vec![2, 1 << 40, 2],
+        );
+        let parts = |slices| stack.parts_of(slices).collect::<Vec<_>>();
+        assert_eq!(parts(1..3), [(0, 1..2), (1, 2..3)]);
+        let end = (1 << 40) + 2;
+        assert_eq!(parts(end - 1..end + 2), [(1, end - 1..end), (2, end..end + 2)]);
+        assert_eq!(parts(end + 2..end + 3), []);
     }
 }

@@ -28,6 +28,7 @@ mod inspect;
 mod layouts;
 mod layouts_genuine;
 mod layouts_more;
+mod links;
 mod load;
 mod openapi;
 mod page;

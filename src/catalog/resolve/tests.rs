@@ -3,7 +3,7 @@
 use super::*;
 use crate::axes::{Axes, AxisName};
 use crate::catalog::stored::LevelSource;
-use crate::layout::Paths;
+use crate::layout::{Part, Paths};
 use crate::volume::hdf5::View;
 use crate::volume::{Values, VoxelType};
 
@@ -58,7 +58,7 @@ fn samples() -> Fingerprint {
     let paths = [
         Paths::One("a".to_owned()),
         Paths::Times(vec![path.clone(), missing.clone()]),
-        Paths::Sections(vec![path, missing]),
+        Paths::Parts(vec![Part { path, depth: 3 }, Part { path: missing, depth: 4 }]),
         Paths::Frames("a".to_owned(), vec![true, false]),
     ];
     let level = |paths: Paths| LevelSource { level: Level::FULL, z_factor: 2, paths, view: view.clone() };

@@ -16,7 +16,7 @@ use super::grid::{Grid, Position, RANK, StoredBox, linear, padded};
 use super::identity::FileIdentity;
 use super::index::{ChunkIndex, Entry};
 use super::library::{self, FilterSpec, StoredType};
-use super::links::Audited;
+use super::links::{Audited, MissingFiles};
 use super::{OpenError, filters};
 use crate::description::StorageDescription;
 use crate::tile::Fingerprint;
@@ -67,6 +67,8 @@ pub struct StoredDataset {
     pub storage: Storage,
     /// All files that reading it opens: its own, and those that it refers to.
     pub files: Vec<FileIdentity>,
+    /// Those of them, and the sources within them, that do not exist.
+    pub missing: MissingFiles,
     /// The filters of its chunks, in the order in which they were applied.
     pub filters: Vec<FilterSpec>,
     /// The decoder of these filters; `None` if voltile does not support all of them.
@@ -109,7 +111,7 @@ impl StoredDataset {
         let filters = library::filters(&handle).map_err(library)?;
         let pipeline = Pipeline::new(&filters);
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
-        let Audited { files, raw } = audited;
+        let Audited { files, raw, missing } = audited;
         let id = Fingerprint::of(&(file.identity(), handle.name(), &files));
         let grid = Grid::new(&shape, if let Storage::Chunked { chunk } = &storage { chunk } else { &shape });
         let index = ChunkIndex::new(Arc::clone(&file), handle.clone(), grid);
@@ -117,6 +119,7 @@ impl StoredDataset {
         Ok(Self {
             file,
             files,
+            missing,
             path,
             shape,
             stored,
@@ -239,7 +242,17 @@ impl StoredDataset {
             let problem = "a file that it refers to could not be opened, or has changed".to_owned();
             return Err(ReadError::System { place: self.place(), problem });
         }
-        read.map_err(|e| self.damaged(&format!("the library cannot read it: {e}")))
+        read.map_err(|e| self.unreadable(&e))
+    }
+
+    /// The error if the library cannot read a box. It does not report that a raw file of a virtual source is missing.
+    fn unreadable(&self, error: &hdf5::Error) -> ReadError {
+        match self.missing.raw.first() {
+            Some(raw) => {
+                ReadError::Missing { place: self.place(), missing: format!("the raw file {}", raw.display()) }
+            }
+            None => self.damaged(&format!("the library cannot read it: {error}")),
+        }
     }
 
     /// Fails if one of its files has changed since it was opened. Takes a system call for each file.

@@ -138,6 +138,9 @@ impl Opened<'_> {
 }
 
 fn open(raw: &RawFile, growing: bool, place: &str) -> Result<FileBytes, ReadError> {
-    FileBytes::open_as(&raw.identity, growing)
-        .map_err(|error| if raw.identity.is_current() { system(place, &error) } else { changed(place) })
+    FileBytes::open_as(&raw.identity, growing).map_err(|error| match raw.identity.is_current() {
+        false => changed(place),
+        true if raw.identity.exists() => system(place, &error),
+        true => ReadError::Missing { place: place.to_owned(), missing: "the file".to_owned() },
+    })
 }

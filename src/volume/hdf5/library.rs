@@ -15,10 +15,10 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 
 use hdf5::{Dataset, Datatype, File, Group, Result, from_id, globals, sync::sync};
-use hdf5_sys::h5::hbool_t;
 use hdf5_sys::h5d::{H5Dopen2, H5Dread, H5Dwrite_chunk};
 use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_SWMR_READ, H5Fopen};
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
+use hdf5_sys::h5o::H5Oexists_by_name;
 use hdf5_sys::h5p as p;
 use hdf5_sys::h5s as s;
 use hdf5_sys::h5t::H5Tconvert;
@@ -70,7 +70,7 @@ unsafe fn text(pointer: *const c_char) -> Result<String> {
     name.to_str().map(str::to_owned).map_err(|_| format!("the name {name:?} is not UTF-8").into())
 }
 
-/// Opens an admitted file for reading, without file locking and even if it is truncated.
+/// Opens an admitted file for reading, without file locking and, because of our driver, even if it is truncated.
 ///
 /// Serving part of a file that is still being copied is more useful than refusing it; reads beyond its end fail. Locks
 /// fail on network file systems and would block writers. A file that is being written in single-writer/multiple-reader
@@ -78,18 +78,12 @@ unsafe fn text(pointer: *const c_char) -> Result<String> {
 pub(super) fn open_file(admission: &Admission) -> Result<File> {
     let name = CString::new(admission.own().identity().path().as_os_str().as_bytes())
         .map_err(|_| "its name holds a zero byte")?;
-    let skip: hbool_t = 1;
     sync(|| {
-        // SAFETY: the property list outlives the call to H5Fopen; "skip_eof_check" is a property of one bool.
+        // SAFETY: the property list outlives the call to H5Fopen, and the name is zero-terminated.
         unsafe {
             let access = Id::new(p::H5Pcreate(*globals::H5P_FILE_ACCESS))?;
             driver::use_for(&access, admission)?;
             hdf5::h5check(p::H5Pset_file_locking(access.0, 0, 1))?;
-            hdf5::h5check(p::H5Pset(
-                access.0,
-                c"skip_eof_check".as_ptr(),
-                std::ptr::from_ref(&skip).cast_mut().cast(),
-            ))?;
             let open = |flags| hdf5::h5check(H5Fopen(name.as_ptr(), flags, access.0));
             open(H5F_ACC_RDONLY)
                 .or_else(|e| open(H5F_ACC_RDONLY | H5F_ACC_SWMR_READ).map_err(|_| e))
@@ -135,6 +129,14 @@ pub(super) fn open_dataset(group: &Group, name: &str) -> Result<Dataset> {
             from_id(hdf5::h5check(H5Dopen2(group.id(), name.as_ptr(), access.0))?)
         }
     })
+}
+
+/// Whether the library finds the object at a path by itself: it follows all links, by its own rules.
+pub(super) fn finds(file: &File, path: &str) -> Result<bool> {
+    let path = c_name(path)?;
+    // SAFETY: plain call on an open identifier, with a zero-terminated name.
+    sync(|| unsafe { hdf5::h5check(H5Oexists_by_name(file.id(), path.as_ptr(), p::H5P_DEFAULT)) })
+        .map(|found| found > 0)
 }
 
 /// The library's type for voxels in memory.

@@ -3,9 +3,10 @@
 //! A file can refer to other files: by external links, as raw files, and as sources of virtual datasets. The target,
 //! with symbolic links resolved, must lie below the folder of the referring file; otherwise an untrusted volume could
 //! expose any file that the server can read. `allow_external` disables this check. The library itself follows only
-//! hard links, except in the sources of virtual datasets, which it opens by name. Therefore these are audited before
-//! the dataset is read, sources that cannot be audited are refused, and our file driver opens only audited files
-//! ([`super::admission`]).
+//! hard links, except in the sources of virtual datasets, which it opens by name, also where the name leads through
+//! further links. Therefore these are audited before the dataset is read, sources that cannot be audited are refused,
+//! and our file driver opens only audited files ([`super::admission`]). A source that does not exist has the fill
+//! value.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -51,11 +52,19 @@ pub(super) enum Node {
 }
 
 /// The end of a path: the last group, and the name of the final hard link in it; `None` if the path ends at the group.
-struct End {
-    file: Arc<StoredFile>,
-    group: Group,
-    name: Option<String>,
+pub(super) struct End {
+    pub file: Arc<StoredFile>,
+    pub group: Group,
+    pub name: Option<String>,
     passed: Vec<FileIdentity>,
+}
+
+/// Which files an external link may lead to, and what else is done with them.
+enum Leave<'a> {
+    /// Those that the policy allows.
+    Allowed,
+    /// The same; they are audited, because the library will follow the link by itself.
+    Audited(&'a mut Audit),
 }
 
 /// Resolves paths under one policy.
@@ -64,6 +73,9 @@ pub(super) struct Follower<'a> {
     pub policy: LinkPolicy,
     /// Whether the files may be appended to while they are open.
     pub growing: bool,
+    /// Whether references that the policy forbids are logged: a layout that only looks for an object treats any error as
+    /// absence.
+    pub logs_refusals: bool,
 }
 
 /// The files that reading a dataset opens, all of them allowed.
@@ -73,6 +85,17 @@ pub(super) struct Audited {
     pub files: Vec<FileIdentity>,
     /// The raw files of the dataset itself, in order.
     pub raw: Vec<RawFile>,
+    /// What it refers to that does not exist.
+    pub missing: MissingFiles,
+}
+
+/// The files that a dataset refers to and that do not exist, each named once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MissingFiles {
+    /// Raw files: reading what they hold is an error.
+    pub raw: BTreeSet<PathBuf>,
+    /// The sources of virtual datasets, or what is missing on the way to them: their voxels have the fill value.
+    pub sources: BTreeSet<String>,
 }
 
 /// The state of an audit.
@@ -81,8 +104,11 @@ struct Audit {
     /// The sources visited, as (file, dataset).
     seen: HashSet<(PathBuf, String)>,
     files: BTreeSet<FileIdentity>,
-    /// The files that contain virtual datasets.
+    missing: MissingFiles,
+    /// The files that contain virtual datasets, or links on the way to their sources.
     holders: Vec<Arc<StoredFile>>,
+    /// The sources that other files contain, by the file and the path that lead to them.
+    linked: Vec<(Arc<StoredFile>, String)>,
     /// The files that the library may open, by the paths that it will use.
     admitted: Vec<(PathBuf, FileIdentity)>,
     /// The folders of symbolic links by which a file is opened: the library resolves relative names in that file
@@ -91,14 +117,22 @@ struct Audit {
 }
 
 impl Audit {
-    fn finish(self, raw: Vec<RawFile>) -> Audited {
+    fn finish(self, raw: Vec<RawFile>) -> Result<Audited, OpenError> {
         // The library opens a source under the admission of the referring file or of the first file.
         for holder in &self.holders {
             for (name, identity) in &self.admitted {
                 holder.admission.admit(name.clone(), identity.clone());
             }
         }
-        Audited { files: self.files.into_iter().collect(), raw }
+        // What the library does not find has the fill value, without an error.
+        for (file, path) in &self.linked {
+            if !library::finds(&file.handle, path).is_ok_and(|is_found| is_found) {
+                let problem =
+                    "it is a source of a virtual dataset, and the library cannot follow the links to it";
+                return Err(OpenError::object(file, path, problem.to_owned()));
+            }
+        }
+        Ok(Audited { files: self.files.into_iter().collect(), raw, missing: self.missing })
     }
 }
 
@@ -109,25 +143,50 @@ impl Follower<'_> {
         file: &Arc<StoredFile>,
         path: &str,
     ) -> Result<(Found<Dataset>, Audited), OpenError> {
-        let found = self.unaudited_dataset(file, path, true)?;
+        let found = self.unaudited_dataset(file, path, Leave::Allowed)?;
         let mut audit = Audit::default();
         audit.files.extend(found.passed.iter().cloned());
         let raw = self.audit(&found, &mut audit, 0)?;
-        Ok((found, audit.finish(raw)))
+        audit.finish(raw).map(|audited| (found, audited))
     }
 
     /// The group or dataset at `path`. The dataset is not audited and must not be read.
     pub fn node(&self, file: &Arc<StoredFile>, path: &str) -> Result<Found<Node>, OpenError> {
-        self.follow(file, path, true)
+        self.follow(file, path, Leave::Allowed)
+    }
+
+    /// The end of the link `name` in a group; `path` is its path, for errors.
+    pub fn member(
+        &self,
+        file: &Arc<StoredFile>,
+        group: Group,
+        path: &str,
+        name: String,
+    ) -> Result<End, OpenError> {
+        self.walk_from(file, group, path, VecDeque::from([name]), Leave::Allowed)
+    }
+
+    /// The files that the link at `path` could lead to, in their current state, whether or not they exist.
+    pub fn awaited(&self, file: &Arc<StoredFile>, path: &str) -> Vec<FileIdentity> {
+        let Some((group, name)) = path.rsplit_once('/') else { return Vec::new() };
+        let Ok(Found { file, object: Node::Group(group), .. }) = self.node(file, group) else {
+            return Vec::new();
+        };
+        match library::link(&group, name) {
+            Ok(Link::External { file: other, .. }) => {
+                places(&file, &other).iter().map(|place| FileIdentity::at(place)).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn unaudited_dataset(
         &self,
         file: &Arc<StoredFile>,
         path: &str,
-        may_leave: bool,
+        leave: Leave<'_>,
     ) -> Result<Found<Dataset>, OpenError> {
-        let Found { file, object, passed } = self.follow(file, path, may_leave)?;
+        let Found { file, object, passed } = self.follow(file, path, leave)?;
         match object {
             Node::Dataset(object) => Ok(Found { file, object, passed }),
             Node::Group(_) => {
@@ -138,11 +197,11 @@ impl Follower<'_> {
 
     /// The file that contains the object at `path`, without opening the object.
     pub fn file_of(&self, file: &Arc<StoredFile>, path: &str) -> Result<FileIdentity, OpenError> {
-        self.walk(file, path, true).map(|end| end.file.identity().clone())
+        self.walk(file, path, Leave::Allowed).map(|end| end.file.identity().clone())
     }
 
-    fn follow(&self, file: &Arc<StoredFile>, path: &str, may_leave: bool) -> Result<Found<Node>, OpenError> {
-        let End { file, group, name, passed } = self.walk(file, path, may_leave)?;
+    fn follow(&self, file: &Arc<StoredFile>, path: &str, leave: Leave<'_>) -> Result<Found<Node>, OpenError> {
+        let End { file, group, name, passed } = self.walk(file, path, leave)?;
         let Some(name) = name else { return Ok(Found { file, object: Node::Group(group), passed }) };
         let wrong = |what: &str, e: hdf5::Error| {
             OpenError::object(&file, path, format!("it cannot be opened as a {what} ({e})"))
@@ -155,10 +214,21 @@ impl Follower<'_> {
         Ok(Found { file, object, passed })
     }
 
-    /// Follows a path up to its last hard link. External links are followed only if `may_leave`.
-    fn walk(&self, file: &Arc<StoredFile>, path: &str, may_leave: bool) -> Result<End, OpenError> {
-        let mut end = End { file: Arc::clone(file), group: root(file)?, name: None, passed: Vec::new() };
-        let mut ahead: VecDeque<String> = components(path).collect();
+    /// Follows a path up to its last hard link.
+    fn walk(&self, file: &Arc<StoredFile>, path: &str, leave: Leave<'_>) -> Result<End, OpenError> {
+        self.walk_from(file, root(file)?, path, components(path).collect(), leave)
+    }
+
+    /// Follows the names in `ahead`, beginning at a group; `path` is for errors.
+    fn walk_from(
+        &self,
+        file: &Arc<StoredFile>,
+        group: Group,
+        path: &str,
+        mut ahead: VecDeque<String>,
+        mut leave: Leave<'_>,
+    ) -> Result<End, OpenError> {
+        let mut end = End { file: Arc::clone(file), group, name: None, passed: Vec::new() };
         let mut links = 0;
         while let Some(name) = ahead.pop_front() {
             let wrong = |problem: String| OpenError::object(&end.file, path, problem);
@@ -177,18 +247,22 @@ impl Follower<'_> {
                     prepend(&mut ahead, &target);
                     links += 1;
                 }
-                Link::External { file: other, path: target } if may_leave => {
+                Link::External { file: other, path: target } => {
                     end.passed.push(end.file.identity().clone());
-                    let (next, alias) = self.external_file(&end.file, path, &other)?;
-                    end.passed.extend(alias);
-                    end.file = next;
+                    end.file = match &mut leave {
+                        Leave::Allowed => {
+                            let (next, alias) = self.external_file(&end.file, path, &other)?;
+                            end.passed.extend(alias);
+                            next
+                        }
+                        Leave::Audited(audit) => {
+                            let next = self.part_file(&end.file, &other, audit)?;
+                            next.ok_or_else(|| OpenError::missing(&end.file, path, &other))?
+                        }
+                    };
                     end.group = root(&end.file)?;
                     prepend(&mut ahead, &target);
                     links += 1;
-                }
-                // The library would follow the link by its own rules.
-                Link::External { file: other, .. } => {
-                    return Err(refused(&end.file, &other, "by a link within a virtual dataset"));
                 }
             }
             if links > MOST_LINKS {
@@ -241,6 +315,8 @@ impl Follower<'_> {
             ));
         }
         audit.files.extend(raw.iter().map(|raw| raw.identity.clone()));
+        let missing = raw.iter().map(|raw| &raw.identity).filter(|raw| !raw.exists());
+        audit.missing.raw.extend(missing.map(|raw| raw.path().to_owned()));
         audit.files.extend(raw.iter().filter_map(|raw| raw.alias.clone()));
         if found.object.layout() != Layout::Virtual {
             return Ok(raw);
@@ -288,19 +364,21 @@ impl Follower<'_> {
         audit: &mut Audit,
         depth: usize,
     ) -> Result<(), OpenError> {
-        if !is_numbered(file) && !is_numbered(dataset) {
-            return self
-                .audit_part(found, &numbered(file, 0), &numbered(dataset, 0), audit, depth)
-                .map(|_| ());
-        }
-        let mut number = 0;
-        while self.audit_part(found, &numbered(file, number), &numbered(dataset, number), audit, depth)? {
-            number += 1;
+        let is_series = is_numbered(file) || is_numbered(dataset);
+        for number in 0.. {
+            let (file, dataset) = (numbered(file, number), numbered(dataset, number));
+            let missing = self.audit_part(found, &file, &dataset, audit, depth)?;
+            let is_last = missing.is_some() || !is_series;
+            audit.missing.sources.extend(missing.filter(|_| number == 0));
+            if is_last {
+                break;
+            }
         }
         Ok(())
     }
 
-    /// Checks one source; `false` if it does not exist, which is not an error: it reads as the fill value.
+    /// Checks one source. If it does not exist, which is not an error because it reads as the fill value, returns what is
+    /// missing.
     fn audit_part(
         &self,
         found: &Found<Dataset>,
@@ -308,18 +386,26 @@ impl Follower<'_> {
         dataset: &str,
         audit: &mut Audit,
         depth: usize,
-    ) -> Result<bool, OpenError> {
-        let Some(source) = self.part_file(&found.file, file, audit)? else { return Ok(false) };
+    ) -> Result<Option<String>, OpenError> {
+        let Some(source) = self.part_file(&found.file, file, audit)? else {
+            return Ok(places(&found.file, file).first().map(|place| place.display().to_string()));
+        };
         if !audit.seen.insert((source.path.clone(), dataset.to_owned())) {
-            return Ok(true);
+            return Ok(None);
         }
         if audit.seen.len() > MOST_PARTS {
             let problem = format!("it has more than {MOST_PARTS} sources, too many to check");
             return Err(OpenError::object(&found.file, &found.object.name(), problem));
         }
-        match self.unaudited_dataset(&source, dataset, false) {
-            Ok(part) => self.audit(&part, audit, depth + 1).map(|_| true),
-            Err(OpenError::Missing { .. }) => Ok(false),
+        match self.unaudited_dataset(&source, dataset, Leave::Audited(audit)) {
+            Ok(part) => {
+                if !part.passed.is_empty() {
+                    audit.holders.push(Arc::clone(&source));
+                    audit.linked.push((source, dataset.to_owned()));
+                }
+                self.audit(&part, audit, depth + 1).map(|_| None)
+            }
+            Err(missing @ OpenError::Missing { .. }) => Ok(Some(missing.to_string())),
             Err(unclear) => Err(unclear),
         }
     }
@@ -334,13 +420,12 @@ impl Follower<'_> {
         if name == "." {
             return Ok(Some(Arc::clone(from)));
         }
-        let mut tried = places(from, name);
-        // The library finally tries the working directory, which `allowed` normally rejects.
-        tried.push(PathBuf::from(last_component(name)));
+        // The library also tries the working directory, where our file driver opens nothing.
+        let tried = places(from, name);
         let found = tried.iter().find(|place| place.exists());
         let found = found.map(|target| Ok(self.allowed(from, name, target)?.zip(Some(target))));
         let Some((resolved, target)) = found.transpose()?.flatten() else {
-            audit.files.extend(places(from, name).into_iter().map(FileIdentity::missing));
+            audit.files.extend(tried.into_iter().map(FileIdentity::missing));
             return Ok(None);
         };
         // If one of the paths before it appears, or a symbolic link is redirected, the library would read another file.
@@ -379,15 +464,13 @@ impl Follower<'_> {
         if inside || self.policy == LinkPolicy::Anywhere {
             return Ok(resolved);
         }
-        Err(refused(from, name, "which is not below its own folder"))
+        let why = "which is not below its own folder";
+        let refused = OpenError::Refused { path: from.path.clone(), name: name.to_owned(), why };
+        if self.logs_refusals {
+            tracing::warn!("{refused}");
+        }
+        Err(refused)
     }
-}
-
-/// Logs the refusal too, because a layout that only looks for an object treats any error as absence.
-fn refused(from: &StoredFile, name: &str, why: &'static str) -> OpenError {
-    let refused = OpenError::Refused { path: from.path.clone(), name: name.to_owned(), why };
-    tracing::warn!("{refused}");
-    refused
 }
 
 fn root(file: &StoredFile) -> Result<Group, OpenError> {

@@ -1,84 +1,259 @@
-//! Lists the datasets of a file: along hard links only, each object once, up to a limit.
+//! Lists the datasets of a file: along hard links, and along those external links that may be followed. Each object is
+//! visited once, and the numbers of objects and of followed links are limited.
 //!
-//! The limits exist because groups may contain themselves, and files may have millions of objects.
+//! The limits exist because groups may contain themselves, files may link to each other, and files may have millions of
+//! objects.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hdf5::{Group, IndexType, IterationOrder, LinkType, LocationToken, LocationType};
 
 use super::OpenError;
 use super::file::StoredFile;
+use super::library::{self, Link};
+use super::links::{End, Follower};
 
 /// The maximum number of objects visited.
 const MOST_OBJECTS: usize = 50_000;
 /// The maximum nesting of groups.
 const MOST_DEPTH: usize = 32;
+/// The maximum number of external links followed.
+const MOST_FOLLOWED: usize = 10_000;
 
-/// The paths of all datasets reachable by hard links, each object once: breadth first, then by name.
-pub(super) fn datasets(file: &Arc<StoredFile>) -> Result<Vec<String>, OpenError> {
-    let wrong = |path: &str, e: hdf5::Error| OpenError::object(file, path, e.to_string());
-    let root = file.handle.group("/").map_err(|e| wrong("/", e))?;
-    let mut seen = HashSet::from([key(root.loc_info().map_err(|e| wrong("/", e))?.token)]);
-    let mut ahead = VecDeque::from([(String::new(), root, 0)]);
-    let mut found = Vec::new();
-    let mut objects = 0;
-    while let Some((path, group, depth)) = ahead.pop_front() {
-        // A group that cannot be listed is skipped; the rest of the file may be intact.
-        for (name, token, kind) in members(&group) {
-            objects += 1;
-            if objects > MOST_OBJECTS || !seen.insert(key(token)) {
-                continue;
-            }
-            let path = format!("{path}/{name}");
-            match kind {
-                LocationType::Dataset => found.push(path),
-                LocationType::Group if depth < MOST_DEPTH => match group.group(&name) {
-                    Ok(child) => ahead.push_back((path, child, depth + 1)),
-                    Err(error) => {
-                        let file = file.path.display();
-                        tracing::warn!(
-                            "the group {path} in {file} cannot be opened, and is left out: {error}"
-                        );
-                    }
-                },
-                _ => {}
+/// The datasets that can be reached from a file.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Their paths: by depth, then by name. A dataset that several paths lead to is listed once.
+    pub datasets: Vec<String>,
+    /// The external links that were not followed.
+    pub unfollowed: Vec<UnfollowedLink>,
+}
+
+/// An external link that was not followed.
+#[derive(Debug)]
+pub struct UnfollowedLink {
+    /// Its path.
+    pub path: String,
+    /// The file that it links to, by the name in the link.
+    pub target: String,
+    /// Why it was not followed.
+    pub reason: OpenError,
+}
+
+impl UnfollowedLink {
+    /// Whether the linked file, or the object in it, does not exist.
+    pub fn is_missing(&self) -> bool {
+        matches!(self.reason, OpenError::Missing { .. })
+    }
+
+    /// Whether the linked file does not exist.
+    pub fn lacks_its_file(&self) -> bool {
+        matches!(&self.reason, OpenError::Missing { name, .. } if *name == self.target)
+    }
+
+    /// Whether the link must not be followed.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.reason, OpenError::Refused { .. })
+    }
+}
+
+/// Lists the datasets that can be reached from a file.
+pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Listing, OpenError> {
+    let root = file.handle.group("/").map_err(|e| OpenError::object(file, "/", e.to_string()))?;
+    let mut walk = Walk::new(follower);
+    let place = Place { path: String::new(), file: Arc::clone(file), depth: 0 };
+    walk.enter(place, root)?;
+    walk.run();
+    Ok(walk.finish())
+}
+
+/// Where a group or a link is.
+struct Place {
+    /// The path from the file whose datasets are listed.
+    path: String,
+    /// The file that contains it.
+    file: Arc<StoredFile>,
+    depth: usize,
+}
+
+impl Place {
+    fn below(&self, name: &str) -> Self {
+        Place { path: format!("{}/{name}", self.path), file: Arc::clone(&self.file), depth: self.depth + 1 }
+    }
+}
+
+/// An external link whose turn has not come yet.
+struct Ahead {
+    place: Place,
+    /// The group that contains it, and its name there.
+    group: Group,
+    name: String,
+}
+
+/// The state of a walk.
+struct Walk<'a> {
+    follower: &'a Follower<'a>,
+    /// The files visited, numbered.
+    files: HashMap<PathBuf, usize>,
+    /// The objects visited: the number of the file, and the address in it.
+    seen: HashSet<(usize, String)>,
+    objects: usize,
+    followed: usize,
+    groups: VecDeque<(Place, Group)>,
+    links: VecDeque<Ahead>,
+    datasets: Vec<(usize, String)>,
+    unfollowed: Vec<UnfollowedLink>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(follower: &'a Follower<'a>) -> Self {
+        Self {
+            follower,
+            files: HashMap::new(),
+            seen: HashSet::new(),
+            objects: 0,
+            followed: 0,
+            groups: VecDeque::new(),
+            links: VecDeque::new(),
+            datasets: Vec::new(),
+            unfollowed: Vec::new(),
+        }
+    }
+
+    /// Visits all groups. External links wait until there are no groups left, so that an object's path leads through as
+    /// few of them as possible.
+    fn run(&mut self) {
+        loop {
+            if let Some((place, group)) = self.groups.pop_front() {
+                self.list(&place, &group);
+            } else if let Some(link) = self.links.pop_front() {
+                self.follow(link);
+            } else {
+                break;
             }
         }
     }
-    Ok(found)
+
+    fn finish(mut self) -> Listing {
+        self.datasets.sort();
+        let datasets = self.datasets.into_iter().map(|(_, path)| path).collect();
+        Listing { datasets, unfollowed: self.unfollowed }
+    }
+
+    /// Whether an object is visited for the first time; `false` too if it is one too many.
+    fn is_new(&mut self, file: &StoredFile, token: LocationToken) -> bool {
+        let next = self.files.len();
+        let number = *self.files.entry(file.path.clone()).or_insert(next);
+        // The crate's tokens can only be compared and printed.
+        self.seen.insert((number, format!("{token:?}")))
+    }
+
+    /// Adds a group to those to be listed, unless it has been visited or is nested too deeply.
+    fn enter(&mut self, place: Place, group: Group) -> Result<(), OpenError> {
+        let info =
+            group.loc_info().map_err(|e| OpenError::object(&place.file, &place.path, e.to_string()))?;
+        if self.is_new(&place.file, info.token) && place.depth <= MOST_DEPTH {
+            self.groups.push_back((place, group));
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, place: &Place, group: &Group) {
+        for (name, kind) in links(group) {
+            self.objects += 1;
+            if self.objects > MOST_OBJECTS {
+                return;
+            }
+            let below = place.below(&name);
+            match kind {
+                LinkType::Hard => self.visit(below, group, &name),
+                LinkType::External => {
+                    self.links.push_back(Ahead { place: below, group: group.clone(), name });
+                }
+                // What soft links lead to is found along other links.
+                LinkType::Soft => {}
+            }
+        }
+    }
+
+    /// Visits the object that a hard link leads to. One that cannot be opened is left out; the rest may be intact.
+    fn visit(&mut self, place: Place, group: &Group, name: &str) {
+        let Ok(info) = group.loc_info_by_name(name) else { return };
+        match info.loc_type {
+            LocationType::Dataset if self.is_new(&place.file, info.token) => {
+                self.datasets.push((place.depth, place.path));
+            }
+            LocationType::Group => {
+                let (path, file) = (place.path.clone(), place.file.path.clone());
+                let opened = group.group(name).map_err(|e| e.to_string());
+                let entered = opened.and_then(|child| self.enter(place, child).map_err(|e| e.to_string()));
+                if let Err(error) = entered {
+                    let file = file.display();
+                    tracing::warn!("the group {path} in {file} cannot be opened, and is left out: {error}");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Visits the object that an external link leads to.
+    fn follow(&mut self, Ahead { place, group, name }: Ahead) {
+        let (path, target) = (place.path.clone(), target(&group, &name));
+        if let Err(reason) = self.followed(place, &group, &name) {
+            self.unfollowed.push(UnfollowedLink { path, target, reason });
+        }
+    }
+
+    fn followed(&mut self, place: Place, group: &Group, name: &str) -> Result<(), OpenError> {
+        self.followed += 1;
+        if self.followed > MOST_FOLLOWED {
+            let problem = format!("{MOST_FOLLOWED} other links were followed, which is the limit");
+            return Err(OpenError::object(&place.file, &place.path, problem));
+        }
+        let Place { path, file, depth } = place;
+        let end = self.follower.member(&file, group.clone(), &path, name.to_owned())?;
+        let End { file, group, name, .. } = end;
+        let place = Place { path, file, depth };
+        match name {
+            Some(name) => {
+                // Only to report that there is no such object, which `visit` leaves out silently.
+                let wrong = |e: hdf5::Error| OpenError::object(&place.file, &place.path, e.to_string());
+                group.loc_info_by_name(&name).map_err(wrong)?;
+                self.visit(place, &group, &name);
+                Ok(())
+            }
+            None => self.enter(place, group),
+        }
+    }
 }
 
-/// A hashable identity of an object: the crate's tokens can only be compared and printed.
-fn key(token: LocationToken) -> String {
-    format!("{token:?}")
-}
-
-/// The targets of a group's hard links, sorted by name.
-fn members(group: &Group) -> Vec<(String, LocationToken, LocationType)> {
-    let about =
-        |name: String| group.loc_info_by_name(&name).ok().map(|info| (name, info.token, info.loc_type));
-    links(group, |kind| kind == LinkType::Hard).into_iter().filter_map(about).collect()
+/// The file that an external link leads to, by its name in the link; empty if the link cannot be read.
+fn target(group: &Group, name: &str) -> String {
+    match library::link(group, name) {
+        Ok(Link::External { file, .. }) => file,
+        _ => String::new(),
+    }
 }
 
 /// The names of all links of a group, of any type, sorted.
 pub(super) fn names(group: &Group) -> Vec<String> {
-    links(group, |_| true)
+    links(group).into_iter().map(|(name, _)| name).collect()
 }
 
-fn links(group: &Group, wanted: impl Fn(LinkType) -> bool) -> Vec<String> {
-    let mut names = Vec::new();
+/// The links of a group, sorted by name.
+fn links(group: &Group) -> Vec<(String, LinkType)> {
+    let mut links = Vec::new();
     let listed = group.iter_visit(IndexType::Name, IterationOrder::Increasing, |name, info| {
-        if names.len() >= MOST_OBJECTS {
+        if links.len() >= MOST_OBJECTS {
             return Err("it has too many links".into());
         }
-        if wanted(info.link_type) {
-            names.push(name.to_owned());
-        }
+        links.push((name.to_owned(), info.link_type));
         Ok(())
     });
     if let Err(e) = listed {
         tracing::warn!(group = group.name(), "the group is listed only in part: {e}");
     }
-    names
+    links
 }

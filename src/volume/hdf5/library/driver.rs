@@ -279,7 +279,13 @@ unsafe extern "C" fn set_eoa(file: *mut PublicFile, _: c_int, address: haddr_t) 
     0
 }
 
-unsafe extern "C" fn get_eof(file: *const PublicFile, _: c_int) -> haddr_t {
+/// The library asks for the end of the file with the kind `H5FD_MEM_DEFAULT` only to refuse a file that is shorter than
+/// its superblock says. Such a file is served as far as it reaches; `read` fails beyond its end.
+unsafe extern "C" fn get_eof(file: *const PublicFile, kind: c_int) -> haddr_t {
+    const DEFAULT: c_int = 0; // H5FD_MEM_DEFAULT
+    if kind == DEFAULT {
+        return MAX_ADDRESS;
+    }
     // SAFETY: the library passes an open file of this driver.
     let bytes = &unsafe { file_of(file) }.bytes;
     guarded(UNDEFINED, || bytes.current_length().ok())

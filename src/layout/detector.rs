@@ -1,0 +1,365 @@
+//! Detectors: stacks of frames in numbered parts, mostly in linked files.
+//!
+//! The master file of a detector links to its data files: `/entry/data/data_000001`, `data_000002`, … (DECTRIS, "EIGER
+//! HDF5 File Format (NeXus)"; the same names occur in other NeXus files). The parts follow each other along their
+//! first axis; the last one may be shorter. A part that is missing is a gap as long as the other parts. The other
+//! datasets of the master (pixel mask, flat field) are further channels. A virtual dataset over the same frames is left
+//! out, or shown instead if parts are missing.
+//!
+//! In other files a dataset with a number is a volume by itself, so parts are joined only in groups that NeXus or
+//! DECTRIS define for detector data.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::contents::{Candidate, Contents};
+use super::lost::named;
+use super::{
+    FoundChannel, FoundLevel, Layout, MOST_NUMBERED, Part, Paths, View, group_of, last_of, number_after,
+    plain,
+};
+use crate::axes::{Axes, AxisName};
+use crate::name::Name;
+use crate::volume::hdf5::{OpenFile, UnfollowedLink};
+use crate::volume::{Number, VoxelType};
+
+/// The least number of digits in the name of a part.
+const LEAST_DIGITS: usize = 6;
+/// DECTRIS: the value of bad pixels in 32-bit data.
+const BAD_PIXEL: i128 = u32::MAX as i128;
+
+pub(super) struct Detector;
+
+impl Layout for Detector {
+    fn name(&self) -> &'static str {
+        "detector"
+    }
+
+    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+        let volumes: Vec<&Candidate> = contents.volumes().ok()?.iter().collect();
+        let Joined { stacks, .. } = joined(contents, &volumes);
+        let stack = stacks.first()?;
+        Some(format!("{} is in numbered parts, the first of which is {}", stack.named_by, stack.first.path))
+    }
+}
+
+/// The stacks among the volumes of a file.
+#[derive(Default)]
+pub(super) struct Joined<'a> {
+    pub stacks: Vec<Stack<'a>>,
+    /// The paths of the volumes that are not channels of their own: parts, and virtual datasets over all parts of a stack.
+    pub taken: HashSet<&'a str>,
+}
+
+/// The parts of one detector.
+pub(super) struct Stack<'a> {
+    /// The first part that exists.
+    first: &'a Candidate,
+    parts: Vec<Part>,
+    /// Whether none of them is missing or unreadable.
+    is_complete: bool,
+    /// The path without the number.
+    pub named_by: String,
+    remarks: Vec<String>,
+}
+
+impl Stack<'_> {
+    /// The channel that shows it.
+    pub fn channel(self, name: Name) -> FoundChannel {
+        let (paths, view) = (Paths::Parts(self.parts), self.first.view(View::zyx().axes));
+        let level = FoundLevel { factor: None, paths, view };
+        let mut channel = plain::described(name, self.first, vec![level]);
+        if self.first.voxel == VoxelType::U32 && channel.missing.is_empty() {
+            channel.missing.push(Number::Whole(BAD_PIXEL));
+        }
+        channel.remarks.extend(self.remarks);
+        channel
+    }
+}
+
+/// Joins the numbered parts of detectors.
+pub(super) fn joined<'a>(contents: &'a Contents<'_>, volumes: &[&'a Candidate]) -> Joined<'a> {
+    let mut joined = Joined::default();
+    for ((group, prefix), run) in runs(volumes, contents.unfollowed()) {
+        let Some((stack, own)) = stack(&format!("{group}/{prefix}"), &run) else { continue };
+        if !holds_detector_data(contents.file, group) {
+            continue;
+        }
+        joined.taken.extend(own);
+        match volumes.iter().find(|volume| shows_all_of(&stack, volume)) {
+            // Its parts are decoded in parallel and without the library, which may lack their filter.
+            Some(whole) if stack.is_complete => drop(joined.taken.insert(&whole.path)),
+            Some(_) => continue,
+            None => {}
+        }
+        joined.stacks.push(stack);
+    }
+    joined
+}
+
+/// A numbered dataset, or a link to one that could not be followed.
+#[derive(Clone, Copy)]
+enum Numbered<'a> {
+    Dataset(&'a Candidate),
+    Lost(&'a UnfollowedLink),
+}
+
+/// Numbered datasets and links of one group, by the name before the number.
+type Runs<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<u64, Numbered<'a>>>;
+
+fn runs<'a>(volumes: &[&'a Candidate], lost: &'a [UnfollowedLink]) -> Runs<'a> {
+    let mut runs = Runs::new();
+    let datasets = volumes.iter().map(|volume| (volume.path.as_str(), Numbered::Dataset(volume)));
+    // Where several names have the same number, the first dataset has it.
+    for (path, numbered) in datasets.chain(lost.iter().map(|link| (link.path.as_str(), Numbered::Lost(link))))
+    {
+        if let Some((prefix, number)) = name_and_number(last_of(path)) {
+            runs.entry((group_of(path), prefix)).or_default().entry(number).or_insert(numbered);
+        }
+    }
+    runs
+}
+
+/// Splits `data_000001`.
+fn name_and_number(name: &str) -> Option<(&str, u64)> {
+    let (prefix, digits) = name.rsplit_once('_').filter(|(_, digits)| digits.len() >= LEAST_DIGITS)?;
+    Some((prefix, number_after(digits, "")?))
+}
+
+/// Whether a group holds the data of a detector: by its path, as in files of DECTRIS, or by its NeXus class.
+fn holds_detector_data(file: &OpenFile, group: &str) -> bool {
+    let is_nexus = || {
+        let class = file.attributes(group).and_then(|group| group.text("NX_class"));
+        class.is_some_and(|class| matches!(class.as_str(), "NXdata" | "NXdetector"))
+    };
+    group == "/entry/data" || is_nexus()
+}
+
+/// The stack of the parts that agree with most others, and their paths; `None` if there are none.
+fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>, Vec<&'a str>)> {
+    let typical = typical(run.values())?;
+    let belongs = |(_, numbered): &(&u64, &Numbered<'a>)| match numbered {
+        Numbered::Dataset(volume) => frames(volume) == Some(typical),
+        Numbered::Lost(_) => true,
+    };
+    let start = *run.iter().find(belongs)?.0;
+    let full = run.values().filter_map(|numbered| depth(numbered, typical)).max()?;
+    let mut joining = Joining::of(full, start);
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for (number, numbered) in run {
+        let is_near = number.checked_sub(start).is_some_and(|distance| distance < MOST_NUMBERED);
+        match numbered {
+            Numbered::Lost(link) if is_near => joining.lose(*number, link),
+            Numbered::Lost(_) => {}
+            Numbered::Dataset(volume) if is_near && belongs(&(number, numbered)) => {
+                joining.add(*number, volume);
+                own.push(volume.path.as_str());
+            }
+            Numbered::Dataset(volume) => others.push(last_of(&volume.path).to_owned()),
+        }
+    }
+    let remarks = joining.remarks(path, others);
+    let Joining { parts, first, is_complete, .. } = joining;
+    let stack = Stack { first: first?, parts, is_complete, named_by: path.to_owned(), remarks };
+    is_possible(&stack).then_some((stack, own))
+}
+
+/// The type, the rows and the columns of a detector's frames; `None` if a dataset holds no frames.
+fn frames(volume: &Candidate) -> Option<(VoxelType, u64, u64)> {
+    let [_, rows, columns] = *volume.shape else { return None };
+    let begins_with_z = |axes: &Axes| axes.position(AxisName::Z) == Some(0);
+    volume.marks.axes.as_ref().is_none_or(begins_with_z).then_some((volume.voxel, rows, columns))
+}
+
+/// The frames of most parts; if there are several such, of the part with the smallest number.
+fn typical<'a>(run: impl Iterator<Item = &'a Numbered<'a>>) -> Option<(VoxelType, u64, u64)> {
+    let mut counts: Vec<((VoxelType, u64, u64), usize)> = Vec::new();
+    for numbered in run {
+        let Numbered::Dataset(volume) = numbered else { continue };
+        let Some(found) = frames(volume) else { continue };
+        match counts.iter_mut().find(|(frames, _)| *frames == found) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((found, 1)),
+        }
+    }
+    let most = counts.iter().map(|(_, count)| *count).max()?;
+    counts.into_iter().find(|(_, count)| *count == most).map(|(frames, _)| frames)
+}
+
+/// The number of frames of a part; `None` if it is missing, or its frames are not typical.
+fn depth(numbered: &Numbered<'_>, typical: (VoxelType, u64, u64)) -> Option<u64> {
+    match numbered {
+        Numbered::Dataset(volume) if frames(volume) == Some(typical) => volume.shape.first().copied(),
+        _ => None,
+    }
+}
+
+/// Whether a stack has less than 2^63 bytes, as every dataset must.
+fn is_possible(stack: &Stack<'_>) -> bool {
+    let slice = stack.first.shape.iter().skip(1).try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
+    let slices = stack.parts.iter().try_fold(0u64, |slices, part| slices.checked_add(part.depth));
+    let bytes = slice.zip(slices).and_then(|(slice, slices)| slice.checked_mul(slices));
+    bytes.is_some_and(|bytes| bytes <= i64::MAX as u64)
+}
+
+/// Whether a virtual dataset in the same group has all the frames of a stack.
+fn shows_all_of(stack: &Stack<'_>, volume: &Candidate) -> bool {
+    let slices: u64 = stack.parts.iter().map(|part| part.depth).sum();
+    let is_equal = (volume.voxel, volume.shape.first(), volume.shape.get(1..))
+        == (stack.first.voxel, Some(&slices), stack.first.shape.get(1..));
+    volume.is_virtual && is_equal && group_of(&volume.path) == group_of(&stack.named_by)
+}
+
+/// A stack while its parts are joined.
+struct Joining<'a> {
+    /// The number of frames of a full part.
+    full: u64,
+    /// The number that comes next.
+    next: u64,
+    parts: Vec<Part>,
+    first: Option<&'a Candidate>,
+    is_complete: bool,
+    /// The first and the last number of each run of missing parts.
+    gaps: Vec<(u64, u64)>,
+}
+
+impl<'a> Joining<'a> {
+    fn of(full: u64, next: u64) -> Self {
+        Self { full, next, parts: Vec::new(), first: None, is_complete: true, gaps: Vec::new() }
+    }
+
+    fn add(&mut self, number: u64, volume: &'a Candidate) {
+        self.skip_to(number);
+        let depth = volume.shape.first().copied().unwrap_or(1);
+        self.parts.push(Part { path: Some(volume.path.clone()), depth });
+        self.first.get_or_insert(volume);
+        self.next = number.saturating_add(1);
+    }
+
+    /// A part whose link cannot be followed. It is a gap only if its file is missing; if the file exists and cannot be
+    /// opened, reading the part is an error. Its path is kept, so that the file is noticed when it appears.
+    fn lose(&mut self, number: u64, link: &UnfollowedLink) {
+        self.is_complete = false;
+        self.skip_to(number);
+        if link.is_refused() {
+            return self.skip_to(number.saturating_add(1));
+        }
+        if link.is_missing() {
+            self.note_gap(number, number);
+        }
+        self.parts.push(Part { path: Some(link.path.clone()), depth: self.full });
+        self.next = number.saturating_add(1);
+    }
+
+    /// Fills the numbers before this one with a gap.
+    fn skip_to(&mut self, number: u64) {
+        let count = number.saturating_sub(self.next);
+        if count > 0 {
+            self.is_complete = false;
+            self.note_gap(self.next, number - 1);
+            self.parts.push(Part { path: None, depth: self.full.saturating_mul(count) });
+            self.next = number;
+        }
+    }
+
+    /// Records that parts are missing, in ascending order.
+    fn note_gap(&mut self, first: u64, last: u64) {
+        match self.gaps.last_mut() {
+            Some((_, end)) if *end + 1 == first => *end = last,
+            _ => self.gaps.push((first, last)),
+        }
+    }
+
+    /// What the description of the stack of this path says besides; `others` are the names of parts that are not in it.
+    fn remarks(&self, path: &str, others: Vec<String>) -> Vec<String> {
+        let range = |(first, last): &(u64, u64)| match first == last {
+            true => first.to_string(),
+            false => format!("{first} to {last}"),
+        };
+        let (missing, depth) = (named(self.gaps.iter().map(range)), self.full);
+        let missing = (!missing.is_empty()).then(|| {
+            format!(
+                "parts of {path} are missing ({missing}); in place of each there are {depth} black frames"
+            )
+        });
+        let others = (!others.is_empty()).then(|| {
+            format!(
+                "{}: not part of {path}, because of another shape or type or a far larger number; shown by itself",
+                named(others)
+            )
+        });
+        missing.into_iter().chain(others).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::volume::hdf5::OpenError;
+
+    fn part(name: &str, shape: &[u64]) -> Candidate {
+        Candidate::unmarked(&format!("/entry/data/{name}"), shape, VoxelType::U16)
+    }
+
+    fn lost(name: &str) -> UnfollowedLink {
+        let (path, object) = (PathBuf::from("/m.h5"), format!("/entry/data/{name}"));
+        let reason = OpenError::Missing { path, object: object.clone(), name: "gone.h5".to_owned() };
+        UnfollowedLink { path: object, target: "gone.h5".to_owned(), reason }
+    }
+
+    /// The name and the depth of each part of the only run.
+    fn stacked(volumes: &[Candidate], lost: &[UnfollowedLink]) -> Option<Vec<(String, u64)>> {
+        let volumes: Vec<&Candidate> = volumes.iter().collect();
+        let ((group, prefix), run) = runs(&volumes, lost).pop_first()?;
+        let (stack, own) = stack(&format!("{group}/{prefix}"), &run)?;
+        assert!(own.len() <= volumes.len());
+        let name = |part: &Part| part.path.as_deref().map_or("-", last_of).to_owned();
+        Some(stack.parts.iter().map(|part| (name(part), part.depth)).collect())
+    }
+
+    fn parts(expected: &[(&str, u64)]) -> Option<Vec<(String, u64)>> {
+        Some(expected.iter().map(|(name, depth)| ((*name).to_owned(), *depth)).collect())
+    }
+
+    const FRAMES: [u64; 3] = [10, 40, 50];
+
+    #[test]
+    fn parts_are_in_the_order_of_their_numbers_and_the_last_is_shorter() {
+        let volumes =
+            [part("data_1000000", &[3, 40, 50]), part("data_999998", &FRAMES), part("data_999999", &FRAMES)];
+        let expected = [("data_999998", 10), ("data_999999", 10), ("data_1000000", 3)];
+        assert_eq!(stacked(&volumes, &[]), parts(&expected));
+    }
+
+    #[test]
+    fn absent_numbers_and_missing_files_are_gaps_of_full_length() {
+        let volumes = [part("data_000002", &FRAMES), part("data_000005", &[3, 40, 50])];
+        let expected =
+            [("data_000001", 10), ("data_000002", 10), ("-", 20), ("data_000005", 3), ("data_000006", 10)];
+        let links = [lost("data_000001"), lost("data_000006")];
+        assert_eq!(stacked(&volumes, &links), parts(&expected));
+        assert_eq!(stacked(&[], &links), None);
+    }
+
+    #[test]
+    fn parts_of_another_shape_or_type_or_with_absurd_numbers_are_not_joined() {
+        let wide = part("data_000002", &[10, 40, 60]);
+        let flat = part("data_000003", &[40, 50]);
+        let far = part("data_1000000000000", &FRAMES);
+        let bytes = Candidate::unmarked("/entry/data/data_000004", &FRAMES, VoxelType::U8);
+        let volumes = [part("data_000001", &FRAMES), wide, flat, bytes, part("data_000005", &FRAMES), far];
+        let expected = [("data_000001", 10), ("-", 30), ("data_000005", 10)];
+        assert_eq!(stacked(&volumes, &[]), parts(&expected));
+        let vast = [part("data_000001", &[1 << 40, 1 << 10, 8]), part("data_000900", &[1, 1 << 10, 8])];
+        assert_eq!(stacked(&vast, &[]), None);
+    }
+
+    #[test]
+    fn only_names_with_a_number_of_six_digits_are_parts() {
+        assert_eq!(name_and_number("threshold_1_data_000012"), Some(("threshold_1_data", 12)));
+        for other in ["data_1", "data", "data_00000x", "000001", "data_99999999999999999999999"] {
+            assert_eq!(name_and_number(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Messages about links to other files that the search for volumes did not follow, and short lists in messages.
+
+use std::collections::HashSet;
+
+use crate::volume::hdf5::UnfollowedLink;
+
+/// A message names at most this many links.
+const MOST_NAMED: usize = 8;
+
+/// A remark for each link; for many links, for the first ones, and one for the others.
+pub(super) fn remarks(links: &[UnfollowedLink]) -> Vec<String> {
+    let remark = |link: &UnfollowedLink| format!("the link {} was not followed: {}", link.path, link.reason);
+    let mut remarks: Vec<String> = links.iter().take(MOST_NAMED).map(remark).collect();
+    let others = links.len().saturating_sub(MOST_NAMED);
+    if others > 0 {
+        remarks.push(format!("{others} other links were not followed"));
+    }
+    remarks
+}
+
+/// What these links explain if a file holds no volume; `None` if there are none.
+pub(super) fn explanation(links: &[UnfollowedLink]) -> Option<String> {
+    let (missing, others): (Vec<&UnfollowedLink>, Vec<_>) =
+        links.iter().partition(|link| link.lacks_its_file());
+    let missing = (!missing.is_empty()).then(|| {
+        let names = named(missing.iter().map(|link| link.target.clone()));
+        format!("its data is in linked files that are missing: {names}")
+    });
+    let others = (!others.is_empty()).then(|| {
+        let reasons = named(others.iter().map(|link| link.reason.to_string()));
+        format!("its data may be where links lead that were not followed: {reasons}")
+    });
+    let all: Vec<String> = missing.into_iter().chain(others).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// The first of these texts, each once, and the number of the others; empty if there are none.
+pub(crate) fn named(texts: impl IntoIterator<Item = String>) -> String {
+    let mut known = HashSet::new();
+    let mut all: Vec<String> = texts.into_iter().filter(|text| known.insert(text.clone())).collect();
+    let others = all.len().saturating_sub(MOST_NAMED);
+    all.truncate(MOST_NAMED);
+    let shown = all.join(", ");
+    if others > 0 { format!("{shown} and {others} more") } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::volume::hdf5::OpenError;
+
+    fn link(number: usize, is_missing: bool) -> UnfollowedLink {
+        let (path, name) = (PathBuf::from("/m.h5"), format!("{number}.h5"));
+        let reason = match is_missing {
+            true => OpenError::Missing { path, object: "/a".to_owned(), name: name.clone() },
+            false => OpenError::Refused { path, name: name.clone(), why: "which is elsewhere" },
+        };
+        UnfollowedLink { path: format!("/{number}"), target: name, reason }
+    }
+
+    #[test]
+    fn a_thousand_links_are_one_short_message() {
+        let links: Vec<UnfollowedLink> = (0..1000).map(|number| link(number % 500, true)).collect();
+        let explanation = explanation(&links).unwrap();
+        assert!(explanation.ends_with("6.h5, 7.h5 and 492 more"), "{explanation}");
+        let remarks = remarks(&links);
+        assert_eq!((remarks.len(), remarks[8].as_str()), (9, "992 other links were not followed"));
+    }
+
+    #[test]
+    fn missing_files_are_told_from_forbidden_ones() {
+        let explanation = explanation(&[link(1, true), link(2, false)]).unwrap();
+        assert!(
+            explanation.starts_with("its data is in linked files that are missing: 1.h5; "),
+            "{explanation}"
+        );
+        assert!(explanation.contains("\"2.h5\", which is elsewhere"), "{explanation}");
+        assert_eq!(super::explanation(&[]), None);
+    }
+}
