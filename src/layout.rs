@@ -8,17 +8,27 @@
 //! find their channels themselves. Others only add attributes to data at any path (ilastik, MATLAB, …): they
 //! read these marks in files of any layout, and the search of the plain layout finds the channels.
 
+mod axis_names;
+mod berkeley;
 mod bigdataviewer;
 mod catmaid;
+mod chimera;
 mod contents;
 mod cremi;
+mod delmic;
 mod dimensions;
+mod dream3d;
 mod element_size;
+mod eman;
 mod fiji;
 mod flyem;
+mod hdf_eos;
+mod hdf_image;
+mod hyperspy;
 mod ilastik;
 mod imaris;
 pub mod inventory;
+mod itk;
 mod luxendo;
 mod marks;
 mod matlab;
@@ -26,9 +36,14 @@ mod minc;
 mod n5;
 mod names;
 mod ndstore;
+mod netcdf;
+mod nexus;
 mod nwb;
+mod openpmd;
 mod plain;
 mod pyramid;
+mod segger;
+mod spacing;
 mod velox;
 mod voltile;
 
@@ -67,8 +82,9 @@ trait Layout: Sync {
 }
 
 /// The layouts, most specific first; marks of earlier ones take precedence.
-const LAYOUTS: [&dyn Layout; 19] = [
+const LAYOUTS: [&dyn Layout; 33] = [
     &voltile::Voltile,
+    &matlab::Matlab,
     &imaris::Imaris,
     &bigdataviewer::BigDataViewer,
     &luxendo::Luxendo,
@@ -82,8 +98,21 @@ const LAYOUTS: [&dyn Layout; 19] = [
     &n5::N5,
     &cremi::Cremi,
     &flyem::FlyEm,
-    &matlab::Matlab,
+    &itk::Itk,
+    &berkeley::Berkeley,
+    &hyperspy::Hyperspy,
+    &eman::Eman,
+    &chimera::Chimera,
+    &segger::Segger,
+    &delmic::Delmic,
+    &dream3d::Dream3d,
+    &dream3d::simplnx::Simplnx,
+    &openpmd::OpenPmd,
+    &hdf_eos::HdfEos,
+    &nexus::Nexus,
     &ilastik::Ilastik,
+    &hdf_image::HdfImage,
+    &netcdf::Netcdf,
     &dimensions::Dimensions,
     &element_size::ElementSize,
     &plain::Plain,

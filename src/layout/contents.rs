@@ -6,6 +6,7 @@
 use std::cell::OnceCell;
 
 use super::marks::Marks;
+use super::names::natural;
 use super::{LAYOUTS, group_of, last_of};
 use crate::axes::Axes;
 use crate::volume::VoxelType;
@@ -54,7 +55,7 @@ impl<'a> Contents<'a> {
         self.root.get_or_init(|| self.file.names_in("/"))
     }
 
-    /// All datasets that look like volumes, shallow ones first.
+    /// All datasets that look like volumes, shallow ones first, then by path; numbers in paths by value.
     pub fn volumes(&self) -> Result<&[Candidate], OpenError> {
         self.volumes.get_or_init(|| volumes(self.file)).as_deref().map_err(OpenError::clone)
     }
@@ -121,7 +122,9 @@ impl Candidate {
 
 fn volumes(file: &OpenFile) -> Result<Vec<Candidate>, OpenError> {
     let mut found = Vec::new();
-    for path in file.datasets()?.iter().filter(|path| !lies_aside(path)).take(MOST_LOOKED_AT) {
+    let mut paths = file.datasets()?;
+    paths.sort_by(|a, b| depth(a).cmp(&depth(b)).then_with(|| natural(a, b)));
+    for path in paths.iter().filter(|path| !lies_aside(path)).take(MOST_LOOKED_AT) {
         // Datasets that are not volumes, or cannot be opened, are other programs' data.
         match Candidate::at(file, path) {
             Ok(candidate) if candidate.has_voxels() => found.push(candidate),
@@ -130,6 +133,10 @@ fn volumes(file: &OpenFile) -> Result<Vec<Candidate>, OpenError> {
         }
     }
     Ok(found)
+}
+
+fn depth(path: &str) -> usize {
+    path.matches('/').count()
 }
 
 /// Whether a path leads to data that programs store next to volumes.

@@ -1,5 +1,6 @@
 //! Names for channels without one: the shortest suffix of the path that is unique.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use crate::name::Name;
@@ -47,9 +48,58 @@ fn numbered(names: Vec<Name>) -> Vec<Name> {
     names.into_iter().map(&mut free).collect()
 }
 
+/// Compares texts as people sort them: numbers in them by their value, so that `_2` comes before `_10`.
+pub(super) fn natural(a: &str, b: &str) -> Ordering {
+    let (mut left, mut right) = (a.as_bytes(), b.as_bytes());
+    loop {
+        let order = match (digits(left), digits(right)) {
+            (0, _) | (_, 0) => match (left.split_first(), right.split_first()) {
+                (Some((first, rest)), Some((other, others))) => {
+                    (left, right) = (rest, others);
+                    first.cmp(other)
+                }
+                // Texts that differ only in leading zeros.
+                (None, None) => return a.cmp(b),
+                (first, other) => return first.is_some().cmp(&other.is_some()),
+            },
+            (count, others) => {
+                let (number, rest) = left.split_at(count);
+                let (other, beyond) = right.split_at(others);
+                (left, right) = (rest, beyond);
+                by_value(number, other)
+            }
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+}
+
+/// The number of digits at the beginning.
+fn digits(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// Compares numbers of any length.
+fn by_value(a: &[u8], b: &[u8]) -> Ordering {
+    let significant = |digits: &[u8]| digits.iter().position(|digit| *digit != b'0').unwrap_or(digits.len());
+    let (a, b) = (&a[significant(a)..], &b[significant(b)..]);
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_in_names_are_compared_by_value() {
+        let mut names =
+            ["/a/10/x", "/a/9/x", "/a/b", "/a/1/x", "/a/09/x", "/a", "/a/100000000000000000000000/x"];
+        names.sort_by(|a, b| natural(a, b));
+        let sorted =
+            ["/a", "/a/1/x", "/a/09/x", "/a/9/x", "/a/10/x", "/a/100000000000000000000000/x", "/a/b"];
+        assert_eq!(names, sorted);
+    }
 
     #[test]
     fn names_take_as_much_of_a_path_as_they_need() {

@@ -29,6 +29,7 @@ mod layouts;
 mod layouts_genuine;
 mod layouts_more;
 mod load;
+mod makers;
 mod openapi;
 mod page;
 mod paths;

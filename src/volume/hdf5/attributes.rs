@@ -66,6 +66,15 @@ impl Attributes {
         }
     }
 
+    /// The attribute as a truth value: an HDF5 boolean (an enumeration of FALSE and TRUE), or a number.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        let held = self.attribute(name)?;
+        match held.dtype().ok()?.to_descriptor().ok()? {
+            TypeDescriptor::Boolean => held.read_raw::<bool>().ok()?.first().copied(),
+            _ => numbers(&held)?.first().map(|number| *number != 0.0),
+        }
+    }
+
     fn attribute(&self, name: &str) -> Option<Attribute> {
         self.has(name).then(|| self.location.attr(name).ok()).flatten()
     }
