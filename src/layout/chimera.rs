@@ -2,7 +2,8 @@
 //!
 //! Source: UCSF ChimeraX (`map_data/cmap`) and `cmapfile`. The group's attributes are `name`, `step` and `origin` (x, y, z),
 //! `color`, and for series `time` and `channel`. All datasets of a group show the same image: in chunks of other shapes, or
-//! as a coarser level whose attribute `subsample_spacing` is its factor along x, y and z. The unit is not stated.
+//! as a coarser level whose attribute `subsample_spacing` is its factor along x, y and z. `cmapfile` leaves out `time` and
+//! `channel` where they are 0. The unit is not stated.
 
 use std::collections::BTreeMap;
 
@@ -55,18 +56,8 @@ impl Layout for Chimera {
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
         let images = images(contents)?;
-        let mut series: BTreeMap<u64, Vec<&Image<'_>>> = BTreeMap::new();
-        let mut single = Vec::new();
-        for image in &images {
-            match image.time {
-                Some(_) => series.entry(image.channel.unwrap_or(0)).or_default().push(image),
-                None => single.push(image),
-            }
-        }
-        let over_time = series.values().filter_map(|images| over_time(images));
-        let groups: Vec<&str> = single.iter().map(|image| image.group).collect();
-        let alone = single.iter().zip(names(&groups)).filter_map(|(image, name)| alone(image, name));
-        let mut channels: Vec<FoundChannel> = over_time.chain(alone).collect();
+        let is_series = images.iter().any(|image| image.time.is_some());
+        let mut channels = if is_series { over_time(&images) } else { one_by_one(&images) };
         channels.iter_mut().for_each(|channel| channel.colour = colour(contents.file, channel));
         Ok(channels)
     }
@@ -99,7 +90,12 @@ fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<Image<'a>>, OpenError> {
     Ok(images)
 }
 
-/// The channel of one image.
+/// A channel for each image.
+fn one_by_one(images: &[Image<'_>]) -> Vec<FoundChannel> {
+    let groups: Vec<&str> = images.iter().map(|image| image.group).collect();
+    images.iter().zip(names(&groups)).filter_map(|(image, name)| alone(image, name)).collect()
+}
+
 fn alone(image: &Image<'_>, name: Name) -> Option<FoundChannel> {
     let level = |(factor, volume): &(Xyz<u64>, &Candidate)| FoundLevel {
         factor: Some(*factor),
@@ -110,22 +106,40 @@ fn alone(image: &Image<'_>, name: Name) -> Option<FoundChannel> {
     Some(plain::described(name, finest, image.levels.iter().map(level).collect()))
 }
 
-/// The channel of a series of images. It has the levels of its first one.
-fn over_time(images: &[&Image<'_>]) -> Option<FoundChannel> {
-    let first = images.iter().min_by_key(|image| image.time)?;
-    let start = first.time?;
-    let level = |(factor, _): &(Xyz<u64>, &Candidate)| {
-        let path = |image: &&Image<'_>| {
-            let (_, volume) = image.levels.iter().find(|(other, _)| other == factor)?;
-            Some((image.time? - start, volume.path.clone()))
+/// The channels of a series.
+fn over_time(images: &[Image<'_>]) -> Vec<FoundChannel> {
+    let has_channels = images.iter().any(|image| image.channel.is_some());
+    let mut series: BTreeMap<u64, Vec<&Image<'_>>> = BTreeMap::new();
+    images.iter().for_each(|image| series.entry(image.channel.unwrap_or(0)).or_default().push(image));
+    let channel = |(number, images): (u64, Vec<&Image<'_>>)| {
+        let first = images.iter().min_by_key(|image| image.time())?;
+        let name = if has_channels { format!("channel{number}") } else { last_of(first.group).to_owned() };
+        let (_, finest) = first.levels.first()?;
+        let level = |(factor, _): &(Xyz<u64>, &Candidate)| FoundLevel {
+            factor: Some(*factor),
+            paths: paths(&images, *factor, first.time()),
+            view: View::zyx(),
         };
-        let paths = Paths::times(0, images.iter().filter_map(path));
-        FoundLevel { factor: Some(*factor), paths, view: View::zyx() }
+        let levels = first.levels.iter().map(level).collect();
+        Some(plain::described(Name::nearest(&name), finest, levels))
     };
-    let (_, finest) = first.levels.first()?;
-    let name =
-        first.channel.map_or_else(|| last_of(first.group).to_owned(), |number| format!("channel{number}"));
-    Some(plain::described(Name::nearest(&name), finest, first.levels.iter().map(level).collect()))
+    series.into_iter().filter_map(channel).collect()
+}
+
+/// The datasets of a level, from the first time point on.
+fn paths(images: &[&Image<'_>], factor: Xyz<u64>, start: u64) -> Paths {
+    let path = |image: &&Image<'_>| {
+        let (_, volume) = image.levels.iter().find(|(other, _)| *other == factor)?;
+        Some((image.time() - start, volume.path.clone()))
+    };
+    Paths::times(0, images.iter().filter_map(path))
+}
+
+impl Image<'_> {
+    /// Its number in a series.
+    fn time(&self) -> u64 {
+        self.time.unwrap_or(0)
+    }
 }
 
 /// The colour of a channel's first image: red, green, blue from 0 to 1, and opacity.

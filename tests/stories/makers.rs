@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::common::made::found;
+use crate::common::made::{self, found};
 use crate::common::picture::TILE;
 use crate::common::{Place, Server, fixture, fixture_json};
 use voltile::layout::FoundChannel;
@@ -27,9 +27,11 @@ fn every_makers_file_opens_as_its_own_library_reads_it() {
         let token = Name::nearest(Path::new(name).file_stem().unwrap().to_str().unwrap());
         let described = server.get(&format!("/datasets/{token}.json")).json();
         assert_eq!(described["layouts"][0]["layout"], file["layout"], "{name}");
-        assert_eq!(names(&described), names(file), "{name}");
-        let discovered = found(&path).channels;
-        for ((channel, described), found) in all(file).iter().zip(all(&described)).zip(&discovered) {
+        let discovered = found(&path);
+        assert_eq!(made::names(&discovered), names(file), "{name}");
+        for (channel, found) in all(file).iter().zip(&discovered.channels) {
+            let described = all(&described).iter().find(|described| described["name"] == channel["name"]);
+            let described = described.expect("a channel that is found is served");
             compare(&format!("{name}: {}", channel["name"]), channel, described, found);
             compare_values(&server, &token, channel, described);
         }
