@@ -82,7 +82,7 @@ fn labels_because(about: &About<'_>) -> Option<String> {
 /// The result of ilastik that a file is named after, if it is one of labels.
 fn exported_labels(stem: &str) -> Option<&'static str> {
     let letters = |text: &str| {
-        text.chars().filter(|c| c.is_ascii_alphanumeric()).collect::<String>().to_ascii_lowercase()
+        text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
     };
     let stem = letters(stem);
     LABELS.into_iter().find(|result| stem.ends_with(&letters(result)))

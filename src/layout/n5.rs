@@ -34,7 +34,7 @@ impl Layout for N5 {
         let voxel = because.as_ref().and_then(|_| resolution(own).or_else(|| resolution(group.as_ref()?)));
         let is_labels = is_level && about.is_integer() && is_paintera_label(about);
         let labels =
-            is_labels.then(|| Marks::labels("painteraData is of the type label")).unwrap_or_default();
+            if is_labels { Marks::labels("painteraData is of the type label") } else { Marks::default() };
         Some(Marks { because, factor, voxel, axes: axes(own).or_else(|| axes(group.as_ref()?)), ..labels })
     }
 }

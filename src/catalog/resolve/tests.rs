@@ -51,6 +51,7 @@ fn samples() -> Fingerprint {
         fixed: vec![(AxisName::C, 1), (AxisName::T, 2)],
         means: Some(VoxelType::Bool),
         size: Some(Xyz::new(5, 6, 7)),
+        values: None,
     };
     let [path, missing] = [Some("a".to_owned()), None];
     let paths = [
