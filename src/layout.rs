@@ -8,18 +8,28 @@
 //! find their channels themselves. Others only add attributes to data at any path (ilastik, MATLAB, …): they
 //! read these marks in files of any layout, and the search of the plain layout finds the channels.
 
+mod axis_names;
+mod berkeley;
 mod bigdataviewer;
 mod catmaid;
+mod chimera;
 mod contents;
 mod cremi;
+mod delmic;
 mod detector;
 mod dimensions;
+mod dream3d;
 mod element_size;
+mod eman;
 mod fiji;
 mod flyem;
+mod hdf_eos;
+mod hdf_image;
+mod hyperspy;
 mod ilastik;
 mod imaris;
 pub mod inventory;
+mod itk;
 mod lost;
 mod luxendo;
 mod marks;
@@ -28,9 +38,14 @@ mod minc;
 mod n5;
 mod names;
 mod ndstore;
+mod netcdf;
+mod nexus;
 mod nwb;
+mod openpmd;
 mod plain;
 mod pyramid;
+mod segger;
+mod spacing;
 mod velox;
 mod voltile;
 
@@ -70,8 +85,9 @@ trait Layout: Sync {
 }
 
 /// The layouts, most specific first; marks of earlier ones take precedence.
-const LAYOUTS: [&dyn Layout; 20] = [
+const LAYOUTS: [&dyn Layout; 34] = [
     &voltile::Voltile,
+    &matlab::Matlab,
     &imaris::Imaris,
     &bigdataviewer::BigDataViewer,
     &luxendo::Luxendo,
@@ -86,8 +102,21 @@ const LAYOUTS: [&dyn Layout; 20] = [
     &n5::N5,
     &cremi::Cremi,
     &flyem::FlyEm,
-    &matlab::Matlab,
+    &itk::Itk,
+    &berkeley::Berkeley,
+    &hyperspy::Hyperspy,
+    &eman::Eman,
+    &chimera::Chimera,
+    &segger::Segger,
+    &delmic::Delmic,
+    &dream3d::Dream3d,
+    &dream3d::simplnx::Simplnx,
+    &openpmd::OpenPmd,
+    &hdf_eos::HdfEos,
+    &nexus::Nexus,
     &ilastik::Ilastik,
+    &hdf_image::HdfImage,
+    &netcdf::Netcdf,
     &dimensions::Dimensions,
     &element_size::ElementSize,
     &plain::Plain,

@@ -6,6 +6,7 @@
 use std::cell::OnceCell;
 
 use super::marks::Marks;
+use super::names::natural;
 use super::{LAYOUTS, group_of, last_of};
 use crate::axes::Axes;
 use crate::volume::VoxelType;
@@ -62,7 +63,7 @@ impl<'a> Contents<'a> {
         self.root.get_or_init(|| self.file.names_in("/"))
     }
 
-    /// All datasets that look like volumes, shallow ones first.
+    /// All datasets that look like volumes, shallow ones first, then by path; numbers in paths by value.
     pub fn volumes(&self) -> Result<&[Candidate], OpenError> {
         self.search().map(|search| search.volumes.as_slice()).map_err(OpenError::clone)
     }
@@ -139,7 +140,8 @@ impl Candidate {
 
 impl Search {
     fn of(file: &OpenFile) -> Result<Self, OpenError> {
-        let Listing { datasets, unfollowed } = file.datasets()?;
+        let Listing { mut datasets, unfollowed } = file.datasets()?;
+        datasets.sort_by(|a, b| depth(a).cmp(&depth(b)).then_with(|| natural(a, b)));
         let mut volumes = Vec::new();
         for path in datasets.iter().filter(|path| !lies_aside(path)).take(MOST_LOOKED_AT) {
             // Datasets that are not volumes, or cannot be opened, are other programs' data.
@@ -151,6 +153,10 @@ impl Search {
         }
         Ok(Self { volumes, unfollowed })
     }
+}
+
+fn depth(path: &str) -> usize {
+    path.matches('/').count()
 }
 
 /// Whether a path leads to data that programs store next to volumes.

@@ -19,8 +19,9 @@ use super::{
 };
 use crate::axes::{Axes, AxisName};
 use crate::name::Name;
+use crate::paint::Number;
+use crate::volume::VoxelType;
 use crate::volume::hdf5::{OpenFile, UnfollowedLink};
-use crate::volume::{Number, VoxelType};
 
 /// The least number of digits in the name of a part.
 const LEAST_DIGITS: usize = 6;

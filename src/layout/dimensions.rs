@@ -1,17 +1,17 @@
 //! HDF5's dimension labels and dimension scales: names of axes that any program may write.
 //!
-//! Source: The HDF Group, "HDF5 Dimension Scale Specification" (H5DS), and netCDF-4, which names its
-//! dimensions by scales. Labels take precedence over names of scales. Evenly spaced scales along x, y and z
-//! give the voxel size. Letters and the usual words are understood; if one axis is not, none are used.
+//! Source: The HDF Group, "HDF5 Dimension Scale Specification" (H5DS); netCDF-4, which names its dimensions by scales;
+//! and the "CF Metadata Conventions", by which coordinates say what they are: `axis`, `standard_name`, `positive`, and
+//! units such as `degrees_north` or `days since 1970-01-01`. Labels take precedence over scales, and what a scale says
+//! of itself over its name. Evenly spaced scales along x, y and z give the voxel size, in the units of the scales.
 
+use super::Layout;
+use super::axis_names::{axis_named, completed};
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, VoxelSize};
-use crate::axes::{Axes, AxisName};
-use crate::volume::hdf5::Scale;
-
-/// Relative tolerance for evenly spaced steps.
-const EVEN: f64 = 1e-3;
+use super::spacing::{Placement, Spacing};
+use crate::axes::AxisName;
+use crate::volume::hdf5::{Attributes, Scale};
 
 pub(super) struct Dimensions;
 
@@ -26,49 +26,69 @@ impl Layout for Dimensions {
         if !has_labels && !has_scales {
             return None;
         }
-        let nothing = || vec![None; about.rank()];
         let labels = about.dataset.dimension_labels().unwrap_or_default();
-        let scales = if has_scales { about.dataset.scales().unwrap_or_else(nothing) } else { nothing() };
-        let name = |place: usize| axis(labels.get(place), scales.get(place).and_then(Option::as_ref));
-        let letters: Option<String> =
-            (0..about.rank()).map(|place| name(place).map(AxisName::letter)).collect();
-        let axes = Axes::new(&letters?).ok()?;
-        let voxel = voxel_size(&axes, &scales);
+        let scales = if has_scales { about.dataset.scales().unwrap_or_default() } else { Vec::new() };
+        let scale = |place: usize| scales.get(place).and_then(Option::as_ref);
+        let name = |place: usize| {
+            labels.get(place).and_then(|label| axis_named(label)).or_else(|| axis_of(scale(place)?))
+        };
+        let names: Vec<Option<AxisName>> = (0..about.rank()).map(name).collect();
+        let axes = completed(&names, &about.dataset.shape)?;
+        let spacings: Vec<_> = (0..about.rank()).map(|place| spacing(scale(place)?)).collect();
+        let Placement { voxel, origin } = Placement::of(&axes, &about.dataset.shape, &spacings);
         let because = format!("the dimensions of {} are named: {axes}", about.path);
-        Some(Marks { axes: Some(axes), voxel, ..Marks::because(because) })
+        Some(Marks { axes: Some(axes), voxel, origin, ..Marks::because(because) })
     }
 }
 
-/// The axis that a dimension's label, or one of the names of its scale, denotes.
-fn axis(label: Option<&String>, scale: Option<&Scale>) -> Option<AxisName> {
-    let names = scale.map_or(&[][..], |scale| &scale.names);
-    label.into_iter().chain(names).find_map(|name| axis_of_word(name))
+/// The axis that a scale says it is, else the one that it is named after.
+fn axis_of(scale: &Scale) -> Option<AxisName> {
+    stated(&scale.attributes).or_else(|| scale.names.iter().find_map(|name| axis_named(name)))
 }
 
-fn axis_of_word(word: &str) -> Option<AxisName> {
-    let word = word.trim().to_lowercase();
-    let word = word.strip_prefix("dimensionscale").unwrap_or(&word);
-    match word {
-        "t" | "time" | "times" | "frame" | "frames" | "timepoint" => Some(AxisName::T),
-        "c" | "ch" | "channel" | "channels" | "wavelength" => Some(AxisName::C),
-        "z" | "zspace" | "depth" | "plane" | "planes" | "section" | "slice" | "slices" => Some(AxisName::Z),
-        "y" | "yspace" | "height" | "row" | "rows" => Some(AxisName::Y),
-        "x" | "xspace" | "width" | "column" | "columns" | "col" => Some(AxisName::X),
+/// The axis by CF's attributes of a coordinate.
+fn stated(attributes: &Attributes) -> Option<AxisName> {
+    let text = |name| attributes.text(name).map(|text| text.trim().to_lowercase());
+    let letter = |axis: String| axis_named(&axis).filter(|_| axis.len() == 1);
+    text("axis")
+        .and_then(letter)
+        .or_else(|| by_standard_name(&text("standard_name")?))
+        .or_else(|| by_units(&text("units")?))
+        .or_else(|| matches!(text("positive")?.as_str(), "up" | "down").then_some(AxisName::Z))
+}
+
+fn by_standard_name(name: &str) -> Option<AxisName> {
+    match name {
+        "longitude" | "grid_longitude" | "projection_x_coordinate" => Some(AxisName::X),
+        "latitude" | "grid_latitude" | "projection_y_coordinate" => Some(AxisName::Y),
+        "altitude" | "height" | "depth" | "air_pressure" | "model_level_number" => Some(AxisName::Z),
+        "time" | "forecast_reference_time" => Some(AxisName::T),
         _ => None,
     }
 }
 
-fn voxel_size(axes: &Axes, scales: &[Option<Scale>]) -> Option<VoxelSize> {
-    let along = |axis| step(&scales.get(axes.position(axis)?)?.as_ref()?.values);
-    VoxelSize::xyz(&[along(AxisName::X)?, along(AxisName::Y)?, along(AxisName::Z)?], None)
+fn by_units(units: &str) -> Option<AxisName> {
+    match degrees(units) {
+        Some("e" | "east") => Some(AxisName::X),
+        Some("n" | "north") => Some(AxisName::Y),
+        _ if units.contains(" since ") => Some(AxisName::T),
+        _ => None,
+    }
 }
 
-/// The distance between adjacent positions, if it is constant.
-fn step(positions: &[f64]) -> Option<f64> {
-    let count = positions.len().checked_sub(1).filter(|count| *count > 0)?;
-    let step = (positions.last()? - positions.first()?) / count as f64;
-    let even = positions.windows(2).all(|pair| ((pair[1] - pair[0]) - step).abs() <= EVEN * step.abs());
-    (even && step != 0.0).then_some(step.abs())
+/// The direction after `degrees_`, in lower case.
+fn degrees(units: &str) -> Option<&str> {
+    let rest = units.strip_prefix("degree")?;
+    let rest = rest.strip_prefix('s').unwrap_or(rest);
+    Some(rest.strip_prefix('_').unwrap_or(rest))
+}
+
+/// The spacing of a scale's coordinates. Degrees are degrees, whatever their direction.
+fn spacing(scale: &Scale) -> Option<Spacing> {
+    let units = scale.attributes.text("units").or_else(|| scale.attributes.text("UNIT"));
+    let is_angle = units.as_ref().is_some_and(|units| degrees(&units.to_lowercase()).is_some());
+    let unit = if is_angle { Some("degree") } else { units.as_deref() };
+    Spacing::of(&scale.values, unit)
 }
 
 #[cfg(test)]
@@ -76,20 +96,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_letters_name_axes() {
-        let words = ["Time", "C", "zspace", "rows", " x ", "DimensionScaleX"];
-        let letters: Option<String> =
-            words.iter().map(|word| axis_of_word(word).map(AxisName::letter)).collect();
-        assert_eq!(letters.as_deref(), Some("tczyxx"));
-        assert_eq!(axis_of_word("phony_dim_0"), None);
-    }
-
-    #[test]
-    fn only_even_steps_are_a_size() {
-        assert_eq!(step(&[0.0, 2.0, 4.0]), Some(2.0));
-        assert_eq!(step(&[4.0, 2.0, 0.0]), Some(2.0));
-        assert_eq!(step(&[0.0, 0.0, 0.0]), None);
-        assert_eq!(step(&[0.0, 2.0, 5.0]), None);
-        assert_eq!(step(&[1.0]), None);
+    fn units_of_coordinates_name_their_axis() {
+        assert_eq!(by_units("degrees_north"), Some(AxisName::Y));
+        assert_eq!(by_units("degreee"), Some(AxisName::X));
+        assert_eq!(by_units("hour since 0000-01-01 00:00:00"), Some(AxisName::T));
+        for other in ["degrees", "m", "kelvin"] {
+            assert_eq!(by_units(other), None, "{other}");
+        }
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Source: ilastik's "Import/Export" documentation and vigra's `AxisTags.toJSON`. The tags are JSON: axes in
 //! storage order, each with its `resolution` (0 if unknown); `axis_units` has their units. `drange` is the
-//! range of the data, `display_mode` how ilastik shows it. Exported probabilities have one channel per class.
+//! range of the data, a window for floats; `display_mode` is how ilastik shows it. Exported probabilities have one channel
+//! per class. Integers are labels if ilastik shows them in random colours, or if the file has the name that ilastik gives
+//! to exported labels: `<name>_Object Identities.h5`, `<name>_Simple Segmentation.h5`, ….
 
 use serde_json::Value;
 
@@ -12,6 +14,15 @@ use super::{Layout, VoxelSize, range};
 use crate::axes::{Axes, AxisName};
 use crate::paint::{Kind, Window};
 use crate::units;
+
+/// The results of ilastik's workflows that are labels, as exported files are named.
+const LABELS: [&str; 5] = [
+    "Object Identities",
+    "Simple Segmentation",
+    "Object Predictions",
+    "Multicut Segmentation",
+    "Tracking Result",
+];
 
 pub(super) struct Ilastik;
 
@@ -24,12 +35,14 @@ impl Layout for Ilastik {
         let tags: Value = serde_json::from_str(&about.attributes.text("axistags")?).ok()?;
         let axes = axes(&tags)?;
         let units = about.attributes.text("axis_units").and_then(|json| serde_json::from_str(&json).ok());
+        let labels = labels_because(about).map(Marks::labels).unwrap_or_default();
         Some(Marks {
-            kind: kind(about, &axes),
+            because: Some(format!("{} has the attribute axistags", about.path)),
+            kind: labels.kind.or_else(|| colour(about, &axes)),
             voxel: voxel_size(&tags, &units.unwrap_or_default()),
             range: display_range(about),
             axes: Some(axes),
-            ..Marks::because(format!("{} has the attribute axistags", about.path))
+            ..labels
         })
     }
 }
@@ -54,19 +67,37 @@ fn voxel_size(tags: &Value, units: &Value) -> Option<VoxelSize> {
     VoxelSize::xyz(&[nanometres("x")?, nanometres("y")?, nanometres("z")?], Some("nm"))
 }
 
-fn kind(about: &About<'_>, axes: &Axes) -> Option<Kind> {
-    let components = axes.position(AxisName::C).and_then(|position| about.dataset.shape.get(position));
-    match about.attributes.text("display_mode")?.as_str() {
-        "random-colortable" if about.is_integer() => Some(Kind::Labels),
-        "rgba" if matches!(components, Some(3 | 4)) => Some(Kind::Rgb),
-        _ => None,
+/// Why it holds labels.
+fn labels_because(about: &About<'_>) -> Option<String> {
+    if !about.is_integer() {
+        return None;
     }
+    if about.attributes.text("display_mode").as_deref() == Some("random-colortable") {
+        return Some("display_mode is random-colortable".to_owned());
+    }
+    let stem = about.file.path().file_stem()?.to_str()?;
+    exported_labels(stem).map(|result| format!("its file is named {result}"))
+}
+
+/// The result of ilastik that a file is named after, if it is one of labels.
+fn exported_labels(stem: &str) -> Option<&'static str> {
+    let letters = |text: &str| {
+        text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
+    };
+    let stem = letters(stem);
+    LABELS.into_iter().find(|result| stem.ends_with(&letters(result)))
+}
+
+fn colour(about: &About<'_>, axes: &Axes) -> Option<Kind> {
+    let components = axes.position(AxisName::C).and_then(|position| about.dataset.shape.get(position));
+    let is_colour = about.attributes.text("display_mode").as_deref() == Some("rgba");
+    (is_colour && matches!(components, Some(3 | 4))).then_some(Kind::Rgb)
 }
 
 fn display_range(about: &About<'_>) -> Option<Window> {
     let mode = about.attributes.text("display_mode");
     match (about.attributes.numbers("drange").as_deref(), mode.as_deref()) {
-        (Some([lo, hi]), _) if lo < hi => range(*lo, *hi),
+        (Some([lo, hi]), _) if lo < hi && !about.is_integer() => range(*lo, *hi),
         (_, Some("binary-mask")) => range(0.0, 1.0),
         _ => None,
     }
@@ -82,6 +113,16 @@ mod tests {
         let json = r#"{"axes":[{"key":"t","typeFlags":8},{"key":"y"},{"key":"x"}]}"#;
         assert_eq!(read(json).as_deref(), Some("tyx"));
         assert_eq!(read("{}"), None);
+    }
+
+    #[test]
+    fn exported_labels_are_recognised_by_their_file() {
+        for name in ["2d3c_Object Identities", "smallVideoSimpleSegmentation", "a_Object-Identities"] {
+            assert!(exported_labels(name).is_some(), "{name}");
+        }
+        for name in ["2d_Probabilities", "Simple Segmentation training data"] {
+            assert_eq!(exported_labels(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -1,17 +1,24 @@
 //! MINC 2: `/minc-2.0/image/0/image`.
 //!
-//! Source: the MINC 2.0 file format reference (McConnell Brain Imaging Centre), and nibabel's reader. The attribute
+//! Source: the MINC 2.0 file format reference (McConnell Brain Imaging Centre), libminc, and nibabel's reader. The attribute
 //! `dimorder` names the axes in storage order; `/minc-2.0/dimensions/xspace` etc. have the spacing in `step`, which
-//! is negative if an axis is reversed. Higher numbers than 0 are downsampled copies. The tables `image-min` and
-//! `image-max` next to the image map stored values to real ones slice by slice; this mapping is not applied.
+//! is negative if an axis is reversed. Higher numbers than 0 are downsampled copies. The attribute `class` of
+//! `/minc-2.0` is `label__` for labels.
+//!
+//! The tables `image-min` and `image-max` next to the image have the real values at the ends of `valid_range`, for each
+//! position along some of the leading axes. Where they differ between positions, integers are scaled to real values, as in
+//! nibabel: clamped to `valid_range`, then linear. Otherwise all voxels have one scale, and stored values are served.
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::{FoundChannel, Layout, VoxelSize, plain, usual_axes};
-use crate::axes::Axes;
-use crate::paint::Kind;
+use crate::axes::{Axes, AxisName};
+use crate::geometry::Xyz;
+use crate::paint::{Kind, Window};
 use crate::volume::hdf5::{OpenError, OpenFile};
+use crate::volume::{Scaling, Values};
 
+const ROOT: &str = "/minc-2.0";
 const IMAGE: &str = "/minc-2.0/image/0/image";
 
 pub(super) struct Minc;
@@ -26,13 +33,17 @@ impl Layout for Minc {
             return None;
         }
         let order = about.attributes.text("dimorder").and_then(|order| axes(&order));
-        let is_coloured = order.as_ref().is_some_and(|axes| axes.to_string().contains('c'));
+        let axes = order.or_else(|| usual_axes(about.rank()))?;
+        let is_coloured = axes.position(AxisName::C).is_some();
+        let marks = if is_labels(about) { Marks::labels("its class is label__") } else { Marks::default() };
+        let is_scaled = about.is_integer() && marks.kind.is_none() && !is_coloured;
         Some(Marks {
-            axes: order.or_else(|| usual_axes(about.rank())),
-            kind: is_coloured.then_some(Kind::Rgb),
+            because: Some(format!("it has {IMAGE}")),
+            kind: marks.kind.or(is_coloured.then_some(Kind::Rgb)),
             voxel: voxel_size(about.file),
-            remarks: scaling(about.file).into_iter().collect(),
-            ..Marks::because(format!("it has {IMAGE}"))
+            values: is_scaled.then(|| scaling(about, &axes)).flatten().map(Values::scaled),
+            axes: Some(axes),
+            ..marks
         })
     }
 
@@ -65,13 +76,50 @@ fn voxel_size(file: &OpenFile) -> Option<VoxelSize> {
     VoxelSize::xyz(&[step('x')?, step('y')?, step('z')?], unit.as_deref())
 }
 
-/// A remark if slices have different scaling.
-fn scaling(file: &OpenFile) -> Option<String> {
-    let differ = |values: Vec<f64>| values.windows(2).any(|pair| pair[0] != pair[1]);
-    let table = |name: &str| file.numbers(&format!("/minc-2.0/image/0/{name}")).is_some_and(differ);
-    (table("image-min") || table("image-max")).then(|| {
-        "its slices are scaled individually (image-min, image-max); tiles show stored values".to_owned()
-    })
+/// Whether the volume, or its image, is of the class of labels.
+fn is_labels(about: &About<'_>) -> bool {
+    let is_label = |class: String| class.trim().trim_end_matches('_') == "label";
+    let of_root = || about.file.attributes(ROOT)?.text("class");
+    about.is_integer() && about.attributes.text("class").or_else(of_root).is_some_and(is_label)
+}
+
+/// The scale of each position along the leading axes, if they differ.
+fn scaling(about: &About<'_>, axes: &Axes) -> Option<Scaling> {
+    let table = |name: &str| about.file.numbers(&format!("{}/{name}", about.group()));
+    let (least, most) = (table("image-min")?, table("image-max")?);
+    let differ = |values: &[f64]| values.windows(2).any(|pair| pair[0] != pair[1]);
+    if least.len() != most.len() || !(differ(&least) || differ(&most)) {
+        return None;
+    }
+    let [lowest, highest] = valid_range(about)?;
+    let line = |(least, most): (&f64, &f64)| {
+        let slope = (most - least) / (highest - lowest);
+        [slope, least - lowest * slope]
+    };
+    let lines: Vec<[f64; 2]> = least.iter().zip(&most).map(line).collect();
+    let (time, space) = strides(axes, &about.dataset.shape, lines.len())?;
+    Some(Scaling { valid: [lowest, highest], lines, time, space })
+}
+
+/// `valid_range`, else the whole range of the type.
+fn valid_range(about: &About<'_>) -> Option<[f64; 2]> {
+    match (about.attributes.numbers("valid_range").as_deref(), about.dataset.stored.voxel.full_window()) {
+        (Some([lo, hi]), _) if lo != hi => Some([lo.min(*hi), lo.max(*hi)]),
+        (_, Window::Whole { lo, hi }) => Some([lo as f64, hi as f64]),
+        _ => None,
+    }
+}
+
+/// The distances in a table between adjacent positions along time and space. The table has a value for each position along
+/// as many leading axes as its length says.
+fn strides(axes: &Axes, shape: &[u64], length: usize) -> Option<(usize, Xyz<usize>)> {
+    let product = |count: &usize| shape[..*count].iter().product::<u64>() == length as u64;
+    let leading = (0..=shape.len()).find(product)?;
+    let along = |axis: AxisName| match axes.position(axis) {
+        Some(place) if place < leading => shape[place + 1..leading].iter().product::<u64>() as usize,
+        _ => 0,
+    };
+    Some((along(AxisName::T), Xyz::new(along(AxisName::X), along(AxisName::Y), along(AxisName::Z))))
 }
 
 #[cfg(test)]
@@ -85,5 +133,15 @@ mod tests {
         assert_eq!(order("xspace,zspace,yspace").as_deref(), Some("xzy"));
         assert_eq!(order("zspace,yspace,xspace,vector_dimension").as_deref(), Some("zyxc"));
         assert_eq!(order("xfrequency,yspace"), None);
+    }
+
+    #[test]
+    fn scales_follow_the_leading_axes() {
+        let strides = |axes: &str, shape: &[u64], length| strides(&Axes::new(axes).unwrap(), shape, length);
+        assert_eq!(strides("zyx", &[10, 20, 30], 10), Some((0, Xyz::new(0, 0, 1))));
+        assert_eq!(strides("tzyx", &[2, 10, 20, 30], 20), Some((10, Xyz::new(0, 0, 1))));
+        assert_eq!(strides("tzyx", &[2, 10, 20, 30], 2), Some((1, Xyz::new(0, 0, 0))));
+        assert_eq!(strides("xzy", &[10, 20, 30], 200), Some((0, Xyz::new(20, 0, 1))));
+        assert_eq!(strides("zyx", &[10, 20, 30], 7), None);
     }
 }

@@ -10,7 +10,6 @@ use super::marks::Marks;
 use super::{Layout, VoxelSize, group_of, number_after};
 use crate::axes::Axes;
 use crate::geometry::Xyz;
-use crate::paint::Kind;
 use crate::volume::hdf5::{Attributes, OpenFile};
 
 pub(super) struct N5;
@@ -34,14 +33,9 @@ impl Layout for N5 {
         let resolution = |from: &Attributes| VoxelSize::xyz(&from.numbers("resolution")?, None);
         let voxel = because.as_ref().and_then(|_| resolution(own).or_else(|| resolution(group.as_ref()?)));
         let is_labels = is_level && about.is_integer() && is_paintera_label(about);
-        Some(Marks {
-            because,
-            factor,
-            voxel,
-            axes: axes(own).or_else(|| axes(group.as_ref()?)),
-            kind: is_labels.then_some(Kind::Labels),
-            ..Marks::default()
-        })
+        let labels =
+            if is_labels { Marks::labels("painteraData is of the type label") } else { Marks::default() };
+        Some(Marks { because, factor, voxel, axes: axes(own).or_else(|| axes(group.as_ref()?)), ..labels })
     }
 }
 

@@ -31,6 +31,7 @@ impl Layout for Ndstore {
             named_by: Some(about.group().to_owned()).filter(|group| !group.is_empty()),
             axes: usual_axes(about.rank()),
             kind: Some(if is_labels { Kind::Labels } else { Kind::Image }),
+            labels_because: is_labels.then(|| "its CHANNELTYPE is annotation".to_owned()),
             ..Marks::because(format!("it has {} with {known} next to it", about.path))
         })
     }

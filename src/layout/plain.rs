@@ -165,8 +165,9 @@ pub struct Given {
 
 /// The channel of the dataset at `path`; `given` overrides what is detected.
 pub fn channel_at(file: &OpenFile, path: &str, name: Name, given: &Given) -> Result<FoundChannel, OpenError> {
-    let volume = Candidate::at(file, path)?;
+    let mut volume = Candidate::at(file, path)?;
     let axes = given.axes.clone().unwrap_or_else(|| volume.axes());
+    volume.forget_values_unless(&axes, given.kind);
     let view = View { fixed: given.fixed.clone(), ..volume.view(axes) };
     let one = [(path.to_owned(), Some(Xyz::all(1)))];
     let levels = if given.levels.is_empty() { &one[..] } else { &given.levels };
@@ -197,6 +198,16 @@ impl Candidate {
     /// How its dataset is interpreted.
     pub fn view(&self, axes: Axes) -> View {
         View { means: self.marks.means, values: self.marks.values.clone(), ..View::of(axes) }
+    }
+
+    /// Serves stored values as they are if the configuration contradicts what they stand for: scales belong to axes, and
+    /// everything else to a kind.
+    fn forget_values_unless(&mut self, axes: &Axes, kind: Option<Kind>) {
+        let is_image = self.kind() == Kind::Image;
+        let contradicts = kind.is_some_and(|kind| kind != self.kind()) || (is_image && *axes != self.axes());
+        if contradicts {
+            self.marks.values = None;
+        }
     }
 
     /// Why it holds labels by its name.

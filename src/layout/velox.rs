@@ -1,10 +1,14 @@
 //! Velox EMD (Thermo Fisher electron microscopes): `/Data/Image/<hash>/Data`.
 //!
-//! Source: the readers of `RosettaSciIO` and Bio-Formats; Thermo Fisher's format is not published. A dataset
-//! is (row, column, frame). The pixel size is in JSON next to it and is not read, because it lacks z.
+//! Source: the readers of `RosettaSciIO` and Bio-Formats; Thermo Fisher's format is not published. A dataset is (row,
+//! column, frame). Next to it, each column of `Metadata` is the JSON of a frame: the detector's name, after which the
+//! channel is named, and the size of a pixel.
+
+use serde_json::Value;
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
+use super::spacing::{Placement, Spacing};
 use super::{FoundChannel, Layout, plain};
 use crate::axes::{Axes, AxisName};
 use crate::volume::hdf5::OpenError;
@@ -21,9 +25,19 @@ impl Layout for Velox {
 
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let hash = about.path.strip_prefix(IMAGES)?.strip_prefix('/')?.strip_suffix("/Data")?;
-        let is_image = !hash.contains('/') && about.rank() == 3;
-        is_image.then(|| Marks {
-            axes: Some(Axes::from_known([AxisName::Y, AxisName::X, AxisName::T])),
+        if hash.contains('/') || about.rank() != 3 {
+            return None;
+        }
+        let axes = Axes::from_known([AxisName::Y, AxisName::X, AxisName::T]);
+        let metadata = metadata(about).unwrap_or_default();
+        let Placement { voxel, .. } = Placement::of(&axes, &about.dataset.shape, &pixel(&metadata));
+        let detector = detector(&metadata);
+        Some(Marks {
+            // A name with a slash would count as a path.
+            named_by: detector.map(|name| name.replace('/', "_")),
+            label: detector.map(str::to_owned),
+            axes: Some(axes),
+            voxel,
             ..Marks::because(format!("it has {IMAGES}/{hash}/Data"))
         })
     }
@@ -35,5 +49,54 @@ impl Layout for Velox {
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
         plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    }
+}
+
+/// The JSON of the first frame, which zeros follow.
+fn metadata(about: &About<'_>) -> Option<Value> {
+    let table = about.file.dataset(&format!("{}/Metadata", about.group())).ok()?;
+    let bytes = table.first_column()?;
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    serde_json::from_slice(&bytes[..end]).ok()
+}
+
+/// The spacing along y and x. Numbers are texts.
+fn pixel(metadata: &Value) -> [Option<Spacing>; 3] {
+    let result = metadata.get("BinaryResult");
+    let along = |name: &str, unit: &str| {
+        let size = result?.get("PixelSize")?.get(name)?;
+        let step = size.as_f64().or_else(|| size.as_str()?.trim().parse().ok())?;
+        Some(Spacing::new(step, None, Some(result?.get(unit)?.as_str()?)))
+    };
+    [along("height", "PixelUnitY"), along("width", "PixelUnitX"), None]
+}
+
+/// The name of the detector with the index of the image, else the one that the image names.
+fn detector(metadata: &Value) -> Option<&str> {
+    let result = metadata.get("BinaryResult")?;
+    let listed = || {
+        let index = result.get("DetectorIndex")?;
+        let index = index.as_str().map_or_else(|| index.to_string(), str::to_owned);
+        metadata.get("Detectors")?.get(format!("Detector-{index}"))?.get("DetectorName")?.as_str()
+    };
+    listed().or_else(|| result.get("Detector")?.as_str()).map(str::trim).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_metadata_name_the_detector_and_give_the_size_of_a_pixel() {
+        let metadata = serde_json::json!({
+            "BinaryResult": {"DetectorIndex": "1", "Detector": "other", "PixelUnitX": "m", "PixelUnitY": "m",
+                "PixelSize": {"width": "2e-9", "height": "3e-9"}},
+            "Detectors": {"Detector-0": {"DetectorName": "BF"}, "Detector-1": {"DetectorName": "HAADF"}},
+        });
+        assert_eq!(detector(&metadata), Some("HAADF"));
+        let [y, x, frame] = pixel(&metadata).map(|spacing| spacing.map(|spacing| spacing.step));
+        assert_eq!((x, y, frame), (Some(2e-9), Some(3e-9), None));
+        assert_eq!(detector(&serde_json::json!({"BinaryResult": {"Detector": "Ceta"}})), Some("Ceta"));
+        assert_eq!((detector(&Value::Null), pixel(&Value::Null)), (None, [None, None, None]));
     }
 }

@@ -8,6 +8,7 @@ use crate::common::made::{
     value, voxel, zeros,
 };
 use ndarray::{ArrayD, IxDyn};
+use voltile::layout::FoundChannel;
 use voltile::paint::{Kind, Window};
 
 const NUCLEI: &str = r#"<?xml version="1.0"?><SpimData version="0.2"><SequenceDescription>
@@ -225,8 +226,10 @@ fn cremi_with_labels_at_an_offset() {
     assert_eq!([raw.kind, clefts.kind, ids.kind], [Kind::Image, Kind::Labels, Kind::Labels]);
     assert_eq!((voxel(raw), voxel(ids)), (Some([4.0, 4.0, 40.0]), Some([4.0, 4.0, 40.0])));
     assert_eq!(voxel(clefts), voxel(ids), "volumes of the same shape have the same voxel size");
-    assert!(ids.remarks[0].contains("x 6, y 5, z 1"), "{:?}", ids.remarks);
-    assert!(raw.remarks.is_empty());
+    let origin = |channel: &FoundChannel| channel.origin.map(|at| [at.x, at.y, at.z]);
+    assert_eq!(origin(ids), Some([24.0, 20.0, 40.0]), "in nanometres");
+    assert_eq!(origin(raw), Some([0.0; 3]), "an image without an offset begins at 0");
+    assert!(ids.remarks.is_empty() && raw.remarks.is_empty());
 }
 
 #[test]
@@ -234,14 +237,29 @@ fn flyem_and_gala_have_labels_in_a_stack() {
     let place = Place::new();
     let [labels, image] = ["labels.h5", "image.h5"].map(|name| place.path(name));
     file(&labels, |file| {
-        put(file, "stack", &zeros::<i32>(&[4, 20, 20]));
-        put(file, "transforms", &zeros::<u64>(&[2000, 2]));
+        let ids = ArrayD::from_shape_fn(IxDyn(&[4, 20, 20]), |at| (at[0] * 400 + at[1] * 20 + at[2]) as i32);
+        put(file, "stack", &ids);
+        // More rows than fit 65,536 values, and ids that need 64 bits.
+        let table =
+            ArrayD::from_shape_fn(IxDyn(&[40_000, 2]), |at| (at[0] + 100) as u64 + at[1] as u64 * (1 << 60));
+        put(file, "transforms", &table);
     });
     file(&image, |file| {
         put(file, "stack", &cube([4, 20, 20]));
     });
-    let channel = only(&labels);
-    assert_eq!((channel.name.as_str(), channel.kind, channel.remarks.len()), ("stack", Kind::Labels, 1));
+    let both = found(&labels);
+    assert_eq!(names(&both), ["stack", "superpixels"]);
+    assert!(both.channels.iter().all(|channel| channel.kind == Kind::Labels && channel.remarks.is_empty()));
+    let server = place.serve([&labels]);
+    let ids = |channel: &str| {
+        let answer = server.get(&format!("/voxels/labels/{channel}/0/0-20_4-6_0-1.raw"));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body
+    };
+    let bytes = |ids: Vec<u64>| ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>();
+    let body = |id: u64| if id < 100 { id } else { id + (1 << 60) };
+    assert_eq!(ids("stack"), bytes((80..120).map(body).collect()), "an id that is not listed is a body");
+    assert_eq!(ids("superpixels"), (80..120_i32).flat_map(i32::to_le_bytes).collect::<Vec<u8>>());
     assert_eq!((found(&image).layout, only(&image).kind), ("FlyEM/gala", Kind::Image));
 }
 

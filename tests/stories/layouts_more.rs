@@ -25,7 +25,12 @@ fn minc_names_the_order_of_its_axes() {
             &cube(SMALL).permuted_axes(IxDyn(&[2, 0, 1])).as_standard_layout().to_owned(),
         );
         text(&image, "dimorder", "xspace,zspace,yspace");
-        put(file, "minc-2.0/image/0/image-max", &ndarray::arr1(&[1.0, 2.0]).into_dyn());
+        put(file, "minc-2.0/image/0/image-min", &zeros::<f64>(&[7]));
+        put(
+            file,
+            "minc-2.0/image/0/image-max",
+            &ArrayD::from_shape_fn(IxDyn(&[7]), |at| 51.0 * at[0] as f64),
+        );
         put(file, "minc-2.0/image/1/image", &zeros::<u8>(&SMALL));
         for (axis, step) in [("x", -1.5), ("y", 2.0), ("z", 3.0)] {
             let dimension = put(file, &format!("minc-2.0/dimensions/{axis}space"), &zeros::<i32>(&[1]));
@@ -40,7 +45,34 @@ fn minc_names_the_order_of_its_axes() {
     );
     assert_eq!((voxel(&channel), channel.voxel_unit.as_deref()), (Some([1.5, 2.0, 3.0]), Some("mm")));
     assert_eq!(value(&path, &channel, CORNER.0), (SIZE, CORNER.1));
-    assert_eq!(channel.remarks.len(), 1, "each slice has its own scale");
+    assert!(channel.remarks.is_empty());
+    // Each slice along x has its own scale: 255 is 51 x.
+    let server = place.serve([&path]);
+    let answer = server.get("/voxels/brain/image/0/0-7_4-5_1-2.raw");
+    let real: Vec<f32> =
+        answer.body.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect();
+    let expected: Vec<f32> =
+        (0..7_u8).map(|x| (f64::from(140 + x) * (51.0 * f64::from(x) / 255.0)) as f32).collect();
+    assert_eq!(real, expected);
+}
+
+#[test]
+fn minc_says_what_is_labels() {
+    let place = Place::new();
+    let path = place.path("atlas.mnc");
+    file(&path, |file| {
+        let image = put(file, "minc-2.0/image/0/image", &cube([9, 20, 20]));
+        text(&image, "dimorder", "zspace,yspace,xspace");
+        text(&file.group("minc-2.0").unwrap(), "class", "label__");
+        put(file, "minc-2.0/image/0/image-min", &zeros::<f64>(&[9]));
+        put(file, "minc-2.0/image/0/image-max", &ArrayD::from_shape_fn(IxDyn(&[9]), |at| at[0] as f64));
+    });
+    let channel = only(&path);
+    assert_eq!(
+        (channel.kind, channel.labels_because.as_deref()),
+        (Kind::Labels, Some("its class is label__"))
+    );
+    assert!(channel.levels[0].view.values.is_none(), "ids are not scaled");
 }
 
 /// A MATLAB file: an array of rows, columns and slices, which HDF5 stores as slices, columns, rows; and other variables.

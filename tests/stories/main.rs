@@ -30,6 +30,7 @@ mod layouts_genuine;
 mod layouts_more;
 mod links;
 mod load;
+mod makers;
 mod openapi;
 mod page;
 mod paths;

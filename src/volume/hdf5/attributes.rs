@@ -48,7 +48,7 @@ impl Attributes {
         texts(&*self.attribute(name)?)
     }
 
-    /// The attribute's numbers, of any integer or float type.
+    /// The attribute's numbers, of any integer or float type, or of an enumeration.
     pub fn numbers(&self, name: &str) -> Option<Vec<f64>> {
         numbers(&*self.attribute(name)?)
     }
@@ -63,6 +63,15 @@ impl Attributes {
             TypeDescriptor::Integer(_) => Some(whole(held.read_raw::<i64>().ok()?)),
             TypeDescriptor::Unsigned(_) => Some(whole(held.read_raw::<u64>().ok()?)),
             _ => Some(numbers(&held)?.into_iter().map(Number::Real).collect()),
+        }
+    }
+
+    /// The attribute as a truth value: an HDF5 boolean (an enumeration of FALSE and TRUE), or a number.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        let held = self.attribute(name)?;
+        match held.dtype().ok()?.to_descriptor().ok()? {
+            TypeDescriptor::Boolean => held.read_raw::<bool>().ok()?.first().copied(),
+            _ => numbers(&held)?.first().map(|number| *number != 0.0),
         }
     }
 
@@ -93,7 +102,7 @@ pub(super) fn texts(held: &Container) -> Option<Vec<String>> {
     }
 }
 
-/// The numbers of an attribute or dataset; `None` if it has another type or is too long.
+/// The numbers of an attribute or dataset, also of an enumeration; `None` if it has another type or is too long.
 pub(super) fn numbers(held: &Container) -> Option<Vec<f64>> {
     if held.size() > MOST_VALUES {
         return None;
@@ -101,7 +110,8 @@ pub(super) fn numbers(held: &Container) -> Option<Vec<f64>> {
     match held.dtype().ok()?.to_descriptor().ok()? {
         TypeDescriptor::Float(FloatSize::U4 | FloatSize::U8)
         | TypeDescriptor::Integer(_)
-        | TypeDescriptor::Unsigned(_) => held.read_raw::<f64>().ok(),
+        | TypeDescriptor::Unsigned(_)
+        | TypeDescriptor::Enum(_) => held.read_raw::<f64>().ok(),
         _ => None,
     }
 }

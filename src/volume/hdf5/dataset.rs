@@ -44,13 +44,22 @@ pub enum Storage {
 }
 
 /// The scale of a dimension: the coordinates of the positions along it (HDF5 Dimension Scales).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Scale {
     /// Possible names: its NAME attribute, and the name of its dataset.
     pub names: Vec<String>,
     /// The coordinates; may be empty.
     pub values: Vec<f64>,
+    /// Its attributes: netCDF describes an axis there.
+    pub attributes: Attributes,
 }
+
+/// At most this many integers are read at once: tables of ids are shorter.
+const MOST_INTEGERS: usize = 1 << 26;
+/// At most this many rows of a table of bytes are read: texts in JSON are shorter.
+const MOST_ROWS: u64 = 1 << 22;
+/// The NAME attribute of a netCDF dimension without coordinates begins with this.
+const NO_COORDINATES: &str = "This is a netCDF dimension but not a netCDF variable";
 
 /// An open dataset of 2 to 5 axes whose elements are numbers.
 #[derive(Debug)]
@@ -350,15 +359,46 @@ impl StoredDataset {
 
     fn scale(&self, reference: &ObjectReference1) -> Option<Scale> {
         let Ok(ReferencedObject::Dataset(scale)) = self.handle.dereference(reference) else { return None };
-        let given = scale.attr("NAME").ok().and_then(|name| attributes::texts(&name));
+        let attributes = Attributes::at((**scale).clone());
+        let given = attributes.text("NAME").unwrap_or_default();
+        let has_values = is_own(&scale) && !given.starts_with(NO_COORDINATES);
+        let values = has_values.then(|| attributes::numbers(&scale)).flatten().unwrap_or_default();
         let path = scale.name();
-        // Data in other files is not read: they have not been audited.
-        let own = matches!(
-            storage(&scale),
-            Ok(Storage::Chunked { .. } | Storage::Contiguous { .. } | Storage::Compact)
-        );
-        let values = own.then(|| attributes::numbers(&scale)).flatten().unwrap_or_default();
-        Some(Scale { names: vec![given.unwrap_or_default().concat(), last(&path).to_owned()], values })
+        Some(Scale { names: vec![given, last(&path).to_owned()], values, attributes })
+    }
+
+    /// The path of the dataset that an attribute refers to by an object reference, the first if there are several.
+    pub fn referenced(&self, attribute: &str) -> Option<String> {
+        let references = self.handle.attr(attribute).ok()?.read_raw::<ObjectReference1>().ok()?;
+        match self.handle.dereference(references.first()?) {
+            Ok(ReferencedObject::Dataset(dataset)) => Some(dataset.name()),
+            _ => None,
+        }
+    }
+
+    /// All its integers in storage order, as 64-bit ids (signed ones sign-extended); `None` if it has other elements, or is
+    /// too long.
+    pub fn ids(&self) -> Option<Vec<u64>> {
+        if !self.stored.voxel.is_integer() || self.handle.size() > MOST_INTEGERS || !is_own(&self.handle) {
+            return None;
+        }
+        match self.stored.voxel {
+            VoxelType::U64 => self.handle.read_raw::<u64>().ok(),
+            _ => Some(self.handle.read_raw::<i64>().ok()?.into_iter().map(i64::cast_unsigned).collect()),
+        }
+    }
+
+    /// The first column of a table of bytes.
+    pub fn first_column(&self) -> Option<Vec<u8>> {
+        let [rows, _] = *self.shape else { return None };
+        if self.stored.voxel != VoxelType::U8 || rows > MOST_ROWS {
+            return None;
+        }
+        let column = StoredBox { start: padded(&[0, 0], 0), count: padded(&[rows, 1], 1) };
+        let mut bytes = Samples::default();
+        bytes.reset(VoxelType::U8, rows as usize);
+        self.read_box(&column, &mut bytes).ok()?;
+        Some(bytes.bytes().to_vec())
     }
 
     pub(super) fn handle(&self) -> &Dataset {
@@ -392,6 +432,12 @@ impl StoredDataset {
         let end = last.saturating_add(1).saturating_mul(element).saturating_add(address);
         self.file.bytes.ensure_reaches(end, &self.place())
     }
+}
+
+/// Whether a dataset's data is in its own file. Data in other files is not read for its description: they have not been
+/// audited.
+fn is_own(dataset: &Dataset) -> bool {
+    matches!(storage(dataset), Ok(Storage::Chunked { .. } | Storage::Contiguous { .. } | Storage::Compact))
 }
 
 fn last(path: &str) -> &str {

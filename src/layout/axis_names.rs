@@ -1,0 +1,85 @@
+//! The words by which files name axes.
+
+use super::plain::MOST_CHANNELS;
+use crate::axes::{Axes, AxisName};
+
+/// The axis that a word names: a letter, a usual word, or a letter at the end of a longer name such as `R_x` or
+/// `tomo_zdim`.
+pub(super) fn axis_named(word: &str) -> Option<AxisName> {
+    let word = word.trim().to_lowercase();
+    let word = word.strip_prefix("dimensionscale").unwrap_or(&word);
+    usual(word).or_else(|| {
+        let (_, end) = word.rsplit_once('_')?;
+        letter(end.strip_suffix("dim").unwrap_or(end))
+    })
+}
+
+fn usual(word: &str) -> Option<AxisName> {
+    match word {
+        "time" | "times" | "frame" | "frames" | "timepoint" | "month" | "months" | "date" => {
+            Some(AxisName::T)
+        }
+        "ch" | "channel" | "channels" | "wavelength" | "band" | "bands" | "rgb" | "rgba" => Some(AxisName::C),
+        "zspace" | "depth" | "plane" | "planes" | "section" | "slice" | "slices" | "lev" | "level"
+        | "levels" | "plev" | "altitude" => Some(AxisName::Z),
+        "yspace" | "height" | "row" | "rows" | "lat" | "latitude" | "northing" => Some(AxisName::Y),
+        "xspace" | "width" | "column" | "columns" | "col" | "lon" | "longitude" | "easting" => {
+            Some(AxisName::X)
+        }
+        _ => letter(word.strip_suffix("dim").unwrap_or(word)),
+    }
+}
+
+fn letter(word: &str) -> Option<AxisName> {
+    let mut letters = word.chars();
+    let first = letters.next().and_then(AxisName::from_letter);
+    first.filter(|_| letters.next().is_none())
+}
+
+/// The axes of these names, if all are known. If x and y are, one other axis may be unknown: it is taken for z, else for
+/// channels if there are few of them, else for time.
+pub(super) fn completed(names: &[Option<AxisName>], shape: &[u64]) -> Option<Axes> {
+    let mut names = names.to_vec();
+    let is_known = |names: &[Option<AxisName>], axis| names.contains(&Some(axis));
+    let unknown: Vec<usize> = (0..names.len()).filter(|place| names[*place].is_none()).collect();
+    match *unknown {
+        [] => {}
+        [place] if is_known(&names, AxisName::X) && is_known(&names, AxisName::Y) => {
+            let few = shape.get(place).is_some_and(|extent| *extent <= MOST_CHANNELS);
+            let rest = if few { [AxisName::C, AxisName::T] } else { [AxisName::T, AxisName::C] };
+            names[place] = std::iter::once(AxisName::Z).chain(rest).find(|axis| !is_known(&names, *axis));
+        }
+        _ => return None,
+    }
+    let letters: Option<String> = names.into_iter().map(|name| name.map(AxisName::letter)).collect();
+    Axes::new(&letters?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_letters_name_axes() {
+        let words = ["Time", "C", "zspace", "rows", " x ", "DimensionScaleX", "R_y", "tomo_zdim", "XDim"];
+        let letters: Option<String> =
+            words.iter().map(|word| axis_named(word).map(AxisName::letter)).collect();
+        assert_eq!(letters.as_deref(), Some("tczyxxyzx"));
+        for other in ["phony_dim_0", "bin_outer_angle", "", "Qx", "dim"] {
+            assert_eq!(axis_named(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn one_unknown_axis_is_the_next_that_is_free() {
+        use AxisName::{X, Y, Z};
+        let axes =
+            |names: &[Option<AxisName>], shape: &[u64]| completed(names, shape).map(|axes| axes.to_string());
+        assert_eq!(axes(&[Some(X), Some(Y), None], &[9, 9, 9]).as_deref(), Some("xyz"));
+        assert_eq!(axes(&[None, Some(Z), Some(Y), Some(X)], &[3, 9, 9, 9]).as_deref(), Some("czyx"));
+        assert_eq!(axes(&[None, Some(Z), Some(Y), Some(X)], &[30, 9, 9, 9]).as_deref(), Some("tzyx"));
+        assert_eq!(axes(&[None, None, Some(Y), Some(X)], &[9, 9, 9, 9]), None);
+        assert_eq!(axes(&[None, Some(Y), Some(Z)], &[9, 9, 9]), None);
+        assert_eq!(axes(&[Some(X), Some(X)], &[9, 9]), None);
+    }
+}

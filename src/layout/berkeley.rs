@@ -1,0 +1,97 @@
+//! EMD files of the Berkeley Lab: a group with `emd_group_type` holds a dataset and a vector `dim…` for each of its axes.
+//!
+//! Source: the EMD format's specification (emdatasets.com, versions 0.2 to 1.0), `emdfile` (py4DSTEM) and Prismatic. The
+//! vectors are `dim1`, `dim2`, … in version 0.2, and `dim0`, `dim1`, … in version 1.0, in the order of the axes. A vector has
+//! a position for each voxel, or only the first two. Its attributes are `name` and `units`, in version 0.2 as in `[n_m]`. In
+//! Prismatic's output, `R_x` runs along x and `R_y` along y; its third axis, the bins of the detector, is taken for z.
+
+use super::Layout;
+use super::axis_names::{axis_named, completed};
+use super::contents::About;
+use super::marks::Marks;
+use super::spacing::{Placement, Spacing};
+use super::{last_of, usual_axes};
+use crate::axes::AxisName;
+
+pub(super) struct Berkeley;
+
+/// The vector of one axis.
+struct Vector {
+    axis: Option<AxisName>,
+    spacing: Option<Spacing>,
+}
+
+impl Layout for Berkeley {
+    fn name(&self) -> &'static str {
+        "Berkeley EMD"
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let group = about.group();
+        if !about.file.attributes(group)?.has("emd_group_type") {
+            return None;
+        }
+        let beside = about.file.names_in(group);
+        let first = ["dim0", "dim1"].iter().position(|name| beside.iter().any(|beside| beside == name))?;
+        let vectors: Vec<Vector> = (0..about.rank())
+            .map(|place| vector(about, place, &format!("{group}/dim{}", first + place)))
+            .collect();
+        let names: Vec<_> = vectors.iter().map(|vector| vector.axis).collect();
+        let axes = completed(&names, &about.dataset.shape).or_else(|| usual_axes(about.rank()))?;
+        let spacings: Vec<_> = vectors.into_iter().map(|vector| vector.spacing).collect();
+        let Placement { voxel, origin } = Placement::of(&axes, &about.dataset.shape, &spacings);
+        Some(Marks {
+            named_by: Some(group.to_owned()),
+            axes: Some(axes),
+            voxel,
+            origin,
+            ..Marks::because(format!("{} has {}", last_of(group), vectors_in_words(first)))
+        })
+    }
+}
+
+fn vectors_in_words(first: usize) -> String {
+    format!("emd_group_type, and dim{first} next to its data")
+}
+
+fn vector(about: &About<'_>, place: usize, path: &str) -> Vector {
+    let attributes = about.file.attributes(path);
+    let text = |name| attributes.as_ref()?.text(name);
+    let axis = text("name").and_then(|name| axis_named(&name));
+    let extent = about.dataset.shape.get(place).copied().unwrap_or(0);
+    let spacing = || {
+        let unit = unit(&text("units")?)?;
+        let positions = about.file.numbers(path)?;
+        let is_whole = positions.len() as u64 == extent || positions.len() == 2;
+        Spacing::of(&positions, Some(&unit)).filter(|_| is_whole)
+    };
+    Vector { axis, spacing: spacing() }
+}
+
+/// A unit as other programs write it; `None` if nothing is calibrated.
+fn unit(written: &str) -> Option<String> {
+    let plain = written.trim().trim_start_matches('[').trim_end_matches(']');
+    let plain = plain.replace("\\mu", "µ").replace('_', "");
+    match plain.to_lowercase().as_str() {
+        "" | "pixel" | "pixels" | "px" | "unknown" | "none" | "n/a" => None,
+        "a" => Some("Å".to_owned()),
+        _ => Some(plain),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_lose_their_brackets() {
+        for (written, expected) in
+            [("[n_m]", Some("nm")), ("[\\mu_m]", Some("µm")), ("A", Some("Å")), ("nm", Some("nm"))]
+        {
+            assert_eq!(unit(written).as_deref(), expected);
+        }
+        for none in ["pixels", "[]", "unknown"] {
+            assert_eq!(unit(none), None, "{none}");
+        }
+    }
+}

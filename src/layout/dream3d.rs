@@ -1,0 +1,85 @@
+//! DREAM.3D: arrays of cells below `/DataContainers/<name>`, whose image geometry is in `_SIMPL_GEOMETRY`.
+//!
+//! Source: SIMPL (`ImageGeom`, `DataArray::writeH5Data`). `DIMENSIONS`, `SPACING` and `ORIGIN` are in x, y, z order. An array
+//! is z, y, x and a component axis. Three or four bytes for each cell are a colour, as in `IPFColor`; `FeatureIds` are the
+//! ids of grains. Arrays of features and ensembles have other shapes, and are left out. The later program, simplnx, is
+//! read in [`simplnx`].
+
+pub(super) mod simplnx;
+
+use super::contents::{About, Contents};
+use super::marks::Marks;
+use super::{FoundChannel, Layout, VoxelSize, plain};
+use crate::axes::Axes;
+use crate::geometry::Xyz;
+use crate::paint::Kind;
+use crate::volume::hdf5::OpenError;
+
+const NAME: &str = "DREAM.3D";
+const CONTAINERS: &str = "/DataContainers/";
+
+pub(super) struct Dream3d;
+
+/// An image geometry: all in x, y, z order.
+struct Geometry {
+    dimensions: Vec<f64>,
+    spacing: Vec<f64>,
+    origin: Vec<f64>,
+    unit: Option<String>,
+}
+
+impl Layout for Dream3d {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let container = about.path.strip_prefix(CONTAINERS)?.split('/').next()?;
+        let numbers =
+            |name: &str| about.file.numbers(&format!("{CONTAINERS}{container}/_SIMPL_GEOMETRY/{name}"));
+        let geometry = Geometry {
+            dimensions: numbers("DIMENSIONS")?,
+            spacing: numbers("SPACING").unwrap_or_default(),
+            origin: numbers("ORIGIN").unwrap_or_default(),
+            unit: None,
+        };
+        cells(about, &geometry)
+    }
+
+    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    }
+}
+
+/// The marks of an array, if it has a value for each cell of the geometry.
+fn cells(about: &About<'_>, geometry: &Geometry) -> Option<Marks> {
+    let space: Vec<u64> = geometry.dimensions.iter().rev().map(|extent| *extent as u64).collect();
+    let shape = &about.dataset.shape;
+    let axes = match shape.len().checked_sub(3)? {
+        0 => Axes::new("zyx"),
+        1 => Axes::new("zyxc"),
+        _ => return None,
+    };
+    if shape.get(..3) != Some(&space[..]) {
+        return None;
+    }
+    let is_feature = about.last() == "FeatureIds" && about.is_integer();
+    let marks = if is_feature {
+        Marks::labels("it is called FeatureIds, the grains of DREAM.3D")
+    } else {
+        Marks::default()
+    };
+    let is_colour = shape.len() == 4 && about.is_colour();
+    let origin = match geometry.origin[..] {
+        [x, y, z] => Some(Xyz::new(x, y, z)),
+        _ => None,
+    };
+    Some(Marks {
+        because: Some(format!("{} has a value for each cell of its geometry", about.path)),
+        axes: axes.ok(),
+        kind: marks.kind.or(is_colour.then_some(Kind::Rgb)),
+        voxel: VoxelSize::xyz(&geometry.spacing, geometry.unit.as_deref()),
+        origin,
+        ..marks
+    })
+}

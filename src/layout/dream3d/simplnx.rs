@@ -1,0 +1,39 @@
+//! simplnx (DREAM3D-NX): arrays below `/DataStructure/<image geometry>`.
+//!
+//! Source: simplnx (`ImageGeomIO`, `IOConstants.hpp`). The geometry is in attributes of the group: `_DIMENSIONS`, `_SPACING`
+//! and `_ORIGIN`, x, y, z, and `Units`. Arrays of cells are z, y, x and a component axis.
+
+use super::{Geometry, cells};
+use crate::layout::contents::{About, Contents};
+use crate::layout::marks::Marks;
+use crate::layout::{FoundChannel, Layout, plain};
+use crate::units;
+use crate::volume::hdf5::OpenError;
+
+const NAME: &str = "simplnx";
+const STRUCTURE: &str = "/DataStructure/";
+
+pub(in crate::layout) struct Simplnx;
+
+impl Layout for Simplnx {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let name = about.path.strip_prefix(STRUCTURE)?.split('/').next()?;
+        let own = about.file.attributes(&format!("{STRUCTURE}{name}"))?;
+        let geometry = Geometry {
+            dimensions: own.numbers("_DIMENSIONS")?,
+            spacing: own.numbers("_SPACING").unwrap_or_default(),
+            origin: own.numbers("_ORIGIN").unwrap_or_default(),
+            // Other values, such as "Unknown", are not lengths.
+            unit: own.text("Units").filter(|unit| units::in_nanometres(unit.trim()).is_some()),
+        };
+        cells(about, &geometry)
+    }
+
+    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    }
+}

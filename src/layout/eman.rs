@@ -1,0 +1,38 @@
+//! EMAN2's HDF5 files: `/MDF/images/<number>/image`, one group for each image of a stack.
+//!
+//! Source: EMAN2 (`hdfio2.cpp`, and the wiki's "Eman2HDF"). An image is z, y, x, or y, x; each has its own size, and is a
+//! channel named by its number. `EMAN.apix_x`, `EMAN.apix_y` and `EMAN.apix_z` of its group are ångström per voxel.
+
+use super::contents::About;
+use super::marks::Marks;
+use super::spacing::{Placement, Spacing};
+use super::{Layout, number_after, usual_axes};
+
+const IMAGES: &str = "/MDF/images/";
+
+pub(super) struct Eman;
+
+impl Layout for Eman {
+    fn name(&self) -> &'static str {
+        "EMAN2"
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let number = about.path.strip_prefix(IMAGES)?.strip_suffix("/image")?;
+        number_after(number, "")?;
+        let axes = usual_axes(about.rank())?;
+        let group = about.file.attributes(about.group());
+        let along = |letter: char| {
+            let step = group.as_ref()?.numbers(&format!("EMAN.apix_{letter}"))?.first().copied()?;
+            Some(Spacing::new(step, None, Some("Å")))
+        };
+        let spacings: Vec<_> = axes.iter().map(|axis| along(axis.letter())).collect();
+        let voxel = Placement::of(&axes, &about.dataset.shape, &spacings).voxel;
+        Some(Marks {
+            named_by: Some(about.group().to_owned()),
+            axes: Some(axes),
+            voxel,
+            ..Marks::because(format!("it has {}", about.path))
+        })
+    }
+}

@@ -1,0 +1,35 @@
+//! HDF-EOS5: `/HDFEOS/GRIDS/<name>/Data Fields/<field>`, and the same in `SWATHS`.
+//!
+//! Source: NASA, "HDF-EOS5 Data Model, File Format and Library" (ESDS-RFC-008). The last two axes of a field are y, x: the
+//! rows and columns of a grid, or the lines and samples of a swath. An axis before them is z, another one time. Missing
+//! values are read by [`super::netcdf`].
+
+use super::contents::{About, Contents};
+use super::marks::Marks;
+use super::{FoundChannel, Layout, plain, usual_axes};
+use crate::volume::hdf5::OpenError;
+
+const NAME: &str = "HDF-EOS5";
+
+pub(super) struct HdfEos;
+
+impl Layout for HdfEos {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let parts: Vec<&str> = about.path.split('/').collect();
+        let ["", "HDFEOS", "GRIDS" | "SWATHS", _, "Data Fields" | "Geolocation Fields", _] = parts[..] else {
+            return None;
+        };
+        Some(Marks {
+            axes: usual_axes(about.rank()),
+            ..Marks::because(format!("{} is a field of HDF-EOS5", about.path))
+        })
+    }
+
+    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    }
+}

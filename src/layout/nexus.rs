@@ -1,0 +1,97 @@
+//! NeXus: signals of `NXdata` groups, and the axes that these name.
+//!
+//! Source: the NeXus manual, "NXdata" and "Associating plottable data using attributes of the group". The group's `signal`
+//! names the dataset to plot, and `axes` a dataset for each of its dimensions (`.` for none); `<name>_indices` says to which
+//! dimension a dataset belongs. Older files mark the dataset: `signal` = 1, and `axes` with names separated by colons. The
+//! attributes `default` of the root and the groups below lead to the data to plot first, which is the first channel here.
+//! Axes whose names say nothing of x and y are taken in order: the last two of images are y, x. The distance of positions
+//! and their `units` give the voxel size.
+
+use super::axis_names::{axis_named, completed};
+use super::contents::{About, Contents};
+use super::marks::Marks;
+use super::spacing::{Placement, Spacing};
+use super::{FoundChannel, Layout, plain, usual_axes};
+use crate::axes::AxisName;
+use crate::volume::hdf5::{Attributes, OpenError, OpenFile};
+
+/// At most this many groups are followed from the root.
+const MOST_DEFAULTS: usize = 8;
+
+pub(super) struct Nexus;
+
+impl Layout for Nexus {
+    fn name(&self) -> &'static str {
+        "NeXus"
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let group = about.file.attributes(about.group())?;
+        if group.text("NX_class").as_deref() != Some("NXdata") || !is_signal(about, &group) {
+            return None;
+        }
+        let along = |place| axis(about, &group, place).unwrap_or_default();
+        let (names, spacings): (Vec<_>, Vec<_>) = (0..about.rank()).map(along).unzip();
+        let axes = completed(&names, &about.dataset.shape).or_else(|| usual_axes(about.rank()));
+        let placement = axes.as_ref().map(|axes| Placement::of(axes, &about.dataset.shape, &spacings));
+        let Placement { voxel, origin } = placement.unwrap_or_default();
+        let because = format!("{} is the signal of an NXdata group", about.path);
+        Some(Marks { axes, voxel, origin, ..Marks::because(because) })
+    }
+
+    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+        let mut channels = plain::channels(contents, |_| true)?;
+        let default = default_group(contents.file);
+        let is_default = |channel: &FoundChannel| {
+            let path = channel.levels.first().and_then(|level| level.paths.first());
+            path.zip(default.as_deref()).is_some_and(|(path, group)| super::group_of(path) == group)
+        };
+        channels.sort_by_key(|channel| !is_default(channel));
+        Ok(channels)
+    }
+}
+
+/// Whether a dataset is what its group plots.
+fn is_signal(about: &About<'_>, group: &Attributes) -> bool {
+    let named = group.text("signal").is_some_and(|signal| signal == about.last());
+    let marked = || about.attributes.has("signal");
+    named || marked()
+}
+
+/// The name and the spacing of one dimension.
+fn axis(about: &About<'_>, group: &Attributes, place: usize) -> Option<(Option<AxisName>, Option<Spacing>)> {
+    let name = name(about, group, place)?;
+    let path = format!("{}/{name}", about.group());
+    let own = about.file.attributes(&path);
+    let units = own.and_then(|own| own.text("units"));
+    let extent = about.dataset.shape.get(place).copied().unwrap_or(0);
+    let positions = about.file.numbers(&path).filter(|positions| positions.len() as u64 == extent);
+    let spacing = positions.and_then(|positions| Spacing::of(&positions, Some(units.as_deref()?)));
+    Some((axis_named(&name), spacing))
+}
+
+/// The name of the dataset with the positions along one dimension.
+fn name(about: &About<'_>, group: &Attributes, place: usize) -> Option<String> {
+    let listed = group.texts("axes").or_else(|| about.attributes.texts("axes"))?;
+    let names: Vec<String> = match &listed[..] {
+        [one] => one.trim_matches(['[', ']']).split([':', ',']).map(|name| name.trim().to_owned()).collect(),
+        _ => listed,
+    };
+    let dimensions = |name: &String| group.numbers(&format!("{name}_indices"));
+    let placed = names.iter().find(|name| dimensions(name).is_some_and(|at| at == [place as f64]));
+    let in_order = || names.get(place).filter(|name| dimensions(name).is_none());
+    placed.or_else(in_order).filter(|name| name.as_str() != ".").cloned()
+}
+
+/// The group that the attributes `default` lead to, from the root on.
+fn default_group(file: &OpenFile) -> Option<String> {
+    let mut group = String::new();
+    for _ in 0..MOST_DEFAULTS {
+        let at = if group.is_empty() { "/" } else { &group };
+        match file.attributes(at)?.text("default") {
+            Some(next) => group = format!("{group}/{next}"),
+            None => break,
+        }
+    }
+    (!group.is_empty()).then_some(group)
+}

@@ -1,0 +1,80 @@
+//! openPMD: meshes at `/data/<iteration>/meshes/<record>`, or `…/<record>/<component>`.
+//!
+//! Source: the openPMD standard 1.1.0, "Mesh Based Records". `axisLabels`, `gridSpacing` and `gridGlobalOffset` of a record
+//! are in the order of its axes: slowest first where `dataOrder` is `C`, fastest first where it is `F`. `gridUnitSI`
+//! converts the spacing to metres. Components of a vector are datasets of their own. `unitSI` converts stored values to SI
+//! units, and is stated, not applied. The root's attribute `meshesPath` names the group of meshes.
+
+use super::axis_names::{axis_named, completed};
+use super::contents::{About, Contents};
+use super::marks::Marks;
+use super::spacing::{Placement, Spacing};
+use super::{FoundChannel, Layout, plain};
+use crate::volume::hdf5::{Attributes, OpenError};
+
+const NAME: &str = "openPMD";
+
+pub(super) struct OpenPmd;
+
+impl Layout for OpenPmd {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let root = about.file.attributes("/").filter(|root| root.has("openPMD"))?;
+        let meshes = root.text("meshesPath").unwrap_or_else(|| "meshes/".to_owned());
+        if !about.path.contains(&format!("/{}/", meshes.trim_matches('/'))) {
+            return None;
+        }
+        // A scalar record is a dataset, a vector a group of datasets.
+        let of_group = || about.file.attributes(about.group());
+        let is_scalar = about.attributes.has("axisLabels");
+        let record = if is_scalar { None } else { of_group() };
+        let record = record.as_ref().unwrap_or(&about.attributes);
+        let is_reversed = record.text("dataOrder").as_deref() == Some("F");
+        let labels = ordered(record.texts("axisLabels")?, is_reversed);
+        let names: Vec<_> = labels.iter().map(|label| axis_named(label)).collect();
+        let axes = completed(&names, &about.dataset.shape).filter(|axes| axes.rank() == about.rank());
+        let placement = axes.as_ref().map(|axes| {
+            Placement::of(axes, &about.dataset.shape, &spacings(record, is_reversed).unwrap_or_default())
+        });
+        let Placement { voxel, origin } = placement.unwrap_or_default();
+        Some(Marks {
+            axes,
+            voxel,
+            origin,
+            remarks: in_si(about).into_iter().collect(),
+            ..Marks::because(format!("{} is a mesh of openPMD", about.path))
+        })
+    }
+
+    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    }
+}
+
+/// In the order of the stored axes.
+fn ordered<T>(mut values: Vec<T>, is_reversed: bool) -> Vec<T> {
+    if is_reversed {
+        values.reverse();
+    }
+    values
+}
+
+/// The spacing of each stored axis, in metres.
+fn spacings(record: &Attributes, is_reversed: bool) -> Option<Vec<Option<Spacing>>> {
+    let numbers = |name| record.numbers(name).map(|numbers| ordered(numbers, is_reversed));
+    let unit = record.numbers("gridUnitSI")?.first().copied()?;
+    let first = numbers("gridGlobalOffset").unwrap_or_default();
+    let along = |(place, step): (usize, &f64)| {
+        Some(Spacing::new(step * unit, first.get(place).map(|first| first * unit), Some("m")))
+    };
+    Some(numbers("gridSpacing")?.iter().enumerate().map(along).collect())
+}
+
+/// A remark if stored values are not in SI units.
+fn in_si(about: &About<'_>) -> Option<String> {
+    let unit = about.attributes.numbers("unitSI")?.first().copied().filter(|unit| *unit != 1.0)?;
+    Some(format!("stored values × {unit:?} are in SI units"))
+}

@@ -1,0 +1,48 @@
+//! Segger's segmentations (UCSF Chimera): `.seg` files, whose `/mask` holds the region of each voxel.
+//!
+//! Source: Segger's `segfile.py`, format version 2. The root has the attribute `format` "segger", and
+//! `ijk_to_xyz_transform`, a matrix of 3 × 4 from indices (x, y, z) to positions: its diagonal is the voxel size and its
+//! last column the origin, if the axes are not rotated. The unit is not stated. Regions are grouped in a tree
+//! (`parent_ids`), which is not shown.
+
+use super::contents::{About, Contents};
+use super::marks::Marks;
+use super::{FoundChannel, Layout, VoxelSize, plain, usual_axes};
+use crate::geometry::Xyz;
+use crate::volume::hdf5::OpenError;
+
+const NAME: &str = "Segger";
+const MASK: &str = "/mask";
+
+pub(super) struct Segger;
+
+impl Layout for Segger {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let root = about.file.attributes("/").filter(|_| about.path == MASK)?;
+        if root.text("format").as_deref() != Some("segger") || !about.is_integer() {
+            return None;
+        }
+        let (voxel, origin) = root.numbers("ijk_to_xyz_transform").and_then(|matrix| placed(&matrix)).unzip();
+        Some(Marks {
+            because: Some("its format is segger".to_owned()),
+            axes: usual_axes(about.rank()),
+            voxel: voxel.flatten(),
+            origin,
+            ..Marks::labels("its format is segger, and /mask holds ids of regions")
+        })
+    }
+
+    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    }
+}
+
+/// The voxel size and the origin, unless the axes are rotated.
+fn placed(matrix: &[f64]) -> Option<(Option<VoxelSize>, Xyz<f64>)> {
+    let [xx, 0.0, 0.0, x, 0.0, yy, 0.0, y, 0.0, 0.0, zz, z] = *matrix else { return None };
+    Some((VoxelSize::xyz(&[xx, yy, zz], None), Xyz::new(x, y, z)))
+}
