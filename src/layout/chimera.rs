@@ -74,9 +74,13 @@ fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<Image<'a>>, OpenError> {
     let mut groups: BTreeMap<&str, BTreeMap<u64, (Xyz<u64>, &Candidate)>> = BTreeMap::new();
     for volume in contents.volumes()?.iter().filter(|volume| volume.marked_by(NAME).is_some()) {
         let factor = volume.marks.factor.unwrap_or(Xyz::all(1));
-        // The first of several datasets with the same voxels, which differ in their chunks.
+        // Of several datasets with the same voxels, the one whose chunks suit the plane xy best: it is named `…zyx`.
         let levels = groups.entry(group_of(&volume.path)).or_default();
-        levels.entry(factor.volume()).or_insert((factor, volume));
+        let is_named = |volume: &Candidate| last_of(&volume.path).contains("zyx");
+        let (_, best) = levels.entry(factor.volume()).or_insert((factor, volume));
+        if is_named(volume) && !is_named(best) {
+            *best = volume;
+        }
     }
     let image = |(group, levels): (&'a str, BTreeMap<u64, (Xyz<u64>, &'a Candidate)>)| {
         let own = contents.file.attributes(group);

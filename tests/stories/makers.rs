@@ -61,6 +61,12 @@ fn compare(place: &str, expected: &Value, described: &Value, found: &FoundChanne
     assert!(close(&voxel, &wanted), "{place}: {voxel:?}, but {wanted:?} is expected");
     let origin = found.origin.map_or(Vec::new(), |at| vec![at.x, at.y, at.z]);
     assert!(close(&origin, &numbers(&expected["origin"])), "{place}: origin {origin:?}");
+    let missing: Vec<f64> = found.missing.iter().map(|number| number.to_f64()).collect();
+    assert_eq!(missing, numbers(&expected["missing"]), "{place}: missing values");
+    let factors = made::levels(found).into_iter().map(|(_, factor)| Value::from(factor.unwrap().to_vec()));
+    assert_eq!(&factors.collect::<Vec<_>>(), expected["levels"].as_array().unwrap(), "{place}: levels");
+    let is_labels = expected["kind"] == "labels";
+    assert_eq!(found.labels_because.is_some(), is_labels, "{place}: a reason for labels");
 }
 
 /// The numbers of a list; none for null.
