@@ -51,6 +51,7 @@ class Scene:
     fragment: str
     published: dict[str, bytes]
     headers: dict[str, dict[str, str]]
+    program: frozenset[str]
     chunks: frozenset[str]
     panels: list[np.ndarray]
 
@@ -68,6 +69,9 @@ class Visit:
 
     def chunks(self, source: str) -> frozenset[str]:
         return frozenset(path for path in self.paths if path.startswith(source) and not path.endswith("/info"))
+
+    def program(self, source: str) -> frozenset[str]:
+        return frozenset(path for path in self.paths if not path.startswith(source))
 
 
 def files(volumes: Volumes) -> list[Path]:
@@ -92,11 +96,12 @@ def scene(voltile: Path, volumes: Volumes, work: Path) -> Scene:
         levels = {scale["key"]: channel["levels"][int(scale["key"])]["path"] for scale in info["scales"]}
         copy = make_copy(volumes, volume, info, levels)
         fragment = json.dumps(state(info, volumes.shape))
-        found = Scene(volume, source, levels, copy, fragment, {}, {}, frozenset(), [])
+        found = Scene(volume, source, levels, copy, fragment, {}, {}, frozenset(), frozenset(), [])
         first = visit(found, server, work)
-        chunks = first.chunks(source)
-        published, headers = recorded(server, source, first.paths, min(chunks))
-    found = replace(found, published=published, headers=headers, chunks=chunks, panels=first.panels)
+        asked, chunks = first.program(source), first.chunks(source)
+        published, headers = recorded(server, source, asked, min(chunks))
+    seen = {"program": asked, "chunks": chunks, "panels": first.panels}
+    found = replace(found, published=published, headers=headers, **seen)
     check_voxels(volume, levels["0"], found.panels)
     return found
 
@@ -199,11 +204,11 @@ def visit(scene: Scene, server: Server, work: Path) -> Visit:
 
 
 def recorded(
-    server: Server, source: str, paths: list[str], chunk: str
+    server: Server, source: str, asked: frozenset[str], chunk: str
 ) -> tuple[dict[str, bytes], dict[str, dict[str, str]]]:
     """The files of the program that were requested, and the headers of all answers, for nginx."""
     published, headers = {}, {}
-    for path in sorted({path for path in paths if not path.startswith(source)}):
+    for path in sorted(asked):
         body, known = answer(server, path)
         path += "index.html" if path.endswith("/") else ""
         published[path], headers[f"= {path}"] = body, known
@@ -230,6 +235,8 @@ def check(scene: Scene, visit: Visit, name: str) -> None:
     asked = visit.chunks(scene.source)
     if asked != scene.chunks:
         raise Wrong(f"{name}: {len(asked)} chunks were requested, {len(scene.chunks)} in the first visit")
+    if visit.program(scene.source) != scene.program:
+        raise Wrong(f"{name}: other files of the program were requested than in the first visit")
     for number, (shown, known) in enumerate(zip(visit.panels, scene.panels, strict=True)):
         if shown.shape != known.shape or (shown != known).any():
             raise Wrong(f"{name}: panel {number} of {shown.shape} shows other pixels than in the first visit")
