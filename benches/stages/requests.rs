@@ -60,6 +60,9 @@ pub fn requests(criterion: &mut Criterion) {
             });
         });
     }
+    // Checks for changed files have a time limit.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _context = runtime.enter();
     let service = service(catalog, metrics, activity);
     let asked = request(SIMPLE);
     while poll_tile(&service, &asked).is_pending() {

@@ -20,14 +20,16 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from . import load, report, servers, volumes, watch
+from . import load, neuroglancer, report, servers, volumes, watch
 from .pixels import Wrong
 from .rows import Bench, Row, rows
 from .servers import ROOT, Missing, Setting
 
 TARGET = ROOT / "target"
-REAL = ROOT.parent / "shared" / "data" / "em" / "flyem_medulla_520x520x64.h5"
-PACKAGES = ("h5py", "fastapi", "uvicorn", "pillow", "imagecodecs", "isal", "numpy")
+SHARED = ROOT.parent / "shared" / "data" / "em"
+REAL = SHARED / "flyem_medulla_520x520x64.h5"
+LABELS = SHARED / "flyem_training2_groundtruth_z128.h5"
+PACKAGES = ("compressed-segmentation", "h5py", "fastapi", "uvicorn", "pillow", "imagecodecs", "isal", "numpy")
 
 
 def arguments() -> argparse.Namespace:
@@ -41,7 +43,9 @@ def arguments() -> argparse.Namespace:
     add("--report", type=Path, help="output file (default: benches/RESULTS.md; none with --small or --only)")
     add("--json", type=Path, default=TARGET / "side-by-side.json", help="raw figures (default: %(default)s)")
     add("--real", type=Path, default=REAL, help="a file with a 3-dimensional uint8 dataset, for the rows of real data (default: %(default)s, if it exists)")
-    add("--volumes", type=Path, default=TARGET / "bench-volumes", help="folder, takes 4 GiB (default: %(default)s)")
+    add("--labels", type=Path, default=LABELS, help="a file with a 3-dimensional dataset of labels, for the row of labels (default: %(default)s, if it exists)")
+    add("--encoder", type=Path, help="the binary of benches/segmentation.rs (default: built for the row of labels)")
+    add("--volumes", type=Path, default=TARGET / "bench-volumes", help="folder, takes 6 GiB (default: %(default)s)")
     add("--voltile", type=Path, default=TARGET / "release" / "voltile", help="the binary (default: built first)")
     return parser.parse_args()
 
@@ -51,7 +55,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     busy = os.getloadavg()[0]
     planned = volumes.plan(options.volumes, options.small)
-    every = rows(planned, options.real.is_file())
+    every = rows(planned, options.real.is_file(), options.labels.is_file())
     chosen = [row for row in every if not options.only or options.only.search(row.key)]
     if options.list or not chosen:
         print("\n".join(f"{row.key:14} {row.title}" for row in (chosen or every)))
@@ -64,8 +68,10 @@ def main() -> int:
         made = volumes.make(planned)
         volumes.make_real(made, options.real)
         setting = Setting(Path(work), options.voltile.resolve(), [])
+        encoder = options.encoder.resolve() if options.encoder else None
+        bench = Bench(setting, made, options.seconds, options.labels, encoder)
         started = time.monotonic()
-        results, faults = measure(Bench(setting, made, options.seconds), chosen, options.rounds)
+        results, faults = measure(bench, chosen, options.rounds)
     write(options, chosen, results, describe(options, made, busy), time.monotonic() - started)
     for fault in faults:
         print(f"WRONG: {fault}", file=sys.stderr)
@@ -87,6 +93,10 @@ def measure(bench: Bench, chosen: list[Row], rounds: int) -> tuple[dict[str, rep
 
 def files_of(bench: Bench, row: Row) -> list[Path]:
     """The files that a row reads, by its key."""
+    if row.key == "segmentation":
+        return [bench.labels]
+    if row.key == "neuroglancer":
+        return neuroglancer.files(bench.volumes)
     token = next((t for t in ("plain", "planes", "contiguous", "many", "real") if row.key.startswith(t)), "gzip")
     tiffs = sorted((bench.volumes.folder / "tiff").iterdir()) if token == "planes" else []
     return [bench.volumes.file(token), *tiffs]
@@ -152,6 +162,14 @@ def describe(options: argparse.Namespace, made: volumes.Volumes, busy: float) ->
         "  with the same compressed bytes as the chunks. Before each measurement, tiles of each server are compared",
         "  with h5py's pixels.",
         "- inflate limit: libdeflate decoding the bytes that the tiles need, from memory, on all cores, no server.",
+        "- Neuroglancer: headless Chromium without a graphics card opens four panels (1280×800 pixels, one voxel of level 0",
+        "  per pixel) of a file by `voltile pyramid --rechunk`, with an empty cache; the time is from the beginning of the",
+        "  navigation until Neuroglancer has drawn all visible chunks. nginx sends the same program with the same headers,",
+        "  and the stored bytes of the chunks from files. In every visit the same chunks are requested, all panels show the",
+        "  same pixels, and those of the planes are compared with h5py.",
+        f"- Labels: {options.labels.name}, as unsigned 64-bit numbers; blocks of 8×8×8. voltile's time",
+        "  is that of reading boxes from a file and encoding them, less that of reading. Both encodings are decoded by the",
+        "  Python package and compared.",
         f"- {packages}; {load.wrk_version()}; {servers.nginx_version()}.",
     ]
 

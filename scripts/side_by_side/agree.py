@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import load, pixels, report, volumes, watch
+from . import criterion, load, pixels, report, volumes, watch
 from .servers import MIB, ROOT, Missing, Server, Setting, fetch, program, running
 from .tiles import SIDE, Tile
 
@@ -33,7 +33,6 @@ COMPRESSED = ("gzip", "planes")
 MORE = 64
 SLICES = range(32, 48)  # whose tiles are requested from a server
 CLIENTS, THREADS = 8, 2
-CRITERION = ("--warm-up-time", "0.2", "--measurement-time", "0.5", "--nresamples", "1001", "--noplot")
 START, END = "<!-- agree -->", "<!-- /agree -->"
 
 
@@ -82,23 +81,13 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def built() -> Path:
-    """Builds the benchmark; returns its binary, whose name cargo prints."""
-    command = [program("cargo", "cargo"), "bench", "--locked", "--no-run", "--bench", "stages"]
-    done = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    found = re.search(r"Executable benches/stages\.rs \((.+)\)", done.stderr)
-    if done.returncode or not found:
-        raise Missing(f"benches/stages.rs could not be built:\n{done.stderr}")
-    return (ROOT / found[1]).resolve()
-
-
 def main() -> int:
     options = arguments()
     busy = os.getloadavg()[0]
     pairs = known(options.json) if options.add else {}
     with tempfile.TemporaryDirectory(prefix="agree-") as work:
         made = volumes.make(volumes.plan(options.volumes, options.small))
-        stages = (options.stages or built()).resolve()
+        stages = (options.stages or criterion.built("stages")).resolve()
         means = Means(options.voltile.resolve(), stages, made, Path(work), options.tiles, options.seconds)
         before = min((len(some) for key, some in pairs.items() if key[0] in (options.layout or LAYOUTS)), default=0)
         for turn in range(before, before + options.rounds):
@@ -150,7 +139,7 @@ def of_file(means: Means, token: str, turn: int) -> Iterator[tuple[tuple[str, st
     """Milliseconds per tile, measured by voltile bench and by criterion."""
     path, seed = means.made.file(token), turn + 1
     most = means.tiles * (1 if token in COMPRESSED else MORE)
-    sides = {"bench": lambda: files_by_bench(means, path, seed, most), "criterion": lambda: criterion(means, path, seed, most)}
+    sides = {"bench": lambda: files_by_bench(means, path, seed, most), "criterion": lambda: files_by_criterion(means, path, seed, most)}
     # They alternate in going first.
     names = sorted(sides, reverse=turn % 2 == 1)
     found = {name: sides[name]() for name in names}
@@ -167,23 +156,18 @@ def files_by_bench(means: Means, path: Path, seed: int, most: int) -> dict[tuple
     return {(state, row["plane"]): row["latency"]["mean"] for state, row in rows}
 
 
-def criterion(means: Means, path: Path, seed: int, most: int) -> dict[tuple[str, str], float]:
-    home = means.work / "criterion"
+def files_by_criterion(means: Means, path: Path, seed: int, most: int) -> dict[tuple[str, str], float]:
     extra = {
         "VOLTILE_BENCH_FILES": str(path),
         "VOLTILE_BENCH_TILES": str(most),
         "VOLTILE_BENCH_SEED": str(seed),
-        "CRITERION_HOME": str(home),
     }
-    command = [means.stages, "--bench", *CRITERION, "^file (cold|kept)/"]
-    done = subprocess.run(command, cwd=means.work, capture_output=True, text=True, env=os.environ | extra)
-    if done.returncode:
-        raise Missing(f"{means.stages}: {done.stderr}")
+    home = criterion.run(means.stages, means.work, "^file (cold|kept)/", extra)
     found = {}
     for state, plane in ((state, plane) for state in ("cold", "kept") for plane in PLANES):
-        estimates = json.loads((home / f"file {state}" / path.stem / plane / "new" / "estimates.json").read_text())
+        mean = criterion.estimate(home, f"file {state}/{path.stem}/{plane}", "mean")
         # One iteration renders 64 kept tiles, or all cold ones.
-        found[state, plane] = estimates["mean"]["point_estimate"] / 1e6 / (64 if state == "kept" else most)
+        found[state, plane] = mean * 1e3 / (64 if state == "kept" else most)
     return found
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .rows import Row, Sample, Target
 
+TIMES = ("ms", "s")  # units of which less is better
 BEGIN, END = "<!-- side-by-side -->", "<!-- /side-by-side -->"
 
 
@@ -43,7 +44,7 @@ def ratio(row: Row, results: Results, other: str) -> float | None:
     pairs = [(a.value, b.value) for a, b in zip(ours, theirs)]
     if not pairs:
         return None
-    return statistics.median(b / a if row.unit == "ms" else a / b for a, b in pairs)
+    return statistics.median(b / a if row.unit in TIMES else a / b for a, b in pairs)
 
 
 def verdict(row: Row, results: Results, target: Target) -> tuple[str, bool | None]:
@@ -57,6 +58,8 @@ def verdict(row: Row, results: Results, target: Target) -> tuple[str, bool | Non
     shown = f"{reached:.0%}" if "%" in target.text else f"{reached:.3g} ×"
     if row.unit == "ms":
         shown = f"1/{reached:.3g}"
+    if row.unit == "s":
+        shown = f"{1 / reached:.3g} ×"
     return f"{shown} ({target.text})", reached >= target.bound
 
 
@@ -72,7 +75,7 @@ def cell(row: Row, results: Results, server: str) -> str:
 
 
 def others(row: Row, results: Results) -> str:
-    names = {"limit": "inflate limit", "voltile-1": "voltile, 1 thread"}
+    names = {"limit": "inflate limit", "voltile-1": "voltile, 1 thread", "package": "compressed-segmentation"}
     shown = [server for server in row.servers if server not in ("lab", "expert", "voltile")]
     return "; ".join(f"{names.get(server, server)}: {cell(row, results, server)}" for server in shown)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from . import chunks, limit, load, pixels, tiles, watch
+from . import chunks, criterion, labels, limit, load, neuroglancer, pixels, tiles, watch
 from .servers import MIB, Missing, Server, Setting, fetch, running
 from .tiles import Tile
 from .volumes import Volumes
@@ -22,6 +22,7 @@ from .volumes import Volumes
 CLIENTS = 8
 LOOKED_AT = 3
 SCROLL_CHUNKS = 512 * MIB
+VISITS = 3
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Bench:
     setting: Setting
     volumes: Volumes
     seconds: int
+    labels: Path
+    encoder: Path | None = None  # the binary of benches/segmentation.rs, if it is built already
 
     def set(self, *tokens: str, **more) -> Setting:
         return replace(self.setting, files=[self.volumes.file(token) for token in tokens], **more)
@@ -162,6 +165,27 @@ def boxes(bench: Bench, name: str, turn: int) -> Sample:
         return asked(server, seconds, lambda: load.wrk(server, bench.setting.work, [paths], CLIENTS, seconds, size))
 
 
+def viewed(bench: Bench, name: str, turn: int) -> Sample:
+    """Seconds until Neuroglancer has loaded all visible chunks: the median of visits, each to a server just started."""
+    setting = bench.setting
+    scene = neuroglancer.scene(setting.voltile, bench.volumes, setting.work)
+    visits = []
+    for _ in range(VISITS):
+        with running(name, neuroglancer.served(scene, setting)) as server:
+            visits.append(neuroglancer.visit(scene, server, setting.work))
+        neuroglancer.check(scene, visits[-1], name)
+    data = statistics.median(visit.seconds - visit.first for visit in visits)
+    return Sample(statistics.median(visit.seconds for visit in visits), {"of data": data, "chunks": len(scene.chunks)})
+
+
+def encoded(bench: Bench, name: str, turn: int) -> Sample:
+    """Boxes of labels per second as compressed_segmentation, by one thread."""
+    some = labels.boxes(bench.labels)
+    if name == "package":
+        return Sample(labels.by_package(some, bench.seconds))
+    return Sample(labels.by_voltile(some, bench.encoder or criterion.built("segmentation"), bench.setting.work))
+
+
 def threads(bench: Bench, name: str, turn: int, token: str, plane: str) -> Sample:
     """The speedup of rendering cold tiles with two render threads instead of one, without HTTP."""
     flags = ["--pattern", "random", "--state", "chunks", "--level", "0", "--plane", plane, "--seed", str(turn + 1)]
@@ -264,6 +288,18 @@ def chunk_rows() -> list[Row]:
     ]
 
 
+def viewer_row() -> Row:
+    title = "Neuroglancer in Chromium, four panels, cold: until all visible chunks are loaded"
+    target = Target("nginx", 1 / 1.05, "≤ 1.0 × nginx, within 5 % of noise")
+    return Row("neuroglancer", title, ("nginx", "voltile"), viewed, (target,), "s")
+
+
+def labels_row() -> Row:
+    title = "`compressed_segmentation`, 64³ u64 boxes of real labels, 1 thread"
+    target = Target("package", 5, "≥ 5 × compressed-segmentation")
+    return Row("segmentation", title, ("package", "voltile"), encoded, (target,))
+
+
 def threads_row(token: str, plane: str) -> Row:
     title = f"two render threads against one, without HTTP: {token} {plane}"
     return Row(f"{token}-threads-{plane}", title, ("voltile",), partial(threads, token=token, plane=plane), (TWICE,), "×")
@@ -278,7 +314,7 @@ def real_rows() -> list[Row]:
     ]
 
 
-def rows(volumes: Volumes, real: bool) -> list[Row]:
+def rows(volumes: Volumes, real: bool, has_labels: bool) -> list[Row]:
     cores = watch.cores()
     room = 64 + 8 * cores
     return [
@@ -316,6 +352,8 @@ def rows(volumes: Volumes, real: bool) -> list[Row]:
         threads_row("contiguous", "yz"),
         threads_row("planes", "xy"),
         *chunk_rows(),
+        viewer_row(),
+        *([labels_row()] if has_labels else []),
         hits_row(8, PEERS),
         hits_row(32, ()),
         Row(

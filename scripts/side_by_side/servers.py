@@ -41,6 +41,8 @@ class Setting:
     neighbours: bool = True
     ready: bytes = b""  # the PNG that nginx and writev serve
     published: dict[str, bytes] = field(default_factory=dict)  # more files of nginx, by path
+    folders: dict[str, Path] = field(default_factory=dict)  # folders of nginx, by path
+    headers: dict[str, dict[str, str]] = field(default_factory=dict)  # of nginx's responses, by location
     slices: Path | None = None  # the folder with the TIFFs for iipsrv
 
 
@@ -190,10 +192,27 @@ def start_nginx(server: Server, setting: Setting, backends: str = "server 127.0.
         file = folder / "www" / path.removeprefix("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(contents)
+    for path, target in setting.folders.items():
+        link = folder / "www" / path.removeprefix("/")
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(target.resolve())
     user = "user root;" if os.getuid() == 0 else ""
-    written = configure(folder, "nginx.conf", port=server.port, folder=folder, user=user, backends=backends)
+    places = {"port": server.port, "folder": folder, "user": user, "backends": backends}
+    written = configure(folder, "nginx.conf", locations=locations(setting), **places)
     server.start([nginx, "-p", str(folder), "-c", str(written), "-e", str(folder / "error.log")])
     server.wait(lambda: listens(server.port))
+
+
+def locations(setting: Setting) -> str:
+    """nginx's configuration of the headers of responses."""
+    lines = []
+    for rule, headers in setting.headers.items():
+        others = {name: value for name, value in headers.items() if name != "Content-Type"}
+        added = "".join(f'add_header {name} "{value}"; ' for name, value in others.items())
+        kind = headers.get("Content-Type", "application/octet-stream")
+        lines.append(f'location {rule} {{ types {{ }} default_type "{kind}"; {added}}}')
+    return "\n".join(lines)
 
 
 def start_iipsrv(server: Server, setting: Setting) -> None:

@@ -1,0 +1,101 @@
+//! Chunks of labels as `compressed_segmentation`, as the precomputed format serves them: read from the mapped file and
+//! encoded, without HTTP and compression, by one thread. A row of `scripts/side-by-side` compares "encode" with PyPI's
+//! encoder.
+//!
+//! `VOLTILE_BENCH_LABELS` names an HDF5 file; without it nothing is measured. Its only dataset has labels in its name,
+//! unsigned 64-bit numbers, and unfiltered chunks of 64³, one after the other along z. Each encoded chunk is first written
+//! next to the file (`0.cseg`, `1.cseg`, …), so that a decoder can check it. "Encode" is the difference between reading
+//! with and without encoding. The reported time is that of all chunks in sequence.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a benchmark is read, not called, and may panic with a message"
+)]
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use voltile::activity::Activity;
+use voltile::catalog::Catalog;
+use voltile::config::{DatasetSettings, Settings};
+use voltile::metrics::Metrics;
+use voltile::name::Name;
+use voltile::paint::BoxFormat;
+use voltile::plan::{AcceptedCodings, BoxEncoding, Cutout};
+use voltile::render::{Scratch, cutout};
+use voltile::request::PrecomputedFile;
+use voltile::volume::ReadPolicy;
+
+/// The edge of a chunk in voxels.
+const EDGE: u64 = 64;
+/// A chunk as it is read, without encoding.
+const VOXELS: BoxEncoding = BoxEncoding::File(BoxFormat::Raw);
+
+/// Reading chunks of labels, and reading and encoding them.
+fn segmentation(criterion: &mut Criterion) {
+    let Some(path) = std::env::var_os("VOLTILE_BENCH_LABELS") else { return };
+    let path = Path::new(&path);
+    let activity = Activity::default();
+    let catalog = opened(path, &activity);
+    // Other jobs count as running, so that each chunk is read by one thread.
+    let _others = (activity.enter(), activity.enter());
+    let (chunks, mut scratch) = (chunks(&catalog), Scratch::default());
+    for (number, (plan, encoding)) in chunks.iter().enumerate() {
+        let encoded = cutout(plan, *encoding, &mut scratch).unwrap();
+        std::fs::write(path.with_file_name(format!("{number}.cseg")), encoded).unwrap();
+    }
+    let mut group = criterion.benchmark_group("segmentation");
+    group.sample_size(10).throughput(Throughput::Elements(chunks.len() as u64));
+    let mut all = |encoding_of: fn(BoxEncoding) -> BoxEncoding| {
+        let began = Instant::now();
+        for (plan, encoding) in &chunks {
+            black_box(cutout(black_box(plan), encoding_of(*encoding), &mut scratch).unwrap());
+        }
+        began.elapsed()
+    };
+    let (read, encode): (fn(_) -> _, fn(_) -> _) = (|_| VOXELS, |encoding| encoding);
+    for (name, of) in [("read", read), ("read and encode", encode)] {
+        group.bench_function(name, |bencher| bencher.iter_custom(|times| (0..times).map(|_| all(of)).sum()));
+    }
+    // Alternately, so that both times are of the same moment.
+    group.bench_function("encode", |bencher| {
+        bencher.iter_custom(|times| {
+            let both = (0..times).map(|_| (all(encode), all(read)));
+            let sum = both.fold((Duration::ZERO, Duration::ZERO), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+            sum.0.saturating_sub(sum.1)
+        });
+    });
+    group.finish();
+}
+
+fn opened(path: &Path, activity: &Activity) -> Catalog {
+    let token = Name::nearest(&path.file_stem().unwrap().to_string_lossy());
+    let datasets = [(token, DatasetSettings::of_file(path.to_owned()))].into_iter().collect();
+    let opened = Catalog::open(&Settings { datasets, ..Settings::default() }, &Metrics::default(), activity);
+    assert!(opened.faults.is_empty(), "{:?}", opened.faults);
+    opened.catalog
+}
+
+/// The chunks of the only channel, and their encoding for a client that accepts no compression.
+fn chunks(catalog: &Catalog) -> Vec<(Cutout, BoxEncoding)> {
+    let dataset = catalog.datasets().next().unwrap();
+    let channel = dataset.channels.values().next().unwrap();
+    let depth = catalog.precomputed(dataset, channel).unwrap().scales[0].size.z;
+    let chunk = |z: u64| {
+        let name = format!("{}/{}/0/0-{EDGE}_0-{EDGE}_{z}-{}", dataset.token, channel.name, z + EDGE);
+        let Some(Ok(PrecomputedFile::Chunk(asked))) = PrecomputedFile::parse(&name) else {
+            panic!("{name} is no chunk")
+        };
+        let (resolved, encoding) = catalog.resolve_precomputed(&asked, AcceptedCodings::default()).unwrap();
+        assert!(matches!(encoding, BoxEncoding::Segmentation(_)), "{name} is not encoded as a segmentation");
+        (resolved.plan(ReadPolicy::default()), encoding)
+    };
+    (0..depth).step_by(EDGE as usize).map(chunk).collect()
+}
+
+criterion_group!(benches, segmentation);
+criterion_main!(benches);
