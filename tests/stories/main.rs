@@ -32,6 +32,7 @@ mod load;
 mod openapi;
 mod page;
 mod paths;
+mod pictures;
 mod precomputed;
 mod process;
 mod pyramid;
