@@ -107,8 +107,8 @@ pub struct Overview {
     pub across: usize,
     /// The slice's width and height in pixels, without the tiles' black padding.
     pub extent: (usize, usize),
-    /// The longest edge of the thumbnail in pixels.
-    pub edge: usize,
+    /// The maximum width and height of the thumbnail in pixels.
+    pub most: (usize, usize),
 }
 
 /// The channels that a tile shows, and how they are combined.

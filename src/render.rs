@@ -20,7 +20,7 @@ use crate::volume::{ReadError, ReadPolicy, Samples};
 
 pub use cutout::{cached as cached_box, cutout};
 pub use encode::{EncodeBuffers, EncodeError, encode};
-pub use overview::overview;
+pub use overview::{Thumbnail, overview, thumbnail};
 
 /// Why a tile could not be rendered.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -125,10 +125,15 @@ impl ChannelDescription {
 }
 
 impl Dataset {
+    /// The number of the middle slice of a channel, as in URLs of tiles at full resolution.
+    pub fn middle_slice(&self, channel: &Channel, plane: Plane) -> u64 {
+        let axis = plane.slice_axis();
+        (channel.size()[axis] / 2).saturating_add_signed(self.position(channel)[axis])
+    }
+
     /// The URL path, relative to a mount, of a tile in the middle slice of a channel.
     pub fn sample_path(&self, channel: &Channel, plane: Plane) -> String {
-        let axis = plane.slice_axis();
-        let middle = (channel.size()[axis] / 2).saturating_add_signed(self.position(channel)[axis]);
+        let middle = self.middle_slice(channel, plane);
         let time = if channel.is_series { "0/" } else { "" };
         format!("{}/{}/{plane}/{time}{middle}/0_0_0.png", self.token, channel.name)
     }

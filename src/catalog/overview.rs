@@ -1,6 +1,7 @@
 //! Overviews: small pictures of a whole slice, composed of a few tiles of a coarse level.
 //!
-//! CATMAID requests one for each slice and draws it unscaled into a map of 192 pixels.
+//! CATMAID requests one for each slice and draws it unscaled into a map of 192 pixels. `voltile inspect` draws them in the
+//! terminal, at other sizes.
 
 use super::{Catalog, Channel, Dataset, NotFound, Resolved};
 use crate::geometry::{LevelView, TILE, TileAddress};
@@ -8,8 +9,8 @@ use crate::plan;
 use crate::request::TileRequest;
 use crate::tile::TileKey;
 
-/// The length of the longer edge in pixels.
-const EDGE: usize = 192;
+/// The maximum width and height in pixels, unless another is asked for.
+const MOST: (usize, usize) = (192, 192);
 /// The maximum number of tiles that an overview is composed of.
 const MOST_TILES: u64 = 16;
 
@@ -19,6 +20,7 @@ pub struct Overview {
     tiles: Vec<Resolved>,
     across: usize,
     extent: (usize, usize),
+    most: (usize, usize),
 }
 
 impl Catalog {
@@ -38,7 +40,8 @@ impl Catalog {
         };
         let all = (0..down).flat_map(|row| (0..across).map(move |column| (row, column)));
         let tiles = all.map(|(row, column)| tile(row, column)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Overview { tiles, across: across as usize, extent: (columns as usize, rows as usize) })
+        let extent = (columns as usize, rows as usize);
+        Ok(Overview { tiles, across: across as usize, extent, most: MOST })
     }
 }
 
@@ -68,15 +71,21 @@ impl Overview {
         &self.tiles
     }
 
+    /// The same overview, at most this wide and high, in pixels.
+    #[must_use]
+    pub fn within(self, most: (usize, usize)) -> Self {
+        Self { most, ..self }
+    }
+
     /// The key of the rendering: a digest of everything that determines its bytes.
     pub fn key(&self) -> TileKey {
         let tiles: Vec<TileKey> = self.tiles.iter().map(Resolved::key).collect();
-        TileKey::of(&("overview", EDGE, self.across, self.extent, tiles))
+        TileKey::of(&("overview", self.most, self.across, self.extent, tiles))
     }
 
     /// The plan for the renderer: what to read and how to paint it.
     pub fn plan(&self) -> plan::Overview {
         let tiles = self.tiles.iter().map(Resolved::plan).collect();
-        plan::Overview { tiles, across: self.across, extent: self.extent, edge: EDGE }
+        plan::Overview { tiles, across: self.across, extent: self.extent, most: self.most }
     }
 }

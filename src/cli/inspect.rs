@@ -1,10 +1,11 @@
 //! `voltile inspect`: what is in a file, what its tiles cost to read, and how to serve it.
 //!
 //! [`table`] writes the text, [`advice`] the warnings about expensive tiles, [`configuration`] the configuration that
-//! serves the file. The JSON is that of `/datasets.json` with additions.
+//! serves the file, [`picture`] the pictures. The JSON is that of `/datasets.json` with additions.
 
 pub(super) mod advice;
 mod configuration;
+mod picture;
 mod table;
 
 use std::path::PathBuf;
@@ -28,6 +29,17 @@ pub(super) struct Arguments {
     /// Print JSON for programs.
     #[arg(long)]
     json: bool,
+    /// Draw a small picture of each channel in the terminal: the middle slice in xy, of a series at the middle time
+    /// point. Without FORM, the terminal decides.
+    #[arg(
+        long,
+        value_name = "FORM",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "auto",
+        conflicts_with = "json"
+    )]
+    picture: Option<picture::Choice>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -38,6 +50,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     log_unreadable(&loaded);
     let catalog = loaded.catalog;
+    // The terminal is asked what it can draw before anything is printed.
+    let screen = arguments.picture.map(picture::Screen::of);
     let mut text = String::new();
     for dataset in catalog.datasets() {
         let configuration = configuration::configuration(dataset, &arguments.file);
@@ -50,7 +64,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         };
     }
     let text = format!("{}\n", text.trim_end());
-    if arguments.json { output::print_bytes(text.as_bytes()) } else { output::print(&text) }
+    if arguments.json {
+        output::print_bytes(text.as_bytes())?;
+    } else {
+        output::print(&text)?;
+    }
+    match screen {
+        Some(screen) => picture::print_all(&catalog, screen),
+        None => Ok(()),
+    }
 }
 
 /// The dataset's description, with the costs added to each level, and warnings and configuration at the top level.

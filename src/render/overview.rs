@@ -3,7 +3,7 @@
 //! Shades and colours are averaged; for labels each pixel is the colour of one id. Unlike levels, which average stored
 //! values, this averages windowed 8-bit values: thumbnails are not for measurements.
 
-use image::imageops::{FilterType, resize, thumbnail};
+use image::imageops::{FilterType, resize, thumbnail as averaged};
 use image::{ImageBuffer, Luma, Pixel, Rgb};
 
 use super::{EncodeError, RenderError, Scratch, encode};
@@ -11,8 +11,31 @@ use crate::geometry::TILE;
 use crate::paint::PngProfile;
 use crate::plan::{Overview, Picture, PixelKind};
 
+/// A slice, or a shrunk one: its pixels, row by row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thumbnail {
+    /// The number of columns, at least 1.
+    pub width: usize,
+    /// Whether each pixel is one byte or three.
+    pub kind: PixelKind,
+    /// The pixels.
+    pub pixels: Vec<u8>,
+}
+
+impl Thumbnail {
+    /// The thumbnail as a PNG.
+    pub fn png(&self, scratch: &mut Scratch) -> Result<Vec<u8>, EncodeError> {
+        encode::sized(&self.pixels, self.kind, self.width, PngProfile::Fast, &mut scratch.encoder)
+    }
+}
+
 /// Renders a thumbnail of one slice as a PNG.
 pub fn overview(plan: &Overview, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
+    Ok(thumbnail(plan, scratch)?.png(scratch)?)
+}
+
+/// Renders a thumbnail of one slice without encoding it.
+pub fn thumbnail(plan: &Overview, scratch: &mut Scratch) -> Result<Thumbnail, RenderError> {
     let first = plan.tiles.first().map(|tile| &tile.picture);
     let is_labels = matches!(first, Some(Picture::Labels(_)));
     match first.map_or(PixelKind::Grey, Picture::pixels) {
@@ -26,17 +49,17 @@ fn shrunk<P: Pixel<Subpixel = u8> + 'static>(
     kind: PixelKind,
     is_labels: bool,
     scratch: &mut Scratch,
-) -> Result<Vec<u8>, RenderError> {
+) -> Result<Thumbnail, RenderError> {
     let (width, height) = plan.extent;
     let pixels = assembled(plan, kind, scratch)?;
-    let (small_width, small_height) = fitted(plan.extent, plan.edge);
+    let (small_width, small_height) = fitted(plan.extent, plan.most);
     let whole: ImageBuffer<P, _> = ImageBuffer::from_raw(width as u32, height as u32, pixels)
         .ok_or_else(|| EncodeError::of(width * height, "there are too few pixels".to_owned()))?;
     let small = match is_labels {
         true => resize(&whole, small_width as u32, small_height as u32, FilterType::Nearest),
-        false => thumbnail(&whole, small_width as u32, small_height as u32),
+        false => averaged(&whole, small_width as u32, small_height as u32),
     };
-    Ok(encode::sized(small.as_raw(), kind, small_width, PngProfile::Fast, &mut scratch.encoder)?)
+    Ok(Thumbnail { width: small_width, kind, pixels: small.into_raw() })
 }
 
 /// The pixels of the whole slice, row by row.
@@ -59,13 +82,15 @@ fn assembled(plan: &Overview, kind: PixelKind, scratch: &mut Scratch) -> Result<
     Ok(whole)
 }
 
-/// The size, reduced so that the longer edge is at most `edge`, keeping the aspect ratio; at least 1 × 1.
-fn fitted((width, height): (usize, usize), edge: usize) -> (usize, usize) {
-    let longer = width.max(height);
-    if longer <= edge {
-        return (width, height);
+/// The size, reduced so that it fits the maximum width and height, keeping the aspect ratio; at least 1 × 1.
+fn fitted((width, height): (usize, usize), (most_wide, most_high): (usize, usize)) -> (usize, usize) {
+    if width <= most_wide && height <= most_high {
+        (width, height)
+    } else if width * most_high >= height * most_wide {
+        (most_wide.max(1), (height * most_wide / width).max(1))
+    } else {
+        ((width * most_high / height).max(1), most_high.max(1))
     }
-    ((width * edge / longer).max(1), (height * edge / longer).max(1))
 }
 
 #[cfg(test)]
@@ -73,10 +98,14 @@ mod tests {
     use super::fitted;
 
     #[test]
-    fn the_longer_edge_fits_and_nothing_vanishes() {
-        assert_eq!(fitted((400, 300), 192), (192, 144));
-        assert_eq!(fitted((300, 400), 192), (144, 192));
-        assert_eq!(fitted((500, 1), 192), (192, 1));
-        assert_eq!(fitted((100, 50), 192), (100, 50));
+    fn both_edges_fit_and_nothing_vanishes() {
+        assert_eq!(fitted((400, 300), (192, 192)), (192, 144));
+        assert_eq!(fitted((300, 400), (192, 192)), (144, 192));
+        assert_eq!(fitted((500, 1), (192, 192)), (192, 1));
+        assert_eq!(fitted((100, 50), (192, 192)), (100, 50));
+        assert_eq!(fitted((400, 300), (80, 48)), (64, 48));
+        assert_eq!(fitted((400, 100), (80, 48)), (80, 20));
+        assert_eq!(fitted((60, 50), (80, 48)), (57, 48));
+        assert_eq!(fitted((1, 500), (80, 48)), (1, 48));
     }
 }

@@ -34,6 +34,7 @@ mod makers;
 mod openapi;
 mod page;
 mod paths;
+mod pictures;
 mod precomputed;
 mod process;
 mod pyramid;

@@ -543,9 +543,8 @@ fn what_pyramid_rechunks_is_passed_through_at_all_levels() {
     assert_eq!(made.code, 0, "{}", made.err);
     let said: Value = serde_json::from_str(&place.run(["inspect", "cubes.h5", "--json"]).out).unwrap();
     let levels = said["channels"][0]["levels"].as_array().unwrap();
-    let stored = levels.iter().filter(|level| !level["path"].is_null());
-    assert_eq!(stored.clone().count(), 1, "the others fit one tile");
-    for level in stored {
+    assert!(levels.iter().filter(|level| !level["path"].is_null()).count() > 1);
+    for level in levels {
         assert_eq!(level["neuroglancer"]["passed_through"], true, "{level}");
         assert_eq!(level["zarr"]["passed_through"], true, "{level}");
     }

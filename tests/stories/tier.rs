@@ -99,7 +99,8 @@ fn tiles_are_served_after_a_restart_without_being_rendered() {
 fn prefetched_tiles_come_from_the_disk_cache_if_possible() {
     let place = Place::new();
     warmed(&place, 12);
-    let server = place.serve(["planes.h5", "--set", "cache.directory=cache"]);
+    let as_stored = "datasets.planes.channels.raw.window=full";
+    let server = place.serve(["planes.h5", "--set", "cache.directory=cache", "--set", as_stored]);
     server.tile(&plane_path(5));
     wait_until("two slices ahead and one behind are fetched", || server.count(HITS) == 4);
     assert_eq!((server.renders(), server.count("voltile_neighbours_rendered_total")), (0, 0));
