@@ -95,13 +95,15 @@ impl Dataset {
 
     /// The position of a channel's first voxel in the tiles of the dataset, in voxels of level 0: as configured, else by
     /// the distance from the first channel in the file's space; `None` if neither is known.
+    /// That of the first channel is 0 unless it is configured.
     pub fn placed(&self, channel: &Channel) -> Option<Xyz<i64>> {
         let measured = || {
             let (origin, first) = (channel.origin?, self.first_channel()?.origin.unwrap_or(Xyz::all(0.0)));
             let distance = origin.zip(first, |origin, first| origin - first);
             Some(distance.zip(channel.voxel_size?, |distance, voxel| (distance / voxel).round() as i64))
         };
-        channel.offset.or_else(measured)
+        let first = || self.first_channel().filter(|first| first.name == channel.name).map(|_| Xyz::all(0));
+        channel.offset.or_else(measured).or_else(first)
     }
 
     /// The same; channels without a known position begin where the first does.

@@ -31,7 +31,7 @@ export const stories = (world) => {
     async "The list shows every dataset with a picture, and a click opens one"(visit) {
       await visit.open("#");
       await visit.page.waitForFunction(() =>
-        document.images.length === 3 && [...document.images].every((image) => image.complete && image.naturalWidth === 512));
+        document.images.length === 4 && [...document.images].every((image) => image.complete && image.naturalWidth === 512));
       await world.picture(visit, "list");
       await visit.page.click("text=demo-v1");
       await visit.settle();
@@ -42,6 +42,25 @@ export const stories = (world) => {
       await visit.open(DEMO);
       await shows(visit, "xy", MIDDLE, NEAR, emAt(24));
       await world.picture(visit, "xy");
+    },
+
+    async "Labels of a part of the volume are drawn at their place"(visit) {
+      const inside = ([x, y, z]) => x >= 300 && x < 700 && y >= 100 && y < 400 && z >= 2 && z < 7;
+      const expected = (at) => {
+        const [ids, raw] = [made({ ...PYRAMID, path: "/ids", labels: true, at }), made({ ...PYRAMID, at })];
+        return at.map((place, i) => (inside(place) && ids[i].some(Boolean) ? ids[i] : raw[i]));
+      };
+      const near = spread([600, 500]).map(([x, y]) => [x + 250, y + 50]);
+      for (const z of [1, 4]) {
+        await visit.open(`#placed?plane=xy&at=550.25,300.25,${z}&zoom=1&show=em,part:100`);
+        await shows(visit, "xy", [550.25, 300.25], near, expected(near.map(([x, y]) => [x, y, z])));
+      }
+      await world.picture(visit, "placed");
+      const box = await visit.page.locator('.pane[data-plane="xy"] .canvas').boundingBox();
+      const [[x, y]] = await visit.places("xy", [550.25, 300.25], [[400, 200]]);
+      await visit.page.mouse.move(box.x + x + 0.5, box.y + y + 0.5);
+      const [id] = made({ ...PYRAMID, path: "/ids", values: true, at: [[400, 200, 4]] });
+      await visit.page.waitForFunction((wanted) => document.querySelector(".status").textContent.includes(wanted), `part ${id}`);
     },
 
     async "Keys, buttons, slider, number and wheel go through the slices"(visit) {

@@ -36,6 +36,18 @@ path = "/ids"
 axes = "zyx"
 kind = "labels"
 
+[datasets.placed]
+file = "test.h5"
+[datasets.placed.channels.em]
+path = "/raw"
+axes = "zyx"
+window = "full"
+[datasets.placed.channels.part]
+path = "/part"
+axes = "zyx"
+kind = "labels"
+offset = [300, 100, 2]
+
 [datasets.film]
 file = "test.h5"
 [datasets.film.channels.first]
@@ -65,6 +77,7 @@ def make(folder: Path) -> None:
         # Sizes rounded down, as Imaris has them, and not means, so that a level made afresh is found out.
         file["half"] = raw[:, 0:700:2, 0:1200:2] // 2 + 100
         file["ids"] = random.integers(0, 7, (9, 90, 160)).repeat(8, 1).repeat(8, 2)[:, :701, :1201].astype("u4") * 1000003
+        file["part"] = file["ids"][2:7, 100:400, 300:700]
         file["film"] = random.integers(0, 3500, (4, 2, 6, 40, 70)).repeat(5, 3).repeat(5, 4).astype("u2")
         file["rgb"] = random.integers(0, 256, (6, 20, 35, 3)).repeat(10, 1).repeat(10, 2).astype("u1")
     (folder / "voltile.toml").write_text(CONFIGURATION)

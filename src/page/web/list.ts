@@ -35,7 +35,9 @@ function extent(channel: Channel | undefined): string {
 
 function card(dataset: Dataset, mounts: Mount[]): HTMLElement {
   const view = beginning(dataset);
-  const layer = layersOf({ dataset, view, mounts }, "xy")[0];
+  // The middle of a series, as the first time point may be blank.
+  const time = Math.floor(Math.max(0, ...dataset.channels.map((channel) => (channel.times ?? 1) - 1)) / 2);
+  const layer = layersOf({ dataset, view: { ...view, time }, mounts }, "xy")[0];
   const names = dataset.channels.map((channel) => channel.label ?? channel.name).join(", ");
   return h("li", {}, h("a", { href: toHash(dataset, view), className: "card" },
     h("span", { className: "thumbnail" }, layer && picture(layer)),
