@@ -97,13 +97,9 @@ impl Dataset {
     /// the distance from the first channel in the file's space; `None` if neither is known.
     /// That of the first channel is 0 unless it is configured.
     pub fn placed(&self, channel: &Channel) -> Option<Xyz<i64>> {
-        let measured = || {
-            let (origin, first) = (channel.origin?, self.first_channel()?.origin.unwrap_or(Xyz::all(0.0)));
-            let distance = origin.zip(first, |origin, first| origin - first);
-            Some(distance.zip(channel.voxel_size?, |distance, voxel| (distance / voxel).round() as i64))
-        };
-        let first = || self.first_channel().filter(|first| first.name == channel.name).map(|_| Xyz::all(0));
-        channel.offset.or_else(measured).or_else(first)
+        let first = self.first_channel()?;
+        let is_first = first.name == channel.name;
+        channel.offset.or_else(|| channel.distance_from(first)).or(is_first.then(|| Xyz::all(0)))
     }
 
     /// The same; channels without a known position begin where the first does.

@@ -93,7 +93,9 @@ def scene(voltile: Path, volumes: Volumes, work: Path) -> Scene:
         (channel,) = dataset["channels"]
         source = f"{PROGRAM}{dataset['token']}/{channel['name']}"
         info = json.loads(fetch(server, f"{source}/info"))
-        levels = {scale["key"]: channel["levels"][int(scale["key"])]["path"] for scale in info["scales"]}
+        # All levels are in one group; the description has only those that are larger than a tile.
+        group = channel["levels"][0]["path"].removesuffix("0")
+        levels = {scale["key"]: f"{group}{scale['key']}" for scale in info["scales"]}
         copy = make_copy(volumes, volume, info, levels)
         fragment = json.dumps(state(info, volumes.shape))
         found = Scene(volume, source, levels, copy, fragment, {}, {}, frozenset(), frozenset(), [])
@@ -143,7 +145,8 @@ def make_copy(volumes: Volumes, volume: Path, info: dict, levels: dict[str, str]
 def stored_chunks(file: h5py.File, scale: dict, path: str | None) -> Iterator[tuple[str, bytes]]:
     """The name and the stored bytes of each chunk of a level; a few are decoded and compared."""
     image = file[path] if path else None
-    shape = image.chunks[::-1] if image is not None else None
+    # Axes before z, y and x have one position in each chunk.
+    shape = image.chunks[:-4:-1] if image is not None else None
     if image is None or scale["chunk_sizes"] != [list(shape)] or image.compression != "gzip" or image.fletcher32:
         raise Missing(f"voltile does not pass the stored chunks of level {scale['key']} through")
     places = []
@@ -151,7 +154,7 @@ def stored_chunks(file: h5py.File, scale: dict, path: str | None) -> Iterator[tu
     for number, first in enumerate(places):
         ends = [min(at + edge, extent) for at, edge, extent in zip(first, image.chunks, image.shape)]
         offsets = scale["voxel_offset"][::-1]
-        spans = [f"{at + offset}-{end + offset}" for at, end, offset in zip(first, ends, offsets)]
+        spans = [f"{at + offset}-{end + offset}" for at, end, offset in zip(first[-3:], ends[-3:], offsets)]
         _, stored = image.id.read_direct_chunk(first)
         if number % 256 == 0 and zlib.decompress(stored) != image[tuple(map(slice, first, ends))].tobytes():
             raise Missing(f"the chunks of level {scale['key']} are not deflated voxels")
@@ -247,9 +250,14 @@ def check_voxels(volume: Path, path: str, panels: list[np.ndarray]) -> None:
     xy, xz, space, yz = panels
     with h5py.File(volume) as file:
         image = file[path]
-        z, y, x = (extent // 2 for extent in image.shape)
+        first = (0,) * (image.ndim - 3)
+        z, y, x = (extent // 2 for extent in image.shape[-3:])
         # Rows and columns as in the panels; in yz, z points to the left.
-        planes = (("xy", image[z], xy, 1), ("xz", image[:, y], xz, 1), ("yz", image[:, :, x].T, yz, -1))
+        planes = (
+            ("xy", image[*first, z], xy, 1),
+            ("xz", image[*first, :, y], xz, 1),
+            ("yz", image[*first, :, :, x].T, yz, -1),
+        )
     for name, voxels, panel, direction in planes:
         shown, rows = within(panel.shape[0], voxels.shape[0], 1)
         across, columns = within(panel.shape[1], voxels.shape[1], direction)

@@ -16,6 +16,11 @@ use crate::tile::Fingerprint;
 use crate::volume::hdf5::View;
 use crate::volume::{Missing, ReadError, Volume, VoxelType};
 
+/// Voxel sizes that differ by less than this part are equal.
+const CLOSE: f64 = 1e-3;
+/// Channels that are further apart than this, in voxels, are not in one space.
+const FURTHEST: f64 = (1u64 << 32) as f64;
+
 /// A channel of a dataset.
 #[derive(Debug)]
 pub struct Channel {
@@ -241,6 +246,18 @@ impl Channel {
             origin: made::origin(&self.levels, &self.missing),
             levels: Vec::new(),
         }
+    }
+
+    /// The distance of its first voxel from that of another channel, in voxels; `None` if the file does not say it, or if
+    /// their voxels differ in size.
+    pub(super) fn distance_from(&self, other: &Channel) -> Option<Xyz<i64>> {
+        let (voxel, others) = (self.voxel_size?, other.voxel_size?);
+        let is_close = |a: f64, b: f64| (a - b).abs() <= CLOSE * a.abs();
+        let alike = voxel.zip(others, is_close) == Xyz::all(true) && self.voxel_unit == other.voxel_unit;
+        let distance = self.origin?.zip(other.origin?, |own, other| own - other);
+        let voxels = distance.zip(voxel, |distance, voxel| (distance / voxel).round());
+        let is_sound = voxels.map(|count| count.abs() <= FURTHEST) == Xyz::all(true);
+        (alike && is_sound).then(|| voxels.map(|count| count as i64))
     }
 
     /// The extent at full resolution.
