@@ -220,7 +220,8 @@ impl Opening {
         }
     }
 
-    /// A channel whose path or levels are configured.
+    /// A channel whose path or levels are configured. It begins where the dataset's first channel does, unless its offset
+    /// is configured too.
     fn spelled_out(
         &mut self,
         key: &str,
@@ -235,6 +236,7 @@ impl Opening {
         let known = Given { axes: given.axes.clone(), fixed, kind: given.kind, levels };
         let channel = layout::channel_at(file, &path, name.clone(), &known)
             .map_err(|e| e.to_string())
+            .map(|found| FoundChannel { origin: None, ..found })
             .and_then(|found| self.channel(key, file, found, given, scaling));
         channel.map_err(|problem| self.fault(key, problem)).ok()
     }

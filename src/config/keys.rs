@@ -209,7 +209,7 @@ pub(super) const CHANNEL: &[Key] = &[
     optional(
         "offset",
         "[300, 200, 15]",
-        "x, y, z of the first voxel in voxels of the dataset's first channel. Default: from the layout, else 0.",
+        "x, y, z of the first voxel in voxels of the dataset's first channel. Default: from the file for discovered channels, else 0.",
     ),
     optional(
         "missing",

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::catalog::{Channel, Dataset, SpelledOut};
 use crate::cli::output::is_control;
+use crate::geometry::Xyz;
 use crate::paint::Kind;
 
 /// The equivalent configuration, with every guess spelled out so that it can be changed.
@@ -16,13 +17,13 @@ pub(super) fn configuration(dataset: &Dataset, file: &Path) -> String {
             out,
             "\n[datasets.{token}.channels.{}]\n{}",
             key(channel.name.as_str()),
-            channel_keys(channel)
+            channel_keys(dataset, channel)
         );
     }
     out
 }
 
-fn channel_keys(channel: &Channel) -> String {
+fn channel_keys(dataset: &Dataset, channel: &Channel) -> String {
     let mut out = String::new();
     if let Some(SpelledOut { levels, view }) = channel.spelled_out() {
         if let [(path, _)] = levels.as_slice() {
@@ -40,6 +41,10 @@ fn channel_keys(channel: &Channel) -> String {
         }
     }
     let _ = writeln!(out, "kind = \"{}\"", channel.kind.name());
+    let offset = dataset.grid_offset(channel);
+    if offset != Xyz::all(0) {
+        let _ = writeln!(out, "offset = [{}, {}, {}]", offset.x, offset.y, offset.z);
+    }
     if channel.kind == Kind::Image && channel.is_measured() {
         out.push_str("window = \"auto\"\n");
     }

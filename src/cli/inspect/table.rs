@@ -3,7 +3,6 @@
 //! Names, labels and units come from the file: each is escaped, so that none can move a terminal's cursor or
 //! imitate another line. Writing to a string cannot fail, so results are ignored.
 
-use crate::units::bytes;
 use std::fmt::Write;
 
 use super::advice::Warning;
@@ -11,6 +10,7 @@ use crate::catalog::{Inspection, LevelCost, PassThrough};
 use crate::cli::output::escaped;
 use crate::description::{ChannelDescription, LevelDescription, StorageDescription};
 use crate::geometry::Plane;
+use crate::units::{self, bytes};
 
 pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration: &str) -> String {
     let Inspection { description, costs } = inspection;
@@ -48,9 +48,8 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
     if let Some(times) = channel.times {
         let _ = writeln!(out, "  times    {times}");
     }
-    if let Some([x, y, z]) = channel.voxel_size {
-        let unit = channel.voxel_unit.as_deref().map_or("of an unknown unit".to_owned(), escaped);
-        let _ = writeln!(out, "  voxel    {x} × {y} × {z} {unit} (x × y × z)");
+    if let Some(size) = channel.voxel_size {
+        let _ = writeln!(out, "  voxel    {} (x × y × z)", voxel(size, channel.voxel_unit.as_deref()));
     }
     if let Some([lo, hi]) = channel.window {
         let _ = writeln!(out, "  window   {lo} to {hi}");
@@ -65,6 +64,18 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
             describe_storage(out, path, storage, cost);
         }
     }
+}
+
+/// A voxel size with its unit; in nanometres if it is a tiny part of its own unit.
+fn voxel(size: [f64; 3], unit: Option<&str>) -> String {
+    let nanometres = unit.and_then(units::in_nanometres).filter(|_| size.iter().any(|edge| *edge < 1e-3));
+    let (size, unit) = match nanometres {
+        Some(factor) => (size.map(|edge| edge * factor), "nm".to_owned()),
+        None => (size, unit.map_or("of an unknown unit".to_owned(), escaped)),
+    };
+    // Seven digits are what a 32-bit float holds.
+    let [x, y, z] = size.map(|edge| format!("{edge:.6e}").parse().unwrap_or(edge));
+    format!("{x} × {y} × {z} {unit}")
 }
 
 fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) {
