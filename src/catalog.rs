@@ -93,13 +93,15 @@ impl Dataset {
         images.or_else(|| self.channels.values().next())
     }
 
-    /// The position of a channel's first voxel in the tiles of the dataset, in voxels of level 0: as configured, else by
-    /// the distance from the first channel in the file's space; `None` if neither is known.
+    /// The position of a channel's first voxel in the tiles of the dataset, in voxels of level 0: as configured, else for
+    /// labels by the distance from the first channel in the file's space; `None` if neither is known.
     /// That of the first channel is 0 unless it is configured.
     pub fn placed(&self, channel: &Channel) -> Option<Xyz<i64>> {
         let first = self.first_channel()?;
         let is_first = first.name == channel.name;
-        channel.offset.or_else(|| channel.distance_from(first)).or(is_first.then(|| Xyz::all(0)))
+        // Other images in a file need not show the same thing, even if their positions are given.
+        let measured = || channel.distance_from(first).filter(|_| channel.kind == Kind::Labels);
+        channel.offset.or_else(measured).or(is_first.then(|| Xyz::all(0)))
     }
 
     /// The same; channels without a known position begin where the first does.

@@ -104,14 +104,15 @@ impl Drawing {
     fn grey(&mut self, layer: &Layer, policy: ReadPolicy) -> Result<&[u8], ReadError> {
         match &layer.source.patch {
             Some(patch) if patch.is_whole_tile() => {
-                slice::means(&layer.source, patch, policy, &mut self.block, &mut self.sums, &mut self.field)?;
-                Ok(window::apply(
-                    &self.field,
-                    &layer.window,
-                    layer.gamma,
-                    &layer.source.missing,
-                    &mut self.shades,
-                ))
+                let blank = slice::means(
+                    &layer.source,
+                    patch,
+                    policy,
+                    &mut self.block,
+                    &mut self.sums,
+                    &mut self.field,
+                )?;
+                Ok(window::apply(&self.field, &layer.window, layer.gamma, &blank, &mut self.shades))
             }
             _ => {
                 self.clear(PixelKind::Grey);
@@ -129,9 +130,9 @@ impl Drawing {
         paint: impl Fn(&[u8], &Patch, &mut [u8]),
     ) -> Result<(), ReadError> {
         let Some(patch) = &layer.source.patch else { return Ok(()) };
-        slice::means(&layer.source, patch, policy, &mut self.block, &mut self.sums, &mut self.field)?;
-        let shades =
-            window::apply(&self.field, &layer.window, layer.gamma, &layer.source.missing, &mut self.shades);
+        let blank =
+            slice::means(&layer.source, patch, policy, &mut self.block, &mut self.sums, &mut self.field)?;
+        let shades = window::apply(&self.field, &layer.window, layer.gamma, &blank, &mut self.shades);
         paint(shades, patch, &mut self.pixels);
         Ok(())
     }

@@ -181,6 +181,11 @@ pub trait Volume: Send + Sync + fmt::Debug {
     /// Sets the type and length of `into`, reusing its memory.
     fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError>;
 
+    /// The parts of a box that exist. Gaps in a stack do not; they are read as 0.
+    fn existing(&self, _time: u64, region: &Region) -> Vec<Region> {
+        vec![*region]
+    }
+
     /// The chunks in a box that are not verified yet, or are corrupt; `None` if that is not known.
     fn unverified(&self, _time: u64, _region: &Region) -> Option<Vec<ChunkId>> {
         Some(Vec::new())

@@ -264,7 +264,9 @@ impl Opening {
             return Err(format!("labels must be integers; its voxels are {}", shape.voxel.name()));
         }
         let (kind, voxel) = (found.kind, shape.voxel);
-        let missing = Missing::of(given.missing.as_ref().unwrap_or(&found.missing), voxel);
+        // A component of a colour may have any value.
+        let declared = given.missing.as_ref().unwrap_or(&found.missing);
+        let missing = Missing::of(if kind == Kind::Rgb { &[] } else { declared.as_slice() }, voxel);
         let wanted = Wanted { file, found: &found, levels: &levels, kind, voxel, missing: &missing, scaling };
         let made = wanted.open(&mut self.sidecars, &mut self.warnings);
         let files = levels.iter().chain(&made).flat_map(StoredLevel::files).chain(file.watched());

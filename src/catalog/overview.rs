@@ -33,6 +33,8 @@ impl Catalog {
         let (view, (columns, rows)) = fitting(dataset, channel, &request.address)
             .ok_or_else(|| NotFound::NoOverview { channel: channel.name.clone(), plane })?;
         let slice = slice_at(dataset, &view, &request.address);
+        // A channel that ends before the first tile is black.
+        let (columns, rows) = (columns.max(1), rows.max(1));
         let (across, down) = (columns.div_ceil(TILE as u64), rows.div_ceil(TILE as u64));
         let tile = |row: u64, column: u64| {
             let address = TileAddress { plane, level: view.level, slice, row, column };

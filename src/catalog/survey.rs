@@ -16,7 +16,9 @@ use crate::volume::{Missing, ReadError, ReadRequest, Samples, Volume, Voxel, Vox
 /// A level of at most this many voxels, at all sampled time points together, is read whole.
 const SMALL: u64 = 1 << 21;
 /// The maximum number of time points in the sample.
-const TIMES: usize = 9;
+const TIMES: u64 = 9;
+/// How far from its place an existing time point is looked for.
+const NEAR_TIMES: u64 = 1 << 16;
 /// The number of boxes along each axis of a larger level.
 const BOXES: u64 = 3;
 /// The same at each of several time points.
@@ -52,8 +54,14 @@ impl Survey {
     pub(super) fn window_of_bytes(&self, range: Option<Window>) -> Window {
         let (lo, hi) = self.window.limits();
         let counts = self.histogram.iter().flat_map(|histogram| &histogram.counts);
-        let is_constant = counts.filter(|count| **count > 0).count() < 2;
-        if is_constant || hi - lo >= QUARTER { Window::AsStored } else { range.unwrap_or(self.window) }
+        let mut values = (0..).zip(counts).filter(|(_, count)| **count > 0).map(|(value, _)| value);
+        let (Some(least), Some(greatest)) = (values.next(), values.last()) else {
+            return Window::AsStored;
+        };
+        // Where nearly all voxels are alike, the few others decide.
+        let window = if lo < hi { self.window } else { Window::Whole { lo: least, hi: greatest } };
+        let (lo, hi) = window.limits();
+        if hi - lo >= QUARTER { Window::AsStored } else { range.unwrap_or(window) }
     }
 }
 
@@ -97,8 +105,8 @@ fn present<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Vec<T>, R
     let (mut frames, mut block, mut damage) = (Vec::new(), Samples::default(), None);
     for time in times {
         let mut frame: Vec<T> = Vec::new();
-        for region in &regions {
-            match volume.read(&ReadRequest::new(time, *region), &mut block) {
+        for region in regions.iter().flat_map(|region| volume.existing(time, region)) {
+            match volume.read(&ReadRequest::new(time, region), &mut block) {
                 Ok(()) => frame.extend(T::slice(&block).unwrap_or_default()),
                 Err(error) => damage = Some(error),
             }
@@ -116,17 +124,30 @@ fn present<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Vec<T>, R
     Ok(alike(frames).concat())
 }
 
-/// The time points in the sample: the first and the last that exist, and others evenly in between.
+/// The time points in the sample: the first and the last, and others evenly in between; where one is missing, the next
+/// that exists, of those that are near enough.
 fn times(volume: &dyn Volume) -> Vec<u64> {
-    let existing: Vec<u64> = (0..volume.shape().times).filter(|time| volume.has(*time)).collect();
-    let count = existing.len().min(TIMES);
-    let place = |number: usize| (number * (existing.len() - 1)).checked_div(count - 1).unwrap_or(0);
-    (0..count).filter_map(|number| existing.get(place(number)).copied()).collect()
+    let all = volume.shape().times;
+    let count = all.min(TIMES);
+    let place = |number: u64| (u128::from(number) * u128::from(all - 1)).checked_div(u128::from(count - 1));
+    let existing = |from: u64| {
+        let near = (from..all.min(from.saturating_add(NEAR_TIMES))).find(|time| volume.has(*time));
+        near.or_else(|| (from.saturating_sub(NEAR_TIMES)..from).rev().find(|time| volume.has(*time)))
+    };
+    let mut times: Vec<u64> =
+        (0..count).filter_map(|number| existing(place(number).unwrap_or(0) as u64)).collect();
+    times.dedup();
+    times
 }
 
-/// The time points without those whose median lies outside the windows of all others; all if there are fewer than three.
+/// The time points without blank ones, and without those whose median lies outside the windows of all others, if these are
+/// at most a third: otherwise the series simply changes much.
 fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
     frames.retain(|frame| !frame.is_empty());
+    let varies = |frame: &Vec<T>| frame.first() != frame.last();
+    if frames.iter().any(varies) {
+        frames.retain(varies);
+    }
     let at = |permille: usize| -> Vec<f64> {
         let value =
             |frame: &Vec<T>| frame.get(position(frame.len() - 1, permille)).map_or(0.0, |v| v.to_f64());
@@ -148,6 +169,9 @@ fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
         medians.get(frame).is_some_and(|median| *median < lo || *median > hi)
     };
     let odd: Vec<bool> = (0..medians.len()).map(is_odd).collect();
+    if 3 * odd.iter().filter(|odd| **odd).count() > odd.len() {
+        return frames;
+    }
     frames.into_iter().zip(odd).filter(|(_, odd)| !odd).map(|(frame, _)| frame).collect()
 }
 
@@ -320,7 +344,8 @@ mod tests {
         assert_eq!(window(&[0, 10, 10, 10]), plain);
         assert_eq!(window(&[10, 10, 400, 10]), plain);
         assert_eq!(window(&[10, 7, 5, 3]), Window::Whole { lo: 60, hi: 1190 }, "gradual changes all count");
-        assert_eq!(window(&[0, 10]), Window::Whole { lo: 0, hi: 1190 }, "of two, neither is the odd one");
+        assert_eq!(window(&[0, 10]), Window::Whole { lo: 200, hi: 1190 });
+        assert_eq!(window(&[1, 10, 100]), Window::Whole { lo: 20, hi: 11_900 }, "not most of them");
     }
 
     #[test]

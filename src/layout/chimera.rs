@@ -1,6 +1,6 @@
 //! Chimera's maps (`.cmap`, `.hdf`): `/Chimera/<image>/data_zyx`, one group for each image.
 //!
-//! Source: UCSF ChimeraX (`map_data/cmap`) and `cmapfile`. The group's attributes are `name`, `step` and `origin` (x, y, z),
+//! Source: UCSF ChimeraX (`map_data/cmap`) and `cmapfile`, whose groups are `/map00000`, with `data00000`, …. The group's attributes are `name`, `step` and `origin` (x, y, z),
 //! `color`, and for series `time` and `channel`. All datasets of a group show the same image: in chunks of other shapes, or
 //! as a coarser level whose attribute `subsample_spacing` is its factor along x, y and z. `cmapfile` leaves out `time` and
 //! `channel` where they are 0. The unit is not stated.
@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
 use super::names::{names, natural};
-use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, group_of, last_of, plain};
+use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, group_of, last_of, number_after, plain};
 use crate::geometry::Xyz;
 use crate::name::Name;
 use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
 const NAME: &str = "Chimera map";
 /// Attributes of a group that no other program writes together with `step`.
-const OWN: [&str; 6] = ["chimera_map_version", "chimera_version", "origin", "cell_angles", "time", "channel"];
+const OWN: [&str; 2] = ["chimera_map_version", "chimera_version"];
 
 pub(super) struct Chimera;
 
@@ -37,7 +37,11 @@ impl Layout for Chimera {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let group = about.file.attributes(about.group()).filter(|_| about.rank() == 3)?;
         let step = group.numbers("step").filter(|step| step.len() == 3);
-        let is_own = OWN.iter().any(|name| group.has(name)) || about.path.starts_with("/Chimera/");
+        // Many programs write a `step`; `cmapfile` is known by its names.
+        let is_named =
+            number_after(last_of(about.group()), "map").is_some() && about.last().starts_with("data");
+        let is_own =
+            OWN.iter().any(|name| group.has(name)) || about.path.starts_with("/Chimera/") || is_named;
         step.as_ref().filter(|_| is_own)?;
         let origin = match group.numbers("origin").as_deref() {
             Some([x, y, z]) => Some(Xyz::new(*x, *y, *z)),

@@ -11,8 +11,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::contents::{Candidate, Contents};
+use super::contents::{About, Candidate, Contents};
 use super::lost::named;
+use super::marks::Marks;
 use super::{
     FoundChannel, FoundLevel, Layout, MOST_NUMBERED, Part, Paths, View, group_of, last_of, number_after,
     plain,
@@ -25,6 +26,8 @@ use crate::volume::hdf5::{OpenFile, UnfollowedLink};
 
 /// The least number of digits in the name of a part.
 const LEAST_DIGITS: usize = 6;
+/// How many numbers there may be for each part that exists.
+const GAPS: u64 = 16;
 /// DECTRIS: the value of bad pixels in 32-bit data.
 const BAD_PIXEL: i128 = u32::MAX as i128;
 
@@ -33,6 +36,11 @@ pub(super) struct Detector;
 impl Layout for Detector {
     fn name(&self) -> &'static str {
         "detector"
+    }
+
+    fn marks(&self, about: &About<'_>) -> Option<Marks> {
+        let is_counts = about.group() == "/entry/data" && about.dataset.stored.voxel == VoxelType::U32;
+        is_counts.then(|| Marks { missing: vec![Number::Whole(BAD_PIXEL)], ..Marks::default() })
     }
 
     fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
@@ -130,7 +138,7 @@ fn name_and_number(name: &str) -> Option<(&str, u64)> {
 fn holds_detector_data(file: &OpenFile, group: &str) -> bool {
     let is_nexus = || {
         let class = file.attributes(group).and_then(|group| group.text("NX_class"));
-        class.is_some_and(|class| matches!(class.as_str(), "NXdata" | "NXdetector"))
+        class.is_some_and(|class| class == "NXdetector")
     };
     group == "/entry/data" || is_nexus()
 }
@@ -143,11 +151,13 @@ fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>
         Numbered::Lost(_) => true,
     };
     let start = *run.iter().find(belongs)?.0;
+    // A number far beyond the others is not that of a part.
+    let furthest = MOST_NUMBERED.min(GAPS * run.len() as u64);
     let full = run.values().filter_map(|numbered| depth(numbered, typical)).max()?;
     let mut joining = Joining::of(full, start);
     let (mut own, mut others) = (Vec::new(), Vec::new());
     for (number, numbered) in run {
-        let is_near = number.checked_sub(start).is_some_and(|distance| distance < MOST_NUMBERED);
+        let is_near = number.checked_sub(start).is_some_and(|distance| distance < furthest);
         match numbered {
             Numbered::Lost(link) if is_near => joining.lose(*number, link),
             Numbered::Lost(_) => {}
@@ -352,7 +362,7 @@ mod tests {
         let volumes = [part("data_000001", &FRAMES), wide, flat, bytes, part("data_000005", &FRAMES), far];
         let expected = [("data_000001", 10), ("-", 30), ("data_000005", 10)];
         assert_eq!(stacked(&volumes, &[]), parts(&expected));
-        let vast = [part("data_000001", &[1 << 40, 1 << 10, 8]), part("data_000900", &[1, 1 << 10, 8])];
+        let vast = [part("data_000001", &[1 << 62, 1 << 10, 8]), part("data_000009", &[1, 1 << 10, 8])];
         assert_eq!(stacked(&vast, &[]), None);
     }
 

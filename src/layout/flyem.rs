@@ -42,7 +42,8 @@ impl Layout for FlyEm {
 }
 
 fn stack(about: &About<'_>) -> Marks {
-    let has_bodies = about.file.has(TRANSFORMS);
+    let table = about.file.dataset(TRANSFORMS);
+    let has_bodies = table.is_ok_and(|table| table.shape.len() == 2 && table.shape[1] == 2);
     let (because, reason) = if has_bodies {
         ("it has /stack and /transforms", "/transforms maps its ids to bodies")
     } else {

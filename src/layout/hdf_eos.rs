@@ -24,7 +24,7 @@ impl Layout for HdfEos {
             return None;
         };
         Some(Marks {
-            axes: usual_axes(about.rank()),
+            axes: usual_axes(about.rank()).filter(|_| !about.attributes.has("DIMENSION_LABELS")),
             ..Marks::because(format!("{} is a field of HDF-EOS5", about.path))
         })
     }

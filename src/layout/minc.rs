@@ -104,7 +104,9 @@ fn scaling(about: &About<'_>, axes: &Axes) -> Option<Scaling> {
 /// `valid_range`, else the whole range of the type.
 fn valid_range(about: &About<'_>) -> Option<[f64; 2]> {
     match (about.attributes.numbers("valid_range").as_deref(), about.dataset.stored.voxel.full_window()) {
-        (Some([lo, hi]), _) if lo != hi => Some([lo.min(*hi), lo.max(*hi)]),
+        (Some([lo, hi]), _) if lo.is_finite() && hi.is_finite() && lo != hi => {
+            Some([lo.min(*hi), lo.max(*hi)])
+        }
         (_, Window::Whole { lo, hi }) => Some([lo as f64, hi as f64]),
         _ => None,
     }

@@ -11,7 +11,7 @@ use super::axis_names::{axis_named, completed};
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::{Placement, Spacing};
-use super::{FoundChannel, Layout, plain, usual_axes};
+use super::{FoundChannel, Layout, plain};
 use crate::axes::AxisName;
 use crate::volume::hdf5::{Attributes, OpenError, OpenFile};
 
@@ -32,7 +32,7 @@ impl Layout for Nexus {
         }
         let along = |place| axis(about, &group, place).unwrap_or_default();
         let (names, spacings): (Vec<_>, Vec<_>) = (0..about.rank()).map(along).unzip();
-        let axes = completed(&names, &about.dataset.shape).or_else(|| usual_axes(about.rank()));
+        let axes = completed(&names, &about.dataset.shape);
         let placement = axes.as_ref().map(|axes| Placement::of(axes, &about.dataset.shape, &spacings));
         let Placement { voxel, origin } = placement.unwrap_or_default();
         let because = format!("{} is the signal of an NXdata group", about.path);

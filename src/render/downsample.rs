@@ -64,18 +64,19 @@ impl<'a, T: Voxel> Means<'a, T> {
         position / self.view.downsample[self.patch.plane().row_axis()]
     }
 
-    /// Divides every sum by the number of its voxels that are not missing.
-    pub fn finish(self, field: &mut Samples) {
+    /// Divides every sum by the number of its voxels that are not missing; returns where there are none.
+    pub fn finish(self, field: &mut Samples) -> Vec<usize> {
         self.divide_all(field);
-        if let (false, Some(means)) = (self.left_out.is_empty(), T::Mean::slice_mut(field)) {
-            self.correct(means);
+        match T::Mean::slice_mut(field) {
+            Some(means) if !self.left_out.is_empty() => self.correct(means),
+            _ => Vec::new(),
         }
     }
 
     /// Divides again where voxels were left out. A box of nothing else is fill.
-    fn correct(&self, means: &mut [T::Mean]) {
-        let plane = self.patch.plane();
-        let mut places = self.sums.iter().zip(&self.left_out).zip(means);
+    fn correct(&self, means: &mut [T::Mean]) -> Vec<usize> {
+        let (plane, mut empty) = (self.patch.plane(), Vec::new());
+        let mut places = self.sums.iter().zip(&self.left_out).zip(means).enumerate();
         for run in self.patch.runs() {
             let region = self.patch.region(run);
             let along = |axis: Axis, offset: u64| {
@@ -83,16 +84,22 @@ impl<'a, T: Voxel> Means<'a, T> {
             };
             for row in 0..region.size[plane.row_axis()] {
                 let thick = along(plane.row_axis(), row) * along(plane.slice_axis(), 0);
-                for (column, ((sum, left_out), mean)) in (0..self.patch.width() as u64).zip(&mut places) {
+                for (column, (place, ((sum, left_out), mean))) in
+                    (0..self.patch.width() as u64).zip(&mut places)
+                {
                     if *left_out > 0 {
                         *mean = match thick * along(plane.column_axis(), column) - left_out {
-                            0 => self.missing.fill(),
+                            0 => {
+                                empty.push(place);
+                                self.missing.fill()
+                            }
                             count => T::mean(*sum, count),
                         };
                     }
                 }
             }
         }
+        empty
     }
 
     /// Divides every sum by the number of its voxels.

@@ -4,6 +4,7 @@
 //! volume's chunks, and reduced block by block: memory use does not grow with the level.
 
 use super::downsample::{Means, SumBuffer};
+use super::window::Blank;
 use crate::geometry::{Patch, Region, RowRun};
 use crate::plan::Source;
 use crate::volume::{Access, BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Samples, with_samples};
@@ -13,28 +14,30 @@ use crate::volume::{Access, BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Sam
 const NEAR_BYTES: u64 = BLOCK_BYTES / 4;
 
 /// Fills `field` with the patch's intensities: `height` × `width`, means over boxes if the level is derived.
-pub(super) fn means(
-    source: &Source,
+///
+/// Returns what is black in it, because it stands for missing data.
+pub(super) fn means<'a>(
+    source: &'a Source,
     patch: &Patch,
     policy: ReadPolicy,
     block: &mut Samples,
     sums: &mut SumBuffer,
     field: &mut Samples,
-) -> Result<(), ReadError> {
+) -> Result<Blank<'a>, ReadError> {
     if source.view.is_stored() {
-        return picks(source, patch, policy, block, field);
+        return picks(source, patch, policy, block, field).map(|()| Blank::Values(&source.missing));
     }
     let typed = source.volume.shape().voxel.samples();
-    with_samples!(&typed, typed => {
+    let empty = with_samples!(&typed, typed => {
         let mut means = Means::new(typed, source.view, patch, &source.missing, sums);
         for_blocks(source, patch, |run, region| {
             source.volume.read(&ReadRequest::new(source.time, region).with(policy), block)?;
             means.add(block, &region, run);
             Ok(())
         })?;
-        means.finish(field);
+        means.finish(field)
     });
-    Ok(())
+    Ok(Blank::Places(empty))
 }
 
 /// Fills `field` with the patch's voxels as stored: the first voxel of each box if the level is derived.

@@ -14,18 +14,35 @@ use crate::volume::{Missing, Samples, Voxel, with_samples};
 /// Limits below which integer windows are exact in floating point; see [`whole_exact`].
 const EXACT: i128 = 1 << 40;
 
+/// What is black in a field, whatever the window.
+pub(super) enum Blank<'a> {
+    /// Voxels with these values.
+    Values(&'a Missing),
+    /// The means of boxes that have no voxels but such.
+    Places(Vec<usize>),
+}
+
+impl Blank<'_> {
+    fn is_empty(&self) -> bool {
+        match self {
+            Blank::Values(missing) => missing.is_empty(),
+            Blank::Places(places) => places.is_empty(),
+        }
+    }
+}
+
 /// Windows `field` into `shades`, which is overwritten, and returns it; if voxels are shown as stored, returns the
-/// bytes of `field` instead. `gamma` is the exponent of the curve from black to white. Values in `missing` are black.
+/// bytes of `field` instead. `gamma` is the exponent of the curve from black to white. What is `blank` is black.
 pub(super) fn apply<'a>(
     field: &'a Samples,
     window: &Window,
     gamma: Option<Finite>,
-    missing: &Missing,
+    blank: &Blank<'_>,
     shades: &'a mut Vec<u8>,
 ) -> &'a [u8] {
     if gamma.is_none()
         && *window == Window::AsStored
-        && missing.is_empty()
+        && blank.is_empty()
         && let Some(bytes) = u8::slice(field)
     {
         return bytes;
@@ -36,8 +53,10 @@ pub(super) fn apply<'a>(
         Some(gamma) => bent(voxels, window.limits(), gamma.get(), shades),
         None => paint(voxels, window, shades),
     });
-    if !missing.is_empty() {
-        with_samples!(field, voxels => blacken(voxels, missing, shades));
+    match blank {
+        Blank::Values(missing) if missing.is_empty() => {}
+        Blank::Values(missing) => with_samples!(field, voxels => blacken(voxels, missing, shades)),
+        Blank::Places(places) => places.iter().for_each(|place| shades[*place] = 0),
     }
     shades
 }

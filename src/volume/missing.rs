@@ -21,7 +21,9 @@ impl Missing {
     /// The declared values that voxels of a type can have.
     pub fn of(declared: &[Number], voxel: VoxelType) -> Self {
         if voxel.is_integer() {
-            let mut whole: Vec<i128> = declared.iter().filter_map(|number| number.to_whole()).collect();
+            let range = voxel.full_range();
+            let possible = |number: &Number| number.to_whole().filter(|whole| range.contains(whole));
+            let mut whole: Vec<i128> = declared.iter().filter_map(possible).collect();
             whole.sort_unstable();
             whole.dedup();
             return Self { whole: whole.into(), ..Self::default() };
@@ -30,7 +32,8 @@ impl Missing {
             VoxelType::F64 => number.to_f64(),
             _ => f64::from(number.to_f64() as f32),
         };
-        let mut real: Vec<f64> = declared.iter().map(rounded).filter(|real| !real.is_nan()).collect();
+        let mut real: Vec<f64> =
+            declared.iter().map(rounded).filter(|real| !real.is_nan()).map(|real| real + 0.0).collect();
         real.sort_unstable_by(f64::total_cmp);
         real.dedup();
         Self { real: real.into(), nan: !declared.is_empty(), ..Self::default() }
@@ -53,9 +56,10 @@ impl Missing {
     pub fn has<T: Voxel>(&self, voxel: T) -> bool {
         if T::IS_FLOAT {
             let real = voxel.to_f64();
-            (self.nan && real.is_nan()) || self.real.contains(&real)
+            (self.nan && real.is_nan())
+                || self.real.binary_search_by(|known| known.total_cmp(&(real + 0.0))).is_ok()
         } else {
-            self.whole.contains(&voxel.to_whole())
+            self.whole.binary_search(&voxel.to_whole()).is_ok()
         }
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Code that works on voxels is generic over [`Voxel`] and is dispatched by `with_samples!`.
 
+use std::ops::RangeInclusive;
+
 use bytemuck::Pod;
 
 use crate::paint::{Number, Window};
@@ -63,6 +65,15 @@ impl VoxelType {
             VoxelType::F16 | VoxelType::F32 | VoxelType::F64 => return Window::Real { lo: 0.0, hi: 1.0 },
         };
         Window::Whole { lo, hi }
+    }
+
+    /// The values of an integer type; empty for floats.
+    pub fn full_range(self) -> RangeInclusive<i128> {
+        match (self, self.full_window()) {
+            (VoxelType::Bool, _) => 0..=i128::from(u8::MAX),
+            (_, Window::Whole { lo, hi }) => lo..=hi,
+            _ => 1..=0,
+        }
     }
 
     /// The bytes per voxel in unfiltered data.

@@ -126,6 +126,10 @@ impl Volume for Stack {
         self.pieces(&request.region).try_for_each(|piece| self.read_piece(&piece, request, &mut buffer, into))
     }
 
+    fn existing(&self, _time: u64, region: &Region) -> Vec<Region> {
+        self.present_pieces(region).map(|piece| piece.within_stack).collect()
+    }
+
     fn unverified(&self, _time: u64, region: &Region) -> Option<Vec<ChunkId>> {
         let mut all = Vec::new();
         for piece in self.present_pieces(region) {

@@ -139,7 +139,7 @@ impl Scaling {
                 for (x, voxel) in (0..).zip(rows.next().unwrap_or_default()) {
                     let place = Xyz { x: first.x + x * request.step.x, ..first };
                     let [slope, intercept] = self.line(request.time, place);
-                    scaled.push((voxel.to_f64().clamp(lowest, highest) * slope + intercept) as f32);
+                    scaled.push((voxel.to_f64().max(lowest).min(highest) * slope + intercept) as f32);
                 }
             }
         }
@@ -214,6 +214,10 @@ impl Volume for Mapped {
         self.stored.read(request, into)?;
         *into = with_samples!(&*into, stored => self.values.of(stored, request));
         Ok(())
+    }
+
+    fn existing(&self, time: u64, region: &Region) -> Vec<Region> {
+        self.stored.existing(time, region)
     }
 
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {

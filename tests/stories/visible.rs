@@ -83,11 +83,14 @@ fn missing_values_are_black_and_left_out_of_windows_and_means() {
     made::file(&place.path("ct.h5"), |file| {
         made::put(file, "raw", &ArrayD::from_shape_fn(IxDyn(&[1, 20, 30]), |at| value(at[1], at[2])));
         let real = |y: usize, x: usize| if bad(y, x) { f32::NAN } else { (10 * y + x) as f32 };
+        let between = |x: usize| if x % 2 == 0 { 99u16 } else { 101 };
+        made::put(file, "between", &ArrayD::from_shape_fn(IxDyn(&[1, 20, 30]), |at| between(at[2])));
         made::put(file, "real", &ArrayD::from_shape_fn(IxDyn(&[1, 20, 30]), |at| real(at[1], at[2])));
     });
     place.write(
         "voltile.toml",
-        "[datasets.ct]\nfile = \"ct.h5\"\n[datasets.ct.channels.raw]\nmissing = [65535]\n[datasets.ct.channels.real]\nmissing = [nan]\n",
+        "[datasets.ct]\nfile = \"ct.h5\"\n[datasets.ct.channels.raw]\nmissing = [65535]\n[datasets.ct.channels.real]\nmissing = [nan]\n\
+         [datasets.ct.channels.between]\nmissing = [100]\n",
     );
     let server = place.serve::<&str>([]);
     let limits: [f64; 2] = serde_json::from_value(window(&server, "ct", "raw")).unwrap();
@@ -119,6 +122,10 @@ fn missing_values_are_black_and_left_out_of_windows_and_means() {
         mean => shade(f64::from(mean), limits),
     };
     assert!(coarse == Picture::of_plane(10, 15, shaded));
+
+    // A mean of other values may equal a missing value, and is not missing.
+    let between = tile(&server, "ct/between/xy/0/0_0_1.png");
+    assert!(between == Picture::of_plane(10, 15, |_, _| 128));
 
     let boxed = server.get("/voxels/ct/real/1/0-15_0-10_0-1.raw").body;
     let means: Vec<f32> =
@@ -218,4 +225,16 @@ fn other_formats_say_where_a_channel_begins() {
     let boxed = server.get("/voxels/cremi/ids/0/0-60_0-50_1-2.raw");
     let first = u32::from_le_bytes(boxed.body[..4].try_into().unwrap());
     assert_eq!(first, id(1, 0, 0), "boxes count from the channel's own first voxel");
+}
+
+#[test]
+fn a_series_of_a_trillion_time_points_is_sampled_at_nine() {
+    let place = Place::new();
+    made::file(&place.path("long.h5"), |file| {
+        let builder = file.new_dataset_builder().empty::<u8>().shape((1usize << 40, 4, 64, 64));
+        builder.chunk((1, 4, 64, 64)).create("raw").unwrap();
+    });
+    let server = place.serve([place.path("long.h5")]);
+    assert!(tile(&server, "long/raw/xy/0/0/0_0_0.png") == Picture::of_plane(0, 0, |_, _| 0));
+    assert!(server.peak_memory() < 1 << 30);
 }
