@@ -248,8 +248,8 @@ impl Channel {
         }
     }
 
-    /// The distance of its first voxel from that of another channel, in voxels; `None` if the file does not say it, if
-    /// their voxels differ in size, or if they do not overlap.
+    /// The distance of its first voxel from that of another channel, in voxels; `None` if the file does not say it, or if
+    /// their voxels differ in size.
     pub(super) fn distance_from(&self, other: &Channel) -> Option<Xyz<i64>> {
         let (voxel, others) = (self.voxel_size?, other.voxel_size?);
         let is_close = |a: f64, b: f64| (a - b).abs() <= CLOSE * a.abs();
@@ -257,9 +257,7 @@ impl Channel {
         let distance = self.origin?.zip(other.origin?, |own, other| own - other);
         let voxels = distance.zip(voxel, |distance, voxel| (distance / voxel).round());
         let is_sound = voxels.map(|count| count.abs() <= FURTHEST) == Xyz::all(true);
-        let overlaps = voxels.zip(self.size(), |first, size| first + size as f64 > 0.0) == Xyz::all(true)
-            && voxels.zip(other.size(), |first, size| first < size as f64) == Xyz::all(true);
-        (alike && is_sound && overlaps).then(|| voxels.map(|count| count as i64))
+        (alike && is_sound).then(|| voxels.map(|count| count as i64))
     }
 
     /// The extent at full resolution.
