@@ -21,8 +21,7 @@ impl Missing {
     /// The declared values that voxels of a type can have.
     pub fn of(declared: &[Number], voxel: VoxelType) -> Self {
         if voxel.is_integer() {
-            let range = voxel.full_range();
-            let possible = |number: &Number| number.to_whole().filter(|whole| range.contains(whole));
+            let possible = |number: &Number| number.to_whole().filter(|whole| voxel.has_value(*whole));
             let mut whole: Vec<i128> = declared.iter().filter_map(possible).collect();
             whole.sort_unstable();
             whole.dedup();

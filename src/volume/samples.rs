@@ -2,8 +2,6 @@
 //!
 //! Code that works on voxels is generic over [`Voxel`] and is dispatched by `with_samples!`.
 
-use std::ops::RangeInclusive;
-
 use bytemuck::Pod;
 
 use crate::paint::{Number, Window};
@@ -67,12 +65,12 @@ impl VoxelType {
         Window::Whole { lo, hi }
     }
 
-    /// The values of an integer type; empty for floats.
-    pub fn full_range(self) -> RangeInclusive<i128> {
+    /// Whether it is an integer type that has this value.
+    pub fn has_value(self, whole: i128) -> bool {
         match (self, self.full_window()) {
-            (VoxelType::Bool, _) => 0..=i128::from(u8::MAX),
-            (_, Window::Whole { lo, hi }) => lo..=hi,
-            _ => 1..=0,
+            (VoxelType::Bool, _) => VoxelType::U8.has_value(whole),
+            (_, Window::Whole { lo, hi }) => (lo..=hi).contains(&whole),
+            _ => false,
         }
     }
 

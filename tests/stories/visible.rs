@@ -83,7 +83,7 @@ fn missing_values_are_black_and_left_out_of_windows_and_means() {
     made::file(&place.path("ct.h5"), |file| {
         made::put(file, "raw", &ArrayD::from_shape_fn(IxDyn(&[1, 20, 30]), |at| value(at[1], at[2])));
         let real = |y: usize, x: usize| if bad(y, x) { f32::NAN } else { (10 * y + x) as f32 };
-        let between = |x: usize| if x % 2 == 0 { 99u16 } else { 101 };
+        let between = |x: usize| if x.is_multiple_of(2) { 99u16 } else { 101 };
         made::put(file, "between", &ArrayD::from_shape_fn(IxDyn(&[1, 20, 30]), |at| between(at[2])));
         made::put(file, "real", &ArrayD::from_shape_fn(IxDyn(&[1, 20, 30]), |at| real(at[1], at[2])));
     });
