@@ -17,7 +17,7 @@
 //! all tiles of a group and no more chunks than the cache holds: as deep along the slices as a chunk, as long
 //! along rows and columns as the coarsest tile. What does not fit into one group takes a separate pass; a
 //! tile whose chunks alone exceed the cache decodes them again, and a remark says so and how to fix it.
-//! [`Forecast`] counts all of this before anything is read.
+//! `Forecast` counts all of this before anything is read.
 //!
 //! When warming, a chunk is decoded whole at once ([`crate::volume::Decode::Whole`]); otherwise the first tile decodes only
 //! the part that it shows.
