@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::geometry::{Plane, Xyz};
+use crate::geometry::{Plane, Xyz, at_level};
 
 /// Everything that is served: mounts, datasets, caches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -126,15 +126,8 @@ pub struct ChannelDescription {
 impl DatasetDescription {
     /// The number of the first slice of a channel along each axis, at a level with this downsample factor.
     pub fn first_slice(&self, channel: &ChannelDescription, factor: [u64; 3]) -> Xyz<i64> {
-        shift(self.offset, factor).zip(channel.shift(factor), i64::saturating_add)
+        at_level(self.offset.into(), factor.into()).zip(channel.shift(factor), i64::saturating_add)
     }
-}
-
-/// An offset in voxels of level 0 as one in voxels of a level, rounded down.
-fn shift(offset: [i64; 3], factor: [u64; 3]) -> Xyz<i64> {
-    Xyz::from(offset).zip(Xyz::from(factor), |offset, factor| {
-        offset.div_euclid(i64::try_from(factor.max(1)).unwrap_or(i64::MAX))
-    })
 }
 
 impl ChannelDescription {
@@ -144,7 +137,7 @@ impl ChannelDescription {
     }
 
     fn shift(&self, factor: [u64; 3]) -> Xyz<i64> {
-        shift(self.offset.unwrap_or_default(), factor)
+        at_level(self.offset.unwrap_or_default().into(), factor.into())
     }
 }
 

@@ -11,7 +11,7 @@ mod patch;
 mod ruler;
 
 pub use levels::{Level, LevelView, Scaling};
-pub use patch::{Orthogonal, Patch, Placement, RowRun, TileAddress, patch};
+pub use patch::{Orthogonal, Patch, Placement, RowRun, TileAddress, at_level, patch};
 pub use ruler::Ruler;
 
 use std::fmt;

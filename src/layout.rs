@@ -78,9 +78,14 @@ trait Layout: Sync {
         contents.marked_by(self.name())
     }
 
-    /// The file's channels: by default, all datasets that look like volumes.
+    /// Whether only datasets with its marks are channels of its files, rather than all that look like volumes.
+    fn is_exclusive(&self) -> bool {
+        false
+    }
+
+    /// The file's channels: by default, the datasets that look like volumes.
     fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-        plain::channels(contents, |_| true)
+        plain::channels(contents, |volume| !self.is_exclusive() || volume.marked_by(self.name()).is_some())
     }
 }
 

@@ -35,14 +35,19 @@ impl Name {
     }
 }
 
+/// Compares texts as people sort them: numbers in them by their value, so that `_2` comes before `_10`. Texts that differ
+/// only in leading zeros are not equal.
+pub(crate) fn natural(a: &str, b: &str) -> Ordering {
+    alphanumeric_sort::compare_str(a, b).then_with(|| a.cmp(b))
+}
+
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
 impl Ord for Name {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Names such as a1 and a01 are of equal value, but not equal.
-        alphanumeric_sort::compare_str(&self.0, &other.0).then_with(|| self.0.cmp(&other.0))
+        natural(&self.0, &other.0)
     }
 }
 
@@ -75,6 +80,16 @@ mod tests {
         let mut names = ["c10", "c2", "a", "c02", "c1_b", "c1"].map(Name::nearest);
         names.sort();
         assert_eq!(names.each_ref().map(Name::as_str), ["a", "c1", "c1_b", "c2", "c02", "c10"]);
+    }
+
+    #[test]
+    fn numbers_in_paths_are_compared_by_value() {
+        let mut names =
+            ["/a/10/x", "/a/9/x", "/a/b", "/a/1/x", "/a/09/x", "/a", "/a/100000000000000000000000/x"];
+        names.sort_by(|a, b| natural(a, b));
+        let sorted =
+            ["/a", "/a/1/x", "/a/9/x", "/a/09/x", "/a/10/x", "/a/100000000000000000000000/x", "/a/b"];
+        assert_eq!(names, sorted);
     }
 
     #[test]

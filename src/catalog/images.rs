@@ -156,8 +156,8 @@ impl Channel {
     }
 }
 
-/// The levels of a label channel that correspond to those of an image; `None` if its extents or position are different, or one of the
-/// levels cannot be derived.
+/// The levels of a label channel that correspond to those of an image; `None` if its extents or position are different,
+/// or one of the levels cannot be derived.
 fn label_levels(
     dataset: &Dataset,
     label: &Channel,

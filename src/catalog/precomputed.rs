@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::boxes::affords;
 use super::chunks::{SECTION, usual};
 use super::{Catalog, Channel, Dataset, NoBox, NotFound, ResolvedBox, StoredLevel};
-use crate::geometry::{Level, LevelView, Region, Xyz};
+use crate::geometry::{Level, LevelView, Region, Xyz, at_level};
 use crate::name::Name;
 use crate::paint::Kind;
 use crate::plan::{AcceptedCodings, BoxEncoding, ChunkFormat, Coding, SegmentationFormat};
@@ -194,9 +194,7 @@ impl Catalog {
             level: view.level,
             size: view.size,
             resolution: dataset.nanometres(channel).zip(view.factor, |size, factor| size * factor as f64),
-            offset: dataset.position(channel).zip(view.factor, |offset, factor| {
-                i64::try_from(factor).map_or(0, |factor| offset.div_euclid(factor))
-            }),
+            offset: at_level(dataset.position(channel), view.factor),
             chunk_sizes: vec![first],
             stored: passed,
         })

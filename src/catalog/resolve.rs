@@ -86,6 +86,7 @@ struct ResolvedLayer {
     colour: Option<Colour>,
     adjust: Adjustment,
     view: LevelView,
+    placement: Placement,
     orthogonal: Orthogonal,
     patch: Option<Patch>,
 }
@@ -167,9 +168,18 @@ impl Catalog {
         let view = self.view(dataset, channel, address)?;
         let orthogonal = dataset.orthogonal(channel);
         let there = channel.is_there(&view, dataset.scaling, time);
-        let patch = there.then(|| patch(address, &view, dataset.placement(channel), orthogonal)).flatten();
+        let placement = dataset.placement(channel);
+        let patch = there.then(|| patch(address, &view, placement, orthogonal)).flatten();
         let channel = Arc::clone(channel);
-        Ok(ResolvedLayer { channel, colour, adjust: Adjustment::default(), view, orthogonal, patch })
+        Ok(ResolvedLayer {
+            channel,
+            colour,
+            adjust: Adjustment::default(),
+            view,
+            placement,
+            orthogonal,
+            patch,
+        })
     }
 
     fn view(
@@ -289,7 +299,7 @@ impl Resolved {
     pub fn key(&self) -> TileKey {
         let layers = self.layers.iter().map(|layer| LayerRendering {
             channel: layer.channel.fingerprint,
-            placement: self.dataset.placement(&layer.channel),
+            placement: layer.placement,
             colour: layer.colour,
             window: layer.window(),
             gamma: layer.adjust.gamma,

@@ -37,6 +37,13 @@ pub struct Placement {
     pub grid: Xyz<i64>,
 }
 
+/// An offset in voxels of level 0 as one in voxels of a level with this downsample factor, rounded down.
+pub fn at_level(offset: Xyz<i64>, factor: Xyz<u64>) -> Xyz<i64> {
+    // A quotient by a factor beyond i64 is 0 or -1.
+    let down = |offset: i64, factor: u64| i128::from(offset).div_euclid(i128::from(factor.max(1))) as i64;
+    offset.zip(factor, down)
+}
+
 /// A run of adjacent rows of a level, and its position among the rows a tile needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowRun {
@@ -224,7 +231,7 @@ impl LevelView {
 
     /// An offset in voxels of level 0 as one in voxels of this level, rounded down.
     pub fn shift(&self, offset: Xyz<i64>) -> Xyz<i128> {
-        offset.zip(self.factor, |offset, factor| i128::from(offset).div_euclid(i128::from(factor.max(1))))
+        at_level(offset, self.factor).map(i128::from)
     }
 
     /// The end of a level along each axis in the grid of tiles, if its first voxel is at `grid` (voxels of level 0).

@@ -9,7 +9,7 @@ use super::Layout;
 use super::axis_names::{axis_named, completed};
 use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Placement, Spacing};
+use super::spacing::{Calibration, Spacing};
 use super::{last_of, usual_axes};
 use crate::axes::AxisName;
 
@@ -39,7 +39,7 @@ impl Layout for Berkeley {
         let names: Vec<_> = vectors.iter().map(|vector| vector.axis).collect();
         let axes = completed(&names, &about.dataset.shape).or_else(|| usual_axes(about.rank()))?;
         let spacings: Vec<_> = vectors.into_iter().map(|vector| vector.spacing).collect();
-        let Placement { voxel, origin } = Placement::of(&axes, &about.dataset.shape, &spacings);
+        let Calibration { voxel, origin } = Calibration::of(&axes, &about.dataset.shape, &spacings);
         Some(Marks {
             named_by: Some(group.to_owned()),
             axes: Some(axes),

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 
 use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
-use super::names::{names, natural};
+use super::names::names;
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, group_of, last_of, number_after, plain};
 use crate::geometry::Xyz;
-use crate::name::Name;
+use crate::name::{Name, natural};
 use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
 const NAME: &str = "Chimera map";

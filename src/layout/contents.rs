@@ -6,9 +6,9 @@
 use std::cell::OnceCell;
 
 use super::marks::Marks;
-use super::names::natural;
 use super::{LAYOUTS, group_of, last_of};
 use crate::axes::Axes;
+use crate::name::natural;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{Attributes, Listing, OpenError, OpenFile, Storage, StoredDataset, UnfollowedLink};
 

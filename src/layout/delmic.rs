@@ -5,13 +5,12 @@
 //! says where it is from: 111 is invalid and 112 a default, neither of which is used. `PhysicalData` describes the
 //! acquisition. `/Preview` holds copies.
 
-use super::contents::{About, Contents};
+use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Placement, Spacing};
-use super::{FoundChannel, Layout, group_of, last_of, number_after, plain};
+use super::spacing::{Calibration, Spacing};
+use super::{Layout, group_of, last_of, number_after};
 use crate::axes::Axes;
 use crate::paint::Kind;
-use crate::volume::hdf5::OpenError;
 
 const NAME: &str = "Delmic";
 /// Values of `State` that do not come from the instrument.
@@ -30,7 +29,7 @@ impl Layout for Delmic {
         number_after(last_of(acquisition), "Acquisition").filter(|_| is_image)?;
         let axes = axes(about)?;
         let spacings: Vec<_> = axes.iter().map(|axis| spacing(about, axis.letter())).collect();
-        let voxel = Placement::of(&axes, &about.dataset.shape, &spacings).voxel;
+        let voxel = Calibration::of(&axes, &about.dataset.shape, &spacings).voxel;
         let is_colour = axes.to_string().ends_with('c') && about.is_colour();
         Some(Marks {
             named_by: Some(acquisition.to_owned()),
@@ -42,8 +41,8 @@ impl Layout for Delmic {
         })
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    fn is_exclusive(&self) -> bool {
+        true
     }
 }
 

@@ -9,7 +9,7 @@ use super::Layout;
 use super::axis_names::{axis_named, completed};
 use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Placement, Spacing};
+use super::spacing::{Calibration, Spacing};
 use crate::axes::AxisName;
 use crate::volume::hdf5::{Attributes, Scale};
 
@@ -35,7 +35,7 @@ impl Layout for Dimensions {
         let names: Vec<Option<AxisName>> = (0..about.rank()).map(name).collect();
         let axes = completed(&names, &about.dataset.shape)?;
         let spacings: Vec<_> = (0..about.rank()).map(|place| spacing(scale(place)?)).collect();
-        let Placement { voxel, origin } = Placement::of(&axes, &about.dataset.shape, &spacings);
+        let Calibration { voxel, origin } = Calibration::of(&axes, &about.dataset.shape, &spacings);
         let because = format!("the dimensions of {} are named: {axes}", about.path);
         Some(Marks { axes: Some(axes), voxel, origin, ..Marks::because(because) })
     }

@@ -7,13 +7,12 @@
 
 pub(super) mod simplnx;
 
-use super::contents::{About, Contents};
+use super::contents::About;
 use super::marks::Marks;
-use super::{FoundChannel, Layout, VoxelSize, plain};
+use super::{Layout, VoxelSize};
 use crate::axes::Axes;
 use crate::geometry::Xyz;
 use crate::paint::Kind;
-use crate::volume::hdf5::OpenError;
 
 const NAME: &str = "DREAM.3D";
 const CONTAINERS: &str = "/DataContainers/";
@@ -46,8 +45,8 @@ impl Layout for Dream3d {
         cells(about, &geometry)
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    fn is_exclusive(&self) -> bool {
+        true
     }
 }
 

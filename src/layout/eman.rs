@@ -5,7 +5,7 @@
 
 use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Placement, Spacing};
+use super::spacing::{Calibration, Spacing};
 use super::{Layout, number_after, usual_axes};
 
 const IMAGES: &str = "/MDF/images/";
@@ -27,7 +27,7 @@ impl Layout for Eman {
             Some(Spacing::new(step, None, Some("Å")))
         };
         let spacings: Vec<_> = axes.iter().map(|axis| along(axis.letter())).collect();
-        let voxel = Placement::of(&axes, &about.dataset.shape, &spacings).voxel;
+        let voxel = Calibration::of(&axes, &about.dataset.shape, &spacings).voxel;
         Some(Marks {
             named_by: Some(about.group().to_owned()),
             axes: Some(axes),

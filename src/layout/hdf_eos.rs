@@ -4,10 +4,9 @@
 //! rows and columns of a grid, or the lines and samples of a swath. An axis before them is z, another one time. Missing
 //! values are read by [`super::netcdf`].
 
-use super::contents::{About, Contents};
+use super::contents::About;
 use super::marks::Marks;
-use super::{FoundChannel, Layout, plain, usual_axes};
-use crate::volume::hdf5::OpenError;
+use super::{Layout, usual_axes};
 
 const NAME: &str = "HDF-EOS5";
 
@@ -29,7 +28,7 @@ impl Layout for HdfEos {
         })
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    fn is_exclusive(&self) -> bool {
+        true
     }
 }

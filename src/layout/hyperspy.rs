@@ -7,7 +7,7 @@
 use super::axis_names::{axis_named, completed};
 use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Placement, Spacing};
+use super::spacing::{Calibration, Spacing};
 use super::{Layout, last_of, usual_axes};
 use crate::axes::{Axes, AxisName};
 
@@ -40,7 +40,7 @@ impl Layout for Hyperspy {
             .or_else(|| by_navigation(&navigated))
             .or_else(|| usual_axes(about.rank()))?;
         let spacings: Vec<_> = found.into_iter().map(|axis| axis.spacing).collect();
-        let Placement { voxel, origin } = Placement::of(&axes, &about.dataset.shape, &spacings);
+        let Calibration { voxel, origin } = Calibration::of(&axes, &about.dataset.shape, &spacings);
         let title = about.file.attributes(&format!("{group}/metadata/General"));
         let title = title.and_then(|general| general.text("title")).filter(|title| !title.trim().is_empty());
         Some(Marks {

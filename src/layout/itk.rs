@@ -5,14 +5,13 @@
 //! colour (ITK's own types of three and four bytes are RGB and RGBA pixels); other components are vectors.
 //! `Directions` says how the axes lie in space; the axes are served as stored.
 
-use super::contents::{About, Contents};
+use super::Layout;
+use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Placement, Spacing};
-use super::{FoundChannel, Layout, plain};
+use super::spacing::{Calibration, Spacing};
 use crate::axes::Axes;
 use crate::paint::Kind;
 use crate::volume::VoxelType;
-use crate::volume::hdf5::OpenError;
 
 const NAME: &str = "ITK";
 const IMAGES: &str = "/ITKImage/";
@@ -35,7 +34,7 @@ impl Layout for Itk {
         let origin = beside("Origin").unwrap_or_default();
         let along = |place: usize| Some(Spacing::new(spacing[place], origin.get(place).copied(), Some("mm")));
         let spacings: Vec<_> = (0..spacing.len()).rev().map(along).collect();
-        let Placement { voxel, origin } = Placement::of(&axes, &about.dataset.shape, &spacings);
+        let Calibration { voxel, origin } = Calibration::of(&axes, &about.dataset.shape, &spacings);
         let has_components = axes.rank() > spacing.len();
         let is_colour = has_components && about.is_colour();
         let because = format!("it has {}", about.path);
@@ -43,8 +42,8 @@ impl Layout for Itk {
         Some(Marks { axes: Some(axes), kind, voxel, origin, ..Marks::because(because) })
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    fn is_exclusive(&self) -> bool {
+        true
     }
 }
 

@@ -1,6 +1,5 @@
 //! Names for channels without one: the shortest suffix of the path that is unique.
 
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use crate::name::Name;
@@ -48,24 +47,9 @@ fn numbered(names: Vec<Name>) -> Vec<Name> {
     names.into_iter().map(&mut free).collect()
 }
 
-/// Compares texts as people sort them: numbers in them by their value, so that `_2` comes before `_10`.
-pub(super) fn natural(a: &str, b: &str) -> Ordering {
-    alphanumeric_sort::compare_str(a, b).then_with(|| a.cmp(b))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_in_names_are_compared_by_value() {
-        let mut names =
-            ["/a/10/x", "/a/9/x", "/a/b", "/a/1/x", "/a/09/x", "/a", "/a/100000000000000000000000/x"];
-        names.sort_by(|a, b| natural(a, b));
-        let sorted =
-            ["/a", "/a/1/x", "/a/9/x", "/a/09/x", "/a/10/x", "/a/100000000000000000000000/x", "/a/b"];
-        assert_eq!(names, sorted);
-    }
 
     #[test]
     fn names_take_as_much_of_a_path_as_they_need() {

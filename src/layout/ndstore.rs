@@ -3,11 +3,10 @@
 //! Source: ndstore (Open Connectome), its HDF5 cutout service. A cutout is z, y, x, preceded by time in a
 //! time series. A channel is named after its group; annotations are labels.
 
-use super::contents::{About, Contents};
+use super::contents::About;
 use super::marks::Marks;
-use super::{FoundChannel, Layout, plain, usual_axes};
+use super::{Layout, usual_axes};
 use crate::paint::Kind;
-use crate::volume::hdf5::OpenError;
 
 const NAME: &str = "ndstore export";
 
@@ -36,7 +35,7 @@ impl Layout for Ndstore {
         })
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    fn is_exclusive(&self) -> bool {
+        true
     }
 }

@@ -9,12 +9,11 @@
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
-use super::spacing::{Placement, Spacing};
-use super::{FoundChannel, Layout, VoxelSize, last_of, plain};
+use super::spacing::{Calibration, Spacing};
+use super::{Layout, VoxelSize, last_of};
 use crate::axes::{Axes, AxisName};
 use crate::paint::Kind;
 use crate::volume::VoxelType;
-use crate::volume::hdf5::OpenError;
 
 use AxisName::{C, T, X, Y, Z};
 
@@ -36,8 +35,8 @@ impl Layout for Nwb {
         Some(format!("its attribute nwb_version is {version}"))
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    fn is_exclusive(&self) -> bool {
+        true
     }
 }
 
@@ -81,7 +80,7 @@ fn image(about: &About<'_>) -> Option<Marks> {
         Some(Spacing::new(1.0 / density, None, Some("cm")))
     };
     Some(Marks {
-        voxel: Placement::of(&axes, &about.dataset.shape, &[along(), along()]).voxel,
+        voxel: Calibration::of(&axes, &about.dataset.shape, &[along(), along()]).voxel,
         axes: Some(axes),
         kind: is_colour.then_some(Kind::Rgb),
         ..Marks::because(format!("{} is a {kind}", about.path))

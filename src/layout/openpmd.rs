@@ -5,12 +5,12 @@
 //! converts the spacing to metres. Components of a vector are datasets of their own. `unitSI` converts stored values to SI
 //! units, and is stated, not applied. The root's attribute `meshesPath` names the group of meshes.
 
+use super::Layout;
 use super::axis_names::{axis_named, completed};
-use super::contents::{About, Contents};
+use super::contents::About;
 use super::marks::Marks;
-use super::spacing::{Placement, Spacing};
-use super::{FoundChannel, Layout, plain};
-use crate::volume::hdf5::{Attributes, OpenError};
+use super::spacing::{Calibration, Spacing};
+use crate::volume::hdf5::Attributes;
 
 const NAME: &str = "openPMD";
 
@@ -37,9 +37,9 @@ impl Layout for OpenPmd {
         let names: Vec<_> = labels.iter().map(|label| axis_named(label)).collect();
         let axes = completed(&names, &about.dataset.shape).filter(|axes| axes.rank() == about.rank());
         let placement = axes.as_ref().map(|axes| {
-            Placement::of(axes, &about.dataset.shape, &spacings(record, is_reversed).unwrap_or_default())
+            Calibration::of(axes, &about.dataset.shape, &spacings(record, is_reversed).unwrap_or_default())
         });
-        let Placement { voxel, origin } = placement.unwrap_or_default();
+        let Calibration { voxel, origin } = placement.unwrap_or_default();
         Some(Marks {
             axes,
             voxel,
@@ -49,8 +49,8 @@ impl Layout for OpenPmd {
         })
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    fn is_exclusive(&self) -> bool {
+        true
     }
 }
 

@@ -5,11 +5,10 @@
 //! last column the origin, if the axes are not rotated. The unit is not stated. Regions are grouped in a tree
 //! (`parent_ids`), which is not shown.
 
-use super::contents::{About, Contents};
+use super::contents::About;
 use super::marks::Marks;
-use super::{FoundChannel, Layout, VoxelSize, plain, usual_axes};
+use super::{Layout, VoxelSize, usual_axes};
 use crate::geometry::Xyz;
-use crate::volume::hdf5::OpenError;
 
 const NAME: &str = "Segger";
 const MASK: &str = "/mask";
@@ -36,8 +35,8 @@ impl Layout for Segger {
         })
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    fn is_exclusive(&self) -> bool {
+        true
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Spacing {
 
 /// The voxel size of a dataset, and the position of its first voxel.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Placement {
+pub(super) struct Calibration {
     pub voxel: Option<VoxelSize>,
     pub origin: Option<Xyz<f64>>,
 }
@@ -48,7 +48,7 @@ impl Spacing {
     }
 }
 
-impl Placement {
+impl Calibration {
     /// From the spacing of each stored axis. Nothing if the spacing along x, y or z is unknown or their units cannot be
     /// compared.
     ///
@@ -93,7 +93,7 @@ mod tests {
     }
 
     fn placed(axes: &str, shape: &[u64], spacings: &[Option<Spacing>]) -> Option<([f64; 3], String)> {
-        let voxel = Placement::of(&Axes::new(axes).unwrap(), shape, spacings).voxel?;
+        let voxel = Calibration::of(&Axes::new(axes).unwrap(), shape, spacings).voxel?;
         Some(([voxel.size.x, voxel.size.y, voxel.size.z], voxel.unit.unwrap_or_default()))
     }
 
@@ -130,7 +130,7 @@ mod tests {
         let axes = Axes::new("zyx").unwrap();
         let origin = |y| {
             let all = [spacing(1.0, "nm"), spacing(y, "nm"), spacing(1.0, "nm")];
-            Placement::of(&axes, &[9, 9, 9], &all).origin
+            Calibration::of(&axes, &[9, 9, 9], &all).origin
         };
         assert_eq!(origin(1.0), Some(Xyz::all(10.0)));
         assert_eq!(origin(-1.0), None);

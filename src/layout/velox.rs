@@ -6,12 +6,11 @@
 
 use serde_json::Value;
 
+use super::Layout;
 use super::contents::{About, Contents};
 use super::marks::Marks;
-use super::spacing::{Placement, Spacing};
-use super::{FoundChannel, Layout, plain};
+use super::spacing::{Calibration, Spacing};
 use crate::axes::{Axes, AxisName};
-use crate::volume::hdf5::OpenError;
 
 const NAME: &str = "Velox EMD";
 const IMAGES: &str = "/Data/Image";
@@ -30,7 +29,7 @@ impl Layout for Velox {
         }
         let axes = Axes::from_known([AxisName::Y, AxisName::X, AxisName::T]);
         let metadata = metadata(about).unwrap_or_default();
-        let Placement { voxel, .. } = Placement::of(&axes, &about.dataset.shape, &pixel(&metadata));
+        let Calibration { voxel, .. } = Calibration::of(&axes, &about.dataset.shape, &pixel(&metadata));
         let detector = detector(&metadata);
         Some(Marks {
             // A name with a slash would count as a path.
@@ -47,8 +46,8 @@ impl Layout for Velox {
         is_likely.then(|| contents.marked_by(NAME)).flatten()
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    fn is_exclusive(&self) -> bool {
+        true
     }
 }
 

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::catalog::Dataset;
 use crate::description::{ChannelDescription, DatasetDescription, LevelDescription};
-use crate::geometry::{TILE, Xyz};
+use crate::geometry::{TILE, Xyz, at_level};
 
 /// ndstore's description of a dataset.
 #[derive(Debug, Serialize, ToSchema)]
@@ -133,13 +133,11 @@ impl Level {
         });
         let size = ends.fold(Xyz::all(0), |size, end| size.zip(end, u64::max)).into();
         let [fx, fy, fz] = level.factor;
-        let [ox, oy, oz] = dataset.offset;
         let [vx, vy, vz] = dataset.channels.iter().find_map(|channel| channel.voxel_size).unwrap_or([1.0; 3]);
-        let down = |offset: i64, factor: u64| offset.div_euclid(i64::try_from(factor).unwrap_or(i64::MAX));
         Self {
             number: u64::from(level.level),
             size,
-            offset: [down(ox, fx), down(oy, fy), down(oz, fz)],
+            offset: at_level(dataset.offset.into(), level.factor.into()).into(),
             voxel: [vx * fx as f64, vy * fy as f64, vz * fz as f64],
         }
     }

@@ -4,11 +4,10 @@
 //! and `_ORIGIN`, x, y, z, and `Units`. Arrays of cells are z, y, x and a component axis.
 
 use super::{Geometry, cells};
-use crate::layout::contents::{About, Contents};
+use crate::layout::Layout;
+use crate::layout::contents::About;
 use crate::layout::marks::Marks;
-use crate::layout::{FoundChannel, Layout, plain};
 use crate::units;
-use crate::volume::hdf5::OpenError;
 
 const NAME: &str = "simplnx";
 const STRUCTURE: &str = "/DataStructure/";
@@ -33,7 +32,7 @@ impl Layout for Simplnx {
         cells(about, &geometry)
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-        plain::channels(contents, |volume| volume.marked_by(NAME).is_some())
+    fn is_exclusive(&self) -> bool {
+        true
     }
 }
