@@ -33,8 +33,8 @@ impl Layout for Nexus {
         let along = |place| axis(about, &group, place).unwrap_or_default();
         let (names, spacings): (Vec<_>, Vec<_>) = (0..about.rank()).map(along).unzip();
         let axes = completed(&names, &about.dataset.shape);
-        let placement = axes.as_ref().map(|axes| Calibration::of(axes, &about.dataset.shape, &spacings));
-        let Calibration { voxel, origin } = placement.unwrap_or_default();
+        let calibration = axes.as_ref().map(|axes| Calibration::of(axes, &about.dataset.shape, &spacings));
+        let Calibration { voxel, origin } = calibration.unwrap_or_default();
         let because = format!("{} is the signal of an NXdata group", about.path);
         Some(Marks { axes, voxel, origin, ..Marks::because(because) })
     }

@@ -36,10 +36,10 @@ impl Layout for OpenPmd {
         let labels = ordered(record.texts("axisLabels")?, is_reversed);
         let names: Vec<_> = labels.iter().map(|label| axis_named(label)).collect();
         let axes = completed(&names, &about.dataset.shape).filter(|axes| axes.rank() == about.rank());
-        let placement = axes.as_ref().map(|axes| {
+        let calibration = axes.as_ref().map(|axes| {
             Calibration::of(axes, &about.dataset.shape, &spacings(record, is_reversed).unwrap_or_default())
         });
-        let Calibration { voxel, origin } = placement.unwrap_or_default();
+        let Calibration { voxel, origin } = calibration.unwrap_or_default();
         Some(Marks {
             axes,
             voxel,
