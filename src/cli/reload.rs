@@ -61,14 +61,14 @@ impl Reloader {
     fn reload(&mut self, occasion: Occasion) -> Option<Option<Duration>> {
         match self.try_reload(occasion) {
             Ok((reloaded, watch)) => {
-                self.service.health().set(Part::Configuration, Vec::new());
+                self.service.health().set(Part::Configuration, &[]);
                 if occasion == Occasion::Signal || !reloaded.is_nothing() {
                     tracing::info!("reloaded: {}", told(&reloaded));
                 }
                 Some(watch)
             }
             Err(problems) => {
-                let is_new = self.service.health().set(Part::Configuration, problems.clone());
+                let is_new = self.service.health().set(Part::Configuration, &problems);
                 if occasion == Occasion::Signal || is_new {
                     tracing::error!(
                         "the configuration was not reloaded, and everything is served as before: {}",
@@ -116,7 +116,7 @@ impl Reloader {
                 self.folders.note_broken(file, fault.to_string());
             }
         }
-        self.service.health().set(Part::Files, self.folders.problems());
+        self.service.health().set(Part::Files, &self.folders.problems());
     }
 }
 

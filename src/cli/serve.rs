@@ -60,8 +60,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
     let service = service.with_tier(tier).with_reopening(settings.clone(), Box::new(probe::refused))?;
     let service = Arc::new(service);
-    service.health().set(Part::Files, folders.problems());
-    service.health().set(Part::Cache, no_tier.iter().map(ToString::to_string).collect());
+    service.health().set(Part::Files, &folders.problems());
+    service.health().set(Part::Cache, &no_tier.iter().map(ToString::to_string).collect::<Vec<_>>());
     let site = Arc::new(LiveSite::new(Arc::clone(&service), &settings)?);
     let started = settings.clone();
     let reloader =

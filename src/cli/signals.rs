@@ -68,7 +68,7 @@ impl ServerSignals {
             Phase::Serving { reload, .. } if reload.send(()).is_ok() => {}
             Phase::Serving { .. } => tracing::error!("SIGHUP: the thread that reloads has ended"),
             Phase::Starting | Phase::Stopping => {
-                tracing::info!("SIGHUP is ignored while the server starts or stops")
+                tracing::info!("SIGHUP is ignored while the server starts or stops");
             }
         }
     }

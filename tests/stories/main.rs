@@ -18,6 +18,7 @@ mod connections;
 mod damage;
 mod descriptions;
 mod fairness;
+mod faults;
 mod fixtures;
 mod forms;
 mod generations;

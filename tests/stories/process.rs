@@ -201,12 +201,12 @@ fn a_server_that_cannot_print_its_address_serves_and_can_be_stopped() {
 }
 
 #[test]
-fn sighup_is_logged_and_otherwise_ignored() {
+fn sighup_without_a_change_is_logged_and_changes_nothing() {
     let place = damaged(2);
     let mut server = place.serve(["planes.h5"]);
     server.expect_error("a tile could not be rendered: /raw in ");
     server.signal(Signal::HUP);
-    server.wait_for_log("SIGHUP");
+    server.wait_for_log("reloaded: nothing has changed");
     assert_served(&server, 2);
     server.stop();
 }
