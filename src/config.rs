@@ -24,8 +24,8 @@ pub use address::{BindAddress, NotAnAddress};
 pub use example::example;
 pub use network::{Network, NotANetwork};
 pub use settings::{
-    Caches, ChannelSettings, ContentType, DatasetSettings, Files, LevelSettings, Mount, Render, Server,
-    Settings, Verify,
+    Caches, ChannelSettings, ContentType, DatasetSettings, Files, LevelSettings, Log, LogFormat, Mount,
+    Render, Server, Settings, Verify,
 };
 
 use std::ffi::OsString;

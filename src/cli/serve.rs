@@ -42,7 +42,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         layers.files.push(demo_volume()?);
         layers.config = arguments.sources.config;
     }
-    let metrics = Metrics { log_lines_lost: log::lost(), ..Metrics::default() };
+    let metrics = Metrics::with_lost_lines(log::lost());
     let activity = Activity::default();
     let (settings, catalog) = load_sound(&layers, &metrics, &activity)?;
     let addresses = addresses(&settings)?;

@@ -34,6 +34,6 @@ pub(super) async fn fetch(
         return Ok((chunk, permit));
     }
     let demand = asked::demand(request, &site.trusted_proxies);
-    let voxels = site.service.fetch(identified, demand).await.map_err(|error| problem::of(&error))?;
+    let voxels = site.service.fetch(identified, demand, &Arc::default()).await.map_err(|error| problem::of(&error))?;
     Ok((voxels.png, permit))
 }

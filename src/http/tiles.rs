@@ -42,7 +42,7 @@ async fn tile(
     if is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
-    let tile = site.service.fetch(identified, demand).await?;
+    let tile = site.service.fetch(identified, demand, &std::sync::Arc::default()).await?;
     // Neighbours are only prefetched for tiles that a user is looking at: not for overviews, nor for prefetches.
     if !is_overview && demand.urgency == Urgency::Wanted {
         site.service.look_ahead(&wanted, &tile);

@@ -30,17 +30,31 @@ pub(super) struct Bring<K: Hash + Eq + Clone, V: Clone, F> {
     pub rejected: Counter,
     /// Counts jobs that nobody waited for any more.
     pub abandoned: Counter,
+    /// Counts jobs that were stopped while they ran, for the same reason.
+    pub stopped: Counter,
 }
 
 impl<K, V, F> Job for Bring<K, V, F>
 where
     K: Hash + Eq + Clone + Send + 'static,
     V: Clone + Send + 'static,
-    F: FnOnce() -> Result<(V, usize), TileError> + Send + 'static,
+    F: FnMut() -> Result<(V, usize), TileError> + Send + 'static,
 {
     fn run(self: Box<Self>, turn: Turn) {
-        let Self { flight, work, .. } = *self;
-        let result = work();
+        let Self { mut flight, mut work, stopped, .. } = *self;
+        let result = loop {
+            match work() {
+                Err(error) if error.is_stopped() => match flight.still_wanted() {
+                    // A request has joined since.
+                    Some(again) => flight = again,
+                    None => {
+                        stopped.inc();
+                        return;
+                    }
+                },
+                result => break result,
+            }
+        };
         drop(turn);
         flight.land(result);
     }
@@ -51,12 +65,12 @@ where
     }
 
     fn if_wanted(self: Box<Self>) -> Option<Box<dyn Job>> {
-        let Self { flight, work, rejected, abandoned } = *self;
+        let Self { flight, work, rejected, abandoned, stopped } = *self;
         let Some(flight) = flight.still_wanted() else {
             abandoned.inc();
             return None;
         };
-        Some(Box::new(Self { flight, work, rejected, abandoned }))
+        Some(Box::new(Self { flight, work, rejected, abandoned, stopped }))
     }
 }
 
