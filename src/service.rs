@@ -379,7 +379,8 @@ impl TileService {
     ///
     /// Without a disk cache this does nothing and returns [`Warmed::WasThere`].
     pub async fn warm(&self, identified: &Identified) -> Result<Warmed, TileError> {
-        let (Some(tier), Some(drawing)) = (self.tier.clone(), identified.drawing(policy(Urgency::Prefetch, Yields::Never, None)))
+        let (Some(tier), Some(drawing)) =
+            (self.tier.clone(), identified.drawing(policy(Urgency::Prefetch, Yields::Never, None)))
         else {
             return Ok(if self.tier.is_some() { Warmed::Black } else { Warmed::WasThere });
         };

@@ -156,7 +156,11 @@ pub(super) const RENDER: &[Key] = &[
         "When checksums of chunks decoded in part are compared: \"idle\", \"always\" (before showing) or \"never\".",
     ),
     default("png", "\"fast\"", "Or \"small\": fewer bytes, more time."),
-    default("deadline", "\"60s\"", "Time for a request's render, waiting included; beyond it the response is 503."),
+    default(
+        "deadline",
+        "\"60s\"",
+        "Time for a request's render, waiting included; beyond it the response is 503.",
+    ),
 ];
 
 /// `[log]`

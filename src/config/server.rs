@@ -7,9 +7,7 @@ use config::Value;
 
 use super::keys;
 use super::reader::{Entry, Notes, Section, at};
-use super::settings::{
-    Caches, ContentType, Files, Log, LogFormat, Mount, Render, Server, Settings, Verify,
-};
+use super::settings::{Caches, ContentType, Files, Log, LogFormat, Mount, Render, Server, Settings, Verify};
 use super::values;
 use crate::name::Name;
 use crate::paint::PngProfile;

@@ -6,8 +6,10 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::record::Record;
 use super::{Site, asked, problem};
 use crate::service::{Identified, TileError};
+use crate::trace::Outcome;
 
 /// The most memory of boxes that are being made or sent, in MiB.
 pub(super) const MOST_MIB: u32 = 2048;
@@ -16,6 +18,7 @@ pub(super) const MOST_MIB: u32 = 2048;
 pub(super) async fn fetch(
     site: &Site,
     request: &HttpRequest,
+    record: &Record,
     identified: Identified,
 ) -> Result<(Bytes, OwnedSemaphorePermit), HttpResponse> {
     let cutout = identified.cutout().zip(identified.encoding());
@@ -31,9 +34,11 @@ pub(super) async fn fetch(
         )));
     };
     if let Some(chunk) = cutout.and_then(|(plan, encoding)| site.service.cached_chunk(&plan, encoding)) {
+        record.trace.set_outcome(Outcome::Passed);
         return Ok((chunk, permit));
     }
     let demand = asked::demand(request, &site.trusted_proxies);
-    let voxels = site.service.fetch(identified, demand, &Arc::default()).await.map_err(|error| problem::of(&error))?;
+    let voxels =
+        site.service.fetch(identified, demand, &record.trace).await.map_err(|error| problem::of(&error))?;
     Ok((voxels.png, permit))
 }

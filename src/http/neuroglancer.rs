@@ -9,6 +9,7 @@ use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 
 use super::body::Pieces;
+use super::record::Record;
 use super::tiles::{described, is_confirmed};
 use super::{Site, boxes, codings, cors, problem};
 use crate::plan::Coding;
@@ -17,12 +18,12 @@ use crate::service::TileError;
 pub(super) use info::VolumeInfo;
 
 /// The response to a path, given without `/neuroglancer/`.
-pub(super) async fn answer(site: &Site, request: &HttpRequest, path: &str) -> HttpResponse {
+pub(super) async fn answer(site: &Site, request: &HttpRequest, record: &Record, path: &str) -> HttpResponse {
     let answered = match PrecomputedFile::parse(path) {
         None => return problem::not_found(&super::nothing_here(site)),
         Some(Err(malformed)) => Err(malformed.into()),
         Some(Ok(PrecomputedFile::Info(volume))) => description(site, &volume).await,
-        Some(Ok(PrecomputedFile::Chunk(wanted))) => chunk(site, request, &wanted).await,
+        Some(Ok(PrecomputedFile::Chunk(wanted))) => chunk(site, request, record, &wanted).await,
     };
     site.service.use_pause();
     answered.unwrap_or_else(|error| problem::of(&error))
@@ -38,14 +39,16 @@ async fn description(site: &Site, volume: &PrecomputedVolume) -> Result<HttpResp
 async fn chunk(
     site: &Site,
     request: &HttpRequest,
+    record: &Record,
     wanted: &PrecomputedChunk,
 ) -> Result<HttpResponse, TileError> {
     let identified = site.service.identify_precomputed(wanted, codings::accepted(request)).await?;
+    record.set_dataset(&identified);
     let (etag, coding) = (identified.key().etag(), identified.encoding().map(|encoding| encoding.coding()));
     let mut response = if is_confirmed(site, request, &identified, &etag) {
         described(HttpResponse::NotModified(), site, etag).finish()
     } else {
-        match boxes::fetch(site, request, identified).await {
+        match boxes::fetch(site, request, record, identified).await {
             Err(problem) => problem,
             Ok((chunk, permit)) => {
                 let mut response = described(HttpResponse::Ok(), site, etag);

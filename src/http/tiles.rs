@@ -4,6 +4,7 @@ use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
 use super::body::Pieces;
+use super::record::Record;
 use super::{Site, asked, problem};
 use crate::config::Mount;
 use crate::request::{TilePath, adjustments};
@@ -15,8 +16,9 @@ pub(super) async fn answer(
     mount: &Mount,
     path: &TilePath<'_>,
     request: &HttpRequest,
+    record: &Record,
 ) -> HttpResponse {
-    let answered = tile(site, mount, path, request).await;
+    let answered = tile(site, mount, path, request, record).await;
     site.service.use_pause();
     answered.unwrap_or_else(|error| problem::of(&error))
 }
@@ -26,6 +28,7 @@ async fn tile(
     mount: &Mount,
     path: &TilePath<'_>,
     request: &HttpRequest,
+    record: &Record,
 ) -> Result<HttpResponse, TileError> {
     let is_overview = path.is_overview();
     let mut wanted = if is_overview { path.overview()? } else { path.request()? };
@@ -38,11 +41,12 @@ async fn tile(
     } else {
         site.service.identify(&wanted, demand).await?
     };
+    record.set_dataset(&identified);
     let etag = identified.key().etag();
     if is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
-    let tile = site.service.fetch(identified, demand, &std::sync::Arc::default()).await?;
+    let tile = site.service.fetch(identified, demand, &record.trace).await?;
     // Neighbours are only prefetched for tiles that a user is looking at: not for overviews, nor for prefetches.
     if !is_overview && demand.urgency == Urgency::Wanted {
         site.service.look_ahead(&wanted, &tile);

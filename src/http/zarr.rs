@@ -14,6 +14,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::record::Record;
 use super::tiles::{described, is_any, is_confirmed, is_known};
 use super::{Site, asked, boxes, problem, range};
 use crate::catalog::{Image, NotFound};
@@ -25,22 +26,27 @@ use crate::service::{Identified, TileError};
 use crate::tile::TileKey;
 
 /// The response to a path, given without `/zarr/`.
-pub(super) async fn answer(site: &Site, request: &HttpRequest, path: &str) -> HttpResponse {
+pub(super) async fn answer(site: &Site, request: &HttpRequest, record: &Record, path: &str) -> HttpResponse {
     let answered = match ZarrRequest::parse(path) {
-        Ok(wanted) => found(site, request, &wanted).await,
+        Ok(wanted) => found(site, request, record, &wanted).await,
         Err(malformed) => Err(malformed.into()),
     };
     site.service.use_pause();
     answered.unwrap_or_else(|error| problem::of(&error))
 }
 
-async fn found(site: &Site, request: &HttpRequest, wanted: &ZarrRequest) -> Result<HttpResponse, TileError> {
+async fn found(
+    site: &Site,
+    request: &HttpRequest,
+    record: &Record,
+    wanted: &ZarrRequest,
+) -> Result<HttpResponse, TileError> {
     match &wanted.part {
         ZarrPart::Chunk { label, level, place } => {
             let find = |image: &Image| boxed(image, wanted.version, label.as_ref(), *level, place);
             let service = &site.service;
             let identified = service.identify_chunk(&wanted.token, wanted.channel.as_ref(), find).await?;
-            chunk(site, request, identified).await
+            chunk(site, request, record, identified).await
         }
         ZarrPart::Document(node, document) => {
             let image = site.service.image(&wanted.token, wanted.channel.as_ref()).await?;
@@ -91,8 +97,10 @@ fn boxed(
 async fn chunk(
     site: &Site,
     request: &HttpRequest,
+    record: &Record,
     identified: Identified,
 ) -> Result<HttpResponse, TileError> {
+    record.set_dataset(&identified);
     let etag = identified.key().etag();
     // The name of a chunk says nothing of its shape and coding, which change with the file: a cached copy must be
     // revalidated, as the metadata must.
@@ -101,7 +109,7 @@ async fn chunk(
     if !is_any(request) && is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), site, etag).insert_header(fresh).finish());
     }
-    let (chunk, permit) = match boxes::fetch(site, request, identified).await {
+    let (chunk, permit) = match boxes::fetch(site, request, record, identified).await {
         Ok(fetched) => fetched,
         Err(problem) => return Ok(problem),
     };

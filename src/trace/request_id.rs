@@ -19,7 +19,8 @@ impl RequestId {
     /// The trace id in the value of `traceparent` (W3C Trace Context, section 3.2); `None` if it is malformed.
     pub fn traced(value: &[u8]) -> Option<Self> {
         let mut fields = value.split(|byte| *byte == b'-');
-        let (version, trace, parent, flags) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        let (version, trace, parent, flags) =
+            (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
         let is_sound = is_hex(version, 2) && is_hex(trace, 32) && is_hex(parent, 16) && is_hex(flags, 2);
         // Later versions may have more fields. Ids of zeros are invalid.
         let is_known = version != b"ff" && (version != b"00" || fields.next().is_none());

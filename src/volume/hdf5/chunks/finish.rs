@@ -107,7 +107,8 @@ impl ChunkStore {
         stored: &Stored<'_>,
         extent: Extent,
     ) -> Result<Chunk, ReadError> {
-        let decode = |voxels| wanted.dataset.decode(located, stored, voxels, wanted.voxel, self.meter(wanted));
+        let decode =
+            |voxels| wanted.dataset.decode(located, stored, voxels, wanted.voxel, self.meter(wanted));
         let voxels = if let Extent::Prefix(voxels) = extent { voxels } else { u64::MAX };
         let no_less = voxels == wanted.voxels || wanted.voxels >= wanted.dataset.grid.voxels();
         let chunk = match decode(voxels) {
