@@ -120,7 +120,8 @@
 //!
 //! A key's state changes under one lock: a flight ends, its value is cached and its waiters are woken in one step. A job
 //! that starts checks under the same lock whether anybody still waits, so that nobody can join a flight that has been
-//! abandoned. Waiting for a chunk on a render thread cannot deadlock: the leader of a chunk's flight only reads and
+//! abandoned. A running render looks before each chunk, without a lock, whether anybody waits; if nobody does, it ends, and
+//! the same check decides whether it begins again for a request that has joined since. Waiting for a chunk on a render thread cannot deadlock: the leader of a chunk's flight only reads and
 //! decodes, and never waits for another flight. The catalogue in force is replaced as a whole; a request keeps the one
 //! that it started with.
 //!

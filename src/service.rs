@@ -2,7 +2,8 @@
 //!
 //! A request is first identified, which reads no pixels and yields the ETag; then fetched: from the cache, by joining
 //! a flight, or by a render job on the pool, whose queue is shared among clients. The job leads the flight, not the
-//! client: it goes on if that client disconnects, but a queued job that nobody waits for any more is dropped.
+//! client: it goes on if that client disconnects and others wait. A job that nobody waits for any more is dropped from the
+//! queue, or stopped before its next chunk.
 //!
 //! If there is a disk cache, a job looks there before it renders; rendered tiles are written to it in the background.
 
