@@ -9,13 +9,16 @@ mod body;
 mod boxes;
 mod codings;
 mod connections;
+mod context;
 mod cors;
 mod descriptions;
+mod health;
 mod listen;
 mod neuroglancer;
 mod openapi;
 mod page;
 mod problem;
+mod protection;
 mod range;
 mod record;
 mod security;
@@ -24,7 +27,8 @@ mod viewers;
 mod voxels;
 mod zarr;
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use actix_web::http::Method;
@@ -35,8 +39,10 @@ use tokio::sync::Semaphore;
 use crate::config;
 use crate::description::CachesDescription;
 use crate::metrics::Form;
+use crate::name::Name;
 use crate::request::{NEUROGLANCER, TilePath, VOXELS, ZARR, first_segment};
 use crate::service::TileService;
+use context::{Context, Refusal};
 use cors::Cors;
 pub use listen::start;
 pub use page::has_viewer;
@@ -45,13 +51,53 @@ use record::Record;
 /// The methods allowed on every path (`Allow` header).
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
 
-/// Shared state of all request handlers.
-pub struct Site {
+/// What the server answers with, and whether it still accepts requests. A reload replaces the site in one step.
+pub struct LiveSite {
+    site: RwLock<Arc<Site>>,
+    is_draining: AtomicBool,
+}
+
+impl LiveSite {
+    /// Fails if a header in the settings is not valid, which reading the configuration has ruled out.
+    pub fn new(service: Arc<TileService>, settings: &config::Settings) -> Result<Self, InvalidHeaderValue> {
+        let boxes = Arc::new(Semaphore::new(boxes::MOST_MIB as usize));
+        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
+        let site = Site::new(service, settings, boxes, started)?;
+        Ok(Self { site: RwLock::new(Arc::new(site)), is_draining: AtomicBool::new(false) })
+    }
+
+    /// Answers later requests by these settings.
+    pub fn replace(&self, settings: &config::Settings) -> Result<(), InvalidHeaderValue> {
+        let old = self.get();
+        let site = Site::new(Arc::clone(&old.service), settings, Arc::clone(&old.boxes), old.started)?;
+        *self.site.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(site);
+        Ok(())
+    }
+
+    /// From now on the server reports that it accepts no more requests.
+    pub fn drain(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+    }
+
+    fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
+    fn get(&self) -> Arc<Site> {
+        Arc::clone(&self.site.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// How requests are answered: the service, and what the settings say of addresses and headers.
+struct Site {
     service: Arc<TileService>,
     mounts: Vec<config::Mount>,
     cache_control: HeaderValue,
     cors: Cors,
     trusted_proxies: Vec<config::Network>,
+    base_path: String,
+    hosts: Vec<String>,
     caches: CachesDescription,
     threads: usize,
     started: u64,
@@ -63,29 +109,30 @@ pub struct Site {
 }
 
 impl Site {
-    /// Takes the mounts, headers, thread count and cache descriptions from the settings. Fails if `cache_control` is
-    /// not a valid header value, which reading the configuration has ruled out.
-    pub fn new(service: Arc<TileService>, settings: &config::Settings) -> Result<Self, InvalidHeaderValue> {
+    fn new(
+        service: Arc<TileService>,
+        settings: &config::Settings,
+        boxes: Arc<Semaphore>,
+        started: u64,
+    ) -> Result<Self, InvalidHeaderValue> {
         let (caches, threads) = ((&settings.cache).into(), settings.render.threads.get());
         let (log, deadline) = (settings.log, settings.render.deadline);
         let settings = &settings.server;
-        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
-        let cors = Cors::new(&settings.cors_origins);
-        let cache_control = HeaderValue::from_str(&settings.cache_control)?;
         Ok(Self {
             service,
             mounts: settings.mounts.clone(),
-            cache_control,
-            cors,
+            cache_control: HeaderValue::from_str(&settings.cache_control)?,
+            cors: Cors::new(&settings.cors_origins),
             trusted_proxies: settings.trusted_proxies.clone(),
+            base_path: settings.base_path.clone(),
+            hosts: settings.hosts.clone(),
             caches,
             threads,
             started,
             neuroglancer: settings.neuroglancer.clone(),
             log,
             deadline,
-            boxes: Arc::new(Semaphore::new(boxes::MOST_MIB as usize)),
+            boxes,
         })
     }
 
@@ -94,11 +141,12 @@ impl Site {
     }
 }
 
-async fn answer(site: web::Data<Site>, request: HttpRequest) -> HttpResponse {
+async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse {
+    let site = live.get();
     let record = Record::of(&request);
     let mut response = match *request.method() {
         Method::OPTIONS => cors::preflight(&request),
-        Method::GET | Method::HEAD => found(&site, &request, &record).await,
+        Method::GET | Method::HEAD => below_base(&live, &site, &request, &record).await,
         _ => problem::method_not_allowed(),
     };
     site.cors.add(&request, response.headers_mut());
@@ -107,8 +155,28 @@ async fn answer(site: web::Data<Site>, request: HttpRequest) -> HttpResponse {
     response
 }
 
+/// Answers a request if its host and its secret are accepted.
+async fn below_base(live: &LiveSite, site: &Site, request: &HttpRequest, record: &Record) -> HttpResponse {
+    match Context::of(site, request, record) {
+        Ok(context) => {
+            if let Some(health) = health::answer(live, &context).await {
+                record.set_form(Form::Health);
+                return protection::apply(&context, health);
+            }
+            if let Err(problem) = asked::check_host(request, &site.trusted_proxies, &site.hosts) {
+                return problem::misdirected(&problem.to_string());
+            }
+            let response = found(&context).await;
+            protection::apply(&context, response)
+        }
+        Err(Refusal::Secret) => problem::unauthorized(),
+        Err(Refusal::Slash(segment)) => page::below(segment),
+    }
+}
+
 /// Answers a request for a render if it is done in time. Otherwise it is given up, unless another request waits for it.
-async fn in_time(site: &Site, answer: impl Future<Output = HttpResponse>) -> HttpResponse {
+async fn in_time(context: &Context<'_>, answer: impl Future<Output = HttpResponse>) -> HttpResponse {
+    let Context { site, .. } = context;
     match tokio::time::timeout(site.deadline, answer).await {
         Ok(response) => response,
         Err(_) => {
@@ -121,10 +189,11 @@ async fn in_time(site: &Site, answer: impl Future<Output = HttpResponse>) -> Htt
     }
 }
 
-async fn found(site: &Site, request: &HttpRequest, record: &Record) -> HttpResponse {
+async fn found(context: &Context<'_>) -> HttpResponse {
     // The raw path: a router would decode percent-escapes before the path is split.
-    let path = request.uri().path();
-    if let Some(answer) = page::answer(path, request, &site.service.catalog(), &site.mounts) {
+    let path = context.path;
+    let record = context.record;
+    if let Some(answer) = page::answer(context) {
         record.set_form(Form::Page);
         return answer;
     }
@@ -132,28 +201,27 @@ async fn found(site: &Site, request: &HttpRequest, record: &Record) -> HttpRespo
     match first_segment(path) {
         (VOXELS, rest) => {
             record.set_form(Form::Box);
-            return Box::pin(in_time(site, voxels::answer(site, request, record, rest))).await;
+            return Box::pin(in_time(context, voxels::answer(context, rest))).await;
         }
         (NEUROGLANCER, rest) => {
             record.set_form(Form::Precomputed);
-            return Box::pin(in_time(site, neuroglancer::answer(site, request, record, rest))).await;
+            return Box::pin(in_time(context, neuroglancer::answer(context, rest))).await;
         }
         (ZARR, rest) => {
             record.set_form(Form::Zarr);
-            return Box::pin(in_time(site, zarr::answer(site, request, record, rest))).await;
+            return Box::pin(in_time(context, zarr::answer(context, rest))).await;
         }
         _ => {}
     }
     record.set_form(form_of(path));
     match path {
-        "/datasets.json" => descriptions::all(site),
-        "/metrics" => metrics(site),
-        "/healthz" => HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n"),
+        "/datasets.json" => descriptions::all(context),
+        "/metrics" => metrics(context),
         "/openapi.json" => openapi::document(),
-        "/projects.json" => viewers::projects(site, request),
+        "/projects.json" => viewers::projects(context),
         _ => match described(path) {
-            Some(token) => descriptions::one(site, request, token).await,
-            None => below_mounts(site, request, record, path).await,
+            Some(token) => descriptions::one(context, token).await,
+            None => below_mounts(context).await,
         },
     }
 }
@@ -161,7 +229,7 @@ async fn found(site: &Site, request: &HttpRequest, record: &Record) -> HttpRespo
 /// What an address outside of all mounts stands for.
 fn form_of(path: &str) -> Form {
     match path {
-        "/metrics" | "/healthz" => Form::Health,
+        "/metrics" => Form::Health,
         "/projects.json" => Form::Viewer,
         "/datasets.json" | "/openapi.json" => Form::Description,
         path if described(path).is_some() => Form::Description,
@@ -170,16 +238,17 @@ fn form_of(path: &str) -> Form {
 }
 
 /// Answers paths below a mount: metadata files of viewers, and tiles.
-async fn below_mounts(site: &Site, request: &HttpRequest, record: &Record, path: &str) -> HttpResponse {
-    if let Some(file) = viewers::answer(site, request, path) {
-        record.set_form(Form::Viewer);
+async fn below_mounts(context: &Context<'_>) -> HttpResponse {
+    if let Some(file) = viewers::answer(context) {
+        context.record.set_form(Form::Viewer);
         return file;
     }
-    match TilePath::split(path) {
+    let site = context.site;
+    match TilePath::split(context.path) {
         Some(Ok(path)) => match site.mount(&path) {
             Some(mount) => {
-                record.set_form(if path.is_overview() { Form::Overview } else { Form::Tile });
-                in_time(site, tiles::answer(site, mount, &path, request, record)).await
+                context.record.set_form(if path.is_overview() { Form::Overview } else { Form::Tile });
+                in_time(context, tiles::answer(context, mount, &path)).await
             }
             None => problem::not_found(&unknown_mount(site, path.tile_service)),
         },
@@ -208,8 +277,11 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-fn metrics(site: &Site) -> HttpResponse {
-    match site.service.measured().text(|_| true) {
+/// The metrics; protected datasets are named only to requests that may see them.
+fn metrics(context: &Context<'_>) -> HttpResponse {
+    let access = context.catalog.access();
+    let is_visible = |dataset: &Name| access.shows(dataset, &context.grants);
+    match context.site.service.measured().text(is_visible) {
         Ok(text) => HttpResponse::Ok()
             .insert_header((
                 header::CONTENT_TYPE,

@@ -265,7 +265,7 @@ fn faults_name_the_flag_or_variable_they_came_from() {
     let begin: Vec<&str> = faults.iter().map(|fault| fault.split(':').next().unwrap()).collect();
     assert_eq!(begin, ["--set a\n[b]\nc=1", "--set server.bind", "nosuch", "render.queue", "render.threads"]);
     assert!(
-        faults[2].ends_with("the keys here are server, cache, render, files, log, datasets"),
+        faults[2].ends_with("the keys here are server, cache, render, files, log, access, datasets"),
         "{faults:#?}"
     );
     assert!(faults[3].ends_with("not the whole number -1 (VOLTILE_RENDER__QUEUE)"), "{faults:#?}");
@@ -505,7 +505,7 @@ proptest::proptest! {
     ) {
         let set = vec![text.clone(), format!("datasets={text}"), format!("{text}=1"), format!("server.{text}")];
         let env = vec![(format!("VOLTILE_{text}__{text}"), text.clone())];
-        load(&Layers { set, env, bind: Some(text.clone()), files: vec![text.clone().into()], config: None });
+        load(&Layers { set, env, bind: Some(text.clone()), files: vec![text.clone().into()], ..Layers::default() });
         toml_file::document(&text);
     }
 }
@@ -557,7 +557,7 @@ fn every_key(
                 every_key(keys, &format!("{here}.{name}."), &named, all);
             }
             Shape::Table(keys) => every_key(keys, &format!("{here}."), &|inner| around(&table(inner)), all),
-            Shape::List(keys) | Shape::Inline(_, keys) => {
+            Shape::List(keys) | Shape::OptionalList(keys) | Shape::Inline(_, keys) => {
                 every_key(keys, &format!("{here}[0]."), &|inner| around(&list(inner)), all);
             }
             Shape::Default(_) | Shape::Optional(_) | Shape::Needed(_) => {}
