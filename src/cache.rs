@@ -10,6 +10,7 @@
 //! caller gives the weight of each value in bytes.
 
 use std::hash::Hash;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
@@ -44,7 +45,7 @@ struct State<K: Hash + Eq, V, E> {
 }
 
 enum Slot<V, E> {
-    Flying(Vec<oneshot::Sender<Result<V, E>>>),
+    Flying(Waiters<V, E>),
     Ready { value: V, weight: usize },
 }
 
@@ -58,18 +59,61 @@ pub enum Lookup<K: Hash + Eq + Clone, V: Clone, E: Clone> {
     Lead(Flight<K, V, E>),
 }
 
+/// Those who wait for a flight to land.
+struct Waiters<V, E> {
+    senders: Vec<oneshot::Sender<Result<V, E>>>,
+    interest: Interest,
+}
+
+impl<V, E> Waiters<V, E> {
+    fn add(&mut self) -> Waiter<V, E> {
+        let (sender, receiver) = oneshot::channel();
+        self.senders.push(sender);
+        Waiter { result: receiver, _share: self.interest.join() }
+    }
+}
+
+/// Whether anybody waits for a flight: known without a lock, so that work can end when nobody does. As a request may
+/// join at any moment, whoever ends work must then call [`Flight::still_wanted`].
+#[derive(Debug, Clone, Default)]
+pub struct Interest(Arc<AtomicUsize>);
+
+impl Interest {
+    /// Whether anybody waits, or did a moment ago.
+    pub fn is_there(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    fn join(&self) -> Share {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Share(self.clone())
+    }
+}
+
+/// One waiter's share of the interest in a flight; dropping it withdraws it.
+struct Share(Interest);
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Receives the result of a flight.
-pub struct Waiter<V, E>(oneshot::Receiver<Result<V, E>>);
+pub struct Waiter<V, E> {
+    result: oneshot::Receiver<Result<V, E>>,
+    _share: Share,
+}
 
 impl<V, E: From<Lost>> Waiter<V, E> {
     /// Waits asynchronously.
     pub async fn wait(self) -> Result<V, E> {
-        self.0.await.unwrap_or_else(|_| Err(Lost.into()))
+        self.result.await.unwrap_or_else(|_| Err(Lost.into()))
     }
 
     /// Blocks the calling thread, which must not be an async one.
     pub fn wait_blocking(self) -> Result<V, E> {
-        self.0.blocking_recv().unwrap_or_else(|_| Err(Lost.into()))
+        self.result.blocking_recv().unwrap_or_else(|_| Err(Lost.into()))
     }
 }
 
@@ -84,6 +128,7 @@ fn ready<V: Clone, E>(slot: Option<&Slot<V, E>>) -> Option<V> {
 pub struct Flight<K: Hash + Eq + Clone, V: Clone, E: Clone> {
     cache: Cache<K, V, E>,
     key: K,
+    interest: Interest,
     landed: bool,
 }
 
@@ -107,17 +152,17 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         match state.slots.get_mut(key) {
             Some(Slot::Ready { value, .. }) if suffices(value) => return Lookup::Ready(value.clone()),
             Some(Slot::Flying(waiters)) => {
-                let (sender, receiver) = oneshot::channel();
-                waiters.push(sender);
-                return Lookup::Wait(Waiter(receiver));
+                return Lookup::Wait(waiters.add());
             }
             _ => {}
         }
-        if let Some(Slot::Ready { weight, .. }) = state.slots.put(key.clone(), Slot::Flying(Vec::new())) {
+        let interest = Interest::default();
+        let waiters = Waiters { senders: Vec::new(), interest: interest.clone() };
+        if let Some(Slot::Ready { weight, .. }) = state.slots.put(key.clone(), Slot::Flying(waiters)) {
             state.bytes -= weight;
             self.shared.held.set(state.bytes as i64);
         }
-        Lookup::Lead(Flight { cache: self.clone(), key: key.clone(), landed: false })
+        Lookup::Lead(Flight { cache: self.clone(), key: key.clone(), interest, landed: false })
     }
 
     /// The value if it is ready, marked as recently used; starts no flight.
@@ -192,11 +237,16 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     /// Adds a waiter, for the leader's own client.
     pub fn join(&self) -> Waiter<V, E> {
-        let (sender, receiver) = oneshot::channel();
-        if let Some(Slot::Flying(waiters)) = self.cache.lock().slots.get_mut(&self.key) {
-            waiters.push(sender);
+        match self.cache.lock().slots.get_mut(&self.key) {
+            Some(Slot::Flying(waiters)) => waiters.add(),
+            // Never: the slot is in flight until this flight ends.
+            _ => Waiter { result: oneshot::channel().1, _share: self.interest.join() },
         }
-        Waiter(receiver)
+    }
+
+    /// Whether anybody waits for it.
+    pub fn interest(&self) -> Interest {
+        self.interest.clone()
     }
 
     /// The flight itself if it still has waiters; otherwise it ends, and its key is freed.
@@ -207,8 +257,8 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
             let mut state = self.cache.lock();
             let wanted = match state.slots.get_mut(&self.key) {
                 Some(Slot::Flying(waiters)) => {
-                    waiters.retain(|waiter| !waiter.is_closed());
-                    !waiters.is_empty()
+                    waiters.senders.retain(|waiter| !waiter.is_closed());
+                    !waiters.senders.is_empty()
                 }
                 _ => false,
             };
@@ -252,7 +302,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Drop for Flight<K, V, E> {
 impl<K: Hash + Eq, V, E> State<K, V, E> {
     fn end_flight(&mut self, key: &K) -> Vec<oneshot::Sender<Result<V, E>>> {
         match self.slots.pop(key) {
-            Some(Slot::Flying(waiters)) => waiters,
+            Some(Slot::Flying(waiters)) => waiters.senders,
             _ => Vec::new(),
         }
     }
@@ -360,6 +410,21 @@ mod tests {
         drop(waiter);
         assert!(flight.still_wanted().is_none());
         fill(&cache, 1, 1);
+    }
+
+    #[test]
+    fn interest_follows_the_waiters() {
+        let cache = cache(100);
+        let flight = lead(&cache, 1);
+        let interest = flight.interest();
+        assert!(!interest.is_there());
+        let (first, second) = (flight.join(), wait(&cache, 1));
+        drop(first);
+        assert!(interest.is_there());
+        drop(second);
+        assert!(!interest.is_there());
+        let _late = wait(&cache, 1);
+        assert!(interest.is_there() && flight.still_wanted().is_some());
     }
 
     #[test]

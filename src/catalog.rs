@@ -33,6 +33,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::access::{Access, Grants};
 use crate::description::Recognised;
 use crate::geometry::{Level, LevelView, Placement, Scaling, Xyz};
+use crate::metrics::DatasetCounters;
 use crate::name::Name;
 use crate::paint::{Kind, PngProfile};
 use crate::volume::hdf5::ChunkStore;
@@ -90,6 +91,8 @@ pub struct Dataset {
     pub layouts: Vec<Recognised>,
     /// The channels by name.
     pub channels: BTreeMap<Name, Arc<Channel>>,
+    /// What is counted for it; kept when it is reopened.
+    pub counters: Arc<DatasetCounters>,
     /// The images that its channels form in chunked formats, once determined.
     images: OnceLock<images::Images>,
     /// Its channels in Neuroglancer's format, or why they have none; once determined.

@@ -238,6 +238,9 @@ struct Loaded {
 /// Reads the settings and opens their files; logs warnings and collects faults.
 fn load(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Loaded {
     let config::Loaded { mut settings, mut faults, warnings } = config::load(layers);
+    if faults.is_empty() {
+        log::choose_format(settings.log.format);
+    }
     let files = Files::refusing(probe::refused(&settings)).at_most(limits::most_files());
     let opened = Catalog::open_among(files, &settings, metrics, activity);
     let Opened { catalog, faults: of_files, undecodable, incomplete, unopened, warnings: more } = opened;

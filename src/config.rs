@@ -25,8 +25,8 @@ pub use address::{BindAddress, NotAnAddress};
 pub use example::example;
 pub use network::{Network, NotANetwork};
 pub use settings::{
-    AccessSettings, Caches, ChannelSettings, ContentType, DatasetSettings, Files, LevelSettings, Mount,
-    Render, Server, Settings, Verify,
+    AccessSettings, Caches, ChannelSettings, ContentType, DatasetSettings, Files, LevelSettings, Log,
+    LogFormat, Mount, Render, Server, Settings, Verify,
 };
 
 use std::ffi::OsString;

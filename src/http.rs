@@ -20,6 +20,7 @@ mod page;
 mod problem;
 mod protection;
 mod range;
+mod record;
 mod security;
 mod tiles;
 mod viewers;
@@ -28,7 +29,7 @@ mod zarr;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderValue, InvalidHeaderValue};
@@ -37,12 +38,15 @@ use tokio::sync::Semaphore;
 
 use crate::config;
 use crate::description::CachesDescription;
+use crate::metrics::Form;
+use crate::name::Name;
 use crate::request::{NEUROGLANCER, TilePath, VOXELS, ZARR, first_segment};
 use crate::service::TileService;
 use context::{Context, Refusal};
 use cors::Cors;
 pub use listen::start;
 pub use page::has_viewer;
+use record::Record;
 
 /// The methods allowed on every path (`Allow` header).
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
@@ -98,6 +102,8 @@ struct Site {
     threads: usize,
     started: u64,
     neuroglancer: Option<String>,
+    log: config::Log,
+    deadline: Duration,
     /// Permits for the memory of boxes of voxels that are being made or sent, in MiB.
     boxes: Arc<Semaphore>,
 }
@@ -110,6 +116,7 @@ impl Site {
         started: u64,
     ) -> Result<Self, InvalidHeaderValue> {
         let (caches, threads) = ((&settings.cache).into(), settings.render.threads.get());
+        let (log, deadline) = (settings.log, settings.render.deadline);
         let settings = &settings.server;
         Ok(Self {
             service,
@@ -123,6 +130,8 @@ impl Site {
             threads,
             started,
             neuroglancer: settings.neuroglancer.clone(),
+            log,
+            deadline,
             boxes,
         })
     }
@@ -134,21 +143,24 @@ impl Site {
 
 async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse {
     let site = live.get();
+    let record = Record::of(&request);
     let mut response = match *request.method() {
         Method::OPTIONS => cors::preflight(&request),
-        Method::GET | Method::HEAD => below_base(&live, &site, &request).await,
+        Method::GET | Method::HEAD => below_base(&live, &site, &request, &record).await,
         _ => problem::method_not_allowed(),
     };
     site.cors.add(&request, response.headers_mut());
     security::add(response.headers_mut());
+    record.finish(&site, &request, &mut response);
     response
 }
 
 /// Answers a request if its host and its secret are accepted.
-async fn below_base(live: &LiveSite, site: &Site, request: &HttpRequest) -> HttpResponse {
-    match Context::of(site, request) {
+async fn below_base(live: &LiveSite, site: &Site, request: &HttpRequest, record: &Record) -> HttpResponse {
+    match Context::of(site, request, record) {
         Ok(context) => {
             if let Some(health) = health::answer(live, &context).await {
+                record.set_form(Form::Health);
                 return protection::apply(&context, health);
             }
             if let Err(problem) = asked::check_host(request, &site.trusted_proxies, &site.hosts) {
@@ -162,22 +174,49 @@ async fn below_base(live: &LiveSite, site: &Site, request: &HttpRequest) -> Http
     }
 }
 
+/// Answers a request for a render if it is done in time. Otherwise it is given up, unless another request waits for it.
+async fn in_time(context: &Context<'_>, answer: impl Future<Output = HttpResponse>) -> HttpResponse {
+    let Context { site, .. } = context;
+    match tokio::time::timeout(site.deadline, answer).await {
+        Ok(response) => response,
+        Err(_) => {
+            site.service.metrics().overdue.inc();
+            problem::busy(&format!(
+                "it was not rendered within {} (render.deadline); request it again later",
+                humantime::format_duration(site.deadline)
+            ))
+        }
+    }
+}
+
 async fn found(context: &Context<'_>) -> HttpResponse {
     // The raw path: a router would decode percent-escapes before the path is split.
     let path = context.path;
+    let record = context.record;
     if let Some(answer) = page::answer(context) {
+        record.set_form(Form::Page);
         return answer;
     }
     // On the heap, so that the future of every tile is not as large as these.
     match first_segment(path) {
-        (VOXELS, rest) => return Box::pin(voxels::answer(context, rest)).await,
-        (NEUROGLANCER, rest) => return Box::pin(neuroglancer::answer(context, rest)).await,
-        (ZARR, rest) => return Box::pin(zarr::answer(context, rest)).await,
+        (VOXELS, rest) => {
+            record.set_form(Form::Box);
+            return Box::pin(in_time(context, voxels::answer(context, rest))).await;
+        }
+        (NEUROGLANCER, rest) => {
+            record.set_form(Form::Precomputed);
+            return Box::pin(in_time(context, neuroglancer::answer(context, rest))).await;
+        }
+        (ZARR, rest) => {
+            record.set_form(Form::Zarr);
+            return Box::pin(in_time(context, zarr::answer(context, rest))).await;
+        }
         _ => {}
     }
+    record.set_form(form_of(path));
     match path {
         "/datasets.json" => descriptions::all(context),
-        "/metrics" => metrics(context.site),
+        "/metrics" => metrics(context),
         "/openapi.json" => openapi::document(),
         "/projects.json" => viewers::projects(context),
         _ => match described(path) {
@@ -187,15 +226,30 @@ async fn found(context: &Context<'_>) -> HttpResponse {
     }
 }
 
+/// What an address outside of all mounts stands for.
+fn form_of(path: &str) -> Form {
+    match path {
+        "/metrics" => Form::Health,
+        "/projects.json" => Form::Viewer,
+        "/datasets.json" | "/openapi.json" => Form::Description,
+        path if described(path).is_some() => Form::Description,
+        _ => Form::Other,
+    }
+}
+
 /// Answers paths below a mount: metadata files of viewers, and tiles.
 async fn below_mounts(context: &Context<'_>) -> HttpResponse {
     if let Some(file) = viewers::answer(context) {
+        context.record.set_form(Form::Viewer);
         return file;
     }
     let site = context.site;
     match TilePath::split(context.path) {
         Some(Ok(path)) => match site.mount(&path) {
-            Some(mount) => tiles::answer(context, mount, &path).await,
+            Some(mount) => {
+                context.record.set_form(if path.is_overview() { Form::Overview } else { Form::Tile });
+                in_time(context, tiles::answer(context, mount, &path)).await
+            }
             None => problem::not_found(&unknown_mount(site, path.tile_service)),
         },
         Some(Err(malformed)) => problem::not_found(&malformed.to_string()),
@@ -223,8 +277,11 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-fn metrics(site: &Site) -> HttpResponse {
-    match site.service.measured().text() {
+/// The metrics; protected datasets are named only to requests that may see them.
+fn metrics(context: &Context<'_>) -> HttpResponse {
+    let access = context.catalog.access();
+    let is_visible = |dataset: &Name| access.shows(dataset, &context.grants);
+    match context.site.service.measured().text(is_visible) {
         Ok(text) => HttpResponse::Ok()
             .insert_header((
                 header::CONTENT_TYPE,

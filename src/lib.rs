@@ -27,12 +27,14 @@
 //! 3  verify    plays viewers against a running server
 //! 2  client    the HTTP client of warm, verify and bench; the only module that names `ureq`
 //! 2  config    as typed → as meant: settings, or every fault at once
+//! 2  tier      the disk cache: trait TileTier; a directory of encoded tiles, kept to a budget
 //! 1  description  the JSON of /datasets.json as plain data, for servers and clients; only it and http name `utoipa`
 //! 1  request   a well-formed request, not yet known to exist: all three URL forms end here
-//! 1  tier      the disk cache: trait TileTier; a directory of encoded tiles, kept to a budget
+//! 1  metrics   what the server counts and measures, in the OpenMetrics text format
 //! 0  cache     absent | in flight | ready in one structure; least recently used by bytes
+//! 0  trace     what one request did: outcome, durations of its stages, what was read; its id
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
-//! 0  tile · color · paint · name · axes · units · metrics · activity
+//! 0  tile · color · paint · name · axes · units · activity
 //! 0  demo      a synthetic volume, made at first use
 //! ```
 //!
@@ -119,7 +121,8 @@
 //!
 //! A key's state changes under one lock: a flight ends, its value is cached and its waiters are woken in one step. A job
 //! that starts checks under the same lock whether anybody still waits, so that nobody can join a flight that has been
-//! abandoned. Waiting for a chunk on a render thread cannot deadlock: the leader of a chunk's flight only reads and
+//! abandoned. A running render looks before each chunk, without a lock, whether anybody waits; if nobody does, it ends, and
+//! the same check decides whether it begins again for a request that has joined since. Waiting for a chunk on a render thread cannot deadlock: the leader of a chunk's flight only reads and
 //! decodes, and never waits for another flight. The catalogue in force is replaced as a whole; a request keeps the one
 //! that it started with.
 //!
@@ -157,6 +160,7 @@ pub mod request;
 pub mod service;
 pub mod tier;
 mod tile;
+pub mod trace;
 mod units;
 mod verify;
 pub mod volume;

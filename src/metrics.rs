@@ -3,16 +3,32 @@
 //! Code that counts something holds a handle to its counter; no metric is looked up by name while serving.
 
 mod connections;
+mod datasets;
+mod histogram;
+mod meter;
+mod renders;
+mod requests;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 pub use connections::Connections;
+pub use datasets::{DatasetCounters, Datasets};
+pub use meter::Meter;
+use renders::RenderTimes;
+pub use renders::Rendered;
+pub use requests::Form;
+use requests::{RequestCounts, RequestTimes};
+
+use crate::name::Name;
+use crate::trace::{Outcome, Trace};
 
 /// The time that all threads spent on one kind of work; clones share it.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +77,10 @@ pub struct Metrics {
     pub waiting: Gauge,
     /// Renders abandoned before they began because no client waited for them any more.
     pub abandoned: Counter,
+    /// Renders stopped between two chunks because no client waited for them any more.
+    pub stopped: Counter,
+    /// Requests answered with 503 because their render was not done within `render.deadline`.
+    pub overdue: Counter,
     /// Tiles prefetched: rendered before any request.
     pub neighbours: Counter,
     /// Prefetches abandoned because a request came in.
@@ -109,13 +129,40 @@ pub struct Metrics {
     pub library: Clock,
     /// Client connections.
     pub connections: Connections,
+    /// Counters of each dataset.
+    pub datasets: Datasets,
+    by_request: Arc<ByRequest>,
+}
+
+/// What is counted for every request and every render.
+#[derive(Debug, Default)]
+struct ByRequest {
+    counts: RequestCounts,
+    times: RequestTimes,
+    renders: RenderTimes,
 }
 
 impl Metrics {
-    /// All values in the Prometheus text format.
-    pub fn text(&self) -> Result<String, std::fmt::Error> {
+    /// New metrics, with the log's own counter of lost lines.
+    pub fn with_lost_lines(log_lines_lost: Counter) -> Self {
+        Self { log_lines_lost, ..Self::default() }
+    }
+
+    /// Counts an answered request.
+    pub fn count_request(&self, form: Form, status: u16, outcome: Outcome, span: Duration) {
+        self.by_request.counts.count(form, status, outcome);
+        self.by_request.times.observe(form, span);
+    }
+
+    /// Records how long the stages of a render took.
+    pub fn observe_render(&self, rendered: Rendered, trace: &Trace) {
+        self.by_request.renders.observe(rendered, trace);
+    }
+
+    /// All values in the OpenMetrics text format; of the datasets, only the visible ones.
+    pub fn text(&self, visible: impl Fn(&Name) -> bool) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix("voltile");
-        let counters: [(&str, &str, &Counter); 24] = [
+        let counters: [(&str, &str, &Counter); 26] = [
             ("renders", "Tiles rendered", &self.renders),
             ("render_errors", "Renders that failed", &self.render_errors),
             ("tile_cache_hits", "Tiles answered from memory", &self.tile_hits),
@@ -125,6 +172,8 @@ impl Metrics {
             ("not_modified", "Responses with status 304", &self.not_modified),
             ("renders_rejected", "Renders refused because the queue was full", &self.rejected),
             ("renders_abandoned", "Renders abandoned because no client waited any more", &self.abandoned),
+            ("renders_stopped", "Renders stopped because no client waited any more", &self.stopped),
+            ("renders_overdue", "Requests whose render was not done by the deadline", &self.overdue),
             ("neighbours_rendered", "Tiles prefetched: rendered before any request", &self.neighbours),
             (
                 "neighbours_given_up",
@@ -171,9 +220,43 @@ impl Metrics {
         registry.register("tier_bytes", "Bytes of encoded tiles in the disk cache", self.tier_bytes.clone());
         registry.register("chunk_cache_bytes", "Bytes of decoded chunks in memory", self.chunk_bytes.clone());
         self.connections.register(&mut registry);
+        self.by_request.register(&mut registry);
+        for (name, help, metric) in self.datasets.listed(visible).metrics() {
+            registry.register(name, help, metric);
+        }
         let mut text = String::new();
         encode(&mut text, &registry)?;
         Ok(text)
+    }
+}
+
+impl ByRequest {
+    fn register(self: &Arc<Self>, registry: &mut Registry) {
+        let help = "Requests, by form, status and outcome in the cache";
+        registry.register("requests", help, Part(Arc::clone(self), |all| &all.counts));
+        let help = "Time from the head of a request to the head of its response, by form";
+        registry.register("request_seconds", help, Part(Arc::clone(self), |all| &all.times));
+        let help = "Time of each stage of a render, summed over threads";
+        registry.register("render_stage_seconds", help, Part(Arc::clone(self), |all| &all.renders));
+    }
+}
+
+/// One metric of those that are counted for every request.
+struct Part<T>(Arc<ByRequest>, fn(&ByRequest) -> &T);
+
+impl<T> std::fmt::Debug for Part<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Part").finish_non_exhaustive()
+    }
+}
+
+impl<T: EncodeMetric> EncodeMetric for Part<T> {
+    fn encode(&self, encoder: prometheus_client::encoding::MetricEncoder<'_>) -> std::fmt::Result {
+        (self.1)(&self.0).encode(encoder)
+    }
+
+    fn metric_type(&self) -> prometheus_client::metrics::MetricType {
+        (self.1)(&self.0).metric_type()
     }
 }
 
@@ -186,7 +269,7 @@ mod tests {
         let metrics = Metrics::default();
         metrics.renders.inc_by(3);
         metrics.copying.add(Duration::from_millis(1500));
-        let text = metrics.text().unwrap();
+        let text = metrics.text(|_| true).unwrap();
         assert!(text.contains("voltile_renders_total 3"), "{text}");
         assert!(text.contains("voltile_chunk_cache_bytes 0"), "{text}");
         assert!(text.contains("voltile_copy_seconds_total 1.5"), "{text}");

@@ -16,6 +16,7 @@ use crate::color::Colour;
 use crate::geometry::{Patch, TILE};
 use crate::paint::PngProfile;
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
+use crate::trace::{self, Stage};
 use crate::volume::{ReadError, ReadPolicy, Samples};
 
 pub use cutout::{cached as cached_box, cutout};
@@ -60,8 +61,11 @@ pub fn draw<'s>(plan: &Plan, scratch: &'s mut Scratch) -> Result<&'s [u8], ReadE
 
 /// Renders one tile to a PNG.
 pub fn render(plan: &Plan, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
-    let pixels = scratch.drawing.draw(plan)?;
-    Ok(encode(pixels, plan.picture.pixels(), plan.profile, &mut scratch.encoder)?)
+    let Scratch { drawing, encoder } = scratch;
+    let trace = plan.policy.trace.as_deref();
+    let pixels = trace::drawing(trace, || drawing.draw(plan))?;
+    let encode = || encode(pixels, plan.picture.pixels(), plan.profile, encoder);
+    Ok(trace::stage(trace, Stage::Encode, encode)?)
 }
 
 /// The tile for addresses outside every volume.
@@ -71,7 +75,7 @@ pub fn black(kind: PixelKind, profile: PngProfile) -> Result<Vec<u8>, EncodeErro
 
 impl Drawing {
     fn draw(&mut self, plan: &Plan) -> Result<&[u8], ReadError> {
-        let policy = plan.policy;
+        let policy = &plan.policy;
         match &plan.picture {
             Picture::Grey(layer) => return self.grey(layer, policy),
             Picture::Composite(layers) => {
@@ -101,7 +105,7 @@ impl Drawing {
     }
 
     /// Draws one layer. If it fills the tile, its shades are the pixels, and nothing is copied.
-    fn grey(&mut self, layer: &Layer, policy: ReadPolicy) -> Result<&[u8], ReadError> {
+    fn grey(&mut self, layer: &Layer, policy: &ReadPolicy) -> Result<&[u8], ReadError> {
         match &layer.source.patch {
             Some(patch) if patch.is_whole_tile() => {
                 let blank = slice::means(
@@ -126,7 +130,7 @@ impl Drawing {
     fn shade(
         &mut self,
         layer: &Layer,
-        policy: ReadPolicy,
+        policy: &ReadPolicy,
         paint: impl Fn(&[u8], &Patch, &mut [u8]),
     ) -> Result<(), ReadError> {
         let Some(patch) = &layer.source.patch else { return Ok(()) };
@@ -137,7 +141,7 @@ impl Drawing {
         Ok(())
     }
 
-    fn labels(&mut self, source: &Source, policy: ReadPolicy) -> Result<(), ReadError> {
+    fn labels(&mut self, source: &Source, policy: &ReadPolicy) -> Result<(), ReadError> {
         self.clear(PixelKind::Rgb);
         let Some(patch) = &source.patch else { return Ok(()) };
         slice::picks(source, patch, policy, &mut self.block, &mut self.field)?;

@@ -2,7 +2,8 @@
 //!
 //! A request is first identified, which reads no pixels and yields the ETag; then fetched: from the cache, by joining
 //! a flight, or by a render job on the pool, whose queue is shared among clients. The job leads the flight, not the
-//! client: it goes on if that client disconnects, but a queued job that nobody waits for any more is dropped.
+//! client: it goes on if that client disconnects and others wait. A job that nobody waits for any more is dropped from the
+//! queue, or stopped before its next chunk.
 //!
 //! If there is a disk cache, a job looks there before it renders; rendered tiles are written to it in the background.
 
@@ -31,7 +32,7 @@ use tokio::sync::oneshot;
 
 pub use client::{Client, Demand, Urgency};
 pub use drawing::Identified;
-use drawing::{Drawing, drawn, found, keep_now, policy, warmed_by, weighed, with_scratch};
+use drawing::{Drawing, found, keep_now, policy, warmed_by, weighed, with_scratch};
 pub use error::{ErrorKind, TileError};
 pub use health::{Health, Part};
 use live::LiveCatalog;
@@ -54,7 +55,8 @@ use crate::render::{self, EncodeError};
 use crate::request::{BoxRequest, PrecomputedChunk, PrecomputedVolume, TileRequest};
 use crate::tier::{SecondTier, TierError};
 use crate::tile::{Fingerprint, Tile, TileKey};
-use crate::volume::{Decode, ReadPolicy, Yields};
+use crate::trace::{Outcome, Stage, Trace};
+use crate::volume::{ReadPolicy, Yields};
 
 /// The outcome of warming a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,7 +176,7 @@ impl TileService {
         if resolved.is_black() {
             let [grey, rgb] = &self.black;
             let tile = if resolved.pixels() == PixelKind::Grey { grey } else { rgb };
-            return Ok(Identified::Black(tile.clone()));
+            return Ok(Identified::Black(tile.clone(), Arc::clone(resolved.dataset())));
         }
         for channel in resolved.unmeasured() {
             self.measure_window(channel, demand).await?;
@@ -258,15 +260,24 @@ impl TileService {
     }
 
     /// Fetches an identified tile. For a prefetch, chunks are decoded completely, and the tile is in the disk cache
-    /// when this returns.
-    pub async fn fetch(&self, identified: Identified, demand: Demand) -> Result<Tile, TileError> {
+    /// when this returns. What happened is recorded in the trace.
+    ///
+    /// If this future is dropped, a render that no other request waits for is dropped too: before it begins, or before
+    /// its next chunk.
+    pub async fn fetch(
+        &self,
+        identified: Identified,
+        demand: Demand,
+        trace: &Arc<Trace>,
+    ) -> Result<Tile, TileError> {
         match identified {
-            Identified::Black(tile) => {
+            Identified::Black(tile, _) => {
+                trace.set_outcome(Outcome::Black);
                 self.metrics.black_tiles.inc();
                 Ok(tile)
             }
             Identified::Made { .. } | Identified::Overview { .. } | Identified::Box { .. } => {
-                let brought = self.bring(&identified, demand).await;
+                let brought = self.bring(&identified, demand, trace).await;
                 self.note_change(&identified, &brought);
                 brought
             }
@@ -274,21 +285,31 @@ impl TileService {
     }
 
     /// Fetches from the cache, by joining a flight, or with a job that reads the disk cache or renders.
-    async fn bring(&self, identified: &Identified, demand: Demand) -> Result<Tile, TileError> {
+    async fn bring(
+        &self,
+        identified: &Identified,
+        demand: Demand,
+        trace: &Arc<Trace>,
+    ) -> Result<Tile, TileError> {
         let brings = Brings::Tile(identified.key());
         let is_suspect = self.is_suspect(identified);
         match self.cache.lookup_if(&identified.key(), |_| !is_suspect) {
             Lookup::Ready(tile) => {
+                trace.set_outcome(Outcome::Hit);
                 self.metrics.tile_hits.inc();
                 Ok(tile)
             }
             Lookup::Wait(waiter) => {
+                trace.set_outcome(Outcome::Wait);
                 self.metrics.tile_waits.inc();
                 let _ticket = self.pool.join(brings, demand);
                 waiter.wait().await
             }
             Lookup::Lead(flight) => {
-                let drawing = identified.drawing(policy(demand.urgency)).ok_or(Lost)?;
+                trace.set_outcome(Outcome::Miss);
+                let ends = Yields::Unwanted(flight.interest());
+                let policy = policy(demand.urgency, ends, Some(Arc::clone(trace)));
+                let drawing = identified.drawing(policy).ok_or(Lost)?;
                 let waiter = flight.join();
                 let _ticket = self.launch(flight, brings, demand, self.find_or_draw(drawing, demand.urgency));
                 waiter.wait().await
@@ -325,14 +346,14 @@ impl TileService {
         if let Some(tile) = found(self.tier.as_deref(), &origin, key) {
             return flight.land(Ok(weighed(tile)));
         }
-        let ahead = ReadPolicy { decode: Decode::AsNeeded, yields: Yields::ToRequests };
-        let Drawing { draw, footprint, .. } = Drawing::of(key, origin.clone(), plan.clone().with(ahead));
+        let ahead = ReadPolicy { yields: Yields::ToRequests, ..ReadPolicy::default() };
+        let Drawing { mut draw, footprint, .. } = Drawing::of(key, origin.clone(), plan.clone().with(ahead));
         let given_up = self.provisional.chunks.given_up();
-        match self.pool.activity().prefetch(|| with_scratch(draw)) {
+        match self.pool.activity().prefetch(|| with_scratch(&mut draw)) {
             Ok(png) => {
                 self.metrics.neighbours.inc();
                 let tile = Tile::new(key, png);
-                self.provisional.keep_later(self.tier.as_deref(), origin, &tile, &footprint, given_up);
+                self.provisional.keep_later(self.tier.as_deref(), || origin, &tile, &footprint, given_up);
                 flight.land(Ok(weighed(tile)));
             }
             // The prefetch was interrupted or failed, which is ignored unless a request has joined the flight since.
@@ -346,29 +367,36 @@ impl TileService {
         }
     }
 
-    /// A job that reads one tile from the disk cache, or renders it.
+    /// A job, submitted now, that reads one tile from the disk cache, or renders it.
     fn find_or_draw(
         &self,
-        drawing: Drawing,
+        mut drawing: Drawing,
         urgency: Urgency,
-    ) -> impl FnOnce() -> Result<(Tile, usize), TileError> + Send + 'static {
+    ) -> impl FnMut() -> Result<(Tile, usize), TileError> + Send + 'static {
         let (metrics, tier) = (self.metrics.clone(), self.tier.clone());
         let provisional = Arc::clone(&self.provisional);
+        let mut submitted = Some(Instant::now());
         move || {
-            let is_refused = provisional.is_refused(&drawing);
-            let Drawing { key, origin, draw, footprint, is_kept } = drawing;
-            let tier = tier.filter(|_| is_kept);
-            if !is_refused && let Some(tile) = found(tier.as_deref(), &origin, key) {
+            let trace = drawing.trace.as_deref();
+            if let (Some(trace), Some(submitted)) = (trace, submitted.take()) {
+                trace.add(Stage::Queue, submitted.elapsed());
+            }
+            let tier = tier.as_deref().filter(|_| drawing.is_kept);
+            if !provisional.is_refused(&drawing)
+                && let Some(tile) = found(tier, &drawing.origin, drawing.key)
+            {
+                trace.inspect(|trace| trace.set_outcome(Outcome::Disk));
                 return Ok(weighed(tile));
             }
             let given_up = provisional.chunks.given_up();
-            let tile = drawn(key, draw, &metrics)?;
+            let tile = drawing.drawn(&metrics)?;
+            let origin = || drawing.origin.clone();
             match urgency {
                 Urgency::Wanted => {
-                    provisional.keep_later(tier.as_deref(), origin, &tile, &footprint, given_up);
+                    provisional.keep_later(tier, origin, &tile, &drawing.footprint, given_up);
                 }
                 // Prefetches can exceed the capacity of the background writer, and all of them must be stored.
-                Urgency::Prefetch => keep_now(tier.as_deref(), &origin, &tile),
+                Urgency::Prefetch => keep_now(tier, &drawing.origin, &tile),
             }
             Ok(weighed(tile))
         }
@@ -379,7 +407,8 @@ impl TileService {
     ///
     /// Without a disk cache this does nothing and returns [`Warmed::WasThere`].
     pub async fn warm(&self, identified: &Identified) -> Result<Warmed, TileError> {
-        let (Some(tier), Some(drawing)) = (self.tier.clone(), identified.drawing(policy(Urgency::Prefetch)))
+        let (Some(tier), Some(drawing)) =
+            (self.tier.clone(), identified.drawing(policy(Urgency::Prefetch, Yields::Never, None)))
         else {
             return Ok(if self.tier.is_some() { Warmed::Black } else { Warmed::WasThere });
         };
@@ -416,13 +445,15 @@ impl TileService {
         flight: Flight<K, V, TileError>,
         brings: Brings,
         demand: Demand,
-        work: impl FnOnce() -> Result<(V, usize), TileError> + Send + 'static,
+        work: impl FnMut() -> Result<(V, usize), TileError> + Send + 'static,
     ) -> Option<Ticket>
     where
         K: Hash + Eq + Clone + Send + 'static,
         V: Clone + Send + 'static,
     {
-        let (rejected, abandoned) = (self.metrics.rejected.clone(), self.metrics.abandoned.clone());
-        self.pool.submit(Some(brings), demand, Box::new(job::Bring { flight, work, rejected, abandoned }))
+        let Metrics { rejected, abandoned, stopped, .. } = &self.metrics;
+        let (rejected, abandoned, stopped) = (rejected.clone(), abandoned.clone(), stopped.clone());
+        let job = job::Bring { flight, work, rejected, abandoned, stopped };
+        self.pool.submit(Some(brings), demand, Box::new(job))
     }
 }

@@ -17,6 +17,7 @@ mod stamp;
 mod values;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -31,9 +32,10 @@ pub use stack::Stack;
 pub use stamp::Stamp;
 pub use values::{Mapped, Scaling, Values};
 
-use crate::cache::Lost;
+use crate::cache::{Interest, Lost};
 use crate::geometry::{Region, Xyz};
 use crate::tile::Fingerprint;
+use crate::trace::Trace;
 
 /// The metadata of a volume, known before any voxel is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +103,7 @@ pub struct ChunkCoding {
 pub(crate) const BLOCK_BYTES: u64 = 2 << 20;
 
 /// What to read of a volume, and how. A read depends on these fields and on nothing else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ReadRequest {
     /// The time point.
     pub time: u64,
@@ -113,13 +115,15 @@ pub struct ReadRequest {
     pub policy: ReadPolicy,
 }
 
-/// How much of each chunk a read decodes, and whether it yields to requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How much of each chunk a read decodes, when it ends early, and where it adds up what it did.
+#[derive(Debug, Clone, Default)]
 pub struct ReadPolicy {
     /// How much of each chunk is decoded.
     pub decode: Decode,
     /// When the read ends early.
     pub yields: Yields,
+    /// The trace of the request that the read is for.
+    pub trace: Option<Arc<Trace>>,
 }
 
 /// How much of a chunk is decoded to read some of its voxels.
@@ -132,14 +136,16 @@ pub enum Decode {
     Whole,
 }
 
-/// When a read ends early, with [`ReadError::Lost`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// When a read ends early, before its next chunk, with [`ReadError::Lost`].
+#[derive(Debug, Clone, Default)]
 pub enum Yields {
     /// Never.
     #[default]
     Never,
     /// As soon as a request waits for a render thread: this read is a prefetch.
     ToRequests,
+    /// As soon as nobody waits for the result any more.
+    Unwanted(Interest),
 }
 
 impl ReadRequest {
@@ -156,8 +162,8 @@ impl ReadRequest {
 
     /// The same request under another policy.
     #[must_use]
-    pub fn with(self, policy: ReadPolicy) -> Self {
-        Self { policy, ..self }
+    pub fn with(self, policy: &ReadPolicy) -> Self {
+        Self { policy: policy.clone(), ..self }
     }
 
     /// The number of voxels read along each axis.
@@ -201,7 +207,12 @@ pub trait Volume: Send + Sync + fmt::Debug {
     /// verified.
     ///
     /// Chunks at the end of the volume are stored in full size too, with arbitrary voxels beyond it.
-    fn stored_chunk(&self, _time: u64, _place: Xyz<u64>) -> Result<Option<Vec<u8>>, ReadError> {
+    fn stored_chunk(
+        &self,
+        _time: u64,
+        _place: Xyz<u64>,
+        _trace: Option<&Trace>,
+    ) -> Result<Option<Vec<u8>>, ReadError> {
         Ok(None)
     }
 

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use criterion::Criterion;
@@ -27,7 +28,7 @@ fn poll_tile(service: &TileService, request: &TileRequest) -> Poll<usize> {
     let tile = async {
         let demand = Demand::wanted(Client::InProcess);
         let identified = service.identify(&service.catalog(), request, demand).await.unwrap();
-        service.fetch(identified, demand).await.unwrap().png.len()
+        service.fetch(identified, demand, &Arc::default()).await.unwrap().png.len()
     };
     pin!(tile).poll(&mut Context::from_waker(Waker::noop()))
 }

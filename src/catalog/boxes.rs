@@ -145,9 +145,14 @@ impl ResolvedBox {
         &self.channel
     }
 
+    /// The dataset.
+    pub fn dataset(&self) -> &Arc<Dataset> {
+        &self.dataset
+    }
+
     /// The origin of its voxels.
     pub fn origin(&self) -> Origin {
-        Origin::of(self.dataset.token.clone(), vec![Arc::clone(&self.channel)])
+        Origin::of(&self.dataset, vec![Arc::clone(&self.channel)])
     }
 
     /// The key of the box in an encoding: a digest of everything that determines its bytes.

@@ -256,6 +256,7 @@ impl Opening {
             growing: settings.growing,
             layouts,
             channels,
+            counters: self.stores.chunks.metrics().datasets.counters(token),
             images: OnceLock::new(),
             precomputed: OnceLock::new(),
         }

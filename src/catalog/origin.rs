@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Channel, Overview, Resolved};
+use super::{Channel, Dataset, Overview, Resolved};
+use crate::metrics::DatasetCounters;
 use crate::name::Name;
 
 /// The dataset and the channels of a tile.
@@ -14,13 +15,15 @@ use crate::name::Name;
 pub struct Origin {
     /// The dataset's token.
     pub token: Name,
+    /// The dataset's counters.
+    pub counters: Arc<DatasetCounters>,
     channels: Vec<Arc<Channel>>,
 }
 
 impl Origin {
     /// The origin of something made from these channels.
-    pub(super) fn of(token: Name, channels: Vec<Arc<Channel>>) -> Self {
-        Self { token, channels }
+    pub(super) fn of(dataset: &Dataset, channels: Vec<Arc<Channel>>) -> Self {
+        Self { token: dataset.token.clone(), counters: Arc::clone(&dataset.counters), channels }
     }
 
     /// Records that a read found a file of the channels changed.
@@ -38,7 +41,7 @@ impl Origin {
 impl Resolved {
     /// The origin of its tile.
     pub fn origin(&self) -> Origin {
-        Origin { token: self.token().clone(), channels: self.channels().cloned().collect() }
+        Origin::of(self.dataset(), self.channels().cloned().collect())
     }
 }
 

@@ -266,6 +266,11 @@ impl Resolved {
         Some((&self.dataset, &self.layers.first()?.channel))
     }
 
+    /// The dataset.
+    pub fn dataset(&self) -> &Arc<Dataset> {
+        &self.dataset
+    }
+
     /// The dataset's token.
     pub fn token(&self) -> &Name {
         &self.dataset.token

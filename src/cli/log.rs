@@ -5,6 +5,8 @@
 //! fit, or that standard error rejects, is lost and counted (`voltile_log_lines_lost_total`). Messages of commands to
 //! the user take the same path, which keeps the order, but wait for room.
 
+mod format;
+
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -21,6 +23,8 @@ const MOST_BYTES: usize = 1 << 20;
 /// The pause before a write to a non-blocking standard error is retried.
 const RETRY: Duration = Duration::from_millis(10);
 
+pub(super) use format::choose as choose_format;
+
 static QUEUE: Queue = Queue::new();
 static LOST: LazyLock<Counter> = LazyLock::new(Counter::default);
 
@@ -28,10 +32,9 @@ static LOST: LazyLock<Counter> = LazyLock::new(Counter::default);
 pub(super) fn install() {
     let filter =
         EnvFilter::try_from_env("VOLTILE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,voltile=info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Line);
     // Otherwise a line that cannot be written is reported by a macro that panics for the same reason.
-    let log = log.log_internal_errors(false);
-    log.with_ansi(io::stderr().is_terminal()).with_target(false).init();
+    let log = tracing_subscriber::fmt().log_internal_errors(false).with_ansi(io::stderr().is_terminal());
+    log.event_format(format::Chosen::default()).with_env_filter(filter).with_writer(|| Line).init();
     std::panic::set_hook(Box::new(|panic| QUEUE.push(panic_text(panic).into_bytes())));
 }
 
@@ -75,12 +78,12 @@ impl Write for Line {
 /// The message of the standard library's panic hook, which itself would write to standard error and could block.
 fn panic_text(panic: &PanicHookInfo<'_>) -> String {
     let thread = thread::current();
-    let mut text = format!("thread '{}' {panic}\n", thread.name().unwrap_or("<unnamed>"));
+    let mut text = format!("thread '{}' {panic}", thread.name().unwrap_or("<unnamed>"));
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {
-        text.push_str(&format!("{backtrace}\n"));
+        text.push_str(&format!("\n{backtrace}"));
     }
-    text
+    format::panic_line(panic, &text)
 }
 
 struct Queue {
@@ -153,8 +156,7 @@ impl Queue {
     fn write_to(&self, out: &mut impl Write) {
         while let Some(line) = self.next() {
             let lost = std::mem::take(&mut self.lock().lost);
-            let note = format!("{lost} lines of this log were lost: standard error could not be written\n");
-            if lost > 0 && write_all(out, note.as_bytes()).is_err() {
+            if lost > 0 && write_all(out, format::lost_line(lost).as_bytes()).is_err() {
                 self.lock().lost += lost;
             }
             let written = write_all(out, &line);

@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let tile = actix_web::rt::System::new().block_on(async {
         let demand = Demand::wanted(Client::InProcess);
         let identified = service.identify(&service.catalog(), &request, demand).await?;
-        service.fetch(identified, demand).await
+        service.fetch(identified, demand, &std::sync::Arc::default()).await
     })?;
     let path = &arguments.output;
     if path.as_os_str() == "-" {

@@ -47,7 +47,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         layers.config = arguments.sources.config;
     }
     layers.found = folders.files()?;
-    let metrics = Metrics { log_lines_lost: log::lost(), ..Metrics::default() };
+    let metrics = Metrics::with_lost_lines(log::lost());
     let activity = Activity::default();
     let Loaded { settings, catalog, left_out, .. } = load_faultless(&layers, &metrics, &activity)?;
     if catalog.datasets().next().is_none() && folders.is_empty() {

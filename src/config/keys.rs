@@ -73,6 +73,7 @@ pub(super) const ROOT: &[Key] = &[
     },
     Key { name: "render", shape: Shape::Table(RENDER), doc: "Rendering." },
     Key { name: "files", shape: Shape::Table(FILES), doc: "How HDF5 files are opened." },
+    Key { name: "log", shape: Shape::Table(LOG), doc: "The log on standard error." },
     Key {
         name: "access",
         shape: Shape::OptionalList(ACCESS),
@@ -176,6 +177,22 @@ pub(super) const RENDER: &[Key] = &[
         "When checksums of chunks decoded in part are compared: \"idle\", \"always\" (before showing) or \"never\".",
     ),
     default("png", "\"fast\"", "Or \"small\": fewer bytes, more time."),
+    default(
+        "deadline",
+        "\"60s\"",
+        "Time for a request's render, waiting included; beyond it the response is 503.",
+    ),
+];
+
+/// `[log]`
+pub(super) const LOG: &[Key] = &[
+    default("format", "\"text\"", "Or \"json\": one object per line."),
+    default("access", "false", "Whether every request is logged."),
+    default(
+        "slow",
+        "\"1s\"",
+        "Tiles, overviews and boxes that take longer are logged with the time of each stage; \"0s\": none.",
+    ),
 ];
 
 /// `[files]`

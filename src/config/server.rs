@@ -1,4 +1,4 @@
-//! Reads the sections other than datasets: `[server]`, `[cache]`, `[render]` and `[files]`.
+//! Reads the sections other than datasets: `[server]`, `[cache]`, `[render]`, `[files]` and `[log]`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use config::Value;
 
 use super::keys;
 use super::reader::{Entry, Notes, Section, at};
-use super::settings::{Caches, ContentType, Files, Mount, Render, Server, Settings, Verify};
+use super::settings::{Caches, ContentType, Files, Log, LogFormat, Mount, Render, Server, Settings, Verify};
 use super::values;
 use crate::name::Name;
 use crate::paint::PngProfile;
@@ -18,6 +18,7 @@ pub(super) fn read(root: &mut Section<'_, '_>, base: &Path, settings: &mut Setti
     cache(root.section("cache", keys::CACHE), base, &mut settings.cache);
     render(root.section("render", keys::RENDER), &mut settings.render);
     files(root.section("files", keys::FILES), &mut settings.files);
+    log(root.section("log", keys::LOG), &mut settings.log);
 }
 
 fn server(mut section: Section<'_, '_>, server: &mut Server) {
@@ -131,6 +132,14 @@ fn render(mut section: Section<'_, '_>, render: &mut Render) {
     section.set("neighbours", values::whole(0u32, 64), &mut render.neighbours);
     section.set("verify", values::choice(&Verify::NAMES), &mut render.verify);
     section.set("png", values::choice(&profiles), &mut render.png);
+    section.set("deadline", values::timeout, &mut render.deadline);
+}
+
+fn log(mut section: Section<'_, '_>, log: &mut Log) {
+    let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+    section.set("format", values::choice(&formats), &mut log.format);
+    section.set("access", values::flag, &mut log.access);
+    section.set("slow", values::duration, &mut log.slow);
 }
 
 fn files(mut section: Section<'_, '_>, files: &mut Files) {

@@ -23,6 +23,8 @@ pub struct Settings {
     pub render: Render,
     /// How files are opened.
     pub files: Files,
+    /// The log.
+    pub log: Log,
     /// Who may see which datasets. Empty: everything is public.
     pub access: Vec<AccessSettings>,
     /// The datasets served, by token.
@@ -173,6 +175,8 @@ pub struct Render {
     pub neighbours: u32,
     /// When chunks that were decoded in part are verified.
     pub verify: Verify,
+    /// How long a request's render may take, waiting included; above 0.
+    pub deadline: Duration,
 }
 
 /// When checksums are compared of chunks that are needed only in part.
@@ -203,8 +207,36 @@ impl Default for Render {
             png: PngProfile::Fast,
             neighbours: 2,
             verify: Verify::default(),
+            deadline: Duration::from_secs(60),
         }
     }
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Log {
+    /// The format of its lines.
+    pub format: LogFormat,
+    /// Whether every request is logged.
+    pub access: bool,
+    /// The time beyond which a tile is logged with the time of each stage; 0 for none.
+    pub slow: Duration,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: LogFormat::default(), access: false, slow: Duration::from_secs(1) }
+    }
+}
+
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// Text for people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
 }
 
 /// How HDF5 files are opened.

@@ -264,7 +264,10 @@ fn faults_name_the_flag_or_variable_they_came_from() {
     let faults = typed.faults();
     let begin: Vec<&str> = faults.iter().map(|fault| fault.split(':').next().unwrap()).collect();
     assert_eq!(begin, ["--set a\n[b]\nc=1", "--set server.bind", "nosuch", "render.queue", "render.threads"]);
-    assert!(faults[2].ends_with("the keys here are server, cache, render, files, datasets"), "{faults:#?}");
+    assert!(
+        faults[2].ends_with("the keys here are server, cache, render, files, log, access, datasets"),
+        "{faults:#?}"
+    );
     assert!(faults[3].ends_with("not the whole number -1 (VOLTILE_RENDER__QUEUE)"), "{faults:#?}");
     assert!(faults[4].ends_with("not the text \"many\" (--set)"), "{faults:#?}");
 }

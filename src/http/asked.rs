@@ -52,9 +52,13 @@ pub(super) fn demand(request: &HttpRequest, trusted: &[Network]) -> Demand {
     let is_prefetch =
         purpose.is_some_and(|purpose| purpose.split([';', ',']).any(|word| word.trim() == "prefetch"));
     let urgency = if is_prefetch { Urgency::Prefetch } else { Urgency::Wanted };
+    Demand { client: Client::at(client(request, trusted)), urgency }
+}
+
+/// The address of the client.
+pub(super) fn client(request: &HttpRequest, trusted: &[Network]) -> IpAddr {
     let peer = peer(request);
-    let address = Reports::of(request, peer, trusted).map_or(peer, |reports| reports.client);
-    Demand { client: Client::at(address), urgency }
+    Reports::of(request, peer, trusted).map_or(peer, |reports| reports.client)
 }
 
 /// The scheme and host that the client used, such as `http://example.org:8080`.

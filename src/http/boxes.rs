@@ -9,6 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::context::Context;
 use super::problem;
 use crate::service::{Identified, TileError};
+use crate::trace::Outcome;
 
 /// The most memory of boxes that are being made or sent, in MiB.
 pub(super) const MOST_MIB: u32 = 2048;
@@ -32,9 +33,9 @@ pub(super) async fn fetch(
         )));
     };
     if let Some(chunk) = cutout.and_then(|(plan, encoding)| site.service.cached_chunk(&plan, encoding)) {
+        context.record.trace.set_outcome(Outcome::Passed);
         return Ok((chunk, permit));
     }
-    let voxels =
-        site.service.fetch(identified, context.demand()).await.map_err(|error| problem::of(&error))?;
-    Ok((voxels.png, permit))
+    let voxels = site.service.fetch(identified, context.demand(), &context.record.trace).await;
+    voxels.map(|voxels| (voxels.png, permit)).map_err(|error| problem::of(&error))
 }

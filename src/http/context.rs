@@ -13,6 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 
+use super::record::Record;
 use super::{Site, asked};
 use crate::access::{Access, Grants};
 use crate::catalog::Catalog;
@@ -25,6 +26,7 @@ pub(super) const SECRET: &str = "/k/";
 pub(super) struct Context<'r> {
     pub site: &'r Site,
     pub request: &'r HttpRequest,
+    pub record: &'r Record,
     /// The datasets that the request may see, as of its start.
     pub catalog: Arc<Catalog>,
     /// The entries of `[[access]]` that it has opened.
@@ -45,12 +47,12 @@ pub(super) enum Refusal<'r> {
 }
 
 impl<'r> Context<'r> {
-    pub fn of(site: &'r Site, request: &'r HttpRequest) -> Result<Self, Refusal<'r>> {
+    pub fn of(site: &'r Site, request: &'r HttpRequest, record: &'r Record) -> Result<Self, Refusal<'r>> {
         let all = site.service.catalog();
         let place = Place::of(request.uri().path(), &site.base_path, all.access())?;
         let grants = granted(all.access(), request, place.secret)?;
         let catalog = all.visible_to(&grants);
-        Ok(Self { site, request, catalog, grants, path: place.path, secret: place.secret })
+        Ok(Self { site, request, record, catalog, grants, path: place.path, secret: place.secret })
     }
 
     /// Whether no dataset is hidden from the request, whatever its name.

@@ -8,6 +8,8 @@ use super::ALLOWED;
 /// The response headers exposed to scripts of other origins.
 const EXPOSED: HeaderValue =
     HeaderValue::from_static("ETag, Content-Length, Content-Range, X-Voltile-Shape, X-Voltile-Type");
+/// Resource Timing, section 3.5.2: who may see `Server-Timing`.
+static TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");
 const ANY: HeaderValue = HeaderValue::from_static("*");
 /// For how many seconds a browser may cache a preflight (`Access-Control-Max-Age`).
 const REMEMBERED: &str = "86400";
@@ -27,7 +29,10 @@ impl Cors {
     /// Adds the CORS headers for the request's origin.
     pub fn add(&self, request: &HttpRequest, headers: &mut HeaderMap) {
         match self {
-            Cors::Anyone => headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY),
+            Cors::Anyone => {
+                headers.insert(TIMING_ALLOW_ORIGIN.clone(), ANY);
+                headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY)
+            }
             Cors::These(origins) => {
                 // Even without a known `Origin`: a cache must not reuse this response for an origin that is allowed.
                 add_to_vary(headers, "Origin");
@@ -35,6 +40,7 @@ impl Cors {
                 let known = asking
                     .filter(|asking| origins.iter().any(|origin| origin.as_bytes() == asking.as_bytes()));
                 let Some(origin) = known else { return };
+                headers.insert(TIMING_ALLOW_ORIGIN.clone(), origin.clone());
                 headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone())
             }
         };

@@ -39,6 +39,7 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Resul
 async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpResponse, TileError> {
     let Context { site, request, catalog, .. } = context;
     let identified = site.service.identify_precomputed(catalog, wanted, codings::accepted(request)).await?;
+    context.record.set_dataset(&identified);
     let (etag, coding) = (identified.key().etag(), identified.encoding().map(|encoding| encoding.coding()));
     let mut response = if is_confirmed(site, request, &identified, &etag) {
         described(HttpResponse::NotModified(), site, etag).finish()

@@ -18,7 +18,7 @@ pub(super) async fn answer(context: &Context<'_>, mount: &Mount, path: &TilePath
 }
 
 async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Result<HttpResponse, TileError> {
-    let Context { site, request, catalog, .. } = context;
+    let Context { site, request, record, catalog, .. } = context;
     let is_overview = path.is_overview();
     let mut wanted = if is_overview { path.overview()? } else { path.request()? };
     if mount.adjustable {
@@ -30,11 +30,12 @@ async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Resu
     } else {
         site.service.identify(catalog, &wanted, demand).await?
     };
+    record.set_dataset(&identified);
     let etag = identified.key().etag();
     if is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
-    let tile = site.service.fetch(identified, demand).await?;
+    let tile = site.service.fetch(identified, demand, &record.trace).await?;
     // Neighbours are only prefetched for tiles that a user is looking at: not for overviews, nor for prefetches.
     if !is_overview && demand.urgency == Urgency::Wanted {
         site.service.look_ahead(&wanted, &tile);

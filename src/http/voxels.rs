@@ -25,6 +25,7 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
     let Context { site, request, catalog, .. } = context;
     let (wanted, format) = BoxRequest::parse(path, request.query_string())?;
     let identified = site.service.identify_box(catalog, &wanted, format).await?;
+    context.record.set_dataset(&identified);
     let etag = identified.key().etag();
     if is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());

@@ -93,6 +93,7 @@ fn boxed(
 
 async fn chunk(context: &Context<'_>, identified: Identified) -> Result<HttpResponse, TileError> {
     let Context { site, request, .. } = context;
+    context.record.set_dataset(&identified);
     let etag = identified.key().etag();
     // The name of a chunk says nothing of its shape and coding, which change with the file: a cached copy must be
     // revalidated, as the metadata must.

@@ -10,10 +10,11 @@ use bytes::Bytes;
 use half::f16;
 
 use super::downsample::SumBuffer;
-use super::{Drawing, RenderError, Scratch, slice};
+use super::{Drawing, EncodeError, RenderError, Scratch, slice};
 use crate::geometry::{Patch, Xyz};
 use crate::paint::BoxFormat;
 use crate::plan::{BoxEncoding, ChunkFormat, Coding, Cutout, Source};
+use crate::trace::{self, Stage};
 use crate::volume::{ReadError, ReadRequest, Samples, Volume, VoxelType, with_samples};
 
 /// Reads a box and encodes it. A stored chunk that already has the format is passed through.
@@ -26,22 +27,27 @@ pub fn cutout(plan: &Cutout, encoding: BoxEncoding, scratch: &mut Scratch) -> Re
     if matches!(encoding, BoxEncoding::WrittenChunk(_)) && !is_written(plan)? {
         return Ok(Vec::new());
     }
-    let voxels = voxels(plan, scratch);
+    let trace = plan.policy.trace.as_deref();
+    let voxels = trace::drawing(trace, || voxels(plan, scratch));
     // A box may be much larger than a tile: its buffers are not kept, also after an error.
     scratch.drawing = Drawing::default();
     let voxels = voxels?;
-    Ok(match encoding {
+    Ok(trace::stage(trace, Stage::Encode, || encoded(voxels, plan, encoding))?)
+}
+
+fn encoded(voxels: Vec<u8>, plan: &Cutout, encoding: BoxEncoding) -> Result<Vec<u8>, EncodeError> {
+    match encoding {
         BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) => {
-            chunk::encoded(voxels, plan, &format)?
+            chunk::encoded(voxels, plan, &format)
         }
-        BoxEncoding::Segmentation(format) => chunk::segmentation(voxels, plan, format)?,
-        BoxEncoding::File(BoxFormat::Raw) => interleaved(voxels, plan),
+        BoxEncoding::Segmentation(format) => chunk::segmentation(voxels, plan, format),
+        BoxEncoding::File(BoxFormat::Raw) => Ok(interleaved(voxels, plan)),
         BoxEncoding::File(BoxFormat::Npy) => {
             let mut file = npy_header(plan);
             file.extend(interleaved(voxels, plan));
-            file
+            Ok(file)
         }
-    })
+    }
 }
 
 /// A box that is a stored chunk and needs neither encoding nor waiting; see [`Volume::cached_stored_chunk`].
@@ -54,7 +60,7 @@ pub fn cached(plan: &Cutout, encoding: BoxEncoding) -> Option<Bytes> {
 /// The stored bytes of the one chunk that the box is, if they are what the format asks for.
 fn passed_through(plan: &Cutout, format: &ChunkFormat) -> Result<Option<Vec<u8>>, ReadError> {
     match whole_chunk(plan, format) {
-        Some((volume, place)) => volume.stored_chunk(plan.time, place),
+        Some((volume, place)) => volume.stored_chunk(plan.time, place, plan.policy.trace.as_deref()),
         None => Ok(None),
     }
 }
@@ -105,7 +111,7 @@ fn voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
         let drawing = &mut scratch.drawing;
         if plan.view.is_stored() || plan.is_label {
             let request = ReadRequest::new(plan.time, plan.view.stored_region(&plan.region));
-            let request = request.every(plan.view.downsample).with(plan.policy);
+            let request = request.every(plan.view.downsample).with(&plan.policy);
             plan.components[component].read(&request, &mut drawing.field)?;
             append(&drawing.field, plan.voxel, &mut all);
         } else {
@@ -134,7 +140,7 @@ fn means(
     };
     for z in plan.region.start.z..plan.region.end().z {
         let patch = Patch::section(z, &plan.region);
-        slice::means(&source, &patch, plan.policy, block, sums, field)?;
+        slice::means(&source, &patch, &plan.policy, block, sums, field)?;
         append(field, plan.voxel, all);
     }
     Ok(())

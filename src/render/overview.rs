@@ -10,6 +10,7 @@ use super::{EncodeError, RenderError, Scratch, encode};
 use crate::geometry::TILE;
 use crate::paint::PngProfile;
 use crate::plan::{Overview, Picture, PixelKind};
+use crate::trace::{self, Stage};
 
 /// A slice, or a shrunk one: its pixels, row by row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,9 @@ impl Thumbnail {
 
 /// Renders a thumbnail of one slice as a PNG.
 pub fn overview(plan: &Overview, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
-    Ok(thumbnail(plan, scratch)?.png(scratch)?)
+    let trace = plan.tiles.first().and_then(|tile| tile.policy.trace.as_deref());
+    let thumbnail = trace::drawing(trace, || thumbnail(plan, scratch))?;
+    Ok(trace::stage(trace, Stage::Encode, || thumbnail.png(scratch))?)
 }
 
 /// Renders a thumbnail of one slice without encoding it.

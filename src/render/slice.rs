@@ -19,7 +19,7 @@ const NEAR_BYTES: u64 = BLOCK_BYTES / 4;
 pub(super) fn means<'a>(
     source: &'a Source,
     patch: &Patch,
-    policy: ReadPolicy,
+    policy: &ReadPolicy,
     block: &mut Samples,
     sums: &mut SumBuffer,
     field: &mut Samples,
@@ -44,7 +44,7 @@ pub(super) fn means<'a>(
 pub(super) fn picks(
     source: &Source,
     patch: &Patch,
-    policy: ReadPolicy,
+    policy: &ReadPolicy,
     block: &mut Samples,
     field: &mut Samples,
 ) -> Result<(), ReadError> {

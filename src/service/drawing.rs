@@ -1,24 +1,26 @@
 //! One tile on a render thread: looked up in the disk cache, rendered, and written there.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::verify::{Footprint, Provisional};
 use super::{TileError, Urgency, Warmed};
-use crate::catalog::{Origin, Overview, Resolved, ResolvedBox};
-use crate::metrics::Metrics;
+use crate::catalog::{Dataset, Origin, Overview, Resolved, ResolvedBox};
+use crate::metrics::{DatasetCounters, Metrics, Rendered};
 use crate::name::Name;
 use crate::plan::{BoxEncoding, Cutout, Plan};
 use crate::render::{self, RenderError, Scratch};
 use crate::tier::SecondTier;
 use crate::tile::{Tile, TileKey};
-use crate::volume::{Decode, ReadPolicy, Yields};
+use crate::trace::Trace;
+use crate::volume::{Decode, ReadError, ReadPolicy, Yields};
 
 /// The result of [`super::TileService::identify`]: a tile that exists, rendered or not.
 #[derive(Debug)]
 pub enum Identified {
-    /// One of the shared black tiles: the address lies outside all volumes.
-    Black(Tile),
+    /// One of the shared black tiles, for a dataset: the address lies outside all volumes.
+    Black(Tile, Arc<Dataset>),
     /// A tile that shows voxels.
     Made {
         /// Its key.
@@ -48,11 +50,22 @@ impl Identified {
     /// The key of the tile; also its ETag.
     pub fn key(&self) -> TileKey {
         match self {
-            Identified::Black(tile) => tile.key,
+            Identified::Black(tile, _) => tile.key,
             Identified::Made { key, .. } | Identified::Overview { key, .. } | Identified::Box { key, .. } => {
                 *key
             }
         }
+    }
+
+    /// The counters of its dataset.
+    pub fn counters(&self) -> Option<&Arc<DatasetCounters>> {
+        let dataset = match self {
+            Identified::Black(_, dataset) => dataset,
+            Identified::Made { resolved, .. } => resolved.dataset(),
+            Identified::Overview { overview, .. } => overview.tiles().first()?.dataset(),
+            Identified::Box { resolved, .. } => resolved.dataset(),
+        };
+        Some(&dataset.counters)
     }
 
     /// How it is encoded, if it is a box of voxels.
@@ -72,8 +85,8 @@ impl Identified {
     }
 }
 
-/// Renders a tile's PNG, on a render thread.
-pub(super) type Draw = Box<dyn FnOnce(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send>;
+/// Renders a tile's PNG, on a render thread. May be called again after it was stopped.
+pub(super) type Draw = Box<dyn FnMut(&mut Scratch) -> Result<Vec<u8>, RenderError> + Send>;
 
 /// A tile to be rendered: how, under which dataset it is stored, and which voxels it shows.
 pub(super) struct Drawing {
@@ -83,36 +96,60 @@ pub(super) struct Drawing {
     pub footprint: Footprint,
     /// Whether the disk cache keeps it.
     pub is_kept: bool,
+    /// What it makes, for metrics.
+    pub rendered: Rendered,
+    /// The trace of the request that it is for.
+    pub trace: Option<Arc<Trace>>,
 }
 
 impl Drawing {
     pub fn of(key: TileKey, origin: Origin, plan: Plan) -> Self {
         let footprint = Footprint::of(std::slice::from_ref(&plan));
+        let trace = plan.policy.trace.clone();
         Self {
             key,
             origin,
             draw: Box::new(move |scratch| render::render(&plan, scratch)),
             footprint,
             is_kept: true,
+            rendered: Rendered::Tile,
+            trace,
         }
+    }
+
+    /// Renders the tile and counts it; logs an error.
+    pub fn drawn(&mut self, metrics: &Metrics) -> Result<Tile, RenderError> {
+        metrics.renders.inc();
+        self.origin.counters.count_render();
+        let rendered = with_scratch(&mut self.draw);
+        match (&rendered, &self.trace) {
+            (Ok(_), Some(trace)) => metrics.observe_render(self.rendered, trace),
+            (Ok(_), None) | (Err(RenderError::Read(ReadError::Lost(_))), _) => {}
+            (Err(error), trace) => {
+                metrics.render_errors.inc();
+                let request = trace.as_ref().map_or("", |trace| trace.id());
+                tracing::error!(key = %self.key, request, "a tile could not be rendered: {error}");
+            }
+        }
+        Ok(Tile::new(self.key, rendered?))
     }
 }
 
 /// How chunks are read for a request. If the client prefetches, they are decoded whole: it will want the adjacent
 /// tiles.
-pub(super) fn policy(urgency: Urgency) -> ReadPolicy {
+pub(super) fn policy(urgency: Urgency, yields: Yields, trace: Option<Arc<Trace>>) -> ReadPolicy {
     let decode = match urgency {
         Urgency::Wanted => Decode::AsNeeded,
         Urgency::Prefetch => Decode::Whole,
     };
-    ReadPolicy { decode, yields: Yields::Never }
+    ReadPolicy { decode, yields, trace }
 }
 
 impl Identified {
     /// The dataset and the channels that it is made from; `None` for a black tile.
     pub(super) fn origin(&self) -> Option<Origin> {
         match self {
-            Identified::Black(_) => None,
+            Identified::Black(..) => None,
             Identified::Made { resolved, .. } => Some(resolved.origin()),
             Identified::Overview { overview, .. } => overview.origin(),
             Identified::Box { resolved, .. } => Some(resolved.origin()),
@@ -123,20 +160,21 @@ impl Identified {
     pub(super) fn drawing(&self, policy: ReadPolicy) -> Option<Drawing> {
         let origin = self.origin()?;
         Some(match self {
-            Identified::Black(_) => return None,
+            Identified::Black(..) => return None,
             Identified::Made { key, resolved } => Drawing::of(*key, origin, resolved.plan().with(policy)),
             Identified::Overview { key, overview } => {
-                let (key, mut plan) = (*key, overview.plan());
-                plan.tiles.iter_mut().for_each(|tile| tile.policy = policy);
+                let (key, mut plan, trace) = (*key, overview.plan(), policy.trace.clone());
+                plan.tiles.iter_mut().for_each(|tile| tile.policy = policy.clone());
                 let footprint = Footprint::of(&plan.tiles);
                 let draw = Box::new(move |scratch: &mut Scratch| render::overview(&plan, scratch));
-                Drawing { key, origin, draw, footprint, is_kept: true }
+                Drawing { key, origin, draw, footprint, is_kept: true, rendered: Rendered::Overview, trace }
             }
             Identified::Box { key, resolved, encoding } => {
-                let (key, plan, encoding) = (*key, resolved.plan(policy), *encoding);
+                let (key, encoding, trace) = (*key, *encoding, policy.trace.clone());
+                let plan = resolved.plan(policy);
                 let footprint = Footprint::of_box(&plan);
                 let draw = Box::new(move |scratch: &mut Scratch| render::cutout(&plan, encoding, scratch));
-                Drawing { key, origin, draw, footprint, is_kept: false }
+                Drawing { key, origin, draw, footprint, is_kept: false, rendered: Rendered::Box, trace }
             }
         })
     }
@@ -144,7 +182,7 @@ impl Identified {
     /// The dataset under which it is stored; `None` for a black tile, which is never stored.
     pub(super) fn token(&self) -> Option<&Name> {
         match self {
-            Identified::Black(_) | Identified::Box { .. } => None,
+            Identified::Black(..) | Identified::Box { .. } => None,
             Identified::Made { resolved, .. } => Some(resolved.token()),
             Identified::Overview { overview, .. } => overview.tiles().first().map(Resolved::token),
         }
@@ -160,17 +198,6 @@ pub(super) fn weighed(tile: Tile) -> (Tile, usize) {
 /// The tile, if the disk cache has it.
 pub(super) fn found(tier: Option<&SecondTier>, origin: &Origin, key: TileKey) -> Option<Tile> {
     Some(Tile::new(key, tier?.find(&origin.token, &key)?))
-}
-
-/// Renders a tile and counts it; logs an error.
-pub(super) fn drawn(key: TileKey, draw: Draw, metrics: &Metrics) -> Result<Tile, RenderError> {
-    metrics.renders.inc();
-    let rendered = with_scratch(draw);
-    if let Err(error) = &rendered {
-        metrics.render_errors.inc();
-        tracing::error!(%key, "a tile could not be rendered: {error}");
-    }
-    Ok(Tile::new(key, rendered?))
 }
 
 /// Queues a tile that was just rendered for the disk cache's writer, which skips it if its files have changed.
@@ -191,15 +218,15 @@ pub(super) fn keep_now(tier: Option<&SecondTier>, origin: &Origin, tile: &Tile) 
 /// Renders a tile and writes it to the disk cache, unless it is there.
 pub(super) fn warmed_by(
     tier: &SecondTier,
-    drawing: Drawing,
+    mut drawing: Drawing,
     provisional: &Provisional,
     metrics: &Metrics,
 ) -> Result<Warmed, TileError> {
     if !provisional.is_refused(&drawing) && tier.has(&drawing.origin.token, &drawing.key)? {
         return Ok(Warmed::WasThere);
     }
-    let Drawing { key, origin, draw, .. } = drawing;
-    let tile = drawn(key, draw, metrics)?;
+    let tile = drawing.drawn(metrics)?;
+    let Drawing { key, origin, .. } = drawing;
     if !origin.was_unchanged_at(Instant::now()) {
         return Err(TileError::Changed { token: origin.token });
     }

@@ -70,6 +70,11 @@ impl TileError {
         }
     }
 
+    /// Whether a render was stopped because nobody waited for it.
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(self, TileError::Render(RenderError::Read(ReadError::Lost(_))))
+    }
+
     /// The message for clients: without file paths.
     pub fn public(&self) -> String {
         match self {

@@ -30,17 +30,31 @@ pub(super) struct Bring<K: Hash + Eq + Clone, V: Clone, F> {
     pub rejected: Counter,
     /// Counts jobs that nobody waited for any more.
     pub abandoned: Counter,
+    /// Counts jobs that were stopped while they ran, for the same reason.
+    pub stopped: Counter,
 }
 
 impl<K, V, F> Job for Bring<K, V, F>
 where
     K: Hash + Eq + Clone + Send + 'static,
     V: Clone + Send + 'static,
-    F: FnOnce() -> Result<(V, usize), TileError> + Send + 'static,
+    F: FnMut() -> Result<(V, usize), TileError> + Send + 'static,
 {
     fn run(self: Box<Self>, turn: Turn) {
-        let Self { flight, work, .. } = *self;
-        let result = work();
+        let Self { mut flight, mut work, stopped, .. } = *self;
+        let result = loop {
+            match work() {
+                Err(error) if error.is_stopped() => match flight.still_wanted() {
+                    // A request has joined since.
+                    Some(again) => flight = again,
+                    None => {
+                        stopped.inc();
+                        return;
+                    }
+                },
+                result => break result,
+            }
+        };
         drop(turn);
         flight.land(result);
     }
@@ -51,12 +65,12 @@ where
     }
 
     fn if_wanted(self: Box<Self>) -> Option<Box<dyn Job>> {
-        let Self { flight, work, rejected, abandoned } = *self;
+        let Self { flight, work, rejected, abandoned, stopped } = *self;
         let Some(flight) = flight.still_wanted() else {
             abandoned.inc();
             return None;
         };
-        Some(Box::new(Self { flight, work, rejected, abandoned }))
+        Some(Box::new(Self { flight, work, rejected, abandoned, stopped }))
     }
 }
 
@@ -81,5 +95,73 @@ impl<F: FnOnce() -> Result<Warmed, TileError> + Send + 'static> Job for Warm<F> 
 
     fn if_wanted(self: Box<Self>) -> Option<Box<dyn Job>> {
         (!self.done.is_closed()).then_some(self as Box<dyn Job>)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use prometheus_client::metrics::gauge::Gauge;
+
+    use super::super::{Client, Demand, RenderPool};
+    use super::*;
+    use crate::activity::Activity;
+    use crate::cache::{Cache, Lookup, Lost};
+    use crate::volume::ReadError;
+
+    type Numbers = Cache<u8, u32, TileError>;
+
+    fn lead(cache: &Numbers) -> Flight<u8, u32, TileError> {
+        match cache.lookup(&1) {
+            Lookup::Lead(flight) => flight,
+            _ => panic!("the key is absent"),
+        }
+    }
+
+    fn run(
+        flight: Flight<u8, u32, TileError>,
+        work: impl FnMut() -> Result<(u32, usize), TileError> + Send + 'static,
+    ) -> Counter {
+        let stopped = Counter::default();
+        let (rejected, abandoned) = (Counter::default(), Counter::default());
+        let job = Bring { flight, work, rejected, abandoned, stopped: stopped.clone() };
+        let pool = RenderPool::new(NonZeroUsize::MIN, 0, Activity::default()).unwrap();
+        drop(pool.submit(None, Demand::wanted(Client::InProcess), Box::new(job)));
+        stopped
+    }
+
+    fn stopped_render() -> TileError {
+        ReadError::from(Lost).into()
+    }
+
+    #[test]
+    fn a_stopped_render_begins_again_if_a_request_has_joined_since() {
+        let cache = Numbers::new(9, Gauge::default());
+        let flight = lead(&cache);
+        let waiter = flight.join();
+        let mut attempts = 0;
+        let stopped = run(flight, move || {
+            attempts += 1;
+            if attempts == 1 { Err(stopped_render()) } else { Ok((attempts, 1)) }
+        });
+        assert_eq!(waiter.wait_blocking().unwrap(), 2);
+        assert_eq!(stopped.get(), 0);
+    }
+
+    #[test]
+    fn a_stopped_render_that_nobody_wants_frees_its_key() {
+        let cache = Numbers::new(9, Gauge::default());
+        let flight = lead(&cache);
+        let (mut waiter, interest) = (Some(flight.join()), flight.interest());
+        let stopped = run(flight, move || {
+            drop(waiter.take());
+            assert!(!interest.is_there());
+            Err(stopped_render())
+        });
+        while stopped.get() == 0 {
+            std::thread::yield_now();
+        }
+        assert!(matches!(cache.lookup(&1), Lookup::Lead(_)));
     }
 }

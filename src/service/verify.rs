@@ -106,7 +106,7 @@ impl Provisional {
     pub fn keep_later(
         &self,
         tier: Option<&SecondTier>,
-        origin: Origin,
+        origin: impl FnOnce() -> Origin,
         tile: &Tile,
         footprint: &Footprint,
         given_up: u64,
@@ -115,8 +115,8 @@ impl Provisional {
             return;
         }
         match footprint.unverified().filter(|_| self.chunks.given_up() == given_up) {
-            Some(chunks) if chunks.is_empty() => keep_later(tier, origin, tile),
-            Some(chunks) => self.park(Parked { tile: tile.clone(), origin, chunks, given_up }),
+            Some(chunks) if chunks.is_empty() => keep_later(tier, origin(), tile),
+            Some(chunks) => self.park(Parked { tile: tile.clone(), origin: origin(), chunks, given_up }),
             None => drop(self.metrics.tier_dropped.inc()),
         }
     }
@@ -258,7 +258,7 @@ impl Identified {
     /// The stored voxels that the tile is made from; empty for a black tile.
     fn footprint(&self) -> Footprint {
         match self {
-            Identified::Black(_) => Footprint::default(),
+            Identified::Black(..) => Footprint::default(),
             Identified::Made { resolved, .. } => Footprint::of(&[resolved.plan()]),
             Identified::Overview { overview, .. } => Footprint::of(&overview.plan().tiles),
             Identified::Box { resolved, .. } => Footprint::of_box(&resolved.plan(ReadPolicy::default())),

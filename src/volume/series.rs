@@ -12,6 +12,7 @@ use super::{
     VolumeStorage,
 };
 use crate::geometry::{Region, Xyz};
+use crate::trace::Trace;
 
 /// The maximum number of time points open at once: 64.
 const KEPT_OPEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
@@ -103,7 +104,7 @@ impl Volume for Series {
     }
 
     fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
-        self.volume(request.time)?.read(&ReadRequest { time: 0, ..*request }, into)
+        self.volume(request.time)?.read(&ReadRequest { time: 0, ..request.clone() }, into)
     }
 
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
@@ -114,12 +115,17 @@ impl Volume for Series {
         self.opened_at(time).is_none_or(|volume| volume.may_be_refused(0, region))
     }
 
-    fn stored_chunk(&self, time: u64, place: Xyz<u64>) -> Result<Option<Vec<u8>>, ReadError> {
+    fn stored_chunk(
+        &self,
+        time: u64,
+        place: Xyz<u64>,
+        trace: Option<&Trace>,
+    ) -> Result<Option<Vec<u8>>, ReadError> {
         let volume = self.volume(time)?;
         // Time points may be coded differently from the first.
         let is_alike = self.chunk_coding() == volume.storage().chunk_coding();
         if is_alike && volume.shape().chunk == self.shape.chunk {
-            volume.stored_chunk(0, place)
+            volume.stored_chunk(0, place, trace)
         } else {
             Ok(None)
         }

@@ -108,7 +108,7 @@ fn request_of(piece: &Piece, offset: u64, request: &ReadRequest) -> ReadRequest 
     let Region { start, size } = piece.within_part;
     let region =
         Region { start: Xyz { z: start.z + offset, ..start }, size: Xyz { z: size.z - offset, ..size } };
-    ReadRequest { time: piece.part, region, ..*request }
+    ReadRequest { time: piece.part, region, ..request.clone() }
 }
 
 impl Volume for Stack {

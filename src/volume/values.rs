@@ -264,9 +264,9 @@ mod tests {
     use super::*;
     use crate::volume::MemoryVolume;
 
-    fn read(values: Values, stored: MemoryVolume, request: ReadRequest) -> Samples {
+    fn read(values: Values, stored: MemoryVolume, request: &ReadRequest) -> Samples {
         let mut samples = Samples::default();
-        Mapped::new(Arc::new(stored), values).read(&request, &mut samples).unwrap();
+        Mapped::new(Arc::new(stored), values).read(request, &mut samples).unwrap();
         samples
     }
 
@@ -279,7 +279,7 @@ mod tests {
         let size = Xyz::new(6, 1, 1);
         let stored = MemoryVolume::of(VoxelType::I32, size, |at| [3, 3, -1, 7, 3, 0][at.x as usize]);
         let values = Values::ids(vec![(3, 1 << 40), (u64::MAX, 5)]);
-        let ids = read(values, stored, whole(size));
+        let ids = read(values, stored, &whole(size));
         assert_eq!(ids, Samples::U64(vec![1 << 40, 1 << 40, 5, 7, 1 << 40, 0]));
     }
 
@@ -289,7 +289,7 @@ mod tests {
         let stored = || MemoryVolume::of(VoxelType::U8, size, |at| [1_u8, 0, 200][at.x as usize]);
         let palette = Values::palette(vec![[1, 2, 3], [4, 5, 6]]);
         let blue = palette.component(2).unwrap();
-        assert_eq!(read(blue.clone(), stored(), whole(size)), Samples::U8(vec![6, 3, 0]));
+        assert_eq!(read(blue.clone(), stored(), &whole(size)), Samples::U8(vec![6, 3, 0]));
         assert_ne!(Some(blue), palette.component(1));
         assert_eq!(Values::ids(Vec::new()).component(0), None);
     }
@@ -303,11 +303,11 @@ mod tests {
             |space| Values::scaled(Scaling { valid: [1.0, 21.0], lines: lines.clone(), time: 0, space });
         let along_z = values(Xyz::new(0, 0, 1));
         let last = Region { start: Xyz::new(0, 0, 2), size: Xyz::new(2, 2, 1) };
-        let scaled = read(along_z.clone(), stored.clone(), ReadRequest::new(0, last));
+        let scaled = read(along_z.clone(), stored.clone(), &ReadRequest::new(0, last));
         assert_eq!(scaled, Samples::F32(vec![9.0, 9.5, 9.5, 9.5]));
-        let every_second = read(along_z, stored.clone(), whole(size).every(Xyz::new(1, 2, 2)));
+        let every_second = read(along_z, stored.clone(), &whole(size).every(Xyz::new(1, 2, 2)));
         assert_eq!(every_second, Samples::F32(vec![1.5, 1.5, 9.0, 9.5]));
-        let along_x = read(values(Xyz::new(1, 0, 0)), stored, whole(Xyz::new(2, 1, 1)));
+        let along_x = read(values(Xyz::new(1, 0, 0)), stored, &whole(Xyz::new(2, 1, 1)));
         assert_eq!(along_x, Samples::F32(vec![1.5, 2.0]));
     }
 }

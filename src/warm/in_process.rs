@@ -88,7 +88,7 @@ impl Probe for InProcess {
         let (began, before) = (Instant::now(), decoded.get());
         let drawn = here(async {
             let identified = self.service.identify(&self.service.catalog(), tile, OURS).await.ok()?;
-            self.service.fetch(identified, OURS).await.ok()
+            self.service.fetch(identified, OURS, &Arc::default()).await.ok()
         });
         let bytes = drawn.ok().flatten()?.png.len() as u64;
         Some(Drawn { bytes, inflated: decoded.get() - before, took: began.elapsed() })

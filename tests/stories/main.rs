@@ -33,6 +33,7 @@ mod layouts_more;
 mod links;
 mod load;
 mod makers;
+mod observing;
 mod openapi;
 mod page;
 mod paths;

@@ -20,8 +20,9 @@ use super::spare;
 use crate::activity::{Activity, Moment};
 use crate::cache::{Cache, Lookup, Waiter};
 use crate::config::Verify;
-use crate::metrics::Metrics;
+use crate::metrics::{Meter, Metrics};
 use crate::tile::Fingerprint;
+use crate::trace::Trace;
 use crate::volume::{ChunkId, ReadError, Samples, VoxelType, with_samples};
 
 /// A decoded chunk, or a prefix of one, contiguous in stored order.
@@ -137,7 +138,8 @@ impl ChunkStore {
         self.cache.clear();
     }
 
-    pub(super) fn metrics(&self) -> &Metrics {
+    /// The metrics that it counts in.
+    pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
@@ -213,8 +215,13 @@ impl ChunkStore {
         chunk.whole || (chunk.holds(wanted.voxels) && !self.refused.has(&wanted.id()))
     }
 
+    /// Measures what is done for a request.
+    pub(super) fn meter<'a>(&'a self, wanted: &ChunkRequest<'a>) -> Meter<'a> {
+        Meter::new(&self.metrics, wanted.trace)
+    }
+
     fn hit(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) {
-        self.metrics.chunk_hits.inc();
+        self.meter(wanted).found_chunk();
         if !chunk.whole {
             self.note(chunk, wanted);
         }
@@ -231,6 +238,8 @@ pub(super) struct ChunkRequest<'a> {
     pub voxels: u64,
     /// The type to decode to.
     pub voxel: VoxelType,
+    /// The trace of the request that it is for.
+    pub trace: Option<&'a Trace>,
 }
 
 impl ChunkRequest<'_> {

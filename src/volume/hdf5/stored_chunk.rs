@@ -6,6 +6,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use prometheus_client::metrics::counter::Counter;
 
 use super::bytes::Fetched;
 use super::chunks::Chunk;
@@ -13,7 +14,7 @@ use super::dataset::{Storage, StoredDataset};
 use super::filters::{self, Pipeline};
 use super::grid::{Position, StoredBox};
 use super::index::Entry;
-use crate::metrics::Metrics;
+use crate::metrics::Meter;
 use crate::volume::{ChunkCoding, ReadError, Samples, VoxelType};
 
 /// A position in the chunk grid, and the index entry of the chunk there.
@@ -64,7 +65,7 @@ impl StoredDataset {
     }
 
     /// Reads the stored bytes of a chunk.
-    pub(super) fn fetch(&self, chunk: &Located, metrics: &Metrics) -> Result<Stored<'_>, ReadError> {
+    pub(super) fn fetch(&self, chunk: &Located, meter: Meter<'_>) -> Result<Stored<'_>, ReadError> {
         let Some(entry) = chunk.entry else { return Ok(Stored::Nothing) };
         let Some(pipeline) = self.direct_pipeline() else {
             self.file.bytes.ensure_reaches(entry.end(), &self.place())?;
@@ -73,8 +74,7 @@ impl StoredDataset {
         self.ensure_possible(&chunk.at, entry, pipeline)?;
         let began = Instant::now();
         let fetched = self.file.bytes.fetch(entry.address, entry.length as usize, &self.place())?;
-        metrics.chunk_stored_bytes.inc_by(u64::from(entry.length));
-        metrics.chunk_reading.add(began.elapsed());
+        meter.read_chunk(u64::from(entry.length), began.elapsed());
         Ok(Stored::Bytes(entry, fetched, pipeline))
     }
 
@@ -100,7 +100,7 @@ impl StoredDataset {
     pub(super) fn bytes_as_stored(
         &self,
         at: Position,
-        metrics: &Metrics,
+        meter: Meter<'_>,
     ) -> Result<Option<Vec<u8>>, ReadError> {
         let (Some(entry), Some(pipeline)) = (self.locate(at)?.entry, self.direct_pipeline()) else {
             return Ok(None);
@@ -112,17 +112,16 @@ impl StoredDataset {
         let mut bytes = vec![0; entry.length as usize];
         let began = Instant::now();
         self.file.bytes.read_exact_at(&mut bytes, entry.address, &self.place())?;
-        metrics.chunk_stored_bytes.inc_by(u64::from(entry.length));
-        metrics.chunk_reading.add(began.elapsed());
+        meter.read_chunk(u64::from(entry.length), began.elapsed());
         Ok(Some(bytes))
     }
 
     /// The same bytes if that takes no waiting: the chunk index has been read, and the bytes are in the page cache.
-    pub(super) fn cached_bytes_as_stored(&self, at: Position, metrics: &Metrics) -> Option<Bytes> {
+    pub(super) fn cached_bytes_as_stored(&self, at: Position, stored_bytes: &Counter) -> Option<Bytes> {
         let (entry, pipeline) = (self.known_entry(&at)?, self.direct_pipeline()?);
         let is_usual = self.is_coded_alike(&at, entry) && self.ensure_possible(&at, entry, pipeline).is_ok();
         let bytes = is_usual.then(|| self.file.bytes.read_cached(entry.address, entry.length as usize))??;
-        metrics.chunk_stored_bytes.inc_by(u64::from(entry.length));
+        stored_bytes.inc_by(u64::from(entry.length));
         Some(bytes)
     }
 
@@ -153,7 +152,7 @@ impl StoredDataset {
         stored: &Stored<'_>,
         wanted: u64,
         voxel: VoxelType,
-        metrics: &Metrics,
+        meter: Meter<'_>,
     ) -> Result<Chunk, ReadError> {
         match stored {
             Stored::Nothing => Ok(Chunk::never_written(
@@ -176,10 +175,10 @@ impl StoredDataset {
                         }
                     })?;
                 let chunk = Chunk::new(*self.grid.chunk(), self.samples(decoded, voxel));
-                metrics.chunk_decoding.add(began.elapsed());
+                meter.decoded_chunk(began.elapsed());
                 Ok(chunk)
             }
-            Stored::InLibrary => metrics.library.time(|| self.decode_through_library(&chunk.at, voxel)),
+            Stored::InLibrary => meter.read_in_library(|| self.decode_through_library(&chunk.at, voxel)),
         }
     }
 

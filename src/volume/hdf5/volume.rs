@@ -25,6 +25,8 @@ use super::stored_chunk::Located;
 use crate::axes::{Axes, AxisName};
 use crate::cache::Lost;
 use crate::geometry::{Axis, Region, Xyz};
+use crate::metrics::Meter;
+use crate::trace::Trace;
 use crate::volume::scatter::{Lattice, Sieve, copy_box, fill_box, thinned};
 use crate::volume::{
     Access, BLOCK_BYTES, ChunkCoding, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest, Samples,
@@ -148,10 +150,19 @@ impl Hdf5Volume {
         })
     }
 
-    /// Ends a prefetch if a request is waiting.
-    fn yield_to_requests(&self, reading: &Reading<'_>) -> Result<(), Lost> {
-        let yields = reading.request.policy.yields == Yields::ToRequests;
-        if yields && self.chunks.activity().has_jobs() { Err(Lost) } else { Ok(()) }
+    /// Ends a read that yields to others, or that nobody waits for any more.
+    fn end_early(&self, reading: &Reading<'_>) -> Result<(), Lost> {
+        let ends = match &reading.request.policy.yields {
+            Yields::Never => false,
+            Yields::ToRequests => self.chunks.activity().has_jobs(),
+            Yields::Unwanted(interest) => !interest.is_there(),
+        };
+        if ends { Err(Lost) } else { Ok(()) }
+    }
+
+    /// Measures a read.
+    fn meter<'a>(&'a self, reading: &'a Reading<'_>) -> Meter<'a> {
+        Meter::new(self.chunks.metrics(), reading.trace())
     }
 
     /// Reads a box of unfiltered voxels: locates its chunks, then copies the wanted voxels from the mapped file.
@@ -162,9 +173,12 @@ impl Hdf5Volume {
             let located = wanted.by_ref().take(MOST_LISTED);
             let located = located.map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
             for (chunk, Wanted { part, sieve, .. }) in located.collect::<Result<Vec<_>, ReadError>>()? {
-                self.yield_to_requests(reading)?;
+                self.end_early(reading)?;
                 let target = reading.target(&sieve);
                 if let Some(chunk) = chunk {
+                    if let Some(trace) = reading.trace() {
+                        trace.add_read(1, sieve.count.volume() * self.dataset.stored_bytes() as u64);
+                    }
                     let dims = self.dataset.grid.chunk();
                     let from =
                         self.lattice(dims, &part.within).from(sieve.offset).every(reading.request.step);
@@ -195,12 +209,12 @@ impl Hdf5Volume {
         reading: &Reading<'_>,
         into: &mut Samples,
     ) -> Result<(), ReadError> {
-        let (dataset, store, metrics) = (&self.dataset, &self.chunks, self.chunks.metrics());
+        let (dataset, store, meter) = (&self.dataset, &self.chunks, self.meter(reading));
         let missing = self.copy_cached(wanted, reading, into)?;
         let located = missing.into_iter().map(|wanted| Ok((dataset.locate(wanted.at)?, wanted)));
         let located = located.collect::<Result<Vec<_>, ReadError>>()?;
         let produce = |located: &Located, request: &ChunkRequest<'_>, extent| {
-            let stored = dataset.fetch(located, metrics)?;
+            let stored = dataset.fetch(located, meter)?;
             store.decode(request, located, &stored, extent)
         };
         // Several threads take part only if no other tile is being rendered.
@@ -210,7 +224,9 @@ impl Hdf5Volume {
                     let request = self.chunk_request(wanted, reading);
                     store.get(&request, |extent| produce(located, &request, extent))
                 };
-                let chunks = group.par_iter().with_max_len(1).map(chunk).collect::<Result<Vec<_>, _>>()?;
+                self.end_early(reading)?;
+                let decoded = || group.par_iter().with_max_len(1).map(chunk).collect::<Result<Vec<_>, _>>();
+                let chunks = meter.fetch(decoded)?;
                 for ((_, wanted), chunk) in group.iter().zip(chunks) {
                     self.copy(&chunk, wanted, reading, into)?;
                 }
@@ -221,17 +237,17 @@ impl Hdf5Volume {
         // ones in parallel, instead of all waiting for the same one.
         let mut in_flight = Vec::new();
         for (located, wanted) in located {
-            self.yield_to_requests(reading)?;
+            self.end_early(reading)?;
             let request = self.chunk_request(&wanted, reading);
-            match store.find(&request, |extent| produce(&located, &request, extent))? {
+            match meter.fetch(|| store.find(&request, |extent| produce(&located, &request, extent)))? {
                 Found::Chunk(chunk) => self.copy(&chunk, &wanted, reading, into)?,
                 Found::InFlight(_) => in_flight.push((located, wanted)),
             }
         }
         for (located, wanted) in in_flight {
-            self.yield_to_requests(reading)?;
+            self.end_early(reading)?;
             let request = self.chunk_request(&wanted, reading);
-            let chunk = store.get(&request, |extent| produce(&located, &request, extent))?;
+            let chunk = meter.fetch(|| store.get(&request, |extent| produce(&located, &request, extent)))?;
             self.copy(&chunk, &wanted, reading, into)?;
         }
         Ok(())
@@ -261,12 +277,18 @@ impl Hdf5Volume {
         (TOGETHER / chunk_bytes.max(1)).max(2 * rayon::current_num_threads() as u64) as usize
     }
 
-    fn chunk_request(&self, wanted: &Wanted, reading: &Reading<'_>) -> ChunkRequest<'_> {
+    fn chunk_request<'a>(&'a self, wanted: &Wanted, reading: &'a Reading<'_>) -> ChunkRequest<'a> {
         let voxels = match reading.request.policy.decode {
             Decode::Whole => u64::MAX,
             Decode::AsNeeded => linear(self.dataset.grid.chunk(), &wanted.part.last()).saturating_add(1),
         };
-        ChunkRequest { dataset: &self.dataset, at: wanted.at, voxels, voxel: self.shape.voxel }
+        ChunkRequest {
+            dataset: &self.dataset,
+            at: wanted.at,
+            voxels,
+            voxel: self.shape.voxel,
+            trace: reading.trace(),
+        }
     }
 
     /// Copies the wanted voxels of a chunk to their place.
@@ -300,15 +322,22 @@ impl Hdf5Volume {
         let bytes = request.region.voxels().saturating_mul(self.shape.voxel.samples().voxel_bytes() as u64);
         // The library's lock is held for the whole call.
         if request.step == Xyz::all(1) && bytes <= BLOCK_BYTES {
-            return self.read_in_one_call(request.time, &request.region, into);
+            return self.read_in_one_call(reading, &request.region, into);
         }
-        thinned(self.shape, request, into, |region, into| self.read_in_one_call(request.time, region, into))
+        thinned(self.shape, request, into, |region, into| self.read_in_one_call(reading, region, into))
     }
 
-    fn read_in_one_call(&self, time: u64, region: &Region, into: &mut Samples) -> Result<(), ReadError> {
+    fn read_in_one_call(
+        &self,
+        reading: &Reading<'_>,
+        region: &Region,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
+        self.end_early(reading)?;
         into.reset(self.shape.voxel, region.voxels() as usize);
-        let stored = self.stored_box(time, region);
-        self.chunks.metrics().library.time(|| self.read_and_reorder(&stored, region, into))
+        let stored = self.stored_box(reading.request.time, region);
+        let clock = &self.chunks.metrics().library;
+        self.meter(reading).read_at_once(clock, || self.read_and_reorder(&stored, region, into))
     }
 
     /// Reads a box through the library. Fails for chunks beyond the end of the file, for which the library returns
@@ -372,7 +401,10 @@ impl Volume for Hdf5Volume {
         }
         into.reset(self.shape.voxel, request.size().volume() as usize);
         match self.shape.access {
-            Access::Direct => self.chunks.metrics().copying.time(|| self.read_unfiltered(&reading, into)),
+            Access::Direct => {
+                let clock = &self.chunks.metrics().copying;
+                self.meter(&reading).read_at_once(clock, || self.read_unfiltered(&reading, into))
+            }
             _ => self.read_filtered(&reading, into),
         }
     }
@@ -385,15 +417,21 @@ impl Volume for Hdf5Volume {
         self.chunks.touches_refused(&self.dataset, &self.stored_box(time, region))
     }
 
-    fn stored_chunk(&self, time: u64, place: Xyz<u64>) -> Result<Option<Vec<u8>>, ReadError> {
+    fn stored_chunk(
+        &self,
+        time: u64,
+        place: Xyz<u64>,
+        trace: Option<&Trace>,
+    ) -> Result<Option<Vec<u8>>, ReadError> {
         match self.uniform_chunk(time, place) {
-            Some(at) => self.dataset.bytes_as_stored(at, self.chunks.metrics()),
+            Some(at) => self.dataset.bytes_as_stored(at, Meter::new(self.chunks.metrics(), trace)),
             None => Ok(None),
         }
     }
 
     fn cached_stored_chunk(&self, time: u64, place: Xyz<u64>) -> Option<Bytes> {
-        self.dataset.cached_bytes_as_stored(self.uniform_chunk(time, place)?, self.chunks.metrics())
+        let stored_bytes = &self.chunks.metrics().chunk_stored_bytes;
+        self.dataset.cached_bytes_as_stored(self.uniform_chunk(time, place)?, stored_bytes)
     }
 
     fn is_written(&self, time: u64, region: &Region) -> Result<bool, ReadError> {
@@ -469,6 +507,10 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    fn trace(&self) -> Option<&Trace> {
+        self.request.policy.trace.as_deref()
+    }
+
     /// Where the wanted voxels of one chunk go in the result.
     fn target(&self, sieve: &Sieve) -> Lattice {
         Lattice::dense(self.request.size(), sieve.place)

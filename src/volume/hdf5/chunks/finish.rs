@@ -11,6 +11,7 @@ use super::unfinished::Unfinished;
 use super::{Chunk, ChunkKey, ChunkRequest, ChunkStore};
 use crate::activity::Moment;
 use crate::config::Verify;
+use crate::metrics::Meter;
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::{Position, StoredBox};
 use crate::volume::hdf5::stored_chunk::{Located, Stored};
@@ -106,7 +107,8 @@ impl ChunkStore {
         stored: &Stored<'_>,
         extent: Extent,
     ) -> Result<Chunk, ReadError> {
-        let decode = |voxels| wanted.dataset.decode(located, stored, voxels, wanted.voxel, &self.metrics);
+        let decode =
+            |voxels| wanted.dataset.decode(located, stored, voxels, wanted.voxel, self.meter(wanted));
         let voxels = if let Extent::Prefix(voxels) = extent { voxels } else { u64::MAX };
         let no_less = voxels == wanted.voxels || wanted.voxels >= wanted.dataset.grid.voxels();
         let chunk = match decode(voxels) {
@@ -160,9 +162,10 @@ impl ChunkStore {
         // The file is closed: the chunk is given up.
         let Some(dataset) = dataset.upgrade() else { return true };
         let key = (dataset.id, work.id.number, voxel);
+        let meter = Meter::new(&self.metrics, None);
         let whole = dataset.locate(at).and_then(|located| {
-            let stored = dataset.fetch(&located, &self.metrics)?;
-            dataset.decode(&located, &stored, u64::MAX, voxel, &self.metrics)
+            let stored = dataset.fetch(&located, meter)?;
+            dataset.decode(&located, &stored, u64::MAX, voxel, meter)
         });
         match whole {
             Ok(chunk) => {

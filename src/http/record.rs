@@ -1,0 +1,163 @@
+//! What is recorded about a request while it is answered: its id, form and trace. In the end it is counted, logged if the
+//! configuration says so, and told to the client in `X-Request-Id` and `Server-Timing`.
+
+mod shown;
+
+use std::cell::{Cell, OnceCell};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix_web::body::{BodySize, MessageBody};
+use actix_web::http::Method;
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use actix_web::{HttpRequest, HttpResponse};
+
+use super::{Site, asked};
+use crate::metrics::{DatasetCounters, Form};
+use crate::service::Identified;
+use crate::trace::{Outcome, RequestId, Stage, Trace};
+
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
+static SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// One request.
+pub(super) struct Record {
+    /// How it was answered, and what its render did.
+    pub trace: Arc<Trace>,
+    id: RequestId,
+    began: Instant,
+    form: Cell<Form>,
+    counters: OnceCell<Arc<DatasetCounters>>,
+}
+
+impl Record {
+    pub fn of(request: &HttpRequest) -> Self {
+        let id = id_of(request);
+        Self {
+            trace: Arc::new(Trace::of(id.clone())),
+            id,
+            began: Instant::now(),
+            form: Cell::default(),
+            counters: OnceCell::new(),
+        }
+    }
+
+    /// Records what is requested.
+    pub fn set_form(&self, form: Form) {
+        self.form.set(form);
+    }
+
+    /// Records the dataset that is requested.
+    pub fn set_dataset(&self, identified: &Identified) {
+        if let Some(counters) = identified.counters() {
+            // It is set once for each request.
+            let _ = self.counters.set(Arc::clone(counters));
+        }
+    }
+
+    /// Counts the request, logs it, and adds headers to its response.
+    pub fn finish(&self, site: &Site, request: &HttpRequest, response: &mut HttpResponse) {
+        let span = self.began.elapsed();
+        let (form, outcome, status) = (self.form.get(), self.trace.outcome(), response.status());
+        if let Ok(id) = HeaderValue::from_maybe_shared(self.id.bytes()) {
+            response.headers_mut().insert(REQUEST_ID.clone(), id);
+        }
+        if status.is_success() {
+            self.tell_timing(span, response.headers_mut());
+        }
+        let bytes = sent_bytes(request, response);
+        site.service.metrics().count_request(form, status.as_u16(), outcome, span);
+        if let Some(counters) = self.counters.get() {
+            counters.count_request(bytes);
+        }
+        if site.log.access {
+            self.log_access(site, request, status.as_u16(), bytes, span);
+        }
+        let is_slow = !site.log.slow.is_zero() && span > site.log.slow;
+        if is_slow && outcome != Outcome::None {
+            self.log_slow(site, request, status.as_u16(), span);
+        }
+    }
+
+    /// `Server-Timing` (W3C): the stages of a render, or else where the bytes came from.
+    fn tell_timing(&self, span: Duration, headers: &mut HeaderMap) {
+        let value = match self.trace.outcome() {
+            Outcome::None => return,
+            Outcome::Hit => HeaderValue::from_static("cache;desc=\"hit\""),
+            Outcome::Wait => HeaderValue::from_static("cache;desc=\"wait\""),
+            Outcome::Disk => HeaderValue::from_static("cache;desc=\"disk\""),
+            Outcome::Black => HeaderValue::from_static("cache;desc=\"black\""),
+            Outcome::Passed => HeaderValue::from_static("cache;desc=\"passed\""),
+            Outcome::Miss => {
+                let mut text = String::with_capacity(128);
+                for stage in Stage::ALL {
+                    let _ =
+                        write!(text, "{};dur={:.3}, ", stage.name(), milliseconds(self.trace.stage(stage)));
+                }
+                let _ = write!(text, "total;dur={:.3}", milliseconds(span));
+                match HeaderValue::try_from(text) {
+                    Ok(value) => value,
+                    Err(_) => return,
+                }
+            }
+        };
+        headers.insert(SERVER_TIMING.clone(), value);
+    }
+
+    fn log_access(&self, site: &Site, request: &HttpRequest, status: u16, bytes: u64, span: Duration) {
+        tracing::info!(
+            method = request.method().as_str(),
+            path = %shown::path(request.uri().path(), &site.base_path),
+            status,
+            bytes,
+            ms = milliseconds(span),
+            client = %asked::client(request, &site.trusted_proxies),
+            cache = self.trace.outcome().name(),
+            form = self.form.get().name(),
+            request = self.id.as_str(),
+            "answered"
+        );
+    }
+
+    fn log_slow(&self, site: &Site, request: &HttpRequest, status: u16, span: Duration) {
+        let stage = |stage| milliseconds(self.trace.stage(stage));
+        tracing::info!(
+            path = %shown::path(request.uri().path(), &site.base_path),
+            status,
+            cache = self.trace.outcome().name(),
+            ms = milliseconds(span),
+            queue_ms = stage(Stage::Queue),
+            read_ms = stage(Stage::Read),
+            decode_ms = stage(Stage::Decode),
+            draw_ms = stage(Stage::Draw),
+            encode_ms = stage(Stage::Encode),
+            chunks_read = self.trace.chunks_read(),
+            chunks_cached = self.trace.chunks_cached(),
+            stored_bytes = self.trace.stored_bytes(),
+            request = self.id.as_str(),
+            "slower than log.slow, which is {}",
+            humantime::format_duration(site.log.slow)
+        );
+    }
+}
+
+/// The id given by a proxy, the trace id of a distributed trace (W3C Trace Context), or a random one.
+fn id_of(request: &HttpRequest) -> RequestId {
+    let value = |name| request.headers().get(name).map(HeaderValue::as_bytes);
+    let given = value(&REQUEST_ID).and_then(RequestId::given);
+    given.or_else(|| value(&TRACE_PARENT).and_then(RequestId::traced)).unwrap_or_else(RequestId::random)
+}
+
+/// The length of the body, as far as it is known.
+fn sent_bytes(request: &HttpRequest, response: &HttpResponse) -> u64 {
+    match response.body().size() {
+        BodySize::Sized(bytes) if request.method() != Method::HEAD => bytes,
+        _ => 0,
+    }
+}
+
+fn milliseconds(span: Duration) -> f64 {
+    (span.as_secs_f64() * 1e6).round() / 1e3
+}

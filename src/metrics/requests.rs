@@ -1,0 +1,151 @@
+//! Requests counted by form, status and outcome, and their durations by form.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+
+use super::histogram::Histogram;
+use crate::trace::Outcome;
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Form {
+    /// A tile.
+    Tile,
+    /// A thumbnail of a slice.
+    Overview,
+    /// A box of voxels.
+    Box,
+    /// Neuroglancer's precomputed format.
+    Precomputed,
+    /// OME-Zarr.
+    Zarr,
+    /// A metadata file of a viewer.
+    Viewer,
+    /// A page, or a file of one.
+    Page,
+    /// A description of datasets, or of the interface.
+    Description,
+    /// The state of the server: health and metrics.
+    Health,
+    /// Anything else, such as a malformed path.
+    #[default]
+    Other,
+}
+
+impl Form {
+    /// All forms.
+    pub const ALL: [Form; 10] = [
+        Form::Tile,
+        Form::Overview,
+        Form::Box,
+        Form::Precomputed,
+        Form::Zarr,
+        Form::Viewer,
+        Form::Page,
+        Form::Description,
+        Form::Health,
+        Form::Other,
+    ];
+
+    /// The name in metrics and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Form::Tile => "tile",
+            Form::Overview => "overview",
+            Form::Box => "box",
+            Form::Precomputed => "precomputed",
+            Form::Zarr => "zarr",
+            Form::Viewer => "viewer",
+            Form::Page => "page",
+            Form::Description => "description",
+            Form::Health => "health",
+            Form::Other => "other",
+        }
+    }
+}
+
+/// The statuses that are counted by themselves; the last name is for all others.
+const STATUSES: [u16; 17] =
+    [200, 204, 206, 301, 304, 307, 308, 400, 401, 404, 405, 413, 416, 421, 431, 500, 503];
+const OTHER_STATUS: usize = STATUSES.len();
+
+/// Counters for each form, status and outcome.
+#[derive(Debug)]
+pub(super) struct RequestCounts {
+    counts: Vec<AtomicU64>,
+}
+
+impl Default for RequestCounts {
+    fn default() -> Self {
+        let length = Form::ALL.len() * (STATUSES.len() + 1) * Outcome::ALL.len();
+        Self { counts: (0..length).map(|_| AtomicU64::new(0)).collect() }
+    }
+}
+
+impl RequestCounts {
+    pub fn count(&self, form: Form, status: u16, outcome: Outcome) {
+        let status = STATUSES.iter().position(|known| *known == status).unwrap_or(OTHER_STATUS);
+        let place = (form as usize * (STATUSES.len() + 1) + status) * Outcome::ALL.len() + outcome as usize;
+        if let Some(count) = self.counts.get(place) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl EncodeMetric for RequestCounts {
+    /// Leaves out what never happened.
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        for (place, count) in self.counts.iter().enumerate() {
+            let count = count.load(Ordering::Relaxed);
+            if count == 0 {
+                continue;
+            }
+            let (rest, outcome) = (place / Outcome::ALL.len(), Outcome::ALL[place % Outcome::ALL.len()]);
+            let (form, status) = (Form::ALL[rest / (STATUSES.len() + 1)], rest % (STATUSES.len() + 1));
+            let status = STATUSES.get(status).map_or("other".to_owned(), u16::to_string);
+            let labels = [("form", form.name()), ("status", status.as_str()), ("cache", outcome.name())];
+            encoder.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
+    }
+}
+
+/// Durations by form.
+#[derive(Debug, Default)]
+pub(super) struct RequestTimes([Histogram; Form::ALL.len()]);
+
+impl RequestTimes {
+    pub fn observe(&self, form: Form, span: Duration) {
+        self.0[form as usize].observe(span);
+    }
+}
+
+impl EncodeMetric for RequestTimes {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        for (form, times) in Form::ALL.iter().zip(&self.0) {
+            times.encode(&mut encoder.encode_family(&[("form", form.name())])?)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_numbered_in_their_order() {
+        assert!(Form::ALL.iter().enumerate().all(|(number, form)| *form as usize == number));
+    }
+}

@@ -1,0 +1,225 @@
+//! What one request did: how it was answered, how long each stage of its render took, and what was read.
+//!
+//! Whoever answers a request makes a [`Trace`] and passes it on explicitly, with the read requests of a render down to
+//! the volumes. Several threads may add to it at once.
+
+mod request_id;
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+pub use request_id::RequestId;
+
+/// The stages of a render.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Waiting for a render thread.
+    Queue,
+    /// Reading stored bytes: chunks, unfiltered voxels, or anything through libhdf5, which decodes as well.
+    Read,
+    /// Decoding chunks.
+    Decode,
+    /// Copying voxels from decoded chunks, averaging, windowing, colouring.
+    Draw,
+    /// Encoding pixels or voxels.
+    Encode,
+}
+
+impl Stage {
+    /// All stages, in their order.
+    pub const ALL: [Stage; 5] = [Stage::Queue, Stage::Read, Stage::Decode, Stage::Draw, Stage::Encode];
+
+    /// The name in metrics, logs and `Server-Timing`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Queue => "queue",
+            Stage::Read => "read",
+            Stage::Decode => "decode",
+            Stage::Draw => "draw",
+            Stage::Encode => "encode",
+        }
+    }
+}
+
+/// Where the bytes of an answer came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Outcome {
+    /// The answer is not one that is cached: a document, an error, a 304.
+    #[default]
+    None,
+    /// The cache of encoded tiles.
+    Hit,
+    /// A render that another request had started.
+    Wait,
+    /// The disk cache.
+    Disk,
+    /// The shared black image.
+    Black,
+    /// A stored chunk, sent as it is.
+    Passed,
+    /// A render.
+    Miss,
+}
+
+impl Outcome {
+    /// All outcomes.
+    pub const ALL: [Outcome; 7] = [
+        Outcome::None,
+        Outcome::Hit,
+        Outcome::Wait,
+        Outcome::Disk,
+        Outcome::Black,
+        Outcome::Passed,
+        Outcome::Miss,
+    ];
+
+    /// The name in metrics, logs and `Server-Timing`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::None => "none",
+            Outcome::Hit => "hit",
+            Outcome::Wait => "wait",
+            Outcome::Disk => "disk",
+            Outcome::Black => "black",
+            Outcome::Passed => "passed",
+            Outcome::Miss => "miss",
+        }
+    }
+}
+
+/// What one request did.
+#[derive(Debug, Default)]
+pub struct Trace {
+    id: Option<RequestId>,
+    outcome: AtomicU8,
+    /// Nanoseconds of each stage, summed over threads.
+    stages: [AtomicU64; Stage::ALL.len()],
+    /// Nanoseconds that the render thread spent reading and decoding, or waiting for others to, while it drew.
+    not_drawing: AtomicU64,
+    chunks_read: AtomicU64,
+    chunks_cached: AtomicU64,
+    stored_bytes: AtomicU64,
+}
+
+impl Trace {
+    /// The trace of a request.
+    pub fn of(id: RequestId) -> Self {
+        Self { id: Some(id), ..Self::default() }
+    }
+
+    /// The request's id; empty if it has none.
+    pub fn id(&self) -> &str {
+        self.id.as_ref().map_or("", RequestId::as_str)
+    }
+
+    /// Records how the request is answered.
+    pub fn set_outcome(&self, outcome: Outcome) {
+        self.outcome.store(outcome as u8, Ordering::Relaxed);
+    }
+
+    /// How the request is answered.
+    pub fn outcome(&self) -> Outcome {
+        let number = usize::from(self.outcome.load(Ordering::Relaxed));
+        Outcome::ALL.get(number).copied().unwrap_or_default()
+    }
+
+    /// Adds to the duration of a stage.
+    pub fn add(&self, stage: Stage, span: Duration) {
+        add(&self.stages[stage as usize], nanoseconds(span));
+    }
+
+    /// The duration of a stage, summed over the threads that took part.
+    pub fn stage(&self, stage: Stage) -> Duration {
+        Duration::from_nanos(self.stages[stage as usize].load(Ordering::Relaxed))
+    }
+
+    /// Draws, and adds the time not spent reading, decoding or waiting in between.
+    pub fn draw<T>(&self, work: impl FnOnce() -> T) -> T {
+        let (began, before) = (Instant::now(), self.not_drawing.load(Ordering::Relaxed));
+        let result = work();
+        let between = self.not_drawing.load(Ordering::Relaxed).saturating_sub(before);
+        self.add(Stage::Draw, began.elapsed().saturating_sub(Duration::from_nanos(between)));
+        result
+    }
+
+    /// Adds a time that the render thread spent reading, decoding or waiting.
+    pub fn add_not_drawing(&self, span: Duration) {
+        add(&self.not_drawing, nanoseconds(span));
+    }
+
+    /// Adds chunks that were read, with their stored size.
+    pub fn add_read(&self, chunks: u64, bytes: u64) {
+        add(&self.chunks_read, chunks);
+        add(&self.stored_bytes, bytes);
+    }
+
+    /// Adds a chunk that was found decoded in the cache.
+    pub fn add_cached(&self) {
+        add(&self.chunks_cached, 1);
+    }
+
+    /// The chunks read.
+    pub fn chunks_read(&self) -> u64 {
+        self.chunks_read.load(Ordering::Relaxed)
+    }
+
+    /// The chunks found decoded in the cache.
+    pub fn chunks_cached(&self) -> u64 {
+        self.chunks_cached.load(Ordering::Relaxed)
+    }
+
+    /// The stored bytes read.
+    pub fn stored_bytes(&self) -> u64 {
+        self.stored_bytes.load(Ordering::Relaxed)
+    }
+}
+
+fn add(to: &AtomicU64, number: u64) {
+    to.fetch_add(number, Ordering::Relaxed);
+}
+
+fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Draws, and measures it if there is a trace.
+pub fn drawing<T>(trace: Option<&Trace>, work: impl FnOnce() -> T) -> T {
+    match trace {
+        Some(trace) => trace.draw(work),
+        None => work(),
+    }
+}
+
+/// Runs a stage, and measures it if there is a trace.
+pub fn stage<T>(trace: Option<&Trace>, stage: Stage, work: impl FnOnce() -> T) -> T {
+    let Some(trace) = trace else { return work() };
+    let began = Instant::now();
+    let result = work();
+    trace.add(stage, began.elapsed());
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_and_outcomes_are_numbered_in_their_order() {
+        assert!(Stage::ALL.iter().enumerate().all(|(number, stage)| *stage as usize == number));
+        assert!(Outcome::ALL.iter().enumerate().all(|(number, outcome)| *outcome as usize == number));
+        let trace = Trace::default();
+        for outcome in Outcome::ALL {
+            trace.set_outcome(outcome);
+            assert_eq!(trace.outcome(), outcome);
+        }
+    }
+
+    #[test]
+    fn drawing_leaves_out_what_was_reading() {
+        let (trace, long) = (Trace::default(), Duration::from_secs(3600));
+        trace.draw(|| trace.add_not_drawing(long));
+        assert!(trace.stage(Stage::Draw) < long);
+        trace.draw(|| trace.add(Stage::Read, long));
+        assert_eq!(trace.stage(Stage::Read), long);
+    }
+}
