@@ -22,10 +22,10 @@ mod values;
 
 pub use address::{BindAddress, NotAnAddress};
 pub use example::example;
-pub use network::{Network, NotANetwork};
+pub use network::{Network, NotANetwork, Proxy};
 pub use settings::{
     Caches, ChannelSettings, ContentType, DatasetSettings, Files, LevelSettings, Mount, Render, Server,
-    Settings, Verify,
+    Settings, Tls, Verify,
 };
 
 use std::ffi::OsString;
@@ -48,8 +48,8 @@ pub struct Layers {
     pub env: Vec<(String, String)>,
     /// `KEY=VALUE` from `--set`; later ones win.
     pub set: Vec<String>,
-    /// The address from `--bind`; overrides everything.
-    pub bind: Option<String>,
+    /// The addresses from `--bind`; override everything unless there are none.
+    pub bind: Vec<String>,
 }
 
 impl Layers {

@@ -36,7 +36,7 @@ use crate::description::CachesDescription;
 use crate::request::{NEUROGLANCER, TilePath, VOXELS, ZARR, first_segment};
 use crate::service::TileService;
 use cors::Cors;
-pub use listen::start;
+pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
 pub use page::has_viewer;
 
 /// The methods allowed on every path (`Allow` header).
@@ -48,7 +48,7 @@ pub struct Site {
     mounts: Vec<config::Mount>,
     cache_control: HeaderValue,
     cors: Cors,
-    trusted_proxies: Vec<config::Network>,
+    trusted_proxies: Vec<config::Proxy>,
     caches: CachesDescription,
     threads: usize,
     started: u64,

@@ -3,11 +3,12 @@
 //! Code that counts something holds a handle to its counter; no metric is looked up by name while serving.
 
 mod connections;
+mod process;
 
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -171,7 +172,10 @@ impl Metrics {
         registry.register("tier_bytes", "Bytes of encoded tiles in the disk cache", self.tier_bytes.clone());
         registry.register("chunk_cache_bytes", "Bytes of decoded chunks in memory", self.chunk_bytes.clone());
         self.connections.register(&mut registry);
+        let mut process = Registry::default();
+        process::register(&mut process);
         let mut text = String::new();
+        encode_registry(&mut text, &process)?;
         encode(&mut text, &registry)?;
         Ok(text)
     }

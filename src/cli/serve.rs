@@ -1,7 +1,6 @@
 //! `voltile serve`: opens all files, listens, prints its addresses, and drains connections when stopped.
 
 use std::fmt::Write;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -12,29 +11,32 @@ use clap::Args;
 use tokio::sync::Notify;
 
 use super::signals::ServerSignals;
-use super::{Failure, Sources, limits, load_sound, log, output, probe, second_tier};
+use super::{Failure, Sources, certificates, limits, load, log, output, probe, second_tier, sound};
 use crate::activity::Activity;
 use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::demo;
 use crate::geometry::Plane;
-use crate::http::{self, Site};
+use crate::http::{self, Certificates, Endpoint, ListenError, Site, Sockets};
 use crate::metrics::Metrics;
 use crate::service::{RenderPool, TileService};
+use crate::systemd::{self, Passed};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     sources: Sources,
-    /// The address to listen on, such as 127.0.0.1:8080; port 0 picks a free port.
+    /// The address to listen on, such as 127.0.0.1:8080; port 0 picks a free port. May be repeated.
     #[arg(long, value_name = "ADDRESS:PORT")]
-    bind: Option<String>,
+    bind: Vec<String>,
     /// Serve the demo volume, which is created at first use.
     #[arg(long)]
     demo: bool,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    // First, because it changes the environment.
+    let passed = Passed::take().map_err(|error| Failure::Usage(error.to_string()))?;
     let signals = ServerSignals::listen()?;
     let mut layers = arguments.sources.layers();
     layers.bind = arguments.bind;
@@ -44,14 +46,16 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     let metrics = Metrics { log_lines_lost: log::lost(), ..Metrics::default() };
     let activity = Activity::default();
-    let (settings, catalog) = load_sound(&layers, &metrics, &activity)?;
-    let addresses = addresses(&settings)?;
+    let mut loaded = load(&layers, &metrics, &activity);
+    let certificates = certificates(&mut loaded);
+    let (settings, catalog) = sound(loaded)?;
+    let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     let tier = second_tier(&settings, &metrics)?;
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
     let service = service.with_tier(tier).with_reopening(settings.clone(), Box::new(probe::refused))?;
     let service = Arc::new(service);
-    let served = System::new().block_on(listen(&service, &settings, &addresses, &signals));
+    let served = System::new().block_on(listen(&service, &settings, sockets, certificates, &signals));
     service.finish_writing(settings.server.shutdown_timeout);
     served
 }
@@ -64,62 +68,61 @@ pub(super) fn demo_volume() -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>, Failure> {
-    let bind = settings.server.bind.as_str();
-    let found: Vec<SocketAddr> = bind
-        .to_socket_addrs()
-        .map_err(|e| Failure::Usage(format!("server.bind: {bind:?} cannot be resolved to an address: {e}")))?
-        .collect();
-    // A name may resolve to several addresses, but they cannot share a port chosen by the system.
-    Ok(if found.iter().any(|address| address.port() == 0) {
-        found.into_iter().take(1).collect()
-    } else {
-        found
-    })
+fn not_listening(error: ListenError) -> Failure {
+    if error.is_misconfigured() { Failure::Usage(error.to_string()) } else { Failure::Work(error.into()) }
 }
 
 async fn listen(
     service: &Arc<TileService>,
     settings: &Settings,
-    bind: &[SocketAddr],
+    sockets: Sockets,
+    certificates: Option<Arc<Certificates>>,
     signals: &ServerSignals,
 ) -> Result<(), Failure> {
     let site = Site::new(Arc::clone(service), settings)?;
     let descriptors = limits::most_connections(settings.server.workers.get());
-    let (server, addresses) = http::start(site, &settings.server, bind, descriptors)
-        .map_err(|e| anyhow::anyhow!("{} cannot be listened on: {e}", settings.server.bind.as_str()))?;
+    let listening = http::start(site, &settings.server, sockets, certificates, descriptors)?;
     // From here on signals drain the server; before its addresses are printed.
     let stop = signals.serving();
     if !http::has_viewer() {
         tracing::info!("this voltile was built without its viewer: it serves the simple page instead");
     }
-    announce(announcement(&service.catalog(), settings, &addresses))?;
-    actix_web::rt::spawn(stop_when_told(server.handle(), stop));
-    Ok(server.await?)
+    announce(announcement(&service.catalog(), settings, &listening.endpoints))?;
+    systemd::ready(&status(&service.catalog(), &listening.endpoints));
+    actix_web::rt::spawn(stop_when_told(listening.server.handle(), stop));
+    Ok(listening.server.await?)
 }
 
 async fn stop_when_told(server: ServerHandle, stop: Arc<Notify>) {
     stop.notified().await;
+    systemd::stopping();
     server.stop(true).await;
 }
 
 /// The server's addresses, the address of its page, and one tile of every dataset.
-fn announcement(catalog: &Catalog, settings: &Settings, addresses: &[SocketAddr]) -> String {
+fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) -> String {
     let mut text = String::new();
-    for address in addresses {
-        let _ = writeln!(text, "voltile listening on http://{address}");
+    for endpoint in endpoints {
+        let _ = writeln!(text, "voltile listening on {endpoint}");
     }
-    if let Some(address) = addresses.first() {
-        let _ = writeln!(text, "page http://{address}/");
+    if let Some(base) = endpoints.iter().find(|endpoint| matches!(endpoint, Endpoint::Tcp(..))) {
+        let _ = writeln!(text, "page {base}/");
         let service = settings.server.mounts.first().map_or("", |mount| mount.tile_service.as_str());
         for dataset in catalog.datasets() {
             if let Some(channel) = dataset.channels.values().next() {
                 let path = dataset.sample_path(channel, Plane::Xy);
-                let _ = writeln!(text, "tile http://{address}/{service}/tilecache/{path}");
+                let _ = writeln!(text, "tile {base}/{service}/tilecache/{path}");
             }
         }
     }
     text
+}
+
+/// What the service manager shows.
+fn status(catalog: &Catalog, endpoints: &[Endpoint]) -> String {
+    let places: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
+    let count = catalog.datasets().count();
+    format!("serving {count} {} at {}", if count == 1 { "dataset" } else { "datasets" }, places.join(", "))
 }
 
 /// Prints everything at once, so that whoever reads the first line can read the others too.
