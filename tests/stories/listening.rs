@@ -8,11 +8,13 @@ mod unix;
 
 use std::io::{ErrorKind, Read};
 
+use ndarray::ArrayD;
+
 use crate::common::volumes::{self, Stored};
 use crate::common::wire::Connection;
-use crate::common::{Place, Server};
+use crate::common::{Place, Server, made};
 
-/// Accepted in a place whose `planes.h5` the configuration serves.
+/// The end of every configuration here.
 const DATASET: &str = "[datasets.planes]\nfile = \"planes.h5\"\n";
 const TILE: &str = "/ndtilecache/tilecache/planes/raw/xy/0/0_0_0.png";
 
@@ -21,6 +23,14 @@ fn place(server: &str) -> Place {
     let place = Place::with(&format!("[server]\n{server}\n{DATASET}"));
     volumes::planes(&place.path("planes.h5"), 4, 1, Stored::Gzip);
     place
+}
+
+/// The path of a tile of a quarter of a MiB, of a file that this makes.
+fn noise(place: &Place) -> &'static str {
+    let mut random = fastrand::Rng::with_seed(7);
+    let noise = ArrayD::from_shape_simple_fn(vec![1, 512, 512], || random.u8(..));
+    made::file(&place.path("noise.h5"), |file| drop(made::put(file, "raw", &noise)));
+    "/ndtilecache/tilecache/noise/raw/xy/0/0_0_0.png"
 }
 
 /// What follows `voltile listening on ` in what it printed.

@@ -1,12 +1,14 @@
 //! Streams between a simulated client and a simulated server framework, with a paused clock.
 
+mod buffered;
+
 use std::future::poll_fn;
 use std::io;
 use std::net::Ipv4Addr;
 use std::task::Poll;
 
 use proptest::prelude::*;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 
 use super::*;
 

@@ -3,22 +3,17 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use super::place;
-use crate::common::made;
+use super::{noise, place};
 use crate::common::metrics;
 use crate::common::wire::Connection;
-use ndarray::ArrayD;
 
 #[test]
 fn a_throttled_client_gets_everything_slowly_and_is_not_taken_for_one_that_does_not_read() {
     const RATE: usize = 128 << 10;
     let place =
         place("bind = \"127.0.0.1:0\"\nwrite_timeout = \"200ms\"\nbandwidth_for_each_client = \"128 KiB\"");
-    let mut random = fastrand::Rng::with_seed(7);
-    let noise = ArrayD::from_shape_simple_fn(vec![1, 512, 512], || random.u8(..));
-    made::file(&place.path("noise.h5"), |file| drop(made::put(file, "raw", &noise)));
-    let server = place.start(place.voltile(["serve", "noise.h5"]));
-    let tile = "/ndtilecache/tilecache/noise/raw/xy/0/0_0_0.png";
+    let tile = noise(&place);
+    let server = place.start(place.voltile(["serve", "noise.h5", "--config", "voltile.toml"]));
     let mut other = Connection::open_from(IpAddr::from([127, 0, 0, 2]), server.address);
     let expected = other.get(tile);
     let began = Instant::now();

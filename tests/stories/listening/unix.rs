@@ -21,7 +21,7 @@ fn a_unix_socket_takes_the_place_of_the_default_address() {
     let place = place("unix_socket = \"http.sock\"");
     let path = place.path("http.sock");
     let mut server = place.start_without_address(place.voltile(["serve"]));
-    assert_eq!(server.printed(), format!("voltile listening on unix:{}\n", path.display()));
+    assert_eq!(server.printed(), "voltile listening on unix:http.sock\n");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
     let mut connection = connect(&path);
     for target in [TILE, "/healthz", "/", TILE] {
