@@ -73,7 +73,7 @@ pub fn ready(status: &str) {
 pub fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => {
-            tell(&[NotifyState::Reloading, now, NotifyState::Status("reading the configuration again")])
+            tell(&[NotifyState::Reloading, now, NotifyState::Status("reading the configuration again")]);
         }
         Err(error) => not_told(&error),
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread;
 
 use actix_web::dev::ServerHandle;
@@ -10,16 +11,20 @@ use actix_web::rt::System;
 use clap::Args;
 use tokio::sync::Notify;
 
+use super::reload::Reloader;
 use super::signals::ServerSignals;
-use super::{Failure, Sources, certificates, limits, load, log, output, probe, second_tier, sound};
+use super::{
+    Failure, Loaded, NOTHING_TO_SERVE, Sources, certificates, faultless, limits, load, log, output, probe,
+    second_tier,
+};
 use crate::activity::Activity;
 use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::demo;
 use crate::geometry::Plane;
-use crate::http::{self, Certificates, Endpoint, ListenError, Site, Sockets};
+use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
 use crate::metrics::Metrics;
-use crate::service::{RenderPool, TileService};
+use crate::service::{Part, RenderPool, TileService};
 use crate::systemd::{self, Passed};
 
 #[derive(Debug, Args)]
@@ -38,24 +43,41 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     // First, because it changes the environment.
     let passed = Passed::take().map_err(|error| Failure::Usage(error.to_string()))?;
     let signals = ServerSignals::listen()?;
-    let mut layers = arguments.sources.layers();
+    let (mut layers, mut folders) = arguments.sources.with_folders();
     layers.bind = arguments.bind;
     if arguments.demo {
         layers.files.push(demo_volume()?);
         layers.config = arguments.sources.config;
     }
+    layers.found = folders.files()?;
     let metrics = Metrics { log_lines_lost: log::lost(), ..Metrics::default() };
     let activity = Activity::default();
     let mut loaded = load(&layers, &metrics, &activity);
     let certificates = certificates(&mut loaded);
-    let (settings, catalog) = sound(loaded)?;
+    let Loaded { settings, catalog, left_out, .. } = faultless(loaded)?;
+    if catalog.datasets().next().is_none() && folders.is_empty() {
+        return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
+    }
+    left_out.iter().for_each(|(file, fault)| folders.note_broken(file, fault.to_string()));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
-    let tier = second_tier(&settings, &metrics)?;
+    let (tier, no_tier) = second_tier(&settings, &metrics)?;
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
     let service = service.with_tier(tier).with_reopening(settings.clone(), Box::new(probe::refused))?;
     let service = Arc::new(service);
-    let served = System::new().block_on(listen(&service, &settings, sockets, certificates, &signals));
+    service.health().set(Part::Files, folders.problems());
+    service.health().set(Part::Cache, no_tier.iter().map(ToString::to_string).collect());
+    let site = Arc::new(LiveSite::new(Arc::clone(&service), &settings)?);
+    let started = settings.clone();
+    let reloader = Reloader {
+        layers,
+        folders,
+        service: Arc::clone(&service),
+        site: Arc::clone(&site),
+        certificates,
+        started,
+    };
+    let served = System::new().block_on(listen(site, reloader, &settings, sockets, &signals));
     service.finish_writing(settings.server.shutdown_timeout);
     served
 }
@@ -73,29 +95,32 @@ fn not_listening(error: ListenError) -> Failure {
 }
 
 async fn listen(
-    service: &Arc<TileService>,
+    site: Arc<LiveSite>,
+    reloader: Reloader,
     settings: &Settings,
     sockets: Sockets,
-    certificates: Option<Arc<Certificates>>,
     signals: &ServerSignals,
 ) -> Result<(), Failure> {
-    let site = Site::new(Arc::clone(service), settings)?;
     let descriptors = limits::most_connections(settings.server.workers.get());
-    let listening = http::start(site, &settings.server, sockets, certificates, descriptors)?;
-    // From here on signals drain the server; before its addresses are printed.
-    let stop = signals.serving();
+    let certificates = reloader.certificates.clone();
+    let listening = http::start(Arc::clone(&site), &settings.server, sockets, certificates, descriptors)?;
+    // From here on signals drain the server or make it reload; before its addresses are printed.
+    let (orders, ordered) = channel();
+    let stop = signals.serving(orders);
     if !http::has_viewer() {
         tracing::info!("this voltile was built without its viewer: it serves the simple page instead");
     }
-    announce(announcement(&service.catalog(), settings, &listening.endpoints))?;
-    systemd::ready(&status(&service.catalog(), &listening.endpoints));
-    actix_web::rt::spawn(stop_when_told(listening.server.handle(), stop));
+    announce(announcement(&reloader.service.catalog(), settings, &listening.endpoints))?;
+    systemd::ready(&status(&reloader.service.catalog()));
+    reloader.start(ordered)?;
+    actix_web::rt::spawn(stop_when_told(listening.server.handle(), site, stop));
     Ok(listening.server.await?)
 }
 
-async fn stop_when_told(server: ServerHandle, stop: Arc<Notify>) {
+async fn stop_when_told(server: ServerHandle, site: Arc<LiveSite>, stop: Arc<Notify>) {
     stop.notified().await;
     systemd::stopping();
+    site.drain();
     server.stop(true).await;
 }
 
@@ -106,6 +131,7 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
         let _ = writeln!(text, "voltile listening on {endpoint}");
     }
     if let Some(base) = endpoints.iter().find(|endpoint| matches!(endpoint, Endpoint::Tcp(..))) {
+        let base = format!("{base}{}", settings.server.base_path);
         let _ = writeln!(text, "page {base}/");
         let service = settings.server.mounts.first().map_or("", |mount| mount.tile_service.as_str());
         for dataset in catalog.datasets() {
@@ -119,10 +145,9 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
 }
 
 /// What the service manager shows.
-fn status(catalog: &Catalog, endpoints: &[Endpoint]) -> String {
-    let places: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
+pub(super) fn status(catalog: &Catalog) -> String {
     let count = catalog.datasets().count();
-    format!("serving {count} {} at {}", if count == 1 { "dataset" } else { "datasets" }, places.join(", "))
+    format!("serving {count} {}", if count == 1 { "dataset" } else { "datasets" })
 }
 
 /// Prints everything at once, so that whoever reads the first line can read the others too.

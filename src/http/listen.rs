@@ -23,7 +23,7 @@ use actix_web::rt::net::{TcpStream, UnixStream};
 use actix_web::{App, web};
 
 use super::connections::{Connections, Limits, SequentialStream};
-use super::{Site, answer};
+use super::{LiveSite, answer};
 use crate::config;
 pub use certificates::Certificates;
 use socket::Socket;
@@ -50,14 +50,14 @@ pub struct Listening {
 /// Starts the server, with as many connections as settings and `descriptors` (file descriptors available) allow. TCP
 /// sockets speak TLS if there are certificates.
 pub fn start(
-    site: Site,
+    site: Arc<LiveSite>,
     settings: &config::Server,
     sockets: Sockets,
     certificates: Option<Arc<Certificates>>,
     descriptors: usize,
 ) -> io::Result<Listening> {
     let limits = limits(settings, descriptors);
-    let connections = Connections::new(limits, site.service.metrics().connections.clone());
+    let connections = Connections::new(limits, site.get().service.metrics().connections.clone());
     let mut builder = Server::build()
         .workers(settings.workers.get())
         .max_concurrent_connections(for_each_worker(limits.connections, settings.workers.get()))
@@ -66,7 +66,7 @@ pub fn start(
         .disable_signals();
     let stops = builder.graceful_shutdown_signal();
     let shared =
-        Shared { site: web::Data::new(site), connections: Arc::new(connections), stops, certificates };
+        Shared { site: web::Data::from(site), connections: Arc::new(connections), stops, certificates };
     let (tcp, unix, files) = sockets.into_parts();
     let mut endpoints = Vec::new();
     for listener in tcp {
@@ -114,7 +114,7 @@ fn for_each_worker(connections: usize, workers: usize) -> usize {
 /// What the services of all sockets on all worker threads share.
 #[derive(Clone)]
 struct Shared {
-    site: web::Data<Site>,
+    site: web::Data<LiveSite>,
     connections: Arc<Connections>,
     stops: GracefulShutdownSignal,
     certificates: Option<Arc<Certificates>>,

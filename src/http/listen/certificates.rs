@@ -24,9 +24,14 @@ impl Certificates {
 
     /// Reads the files again, for connections that begin from now on. If there are faults, everything stays as it is.
     pub fn reload(&self, files: &Tls) -> Result<(), Vec<Fault>> {
-        let config = read(files)?;
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = config;
+        self.replace(Self::read(files)?);
         Ok(())
+    }
+
+    /// Puts others in force for connections that begin from now on.
+    pub fn replace(&self, others: Self) {
+        let config = others.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
     pub(super) fn current(&self) -> Arc<ServerConfig> {

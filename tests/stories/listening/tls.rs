@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -26,6 +26,12 @@ const PATIENT: &str = "head_timeout = \"5m\"\nidle_timeout = \"5m\"\n";
 /// A place with a certificate for `voltile.test`, and the configuration of a client that trusts it alone.
 fn certified(server: &str) -> (Place, ClientConfig) {
     let place = place(&format!("{SERVER}{server}"));
+    let client = certify(&place);
+    (place, client)
+}
+
+/// Writes a new certificate and its key; returns the configuration of a client that trusts it alone.
+fn certify(place: &Place) -> ClientConfig {
     let made = rcgen::generate_simple_self_signed(["voltile.test".to_owned()]).unwrap();
     place.write("cert.pem", &made.cert.pem());
     place.write("key.pem", &made.signing_key.serialize_pem());
@@ -33,7 +39,7 @@ fn certified(server: &str) -> (Place, ClientConfig) {
     roots.add(made.cert.der().clone()).unwrap();
     let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let client = client.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
-    (place, client.with_no_client_auth())
+    client.with_no_client_auth()
 }
 
 fn serve(place: &Place) -> Server {
@@ -195,6 +201,27 @@ fn faults_of_the_files_are_reported_at_start_and_by_check() {
     place.write("key.pem", &key);
     place.write("cert.pem", &key);
     wrong("server.tls.certificate", "no certificate");
+}
+
+#[test]
+fn a_certificate_is_replaced_at_sighup_and_stays_if_the_new_one_is_broken() {
+    let (place, old) = certified(PATIENT);
+    let server = serve(&place);
+    let mut kept = over_tls(&old, &server);
+    assert_eq!(kept.try_get(TILE).unwrap().status, 200);
+    let key = fs::read(place.path("key.pem")).unwrap();
+    let new = certify(&place);
+    fs::write(place.path("key.pem"), key).unwrap();
+    server.expect_error("server.tls.key");
+    server.signal(Signal::HUP);
+    server.wait_for_log("server.tls.key");
+    assert_eq!(over_tls(&old, &server).try_get(TILE).unwrap().status, 200);
+    assert!(over_tls(&new, &server).try_get(TILE).is_err());
+    let new = certify(&place);
+    server.signal(Signal::HUP);
+    wait_until("the new certificate is in force", || over_tls(&new, &server).try_get(TILE).is_ok());
+    assert!(over_tls(&old, &server).try_get(TILE).is_err());
+    assert_eq!(kept.try_get(TILE).unwrap().status, 200, "connections keep what they began with");
 }
 
 #[test]
