@@ -26,6 +26,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -33,6 +34,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::activity::Activity;
 use crate::catalog::{Catalog, Opened};
 use crate::config::{self, Fault, Layers, Settings};
+use crate::http::Certificates;
 use crate::metrics::Metrics;
 use crate::tier::{Directory, SecondTier, TierError};
 use crate::volume::hdf5::{Files, look_beside_files};
@@ -289,6 +291,22 @@ fn second_tier(
     }
 }
 
+/// Reads the certificate and key for TLS, if configured; adds to the faults.
+fn certificates(loaded: &mut Loaded) -> Option<Arc<Certificates>> {
+    let files = loaded.settings.server.tls.as_ref()?;
+    if loaded.faults.iter().any(|fault| fault.key.starts_with("server.tls")) {
+        return None;
+    }
+    match Certificates::read(files) {
+        Ok(certificates) => Some(Arc::new(certificates)),
+        Err(faults) => {
+            loaded.faults.extend(faults);
+            loaded.faults.sort();
+            None
+        }
+    }
+}
+
 /// All faults in one text, one per line.
 fn listed(faults: &[Fault]) -> String {
     let count = faults.len();
@@ -311,7 +329,10 @@ fn load_sound(
 
 /// Settings and catalogue without faults.
 fn load_faultless(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Result<Loaded, Failure> {
-    let loaded = load(layers, metrics, activity);
+    faultless(load(layers, metrics, activity))
+}
+
+fn faultless(loaded: Loaded) -> Result<Loaded, Failure> {
     if !loaded.faults.is_empty() {
         return Err(Failure::Usage(listed(&loaded.faults)));
     }

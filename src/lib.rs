@@ -10,7 +10,7 @@
 //! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config; the only
 //!              module that names `anyhow` and `clap`
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page · connections:
-//!              one request at a time on each, timeouts, limits on their number · boxes of voxels · Neuroglancer
+//!              one request at a time on each, timeouts, limits on their number and bandwidth, TLS, Unix sockets · boxes of voxels · Neuroglancer
 //!              precomputed · OME-Zarr
 //! 7  warm      every tile of a selection, in an order that decodes each chunk once; by a server or in this process
 //! 7  bench     slicing throughput, in this process or from a server: stages, percentiles, bottleneck
@@ -35,6 +35,7 @@
 //! 0  trace     what one request did: outcome, durations of its stages, what was read; its id
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  tile · color · paint · name · axes · units · activity
+//! 0  systemd   sockets passed by the service manager, and what it is told
 //! 0  demo      a synthetic volume, made at first use
 //! ```
 //!
@@ -158,6 +159,7 @@ mod pyramid;
 pub mod render;
 pub mod request;
 pub mod service;
+pub mod systemd;
 pub mod tier;
 mod tile;
 pub mod trace;

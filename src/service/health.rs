@@ -89,10 +89,7 @@ mod tests {
         health.set_dataset(&token, None);
         assert_eq!(health.of_dataset(&token), None);
         let broken = ["a key is wrong".to_owned()];
-        assert!(
-            health.set(Part::Configuration, &broken)
-                && !health.set(Part::Configuration, &broken)
-        );
+        assert!(health.set(Part::Configuration, &broken) && !health.set(Part::Configuration, &broken));
         assert_eq!(health.others(), [(Part::Configuration, broken[0].clone())]);
         assert!(!health.set(Part::Configuration, &[]) && health.others().is_empty());
     }

@@ -172,6 +172,15 @@ impl Place {
         Server::spawn(command, out, err, Server::printed_address)
     }
 
+    /// Starts a server that listens on Unix sockets only; its address means nothing.
+    pub fn start_without_address(&self, mut command: Command) -> Server {
+        let (out, err) = self.outputs();
+        command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
+        Server::spawn(command, out, err, |server| {
+            server.printed().contains("voltile listening on unix:").then(|| NOBODY.parse().unwrap())
+        })
+    }
+
     /// Starts a server whose log is not captured.
     pub fn start_logging_to(&self, mut command: Command, log: impl Into<Stdio>) -> Server {
         let (out, err) = self.outputs();
@@ -253,7 +262,8 @@ impl Server {
     /// The address on standard output, once everything is printed.
     fn printed_address(&self) -> Option<SocketAddr> {
         let printed = self.printed();
-        let line = printed.lines().find_map(|line| line.strip_prefix("voltile listening on http://"));
+        let mut places = printed.lines().filter_map(|line| line.strip_prefix("voltile listening on http"));
+        let line = places.next().map(|place| place.trim_start_matches("s").trim_start_matches("://"));
         line.filter(|_| printed.contains("\npage ")).map(|line| line.parse().unwrap())
     }
 

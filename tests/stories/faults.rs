@@ -38,7 +38,8 @@ fn a_failing_disk_gives_errors_until_it_works_again() {
     let place = place();
     let shim = place.path("failing_disk.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories/failing_disk.c");
-    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&shim).arg(source).arg("-ldl").output();
+    let compiled =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&shim).arg(source).arg("-ldl").output();
     let compiled = compiled.expect("there is a C compiler: libhdf5 was built with it");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     let failing = place.path("the-disk-fails");
@@ -67,7 +68,8 @@ impl SmallDisk {
     /// `None` if this user may not mount.
     fn at(path: &Path) -> Option<Self> {
         fs::create_dir(path).unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=40k", "tmpfs"]).arg(path).output().ok()?;
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=40k", "tmpfs"]).arg(path).output().ok()?;
         mounted.status.success().then(|| Self(path.to_owned()))
     }
 }
@@ -85,7 +87,9 @@ fn a_full_disk_costs_the_disk_cache_and_nothing_else() {
         eprintln!("SKIPPED: this user may not mount");
         return;
     };
-    let server = place.serve(["planes.h5", "--set", "cache.directory=cache", "--set", "cache.tiles=0"].iter().chain(&PLAIN));
+    let server = place.serve(
+        ["planes.h5", "--set", "cache.directory=cache", "--set", "cache.tiles=0"].iter().chain(&PLAIN),
+    );
     server.allow_error("cache.directory: ");
     wait_until("the disk is full", || {
         assert!((0..PLANES).all(|z| shows(&server, z)));

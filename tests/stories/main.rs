@@ -31,6 +31,7 @@ mod layouts;
 mod layouts_genuine;
 mod layouts_more;
 mod links;
+mod listening;
 mod load;
 mod makers;
 mod observing;
