@@ -8,6 +8,7 @@ mod bench;
 mod cache;
 mod check;
 mod choices;
+mod confinement;
 mod inspect;
 mod limits;
 mod log;
@@ -143,12 +144,17 @@ pub fn run() -> ExitCode {
     log::install();
     limits::allow_many_files();
     limits::share_arenas();
-    // Starts the second thread: everything above must come before it.
-    log::start_writing();
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(told) => return shown(&told),
     };
+    // Starts the second thread: everything above must come before it.
+    match command {
+        // They confine themselves first. Until then, lines are queued.
+        Command::Serve(_) => {}
+        Command::Probe => log::discard(),
+        _ => log::start_writing(),
+    }
     // Other commands wait until their messages are written; a server must end even if nobody reads its log.
     let patience = matches!(command, Command::Serve(_)).then_some(LOG_PATIENCE);
     // Also writes the message of a panic of this thread.

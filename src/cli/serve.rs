@@ -12,7 +12,7 @@ use clap::Args;
 use tokio::sync::Notify;
 
 use super::signals::ServerSignals;
-use super::{Failure, Sources, limits, load_sound, log, output, probe, second_tier};
+use super::{Failure, Sources, confinement, limits, load_sound, log, output, probe, second_tier};
 use crate::activity::Activity;
 use crate::catalog::Catalog;
 use crate::config::Settings;
@@ -35,12 +35,18 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let signals = ServerSignals::listen()?;
     let mut layers = arguments.sources.layers();
     layers.bind = arguments.bind;
     if arguments.demo {
-        layers.files.push(demo_volume()?);
+        layers.files.push(demo::default_path(std::env::var_os)?);
         layers.config = arguments.sources.config;
+    }
+    // Before the first thread.
+    let reach = confinement::of_server(&layers, arguments.demo)?;
+    log::start_writing();
+    let signals = ServerSignals::listen()?;
+    if arguments.demo {
+        demo_volume()?;
     }
     let metrics = Metrics { log_lines_lost: log::lost(), ..Metrics::default() };
     let activity = Activity::default();
@@ -49,7 +55,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     let tier = second_tier(&settings, &metrics)?;
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
-    let service = service.with_tier(tier).with_reopening(settings.clone(), Box::new(probe::refused))?;
+    let service = service.with_tier(tier).with_reopening(settings.clone(), probe::within(reach))?;
     let service = Arc::new(service);
     let served = System::new().block_on(listen(&service, &settings, &addresses, &signals));
     service.finish_writing(settings.server.shutdown_timeout);

@@ -158,11 +158,18 @@ pub(super) const RENDER: &[Key] = &[
 ];
 
 /// `[files]`
-pub(super) const FILES: &[Key] = &[default(
-    "trial",
-    "\"on\"",
-    "Open each file in a child process first, because some crash the HDF5 library; or \"off\".",
-)];
+pub(super) const FILES: &[Key] = &[
+    default(
+        "trial",
+        "\"on\"",
+        "Open each file in a child process first, because some crash the HDF5 library; or \"off\".",
+    ),
+    default(
+        "confinement",
+        "\"on\"",
+        "Give up the right to read other folders than those of the files, where the kernel has Landlock; or \"off\".",
+    ),
+];
 
 /// `[datasets.TOKEN]`
 pub(super) const DATASET: &[Key] = &[

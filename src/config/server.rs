@@ -113,4 +113,5 @@ fn render(mut section: Section<'_, '_>, render: &mut Render) {
 
 fn files(mut section: Section<'_, '_>, files: &mut Files) {
     section.set("trial", values::choice(&[("on", true), ("off", false)]), &mut files.trial);
+    section.set("confinement", values::choice(&[("on", true), ("off", false)]), &mut files.confinement);
 }

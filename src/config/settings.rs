@@ -195,11 +195,13 @@ impl Default for Render {
 pub struct Files {
     /// Whether each is opened in a child process before it is opened in this one.
     pub trial: bool,
+    /// Whether a server and its trial children give up what they do not need, as far as the kernel lets them.
+    pub confinement: bool,
 }
 
 impl Default for Files {
     fn default() -> Self {
-        Self { trial: true }
+        Self { trial: true, confinement: true }
     }
 }
 
