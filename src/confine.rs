@@ -13,7 +13,10 @@ mod needs;
 #[cfg(target_os = "linux")]
 mod program;
 mod reach;
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+))]
 mod syscalls;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
@@ -76,7 +79,8 @@ pub fn is_superuser() -> bool {
         let mut numbers = map.lines().next().unwrap_or_default().split_whitespace();
         (numbers.next(), numbers.next()) != (Some("0"), Some("0"))
     };
-    rustix::process::geteuid().is_root() && !std::fs::read_to_string("/proc/self/uid_map").is_ok_and(is_mapped)
+    rustix::process::geteuid().is_root()
+        && !std::fs::read_to_string("/proc/self/uid_map").is_ok_and(is_mapped)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -26,7 +26,10 @@ pub(super) fn of_server(layers: &Layers, has_demo: bool) -> Result<Reach, Failur
     if let Some(file) = &layers.config {
         needs = needs.and_file(file);
     }
-    if has_demo && let path = demo::default_path(std::env::var_os)? && !demo::is_there(&path) {
+    if has_demo
+        && let path = demo::default_path(std::env::var_os)?
+        && !demo::is_there(&path)
+    {
         needs = needs.and_written(&path);
     }
     let reach = confine::server(&needs);

@@ -295,7 +295,11 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let place = tempfile::tempdir().unwrap();
         let program = place.path().join("once");
-        std::fs::write(&program, "#!/bin/sh\nread bounds; echo; read trial; echo done; exec 0<&-; sleep 0.2\n").unwrap();
+        std::fs::write(
+            &program,
+            "#!/bin/sh\nread bounds; echo; read trial; echo done; exec 0<&-; sleep 0.2\n",
+        )
+        .unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(refused_where(&program), []);
     }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus, Ruleset,
-    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use rustix::fs::{Mode, OFlags};
 
@@ -80,6 +80,9 @@ fn restrict_server(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
     }
     for path in reach.write() {
         rules.allow(path, writing() | reading())?;
+    }
+    for path in reach.sockets() {
+        rules.allow(path, AccessFs::MakeSock | AccessFs::RemoveFile)?;
     }
     for path in program::read().chain([PathBuf::from(PROCESS)]) {
         rules.allow(&path, reading())?;

@@ -14,6 +14,8 @@ pub struct Needs {
     pub(super) read: BTreeSet<PathBuf>,
     /// Folders in which files are created and replaced.
     pub(super) write: BTreeSet<PathBuf>,
+    /// Folders in which Unix sockets are created.
+    pub(super) sockets: BTreeSet<PathBuf>,
     /// The dataset whose links may lead anywhere, so that reading cannot be restricted.
     pub(super) anywhere: Option<String>,
 }
@@ -53,6 +55,12 @@ impl Needs {
         self
     }
 
+    /// Adds the folder of a Unix socket to be created.
+    pub fn and_socket(mut self, socket: &Path) -> Self {
+        self.sockets.extend(folders(socket));
+        self
+    }
+
     /// Creates the folders to be written. Returns the folders that do not exist: nothing can be allowed there.
     pub(super) fn made(&self) -> Vec<PathBuf> {
         for folder in &self.write {
@@ -60,6 +68,12 @@ impl Needs {
                 tracing::debug!("{} cannot be created: {error}", folder.display());
             }
         }
-        self.read.iter().chain(&self.write).filter(|folder| !folder.is_dir()).cloned().collect()
+        self.read
+            .iter()
+            .chain(&self.write)
+            .chain(&self.sockets)
+            .filter(|folder| !folder.is_dir())
+            .cloned()
+            .collect()
     }
 }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 /// Folders of shared libraries, read by the dynamic linker.
 const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
-/// Read by the dynamic linker; to resolve host names; and for the number of processors that a container may use.
-const SYSTEM: [&str; 11] = [
+/// Read by the dynamic linker; to resolve host names; to convert times in files; and for the number of processors that a
+/// container may use.
+const SYSTEM: [&str; 13] = [
     "/etc/ld.so.cache",
     "/etc/ld.so.preload",
     "/etc/resolv.conf",
@@ -19,6 +20,8 @@ const SYSTEM: [&str; 11] = [
     "/etc/services",
     "/etc/protocols",
     "/etc/ssl/certs",
+    "/etc/localtime",
+    "/usr/share/zoneinfo",
     "/sys/fs/cgroup",
 ];
 /// Where a process sees itself.

@@ -18,6 +18,8 @@ pub struct Reach {
     /// Symbolic links are resolved, and no folder is below another one.
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,
+    /// Where Unix sockets can be created.
+    sockets: Vec<PathBuf>,
     /// The dataset because of which reading is not restricted.
     anywhere: Option<String>,
     /// Folders that are needed but do not exist.
@@ -51,10 +53,17 @@ pub enum Lack {
 impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Lack::Reading(path) => write!(f, "{} is outside of the folders that voltile may read", path.display())?,
-            Lack::Writing(path) => write!(f, "{} is outside of the folders that voltile may write", path.display())?,
+            Lack::Reading(path) => {
+                write!(f, "{} is outside of the folders that voltile may read", path.display())?
+            }
+            Lack::Writing(path) => {
+                write!(f, "{} is outside of the folders that voltile may write", path.display())?
+            }
             Lack::Anywhere(token) => {
-                write!(f, "datasets.{token}.allow_external needs all folders, but voltile may read only some")?;
+                write!(
+                    f,
+                    "datasets.{token}.allow_external needs all folders, but voltile may read only some"
+                )?;
             }
         }
         f.write_str(
@@ -73,6 +82,7 @@ impl Reach {
         Self {
             read: there(&needs.read),
             write: there(&needs.write),
+            sockets: there(&needs.sockets),
             anywhere: needs.anywhere.clone(),
             missing,
             force: Force::Full,
@@ -109,6 +119,11 @@ impl Reach {
         &self.write
     }
 
+    /// The folders in which Unix sockets are created.
+    pub(super) fn sockets(&self) -> &[PathBuf] {
+        &self.sockets
+    }
+
     /// Folders that did not exist when the process was confined, and that it therefore cannot reach.
     pub fn missing(&self) -> &[PathBuf] {
         match self.force {
@@ -124,10 +139,11 @@ impl Reach {
         }
         let needs = Needs::of(settings);
         let reading = || needs.read.iter().find_map(|folder| self.lacks_file(folder));
-        let writing = || {
-            let outside = needs.write.iter().find(|folder| !lies_in(folder, &self.write));
-            outside.cloned().map(Lack::Writing)
+        let outside = |needed: &BTreeSet<PathBuf>, folders: &[PathBuf]| {
+            needed.iter().find(|folder| !lies_in(folder, folders)).cloned().map(Lack::Writing)
         };
+        let writing =
+            || outside(&needs.write, &self.write).or_else(|| outside(&needs.sockets, &self.sockets));
         let anywhere = || needs.anywhere.clone().filter(|_| self.anywhere.is_none()).map(Lack::Anywhere);
         reading().or_else(writing).or_else(anywhere)
     }
@@ -155,7 +171,11 @@ impl fmt::Display for Reach {
             None => write!(f, "reading is restricted to {}", named(&self.read))?,
             Some(token) => write!(f, "reading is not restricted, as datasets.{token}.allow_external = true")?,
         }
-        write!(f, "; writing is restricted to {}{extent}", named(&self.write))
+        write!(f, "; writing is restricted to {}", named(&self.write))?;
+        if !self.sockets.is_empty() {
+            write!(f, ", and to sockets in {}", named(&self.sockets))?;
+        }
+        f.write_str(extent)
     }
 }
 

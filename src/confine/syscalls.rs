@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use libc::{c_int, c_long};
 use seccompiler::{
-    BackendError, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, apply_filter,
+    BackendError, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter,
 };
 
 /// The conditions under which a call matches, any of them; none: always.
@@ -18,7 +18,8 @@ type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 /// Filters the calls of this thread, and of those that it starts, from now on.
 pub(super) fn filter() -> Result<(), seccompiler::Error> {
     let ended = compiled(forbidden()?, SeccompAction::Allow, SeccompAction::KillProcess)?;
-    let refused = compiled(allowed()?, SeccompAction::Errno(libc::ENOSYS.unsigned_abs()), SeccompAction::Allow)?;
+    let refused =
+        compiled(allowed()?, SeccompAction::Errno(libc::ENOSYS.unsigned_abs()), SeccompAction::Allow)?;
     apply_filter(&ended)?;
     apply_filter(&refused)
 }
@@ -46,7 +47,8 @@ fn allowed() -> Result<Rules, BackendError> {
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![SeccompRule::new(vec![masked(2, libc::PROT_EXEC, 0)?])?]);
     }
-    rules.insert(libc::SYS_prctl, vec![SeccompRule::new(vec![number(0, libc::PR_SET_NAME)?])?]);
+    let told = [libc::PR_SET_NAME, PR_GET_AUXV].map(|what| SeccompRule::new(vec![number(0, what)?]));
+    rules.insert(libc::SYS_prctl, told.into_iter().collect::<Result<_, _>>()?);
     // `abort` and limits of this process itself.
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![number(0, own)?])?]);
@@ -69,6 +71,9 @@ fn forbidden() -> Result<Rules, BackendError> {
 fn always(calls: &[c_long]) -> Rules {
     calls.iter().map(|call| (*call, Vec::new())).collect()
 }
+
+/// What the kernel told this process at its start: rustix asks for it to find the clocks. The `libc` crate does not name it.
+const PR_GET_AUXV: c_int = 0x4155_5856;
 
 /// The flags with which a file is opened for more than reading.
 const OPENED: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;

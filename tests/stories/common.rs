@@ -138,6 +138,13 @@ impl Place {
         command
     }
 
+    /// Another program, in this directory and with an empty environment.
+    pub fn started(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        self.prepare(&mut command);
+        command
+    }
+
     /// The same, started by a shell that sets a limit first, such as `ulimit -n 64`.
     pub fn limited<S: AsRef<OsStr>>(&self, limit: &str, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new("sh");
@@ -295,6 +302,11 @@ impl Server {
     /// Announces an error that depends on timing: it may be logged.
     pub fn allow_error(&self, text: &str) {
         self.announced.lock().unwrap().push(Announced { text: text.to_owned(), is_certain: false });
+    }
+
+    /// The folder in which the system describes its process.
+    pub fn process(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}", self.child.id()))
     }
 
     pub fn connect(&self) -> Connection {
