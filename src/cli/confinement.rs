@@ -1,31 +1,30 @@
 //! Confines `voltile serve` to what its configuration needs, and says so in the log.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Failure;
-use crate::config::{self, Layers};
+use crate::config::Settings;
 use crate::confine::{self, Needs, Reach};
 use crate::demo;
 
 const SUPERUSER: &str = "voltile runs as root, which it never needs: run it as a user who may only read the data files and \
      write the cache directory, such as with User= in a systemd unit or --user of the container";
 
-/// Confines this process, which must have one thread only. Faults of the configuration are left to whoever reads it
-/// next.
-pub(super) fn of_server(layers: &Layers, has_demo: bool) -> Result<Reach, Failure> {
+/// Confines this process, which must have one thread only. `paths`: what else is read, such as the configuration file.
+pub(super) fn of_server<'a>(
+    settings: &Settings,
+    paths: impl Iterator<Item = &'a PathBuf>,
+    has_demo: bool,
+) -> Result<Reach, Failure> {
     if confine::is_superuser() {
         tracing::warn!("{SUPERUSER}");
     }
-    let config::Loaded { settings, .. } = config::load(layers);
     if !settings.files.confinement {
         let reach = Reach::unconfined();
         tracing::info!("{reach}");
         return Ok(reach);
     }
-    let mut needs = Needs::of(&settings);
-    if let Some(file) = &layers.config {
-        needs = needs.and_file(file);
-    }
+    let mut needs = paths.fold(Needs::of(settings), |needs, path| needs.and_file(path));
     if has_demo
         && let path = demo::default_path(std::env::var_os)?
         && !demo::is_there(&path)

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::folders;
-use crate::config::Settings;
+use crate::config::{DatasetSettings, Settings};
 
 /// The folders that a process needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,10 +21,19 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What the settings need: the folders of data files, and the cache directory.
+    /// What the settings need: the folders of data files and secrets, and the cache directory.
     pub fn of(settings: &Settings) -> Self {
+        Self::with_datasets(settings, |_| true)
+    }
+
+    /// The same, without the files that were found in a folder: those that cannot be read are left out.
+    pub(super) fn of_named(settings: &Settings) -> Self {
+        Self::with_datasets(settings, |dataset| !dataset.is_optional)
+    }
+
+    fn with_datasets(settings: &Settings, is_needed: impl Fn(&DatasetSettings) -> bool) -> Self {
         let mut needs = Self::default();
-        for (token, dataset) in &settings.datasets {
+        for (token, dataset) in settings.datasets.iter().filter(|(_, dataset)| is_needed(dataset)) {
             let channels = dataset.channels.values().filter_map(|channel| channel.file.as_deref());
             for file in dataset.file.as_deref().into_iter().chain(channels) {
                 needs = needs.and_file(file);
@@ -32,6 +41,9 @@ impl Needs {
             if dataset.allow_external && needs.anywhere.is_none() {
                 needs.anywhere = Some(token.to_string());
             }
+        }
+        for access in &settings.access {
+            needs = needs.and_file(&access.secrets);
         }
         if settings.cache.disk > 0 {
             needs.write.extend(settings.cache.directory.clone());

@@ -54,18 +54,15 @@ impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Lack::Reading(path) => {
-                write!(f, "{} is outside of the folders that voltile may read", path.display())?
+                write!(f, "{} is outside of the folders that voltile may read", path.display())
             }
             Lack::Writing(path) => {
-                write!(f, "{} is outside of the folders that voltile may write", path.display())?
+                write!(f, "{} is outside of the folders that voltile may write", path.display())
             }
             Lack::Anywhere(token) => {
-                write!(
-                    f,
-                    "datasets.{token}.allow_external needs all folders, but voltile may read only some"
-                )?;
+                write!(f, "datasets.{token}.allow_external needs all folders, but voltile may read only some")
             }
-        }
+        }?;
         f.write_str(
             " since it was started, and they cannot be changed while it runs: restart it (see files.confinement)",
         )
@@ -132,12 +129,13 @@ impl Reach {
         }
     }
 
-    /// The first thing that these settings need and that this process cannot get.
+    /// The first thing that these settings need and that this process cannot get. Files that were found in a folder are
+    /// not asked for: those that cannot be read are left out.
     pub fn lacks(&self, settings: &Settings) -> Option<Lack> {
         if let Force::Nothing(_) = self.force {
             return None;
         }
-        let needs = Needs::of(settings);
+        let needs = Needs::of_named(settings);
         let reading = || needs.read.iter().find_map(|folder| self.lacks_file(folder));
         let outside = |needed: &BTreeSet<PathBuf>, folders: &[PathBuf]| {
             needed.iter().find(|folder| !lies_in(folder, folders)).cloned().map(Lack::Writing)

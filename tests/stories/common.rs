@@ -289,6 +289,14 @@ impl Server {
         fs::read_to_string(&self.err).unwrap()
     }
 
+    /// The lines of its log with level WARN or ERROR, except for what it says of the user who runs the stories.
+    pub fn problems(&self) -> Vec<String> {
+        let is_problem = |line: &&str| line.contains("WARN") || line.contains("ERROR");
+        let log = self.log();
+        let problems = log.lines().filter(is_problem).filter(|line| !line.contains("voltile runs as root"));
+        problems.map(str::to_owned).collect()
+    }
+
     /// Waits for a line with this text in its log, which a thread writes a little later than it happens.
     pub fn wait_for_log(&self, text: &str) {
         wait_until(&format!("{text:?} is logged"), || self.log().contains(text));

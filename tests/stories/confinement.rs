@@ -9,6 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::common::volumes::{self, Stored};
@@ -222,4 +223,50 @@ fn a_trial_child_has_no_privileges_and_a_filter_of_system_calls() {
     let mut free = TrialChild::start(&place, &json!({"confined": false, "read": null}));
     assert_eq!((free.of_threads("NoNewPrivs"), free.of_threads("Seccomp")), (one("0"), one("0")));
     assert_eq!(free.answer_to(&trial), "done");
+}
+
+#[test]
+fn a_reload_that_needs_another_folder_is_refused() {
+    let place = place();
+    let outside = Place::new();
+    volumes::planes(&outside.path("other.h5"), PLANES, 2, Stored::Gzip);
+    volumes::planes(&place.path("data/more.h5"), PLANES, 3, Stored::Gzip);
+    let planes = "[datasets.planes]\nfile = \"data/planes.h5\"\n";
+    place.write("voltile.toml", planes);
+    let server = place.serve::<&str>([]);
+    if !has_landlock(&server) {
+        return;
+    }
+    let reload = |more: &str, told: &str| {
+        place.write("voltile.toml", &format!("{planes}{more}"));
+        server.signal(Signal::HUP);
+        server.wait_for_log(told);
+    };
+    let folder = outside.path("").canonicalize().unwrap();
+    server.expect_error("is outside of the folders that voltile may read");
+    let other = format!("[datasets.other]\nfile = '{}'\n", outside.path("other.h5").display());
+    reload(&other, &format!("{} is outside", folder.display()));
+    assert!(server.get("/readyz").text().contains("is outside of the folders"));
+    assert_eq!(server.tile("other/raw/xy/1/0_0_0.png").status, 404);
+    assert_eq!(server.tile(TILE).picture(), volumes::plane(1, 1));
+    reload("[datasets.more]\nfile = 'data/more.h5'\n", "reloaded: opened more");
+    assert_eq!(server.tile("more/raw/xy/1/0_0_0.png").picture(), volumes::plane(3, 1));
+}
+
+#[test]
+fn links_in_a_served_folder_are_followed_as_they_were_at_the_start() {
+    let place = place();
+    let (known, later) = (Place::new(), Place::new());
+    volumes::planes(&known.path("known.h5"), PLANES, 2, Stored::Gzip);
+    volumes::planes(&later.path("later.h5"), PLANES, 3, Stored::Gzip);
+    symlink(known.path("known.h5"), place.path("data/known.h5")).unwrap();
+    let server = place.serve(["data"]);
+    if !has_landlock(&server) {
+        return;
+    }
+    assert_eq!(server.tile("known/raw/xy/1/0_0_0.png").picture(), volumes::plane(2, 1));
+    symlink(later.path("later.h5"), place.path("data/later.h5")).unwrap();
+    volumes::planes(&place.path("data/new.h5"), PLANES, 4, Stored::Gzip);
+    wait_until("the new file is served", || server.tile("new/raw/xy/1/0_0_0.png").status == 200);
+    assert_eq!(server.tile("later/raw/xy/1/0_0_0.png").status, 404);
 }
