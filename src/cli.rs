@@ -8,6 +8,7 @@ mod bench;
 mod cache;
 mod check;
 mod choices;
+mod confinement;
 mod folders;
 mod inspect;
 mod limits;
@@ -156,12 +157,17 @@ pub fn run() -> ExitCode {
     log::install();
     limits::allow_many_files();
     limits::share_arenas();
-    // Starts the second thread: everything above must come before it.
-    log::start_writing();
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(told) => return shown(&told),
     };
+    // Starts the second thread: everything above must come before it.
+    match command {
+        // They confine themselves first. Until then, lines are queued.
+        Command::Serve(_) => {}
+        Command::Probe => log::discard(),
+        _ => log::start_writing(),
+    }
     // Other commands wait until their messages are written; a server must end even if nobody reads its log.
     let patience = matches!(command, Command::Serve(_)).then_some(LOG_PATIENCE);
     // Also writes the message of a panic of this thread.
@@ -239,7 +245,12 @@ struct Loaded {
 
 /// Reads the settings and opens their files; logs warnings and collects faults.
 fn load(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Loaded {
-    let config::Loaded { mut settings, mut faults, warnings } = config::load(layers);
+    open(config::load(layers), metrics, activity)
+}
+
+/// Opens the files of settings; logs warnings and collects faults.
+fn open(read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
+    let config::Loaded { mut settings, mut faults, warnings } = read;
     if faults.is_empty() {
         log::choose_format(settings.log.format);
     }
@@ -320,7 +331,7 @@ fn load_sound(
     metrics: &Metrics,
     activity: &Activity,
 ) -> Result<(Settings, Catalog), Failure> {
-    let loaded = load_faultless(layers, metrics, activity)?;
+    let loaded = faultless(load(layers, metrics, activity))?;
     if loaded.catalog.datasets().next().is_none() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
@@ -328,10 +339,6 @@ fn load_sound(
 }
 
 /// Settings and catalogue without faults.
-fn load_faultless(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Result<Loaded, Failure> {
-    faultless(load(layers, metrics, activity))
-}
-
 fn faultless(loaded: Loaded) -> Result<Loaded, Failure> {
     if !loaded.faults.is_empty() {
         return Err(Failure::Usage(listed(&loaded.faults)));

@@ -22,6 +22,8 @@
 //! 4  layout    the file layouts of programs and instruments: Imaris, BigDataViewer, ilastik, …, and plain files ·
 //!              inventory: what files written by voltile say of themselves
 //! 4  plan      what to read and how to paint it: the renderer's only input
+//! 3  confine   gives up what this process does not need: Landlock and seccomp; the only module that names `landlock` and
+//!              `seccompiler`
 //! 3  volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
 //! 3  access    who may see which datasets: secrets, and the datasets that each opens
 //! 3  verify    plays viewers against a running server
@@ -146,6 +148,7 @@ pub mod cli;
 mod client;
 pub mod color;
 pub mod config;
+pub mod confine;
 mod demo;
 mod description;
 pub mod geometry;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::folders::Folders;
 use super::serve::status;
 use crate::config::{self, Layers, Settings};
+use crate::confine::Reach;
 use crate::http::{Certificates, LiveSite};
 use crate::service::{Part, Reloaded, TileService};
 use crate::systemd;
@@ -22,6 +23,7 @@ const FOLDERS: Duration = Duration::from_secs(2);
 pub(super) struct Reloader {
     pub layers: Layers,
     pub folders: Folders,
+    pub reach: Reach,
     pub service: Arc<TileService>,
     pub site: Arc<LiveSite>,
     /// If TLS is on.
@@ -105,6 +107,9 @@ impl Reloader {
             return Err(faults.iter().map(ToString::to_string).collect());
         }
         let kept = keep_fixed(&self.started, &mut settings);
+        if let Some(lack) = self.reach.lacks(&settings) {
+            return Err(vec![lack.to_string()]);
+        }
         if occasion == Occasion::Signal {
             warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
             if !kept.is_empty() {
@@ -166,6 +171,7 @@ fn keep_fixed(started: &Settings, settings: &mut Settings) -> Vec<&'static str> 
     keep("server.head_timeout", &old.head_timeout, &mut new.head_timeout, &mut kept);
     keep("server.idle_timeout", &old.idle_timeout, &mut new.idle_timeout, &mut kept);
     keep("server.write_timeout", &old.write_timeout, &mut new.write_timeout, &mut kept);
+    keep("files.confinement", &started.files.confinement, &mut settings.files.confinement, &mut kept);
     keep("cache", &started.cache, &mut settings.cache, &mut kept);
     let (old, new) = (&started.render, &mut settings.render);
     keep("render.threads", &old.threads, &mut new.threads, &mut kept);

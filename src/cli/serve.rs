@@ -14,12 +14,12 @@ use tokio::sync::Notify;
 use super::reload::Reloader;
 use super::signals::ServerSignals;
 use super::{
-    Failure, Loaded, NOTHING_TO_SERVE, Sources, certificates, faultless, limits, load, log, output, probe,
-    second_tier,
+    Failure, Loaded, NOTHING_TO_SERVE, Sources, certificates, confinement, faultless, limits, log, open,
+    output, probe, second_tier, signals,
 };
 use crate::activity::Activity;
 use crate::catalog::Catalog;
-use crate::config::Settings;
+use crate::config::{self, Settings};
 use crate::demo;
 use crate::geometry::Plane;
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
@@ -42,17 +42,26 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     // First, because it changes the environment.
     let passed = Passed::take().map_err(|error| Failure::Usage(error.to_string()))?;
-    let signals = ServerSignals::listen()?;
+    signals::outlive_hangups()?;
     let (mut layers, mut folders) = arguments.sources.with_folders();
     layers.bind = arguments.bind;
     if arguments.demo {
-        layers.files.push(demo_volume()?);
+        layers.files.push(demo::default_path(std::env::var_os)?);
         layers.config = arguments.sources.config;
     }
     layers.found = folders.files()?;
+    // Before the first thread.
+    let read = config::load(&layers);
+    let reach =
+        confinement::of_server(&read.settings, layers.config.iter().chain(folders.paths()), arguments.demo)?;
+    log::start_writing();
+    let signals = ServerSignals::listen()?;
+    if arguments.demo {
+        demo_volume()?;
+    }
     let metrics = Metrics::with_lost_lines(log::lost());
     let activity = Activity::default();
-    let mut loaded = load(&layers, &metrics, &activity);
+    let mut loaded = open(read, &metrics, &activity);
     let certificates = certificates(&mut loaded);
     let Loaded { settings, catalog, left_out, .. } = faultless(loaded)?;
     if catalog.datasets().next().is_none() && folders.is_empty() {
@@ -63,7 +72,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     let (tier, no_tier) = second_tier(&settings, &metrics)?;
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
-    let service = service.with_tier(tier).with_reopening(settings.clone(), Box::new(probe::refused))?;
+    let service = service.with_tier(tier).with_reopening(settings.clone(), probe::within(reach.clone()))?;
     let service = Arc::new(service);
     service.health().set(Part::Files, &folders.problems());
     service.health().set(Part::Cache, &no_tier.iter().map(ToString::to_string).collect::<Vec<_>>());
@@ -72,6 +81,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let reloader = Reloader {
         layers,
         folders,
+        reach,
         service: Arc::clone(&service),
         site: Arc::clone(&site),
         certificates,

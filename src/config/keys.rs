@@ -232,6 +232,11 @@ pub(super) const FILES: &[Key] = &[
         "Open each file in a child process first, because some crash the HDF5 library; or \"off\".",
     ),
     default(
+        "confinement",
+        "\"on\"",
+        "Give up the right to read other folders than those of the files, where the kernel has Landlock; or \"off\".",
+    ),
+    default(
         "watch",
         "false",
         "An interval, such as \"30s\", at which configuration and files are read again if they have changed.",

@@ -164,5 +164,6 @@ fn log(mut section: Section<'_, '_>, log: &mut Log) {
 
 fn files(mut section: Section<'_, '_>, files: &mut Files) {
     section.set("trial", values::choice(&[("on", true), ("off", false)]), &mut files.trial);
+    section.set("confinement", values::choice(&[("on", true), ("off", false)]), &mut files.confinement);
     section.set("watch", values::interval, &mut files.watch);
 }

@@ -277,13 +277,15 @@ pub enum LogFormat {
 pub struct Files {
     /// Whether each is opened in a child process before it is opened in this one.
     pub trial: bool,
+    /// Whether a server and its trial children give up what they do not need, as far as the kernel lets them.
+    pub confinement: bool,
     /// The interval at which configuration and files are read again if they have changed; `None`: only when told to.
     pub watch: Option<Duration>,
 }
 
 impl Default for Files {
     fn default() -> Self {
-        Self { trial: true, watch: None }
+        Self { trial: true, confinement: true, watch: None }
     }
 }
 

@@ -138,6 +138,13 @@ impl Place {
         command
     }
 
+    /// Another program, in this directory and with an empty environment.
+    pub fn started(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        self.prepare(&mut command);
+        command
+    }
+
     /// The same, started by a shell that sets a limit first, such as `ulimit -n 64`.
     pub fn limited<S: AsRef<OsStr>>(&self, limit: &str, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new("sh");
@@ -292,6 +299,14 @@ impl Server {
         fs::read_to_string(&self.err).unwrap()
     }
 
+    /// The lines of its log with level WARN or ERROR, except for what it says of the user who runs the stories.
+    pub fn problems(&self) -> Vec<String> {
+        let is_problem = |line: &&str| line.contains("WARN") || line.contains("ERROR");
+        let log = self.log();
+        let problems = log.lines().filter(is_problem).filter(|line| !line.contains("voltile runs as root"));
+        problems.map(str::to_owned).collect()
+    }
+
     /// Waits for a line with this text in its log, which a thread writes a little later than it happens.
     pub fn wait_for_log(&self, text: &str) {
         wait_until(&format!("{text:?} is logged"), || self.log().contains(text));
@@ -305,6 +320,11 @@ impl Server {
     /// Announces an error that depends on timing: it may be logged.
     pub fn allow_error(&self, text: &str) {
         self.announced.lock().unwrap().push(Announced { text: text.to_owned(), is_certain: false });
+    }
+
+    /// The folder in which the system describes its process.
+    pub fn process(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}", self.child.id()))
     }
 
     pub fn connect(&self) -> Connection {

@@ -14,6 +14,7 @@ mod bench;
 mod cache_directory;
 mod checksums;
 mod configuration;
+mod confinement;
 mod connections;
 mod damage;
 mod descriptions;
