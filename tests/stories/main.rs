@@ -32,6 +32,7 @@ mod links;
 mod load;
 mod makers;
 mod openapi;
+mod packages;
 mod page;
 mod paths;
 mod pictures;
