@@ -17,7 +17,7 @@ from .report import Report, find, run
 
 HOST = "volumes.example.org"
 MOUNT = "/ndtilecache/tilecache"
-TILES = [f"{MOUNT}/wide/raw/{path}.png" for path in ("xy/3/0_0_0", "xz/1/0_0_0", "yz/2/0_0_0", "xy/1/0_0_1")]
+TILES = [f"{MOUNT}/wide/raw/{path}.png" for path in ("xy/1/0_0_0", "xz/1/0_0_0", "yz/2/0_0_0", "xy/2/1_0_0")]
 PATIENCE = 60
 
 
@@ -71,7 +71,7 @@ def compare(report: Report, name: str, voltile: "Voltile", proxy: "Nginx") -> No
     voltile.stop()
     cached = proxy.get(TILES[0])
     report.add(f"{name}: a cached tile is shown while voltile is down", cached.status == 200, str(cached.status))
-    status = proxy.get(f"{MOUNT}/wide/raw/xy/5/0_0_0.png").status
+    status = proxy.get(f"{MOUNT}/wide/raw/xy/0/0_0_0.png").status
     report.add(f"{name}: another one is 502", status == 502, str(status))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .report import Report, built, run
 
-TILE = "wide/raw/xy/3/0_0_0.png"
+TILE = "/ndtilecache/tilecache/wide/raw/xy/1/0_0_0.png"
 
 
 def check(report: Report, root: Path, place: Path, args) -> None:
