@@ -126,7 +126,7 @@ class Voltile:
     def __init__(self, program: Path, root: Path, place: Path, path: Path | None):
         socket_line = f'unix_socket = "{path}"\n' if path else ""
         (place / "voltile.toml").write_text(
-            '[server]\nbind = "127.0.0.1:0"\nbase_path = "/volumes"\ntrusted_proxies = ["127.0.0.1"]\n'
+            '[server]\nbind = "127.0.0.1:0"\nbase_path = "/volumes"\ntrusted_proxies = ["127.0.0.1", "unix"]\n'
             f'{socket_line}[datasets.wide]\nfile = "{root}/fixtures/wide.h5"\n'
         )
         sys.path.append(str(root / "scripts" / "oracle_check"))
