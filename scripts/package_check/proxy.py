@@ -10,10 +10,10 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 from pathlib import Path
 
 from .report import Report, find, run
+from .server import Server
 
 HOST = "volumes.example.org"
 MOUNT = "/ndtilecache/tilecache"
@@ -129,9 +129,6 @@ class Voltile:
             '[server]\nbind = "127.0.0.1:0"\nbase_path = "/volumes"\ntrusted_proxies = ["127.0.0.1", "unix"]\n'
             f'{socket_line}[datasets.wide]\nfile = "{root}/fixtures/wide.h5"\n'
         )
-        sys.path.append(str(root / "scripts" / "oracle_check"))
-        from server import Server
-
         self.server = Server(program, place / "voltile.toml")
         self.upstream = f"unix:{path}" if path else self.server.address
 

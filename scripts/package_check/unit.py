@@ -1,6 +1,5 @@
-"""The systemd unit and the Dockerfile, as their linters see them."""
+"""The systemd units, as systemd's own linter sees them."""
 
-import sys
 from pathlib import Path
 
 from .report import Report, find, run
@@ -10,11 +9,7 @@ EXPOSURE = 20
 
 
 def check(report: Report, root: Path, place: Path, args) -> None:
-    units(report, root / "packaging", place, args.voltile.resolve())
-    dockerfile(report, root / "packaging" / "Dockerfile")
-
-
-def units(report: Report, packaging: Path, place: Path, voltile: Path) -> None:
+    packaging, voltile = root / "packaging", args.voltile.resolve()
     analyze = find("systemd-analyze")
     if not analyze:
         report.skip("the systemd unit", "systemd-analyze is not installed")
@@ -28,11 +23,3 @@ def units(report: Report, packaging: Path, place: Path, voltile: Path) -> None:
     done = run(analyze, "security", "--offline=true", f"--threshold={EXPOSURE}", place / "voltile.service")
     report.ran(f"systemd-analyze security finds an exposure of at most {EXPOSURE / 10}", done)
     print("        " + done.stdout.strip().splitlines()[-1].strip())
-
-
-def dockerfile(report: Report, path: Path) -> None:
-    hadolint = Path(sys.prefix) / "bin" / "hadolint"
-    if hadolint.is_file():
-        report.ran("hadolint accepts the Dockerfile", run(hadolint, path))
-    else:
-        report.skip("the Dockerfile", "hadolint is not installed")
