@@ -1,5 +1,8 @@
 //! The catalogue: the datasets and channels served, by token, and the resolution of requests against them.
 //!
+//! A catalogue also knows who may see which of its datasets; requests are resolved in the part that is visible to them
+//! ([`Catalog::visible_to`]).
+//!
 //! It is built from settings: files are opened, layouts recognised and levels determined at that time; a window may
 //! be measured later. Otherwise it is immutable: if a file changes, its dataset is reopened and put into a new
 //! catalogue ([`Catalog::with`]). All faults are collected, each with the key of its setting. Resolving a request
@@ -25,8 +28,9 @@ mod survey;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::access::{Access, Grants};
 use crate::description::Recognised;
 use crate::geometry::{Level, LevelView, Placement, Scaling, Xyz};
 use crate::name::Name;
@@ -57,7 +61,13 @@ pub struct Catalog {
     max_voxels_per_box: u64,
     profile: PngProfile,
     stores: Stores,
+    access: Access,
+    /// What is visible to requests with these grants.
+    views: Mutex<BTreeMap<Grants, Arc<Catalog>>>,
 }
+
+/// The most views that are kept: requests rarely present more than one secret.
+const MOST_VIEWS: usize = 64;
 
 /// A dataset: the channels served under one token.
 #[derive(Debug)]
@@ -87,6 +97,12 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// Whether a file of its channels has changed since it was opened. Accesses the file system for every file.
+    pub fn find_change(&self) -> bool {
+        self.channels.values().for_each(|channel| channel.check());
+        self.channels.values().any(|channel| channel.has_changed())
+    }
+
     /// The channel whose tile grid counts for all: the first image, else the first channel.
     fn first_channel(&self) -> Option<&Arc<Channel>> {
         let images = self.channels.values().find(|channel| channel.kind != Kind::Labels);
@@ -149,8 +165,39 @@ impl Catalog {
     pub fn with(&self, dataset: Arc<Dataset>) -> Self {
         let mut datasets = self.datasets.clone();
         datasets.insert(dataset.token.clone(), dataset);
+        self.with_datasets(datasets)
+    }
+
+    fn with_datasets(&self, datasets: BTreeMap<Name, Arc<Dataset>>) -> Self {
         let Self { max_voxels_per_tile, max_voxels_per_box, profile, .. } = *self;
-        Self { datasets, max_voxels_per_tile, max_voxels_per_box, profile, stores: self.stores.clone() }
+        let (stores, access) = (self.stores.clone(), self.access.clone());
+        let views = Mutex::default();
+        Self { datasets, max_voxels_per_tile, max_voxels_per_box, profile, stores, access, views }
+    }
+
+    /// The rules by which datasets are protected.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// The datasets that requests with these grants may see.
+    pub fn visible_to(self: &Arc<Self>, grants: &Grants) -> Arc<Self> {
+        if self.access.is_open() {
+            return Arc::clone(self);
+        }
+        let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(view) = views.get(grants) {
+            return Arc::clone(view);
+        }
+        let datasets = self.datasets.iter().filter(|(token, _)| self.access.shows(token, grants));
+        let view = Arc::new(
+            self.with_datasets(datasets.map(|(token, set)| (token.clone(), Arc::clone(set))).collect()),
+        );
+        if views.len() == MOST_VIEWS {
+            views.clear();
+        }
+        views.insert(grants.clone(), Arc::clone(&view));
+        view
     }
 
     /// The cache of decoded chunks, shared by all volumes.

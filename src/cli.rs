@@ -9,6 +9,7 @@ mod cache;
 mod check;
 mod choices;
 mod completions;
+mod folders;
 mod inspect;
 mod limits;
 mod log;
@@ -16,6 +17,7 @@ mod man;
 mod output;
 mod probe;
 mod pyramid;
+mod reload;
 mod render;
 mod serve;
 mod signals;
@@ -36,6 +38,7 @@ use crate::config::{self, Fault, Layers, Settings};
 use crate::metrics::Metrics;
 use crate::tier::{Directory, SecondTier, TierError};
 use crate::volume::hdf5::{Files, look_beside_files};
+use folders::Folders;
 
 /// Why a command failed; decides the exit status.
 #[derive(Debug)]
@@ -119,9 +122,9 @@ enum ConfigCommand {
 /// The sources of the settings; shared by all commands that need datasets.
 #[derive(Debug, Args)]
 struct Sources {
-    /// HDF5 files to serve without a configuration: the token is the name of the file without its extension, the
-    /// channels are discovered.
-    #[arg(value_name = "FILE.h5")]
+    /// HDF5 files to serve without a configuration, or folders of them: the token is the name of the file without its
+    /// extension, the channels are discovered.
+    #[arg(value_name = "FILE.h5 | FOLDER")]
     files: Vec<PathBuf>,
     /// The configuration file; default: ./voltile.toml if it exists and no FILE is given.
     #[arg(long, value_name = "FILE.toml")]
@@ -132,9 +135,17 @@ struct Sources {
 }
 
 impl Sources {
-    fn layers(&self) -> Layers {
+    fn layers(&self) -> Result<Layers, Failure> {
+        let (layers, mut folders) = self.with_folders();
+        Ok(Layers { found: folders.files()?, ..layers })
+    }
+
+    /// The same, without the files in folders.
+    fn with_folders(&self) -> (Layers, Folders) {
         let (config, files, set) = (self.config.clone(), self.files.clone(), self.set.clone());
-        Layers { config, files, set, ..Layers::of_process() }.or_default_file()
+        let mut layers = Layers { config, files, set, ..Layers::of_process() }.or_default_file();
+        let folders = Folders::among(&mut layers.files);
+        (layers, folders)
     }
 }
 
@@ -230,21 +241,31 @@ struct Loaded {
     undecodable: Vec<Fault>,
     /// Channels that can be served, although files of theirs are missing.
     incomplete: Vec<Fault>,
+    /// Files in folders that cannot be opened.
+    left_out: Vec<(PathBuf, Fault)>,
 }
 
 /// Reads the settings and opens their files; logs warnings and collects faults.
 fn load(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Loaded {
-    let config::Loaded { settings, mut faults, warnings } = config::load(layers);
+    let config::Loaded { mut settings, mut faults, warnings } = config::load(layers);
     let files = Files::refusing(probe::refused(&settings)).at_most(limits::most_files());
     let opened = Catalog::open_among(files, &settings, metrics, activity);
-    let Opened { catalog, faults: of_files, undecodable, incomplete, warnings: more } = opened;
+    let Opened { catalog, faults: of_files, undecodable, incomplete, unopened, warnings: more } = opened;
+    let left_out = unopened.into_iter().filter_map(|(token, fault)| {
+        let dataset = settings.datasets.remove(&token)?;
+        Some((dataset.file?, fault))
+    });
+    let left_out: Vec<(PathBuf, Fault)> = left_out.collect();
+    for (_, fault) in &left_out {
+        tracing::warn!("left out: {fault}");
+    }
     for warning in warnings.iter().map(ToString::to_string).chain(more) {
         tracing::warn!("{warning}");
     }
     faults.extend(of_files);
     faults.extend(settings.cache.directory.as_deref().and_then(misnamed));
     faults.sort();
-    Loaded { settings, catalog, faults, undecodable, incomplete }
+    Loaded { settings, catalog, faults, undecodable, incomplete, left_out }
 }
 
 /// The fault of a cache directory with foreign content or of another format, or that is not a directory.
@@ -253,21 +274,24 @@ fn misnamed(directory: &Path) -> Option<Fault> {
     Some(Fault { key: "cache.directory".to_owned(), problem: error.to_string() })
 }
 
-/// Opens the disk cache if one is configured. If it cannot be used now, logs an error and does without.
-fn second_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<SecondTier>, Failure> {
+/// Opens the disk cache if one is configured. If it cannot be used now, logs an error, and returns it.
+fn second_tier(
+    settings: &Settings,
+    metrics: &Metrics,
+) -> Result<(Option<SecondTier>, Option<TierError>), Failure> {
     let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0) else {
-        return Ok(None);
+        return Ok((None, None));
     };
     match Directory::open(directory) {
         Ok(directory) => {
             let directory = directory.kept_to(settings.cache.disk as u64, metrics)?;
-            Ok(Some(SecondTier::new(directory, metrics)?))
+            Ok((Some(SecondTier::new(directory, metrics)?), None))
         }
         Err(error) if error.is_misnamed() => Err(Failure::Usage(format!("cache.directory: {error}"))),
         Err(error) => {
             tracing::error!("cache.directory: {error}; tiles are served without it");
             metrics.tier_errors.inc();
-            Ok(None)
+            Ok((None, Some(error)))
         }
     }
 }
@@ -285,15 +309,21 @@ fn load_sound(
     metrics: &Metrics,
     activity: &Activity,
 ) -> Result<(Settings, Catalog), Failure> {
+    let loaded = load_faultless(layers, metrics, activity)?;
+    if loaded.catalog.datasets().next().is_none() {
+        return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
+    }
+    Ok((loaded.settings, loaded.catalog))
+}
+
+/// Settings and catalogue without faults.
+fn load_faultless(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Result<Loaded, Failure> {
     let loaded = load(layers, metrics, activity);
     if !loaded.faults.is_empty() {
         return Err(Failure::Usage(listed(&loaded.faults)));
     }
-    if loaded.catalog.datasets().next().is_none() {
-        return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
-    }
     log_unreadable(&loaded);
-    Ok((loaded.settings, loaded.catalog))
+    Ok(loaded)
 }
 
 /// Logs at the start which tiles will be errors, and which files are missing.

@@ -8,6 +8,7 @@
 //! merges these layers (`layers`); `reader` walks the result along the table of `keys`, from which
 //! [`example()`] is generated too.
 
+mod access;
 mod address;
 mod datasets;
 mod example;
@@ -24,8 +25,8 @@ pub use address::{BindAddress, NotAnAddress};
 pub use example::example;
 pub use network::{Network, NotANetwork};
 pub use settings::{
-    Caches, ChannelSettings, ContentType, DatasetSettings, Files, LevelSettings, Mount, Render, Server,
-    Settings, Verify,
+    AccessSettings, Caches, ChannelSettings, ContentType, DatasetSettings, Files, LevelSettings, Mount,
+    Render, Server, Settings, Verify,
 };
 
 use std::ffi::OsString;
@@ -44,6 +45,8 @@ pub struct Layers {
     pub config: Option<PathBuf>,
     /// Data files to serve without a configuration, each under its file stem (`serve FILE ...`).
     pub files: Vec<PathBuf>,
+    /// The same, for files found in folders: they may be left out if they cannot be opened.
+    pub found: Vec<PathBuf>,
     /// Environment variables; those of the form `VOLTILE_SECTION__KEY` are read, the others ignored.
     pub env: Vec<(String, String)>,
     /// `KEY=VALUE` from `--set`; later ones win.
@@ -104,6 +107,7 @@ pub fn load(layers: &Layers) -> Loaded {
     let mut settings = Settings::default();
     let base = layers.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
     server::read(&mut root, base, &mut settings);
+    settings.access = access::read(&mut root, base);
     settings.datasets = datasets::read(&mut root, base, &merged.files);
     let (faults, warnings) = notes.sorted();
     Loaded { settings, faults, warnings }

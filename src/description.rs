@@ -31,6 +31,35 @@ pub struct SiteDescription {
     pub neuroglancer: Option<String>,
 }
 
+/// `/livez`: the process answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LivenessDescription {
+    /// Always `ok`.
+    pub status: String,
+}
+
+/// `/readyz`: whether requests should be sent to this server. With status 503 they should not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReadinessDescription {
+    /// `ready`, `draining` or `nothing can be served`.
+    pub status: String,
+    /// The number of datasets that this request may see.
+    pub datasets: usize,
+    /// What is wrong, although other things are served.
+    pub problems: Vec<ProblemDescription>,
+}
+
+/// Something that is wrong with what is served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProblemDescription {
+    /// `dataset`, `configuration`, `files` or `cache.directory`.
+    pub part: String,
+    /// The token, if it is the problem of a dataset.
+    pub dataset: Option<String>,
+    /// What is wrong.
+    pub problem: String,
+}
+
 /// The budgets of caches, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CachesDescription {

@@ -9,13 +9,16 @@ mod body;
 mod boxes;
 mod codings;
 mod connections;
+mod context;
 mod cors;
 mod descriptions;
+mod health;
 mod listen;
 mod neuroglancer;
 mod openapi;
 mod page;
 mod problem;
+mod protection;
 mod range;
 mod security;
 mod tiles;
@@ -23,7 +26,8 @@ mod viewers;
 mod voxels;
 mod zarr;
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use actix_web::http::Method;
@@ -35,6 +39,7 @@ use crate::config;
 use crate::description::CachesDescription;
 use crate::request::{NEUROGLANCER, TilePath, VOXELS, ZARR, first_segment};
 use crate::service::TileService;
+use context::{Context, Refusal};
 use cors::Cors;
 pub use listen::start;
 pub use page::has_viewer;
@@ -42,13 +47,53 @@ pub use page::has_viewer;
 /// The methods allowed on every path (`Allow` header).
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
 
-/// Shared state of all request handlers.
-pub struct Site {
+/// What the server answers with, and whether it still accepts requests. A reload replaces the site in one step.
+pub struct LiveSite {
+    site: RwLock<Arc<Site>>,
+    is_draining: AtomicBool,
+}
+
+impl LiveSite {
+    /// Fails if a header in the settings is not valid, which reading the configuration has ruled out.
+    pub fn new(service: Arc<TileService>, settings: &config::Settings) -> Result<Self, InvalidHeaderValue> {
+        let boxes = Arc::new(Semaphore::new(boxes::MOST_MIB as usize));
+        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
+        let site = Site::new(service, settings, boxes, started)?;
+        Ok(Self { site: RwLock::new(Arc::new(site)), is_draining: AtomicBool::new(false) })
+    }
+
+    /// Answers later requests by these settings.
+    pub fn replace(&self, settings: &config::Settings) -> Result<(), InvalidHeaderValue> {
+        let old = self.get();
+        let site = Site::new(Arc::clone(&old.service), settings, Arc::clone(&old.boxes), old.started)?;
+        *self.site.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(site);
+        Ok(())
+    }
+
+    /// From now on the server reports that it accepts no more requests.
+    pub fn drain(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+    }
+
+    fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
+    fn get(&self) -> Arc<Site> {
+        Arc::clone(&self.site.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// How requests are answered: the service, and what the settings say of addresses and headers.
+struct Site {
     service: Arc<TileService>,
     mounts: Vec<config::Mount>,
     cache_control: HeaderValue,
     cors: Cors,
     trusted_proxies: Vec<config::Network>,
+    base_path: String,
+    hosts: Vec<String>,
     caches: CachesDescription,
     threads: usize,
     started: u64,
@@ -58,26 +103,27 @@ pub struct Site {
 }
 
 impl Site {
-    /// Takes the mounts, headers, thread count and cache descriptions from the settings. Fails if `cache_control` is
-    /// not a valid header value, which reading the configuration has ruled out.
-    pub fn new(service: Arc<TileService>, settings: &config::Settings) -> Result<Self, InvalidHeaderValue> {
+    fn new(
+        service: Arc<TileService>,
+        settings: &config::Settings,
+        boxes: Arc<Semaphore>,
+        started: u64,
+    ) -> Result<Self, InvalidHeaderValue> {
         let (caches, threads) = ((&settings.cache).into(), settings.render.threads.get());
         let settings = &settings.server;
-        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
-        let cors = Cors::new(&settings.cors_origins);
-        let cache_control = HeaderValue::from_str(&settings.cache_control)?;
         Ok(Self {
             service,
             mounts: settings.mounts.clone(),
-            cache_control,
-            cors,
+            cache_control: HeaderValue::from_str(&settings.cache_control)?,
+            cors: Cors::new(&settings.cors_origins),
             trusted_proxies: settings.trusted_proxies.clone(),
+            base_path: settings.base_path.clone(),
+            hosts: settings.hosts.clone(),
             caches,
             threads,
             started,
             neuroglancer: settings.neuroglancer.clone(),
-            boxes: Arc::new(Semaphore::new(boxes::MOST_MIB as usize)),
+            boxes,
         })
     }
 
@@ -86,10 +132,11 @@ impl Site {
     }
 }
 
-async fn answer(site: web::Data<Site>, request: HttpRequest) -> HttpResponse {
+async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse {
+    let site = live.get();
     let mut response = match *request.method() {
         Method::OPTIONS => cors::preflight(&request),
-        Method::GET | Method::HEAD => found(&site, &request).await,
+        Method::GET | Method::HEAD => below_base(&live, &site, &request).await,
         _ => problem::method_not_allowed(),
     };
     site.cors.add(&request, response.headers_mut());
@@ -97,40 +144,58 @@ async fn answer(site: web::Data<Site>, request: HttpRequest) -> HttpResponse {
     response
 }
 
-async fn found(site: &Site, request: &HttpRequest) -> HttpResponse {
+/// Answers a request if its host and its secret are accepted.
+async fn below_base(live: &LiveSite, site: &Site, request: &HttpRequest) -> HttpResponse {
+    match Context::of(site, request) {
+        Ok(context) => {
+            if let Some(health) = health::answer(live, &context).await {
+                return protection::apply(&context, health);
+            }
+            if let Err(problem) = asked::check_host(request, &site.trusted_proxies, &site.hosts) {
+                return problem::misdirected(&problem.to_string());
+            }
+            let response = found(&context).await;
+            protection::apply(&context, response)
+        }
+        Err(Refusal::Secret) => problem::unauthorized(),
+        Err(Refusal::Slash(segment)) => page::below(segment),
+    }
+}
+
+async fn found(context: &Context<'_>) -> HttpResponse {
     // The raw path: a router would decode percent-escapes before the path is split.
-    let path = request.uri().path();
-    if let Some(answer) = page::answer(path, request, &site.service.catalog(), &site.mounts) {
+    let path = context.path;
+    if let Some(answer) = page::answer(context) {
         return answer;
     }
     // On the heap, so that the future of every tile is not as large as these.
     match first_segment(path) {
-        (VOXELS, rest) => return Box::pin(voxels::answer(site, request, rest)).await,
-        (NEUROGLANCER, rest) => return Box::pin(neuroglancer::answer(site, request, rest)).await,
-        (ZARR, rest) => return Box::pin(zarr::answer(site, request, rest)).await,
+        (VOXELS, rest) => return Box::pin(voxels::answer(context, rest)).await,
+        (NEUROGLANCER, rest) => return Box::pin(neuroglancer::answer(context, rest)).await,
+        (ZARR, rest) => return Box::pin(zarr::answer(context, rest)).await,
         _ => {}
     }
     match path {
-        "/datasets.json" => descriptions::all(site),
-        "/metrics" => metrics(site),
-        "/healthz" => HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n"),
+        "/datasets.json" => descriptions::all(context),
+        "/metrics" => metrics(context.site),
         "/openapi.json" => openapi::document(),
-        "/projects.json" => viewers::projects(site, request),
+        "/projects.json" => viewers::projects(context),
         _ => match described(path) {
-            Some(token) => descriptions::one(site, request, token).await,
-            None => below_mounts(site, request, path).await,
+            Some(token) => descriptions::one(context, token).await,
+            None => below_mounts(context).await,
         },
     }
 }
 
 /// Answers paths below a mount: metadata files of viewers, and tiles.
-async fn below_mounts(site: &Site, request: &HttpRequest, path: &str) -> HttpResponse {
-    if let Some(file) = viewers::answer(site, request, path) {
+async fn below_mounts(context: &Context<'_>) -> HttpResponse {
+    if let Some(file) = viewers::answer(context) {
         return file;
     }
-    match TilePath::split(path) {
+    let site = context.site;
+    match TilePath::split(context.path) {
         Some(Ok(path)) => match site.mount(&path) {
-            Some(mount) => tiles::answer(site, mount, &path, request).await,
+            Some(mount) => tiles::answer(context, mount, &path).await,
             None => problem::not_found(&unknown_mount(site, path.tile_service)),
         },
         Some(Err(malformed)) => problem::not_found(&malformed.to_string()),

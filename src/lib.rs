@@ -23,6 +23,7 @@
 //!              inventory: what files written by voltile say of themselves
 //! 4  plan      what to read and how to paint it: the renderer's only input
 //! 3  volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
+//! 3  access    who may see which datasets: secrets, and the datasets that each opens
 //! 3  verify    plays viewers against a running server
 //! 2  client    the HTTP client of warm, verify and bench; the only module that names `ureq`
 //! 2  config    as typed → as meant: settings, or every fault at once
@@ -131,6 +132,7 @@
 // This page is for those who read the code: it links to private modules too.
 #![allow(rustdoc::private_intra_doc_links)]
 
+mod access;
 pub mod activity;
 pub mod axes;
 pub mod bench;

@@ -1,7 +1,9 @@
-//! Names of tokens, channels and mounts: what is allowed in a URL path.
+//! Names of tokens, channels and mounts: what is allowed in a URL path; and patterns of names.
 
 use std::cmp::Ordering;
 use std::fmt;
+
+use wildmatch::WildMatch;
 
 /// A non-empty name of letters, digits, `_`, `-` and `.`. Ordered with numbers by value: `c2` comes before `c10`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -63,9 +65,73 @@ impl fmt::Display for Name {
     }
 }
 
+/// Names that match a text in which `*` stands for any characters and `?` for one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pattern {
+    text: String,
+    matcher: WildMatch,
+}
+
+/// Why a text is not a pattern.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} matches no name: letters, digits, '_', '-' and '.' are expected, and '*' or '?' as wildcards"
+)]
+pub struct NotAPattern {
+    /// The text as given.
+    pub text: String,
+}
+
+impl Pattern {
+    /// Checks a pattern.
+    pub fn new(text: &str) -> Result<Self, NotAPattern> {
+        let is_legal = |byte: u8| is_name_byte(byte) || is_wildcard(byte);
+        if text.is_empty() || !text.bytes().all(is_legal) {
+            return Err(NotAPattern { text: text.to_owned() });
+        }
+        Ok(Self { text: text.to_owned(), matcher: WildMatch::new(text) })
+    }
+
+    /// The pattern of all names.
+    pub fn any() -> Self {
+        Self { text: "*".to_owned(), matcher: WildMatch::new("*") }
+    }
+
+    /// Whether a name matches.
+    pub fn matches(&self, name: &Name) -> bool {
+        self.matcher.matches(name.as_str())
+    }
+
+    /// The name, if it has no wildcards.
+    pub fn literal(&self) -> Option<&str> {
+        (!self.text.bytes().any(is_wildcard)).then_some(&self.text)
+    }
+}
+
+fn is_wildcard(byte: u8) -> bool {
+    matches!(byte, b'*' | b'?')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_match_names() {
+        let matches = |pattern, name| Pattern::new(pattern).unwrap().matches(&Name::nearest(name));
+        assert!(
+            matches("raw-*", "raw-1") && matches("*", "a") && matches("a?c", "abc") && matches("a.b", "a.b")
+        );
+        assert!(
+            !matches("raw-*", "Raw-1")
+                && !matches("a", "ab")
+                && !matches("a.b", "axb")
+                && !matches("a?c", "ac")
+        );
+        assert!(Pattern::new("").is_err() && Pattern::new("a b").is_err() && Pattern::new("ä").is_err());
+        assert_eq!(Pattern::new("a*").unwrap().literal(), None);
+        assert_eq!(Pattern::new("a.b").unwrap().literal(), Some("a.b"));
+    }
 
     #[test]
     fn names_are_checked() {

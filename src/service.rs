@@ -9,12 +9,15 @@
 mod client;
 mod drawing;
 mod error;
+mod health;
 mod images;
 mod job;
 mod live;
 mod neighbours;
 mod pool;
 mod queue;
+mod reload;
+mod reopen;
 mod samples;
 mod verify;
 
@@ -30,11 +33,14 @@ pub use client::{Client, Demand, Urgency};
 pub use drawing::Identified;
 use drawing::{Drawing, drawn, found, keep_now, policy, warmed_by, weighed, with_scratch};
 pub use error::{ErrorKind, TileError};
-pub use live::Trial;
-use live::{LiveCatalog, Reopener};
+pub use health::{Health, Part};
+use live::LiveCatalog;
 use neighbours::Neighbours;
 use pool::{Brings, Ticket};
 pub use pool::{Busy, RenderPool};
+pub use reload::Reloaded;
+use reopen::Reopener;
+pub use reopen::Trial;
 use verify::Provisional;
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
@@ -73,6 +79,7 @@ pub struct TileService {
     provisional: Arc<Provisional>,
     black: [Tile; 2],
     metrics: Metrics,
+    health: Arc<Health>,
 }
 
 impl TileService {
@@ -108,6 +115,7 @@ impl TileService {
             provisional,
             black,
             metrics,
+            health: Arc::default(),
         })
     }
 
@@ -119,8 +127,20 @@ impl TileService {
     /// Makes the service reopen datasets whose files have changed, with these settings and after a trial. Without
     /// this, their tiles remain errors.
     pub fn with_reopening(self, settings: Settings, trial: Trial) -> std::io::Result<Self> {
-        let reopener = Some(Reopener::start(Arc::clone(&self.live), settings, trial)?);
+        self.live.set_settings(settings);
+        let (live, health) = (Arc::clone(&self.live), Arc::clone(&self.health));
+        let reopener = Some(Reopener::start(live, health, trial)?);
         Ok(Self { reopener, ..self })
+    }
+
+    /// What is wrong with what is served.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Why the disk cache could not be read or written lately.
+    pub fn disk_cache_problem(&self) -> Option<String> {
+        self.tier.as_ref()?.problem()
     }
 
     /// The current catalogue.
@@ -141,11 +161,15 @@ impl TileService {
 
     /// Resolves a request to a tile. Reads data only if the window of a channel has yet to be measured; the client
     /// then waits for that in the render queue.
-    pub async fn identify(&self, request: &TileRequest, demand: Demand) -> Result<Identified, TileError> {
-        let catalog = self.catalog();
+    pub async fn identify(
+        &self,
+        catalog: &Catalog,
+        request: &TileRequest,
+        demand: Demand,
+    ) -> Result<Identified, TileError> {
         let resolved = catalog.resolve(request);
         let shown = resolved.as_ref().ok().filter(|resolved| !resolved.is_black());
-        self.ensure_requested_current(&catalog, &request.token, shown.map(Resolved::channels)).await?;
+        self.ensure_requested_current(catalog, &request.token, shown.map(Resolved::channels)).await?;
         let resolved = resolved?;
         if resolved.is_black() {
             let [grey, rgb] = &self.black;
@@ -161,14 +185,14 @@ impl TileService {
     /// Resolves a request for an overview of a slice, given as a request for the slice's first tile.
     pub async fn identify_overview(
         &self,
+        catalog: &Catalog,
         request: &TileRequest,
         demand: Demand,
     ) -> Result<Identified, TileError> {
-        let catalog = self.catalog();
         let overview = catalog.overview(request);
         let first = overview.as_ref().ok().and_then(|overview| overview.tiles().first());
         let shown = first.filter(|first| !first.is_black());
-        self.ensure_requested_current(&catalog, &request.token, shown.map(Resolved::channels)).await?;
+        self.ensure_requested_current(catalog, &request.token, shown.map(Resolved::channels)).await?;
         let overview = overview?;
         for channel in overview.tiles().iter().flat_map(Resolved::unmeasured) {
             self.measure_window(channel, demand).await?;
@@ -179,27 +203,27 @@ impl TileService {
     /// Resolves a request for a box of voxels. Reads no data.
     pub async fn identify_box(
         &self,
+        catalog: &Catalog,
         request: &BoxRequest,
         format: BoxFormat,
     ) -> Result<Identified, TileError> {
-        let catalog = self.catalog();
         let resolved = catalog.resolve_box(request).map(|resolved| (resolved, BoxEncoding::File(format)));
-        self.current_box(&catalog, &request.token, resolved).await
+        self.current_box(catalog, &request.token, resolved).await
     }
 
     /// Resolves a request for a chunk of Neuroglancer's precomputed format. Reads no data. The files of the dataset are
     /// not checked for a chunk that is off the grid.
     pub async fn identify_precomputed(
         &self,
+        catalog: &Catalog,
         request: &PrecomputedChunk,
         accepted: AcceptedCodings,
     ) -> Result<Identified, TileError> {
-        let catalog = self.catalog();
         let resolved = catalog.resolve_precomputed(request, accepted);
         if let Err(NoBox::NotFound(error @ NotFound::OffGrid { .. })) = resolved {
             return Err(error.into());
         }
-        self.current_box(&catalog, &request.volume.token, resolved).await
+        self.current_box(catalog, &request.volume.token, resolved).await
     }
 
     async fn current_box(
@@ -215,11 +239,14 @@ impl TileService {
     }
 
     /// A channel in Neuroglancer's precomputed format, once its files have been found unchanged.
-    pub async fn precomputed(&self, volume: &PrecomputedVolume) -> Result<Precomputed, TileError> {
-        let catalog = self.catalog();
+    pub async fn precomputed(
+        &self,
+        catalog: &Catalog,
+        volume: &PrecomputedVolume,
+    ) -> Result<Precomputed, TileError> {
         let found = catalog.precomputed_volume(volume);
         let channel = found.as_ref().ok().map(|(channel, _)| std::iter::once(*channel));
-        self.ensure_requested_current(&catalog, &volume.token, channel).await?;
+        self.ensure_requested_current(catalog, &volume.token, channel).await?;
         Ok(found?.1.clone())
     }
 

@@ -26,7 +26,7 @@ fn request(path: &str) -> TileRequest {
 fn poll_tile(service: &TileService, request: &TileRequest) -> Poll<usize> {
     let tile = async {
         let demand = Demand::wanted(Client::InProcess);
-        let identified = service.identify(request, demand).await.unwrap();
+        let identified = service.identify(&service.catalog(), request, demand).await.unwrap();
         service.fetch(identified, demand).await.unwrap().png.len()
     };
     pin!(tile).poll(&mut Context::from_waker(Waker::noop()))

@@ -1,8 +1,8 @@
 //! Opens a catalogue: builds datasets and channels from settings and files, and collects all faults.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::channel::{Channel, ChannelWindow};
 use super::levels::Levels;
@@ -10,6 +10,7 @@ use super::made::{Sidecars, Wanted};
 use super::stored::StoredLevel;
 use super::watch::Watch;
 use super::{Catalog, Dataset};
+use crate::access::{Access, OpenedAccess};
 use crate::activity::Activity;
 use crate::axes::AxisName;
 use crate::config::{self, ChannelSettings, DatasetSettings, Fault, Settings};
@@ -34,6 +35,9 @@ pub struct Opened {
     pub undecodable: Vec<Fault>,
     /// Levels that are served although files of theirs are missing, by the key of the channel.
     pub incomplete: Vec<Fault>,
+    /// Datasets that could not be opened, although others are served: found in a folder, or changed since they were
+    /// opened and kept as they were.
+    pub unopened: Vec<(Name, Fault)>,
     /// Problems that are not faults, such as channels left out and levels not used.
     pub warnings: Vec<String>,
 }
@@ -48,48 +52,92 @@ impl Catalog {
     pub fn open_among(files: Files, settings: &Settings, metrics: &Metrics, activity: &Activity) -> Opened {
         let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone(), activity.clone());
         let chunks = chunks.verifying(settings.render.verify);
-        let stores = Stores { files: Arc::new(files), chunks };
-        let mut opening = Opening::with(stores.clone());
-        let datasets = settings
-            .datasets
-            .iter()
-            .map(|(token, dataset)| (token.clone(), Arc::new(opening.dataset(token, dataset))))
-            .collect();
-        let config::Render { max_voxels_per_tile, max_voxels_per_box, png: profile, .. } = settings.render;
-        let catalog = Catalog { datasets, max_voxels_per_tile, max_voxels_per_box, profile, stores };
-        let Opening { faults, undecodable, incomplete, warnings, .. } = opening;
-        Opened { catalog, faults, undecodable, incomplete, warnings }
+        let opening = Opening::with(Stores { files: Arc::new(files), chunks });
+        opening.catalog(settings, |opening, token, dataset| opening.dataset(token, dataset).map(Arc::new))
+    }
+
+    /// The tokens of the datasets that must be opened to serve `settings`: all but those with the same settings as `before`
+    /// and unchanged files. Accesses the file system for every file.
+    pub fn to_open(&self, settings: &Settings, before: &Settings) -> Vec<Name> {
+        let is_as_before = |token: &Name, wanted: &DatasetSettings| {
+            let is_current = self.dataset(token).is_some_and(|dataset| !dataset.find_change());
+            is_current && before.datasets.get(token) == Some(wanted)
+        };
+        let changed = settings.datasets.iter().filter(|(token, wanted)| !is_as_before(token, wanted));
+        changed.map(|(token, _)| token.clone()).collect()
+    }
+
+    /// The catalogue of other settings, with the same stores. Opens the datasets `to_open`, and keeps the others. Files in
+    /// `refused` must not be opened.
+    ///
+    /// A dataset whose files have changed is kept as it was if it cannot be opened again and its settings are the same.
+    pub fn reload(
+        &self,
+        settings: &Settings,
+        before: &Settings,
+        to_open: &[Name],
+        refused: Vec<(PathBuf, String)>,
+    ) -> Opened {
+        let files =
+            to_open.iter().filter_map(|token| settings.datasets.get(token)).flat_map(DatasetSettings::files);
+        let files: Vec<PathBuf> = files.filter_map(|file| file.canonicalize().ok()).collect();
+        self.stores.files.forget(files.iter().map(PathBuf::as_path));
+        self.stores.files.refuse(refused);
+        Opening::with(self.stores.clone()).catalog(settings, |opening, token, wanted| {
+            let known = self.dataset(token);
+            if let Some(known) = known.filter(|_| !to_open.contains(token)) {
+                return Some(Arc::clone(known));
+            }
+            let same = known.filter(|_| before.datasets.get(token) == Some(wanted));
+            let faults = opening.faults.len();
+            let opened = match same {
+                Some(same) => opening.again(same, wanted),
+                None => opening.dataset(token, wanted),
+            };
+            let Some(same) = same else { return opened.map(Arc::new) };
+            let problems = opening.faults.drain(faults..).map(|fault| (token.clone(), fault));
+            let before = opening.unopened.len();
+            opening.unopened.extend(problems);
+            let is_whole = opening.unopened.len() == before;
+            Some(opened.filter(|_| is_whole).map_or_else(|| Arc::clone(same), Arc::new))
+        })
+    }
+
+    /// A warning for each name in the rules of access that no dataset has.
+    fn unknown_names(&self) -> Vec<String> {
+        let is_known = |name: &str| self.datasets.keys().any(|token| token.as_str() == name);
+        let unknown = self.access.unknown_names(is_known);
+        unknown
+            .map(|name| format!("access: there is no dataset {name:?} to protect; is it misspelt?"))
+            .collect()
     }
 
     /// Reopens one dataset from the current files. Channels whose files have not changed are kept with their samples.
     pub fn reopen(&self, token: &Name, settings: &DatasetSettings) -> Reopened {
-        let known = self.dataset(token).map(|dataset| &dataset.channels);
-        let before = known.into_iter().flat_map(BTreeMap::values);
-        self.stores.files.forget(before.flat_map(|channel| channel.watch.files()).map(FileIdentity::path));
         let mut opening = Opening::with(self.stores.clone());
-        let mut dataset = opening.dataset(token, settings);
-        for (name, channel) in &mut dataset.channels {
-            let before = known.and_then(|channels| channels.get(name));
-            let same =
-                before.filter(|before| before.fingerprint == channel.fingerprint && !before.has_changed());
-            if let Some(same) = same {
-                *channel = Arc::clone(same);
-            }
-        }
-        let Opening { mut faults, mut warnings, incomplete, left_out, .. } = opening;
+        let dataset = match self.dataset(token) {
+            Some(known) => opening.again(known, settings),
+            None => opening.dataset(token, settings),
+        };
+        let Opening { mut faults, mut warnings, incomplete, unopened, .. } = opening;
+        faults.extend(unopened.into_iter().map(|(_, fault)| fault));
         warnings.extend(incomplete.iter().map(Fault::to_string));
-        // A discovered channel that disappears is a fault only if it was served before.
-        let is_known = |name: &Name| known.is_some_and(|channels| channels.contains_key(name));
-        faults.extend(left_out.into_iter().filter(|(name, _)| is_known(name)).map(|(_, fault)| fault));
-        Reopened { dataset: Arc::new(dataset), faults, warnings }
+        Reopened { dataset: dataset.map(Arc::new), faults, warnings }
+    }
+}
+
+impl DatasetSettings {
+    /// The files that are named, not those that they refer to.
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.file.iter().chain(self.channels.values().filter_map(|channel| channel.file.as_ref()))
     }
 }
 
 /// The next generation of a dataset.
 #[derive(Debug)]
 pub struct Reopened {
-    /// The dataset, with all channels that could be opened.
-    pub dataset: Arc<Dataset>,
+    /// The dataset, with all channels that could be opened; `None` if it could not be opened at all.
+    pub dataset: Option<Arc<Dataset>>,
     /// Everything that could not be opened.
     pub faults: Vec<Fault>,
     /// Problems that are not faults, as in [`Opened::warnings`].
@@ -110,6 +158,7 @@ struct Opening {
     faults: Vec<Fault>,
     undecodable: Vec<Fault>,
     incomplete: Vec<Fault>,
+    unopened: Vec<(Name, Fault)>,
     warnings: Vec<String>,
     /// Discovered channels that cannot be served.
     left_out: Vec<(Name, Fault)>,
@@ -117,11 +166,65 @@ struct Opening {
 
 impl Opening {
     fn with(stores: Stores) -> Self {
-        let (sidecars, faults, undecodable, incomplete, warnings, left_out) = Default::default();
-        Self { stores, sidecars, faults, undecodable, incomplete, warnings, left_out }
+        let (sidecars, faults, undecodable, incomplete, unopened, warnings, left_out) = Default::default();
+        Self { stores, sidecars, faults, undecodable, incomplete, unopened, warnings, left_out }
     }
 
-    fn dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Dataset {
+    /// A catalogue of the datasets that `open` returns.
+    fn catalog(
+        mut self,
+        settings: &Settings,
+        open: impl Fn(&mut Self, &Name, &DatasetSettings) -> Option<Arc<Dataset>>,
+    ) -> Opened {
+        let datasets = settings
+            .datasets
+            .iter()
+            .filter_map(|(token, dataset)| Some((token.clone(), open(&mut self, token, dataset)?)))
+            .collect();
+        let OpenedAccess { access, faults, warnings } = Access::open(&settings.access);
+        self.faults.extend(faults);
+        self.warnings.extend(warnings);
+        let config::Render { max_voxels_per_tile, max_voxels_per_box, png: profile, .. } = settings.render;
+        let (stores, views) = (self.stores, Mutex::default());
+        let catalog =
+            Catalog { datasets, max_voxels_per_tile, max_voxels_per_box, profile, stores, access, views };
+        self.warnings.extend(catalog.unknown_names());
+        let Self { faults, undecodable, incomplete, unopened, warnings, .. } = self;
+        Opened { catalog, faults, undecodable, incomplete, unopened, warnings }
+    }
+
+    /// The next generation of a dataset. Channels whose files have not changed are kept with their samples; that one which
+    /// was served is missing is a fault.
+    fn again(&mut self, known: &Dataset, settings: &DatasetSettings) -> Option<Dataset> {
+        let before = known.channels.values().flat_map(|channel| channel.watch.files());
+        self.stores.files.forget(before.map(FileIdentity::path));
+        let others = std::mem::take(&mut self.left_out);
+        let mut dataset = self.dataset(&known.token, settings);
+        for (name, channel) in dataset.iter_mut().flat_map(|dataset| &mut dataset.channels) {
+            let same = known.channels.get(name);
+            let same = same.filter(|same| same.fingerprint == channel.fingerprint && !same.has_changed());
+            if let Some(same) = same {
+                *channel = Arc::clone(same);
+            }
+        }
+        let left_out = std::mem::replace(&mut self.left_out, others);
+        let served = left_out.into_iter().filter(|(name, _)| known.channels.contains_key(name));
+        self.faults.extend(served.map(|(_, fault)| fault));
+        dataset
+    }
+
+    /// A dataset, with all channels that can be opened; `None` if it is optional and has a fault.
+    fn dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Option<Dataset> {
+        let before = self.faults.len();
+        let dataset = self.whole_dataset(token, settings);
+        if !settings.is_optional || self.faults.len() == before {
+            return Some(dataset);
+        }
+        self.unopened.extend(self.faults.drain(before..).map(|fault| (token.clone(), fault)));
+        None
+    }
+
+    fn whole_dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Dataset {
         let key = format!("datasets.{token}");
         let policy = if settings.allow_external { LinkPolicy::Anywhere } else { LinkPolicy::BelowTheFile };
         let Stores { files, chunks } = self.stores.clone();

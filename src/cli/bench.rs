@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn of_files(arguments: &Arguments, files: &Files) -> Result<(), Failure> {
     let (metrics, activity) = (Metrics::default(), Activity::default());
-    let (settings, catalog) = load_sound(&files.sources.layers(), &metrics, &activity)?;
+    let (settings, catalog) = load_sound(&files.sources.layers()?, &metrics, &activity)?;
     let mut local = Local::new(&catalog, &metrics, &activity, files.limits);
     let threads = files.threads(settings.render.threads);
     let choice = chosen(&arguments.selection(), local.targets())?;

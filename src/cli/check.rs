@@ -13,7 +13,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let layers = arguments.sources.layers();
+    let layers = arguments.sources.layers()?;
     let mut loaded = load(&layers, &Metrics::default(), &Activity::default());
     // A server would serve what is left; here they count as faults.
     loaded.faults.append(&mut loaded.undecodable);

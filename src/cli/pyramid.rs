@@ -35,7 +35,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (metrics, activity) = (Metrics::default(), Activity::default());
-    let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics, &activity)?;
+    let (settings, catalog) = load_sound(&arguments.sources.layers()?, &metrics, &activity)?;
     // Verify chunks before writing files: there is no idle time later.
     catalog.chunks().verify_at_once();
     let files = by_file(&catalog, &arguments.token)?;

@@ -25,7 +25,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (metrics, activity) = (Metrics::default(), Activity::default());
-    let (settings, catalog) = load_sound(&arguments.sources.layers(), &metrics, &activity)?;
+    let (settings, catalog) = load_sound(&arguments.sources.layers()?, &metrics, &activity)?;
     // Verify chunks before writing the file: there is no idle time later.
     catalog.chunks().verify_at_once();
     let mounts = &settings.server.mounts;
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
     let tile = actix_web::rt::System::new().block_on(async {
         let demand = Demand::wanted(Client::InProcess);
-        let identified = service.identify(&request, demand).await?;
+        let identified = service.identify(&service.catalog(), &request, demand).await?;
         service.fetch(identified, demand).await
     })?;
     let path = &arguments.output;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread;
 
 use actix_web::dev::ServerHandle;
@@ -11,16 +12,19 @@ use actix_web::rt::System;
 use clap::Args;
 use tokio::sync::Notify;
 
+use super::reload::Reloader;
 use super::signals::ServerSignals;
-use super::{Failure, Sources, limits, load_sound, log, output, probe, second_tier};
+use super::{
+    Failure, Loaded, NOTHING_TO_SERVE, Sources, limits, load_faultless, log, output, probe, second_tier,
+};
 use crate::activity::Activity;
 use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::demo;
 use crate::geometry::Plane;
-use crate::http::{self, Site};
+use crate::http::{self, LiveSite};
 use crate::metrics::Metrics;
-use crate::service::{RenderPool, TileService};
+use crate::service::{Part, RenderPool, TileService};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -36,22 +40,33 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let signals = ServerSignals::listen()?;
-    let mut layers = arguments.sources.layers();
+    let (mut layers, mut folders) = arguments.sources.with_folders();
     layers.bind = arguments.bind;
     if arguments.demo {
         layers.files.push(demo_volume()?);
         layers.config = arguments.sources.config;
     }
+    layers.found = folders.files()?;
     let metrics = Metrics { log_lines_lost: log::lost(), ..Metrics::default() };
     let activity = Activity::default();
-    let (settings, catalog) = load_sound(&layers, &metrics, &activity)?;
+    let Loaded { settings, catalog, left_out, .. } = load_faultless(&layers, &metrics, &activity)?;
+    if catalog.datasets().next().is_none() && folders.is_empty() {
+        return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
+    }
+    left_out.iter().for_each(|(file, fault)| folders.note_broken(file, fault.to_string()));
     let addresses = addresses(&settings)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
-    let tier = second_tier(&settings, &metrics)?;
+    let (tier, no_tier) = second_tier(&settings, &metrics)?;
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
     let service = service.with_tier(tier).with_reopening(settings.clone(), Box::new(probe::refused))?;
     let service = Arc::new(service);
-    let served = System::new().block_on(listen(&service, &settings, &addresses, &signals));
+    service.health().set(Part::Files, folders.problems());
+    service.health().set(Part::Cache, no_tier.iter().map(ToString::to_string).collect());
+    let site = Arc::new(LiveSite::new(Arc::clone(&service), &settings)?);
+    let started = settings.clone();
+    let reloader =
+        Reloader { layers, folders, service: Arc::clone(&service), site: Arc::clone(&site), started };
+    let served = System::new().block_on(listen(site, reloader, &settings, &addresses, &signals));
     service.finish_writing(settings.server.shutdown_timeout);
     served
 }
@@ -79,27 +94,30 @@ fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>, Failure> {
 }
 
 async fn listen(
-    service: &Arc<TileService>,
+    site: Arc<LiveSite>,
+    reloader: Reloader,
     settings: &Settings,
     bind: &[SocketAddr],
     signals: &ServerSignals,
 ) -> Result<(), Failure> {
-    let site = Site::new(Arc::clone(service), settings)?;
     let descriptors = limits::most_connections(settings.server.workers.get());
-    let (server, addresses) = http::start(site, &settings.server, bind, descriptors)
+    let (server, addresses) = http::start(Arc::clone(&site), &settings.server, bind, descriptors)
         .map_err(|e| anyhow::anyhow!("{} cannot be listened on: {e}", settings.server.bind.as_str()))?;
-    // From here on signals drain the server; before its addresses are printed.
-    let stop = signals.serving();
+    // From here on signals drain the server or make it reload; before its addresses are printed.
+    let (orders, ordered) = channel();
+    let stop = signals.serving(orders);
     if !http::has_viewer() {
         tracing::info!("this voltile was built without its viewer: it serves the simple page instead");
     }
-    announce(announcement(&service.catalog(), settings, &addresses))?;
-    actix_web::rt::spawn(stop_when_told(server.handle(), stop));
+    announce(announcement(&reloader.service.catalog(), settings, &addresses))?;
+    reloader.start(ordered)?;
+    actix_web::rt::spawn(stop_when_told(server.handle(), site, stop));
     Ok(server.await?)
 }
 
-async fn stop_when_told(server: ServerHandle, stop: Arc<Notify>) {
+async fn stop_when_told(server: ServerHandle, site: Arc<LiveSite>, stop: Arc<Notify>) {
     stop.notified().await;
+    site.drain();
     server.stop(true).await;
 }
 
@@ -109,13 +127,14 @@ fn announcement(catalog: &Catalog, settings: &Settings, addresses: &[SocketAddr]
     for address in addresses {
         let _ = writeln!(text, "voltile listening on http://{address}");
     }
+    let base = &settings.server.base_path;
     if let Some(address) = addresses.first() {
-        let _ = writeln!(text, "page http://{address}/");
+        let _ = writeln!(text, "page http://{address}{base}/");
         let service = settings.server.mounts.first().map_or("", |mount| mount.tile_service.as_str());
         for dataset in catalog.datasets() {
             if let Some(channel) = dataset.channels.values().next() {
                 let path = dataset.sample_path(channel, Plane::Xy);
-                let _ = writeln!(text, "tile http://{address}/{service}/tilecache/{path}");
+                let _ = writeln!(text, "tile http://{address}{base}/{service}/tilecache/{path}");
             }
         }
     }

@@ -3,6 +3,7 @@
 //! Signals are handled on a separate thread, so that none is missed while other threads are busy or blocked.
 
 use std::io;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -35,8 +36,8 @@ enum Phase {
     /// Files are being opened: a signal ends the process.
     #[default]
     Starting,
-    /// The first signal makes the server finish the requests in flight.
-    Serving(Arc<Notify>),
+    /// The first signal makes the server finish the requests in flight. SIGHUP makes it reload.
+    Serving { stop: Arc<Notify>, reload: Sender<()> },
     /// The next signal ends the process.
     Stopping,
 }
@@ -46,7 +47,7 @@ enum Phase {
 pub(super) struct ServerSignals(Arc<Mutex<Phase>>);
 
 impl ServerSignals {
-    /// Starts handling signals. SIGHUP, sent by closed terminals and service managers, never ends the server.
+    /// Starts handling signals. SIGHUP, which closed terminals send too, never ends the server.
     pub fn listen() -> io::Result<Self> {
         let signals = Self::default();
         let heard = signals.clone();
@@ -54,21 +55,31 @@ impl ServerSignals {
         Ok(signals)
     }
 
-    /// From now on the first Ctrl-C or SIGTERM notifies the server instead of ending the process.
-    pub fn serving(&self) -> Arc<Notify> {
+    /// From now on the first Ctrl-C or SIGTERM notifies the server instead of ending the process, and SIGHUP sends an order
+    /// to `reload`.
+    pub fn serving(&self, reload: Sender<()>) -> Arc<Notify> {
         let stop = Arc::new(Notify::new());
-        self.enter(Phase::Serving(Arc::clone(&stop)));
+        self.enter(Phase::Serving { stop: Arc::clone(&stop), reload });
         stop
+    }
+
+    fn reload(&self) {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Phase::Serving { reload, .. } if reload.send(()).is_ok() => {}
+            Phase::Serving { .. } => tracing::error!("SIGHUP: the thread that reloads has ended"),
+            Phase::Starting | Phase::Stopping => {
+                tracing::info!("SIGHUP is ignored while the server starts or stops")
+            }
+        }
     }
 
     fn hear(&self, signal: i32) {
         if signal == SIGHUP {
-            tracing::info!("SIGHUP: the configuration is not read again; restart the server for that");
-            return;
+            return self.reload();
         }
         match self.enter(Phase::Stopping) {
             Phase::Starting => end_by(signal),
-            Phase::Serving(stop) => {
+            Phase::Serving { stop, .. } => {
                 tracing::info!(
                     "stopping: requests in flight are answered first; a second signal ends at once"
                 );

@@ -119,7 +119,7 @@ fn in_process(
     let (metrics, activity) = (Metrics::default(), Activity::default());
     let mut layers =
         Sources { files: target.files.clone(), config: arguments.config.clone(), set: arguments.set.clone() }
-            .layers();
+            .layers()?;
     if arguments.demo {
         layers.files.push(super::serve::demo_volume()?);
         layers.config = arguments.config.clone();

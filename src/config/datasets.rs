@@ -1,7 +1,7 @@
 //! Reads the sections of datasets, channels and levels. Whether the files match is checked by the catalogue.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use config::{Value, ValueKind};
 
@@ -16,17 +16,16 @@ use crate::paint::Kind;
 
 /// Reads every dataset.
 ///
-/// `base` is the directory of the configuration file, `files` are the data files given on the command line,
-/// with their tokens.
+/// `base` is the directory of the configuration file, `files` are the data files that need no configuration, with their
+/// tokens.
 pub(super) fn read(
     root: &mut Section<'_, '_>,
     base: &Path,
-    files: &BTreeMap<Name, PathBuf>,
+    files: &BTreeMap<Name, DatasetSettings>,
 ) -> BTreeMap<Name, DatasetSettings> {
     let mut datasets = BTreeMap::new();
     for entry in root.named("datasets", values::token) {
-        let given = entry.name.as_ref().and_then(|token| files.get(token)).cloned();
-        let start = given.map_or_else(DatasetSettings::default, DatasetSettings::of_file);
+        let start = entry.name.as_ref().and_then(|token| files.get(token)).cloned().unwrap_or_default();
         let mut section = Section::open(entry.path, Some(entry.value), keys::DATASET, root.notes());
         let dataset = dataset(&mut section, base, start);
         datasets.extend(entry.name.map(|token| (token, dataset)));

@@ -24,6 +24,7 @@ fn write_table(text: &mut String, key: &Key, parent: &str, live: bool) {
     let path = if parent.is_empty() { key.name.to_owned() } else { format!("{parent}.{}", key.name) };
     let (header, path, live) = match key.shape {
         Shape::List(_) => (format!("[[{path}]]"), path, live),
+        Shape::OptionalList(_) => (format!("[[{path}]]"), path, false),
         Shape::Named(name, _) => {
             (format!("[{path}.{name}]"), format!("{path}.{name}"), live && parent.is_empty())
         }
@@ -38,13 +39,13 @@ fn write_value(text: &mut String, key: &Key, live: bool) {
     let (value, live) = match key.shape {
         Shape::Default(value) | Shape::Needed(value) => (value, live),
         Shape::Optional(value) | Shape::Inline(value, _) => (value, false),
-        Shape::Table(_) | Shape::List(_) | Shape::Named(..) => return,
+        Shape::Table(_) | Shape::List(_) | Shape::OptionalList(_) | Shape::Named(..) => return,
     };
     text.push_str(&format!("# {}\n{}{} = {value}\n", key.doc, mark(live), key.name));
 }
 
 fn is_table(key: &Key) -> bool {
-    matches!(key.shape, Shape::Table(_) | Shape::List(_) | Shape::Named(..))
+    matches!(key.shape, Shape::Table(_) | Shape::List(_) | Shape::OptionalList(_) | Shape::Named(..))
 }
 
 fn mark(live: bool) -> &'static str {

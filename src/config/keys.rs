@@ -25,8 +25,10 @@ pub(super) enum Shape {
     Inline(&'static str, &'static [Key]),
     /// One table.
     Table(&'static [Key]),
-    /// An array of tables.
+    /// An array of tables, of which one is there by default.
     List(&'static [Key]),
+    /// An array of tables, empty by default.
+    OptionalList(&'static [Key]),
     /// Tables with names chosen by the user; one name as an example.
     Named(&'static str, &'static [Key]),
 }
@@ -36,7 +38,11 @@ impl Key {
     pub fn below(&self) -> &'static [Key] {
         match self.shape {
             Shape::Default(_) | Shape::Optional(_) | Shape::Needed(_) => &[],
-            Shape::Inline(_, keys) | Shape::Table(keys) | Shape::List(keys) | Shape::Named(_, keys) => keys,
+            Shape::Inline(_, keys)
+            | Shape::Table(keys)
+            | Shape::List(keys)
+            | Shape::OptionalList(keys)
+            | Shape::Named(_, keys) => keys,
         }
     }
 }
@@ -68,6 +74,11 @@ pub(super) const ROOT: &[Key] = &[
     Key { name: "render", shape: Shape::Table(RENDER), doc: "Rendering." },
     Key { name: "files", shape: Shape::Table(FILES), doc: "How HDF5 files are opened." },
     Key {
+        name: "access",
+        shape: Shape::OptionalList(ACCESS),
+        doc: "Who may see which datasets. Without any entry everything is public. Repeat the table for more entries.",
+    },
+    Key {
         name: "datasets",
         shape: Shape::Named("kasthuri11", DATASET),
         doc: "A dataset; the name is the token in URLs. Quote a name with a dot: [datasets.\"FlyEM.v1\"].",
@@ -78,6 +89,16 @@ pub(super) const ROOT: &[Key] = &[
 pub(super) const SERVER: &[Key] = &[
     default("bind", "\"127.0.0.1:8080\"", "Where to listen: HOST:PORT. Port 0 takes any free one."),
     optional("workers", "2", "HTTP threads, 1 to 1024. Default: the number of cores."),
+    optional(
+        "base_path",
+        "\"/volumes\"",
+        "The path prefix of the public address. Requests may arrive with or without it.",
+    ),
+    default(
+        "hosts",
+        "[]",
+        "The host names (without port) that requests may be addressed to, such as \"tiles.example.org\"; [] for any.",
+    ),
     default("cache_control", "\"public, max-age=3600\"", "The Cache-Control header of tiles."),
     default(
         "cors_origins",
@@ -158,11 +179,32 @@ pub(super) const RENDER: &[Key] = &[
 ];
 
 /// `[files]`
-pub(super) const FILES: &[Key] = &[default(
-    "trial",
-    "\"on\"",
-    "Open each file in a child process first, because some crash the HDF5 library; or \"off\".",
-)];
+pub(super) const FILES: &[Key] = &[
+    default(
+        "trial",
+        "\"on\"",
+        "Open each file in a child process first, because some crash the HDF5 library; or \"off\".",
+    ),
+    default(
+        "watch",
+        "false",
+        "An interval, such as \"30s\", at which configuration and files are read again if they have changed.",
+    ),
+];
+
+/// `[[access]]`
+pub(super) const ACCESS: &[Key] = &[
+    needed(
+        "secrets",
+        "\"secrets/lab.txt\"",
+        "A file with one secret per line, relative to this file. Each of them opens the datasets.",
+    ),
+    default(
+        "datasets",
+        "[\"*\"]",
+        "The protected datasets: tokens, in which * stands for any text and ? for one character.",
+    ),
+];
 
 /// `[datasets.TOKEN]`
 pub(super) const DATASET: &[Key] = &[

@@ -7,12 +7,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use config::{Config, ConfigError, Map, Source, Value, ValueKind};
 
 use super::keys::{self, Key, Shape};
 use super::reader::Notes;
+use super::settings::DatasetSettings;
 use super::toml_file::{self, Document};
 use super::{Layers, values};
 use crate::name::Name;
@@ -28,8 +29,8 @@ const BETWEEN: &str = "__";
 pub(super) struct Merged {
     /// A table.
     pub tree: Value,
-    /// The data files named on the command line, by their tokens.
-    pub files: BTreeMap<Name, PathBuf>,
+    /// The data files named on the command line, and those found in folders, by their tokens.
+    pub files: BTreeMap<Name, DatasetSettings>,
 }
 
 /// One layer: a tree below [`TOP`].
@@ -50,7 +51,7 @@ impl Source for Layer {
 pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Merged {
     let document = layers.config.as_deref().map(|path| read_file(path, notes));
     let file = document.map_or_else(|| table([]), |document| document.tree);
-    let files = tokens(&layers.files, &file);
+    let files = tokens(layers, &file);
     let named = files.keys().map(|token| nest(&["datasets", token.as_str()], table([])));
     let below: Vec<Value> = named.chain([file]).collect();
     let known = merged(below.clone(), notes);
@@ -102,12 +103,14 @@ fn read_file(path: &Path, notes: &mut Notes) -> Document {
 }
 
 /// The tokens of data files served without configuration; those of the configuration are taken.
-fn tokens(files: &[PathBuf], file: &Value) -> BTreeMap<Name, PathBuf> {
+fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
     let configured = below(Some(file), "datasets");
     let mut tokens = BTreeMap::new();
-    for path in files {
+    let named = layers.files.iter().map(|path| (path, false));
+    for (path, is_optional) in named.chain(layers.found.iter().map(|path| (path, true))) {
         let taken = |name: &Name| tokens.contains_key(name) || below(configured, name.as_str()).is_some();
-        tokens.insert(token_of(path, taken), path.clone());
+        let dataset = DatasetSettings { is_optional, ..DatasetSettings::of_file(path.clone()) };
+        tokens.insert(token_of(path, taken), dataset);
     }
     tokens
 }

@@ -23,6 +23,8 @@ pub(super) fn read(root: &mut Section<'_, '_>, base: &Path, settings: &mut Setti
 fn server(mut section: Section<'_, '_>, server: &mut Server) {
     section.set("bind", values::bind, &mut server.bind);
     section.set("workers", values::threads, &mut server.workers);
+    section.set("base_path", base_path, &mut server.base_path);
+    section.set("hosts", values::list(values::host), &mut server.hosts);
     section.set("cache_control", values::header, &mut server.cache_control);
     section.set("cors_origins", values::list(values::origin), &mut server.cors_origins);
     section.set("neuroglancer", values::viewer, &mut server.neuroglancer);
@@ -37,11 +39,31 @@ fn server(mut section: Section<'_, '_>, server: &mut Server) {
     section.set("head_timeout", values::timeout, &mut server.head_timeout);
     section.set("idle_timeout", values::timeout, &mut server.idle_timeout);
     section.set("write_timeout", values::timeout, &mut server.write_timeout);
-    let Some(entries) = section.list("mounts") else { return };
-    if entries.is_empty() {
-        section.fault("mounts", "expected at least one mount; omit the key for the default one");
-    } else {
-        server.mounts = mounts(entries, section.notes());
+    match section.list("mounts") {
+        None => {}
+        Some(entries) if entries.is_empty() => {
+            section.fault("mounts", "expected at least one mount; omit the key for the default one");
+        }
+        Some(entries) => server.mounts = mounts(entries, section.notes()),
+    }
+    let first = server.base_path.split('/').nth(1).unwrap_or_default();
+    if server.mounts.iter().any(|mount| mount.tile_service.as_str() == first) {
+        section.fault(
+            "base_path",
+            format!("it begins with {first:?}, which is a tile service; rename one of them"),
+        );
+        server.base_path = String::new();
+    }
+}
+
+/// A path prefix; its first segment has no other meaning. `/` is the empty one.
+fn base_path(value: &Value) -> Result<String, String> {
+    let path = values::url_path(value)?;
+    match path.split('/').nth(1) {
+        Some(first) if TAKEN.contains(&first) => {
+            Err(format!("{path:?} cannot be the base path: other addresses begin with {first:?}"))
+        }
+        _ => Ok(path),
     }
 }
 
@@ -113,4 +135,5 @@ fn render(mut section: Section<'_, '_>, render: &mut Render) {
 
 fn files(mut section: Section<'_, '_>, files: &mut Files) {
     section.set("trial", values::choice(&[("on", true), ("off", false)]), &mut files.trial);
+    section.set("watch", values::interval, &mut files.watch);
 }

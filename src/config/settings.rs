@@ -9,7 +9,7 @@ use super::address::BindAddress;
 use super::network::Network;
 use crate::axes::{Axes, AxisName};
 use crate::geometry::{Scaling, Xyz};
-use crate::name::Name;
+use crate::name::{Name, Pattern};
 use crate::paint::{Kind, Number, PngProfile, WindowRule};
 
 /// A whole configuration.
@@ -23,8 +23,19 @@ pub struct Settings {
     pub render: Render,
     /// How files are opened.
     pub files: Files,
+    /// Who may see which datasets. Empty: everything is public.
+    pub access: Vec<AccessSettings>,
     /// The datasets served, by token.
     pub datasets: BTreeMap<Name, DatasetSettings>,
+}
+
+/// Protects datasets by secrets.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AccessSettings {
+    /// The file with the secrets.
+    pub secrets: PathBuf,
+    /// The datasets that these secrets open.
+    pub datasets: Vec<Pattern>,
 }
 
 /// Settings of the HTTP server.
@@ -34,6 +45,10 @@ pub struct Server {
     pub bind: BindAddress,
     /// HTTP threads.
     pub workers: NonZeroUsize,
+    /// The path prefix of the public address: empty, or a slash and segments without a final slash.
+    pub base_path: String,
+    /// The host names that requests may be addressed to, in lower case; empty: any.
+    pub hosts: Vec<String>,
     /// The `Cache-Control` header of tiles: visible ASCII, not empty.
     pub cache_control: String,
     /// The origins that may read responses: `*`, or `scheme://host[:port]`. Empty: no other origin.
@@ -64,6 +79,8 @@ impl Default for Server {
         Self {
             bind: BindAddress::default(),
             workers: cores(),
+            base_path: String::new(),
+            hosts: Vec::new(),
             cache_control: "public, max-age=3600".to_owned(),
             cors_origins: vec!["*".to_owned()],
             neuroglancer: None,
@@ -195,11 +212,13 @@ impl Default for Render {
 pub struct Files {
     /// Whether each is opened in a child process before it is opened in this one.
     pub trial: bool,
+    /// The interval at which configuration and files are read again if they have changed; `None`: only when told to.
+    pub watch: Option<Duration>,
 }
 
 impl Default for Files {
     fn default() -> Self {
-        Self { trial: true }
+        Self { trial: true, watch: None }
     }
 }
 
@@ -224,6 +243,8 @@ pub struct DatasetSettings {
     /// Whether its files are still being written: they are reopened every two seconds, and served in between
     /// as last seen.
     pub growing: bool,
+    /// Whether it may be left out if it cannot be opened: its file was found in a folder that is served.
+    pub is_optional: bool,
     /// Settings of channels. Empty: all as discovered.
     pub channels: BTreeMap<Name, ChannelSettings>,
 }
@@ -239,6 +260,7 @@ impl Default for DatasetSettings {
             not_found_outside: false,
             allow_external: false,
             growing: false,
+            is_optional: false,
             channels: BTreeMap::new(),
         }
     }

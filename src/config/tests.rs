@@ -502,7 +502,7 @@ proptest::proptest! {
     ) {
         let set = vec![text.clone(), format!("datasets={text}"), format!("{text}=1"), format!("server.{text}")];
         let env = vec![(format!("VOLTILE_{text}__{text}"), text.clone())];
-        load(&Layers { set, env, bind: Some(text.clone()), files: vec![text.clone().into()], config: None });
+        load(&Layers { set, env, bind: Some(text.clone()), files: vec![text.clone().into()], ..Layers::default() });
         toml_file::document(&text);
     }
 }
@@ -554,7 +554,7 @@ fn every_key(
                 every_key(keys, &format!("{here}.{name}."), &named, all);
             }
             Shape::Table(keys) => every_key(keys, &format!("{here}."), &|inner| around(&table(inner)), all),
-            Shape::List(keys) | Shape::Inline(_, keys) => {
+            Shape::List(keys) | Shape::OptionalList(keys) | Shape::Inline(_, keys) => {
                 every_key(keys, &format!("{here}[0]."), &|inner| around(&list(inner)), all);
             }
             Shape::Default(_) | Shape::Optional(_) | Shape::Needed(_) => {}

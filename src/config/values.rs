@@ -16,7 +16,7 @@ use super::network::Network;
 use super::toml_file::is_in_file;
 use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
-use crate::name::Name;
+use crate::name::{Name, Pattern};
 use crate::paint::{Number, Window, WindowRule};
 use crate::request::{MCFC, VIKING};
 
@@ -29,6 +29,8 @@ const MOST_THREADS: usize = 1024;
 const LONGEST_STOP: Duration = Duration::from_secs(24 * 3600);
 /// The minimum of other timeouts.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
+/// The minimum interval at which files are looked at.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 /// Integers up to here are exact as floating point numbers (2^53).
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -189,6 +191,55 @@ pub(super) fn timeout(value: &Value) -> Parsed<Duration> {
         return Err(expected("a time of at least \"1ms\", such as \"5s\",", value));
     }
     Ok(time)
+}
+
+/// An interval, or `false` for none.
+pub(super) fn interval(value: &Value) -> Parsed<Option<Duration>> {
+    if let ValueKind::Boolean(false) = value.kind {
+        return Ok(None);
+    }
+    let time = duration(value).ok().filter(|time| *time >= SHORTEST_INTERVAL);
+    time.map(Some)
+        .ok_or_else(|| expected("false, or an interval from \"100ms\" to a day, such as \"30s\",", value))
+}
+
+/// A path in a URL: empty, or a slash and segments that need no percent-encoding. A final slash is dropped.
+pub(super) fn url_path(value: &Value) -> Parsed<String> {
+    let legal = |segment: &str| {
+        !matches!(segment, "" | "." | "..")
+            && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+    };
+    let path = text_of(value).map(|text| text.strip_suffix('/').unwrap_or(text));
+    let right = path.filter(|path| {
+        path.is_empty() || path.strip_prefix('/').is_some_and(|path| path.split('/').all(legal))
+    });
+    right.map(str::to_owned).ok_or_else(|| {
+        expected("a path such as \"/volumes\", of letters, digits and - . _ ~ between slashes,", value)
+    })
+}
+
+/// A host name or IP address as in the `Host` header, without a port; returned in lower case.
+pub(super) fn host(value: &Value) -> Parsed<String> {
+    let is_name = |text: &str| {
+        let text = text.strip_suffix('.').unwrap_or(text);
+        text.split('.').all(|label| {
+            !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        })
+    };
+    let is_v6 = |text: &str| {
+        let address = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        address.is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok())
+    };
+    let right = text_of(value).filter(|text| is_name(text) || is_v6(text));
+    right.map(str::to_ascii_lowercase).ok_or_else(|| {
+        expected("a host name without a port, such as \"tiles.example.org\" or \"[::1]\",", value)
+    })
+}
+
+/// Tokens, in which `*` and `?` are wildcards.
+pub(super) fn pattern(value: &Value) -> Parsed<Pattern> {
+    let text = text_of(value).ok_or_else(|| expected("a token such as \"brain\" or \"raw-*\"", value))?;
+    Pattern::new(text).map_err(|error| error.to_string())
 }
 
 /// An address to listen on.

@@ -39,6 +39,10 @@ pub(super) enum BadHost {
     Malformed(&'static str),
     #[error("the requested scheme is neither http nor https: see {0}")]
     Scheme(&'static str),
+    #[error(
+        "this server does not answer for the requested host; the hosts that it answers for are configured in server.hosts"
+    )]
+    Unknown,
 }
 
 /// The client of a request, and whether it is a prefetch (`Sec-Purpose`, Fetch standard, section 3.7), which browsers
@@ -62,11 +66,34 @@ pub(super) fn base(request: &HttpRequest, trusted: &[Network]) -> Result<String,
         Some((_, scheme)) if scheme.eq_ignore_ascii_case("https") => "https",
         Some((header, _)) => return Err(BadHost::Scheme(header)),
     };
+    Ok(format!("{scheme}://{}", host(request, reports)?))
+}
+
+/// Fails unless the request is addressed to one of these hosts, on any port. Without hosts, every request is accepted.
+pub(super) fn check_host(
+    request: &HttpRequest,
+    trusted: &[Network],
+    hosts: &[String],
+) -> Result<(), BadHost> {
+    if hosts.is_empty() {
+        return Ok(());
+    }
+    let asked = host(request, Reports::of(request, peer(request), trusted))?;
+    let name = match asked.rfind([':', ']']) {
+        Some(colon) if asked[colon..].starts_with(':') => &asked[..colon],
+        _ => asked,
+    };
+    let is_accepted = hosts.iter().any(|host| host.eq_ignore_ascii_case(name));
+    if is_accepted { Ok(()) } else { Err(BadHost::Unknown) }
+}
+
+/// The host that the client used, with the port if it named one.
+fn host<'r>(request: &'r HttpRequest, reports: Option<Reports<'r>>) -> Result<&'r str, BadHost> {
     let (header, host) = match reports.and_then(|reports| reports.host) {
         Some(reported) => reported,
         None => own_host(request)?,
     };
-    if is_host(host) { Ok(format!("{scheme}://{host}")) } else { Err(BadHost::Malformed(header)) }
+    if is_host(host) { Ok(host) } else { Err(BadHost::Malformed(header)) }
 }
 
 /// The address of the peer; unspecified (0.0.0.0) if the connection has been closed since.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Site, asked, problem};
+use super::context::Context;
+use super::problem;
 use crate::service::{Identified, TileError};
 
 /// The most memory of boxes that are being made or sent, in MiB.
@@ -14,10 +15,10 @@ pub(super) const MOST_MIB: u32 = 2048;
 
 /// A box, and the permit for its memory until it is sent; the response with the error if there is none.
 pub(super) async fn fetch(
-    site: &Site,
-    request: &HttpRequest,
+    context: &Context<'_>,
     identified: Identified,
 ) -> Result<(Bytes, OwnedSemaphorePermit), HttpResponse> {
+    let site = context.site;
     let cutout = identified.cutout().zip(identified.encoding());
     let bytes = cutout.as_ref().map_or(0, |(plan, encoding)| encoding.bytes(plan));
     let mib = u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1);
@@ -33,7 +34,7 @@ pub(super) async fn fetch(
     if let Some(chunk) = cutout.and_then(|(plan, encoding)| site.service.cached_chunk(&plan, encoding)) {
         return Ok((chunk, permit));
     }
-    let demand = asked::demand(request, &site.trusted_proxies);
-    let voxels = site.service.fetch(identified, demand).await.map_err(|error| problem::of(&error))?;
+    let voxels =
+        site.service.fetch(identified, context.demand()).await.map_err(|error| problem::of(&error))?;
     Ok((voxels.png, permit))
 }

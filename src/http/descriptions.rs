@@ -3,9 +3,10 @@
 //! The site's description never reads a voxel. That of one dataset may: it waits until its channels have been
 //! sampled, which happens once.
 
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 
-use super::{Site, asked, page, problem, viewers};
+use super::context::Context;
+use super::{page, problem};
 use crate::config::{Caches, Mount};
 use crate::description::{CachesDescription, MountDescription, SiteDescription};
 use crate::name::Name;
@@ -28,11 +29,12 @@ impl From<&Mount> for MountDescription {
 }
 
 /// `/datasets.json`
-pub(super) fn all(site: &Site) -> HttpResponse {
+pub(super) fn all(context: &Context<'_>) -> HttpResponse {
+    let site = context.site;
     HttpResponse::Ok().json(SiteDescription {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         mounts: site.mounts.iter().map(MountDescription::from).collect(),
-        datasets: site.service.catalog().describe(),
+        datasets: context.catalog.describe(),
         caches: site.caches,
         threads: site.threads,
         started: site.started,
@@ -41,13 +43,11 @@ pub(super) fn all(site: &Site) -> HttpResponse {
 }
 
 /// `/datasets/TOKEN.json`
-pub(super) async fn one(site: &Site, request: &HttpRequest, token: &str) -> HttpResponse {
-    let catalog = site.service.catalog();
-    let Some(dataset) = Name::new(token).ok().and_then(|token| catalog.dataset(&token)) else {
-        return problem::not_found(&viewers::no_dataset(token));
+pub(super) async fn one(context: &Context<'_>, token: &str) -> HttpResponse {
+    let Some(dataset) = Name::new(token).ok().and_then(|token| context.catalog.dataset(&token)) else {
+        return problem::no_dataset(token);
     };
-    let demand = asked::demand(request, &site.trusted_proxies);
-    match site.service.describe(dataset, demand).await {
+    match context.site.service.describe(&context.catalog, dataset, context.demand()).await {
         Ok(description) => HttpResponse::Ok().json(description),
         Err(busy) => problem::of(&busy.into()),
     }

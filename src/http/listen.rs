@@ -18,7 +18,7 @@ use actix_web::rt::net::TcpStream;
 use actix_web::{App, web};
 
 use super::connections::{Admission, Connections, Limits, SequentialStream};
-use super::{Site, answer};
+use super::{LiveSite, answer};
 use crate::config;
 
 /// The length of the system's queue of connections that have not been accepted.
@@ -29,14 +29,14 @@ type Stream = SequentialStream<TcpStream>;
 /// Binds the addresses and starts the server, with as many connections as settings and `descriptors` (file
 /// descriptors available) allow. Returns the server, to be awaited, and the addresses that it listens on.
 pub fn start(
-    site: Site,
+    site: Arc<LiveSite>,
     settings: &config::Server,
     bind: &[SocketAddr],
     descriptors: usize,
 ) -> io::Result<(Server, Vec<SocketAddr>)> {
     let limits = limits(settings, descriptors);
-    let connections = Connections::new(limits, site.service.metrics().connections.clone());
-    let (site, connections) = (web::Data::new(site), Arc::new(connections));
+    let connections = Connections::new(limits, site.get().service.metrics().connections.clone());
+    let (site, connections) = (web::Data::from(site), Arc::new(connections));
     let mut builder = Server::build()
         .workers(settings.workers.get())
         .max_concurrent_connections(for_each_worker(limits.connections, settings.workers.get()))
@@ -100,7 +100,7 @@ fn bound(addresses: &[SocketAddr]) -> io::Result<Vec<TcpListener>> {
 
 /// The service for connections of one listener on one worker thread.
 fn service(
-    site: web::Data<Site>,
+    site: web::Data<LiveSite>,
     connections: Arc<Connections>,
     stops: GracefulShutdownSignal,
     address: SocketAddr,

@@ -5,47 +5,45 @@
 
 mod info;
 
+use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderValue};
-use actix_web::{HttpRequest, HttpResponse};
 
 use super::body::Pieces;
+use super::context::Context;
 use super::tiles::{described, is_confirmed};
-use super::{Site, boxes, codings, cors, problem};
+use super::{boxes, codings, cors, problem};
 use crate::plan::Coding;
 use crate::request::{PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
 use crate::service::TileError;
 pub(super) use info::VolumeInfo;
 
 /// The response to a path, given without `/neuroglancer/`.
-pub(super) async fn answer(site: &Site, request: &HttpRequest, path: &str) -> HttpResponse {
+pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
     let answered = match PrecomputedFile::parse(path) {
-        None => return problem::not_found(&super::nothing_here(site)),
+        None => return problem::not_found(&super::nothing_here(context.site)),
         Some(Err(malformed)) => Err(malformed.into()),
-        Some(Ok(PrecomputedFile::Info(volume))) => description(site, &volume).await,
-        Some(Ok(PrecomputedFile::Chunk(wanted))) => chunk(site, request, &wanted).await,
+        Some(Ok(PrecomputedFile::Info(volume))) => description(context, &volume).await,
+        Some(Ok(PrecomputedFile::Chunk(wanted))) => chunk(context, &wanted).await,
     };
-    site.service.use_pause();
+    context.site.service.use_pause();
     answered.unwrap_or_else(|error| problem::of(&error))
 }
 
-async fn description(site: &Site, volume: &PrecomputedVolume) -> Result<HttpResponse, TileError> {
-    let precomputed = site.service.precomputed(volume).await?;
+async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Result<HttpResponse, TileError> {
+    let precomputed = context.site.service.precomputed(&context.catalog, volume).await?;
     // Chunk shapes change if a file is rewritten: a cached copy must be revalidated.
     let fresh = (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     Ok(HttpResponse::Ok().insert_header(fresh).json(VolumeInfo::of(&precomputed)))
 }
 
-async fn chunk(
-    site: &Site,
-    request: &HttpRequest,
-    wanted: &PrecomputedChunk,
-) -> Result<HttpResponse, TileError> {
-    let identified = site.service.identify_precomputed(wanted, codings::accepted(request)).await?;
+async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpResponse, TileError> {
+    let Context { site, request, catalog, .. } = context;
+    let identified = site.service.identify_precomputed(catalog, wanted, codings::accepted(request)).await?;
     let (etag, coding) = (identified.key().etag(), identified.encoding().map(|encoding| encoding.coding()));
     let mut response = if is_confirmed(site, request, &identified, &etag) {
         described(HttpResponse::NotModified(), site, etag).finish()
     } else {
-        match boxes::fetch(site, request, identified).await {
+        match boxes::fetch(context, identified).await {
             Err(problem) => problem,
             Ok((chunk, permit)) => {
                 let mut response = described(HttpResponse::Ok(), site, etag);

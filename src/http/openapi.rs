@@ -12,7 +12,7 @@ use super::neuroglancer::VolumeInfo;
 use super::problem::Problem;
 use super::viewers::catmaid::CatmaidProject;
 use super::viewers::info::Info;
-use crate::description::{DatasetDescription, SiteDescription};
+use crate::description::{DatasetDescription, LivenessDescription, ReadinessDescription, SiteDescription};
 
 /// `/openapi.json`
 pub(super) fn document() -> HttpResponse {
@@ -39,7 +39,7 @@ pub(super) fn document() -> HttpResponse {
         tile, tile_at_time, composite, composite_at_time, viking_tile, overview, datasets, dataset, document_path,
         voxels, precomputed_info, precomputed_info_at_time, precomputed_chunk, zarr_attributes, zarr_array,
         zarr_consolidated, zarr_group, zarr_channel, zarr_chunk, zarr3_group, zarr3_array, zarr3_chunk, projects, info,
-        viking_volume, page, metrics, health
+        viking_volume, page, metrics, health, livez, readyz
     )
 )]
 struct Document;
@@ -474,3 +474,16 @@ fn metrics() {}
 #[utoipa::path(get, path = "/healthz", tag = "server",
     responses((status = 200, description = "ok", body = String, content_type = "text/plain; charset=utf-8")))]
 fn health() {}
+
+/// Whether the process answers.
+#[utoipa::path(get, path = "/livez", tag = "server",
+    responses((status = 200, description = "It does.", body = LivenessDescription, content_type = "application/json")))]
+fn livez() {}
+
+/// Whether requests should be sent to this server, and what is wrong with what it serves.
+#[utoipa::path(get, path = "/readyz", tag = "server",
+    responses(
+        (status = 200, description = "They should.", body = ReadinessDescription, content_type = "application/json"),
+        (status = 503, description = "It is being stopped, or nothing can be served.", body = ReadinessDescription,
+            content_type = "application/json")))]
+fn readyz() {}

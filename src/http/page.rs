@@ -10,8 +10,7 @@ use actix_web::http::header::{self, HeaderName};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
 use super::codings;
-use crate::catalog::Catalog;
-use crate::config::Mount;
+use super::context::Context;
 
 struct Asset {
     /// The path below `/`; those of the two pages end in `index.html`.
@@ -48,12 +47,8 @@ pub(super) fn neuroglancer() -> Option<&'static str> {
 }
 
 /// Answers paths that belong to the pages: `/`, `/simple`, `/neuroglancer/`, or a file of one of the viewers.
-pub(super) fn answer(
-    path: &str,
-    request: &HttpRequest,
-    catalog: &Catalog,
-    mounts: &[Mount],
-) -> Option<HttpResponse> {
+pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
+    let Context { path, request, catalog, site, .. } = context;
     let name = match path.strip_prefix('/')? {
         "" => "index.html",
         NEUROGLANCER => "neuroglancer/index.html",
@@ -67,9 +62,19 @@ pub(super) fn answer(
     };
     match ASSETS.iter().find(|asset| asset.name == name) {
         Some(asset) => Some(file(asset, request)),
-        None if name == "simple" || path == "/" => Some(simple::index(catalog, mounts, has_viewer())),
+        None if name == "simple" || *path == "/" => Some(simple::index(catalog, &site.mounts, has_viewer())),
         None => None,
     }
+}
+
+/// Sends a client that omitted the final slash of a folder there: addresses in the page are relative to it.
+pub(super) fn below(segment: &str) -> HttpResponse {
+    let place = format!("{segment}/");
+    HttpResponse::TemporaryRedirect()
+        .insert_header((header::LOCATION, place))
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .insert_header((header::REFERRER_POLICY, "no-referrer"))
+        .finish()
 }
 
 fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {

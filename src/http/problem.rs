@@ -6,10 +6,15 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::ALLOWED;
+use crate::catalog::NotFound;
+use crate::name::Name;
 use crate::service::{ErrorKind, TileError};
 
 /// Sent with 503, in seconds.
 const RETRY_AFTER: &str = "1";
+
+/// Sent with 401. Basic comes first, for browsers.
+const CHALLENGES: [&str; 2] = ["Basic realm=\"voltile\", charset=\"UTF-8\"", "Bearer realm=\"voltile\""];
 
 /// A problem detail (RFC 9457, section 3).
 #[derive(Serialize, ToSchema)]
@@ -35,7 +40,46 @@ pub(super) fn of(error: &TileError) -> HttpResponse {
     if status == StatusCode::SERVICE_UNAVAILABLE {
         return busy(&error.public());
     }
-    problem(status, &error.public())
+    let response = problem(status, &error.public());
+    match error {
+        TileError::NotFound(NotFound::Token { token, .. }) => missing(response, token.clone()),
+        _ => response,
+    }
+}
+
+/// The dataset that a request names, and that is not there or not visible to it: attached to the response.
+pub(super) struct MissingDataset(pub Name);
+
+fn missing(mut response: HttpResponse, token: Name) -> HttpResponse {
+    response.extensions_mut().insert(MissingDataset(token));
+    response
+}
+
+/// 404 for a dataset that is not there.
+pub(super) fn no_dataset(token: &str) -> HttpResponse {
+    let response = not_found(&format!("there is no dataset {token:?}; /datasets.json lists all datasets"));
+    match Name::new(token) {
+        Ok(token) => missing(response, token),
+        Err(_) => response,
+    }
+}
+
+/// 401: a secret is needed, or the one that was sent is wrong.
+pub(super) fn unauthorized() -> HttpResponse {
+    let mut response = problem(
+        StatusCode::UNAUTHORIZED,
+        "there is no such dataset, or it needs a secret: send it as a bearer token, as the password of Basic \
+         authentication, or in the path as /k/SECRET/ before everything else",
+    );
+    for challenge in CHALLENGES {
+        response.headers_mut().append(header::WWW_AUTHENTICATE, header::HeaderValue::from_static(challenge));
+    }
+    response
+}
+
+/// 421: the request is addressed to another host.
+pub(super) fn misdirected(detail: &str) -> HttpResponse {
+    problem(StatusCode::MISDIRECTED_REQUEST, detail)
 }
 
 /// 503: the same request may succeed later.

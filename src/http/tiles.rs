@@ -4,39 +4,31 @@ use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
 use super::body::Pieces;
-use super::{Site, asked, problem};
+use super::context::Context;
+use super::{Site, problem};
 use crate::config::Mount;
 use crate::request::{TilePath, adjustments};
 use crate::service::{Identified, TileError, Urgency};
 
 /// Answers a request for a tile or an overview below a mount.
-pub(super) async fn answer(
-    site: &Site,
-    mount: &Mount,
-    path: &TilePath<'_>,
-    request: &HttpRequest,
-) -> HttpResponse {
-    let answered = tile(site, mount, path, request).await;
-    site.service.use_pause();
+pub(super) async fn answer(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> HttpResponse {
+    let answered = tile(context, mount, path).await;
+    context.site.service.use_pause();
     answered.unwrap_or_else(|error| problem::of(&error))
 }
 
-async fn tile(
-    site: &Site,
-    mount: &Mount,
-    path: &TilePath<'_>,
-    request: &HttpRequest,
-) -> Result<HttpResponse, TileError> {
+async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Result<HttpResponse, TileError> {
+    let Context { site, request, catalog, .. } = context;
     let is_overview = path.is_overview();
     let mut wanted = if is_overview { path.overview()? } else { path.request()? };
     if mount.adjustable {
         wanted.adjust = adjustments(request.query_string())?;
     }
-    let demand = asked::demand(request, &site.trusted_proxies);
+    let demand = context.demand();
     let identified = if is_overview {
-        site.service.identify_overview(&wanted, demand).await?
+        site.service.identify_overview(catalog, &wanted, demand).await?
     } else {
-        site.service.identify(&wanted, demand).await?
+        site.service.identify(catalog, &wanted, demand).await?
     };
     let etag = identified.key().etag();
     if is_confirmed(site, request, &identified, &etag) {

@@ -12,10 +12,11 @@ pub(super) mod viking;
 use std::io;
 use std::sync::Arc;
 
+use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderValue};
-use actix_web::{HttpRequest, HttpResponse};
 
-use super::{Site, asked, cors, problem};
+use super::context::Context;
+use super::{asked, cors, problem};
 use crate::catalog::Dataset;
 use crate::description::DatasetDescription;
 use crate::name::Name;
@@ -44,59 +45,53 @@ impl File {
 }
 
 /// Answers a path that names a metadata file of a dataset below a mount; `None` for other paths.
-pub(super) fn answer(site: &Site, request: &HttpRequest, path: &str) -> Option<HttpResponse> {
-    let segments = || path.split('/').filter(|segment| !segment.is_empty());
+pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
+    let segments = || context.path.split('/').filter(|segment| !segment.is_empty());
     // Check the file name first: nearly every path is that of a tile.
     let file = File::named(segments().next_back()?)?;
     let segments: Vec<&str> = segments().collect();
     let [mount, between @ .., token, _] = segments.as_slice() else { return None };
     let is_known =
-        BETWEEN.contains(&between) && site.mounts.iter().any(|m| m.tile_service.as_str() == *mount);
+        BETWEEN.contains(&between) && context.site.mounts.iter().any(|m| m.tile_service.as_str() == *mount);
     is_known.then(|| {
-        let Some((dataset, description)) = dataset(site, token) else {
-            return problem::not_found(&no_dataset(token));
+        let Some((dataset, description)) = dataset(context, token) else {
+            return problem::no_dataset(token);
         };
         match file {
             File::Info => HttpResponse::Ok().json(info::of(&dataset, &description)),
-            File::VikingXml => addressed(site, request, "text/xml; charset=utf-8", |base, out| {
+            File::VikingXml => addressed(context, "text/xml; charset=utf-8", |base, out| {
                 viking::write(&description, &format!("{base}/{mount}"), out)
             }),
         }
     })
 }
 
-fn dataset(site: &Site, token: &str) -> Option<(Arc<Dataset>, DatasetDescription)> {
-    let catalog = site.service.catalog();
+fn dataset(context: &Context<'_>, token: &str) -> Option<(Arc<Dataset>, DatasetDescription)> {
+    let catalog = &context.catalog;
     let dataset = catalog.dataset(&Name::new(token).ok()?)?;
     Some((Arc::clone(dataset), catalog.describe_dataset(dataset)))
 }
 
-/// The message for an unknown dataset.
-pub(super) fn no_dataset(token: &str) -> String {
-    format!("there is no dataset {token:?}; /datasets.json lists all datasets")
-}
-
 /// `/projects.json`
-pub(super) fn projects(site: &Site, request: &HttpRequest) -> HttpResponse {
-    let catalog = site.service.catalog();
+pub(super) fn projects(context: &Context<'_>) -> HttpResponse {
+    let Context { catalog, site, .. } = context;
     let precomputed = |token: &str, channel: &str| {
         let (token, channel) = (Name::new(token).ok()?, Name::new(channel).ok()?);
         let volume = PrecomputedVolume { token, channel, time: None };
         catalog.precomputed_volume(&volume).ok().map(|(_, precomputed)| precomputed.clone())
     };
-    addressed(site, request, "application/json", |base, out| {
+    addressed(context, "application/json", |base, out| {
         catmaid::write(&catalog.describe(), precomputed, &site.mounts, base, out)
     })
 }
 
-/// A document with absolute URLs, below the scheme and host that the client used.
+/// A document with absolute URLs, below the public address that the client used.
 fn addressed(
-    site: &Site,
-    request: &HttpRequest,
+    context: &Context<'_>,
     content_type: &'static str,
     write: impl FnOnce(&str, &mut Bounded) -> io::Result<()>,
 ) -> HttpResponse {
-    let mut response = match asked::base(request, &site.trusted_proxies) {
+    let mut response = match context.base() {
         Err(error) => problem::bad_request(&error.to_string()),
         Ok(base) => match Bounded::written(|out| write(&base, out)) {
             Ok(document) => HttpResponse::Ok().content_type(content_type).body(document),

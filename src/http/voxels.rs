@@ -1,11 +1,12 @@
 //! Boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`, and `.raw` with shape and type in headers.
 
+use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderName, HeaderValue};
-use actix_web::{HttpRequest, HttpResponse};
 
 use super::body::Pieces;
+use super::context::Context;
 use super::tiles::{described, is_confirmed};
-use super::{Site, boxes, problem};
+use super::{boxes, problem};
 use crate::paint::BoxFormat;
 use crate::request::BoxRequest;
 use crate::service::TileError;
@@ -14,21 +15,22 @@ static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
 static TYPE: HeaderName = HeaderName::from_static("x-voltile-type");
 
 /// The response to a path, given without `/voxels/`.
-pub(super) async fn answer(site: &Site, request: &HttpRequest, path: &str) -> HttpResponse {
-    let answered = found(site, request, path).await;
-    site.service.use_pause();
+pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
+    let answered = found(context, path).await;
+    context.site.service.use_pause();
     answered.unwrap_or_else(|error| problem::of(&error))
 }
 
-async fn found(site: &Site, request: &HttpRequest, path: &str) -> Result<HttpResponse, TileError> {
+async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
+    let Context { site, request, catalog, .. } = context;
     let (wanted, format) = BoxRequest::parse(path, request.query_string())?;
-    let identified = site.service.identify_box(&wanted, format).await?;
+    let identified = site.service.identify_box(catalog, &wanted, format).await?;
     let etag = identified.key().etag();
     if is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), site, etag).finish());
     }
     let about = identified.cutout().map(|cutout| (cutout.shape(), cutout.voxel));
-    let (voxels, permit) = match boxes::fetch(site, request, identified).await {
+    let (voxels, permit) = match boxes::fetch(context, identified).await {
         Ok(fetched) => fetched,
         Err(problem) => return Ok(problem),
     };

@@ -14,8 +14,9 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::context::Context;
 use super::tiles::{described, is_any, is_confirmed, is_known};
-use super::{Site, asked, boxes, problem, range};
+use super::{boxes, problem, range};
 use crate::catalog::{Image, NotFound};
 use crate::geometry::Level;
 use crate::name::Name;
@@ -25,27 +26,29 @@ use crate::service::{Identified, TileError};
 use crate::tile::TileKey;
 
 /// The response to a path, given without `/zarr/`.
-pub(super) async fn answer(site: &Site, request: &HttpRequest, path: &str) -> HttpResponse {
+pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
     let answered = match ZarrRequest::parse(path) {
-        Ok(wanted) => found(site, request, &wanted).await,
+        Ok(wanted) => found(context, &wanted).await,
         Err(malformed) => Err(malformed.into()),
     };
-    site.service.use_pause();
+    context.site.service.use_pause();
     answered.unwrap_or_else(|error| problem::of(&error))
 }
 
-async fn found(site: &Site, request: &HttpRequest, wanted: &ZarrRequest) -> Result<HttpResponse, TileError> {
+async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpResponse, TileError> {
+    let Context { site, request, catalog, .. } = context;
     match &wanted.part {
         ZarrPart::Chunk { label, level, place } => {
             let find = |image: &Image| boxed(image, wanted.version, label.as_ref(), *level, place);
             let service = &site.service;
-            let identified = service.identify_chunk(&wanted.token, wanted.channel.as_ref(), find).await?;
-            chunk(site, request, identified).await
+            let identified =
+                service.identify_chunk(catalog, &wanted.token, wanted.channel.as_ref(), find).await?;
+            chunk(context, identified).await
         }
         ZarrPart::Document(node, document) => {
-            let image = site.service.image(&wanted.token, wanted.channel.as_ref()).await?;
+            let image = site.service.image(catalog, &wanted.token, wanted.channel.as_ref()).await?;
             if *node == ZarrNode::Image && document.has_attributes() {
-                site.service.measure_windows(&image, asked::demand(request, &site.trusted_proxies)).await;
+                site.service.measure_windows(&image, context.demand()).await;
             }
             let value = match wanted.version {
                 ZarrVersion::V04 => v2::document(&image, node, *document)?,
@@ -88,11 +91,8 @@ fn boxed(
     Ok((arrays.chunk(level, place)?, BoxEncoding::WrittenChunk(format)))
 }
 
-async fn chunk(
-    site: &Site,
-    request: &HttpRequest,
-    identified: Identified,
-) -> Result<HttpResponse, TileError> {
+async fn chunk(context: &Context<'_>, identified: Identified) -> Result<HttpResponse, TileError> {
+    let Context { site, request, .. } = context;
     let etag = identified.key().etag();
     // The name of a chunk says nothing of its shape and coding, which change with the file: a cached copy must be
     // revalidated, as the metadata must.
@@ -101,7 +101,7 @@ async fn chunk(
     if !is_any(request) && is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), site, etag).insert_header(fresh).finish());
     }
-    let (chunk, permit) = match boxes::fetch(site, request, identified).await {
+    let (chunk, permit) = match boxes::fetch(context, identified).await {
         Ok(fetched) => fetched,
         Err(problem) => return Ok(problem),
     };

@@ -1,7 +1,7 @@
-//! Images of chunked formats: resolved in the current catalogue.
+//! Images of chunked formats: resolved in a catalogue.
 
 use super::{Demand, Identified, TileError, TileService};
-use crate::catalog::{Image, NoBox, NotFound};
+use crate::catalog::{Catalog, Image, NoBox, NotFound};
 use crate::name::Name;
 use crate::paint::Kind;
 use crate::plan::BoxEncoding;
@@ -9,8 +9,12 @@ use crate::request::BoxRequest;
 
 impl TileService {
     /// Resolves the image of a channel, or of a dataset. Reads no data.
-    pub async fn image(&self, token: &Name, channel: Option<&Name>) -> Result<Image, TileError> {
-        let catalog = self.catalog();
+    pub async fn image(
+        &self,
+        catalog: &Catalog,
+        token: &Name,
+        channel: Option<&Name>,
+    ) -> Result<Image, TileError> {
         let image = catalog.image(token, channel);
         if let Some(dataset) = catalog.dataset(token) {
             // If it does not resolve, it may in the next generation of the files.
@@ -22,16 +26,16 @@ impl TileService {
     /// Resolves a chunk of an image to the box of voxels that `find` says it holds. Reads no data.
     pub async fn identify_chunk(
         &self,
+        catalog: &Catalog,
         token: &Name,
         channel: Option<&Name>,
         find: impl FnOnce(&Image) -> Result<(BoxRequest, BoxEncoding), NotFound>,
     ) -> Result<Identified, TileError> {
-        let catalog = self.catalog();
         let resolved = catalog.image(token, channel).map_err(NoBox::from).and_then(|image| {
             let (request, encoding) = find(&image)?;
             Ok((catalog.resolve_box(&request)?, encoding))
         });
-        self.current_box(&catalog, token, resolved).await
+        self.current_box(catalog, token, resolved).await
     }
 
     /// Measures the windows of an image's channels that have not been measured yet. Failures are logged: windows are

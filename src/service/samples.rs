@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Brings, Busy, Demand, TileError, TileService};
 use crate::cache::Lookup;
-use crate::catalog::{Channel, Dataset, Survey};
+use crate::catalog::{Catalog, Channel, Dataset, Survey};
 use crate::description::DatasetDescription;
 use crate::paint::Kind;
 use crate::render::RenderError;
@@ -15,7 +15,12 @@ impl TileService {
     ///
     /// A channel that cannot be read has a `problem` in its description. Only a full queue fails the whole
     /// description.
-    pub async fn describe(&self, dataset: &Dataset, demand: Demand) -> Result<DatasetDescription, Busy> {
+    pub async fn describe(
+        &self,
+        catalog: &Catalog,
+        dataset: &Dataset,
+        demand: Demand,
+    ) -> Result<DatasetDescription, Busy> {
         // Describes the dataset as it was opened; if it has changed, this reopens it for later requests.
         let _ = self.ensure_channels_current(dataset, dataset.channels.values()).await;
         let mut problems = Vec::new();
@@ -25,7 +30,7 @@ impl TileService {
                 other => other.err(),
             });
         }
-        let mut description = self.catalog().describe_dataset(dataset);
+        let mut description = catalog.describe_dataset(dataset);
         let channels = description.channels.iter_mut().zip(dataset.channels.values());
         for ((description, channel), problem) in channels.zip(problems) {
             description.add_survey(channel);

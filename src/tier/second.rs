@@ -3,7 +3,7 @@
 //! Adds metrics, a log and a write queue to any backend.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,13 +25,16 @@ struct Counted {
     tier: Box<dyn TileTier>,
     metrics: Metrics,
     log: ErrorLog,
+    /// The last error, unless a tile has been written since.
+    problem: Mutex<Option<String>>,
 }
 
 impl SecondTier {
     /// Wraps a backend and starts its writer thread.
     pub fn new(tier: impl TileTier + 'static, metrics: &Metrics) -> io::Result<Self> {
         let (tier, metrics) = (Box::new(tier), metrics.clone());
-        let counted = Arc::new(Counted { tier, metrics: metrics.clone(), log: ErrorLog::default() });
+        let (log, problem) = (ErrorLog::default(), Mutex::default());
+        let counted = Arc::new(Counted { tier, metrics: metrics.clone(), log, problem });
         let write_to = Arc::clone(&counted);
         let write = move |token: &Name, key: &TileKey, png: &Bytes| {
             // `put` has counted and logged the error.
@@ -62,6 +65,11 @@ impl SecondTier {
         self.counted.noted(self.counted.tier.has(token, key))
     }
 
+    /// Why tiles could not be read or written, if none has been written since.
+    pub fn problem(&self) -> Option<String> {
+        self.counted.problem().clone()
+    }
+
     /// Closes the queue and waits until it is empty, for at most `within`; the rest is dropped.
     pub fn finish(&self, within: Duration) {
         let dropped = self.writer.finish(within);
@@ -82,6 +90,7 @@ impl Counted {
 
     fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
         self.noted(self.tier.put(token, key, png))?;
+        *self.problem() = None;
         self.metrics.tier_writes.inc();
         Ok(())
     }
@@ -93,7 +102,15 @@ impl Counted {
                 TierError::Away { .. } => self.metrics.tier_dropped.inc(),
                 _ => self.metrics.tier_errors.inc(),
             };
+            // A damaged tile is removed, which ends the problem.
+            if !matches!(error, TierError::Corrupt { .. }) {
+                *self.problem() = Some(error.to_string());
+            }
             self.log.log(error);
         })
+    }
+
+    fn problem(&self) -> MutexGuard<'_, Option<String>> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

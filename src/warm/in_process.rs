@@ -33,13 +33,17 @@ impl InProcess {
 
     /// The entity tag of a tile; draws nothing, but may sample the channel for its window.
     pub fn entity_tag(&self, tile: &TileRequest) -> Result<String, String> {
-        let tag =
-            here(async { self.service.identify(tile, OURS).await.map(|identified| identified.key().etag()) });
+        let tag = here(async {
+            self.service
+                .identify(&self.service.catalog(), tile, OURS)
+                .await
+                .map(|identified| identified.key().etag())
+        });
         tag.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
     }
 
     async fn warm(&self, tile: &TileRequest) -> Result<Warmed, TileError> {
-        let identified = self.service.identify(tile, OURS).await?;
+        let identified = self.service.identify(&self.service.catalog(), tile, OURS).await?;
         self.service.warm(&identified).await
     }
 }
@@ -71,7 +75,7 @@ impl Producer for InProcess {
 
     fn is_there(&self, tile: &TileRequest) -> bool {
         let there = here(async {
-            let identified = self.service.identify(tile, OURS).await.ok()?;
+            let identified = self.service.identify(&self.service.catalog(), tile, OURS).await.ok()?;
             self.service.is_kept(&identified).ok()
         });
         there.ok().flatten().unwrap_or(false)
@@ -83,7 +87,7 @@ impl Probe for InProcess {
         let decoded = &self.service.metrics().chunk_decoded_bytes;
         let (began, before) = (Instant::now(), decoded.get());
         let drawn = here(async {
-            let identified = self.service.identify(tile, OURS).await.ok()?;
+            let identified = self.service.identify(&self.service.catalog(), tile, OURS).await.ok()?;
             self.service.fetch(identified, OURS).await.ok()
         });
         let bytes = drawn.ok().flatten()?.png.len() as u64;

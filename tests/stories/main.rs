@@ -6,6 +6,7 @@
 
 mod common;
 
+mod access;
 mod adjust;
 mod answers;
 mod bad_files;
@@ -40,6 +41,7 @@ mod precomputed;
 mod process;
 mod pyramid;
 mod reach;
+mod reload;
 mod scrolling;
 mod spread;
 mod tier;

@@ -426,8 +426,9 @@ fn a_service_without_a_server_warms_each_tile_once() {
     let warm = |z: usize| {
         let path = format!("{MOUNT}/{}", plane_path(z));
         let request = TilePath::split(&path).unwrap().unwrap().request().unwrap();
-        let identified =
-            runtime.block_on(service.identify(&request, Demand::prefetch(Client::InProcess))).unwrap();
+        let identified = runtime
+            .block_on(service.identify(&service.catalog(), &request, Demand::prefetch(Client::InProcess)))
+            .unwrap();
         let was_kept = service.is_kept(&identified).unwrap();
         (was_kept, runtime.block_on(service.warm(&identified)))
     };
@@ -440,7 +441,7 @@ fn a_service_without_a_server_warms_each_tile_once() {
     assert_eq!((metrics.renders.get(), metrics.tier_writes.get()), (5, 5));
     let request = TilePath::split(&format!("{MOUNT}/{}", plane_path(5))).unwrap().unwrap().request().unwrap();
     let prefetch = Demand::prefetch(Client::InProcess);
-    let identified = runtime.block_on(service.identify(&request, prefetch)).unwrap();
+    let identified = runtime.block_on(service.identify(&service.catalog(), &request, prefetch)).unwrap();
     volumes::invert(&path, &bytes[5]);
     let warmed = runtime.block_on(service.warm(&identified));
     let error = warmed.expect_err("its file has changed").public();

@@ -44,7 +44,7 @@ pub(super) fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool) -> Ht
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <title>voltile</title><style>{STYLE}</style>\
-         <h1>voltile <small>{} · <a href=\"/datasets.json\">datasets.json</a> · <a href=\"/metrics\">metrics</a></small></h1>\
+         <h1>voltile <small>{} · <a href=\"datasets.json\">datasets.json</a> · <a href=\"metrics\">metrics</a></small></h1>\
          {note}{body}</html>",
         env!("CARGO_PKG_VERSION"),
         note = if has_viewer { "" } else { NO_VIEWER },
@@ -57,7 +57,7 @@ pub(super) fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool) -> Ht
 
 /// Names are safe in HTML; labels come from files and are escaped.
 fn figure(mount: &str, dataset: &Dataset, channel: &Channel, plane: Plane) -> String {
-    let path = format!("/{mount}/tilecache/{}", dataset.sample_path(channel, plane));
+    let path = format!("{mount}/tilecache/{}", dataset.sample_path(channel, plane));
     let label = channel.label.as_deref().map(escaped).unwrap_or_default();
     let size = channel.size();
     format!(

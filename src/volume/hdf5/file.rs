@@ -54,21 +54,33 @@ fn not_hdf5(bytes: &FileBytes, error: &hdf5::Error) -> String {
 pub struct Files {
     /// By resolved path, and whether the file may be growing.
     open: Mutex<HashMap<(PathBuf, bool), Slot>>,
-    refused: HashMap<PathBuf, String>,
+    /// By resolved path, with the reason.
+    refused: Mutex<HashMap<PathBuf, String>>,
     most: usize,
 }
 
 impl Default for Files {
     fn default() -> Self {
-        Self { open: Mutex::default(), refused: HashMap::new(), most: usize::MAX }
+        Self { open: Mutex::default(), refused: Mutex::default(), most: usize::MAX }
     }
 }
 
 impl Files {
     /// No open files. `refused` lists files that must not be opened, each with the reason for the error.
     pub fn refusing(refused: impl IntoIterator<Item = (PathBuf, String)>) -> Self {
+        let files = Self::default();
+        files.refuse(refused);
+        files
+    }
+
+    /// Adds files that must not be opened.
+    pub fn refuse(&self, refused: impl IntoIterator<Item = (PathBuf, String)>) {
         let resolved = |(path, why): (PathBuf, String)| (path.canonicalize().unwrap_or(path), why);
-        Self { refused: refused.into_iter().map(resolved).collect(), ..Self::default() }
+        self.refused().extend(refused.into_iter().map(resolved));
+    }
+
+    fn refused(&self) -> MutexGuard<'_, HashMap<PathBuf, String>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Limits the number of files that are open at once.
@@ -85,9 +97,10 @@ impl Files {
     }
 
     /// Removes these files, changed or not, so that they are opened again when next needed: files that they refer to
-    /// may have changed.
+    /// may have changed. They are no longer refused.
     pub fn forget<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) {
         let paths: HashSet<&Path> = paths.into_iter().collect();
+        self.refused().retain(|path, _| !paths.contains(path.as_path()));
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|(path, _), _| !paths.contains(path.as_path()));
     }
@@ -98,8 +111,8 @@ impl Files {
         resolved: PathBuf,
         growing: bool,
     ) -> Result<Arc<StoredFile>, OpenError> {
-        if let Some(why) = self.refused.get(&resolved) {
-            return Err(OpenError::File { path: resolved, problem: why.clone() });
+        if let Some(problem) = self.refused().get(&resolved).cloned() {
+            return Err(OpenError::File { path: resolved, problem });
         }
         let slot = self.slot((resolved.clone(), growing))?;
         // Held while the file is opened, which may take long; other files are opened in the meantime.

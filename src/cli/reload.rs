@@ -1,0 +1,194 @@
+//! Reading configuration and files again while serving: at SIGHUP, and at intervals if files are watched or folders
+//! are served.
+//!
+//! Whatever is wrong with the new configuration, the server goes on as before, and says so in the log and in `/readyz`.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use super::folders::Folders;
+use crate::config::{self, Layers, Settings};
+use crate::http::LiveSite;
+use crate::service::{Part, Reloaded, TileService};
+
+/// The interval at which folders are listed, unless `files.watch` says otherwise.
+const FOLDERS: Duration = Duration::from_secs(2);
+
+/// What reloading takes.
+pub(super) struct Reloader {
+    pub layers: Layers,
+    pub folders: Folders,
+    pub service: Arc<TileService>,
+    pub site: Arc<LiveSite>,
+    /// The settings that the server was started with.
+    pub started: Settings,
+}
+
+/// Why the configuration is read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    Signal,
+    Interval,
+}
+
+impl Reloader {
+    /// Reloads on a thread of its own whenever an order arrives, and at intervals. Ends with the process.
+    pub fn start(mut self, orders: Receiver<()>) -> std::io::Result<()> {
+        let mut watch = self.started.files.watch;
+        let run = move || {
+            loop {
+                let interval = watch.or((!self.folders.is_empty()).then_some(FOLDERS));
+                let order = match interval {
+                    Some(interval) => orders.recv_timeout(interval),
+                    None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                };
+                let occasion = match order {
+                    Ok(()) => Occasion::Signal,
+                    Err(RecvTimeoutError::Timeout) => Occasion::Interval,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                };
+                // Several signals at once are one.
+                while orders.try_recv().is_ok() {}
+                watch = self.reload(occasion).unwrap_or(watch);
+            }
+        };
+        thread::Builder::new().name("reload".to_owned()).spawn(run).map(drop)
+    }
+
+    /// Reloads once; returns the new interval if that succeeds.
+    fn reload(&mut self, occasion: Occasion) -> Option<Option<Duration>> {
+        match self.try_reload(occasion) {
+            Ok((reloaded, watch)) => {
+                self.service.health().set(Part::Configuration, Vec::new());
+                if occasion == Occasion::Signal || !reloaded.is_nothing() {
+                    tracing::info!("reloaded: {}", told(&reloaded));
+                }
+                Some(watch)
+            }
+            Err(problems) => {
+                let is_new = self.service.health().set(Part::Configuration, problems.clone());
+                if occasion == Occasion::Signal || is_new {
+                    tracing::error!(
+                        "the configuration was not reloaded, and everything is served as before: {}",
+                        problems.join("; ")
+                    );
+                }
+                None
+            }
+        }
+    }
+
+    fn try_reload(&mut self, occasion: Occasion) -> Result<(Reloaded, Option<Duration>), Vec<String>> {
+        if occasion == Occasion::Signal {
+            self.folders.forget_broken();
+        }
+        self.layers.found = self.folders.files().map_err(|error| vec![error.to_string()])?;
+        let config::Loaded { mut settings, faults, warnings } = config::load(&self.layers);
+        if !faults.is_empty() {
+            return Err(faults.iter().map(ToString::to_string).collect());
+        }
+        let kept = keep_fixed(&self.started, &mut settings);
+        if occasion == Occasion::Signal {
+            warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+            if !kept.is_empty() {
+                tracing::warn!("changes of {} take effect when the server is restarted", kept.join(", "));
+            }
+        }
+        let reloaded = self
+            .service
+            .reload(settings.clone())
+            .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        self.note_broken(&settings, &reloaded);
+        self.site.replace(&settings).map_err(|error| vec![error.to_string()])?;
+        Ok((reloaded, settings.files.watch))
+    }
+
+    /// Notes the files in folders that could not be opened.
+    fn note_broken(&mut self, settings: &Settings, reloaded: &Reloaded) {
+        for (token, fault) in &reloaded.unopened {
+            let Some(dataset) = settings.datasets.get(token) else { continue };
+            if dataset.is_optional
+                && let Some(file) = &dataset.file
+            {
+                tracing::warn!("{fault}");
+                self.folders.note_broken(file, fault.to_string());
+            }
+        }
+        self.service.health().set(Part::Files, self.folders.problems());
+    }
+}
+
+/// Gives those settings back their old values that a running server cannot change; returns their keys.
+fn keep_fixed(started: &Settings, settings: &mut Settings) -> Vec<&'static str> {
+    let mut kept = Vec::new();
+    let (old, new) = (&started.server, &mut settings.server);
+    keep("server.bind", &old.bind, &mut new.bind, &mut kept);
+    keep("server.workers", &old.workers, &mut new.workers, &mut kept);
+    keep("server.shutdown_timeout", &old.shutdown_timeout, &mut new.shutdown_timeout, &mut kept);
+    keep("server.connections", &old.connections, &mut new.connections, &mut kept);
+    let each = "server.connections_for_each_client";
+    keep(each, &old.connections_for_each_client, &mut new.connections_for_each_client, &mut kept);
+    keep("server.head_timeout", &old.head_timeout, &mut new.head_timeout, &mut kept);
+    keep("server.idle_timeout", &old.idle_timeout, &mut new.idle_timeout, &mut kept);
+    keep("server.write_timeout", &old.write_timeout, &mut new.write_timeout, &mut kept);
+    keep("cache", &started.cache, &mut settings.cache, &mut kept);
+    let (old, new) = (&started.render, &mut settings.render);
+    keep("render.threads", &old.threads, &mut new.threads, &mut kept);
+    keep("render.queue", &old.queue, &mut new.queue, &mut kept);
+    keep("render.neighbours", &old.neighbours, &mut new.neighbours, &mut kept);
+    keep("render.verify", &old.verify, &mut new.verify, &mut kept);
+    keep("render.png", &old.png, &mut new.png, &mut kept);
+    kept
+}
+
+fn keep<T: Clone + PartialEq>(key: &'static str, old: &T, new: &mut T, kept: &mut Vec<&'static str>) {
+    if old != new {
+        new.clone_from(old);
+        kept.push(key);
+    }
+}
+
+/// What changed, for the log.
+fn told(reloaded: &Reloaded) -> String {
+    let names =
+        |names: &[crate::name::Name]| names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut told = Vec::new();
+    if !reloaded.opened.is_empty() {
+        told.push(format!("opened {}", names(&reloaded.opened)));
+    }
+    if !reloaded.removed.is_empty() {
+        told.push(format!("removed {}", names(&reloaded.removed)));
+    }
+    if reloaded.access {
+        told.push("the rules of access have changed".to_owned());
+    }
+    if told.is_empty() {
+        told.push(
+            if reloaded.settings { "the settings have changed" } else { "nothing has changed" }.to_owned(),
+        );
+    }
+    told.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_need_a_restart_are_kept_and_named() {
+        let started = Settings::default();
+        let mut settings = Settings::default();
+        settings.cache.tiles = 1;
+        settings.render.queue = 1;
+        settings.render.max_voxels_per_box = 1;
+        settings.server.cors_origins = Vec::new();
+        assert_eq!(keep_fixed(&started, &mut settings), ["cache", "render.queue"]);
+        assert_eq!(
+            (settings.cache.tiles, settings.render.queue),
+            (started.cache.tiles, started.render.queue)
+        );
+        assert!(settings.render.max_voxels_per_box == 1 && settings.server.cors_origins.is_empty());
+    }
+}

@@ -1,0 +1,176 @@
+//! A request with what is known of it before its path is parsed: the catalogue that it may see, and the path below the
+//! base path and the secret.
+//!
+//! Secrets are taken from `Authorization` (Bearer, or the password of Basic: RFC 6750, RFC 7617) and from the path
+//! prefix `/k/SECRET`. Viewers keep that prefix, because the addresses in documents are relative to it or contain it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use actix_web::http::header;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
+
+use super::{Site, asked};
+use crate::access::{Access, Grants};
+use crate::catalog::Catalog;
+use crate::service::Demand;
+
+/// The path segment before a secret.
+pub(super) const SECRET: &str = "/k/";
+
+/// A request that is being answered.
+pub(super) struct Context<'r> {
+    pub site: &'r Site,
+    pub request: &'r HttpRequest,
+    /// The datasets that the request may see, as of its start.
+    pub catalog: Arc<Catalog>,
+    /// The entries of `[[access]]` that it has opened.
+    pub grants: Grants,
+    /// The raw path below the base path and the secret; it begins with a slash.
+    pub path: &'r str,
+    /// The prefix `/k/SECRET` as it was sent; empty if there was none.
+    pub secret: &'r str,
+}
+
+/// Why a request has no [`Context`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal<'r> {
+    /// The secret in its path is wrong.
+    Secret,
+    /// The path is that of a folder, without the final slash; this is its last segment.
+    Slash(&'r str),
+}
+
+impl<'r> Context<'r> {
+    pub fn of(site: &'r Site, request: &'r HttpRequest) -> Result<Self, Refusal<'r>> {
+        let all = site.service.catalog();
+        let place = Place::of(request.uri().path(), &site.base_path, all.access())?;
+        let grants = granted(all.access(), request, place.secret)?;
+        let catalog = all.visible_to(&grants);
+        Ok(Self { site, request, catalog, grants, path: place.path, secret: place.secret })
+    }
+
+    /// Whether no dataset is hidden from the request, whatever its name.
+    pub fn sees_everything(&self) -> bool {
+        self.catalog.access().opens_all(&self.grants)
+    }
+
+    pub fn demand(&self) -> Demand {
+        asked::demand(self.request, &self.site.trusted_proxies)
+    }
+
+    /// The public address of `/`, without the final slash: scheme, host, base path and secret.
+    pub fn base(&self) -> Result<String, asked::BadHost> {
+        let mut base = asked::base(self.request, &self.site.trusted_proxies)?;
+        base.push_str(&self.site.base_path);
+        base.push_str(self.secret);
+        Ok(base)
+    }
+}
+
+/// The parts of a raw path.
+#[derive(Debug, PartialEq, Eq)]
+struct Place<'p> {
+    /// `/k/SECRET`, or empty.
+    secret: &'p str,
+    path: &'p str,
+}
+
+impl<'p> Place<'p> {
+    fn of(path: &'p str, base_path: &str, access: &Access) -> Result<Self, Refusal<'p>> {
+        let path = match path.strip_prefix(base_path) {
+            Some("") if !base_path.is_empty() => return Err(Refusal::Slash(last_segment(path))),
+            Some(rest) if rest.starts_with('/') => rest,
+            _ => path,
+        };
+        // Without rules there are no secrets, and nothing begins with /k/.
+        let Some(rest) = path.strip_prefix(SECRET).filter(|_| !access.is_open()) else {
+            return Ok(Self { secret: "", path });
+        };
+        let end = rest.find('/').ok_or(Refusal::Slash(rest))?;
+        let (secret, path) = path.split_at(SECRET.len() + end);
+        Ok(Self { secret, path })
+    }
+}
+
+fn last_segment(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The entries that the request opens. A wrong secret in the path is an error; in a header it may be meant for a proxy.
+fn granted<'r>(access: &Access, request: &HttpRequest, secret: &'r str) -> Result<Grants, Refusal<'r>> {
+    if access.is_open() {
+        return Ok(Grants::default());
+    }
+    let in_path = secret.strip_prefix(SECRET).map(|secret| Cow::from(percent_decode_str(secret)));
+    let in_path = in_path.as_deref();
+    if in_path.is_some_and(|secret| access.grants([secret]).is_empty()) {
+        return Err(Refusal::Secret);
+    }
+    let in_headers: Vec<Vec<u8>> = request
+        .headers()
+        .get_all(header::AUTHORIZATION)
+        .filter_map(|value| credentials(value.as_bytes()))
+        .take(MOST_CREDENTIALS)
+        .collect();
+    Ok(access.grants(in_path.into_iter().chain(in_headers.iter().map(Vec::as_slice))))
+}
+
+/// The most `Authorization` headers that are looked at; there should be one.
+const MOST_CREDENTIALS: usize = 4;
+
+/// The secret in the value of `Authorization`.
+fn credentials(value: &[u8]) -> Option<Vec<u8>> {
+    let value = value.trim_ascii();
+    let end = value.iter().position(|byte| *byte == b' ')?;
+    let (scheme, rest) = value.split_at(end);
+    let rest = rest.trim_ascii();
+    if scheme.eq_ignore_ascii_case(b"bearer") {
+        return Some(rest.to_vec());
+    }
+    if !scheme.eq_ignore_ascii_case(b"basic") {
+        return None;
+    }
+    let pair = STANDARD.decode(rest).ok()?;
+    let colon = pair.iter().position(|byte| *byte == b':')?;
+    pair.get(colon + 1..).map(<[u8]>::to_vec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_tokens_or_passwords() {
+        for (value, secret) in [
+            ("Bearer abc", Some("abc")),
+            ("bearer   abc ", Some("abc")),
+            ("Basic dXNlcjphYmM=", Some("abc")),
+            ("Basic dXNlcjphOmI=", Some("a:b")),
+            ("Basic OmFiYw==", Some("abc")),
+            ("Basic dXNlcg==", None),
+            ("Basic %%%", None),
+            ("Digest abc", None),
+            ("abc", None),
+            ("", None),
+        ] {
+            let found = credentials(value.as_bytes());
+            assert_eq!(found.as_deref(), secret.map(str::as_bytes), "{value}");
+        }
+    }
+
+    #[test]
+    fn paths_are_taken_with_and_without_the_base_path() {
+        let of = |path, base| Place::of(path, base, &Access::default()).map(|place| place.path);
+        assert_eq!(of("/a/b", ""), Ok("/a/b"));
+        assert_eq!(of("/a/b", "/x"), Ok("/a/b"));
+        assert_eq!(of("/x/a/b", "/x"), Ok("/a/b"));
+        assert_eq!(of("/x/", "/x"), Ok("/"));
+        assert_eq!(of("/xy/a", "/x"), Ok("/xy/a"));
+        assert_eq!(of("/y/x", "/y/x"), Err(Refusal::Slash("x")));
+        assert_eq!(of("/k/secret/a", ""), Ok("/k/secret/a"));
+    }
+}

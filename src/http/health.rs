@@ -1,0 +1,86 @@
+//! `/livez` and `/readyz`: whether the process answers, and whether requests should be sent to it.
+
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::{StatusCode, header};
+
+use super::LiveSite;
+use super::context::Context;
+use crate::catalog::Dataset;
+use crate::description::{LivenessDescription, ProblemDescription, ReadinessDescription};
+use crate::service::Part;
+
+/// How long the files of all datasets may take to be checked for changes.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+const NOT_STORED: (header::HeaderName, &str) = (header::CACHE_CONTROL, "no-store");
+
+/// Answers the addresses that say how the server is, whatever host the request is addressed to.
+pub(super) async fn answer(live: &LiveSite, context: &Context<'_>) -> Option<HttpResponse> {
+    match context.path {
+        "/healthz" => Some(HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")),
+        "/livez" => {
+            let alive = LivenessDescription { status: "ok".to_owned() };
+            Some(HttpResponse::Ok().insert_header(NOT_STORED).json(alive))
+        }
+        "/readyz" => Some(readiness(live, context).await),
+        _ => None,
+    }
+}
+
+async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
+    let service = &context.site.service;
+    let all = service.catalog();
+    let (mut problems, mut broken) = (Vec::new(), 0);
+    let check = async {
+        for dataset in all.datasets() {
+            let Some(problem) = problem_of(context, dataset).await else { continue };
+            broken += 1;
+            if context.catalog.dataset(&dataset.token).is_some() {
+                let token = dataset.token.to_string();
+                problems.push(ProblemDescription {
+                    part: "dataset".to_owned(),
+                    dataset: Some(token),
+                    problem,
+                });
+            }
+        }
+    };
+    if tokio::time::timeout(PATIENCE, check).await.is_err() {
+        problems.push(ProblemDescription {
+            part: "files".to_owned(),
+            dataset: None,
+            problem: format!("a file system has not answered for {} s", PATIENCE.as_secs()),
+        });
+    }
+    if context.sees_everything() {
+        let cache = service.disk_cache_problem().map(|problem| (Part::Cache, problem));
+        problems.extend(service.health().others().into_iter().chain(cache).map(|(part, problem)| {
+            ProblemDescription { part: part.name().to_owned(), dataset: None, problem }
+        }));
+    }
+    let has_something = all.datasets().count() > broken;
+    let (status, word) = match (live.is_draining(), has_something) {
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "nothing can be served"),
+        (false, true) => (StatusCode::OK, "ready"),
+    };
+    let ready = ReadinessDescription {
+        status: word.to_owned(),
+        datasets: context.catalog.datasets().count(),
+        problems,
+    };
+    HttpResponse::build(status).insert_header(NOT_STORED).json(ready)
+}
+
+/// Why the tiles of a dataset are errors now.
+async fn problem_of(context: &Context<'_>, dataset: &Dataset) -> Option<String> {
+    let service = &context.site.service;
+    let current = service.ensure_channels_current(dataset, dataset.channels.values()).await;
+    let problem = current.err().map(|error| error.to_string());
+    problem.map(|problem| match service.health().of_dataset(&dataset.token) {
+        Some(reason) => format!("{problem}; it cannot be reopened yet: {reason}"),
+        None => problem,
+    })
+}

@@ -1,0 +1,99 @@
+//! What is wrong with what is served, for `/readyz`: each part of the service notes its own problems here.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::name::Name;
+
+/// The problems at present.
+#[derive(Debug, Default)]
+pub struct Health(Mutex<Problems>);
+
+#[derive(Debug, Clone, Default)]
+struct Problems {
+    datasets: BTreeMap<Name, String>,
+    others: BTreeMap<Part, Vec<String>>,
+}
+
+/// A part of the service that may have problems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The last reload of the configuration failed, so nothing has changed.
+    Configuration,
+    /// Files in the folders that are served, which had to be left out.
+    Files,
+    /// The disk cache, without which tiles are served.
+    Cache,
+}
+
+impl Part {
+    /// The name in `/readyz`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Configuration => "configuration",
+            Part::Files => "files",
+            Part::Cache => "cache.directory",
+        }
+    }
+}
+
+impl Health {
+    /// Sets or clears the problem of a dataset.
+    pub fn set_dataset(&self, token: &Name, problem: Option<String>) {
+        let mut problems = self.lock();
+        match problem {
+            Some(problem) => _ = problems.datasets.insert(token.clone(), problem),
+            None => _ = problems.datasets.remove(token),
+        }
+    }
+
+    /// Replaces the problems of a part; returns whether they are new.
+    pub fn set(&self, part: Part, problems: Vec<String>) -> bool {
+        let before = self.lock().others.insert(part, problems.clone());
+        !problems.is_empty() && before.as_ref() != Some(&problems)
+    }
+
+    /// The problem of a dataset that cannot be reopened.
+    pub fn of_dataset(&self, token: &Name) -> Option<String> {
+        self.lock().datasets.get(token).cloned()
+    }
+
+    /// Forgets the datasets that are not served any more.
+    pub fn retain_datasets(&self, is_served: impl Fn(&Name) -> bool) {
+        self.lock().datasets.retain(|token, _| is_served(token));
+    }
+
+    /// The problems of the other parts.
+    pub fn others(&self) -> Vec<(Part, String)> {
+        let problems = self.lock().others.clone();
+        problems
+            .into_iter()
+            .flat_map(|(part, all)| all.into_iter().map(move |problem| (part, problem)))
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Problems> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_are_set_and_cleared() {
+        let (health, token) = (Health::default(), Name::nearest("brain"));
+        health.set_dataset(&token, Some("gone".to_owned()));
+        assert_eq!(health.of_dataset(&token).as_deref(), Some("gone"));
+        health.set_dataset(&token, None);
+        assert_eq!(health.of_dataset(&token), None);
+        let broken = vec!["a key is wrong".to_owned()];
+        assert!(
+            health.set(Part::Configuration, broken.clone())
+                && !health.set(Part::Configuration, broken.clone())
+        );
+        assert_eq!(health.others(), [(Part::Configuration, broken[0].clone())]);
+        assert!(!health.set(Part::Configuration, Vec::new()) && health.others().is_empty());
+    }
+}

@@ -1,0 +1,91 @@
+//! Serving other settings without a restart: datasets that have changed are opened first, then the catalogue is
+//! replaced in one step.
+
+use super::TileService;
+use crate::catalog::{Catalog, Opened};
+use crate::config::{Fault, Settings};
+use crate::name::Name;
+
+/// What a reload changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Datasets that were opened: new ones, and those with other settings or changed files.
+    pub opened: Vec<Name>,
+    /// Datasets that are not served any more.
+    pub removed: Vec<Name>,
+    /// Whether other datasets are protected, or by other secrets.
+    pub access: bool,
+    /// Whether any other setting differs.
+    pub settings: bool,
+    /// Datasets that could not be opened; those that were served before still are, as they were.
+    pub unopened: Vec<(Name, Fault)>,
+}
+
+impl Reloaded {
+    /// Whether everything is as before.
+    pub fn is_nothing(&self) -> bool {
+        self.opened.is_empty() && self.removed.is_empty() && !self.access && !self.settings
+    }
+}
+
+impl TileService {
+    /// Serves these settings from now on. If anything new cannot be opened, nothing changes, and all faults are returned.
+    ///
+    /// Datasets with the same settings and unchanged files stay open, with their cached tiles and chunks. One with the same
+    /// settings whose changed files cannot be opened stays as it is (its tiles are errors), and `/readyz` reports it.
+    /// Blocks while files are opened.
+    pub fn reload(&self, mut settings: Settings) -> Result<Reloaded, Vec<Fault>> {
+        let (catalog, before) = self.live.with_settings();
+        let mut to_open = catalog.to_open(&settings, &before);
+        let mut changed = settings.clone();
+        changed.datasets.retain(|token, _| to_open.contains(token));
+        let refused = match &self.reopener {
+            Some(reopener) if !to_open.is_empty() => reopener.try_files(&changed),
+            _ => Vec::new(),
+        };
+        let opened = catalog.reload(&settings, &before, &to_open, refused);
+        if !opened.faults.is_empty() {
+            return Err(opened.faults);
+        }
+        to_open.retain(|token| !opened.unopened.iter().any(|(other, _)| other == token));
+        settings.datasets.retain(|token, _| opened.catalog.dataset(token).is_some());
+        let reloaded = Reloaded {
+            opened: to_open,
+            removed: removed(&catalog, &opened.catalog),
+            access: catalog.access() != opened.catalog.access(),
+            settings: settings != *before,
+            unopened: opened.unopened.clone(),
+        };
+        self.note_datasets(&reloaded, &opened);
+        if !reloaded.is_nothing() {
+            log_warnings(&opened);
+            self.live.replace(opened.catalog, settings);
+            if let Some(reopener) = &self.reopener {
+                reopener.note_reload();
+            }
+        }
+        Ok(reloaded)
+    }
+
+    /// Notes which of the served datasets could not be opened again.
+    fn note_datasets(&self, reloaded: &Reloaded, opened: &Opened) {
+        reloaded.opened.iter().for_each(|token| self.health.set_dataset(token, None));
+        for (token, fault) in &opened.unopened {
+            if opened.catalog.dataset(token).is_some() {
+                self.health.set_dataset(token, Some(fault.problem.clone()));
+            }
+        }
+        self.health.retain_datasets(|token| opened.catalog.dataset(token).is_some());
+    }
+}
+
+fn removed(before: &Catalog, after: &Catalog) -> Vec<Name> {
+    let tokens = before.datasets().map(|dataset| &dataset.token);
+    tokens.filter(|token| after.dataset(token).is_none()).cloned().collect()
+}
+
+fn log_warnings(opened: &Opened) {
+    opened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    opened.undecodable.iter().for_each(|fault| tracing::error!("{fault}"));
+    opened.incomplete.iter().for_each(|fault| tracing::warn!("{fault}"));
+}

@@ -1,0 +1,294 @@
+//! Reopening datasets whose files have changed.
+//!
+//! Each dataset is reopened on a thread of its own, so that a file that takes long does not delay others: first a trial,
+//! then the dataset is opened, then the catalogue is replaced in one step. Failed attempts are repeated until one
+//! succeeds.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::live::LiveCatalog;
+use super::{Health, Identified, TileError, TileService};
+use crate::catalog::{Catalog, Channel, Dataset};
+use crate::config::Settings;
+use crate::name::Name;
+use crate::render::RenderError;
+use crate::tile::Tile;
+use crate::volume::ReadError;
+
+/// The pause after a failed attempt; doubled each time, up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// The shortest time between two reopenings of a dataset, as a file may change all the time.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+/// The interval at which a growing dataset is checked, and reopened if its files have changed.
+const GROWING: Duration = Duration::from_secs(2);
+
+/// The capacity of the channel to the thread that schedules attempts.
+const MOST_ANNOUNCED: usize = 64;
+/// The most datasets that are reopened at once.
+const MOST_AT_ONCE: usize = 4;
+
+/// Opens the files of some settings in a child process, and returns those that must not be opened in this one, with
+/// the reason.
+pub type Trial = Box<dyn Fn(&Settings) -> Vec<(PathBuf, String)> + Send + Sync>;
+
+/// A handle to the thread that schedules attempts to reopen datasets, which ends when this is dropped.
+pub(super) struct Reopener {
+    sender: Arc<SyncSender<Message>>,
+    trial: Arc<Trial>,
+}
+
+#[derive(Debug)]
+enum Message {
+    /// A file of the dataset has changed.
+    Changed(Name),
+    /// There are other settings.
+    Reloaded,
+    /// An attempt has ended, and why it failed.
+    Ended(Name, Result<(), String>),
+}
+
+impl Reopener {
+    pub fn start(live: Arc<LiveCatalog>, health: Arc<Health>, trial: Trial) -> std::io::Result<Self> {
+        let (sender, messages) = sync_channel(MOST_ANNOUNCED);
+        let (sender, trial) = (Arc::new(sender), Arc::new(trial));
+        let mut schedule = Schedule {
+            reopening: Arc::new(Reopening { live, trial: Arc::clone(&trial) }),
+            health,
+            sender: Arc::downgrade(&sender),
+            due: BTreeMap::new(),
+            running: BTreeMap::new(),
+            opened: BTreeMap::new(),
+        };
+        thread::Builder::new().name("reopen".to_owned()).spawn(move || schedule.run(&messages))?;
+        Ok(Self { sender, trial })
+    }
+
+    /// Opens the files of these settings in a child process; returns those that must not be opened, with the reason.
+    pub fn try_files(&self, settings: &Settings) -> Vec<(PathBuf, String)> {
+        (self.trial)(settings)
+    }
+
+    /// Notes that the settings have changed.
+    pub fn note_reload(&self) {
+        // Fails only if the thread has ended, which the next request to reopen a dataset reports.
+        let _ = self.sender.send(Message::Reloaded);
+    }
+
+    /// Requests that a dataset is reopened.
+    pub fn reopen(&self, token: &Name) {
+        match self.sender.try_send(Message::Changed(token.clone())) {
+            // If the channel is full, the next request for the dataset tries again.
+            Ok(()) | Err(TrySendError::Full(_)) => {}
+            Err(TrySendError::Disconnected(_)) => {
+                tracing::error!("the thread that reopens datasets has ended");
+            }
+        }
+    }
+}
+
+/// Decides when a dataset is reopened.
+struct Schedule {
+    reopening: Arc<Reopening>,
+    health: Arc<Health>,
+    /// Lets attempt threads report. Weak, so that this thread ends when the [`Reopener`] is dropped.
+    sender: Weak<SyncSender<Message>>,
+    due: BTreeMap<Name, Attempt>,
+    running: BTreeMap<Name, Attempt>,
+    /// When each dataset was last reopened or found unchanged; growing datasets are not recorded.
+    opened: BTreeMap<Name, Instant>,
+}
+
+/// What reopening a dataset takes.
+struct Reopening {
+    live: Arc<LiveCatalog>,
+    trial: Arc<Trial>,
+}
+
+/// The next attempt to reopen a dataset.
+#[derive(Debug, Clone)]
+struct Attempt {
+    at: Instant,
+    pause: Duration,
+    /// Why the last attempt failed; logged only if it changes.
+    problem: Option<String>,
+}
+
+impl Schedule {
+    fn run(&mut self, messages: &Receiver<Message>) {
+        self.follow_growing();
+        loop {
+            let can_start = self.running.len() < MOST_AT_ONCE;
+            let next = self.due.values().map(|attempt| attempt.at).min().filter(|_| can_start);
+            let received = match next {
+                None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(at) => messages.recv_timeout(at.saturating_duration_since(Instant::now())),
+            };
+            match received {
+                Ok(Message::Changed(token)) => self.changed(token),
+                Ok(Message::Reloaded) => self.follow_growing(),
+                Ok(Message::Ended(token, result)) => self.ended(token, result),
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            self.start_due();
+        }
+    }
+
+    /// Schedules the growing datasets that are not scheduled yet.
+    fn follow_growing(&mut self) {
+        let (_, settings) = self.reopening.live.with_settings();
+        for (token, _) in settings.datasets.iter().filter(|(_, dataset)| dataset.growing) {
+            if !self.running.contains_key(token) {
+                self.due.entry(token.clone()).or_insert_with(|| Attempt::after(GROWING));
+            }
+        }
+    }
+
+    fn changed(&mut self, token: Name) {
+        if self.running.contains_key(&token) {
+            return;
+        }
+        let since = self.opened.get(&token).map(Instant::elapsed);
+        let rest = since.map_or(Duration::ZERO, |since| SHORTEST_INTERVAL.saturating_sub(since));
+        self.due.entry(token).or_insert_with(|| Attempt::after(rest));
+    }
+
+    fn start_due(&mut self) {
+        let now = Instant::now();
+        while self.running.len() < MOST_AT_ONCE {
+            let due = self.due.iter().filter(|(_, attempt)| attempt.at <= now);
+            let Some(token) = due.min_by_key(|(_, attempt)| attempt.at).map(|(token, _)| token.clone())
+            else {
+                return;
+            };
+            let Some(attempt) = self.due.remove(&token) else { return };
+            self.running.insert(token.clone(), attempt);
+            self.start(token);
+        }
+    }
+
+    fn start(&mut self, token: Name) {
+        let (reopening, sender, name) = (Arc::clone(&self.reopening), self.sender.clone(), token.clone());
+        let work = move || {
+            let result = catch_unwind(AssertUnwindSafe(|| reopening.reopen(&name)));
+            let result = result.unwrap_or_else(|_| Err("opening it panicked".to_owned()));
+            // Without a sender the server is shutting down.
+            if let Some(sender) = sender.upgrade() {
+                let _ = sender.send(Message::Ended(name, result));
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("reopening".to_owned()).spawn(work) {
+            self.ended(token, Err(format!("no thread could be started: {error}")));
+        }
+    }
+
+    fn ended(&mut self, token: Name, result: Result<(), String>) {
+        let Some(attempt) = self.running.remove(&token) else { return };
+        let (_, settings) = self.reopening.live.with_settings();
+        let is_growing = settings.datasets.get(&token).is_some_and(|dataset| dataset.growing);
+        self.health.set_dataset(&token, result.as_ref().err().cloned());
+        match result {
+            Ok(()) if is_growing => _ = self.due.insert(token, Attempt::after(GROWING)),
+            Ok(()) => _ = self.opened.insert(token, Instant::now()),
+            Err(problem) => {
+                if attempt.problem.as_ref() != Some(&problem) {
+                    tracing::warn!("the dataset {token} cannot be reopened yet: {problem}");
+                }
+                let pause =
+                    if is_growing { GROWING } else { (2 * attempt.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE) };
+                self.due.insert(token, Attempt { pause, problem: Some(problem), ..Attempt::after(pause) });
+            }
+        }
+    }
+}
+
+impl Reopening {
+    /// Reopens a dataset if its files have changed, and replaces it in the catalogue if there are no faults.
+    fn reopen(&self, token: &Name) -> Result<(), String> {
+        let (catalog, all) = self.live.with_settings();
+        let (Some(dataset), Some(settings)) = (catalog.dataset(token), all.datasets.get(token)) else {
+            return Ok(());
+        };
+        if !dataset.find_change() {
+            return Ok(());
+        }
+        let mut alone = Settings::clone(&all);
+        alone.datasets.retain(|other, _| other == token);
+        if let Some((path, reason)) = (self.trial)(&alone).into_iter().next() {
+            return Err(format!("{}: {reason}", path.display()));
+        }
+        let reopened = catalog.reopen(token, settings);
+        if !reopened.faults.is_empty() {
+            let faults: Vec<String> = reopened.faults.iter().map(ToString::to_string).collect();
+            return Err(faults.join("; "));
+        }
+        reopened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        if let Some(next) = reopened.dataset {
+            self.live.put(next, dataset);
+        }
+        if !settings.growing {
+            tracing::info!("the dataset {token} was reopened because its files have changed");
+        }
+        Ok(())
+    }
+}
+
+impl Attempt {
+    fn after(pause: Duration) -> Self {
+        Self { at: Instant::now() + pause, pause: Duration::ZERO, problem: None }
+    }
+}
+
+impl TileService {
+    /// Fails if a file of the requested channels has changed since it was opened. If the request does not resolve, or
+    /// lies outside the volume, there are none, and all channels of the dataset are checked: it may resolve in the next
+    /// generation.
+    pub(super) async fn ensure_requested_current<'a>(
+        &self,
+        catalog: &Catalog,
+        token: &Name,
+        channels: Option<impl Iterator<Item = &'a Arc<Channel>> + Clone>,
+    ) -> Result<(), TileError> {
+        let Some(dataset) = catalog.dataset(token) else { return Ok(()) };
+        match channels {
+            Some(channels) => self.ensure_channels_current(dataset, channels).await,
+            None => self.ensure_channels_current(dataset, dataset.channels.values()).await,
+        }
+    }
+
+    /// If a read found a change that the last check missed, requests that the dataset be reopened.
+    pub(super) fn note_change(&self, identified: &Identified, brought: &Result<Tile, TileError>) {
+        let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = brought else { return };
+        let Some(origin) = identified.origin() else { return };
+        origin.note_change();
+        if let Some(reopener) = &self.reopener {
+            reopener.reopen(&origin.token);
+        }
+    }
+
+    /// Fails if a file of these channels has changed since it was opened, and requests that the dataset be reopened.
+    /// Changes to a growing dataset are not errors: it is reopened at intervals.
+    pub async fn ensure_channels_current<'a>(
+        &self,
+        dataset: &Dataset,
+        channels: impl Iterator<Item = &'a Arc<Channel>> + Clone,
+    ) -> Result<(), TileError> {
+        for channel in channels.clone() {
+            channel.check_soon().await?;
+        }
+        if dataset.growing || !channels.clone().any(|channel| channel.has_changed()) {
+            return Ok(());
+        }
+        if let Some(reopener) = &self.reopener {
+            reopener.reopen(&dataset.token);
+        }
+        Err(TileError::Changed { token: dataset.token.clone() })
+    }
+}

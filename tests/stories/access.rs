@@ -1,0 +1,272 @@
+//! Protected datasets: who sees them, what everyone else learns (nothing), and where secrets must not appear.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::common::wire::Answer;
+use crate::common::{MOUNT, Place, Server, fixture};
+
+const LAB: &str = "lab-secret-of-this-year";
+const OLD: &str = "lab-secret-of-last-year";
+const GUEST: &str = "guest-secret-of-today";
+
+/// Serves `open` to everyone, `brain` and `raw-1` to the lab, and `raw-1` to guests.
+fn served(place: &Place, server: &str) -> Server {
+    let wide = fixture("wide.h5");
+    place.write("lab.txt", &format!("# two at a time, for rotation\n{LAB}\n{OLD}\n"));
+    place.write("guests.txt", &format!("{GUEST}\n"));
+    let datasets: String =
+        ["open", "brain", "raw-1"].map(|token| format!("[datasets.{token}]\nfile = {wide:?}\n")).concat();
+    place.write(
+        "voltile.toml",
+        &format!(
+            "[server]\n{server}\n[[access]]\nsecrets = \"lab.txt\"\ndatasets = [\"brain\", \"raw-*\"]\n\
+             [[access]]\nsecrets = \"guests.txt\"\ndatasets = [\"raw-1\"]\n{datasets}"
+        ),
+    );
+    place.serve::<&str>([])
+}
+
+fn basic(secret: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("anyone:{secret}")))
+}
+
+/// Every form of address of a dataset.
+fn addresses(token: &str) -> Vec<String> {
+    let below = ["tilecache", "ca", "sd"].map(|between| {
+        format!("{MOUNT}/{between}/{token}/info").replace("/tilecache/tilecache", "/tilecache")
+    });
+    let mut all = vec![
+        format!("{MOUNT}/{token}/raw/xy/0/0_0_0.png"),
+        format!("{MOUNT}/mcfc/{token}/raw:R/xy/0/0_0_0.png"),
+        format!("{MOUNT}/viking/{token}/volume/raw/0/X0_Y0.png"),
+        format!("{MOUNT}/{token}/raw/xy/0/small.png"),
+        format!("/datasets/{token}.json"),
+        format!("/voxels/{token}/raw/0/0-1_0-1_0-1.npy"),
+        format!("/neuroglancer/{token}/raw/info"),
+        format!("/neuroglancer/{token}/raw/0/0-1_0-1_0-1"),
+        format!("/zarr/0.4/{token}.ome.zarr/.zattrs"),
+        format!("/zarr/0.5/{token}/raw.ome.zarr/zarr.json"),
+        format!("/ndtilecache/tilecache/viking/{token}/volume.vikingxml"),
+    ];
+    all.extend(below);
+    all
+}
+
+fn assert_unauthorized(answer: &Answer, what: &str) {
+    assert_eq!(answer.status, 401, "{what}: {answer:?}");
+    let challenges = answer.headers.iter().filter(|(name, _)| name == "www-authenticate");
+    let schemes: Vec<&str> = challenges.filter_map(|(_, value)| value.split(' ').next()).collect();
+    assert_eq!(schemes, ["Basic", "Bearer"], "{what}");
+    assert_eq!(answer.header("cache-control"), Some("no-store"), "{what}");
+}
+
+#[test]
+fn a_protected_dataset_and_an_absent_one_are_the_same_to_strangers() {
+    let place = Place::new();
+    let server = served(&place, "");
+    for (brain, absent) in addresses("brain").iter().zip(addresses("absent")) {
+        let (hidden, missing) = (server.get(brain), server.get(&absent));
+        if hidden.status == 404 {
+            // Not an address of datasets in any case: the syntax decides.
+            assert_eq!(hidden.text(), missing.text(), "{brain}");
+            assert_ne!(server.get(&brain.replace("brain", "open")).status, 200, "{brain}");
+            continue;
+        }
+        assert_unauthorized(&hidden, brain);
+        assert_unauthorized(&missing, &absent);
+        assert_eq!(hidden.body, missing.body, "{brain}");
+        let names =
+            |answer: &Answer| answer.headers.iter().map(|(name, _)| name.clone()).collect::<BTreeSet<_>>();
+        assert_eq!(names(&hidden), names(&missing), "{brain}");
+    }
+    for wrong in ["Bearer wrong", "Basic eDp5", "Bearer", "lab-secret-of-this-year", &basic("wrong")] {
+        let headers = [("Authorization", wrong)];
+        assert_unauthorized(&server.ask("GET", &addresses("brain")[0], &headers), wrong);
+        assert_eq!(server.ask("GET", &addresses("open")[0], &headers).status, 200, "{wrong}");
+    }
+    for path in ["/k/wrong/", "/k/wrong/datasets.json", "/k//datasets.json", "/k/lab-secret/metrics"] {
+        assert_unauthorized(&server.get(path), path);
+    }
+}
+
+#[test]
+fn a_secret_opens_its_datasets_in_every_form_and_to_every_viewer() {
+    let place = Place::new();
+    let server = served(&place, "");
+    let open: Vec<Answer> = addresses("open").iter().map(|path| server.get(path)).collect();
+    assert!(open.iter().filter(|answer| answer.status == 200).count() >= 9);
+    for (path, public) in addresses("brain").iter().zip(&open) {
+        for secret in [LAB, OLD] {
+            let bearer = server.ask("GET", path, &[("Authorization", &format!("Bearer {secret}"))]);
+            let basic = server.ask("GET", path, &[("Authorization", &basic(secret))]);
+            let in_path = server.get(&format!("/k/{secret}{path}"));
+            for answer in [bearer, basic, in_path] {
+                assert_eq!(answer.status, public.status, "{path}");
+                if answer.header("content-type").is_some_and(|kind| kind.contains("png")) {
+                    assert_eq!(answer.etag(), public.etag(), "{path}");
+                }
+                assert!(
+                    answer.header("cache-control").unwrap_or_default().contains("private"),
+                    "{path}: {answer:?}"
+                );
+                assert!(!answer.header("cache-control").unwrap().contains("public"), "{path}");
+            }
+        }
+    }
+    assert!(open[0].header("cache-control").unwrap().contains("public"));
+    let known = server.ask("GET", &format!("/k/{LAB}{}", addresses("brain")[0]), &[("If-None-Match", "*")]);
+    assert_eq!((known.status, known.header("cache-control")), (304, Some("private, max-age=3600")));
+}
+
+#[test]
+fn each_secret_opens_its_own_datasets_only() {
+    let place = Place::new();
+    let server = served(&place, "");
+    let status =
+        |secret: &str, token: &str| server.get(&format!("/k/{secret}{}", addresses(token)[0])).status;
+    assert_eq!(["open", "brain", "raw-1"].map(|token| status(LAB, token)), [200, 200, 200]);
+    assert_eq!(["open", "brain", "raw-1"].map(|token| status(GUEST, token)), [200, 401, 200]);
+    // A guest learns no more of names that the lab's rule covers than of any others.
+    assert_eq!(["raw-2", "absent"].map(|token| status(GUEST, token)), [401, 401]);
+    assert_eq!(status(LAB, "raw-2"), 404);
+    let both = [("Authorization", &*format!("Bearer {GUEST}"))];
+    let answer = server.ask("GET", &format!("/k/{LAB}{}", addresses("absent")[0]), &both);
+    assert_eq!(answer.status, 404, "whoever has opened everything is told what is not there");
+    assert!(answer.problem().contains("brain"), "{answer:?}");
+}
+
+#[test]
+fn lists_show_what_the_request_may_see() {
+    let place = Place::new();
+    let server = served(&place, "");
+    let tokens = |prefix: &str| -> Vec<String> {
+        let listed = server.json(&format!("{prefix}/datasets.json"));
+        listed["datasets"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|set| set["token"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(tokens(""), ["open"]);
+    assert_eq!(tokens(&format!("/k/{GUEST}")), ["open", "raw-1"]);
+    assert_eq!(tokens(&format!("/k/{LAB}")), ["brain", "open", "raw-1"]);
+    for path in [
+        "/datasets.json",
+        "/projects.json",
+        "/simple",
+        "/",
+        "/metrics",
+        "/readyz",
+        "/openapi.json",
+        "/healthz",
+    ] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, 200, "{path}");
+        for hidden in ["brain", "raw-1", "raw-*"] {
+            assert!(!answer.text().contains(hidden), "{path} names {hidden}");
+        }
+        assert!(answer.header("vary").unwrap_or_default().contains("Authorization"), "{path}");
+    }
+    assert!(!server.get(&format!("{MOUNT}/open/absent/xy/0/0_0_0.png")).problem().contains("brain"));
+    // The page below a secret finds everything by relative addresses, and documents contain the secret.
+    let prefix = format!("/k/{LAB}");
+    assert_eq!(server.get(&prefix).header("location"), Some(&*format!("{LAB}/")));
+    for path in ["/", "/simple"] {
+        let page = server.get(&format!("{prefix}{path}"));
+        assert_eq!(page.status, 200);
+        assert!(!page.text().contains("src=\"/") && !page.text().contains("href=\"/"), "{}", page.text());
+        assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
+    }
+    let projects = server.get(&format!("{prefix}/projects.json")).text();
+    assert!(projects.contains(&format!("{prefix}{MOUNT}/brain/")), "{projects}");
+}
+
+#[test]
+fn secrets_are_in_no_log_and_no_error() {
+    let place = Place::new();
+    let mut server = served(&place, "");
+    for path in [
+        "/datasets.json",
+        "/nothing/here",
+        "/ndtilecache/tilecache/a",
+        "/zarr/9/x",
+        "/voxels/brain/raw/0/x.npy",
+    ] {
+        let answer = server.get(&format!("/k/{LAB}{path}"));
+        assert!(!format!("{answer:?}").contains(LAB), "{answer:?}");
+    }
+    server.stop();
+    assert!(!server.log().contains(LAB) && !server.log().contains(GUEST), "{}", server.log());
+}
+
+#[test]
+fn an_unreadable_file_of_secrets_is_a_fault_and_never_an_open_door() {
+    let place = Place::new();
+    let wide = fixture("wide.h5");
+    for (content, word) in
+        [(None, "cannot be read"), (Some(""), "has no secret"), (Some("two words"), "secret 1")]
+    {
+        match content {
+            Some(text) => fs::write(place.path("lab.txt"), text).unwrap(),
+            None => assert!(!place.path("lab.txt").exists()),
+        }
+        place.write(
+            "voltile.toml",
+            &format!("[[access]]\nsecrets = \"lab.txt\"\n[datasets.wide]\nfile = {wide:?}\n"),
+        );
+        for command in ["serve", "check"] {
+            let outcome = place.run([command]);
+            assert_ne!(outcome.code, 0, "{}", outcome.err);
+            assert!(
+                outcome.err.contains("access[0].secrets") && outcome.err.contains(word),
+                "{}",
+                outcome.err
+            );
+        }
+    }
+}
+
+#[test]
+fn below_a_base_path_requests_arrive_with_and_without_it() {
+    let place = Place::new();
+    let server = served(&place, "base_path = \"/volumes\"");
+    let tile = &addresses("open")[0];
+    assert!(server.get(tile).picture() == server.get(&format!("/volumes{tile}")).picture());
+    assert_eq!(server.get("/volumes").header("location"), Some("volumes/"));
+    let page = server.get("/volumes/");
+    assert_eq!(page.status, 200);
+    let text = server.get("/volumes/projects.json").text();
+    assert!(text.contains(&format!("/volumes{MOUNT}/open/")), "{text}");
+    assert_eq!(server.get("/projects.json").text(), text);
+    let secret = server.get(&format!("/volumes/k/{LAB}{}", addresses("brain")[0]));
+    assert_eq!(secret.status, 200);
+    let projects = server.get(&format!("/volumes/k/{LAB}/projects.json")).text();
+    assert!(projects.contains(&format!("/volumes/k/{LAB}{MOUNT}/brain/")), "{projects}");
+    assert!(server.printed().contains("/volumes/ndtilecache/"), "{}", server.printed());
+    assert_eq!(server.get("/volumesx/datasets.json").status, 404);
+}
+
+#[test]
+fn requests_for_other_hosts_are_refused_if_hosts_are_listed() {
+    let place = Place::new();
+    let server = served(&place, "hosts = [\"tiles.example.org\", \"[::1]\"]");
+    let status = |path: &str, host: &str| {
+        let mut connection = server.connect();
+        connection.write(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+        connection.receive("GET").unwrap().status
+    };
+    let tile = &addresses("open")[0];
+    for host in ["tiles.example.org", "TILES.example.org:8080", "[::1]", "[::1]:80"] {
+        assert_eq!(status(tile, host), 200, "{host}");
+    }
+    for host in ["evil.example.org", "localhost", "127.0.0.1:80", "tiles.example.org.evil"] {
+        assert_eq!(status(tile, host), 421, "{host}");
+        assert_eq!(status("/datasets.json", host), 421, "{host}");
+        assert_eq!(status("/livez", host), 200, "{host}: probes name the host as they reach it");
+    }
+}

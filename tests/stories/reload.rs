@@ -1,0 +1,221 @@
+//! Serving other settings and other files without a restart, and saying what is wrong with them.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::common::volumes::{self, Stored};
+use crate::common::{CHANGED, MOUNT, Place, Server, wait_until};
+
+fn tile(token: &str) -> String {
+    format!("{MOUNT}/{token}/raw/xy/1/0_0_0.png")
+}
+
+fn shows(server: &Server, token: &str, seed: usize) -> bool {
+    let answer = server.get(&tile(token));
+    answer.status == 200 && answer.picture() == volumes::plane(seed, 1)
+}
+
+fn reload(server: &Server) {
+    server.signal(Signal::HUP);
+}
+
+/// Waits for the nth reload in the log.
+fn wait_for_reloads(server: &Server, count: usize) {
+    wait_until("the server has reloaded", || server.log().matches("reloaded: ").count() >= count);
+}
+
+/// The problems in `/readyz`, whatever its status.
+fn problems(server: &Server) -> String {
+    let ready: serde_json::Value = serde_json::from_slice(&server.get("/readyz").body).unwrap();
+    ready["problems"].to_string()
+}
+
+#[test]
+fn datasets_come_change_and_go_at_a_signal() {
+    let place = Place::new();
+    for (name, seed) in [("a.h5", 1), ("b.h5", 2), ("c.h5", 3)] {
+        volumes::planes(&place.path(name), 3, seed, Stored::Flat);
+    }
+    let write = |datasets: &str| place.write("voltile.toml", datasets);
+    write("[datasets.a]\nfile = \"a.h5\"\n[datasets.b]\nfile = \"b.h5\"\n");
+    let server = place.serve::<&str>([]);
+    assert!(shows(&server, "a", 1) && shows(&server, "b", 2));
+    let renders = server.renders();
+    write("[datasets.a]\nfile = \"a.h5\"\n[datasets.c]\nfile = \"c.h5\"\n");
+    reload(&server);
+    wait_for_reloads(&server, 1);
+    assert!(server.log().contains("opened c; removed b"), "{}", server.log());
+    assert_eq!(server.get(&tile("b")).status, 404);
+    assert!(shows(&server, "a", 1));
+    assert_eq!(server.renders(), renders, "what has not changed stays cached");
+    assert!(shows(&server, "c", 3));
+    // Other settings of the same file.
+    write("[datasets.a]\nfile = \"a.h5\"\noffset = [0, 0, 1]\n");
+    reload(&server);
+    wait_for_reloads(&server, 2);
+    assert!(server.tile("a/raw/xy/2/0_0_0.png").picture() == volumes::plane(1, 1));
+}
+
+#[test]
+fn a_broken_configuration_changes_nothing_and_is_reported() {
+    let place = Place::new();
+    volumes::planes(&place.path("a.h5"), 3, 1, Stored::Flat);
+    place.write("junk.h5", "this is no HDF5 file");
+    let right = "[datasets.a]\nfile = \"a.h5\"\n";
+    place.write("voltile.toml", right);
+    let server = place.serve::<&str>([]);
+    server.allow_error("was not reloaded");
+    for (wrong, word) in [
+        ("[datasets.a]\nfil = \"a.h5\"\n", "datasets.a.fil"),
+        ("[datasets.a", "voltile.toml"),
+        ("[datasets.a]\nfile = \"a.h5\"\n[datasets.b]\nfile = \"absent.h5\"\n", "absent.h5"),
+        ("[datasets.a]\nfile = \"junk.h5\"\n", "junk.h5"),
+        ("[[access]]\nsecrets = \"absent.txt\"\n[datasets.a]\nfile = \"a.h5\"\n", "absent.txt"),
+    ] {
+        place.write("voltile.toml", wrong);
+        reload(&server);
+        wait_until("the problem is reported", || problems(&server).contains(word));
+        server.wait_for_log(word);
+        assert!(shows(&server, "a", 1), "{wrong}");
+        assert_eq!(server.json("/readyz")["status"], "ready");
+    }
+    place.write("voltile.toml", right);
+    reload(&server);
+    wait_until("nothing is wrong any more", || problems(&server) == "[]");
+}
+
+#[test]
+fn rules_of_access_and_headers_follow_a_reload() {
+    let place = Place::new();
+    volumes::planes(&place.path("a.h5"), 3, 1, Stored::Flat);
+    let open = "[server]\ncache_control = \"no-cache\"\n[datasets.a]\nfile = \"a.h5\"\n";
+    place.write("voltile.toml", open);
+    let server = place.serve::<&str>([]);
+    assert_eq!(server.get(&tile("a")).header("cache-control"), Some("no-cache"));
+    place.write("lab.txt", "the-first-secret-of-the-lab\n");
+    place.write(
+        "voltile.toml",
+        &format!("[[access]]\nsecrets = \"lab.txt\"\n{}", open.replace("no-cache", "max-age=7")),
+    );
+    reload(&server);
+    wait_for_reloads(&server, 1);
+    let with = |secret: &str| server.get(&format!("/k/{secret}{}", tile("a")));
+    assert_eq!(server.get(&tile("a")).status, 401);
+    assert_eq!(with("the-first-secret-of-the-lab").header("cache-control"), Some("private, max-age=7"));
+    // Rotation: the file of secrets alone has changed.
+    place.write("lab.txt", "the-second-secret-of-the-lab\n");
+    reload(&server);
+    wait_for_reloads(&server, 2);
+    assert_eq!(with("the-first-secret-of-the-lab").status, 401);
+    assert_eq!(with("the-second-secret-of-the-lab").status, 200);
+}
+
+#[test]
+fn watched_files_and_configurations_are_followed() {
+    let place = Place::new();
+    volumes::planes(&place.path("a.h5"), 3, 1, Stored::Flat);
+    let watched = "[files]\nwatch = \"200ms\"\n[datasets.a]\nfile = \"a.h5\"\n";
+    place.write("voltile.toml", watched);
+    let server = place.serve::<&str>([]);
+    server.allow_error(CHANGED);
+    assert!(shows(&server, "a", 1));
+    // No request has to notice that the file was replaced.
+    volumes::planes(&place.path("new.h5"), 3, 5, Stored::Flat);
+    fs::rename(place.path("new.h5"), place.path("a.h5")).unwrap();
+    server.wait_for_log("reloaded: opened a");
+    assert!(shows(&server, "a", 5));
+    volumes::planes(&place.path("b.h5"), 3, 2, Stored::Flat);
+    place.write("voltile.toml", &format!("{watched}[datasets.b]\nfile = \"b.h5\"\n"));
+    server.wait_for_log("reloaded: opened b");
+    assert!(shows(&server, "b", 2));
+    // A file that has vanished is reported, and is served again as soon as it is back.
+    fs::rename(place.path("b.h5"), place.path("away.h5")).unwrap();
+    wait_until("the loss is reported", || problems(&server).contains("\"dataset\":\"b\""));
+    assert!(shows(&server, "a", 5));
+    assert_eq!(server.json("/readyz")["status"], "ready");
+    fs::rename(place.path("a.h5"), place.path("far.h5")).unwrap();
+    wait_until("nothing can be served", || server.get("/readyz").status == 503);
+    fs::rename(place.path("far.h5"), place.path("a.h5")).unwrap();
+    fs::rename(place.path("away.h5"), place.path("b.h5")).unwrap();
+    wait_until("everything is served again", || problems(&server) == "[]" && shows(&server, "b", 2));
+    assert_eq!(server.get("/readyz").status, 200);
+}
+
+#[test]
+fn files_in_a_folder_come_and_go() {
+    let place = Place::new();
+    let folder = place.path("data");
+    fs::create_dir(&folder).unwrap();
+    let server = place.serve(["data", "--set", "files.watch=200ms"]);
+    server.allow_error(CHANGED);
+    let empty = server.get("/readyz");
+    assert!(empty.status == 503 && empty.text().contains("\"nothing can be served\""), "{empty:?}");
+    assert_eq!(server.get("/livez").status, 200);
+    volumes::planes(&folder.join("a.h5"), 3, 1, Stored::Flat);
+    wait_until("a new file is served", || shows(&server, "a", 1));
+    // A file that is still being copied, and one that crashes the library, keep nobody else from being served.
+    let whole = fs::read(folder.join("a.h5")).unwrap();
+    fs::write(folder.join("b.h5"), &whole[..200]).unwrap();
+    volumes::crashing(&folder.join("c.h5"));
+    volumes::planes(&folder.join("d.h5"), 3, 4, Stored::Flat);
+    wait_until("the next file is served", || shows(&server, "d", 4));
+    wait_until("the others are reported", || {
+        let problems = problems(&server);
+        problems.contains("b.h5") && problems.contains("c.h5")
+    });
+    assert_eq!(server.json("/readyz")["datasets"], 2);
+    let attempts = |server: &Server| server.log().matches("c.h5").count();
+    let before = attempts(&server);
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(attempts(&server), before, "a broken file is tried again only when it has changed");
+    fs::write(folder.join("b.h5"), &whole).unwrap();
+    wait_until("the copy is served once it is whole", || shows(&server, "b", 1));
+    fs::remove_file(folder.join("a.h5")).unwrap();
+    wait_until("a removed file is not served", || server.get(&tile("a")).status == 404);
+}
+
+#[test]
+fn every_request_sees_the_old_or_the_new_catalogue_under_load() {
+    let place = Place::new();
+    volumes::planes(&place.path("a.h5"), 3, 1, Stored::Flat);
+    volumes::planes(&place.path("b.h5"), 3, 2, Stored::Flat);
+    let of = |file: &str| format!("[datasets.set]\nfile = \"{file}\"\n");
+    place.write("voltile.toml", &of("a.h5"));
+    let server = place.serve::<&str>([]);
+    let (old, new) = (volumes::plane(1, 1), volumes::plane(2, 1));
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut seen = [0, 0];
+            while seen[0] < 20 || seen[1] < 20 {
+                let answer = server.get(&tile("set"));
+                let picture = answer.picture();
+                assert!(picture == old || picture == new, "{answer:?}");
+                seen[usize::from(picture == new)] += 1;
+            }
+        });
+        for round in 0.. {
+            if asking.is_finished() {
+                break;
+            }
+            place.write("next.toml", &of(if round % 2 == 0 { "b.h5" } else { "a.h5" }));
+            fs::rename(place.path("next.toml"), place.path("voltile.toml")).unwrap();
+            reload(&server);
+            thread::sleep(Duration::from_millis(50));
+        }
+    });
+}
+
+#[test]
+fn what_needs_a_restart_is_named() {
+    let place = Place::new();
+    volumes::planes(&place.path("a.h5"), 3, 1, Stored::Flat);
+    place.write("voltile.toml", "[datasets.a]\nfile = \"a.h5\"\n");
+    let server = place.serve::<&str>([]);
+    place.write("voltile.toml", "[cache]\ntiles = 0\n[render]\nqueue = 7\n[datasets.a]\nfile = \"a.h5\"\n");
+    reload(&server);
+    server.wait_for_log("changes of cache, render.queue take effect when the server is restarted");
+    assert!(shows(&server, "a", 1));
+}
