@@ -1,24 +1,28 @@
 """The .deb: lintian, and its life in a new chroot: installed, served from, upgraded, removed, purged.
 
-The chroot is of this system's release and comes from its package sources. No systemd runs in it: the unit's ExecCondition and
-ExecStart are run as its user, in the directories that systemd would make.
+The chroot is of this system's release and comes from its package sources. No systemd runs in it: the unit's ExecStart is run as
+its user, in the directories that systemd would make.
 """
 
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
 from .report import Report, built, find, run
 
 CONFIGURATION = "etc/voltile/voltile.toml"
+FOLDER = "var/lib/voltile"
 # A dataset that an administrator adds.
-DATASET = '\n[datasets.wide]\nfile = "/srv/data/wide.h5"\n'
-TILE = "/ndtilecache/tilecache/wide/raw/xy/1/0_0_0.png"
+DATASET = '\n[datasets.named]\nfile = "/srv/data/wide.h5"\n'
+# A tile of a file in the folder, and of the dataset.
+FOUND, NAMED = (f"/ndtilecache/tilecache/{token}/raw/xy/1/0_0_0.png" for token in ("wide", "named"))
 # The wait for anything: far longer than it takes.
 PATIENCE = 120.0
 CONTENTS = """\
@@ -69,15 +73,27 @@ def lintian(report: Report, package: Path) -> None:
 
 
 def life(report: Report, root: Path, place: Path, package: Path, chroot: "Chroot", args) -> None:
-    (chroot.path / "srv" / "data").mkdir(parents=True)
-    (chroot.path / "srv" / "data" / "wide.h5").write_bytes((root / "fixtures" / "wide.h5").read_bytes())
+    volume = root / "fixtures" / "wide.h5"
+    run(args.voltile, "render", FOUND, "-o", place / "own.png", volume, cwd=place, check=True)
+    wanted = (place / "own.png").read_bytes()
     report.ran("dpkg installs it", chroot.dpkg("--install", package))
-    installed(report, chroot)
+    user = chroot.user()
+    is_system = user is not None and 0 < int(user[2]) < 1000 and user[6].endswith("nologin")
+    report.add("there is a system user without a shell", is_system, str(user))
+    report.add("the unit is enabled", chroot.is_enabled())
+    with Service(report, place, chroot, "with nothing to serve yet") as service:
+        report.add("the service starts with nothing to serve", service.get("/livez") is not None, service.log())
+        shutil.copyfile(volume, chroot.path / FOLDER / "wide.h5")
+        tile = until(lambda: service.get(FOUND), service.runs)
+        report.add("a file that is put into the folder is served", tile == wanted, service.log())
+    cache = chroot.path / "var" / "cache" / "voltile"
+    tiles = [path for path in cache.rglob("*") if path.is_file() and path.stat().st_size >= len(wanted)]
+    report.add("its tile is kept in the cache directory", len(tiles) > 0)
+
+    (chroot.path / "srv" / "data").mkdir(parents=True)
+    shutil.copyfile(volume, chroot.path / "srv" / "data" / "wide.h5")
     with open(chroot.path / CONFIGURATION, "a") as configuration:
         configuration.write(DATASET)
-    report.ran("with a dataset, the unit's condition holds", chroot.condition())
-    serves(report, root, place, chroot, args.voltile)
-
     edited = (chroot.path / CONFIGURATION).read_text()
     report.ran("dpkg upgrades it", chroot.dpkg("--install", newer(package, place, "2", "")))
     report.add("edits survive an upgrade", (chroot.path / CONFIGURATION).read_text() == edited)
@@ -86,42 +102,9 @@ def life(report: Report, root: Path, place: Path, package: Path, chroot: "Chroot
     report.add("they survive that, too", (chroot.path / CONFIGURATION).read_text() == edited)
     new = chroot.path / f"{CONFIGURATION}.dpkg-dist"
     report.add("and the new configuration lies beside", new.is_file() and "# A new key." in new.read_text())
-    serves(report, root, place, chroot, args.voltile)
+    with Service(report, place, chroot, "after the upgrade") as service:
+        report.add("the upgraded one serves the folder and the dataset", service.get(FOUND) == service.get(NAMED) == wanted)
     gone(report, chroot)
-
-
-def installed(report: Report, chroot: "Chroot") -> None:
-    user = chroot.user()
-    is_system = user is not None and 0 < int(user[2]) < 1000 and user[6].endswith("nologin")
-    report.add("there is a system user without a shell", is_system, str(user))
-    report.add("the unit is enabled", chroot.is_enabled())
-    condition = chroot.condition()
-    report.ran("without a dataset, the unit is skipped", condition, status=1)
-    done = chroot.run("/usr/bin/voltile", "check", "--config", f"/{CONFIGURATION}", user="voltile")
-    is_empty = done.returncode == 2 and "there is nothing to serve" in done.stdout
-    report.add("its configuration has no fault but that it names no data", is_empty, done.stdout)
-
-
-def serves(report: Report, root: Path, place: Path, chroot: "Chroot", voltile: Path) -> None:
-    """Runs the service as systemd would, and compares a tile."""
-    chroot.run("install", "-d", "-o", "voltile", "-g", "voltile", "-m", "0750", "/var/cache/voltile")
-    start = chroot.setting("ExecStart") + ["--bind", "127.0.0.1:0"]
-    with open(place / "service.out", "wb") as out, open(place / "service.log", "wb") as log:
-        service = subprocess.Popen(chroot.command(*start, user="voltile"), stdin=subprocess.DEVNULL, stdout=out, stderr=log)
-    try:
-        tile = None
-        if address := until(lambda: listening(place / "service.out"), lambda: service.poll() is None):
-            with urllib.request.urlopen(f"http://{address}{TILE}", timeout=PATIENCE) as answer:
-                tile = answer.read()
-    finally:
-        service.send_signal(signal.SIGTERM)
-        status = service.wait(PATIENCE)
-    log = (place / "service.log").read_text()
-    run(voltile, "render", TILE, "-o", place / "own.png", root / "fixtures" / "wide.h5", cwd=place, check=True)
-    report.add("the service serves the right tile", tile == (place / "own.png").read_bytes(), log)
-    report.add("it ends with status 0 and without an error in its log", status == 0 and "ERROR" not in log, log)
-    cache = chroot.path / "var" / "cache" / "voltile"
-    report.add("it keeps tiles in its cache directory", any(path.is_file() for path in cache.rglob("*")))
 
 
 def gone(report: Report, chroot: "Chroot") -> None:
@@ -132,6 +115,7 @@ def gone(report: Report, chroot: "Chroot") -> None:
     left = [path for path in ("etc/voltile", "var/cache/voltile") if (chroot.path / path).exists()]
     units = [str(path) for path in (chroot.path / "etc" / "systemd").rglob("voltile*")]
     report.add("then configuration, cache and unit are gone", not left + units, str(left + units))
+    report.add("but the data is not", (chroot.path / FOLDER / "wide.h5").is_file())
     report.add("and the user", chroot.user() is None)
     audit = chroot.dpkg("--audit")
     report.add("dpkg has nothing to complain of", audit.returncode == 0 and not audit.stdout, audit.stdout)
@@ -150,17 +134,51 @@ def newer(package: Path, place: Path, revision: str, addition: str) -> Path:
     return path
 
 
-def listening(output: Path) -> str | None:
-    found = re.search(r"^voltile listening on http://(\S+)$", output.read_text(), re.MULTILINE)
-    return found and found[1]
-
-
 def until(what, is_possible):
     """Waits until `what` returns something; gives up if that is no longer possible."""
     end = time.monotonic() + PATIENCE
     while not (found := what()) and is_possible() and time.monotonic() < end:
         time.sleep(0.05)
     return found
+
+
+class Service:
+    """The unit's ExecStart, run by its user. When it ends, its status and its log must be right."""
+
+    def __init__(self, report: Report, place: Path, chroot: "Chroot", when: str):
+        self.report, self.when, self.files = report, when, (place / "service.out", place / "service.log")
+        chroot.run("install", "-d", "-o", "voltile", "-g", "voltile", "-m", "0750", "/var/cache/voltile")
+        command = chroot.command(*chroot.start(), "--bind", "127.0.0.1:0", user="voltile")
+        with open(self.files[0], "wb") as out, open(self.files[1], "wb") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=log)
+
+    def __enter__(self) -> "Service":
+        self.address = until(self.printed, self.runs)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(PATIENCE)
+        is_right = status == 0 and "ERROR" not in self.log()
+        self.report.add(f"{self.when}, it ends with status 0 and without an error in its log", is_right, self.log())
+
+    def printed(self) -> str | None:
+        found = re.search(r"^voltile listening on http://(\S+)$", self.files[0].read_text(), re.MULTILINE)
+        return found and found[1]
+
+    def runs(self) -> bool:
+        return self.process.poll() is None
+
+    def log(self) -> str:
+        return self.files[1].read_text()
+
+    def get(self, path: str) -> bytes | None:
+        """The body of an answer 200."""
+        try:
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=PATIENCE) as answer:
+                return answer.read()
+        except urllib.error.URLError:
+            return None
 
 
 class Chroot:
@@ -214,12 +232,8 @@ class Chroot:
     def is_enabled(self) -> bool:
         return (self.path / "etc/systemd/system/multi-user.target.wants/voltile.service").is_symlink()
 
-    def setting(self, key: str) -> list[str]:
-        """The words of a command in the installed unit."""
-        unit = next(self.path.glob("*/lib/systemd/system/voltile.service"), self.path / "lib/systemd/system/voltile.service")
-        line = next(line for line in unit.read_text().splitlines() if line.startswith(f"{key}="))
-        # systemd's own escapes, of which the unit uses only \\.
+    def start(self) -> list[str]:
+        """The command that the installed unit runs."""
+        unit = self.path / "lib" / "systemd" / "system" / "voltile.service"
+        line = next(line for line in unit.read_text().splitlines() if line.startswith("ExecStart="))
         return shlex.split(line.partition("=")[2])
-
-    def condition(self) -> subprocess.CompletedProcess:
-        return self.run(*self.setting("ExecCondition"), user="voltile")
