@@ -29,6 +29,9 @@ def check(report: Report, root: Path, place: Path, args) -> None:
     certificate(openssl, place)
     example = (root / "packaging" / "nginx.conf").read_text()
     for name, path in (("TCP", None), ("a Unix socket", place / "voltile.sock")):
+        if path and "unix_socket" not in run(args.voltile, "config", "example").stdout:
+            report.skip(f"nginx in front of {name}", "this voltile has no server.unix_socket")
+            continue
         with Voltile(args.voltile, root, place, path) as voltile, Nginx(nginx, place, example, voltile) as proxy:
             compare(report, name, voltile, proxy)
         report.add(f"{name}: nginx logs no error", not proxy.errors(), proxy.errors())
@@ -124,10 +127,10 @@ class Voltile:
     """A server with the settings that the example asks for, at TCP or a Unix socket too."""
 
     def __init__(self, program: Path, root: Path, place: Path, path: Path | None):
-        socket_line = f'unix_socket = "{path}"\n' if path else ""
+        trusted = f'trusted_proxies = ["unix"]\nunix_socket = "{path}"\n' if path else 'trusted_proxies = ["127.0.0.1"]\n'
         (place / "voltile.toml").write_text(
-            '[server]\nbind = "127.0.0.1:0"\nbase_path = "/volumes"\ntrusted_proxies = ["127.0.0.1", "unix"]\n'
-            f'{socket_line}[datasets.wide]\nfile = "{root}/fixtures/wide.h5"\n'
+            '[server]\nbind = "127.0.0.1:0"\nbase_path = "/volumes"\n'
+            f'{trusted}[datasets.wide]\nfile = "{root}/fixtures/wide.h5"\n'
         )
         self.server = Server(program, place / "voltile.toml")
         self.upstream = f"unix:{path}" if path else self.server.address

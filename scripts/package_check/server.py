@@ -5,4 +5,5 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "oracle_check"))
 
+from server import Refused as Refused
 from server import Server as Server
