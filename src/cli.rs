@@ -8,11 +8,13 @@ mod bench;
 mod cache;
 mod check;
 mod choices;
+mod completions;
 mod confinement;
 mod folders;
 mod inspect;
 mod limits;
 mod log;
+mod man;
 mod output;
 mod probe;
 mod pyramid;
@@ -100,6 +102,12 @@ enum Command {
     /// Run the trials given on standard input (see files.trial).
     #[command(hide = true)]
     Probe,
+    /// Write the manual pages of all commands into a directory.
+    #[command(hide = true)]
+    Man(man::Arguments),
+    /// Print the completions of a shell.
+    #[command(hide = true)]
+    Completions(completions::Arguments),
 }
 
 #[derive(Debug, Args)]
@@ -187,6 +195,8 @@ fn done(command: Command) -> Result<(), Failure> {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
         Command::Probe => probe::run(),
+        Command::Man(arguments) => man::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
         Command::Config(ConfigArguments { what: ConfigCommand::Example }) => {
             output::print(&config::example())
         }

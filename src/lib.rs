@@ -7,8 +7,8 @@
 //! A module names only modules in rows below its own.
 //!
 //! ```text
-//! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config; the only
-//!              module that names `anyhow` and `clap`
+//! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config ·
+//!              man · completions; the only module that names `anyhow` and `clap`
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page · connections:
 //!              one request at a time on each, timeouts, limits on their number and bandwidth, TLS, Unix sockets · boxes of voxels · Neuroglancer
 //!              precomputed · OME-Zarr

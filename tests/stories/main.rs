@@ -37,6 +37,7 @@ mod load;
 mod makers;
 mod observing;
 mod openapi;
+mod packages;
 mod page;
 mod paths;
 mod pictures;
