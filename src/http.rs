@@ -11,6 +11,8 @@ mod codings;
 mod connections;
 mod cors;
 mod descriptions;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod listen;
 mod neuroglancer;
 mod openapi;

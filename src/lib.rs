@@ -9,6 +9,7 @@
 //! ```text
 //! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config; the only
 //!              module that names `anyhow` and `clap`
+//! 8  fuzzing   the functions behind the fuzz targets in `fuzz/`; only with the feature `fuzzing` and in tests
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page · connections:
 //!              one request at a time on each, timeouts, limits on their number · boxes of voxels · Neuroglancer
 //!              precomputed · OME-Zarr
@@ -32,6 +33,7 @@
 //! 0  cache     absent | in flight | ready in one structure; least recently used by bytes
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  tile · color · paint · name · axes · units · metrics · activity
+//! 0  simd      which vector instructions the inner loops use
 //! 0  demo      a synthetic volume, made at first use
 //! ```
 //!
@@ -123,8 +125,8 @@
 //! that it started with.
 //!
 //! A file that shrinks while it is mapped raises SIGBUS in the thread that copies from it; `volume::hdf5::mapping` turns
-//! that into an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for one call in `cli` and one
-//! in `cli::limits`.
+//! that into an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for the calls in the macro of
+//! `simd`, one in `cli` and one in `cli::limits`.
 
 // They panic where it cannot be written: `cli::output` and `cli::log` print instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -142,6 +144,9 @@ pub mod color;
 pub mod config;
 mod demo;
 mod description;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod geometry;
 pub mod http;
 pub mod layout;
@@ -153,6 +158,7 @@ mod pyramid;
 pub mod render;
 pub mod request;
 pub mod service;
+pub mod simd;
 pub mod tier;
 mod tile;
 mod units;

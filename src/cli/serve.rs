@@ -21,6 +21,7 @@ use crate::geometry::Plane;
 use crate::http::{self, Site};
 use crate::metrics::Metrics;
 use crate::service::{RenderPool, TileService};
+use crate::simd;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -36,6 +37,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let signals = ServerSignals::listen()?;
+    tracing::debug!("vector instructions: {}", simd::path().name());
     let mut layers = arguments.sources.layers();
     layers.bind = arguments.bind;
     if arguments.demo {

@@ -40,6 +40,7 @@ mod process;
 mod pyramid;
 mod reach;
 mod scrolling;
+mod simd;
 mod spread;
 mod tier;
 mod verify;
