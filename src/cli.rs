@@ -39,6 +39,7 @@ use crate::catalog::{Catalog, Opened};
 use crate::config::{self, Fault, Layers, Settings};
 use crate::http::Certificates;
 use crate::metrics::Metrics;
+use crate::simd;
 use crate::tier::{Directory, SecondTier, TierError};
 use crate::volume::hdf5::{Files, look_beside_files};
 use folders::Folders;
@@ -184,6 +185,7 @@ pub fn run() -> ExitCode {
 }
 
 fn done(command: Command) -> Result<(), Failure> {
+    simd::requested().map_err(|error| Failure::Usage(error.to_string()))?;
     match command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),

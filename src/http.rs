@@ -12,6 +12,8 @@ mod connections;
 mod context;
 mod cors;
 mod descriptions;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod health;
 mod listen;
 mod neuroglancer;

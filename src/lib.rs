@@ -9,6 +9,7 @@
 //! ```text
 //! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config ·
 //!              man · completions; the only module that names `anyhow` and `clap`
+//! 8  fuzzing   the functions behind the fuzz targets in `fuzz/`; only with the feature `fuzzing` and in tests
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page · connections:
 //!              one request at a time on each, timeouts, limits on their number and bandwidth, TLS, Unix sockets · boxes of voxels · Neuroglancer
 //!              precomputed · OME-Zarr
@@ -37,6 +38,7 @@
 //! 0  trace     what one request did: outcome, durations of its stages, what was read; its id
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  tile · color · paint · name · axes · units · activity
+//! 0  simd      which vector instructions the inner loops use
 //! 0  systemd   sockets passed by the service manager, and what it is told
 //! 0  demo      a synthetic volume, made at first use
 //! ```
@@ -130,8 +132,8 @@
 //! that it started with.
 //!
 //! A file that shrinks while it is mapped raises SIGBUS in the thread that copies from it; `volume::hdf5::mapping` turns
-//! that into an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for one call in `cli` and one
-//! in `cli::limits`.
+//! that into an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for the calls in the macro of
+//! `simd`, one in `cli` and one in `cli::limits`.
 
 // They panic where it cannot be written: `cli::output` and `cli::log` print instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -151,6 +153,9 @@ pub mod config;
 pub mod confine;
 mod demo;
 mod description;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod geometry;
 pub mod http;
 pub mod layout;
@@ -162,6 +167,7 @@ mod pyramid;
 pub mod render;
 pub mod request;
 pub mod service;
+pub mod simd;
 pub mod systemd;
 pub mod tier;
 mod tile;

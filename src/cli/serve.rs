@@ -25,6 +25,7 @@ use crate::geometry::Plane;
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
 use crate::metrics::Metrics;
 use crate::service::{Part, RenderPool, TileService};
+use crate::simd;
 use crate::systemd::{self, Passed};
 
 #[derive(Debug, Args)]
@@ -42,6 +43,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     // First, because it changes the environment.
     let passed = Passed::take().map_err(|error| Failure::Usage(error.to_string()))?;
+    tracing::debug!("vector instructions: {}", simd::path().name());
     signals::outlive_hangups()?;
     let (mut layers, mut folders) = arguments.sources.with_folders();
     layers.bind = arguments.bind;

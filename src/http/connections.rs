@@ -34,6 +34,12 @@ use refusal::Refusal;
 pub(super) use refusal::{NotTls, TLS_HANDSHAKE};
 pub(super) use stream::SequentialStream;
 
+/// Whether these bytes begin with the complete and acceptable head of a request.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn is_complete_head(bytes: &[u8]) -> bool {
+    matches!(head::parse(bytes), head::Head::Complete(_))
+}
+
 /// For how many milliseconds a client must have read nothing before its connection may be evicted.
 const STALLED: u64 = 1000;
 
