@@ -82,11 +82,8 @@ fn a_file_replaced_by_a_link_to_another_folder_is_not_read() {
     let outside = Place::new();
     volumes::planes(&outside.path("secret.h5"), PLANES, 2, Stored::Gzip);
     let secret = outside.path("secret.h5");
-    // The server looks before it starts a trial; without trials only the kernel refuses.
-    for (settings, told) in [
-        (&[][..], "is outside of the folders that voltile may read"),
-        (&["--set", "files.trial=off"], "Permission denied"),
-    ] {
+    let told = "is outside of the folders that voltile may read";
+    for settings in [&[][..], &["--set", "files.trial=off"]] {
         let place = place();
         let server = place.serve(["data/planes.h5"].iter().chain(settings));
         if !has_landlock(&server) {
