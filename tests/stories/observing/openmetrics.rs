@@ -40,8 +40,10 @@ fn parsed(text: &str) -> Families {
                 ("counter", "_total") | ("histogram", "_count" | "_sum") => assert!(number >= 0.0, "{line}"),
                 ("gauge", "") => {}
                 ("histogram", "_bucket") => {
-                    let (others, limit) = labels.rsplit_once("le=\"").expect("a bucket has a limit");
-                    let limit = limit.trim_end_matches('"');
+                    let (limits, others): (Vec<_>, Vec<_>) =
+                        labels.split(',').partition(|label| label.starts_with("le=\""));
+                    let limit = limits.first().expect("a bucket has a limit");
+                    let (limit, others) = (limit["le=\"".len()..].trim_end_matches('"'), others.join(","));
                     let limit =
                         if limit == "+Inf" { f64::INFINITY } else { limit.parse().expect("a number") };
                     buckets.entry(format!("{current} {others}")).or_default().push((limit, number as u64));
