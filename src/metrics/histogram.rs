@@ -29,7 +29,7 @@ impl Histogram {
 
     pub fn encode(&self, encoder: &mut MetricEncoder<'_>) -> std::fmt::Result {
         let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
-        let limits = LIMITS.iter().copied().chain([f64::MAX]);
+        let limits = LIMITS.iter().copied().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = limits.zip(counts).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed)).as_secs_f64();
