@@ -8,10 +8,13 @@ mod bench;
 mod cache;
 mod check;
 mod choices;
+mod completions;
+mod confinement;
 mod folders;
 mod inspect;
 mod limits;
 mod log;
+mod man;
 mod output;
 mod probe;
 mod pyramid;
@@ -26,6 +29,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -33,7 +37,9 @@ use clap::{Args, Parser, Subcommand};
 use crate::activity::Activity;
 use crate::catalog::{Catalog, Opened};
 use crate::config::{self, Fault, Layers, Settings};
+use crate::http::Certificates;
 use crate::metrics::Metrics;
+use crate::simd;
 use crate::tier::{Directory, SecondTier, TierError};
 use crate::volume::hdf5::{Files, look_beside_files};
 use folders::Folders;
@@ -97,6 +103,12 @@ enum Command {
     /// Run the trials given on standard input (see files.trial).
     #[command(hide = true)]
     Probe,
+    /// Write the manual pages of all commands into a directory.
+    #[command(hide = true)]
+    Man(man::Arguments),
+    /// Print the completions of a shell.
+    #[command(hide = true)]
+    Completions(completions::Arguments),
 }
 
 #[derive(Debug, Args)]
@@ -154,12 +166,17 @@ pub fn run() -> ExitCode {
     log::install();
     limits::allow_many_files();
     limits::share_arenas();
-    // Starts the second thread: everything above must come before it.
-    log::start_writing();
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(told) => return shown(&told),
     };
+    // Starts the second thread: everything above must come before it.
+    match command {
+        // They confine themselves first. Until then, lines are queued.
+        Command::Serve(_) => {}
+        Command::Probe => log::discard(),
+        _ => log::start_writing(),
+    }
     // Other commands wait until their messages are written; a server must end even if nobody reads its log.
     let patience = matches!(command, Command::Serve(_)).then_some(LOG_PATIENCE);
     // Also writes the message of a panic of this thread.
@@ -168,6 +185,7 @@ pub fn run() -> ExitCode {
 }
 
 fn done(command: Command) -> Result<(), Failure> {
+    simd::requested().map_err(|error| Failure::Usage(error.to_string()))?;
     match command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
@@ -179,6 +197,8 @@ fn done(command: Command) -> Result<(), Failure> {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Cache(arguments) => cache::run(&arguments),
         Command::Probe => probe::run(),
+        Command::Man(arguments) => man::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
         Command::Config(ConfigArguments { what: ConfigCommand::Example }) => {
             output::print(&config::example())
         }
@@ -237,7 +257,12 @@ struct Loaded {
 
 /// Reads the settings and opens their files; logs warnings and collects faults.
 fn load(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Loaded {
-    let config::Loaded { mut settings, mut faults, warnings } = config::load(layers);
+    open(config::load(layers), metrics, activity)
+}
+
+/// Opens the files of settings; logs warnings and collects faults.
+fn open(read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
+    let config::Loaded { mut settings, mut faults, warnings } = read;
     if faults.is_empty() {
         log::choose_format(settings.log.format);
     }
@@ -289,6 +314,22 @@ fn second_tier(
     }
 }
 
+/// Reads the certificate and key for TLS, if configured; adds to the faults.
+fn certificates(loaded: &mut Loaded) -> Option<Arc<Certificates>> {
+    let files = loaded.settings.server.tls.as_ref()?;
+    if loaded.faults.iter().any(|fault| fault.key.starts_with("server.tls")) {
+        return None;
+    }
+    match Certificates::read(files) {
+        Ok(certificates) => Some(Arc::new(certificates)),
+        Err(faults) => {
+            loaded.faults.extend(faults);
+            loaded.faults.sort();
+            None
+        }
+    }
+}
+
 /// All faults in one text, one per line.
 fn listed(faults: &[Fault]) -> String {
     let count = faults.len();
@@ -302,7 +343,7 @@ fn load_sound(
     metrics: &Metrics,
     activity: &Activity,
 ) -> Result<(Settings, Catalog), Failure> {
-    let loaded = load_faultless(layers, metrics, activity)?;
+    let loaded = faultless(load(layers, metrics, activity))?;
     if loaded.catalog.datasets().next().is_none() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
@@ -310,8 +351,7 @@ fn load_sound(
 }
 
 /// Settings and catalogue without faults.
-fn load_faultless(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Result<Loaded, Failure> {
-    let loaded = load(layers, metrics, activity);
+fn faultless(loaded: Loaded) -> Result<Loaded, Failure> {
     if !loaded.faults.is_empty() {
         return Err(Failure::Usage(listed(&loaded.faults)));
     }

@@ -23,10 +23,10 @@ mod values;
 
 pub use address::{BindAddress, NotAnAddress};
 pub use example::example;
-pub use network::{Network, NotANetwork};
+pub use network::{Network, NotANetwork, Proxy};
 pub use settings::{
     AccessSettings, Caches, ChannelSettings, ContentType, DatasetSettings, Files, LevelSettings, Log,
-    LogFormat, Mount, Render, Server, Settings, Verify,
+    LogFormat, Mount, Render, Server, Settings, Tls, Verify,
 };
 
 use std::ffi::OsString;
@@ -51,8 +51,8 @@ pub struct Layers {
     pub env: Vec<(String, String)>,
     /// `KEY=VALUE` from `--set`; later ones win.
     pub set: Vec<String>,
-    /// The address from `--bind`; overrides everything.
-    pub bind: Option<String>,
+    /// The addresses from `--bind`; override everything unless there are none.
+    pub bind: Vec<String>,
 }
 
 impl Layers {

@@ -12,6 +12,8 @@ mod connections;
 mod context;
 mod cors;
 mod descriptions;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod health;
 mod listen;
 mod neuroglancer;
@@ -44,7 +46,7 @@ use crate::request::{NEUROGLANCER, TilePath, VOXELS, ZARR, first_segment};
 use crate::service::TileService;
 use context::{Context, Refusal};
 use cors::Cors;
-pub use listen::start;
+pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
 pub use page::has_viewer;
 use record::Record;
 
@@ -95,7 +97,7 @@ struct Site {
     mounts: Vec<config::Mount>,
     cache_control: HeaderValue,
     cors: Cors,
-    trusted_proxies: Vec<config::Network>,
+    trusted_proxies: Vec<config::Proxy>,
     base_path: String,
     hosts: Vec<String>,
     caches: CachesDescription,

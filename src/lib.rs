@@ -7,10 +7,11 @@
 //! A module names only modules in rows below its own.
 //!
 //! ```text
-//! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config; the only
-//!              module that names `anyhow` and `clap`
+//! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config ·
+//!              man · completions; the only module that names `anyhow` and `clap`
+//! 8  fuzzing   the functions behind the fuzz targets in `fuzz/`; only with the feature `fuzzing` and in tests
 //! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page · connections:
-//!              one request at a time on each, timeouts, limits on their number · boxes of voxels · Neuroglancer
+//!              one request at a time on each, timeouts, limits on their number and bandwidth, TLS, Unix sockets · boxes of voxels · Neuroglancer
 //!              precomputed · OME-Zarr
 //! 7  warm      every tile of a selection, in an order that decodes each chunk once; by a server or in this process
 //! 7  bench     slicing throughput, in this process or from a server: stages, percentiles, bottleneck
@@ -22,6 +23,8 @@
 //! 4  layout    the file layouts of programs and instruments: Imaris, BigDataViewer, ilastik, …, and plain files ·
 //!              inventory: what files written by voltile say of themselves
 //! 4  plan      what to read and how to paint it: the renderer's only input
+//! 3  confine   gives up what this process does not need: Landlock and seccomp; the only module that names `landlock` and
+//!              `seccompiler`
 //! 3  volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
 //! 3  access    who may see which datasets: secrets, and the datasets that each opens
 //! 3  verify    plays viewers against a running server
@@ -35,6 +38,8 @@
 //! 0  trace     what one request did: outcome, durations of its stages, what was read; its id
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  tile · color · paint · name · axes · units · activity
+//! 0  simd      which vector instructions the inner loops use
+//! 0  systemd   sockets passed by the service manager, and what it is told
 //! 0  demo      a synthetic volume, made at first use
 //! ```
 //!
@@ -127,8 +132,8 @@
 //! that it started with.
 //!
 //! A file that shrinks while it is mapped raises SIGBUS in the thread that copies from it; `volume::hdf5::mapping` turns
-//! that into an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for one call in `cli` and one
-//! in `cli::limits`.
+//! that into an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for the calls in the macro of
+//! `simd`, one in `cli` and one in `cli::limits`.
 
 // They panic where it cannot be written: `cli::output` and `cli::log` print instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -145,8 +150,12 @@ pub mod cli;
 mod client;
 pub mod color;
 pub mod config;
+pub mod confine;
 mod demo;
 mod description;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod geometry;
 pub mod http;
 pub mod layout;
@@ -158,6 +167,8 @@ mod pyramid;
 pub mod render;
 pub mod request;
 pub mod service;
+pub mod simd;
+pub mod systemd;
 pub mod tier;
 mod tile;
 pub mod trace;

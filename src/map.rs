@@ -19,8 +19,14 @@ fn rows() -> BTreeMap<String, u32> {
 }
 
 /// Crates that only these modules name.
-const CRATES: [(&str, &[&str]); 4] =
-    [("anyhow", &["cli"]), ("clap", &["cli"]), ("ureq", &["client"]), ("utoipa", &["description", "http"])];
+const CRATES: [(&str, &[&str]); 6] = [
+    ("anyhow", &["cli"]),
+    ("clap", &["cli"]),
+    ("landlock", &["confine"]),
+    ("seccompiler", &["confine"]),
+    ("ureq", &["client"]),
+    ("utoipa", &["description", "http"]),
+];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {

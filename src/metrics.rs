@@ -6,6 +6,7 @@ mod connections;
 mod datasets;
 mod histogram;
 mod meter;
+mod process;
 mod renders;
 mod requests;
 
@@ -14,7 +15,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::EncodeMetric;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -224,7 +225,10 @@ impl Metrics {
         for (name, help, metric) in self.datasets.listed(visible).metrics() {
             registry.register(name, help, metric);
         }
+        let mut process = Registry::default();
+        process::register(&mut process);
         let mut text = String::new();
+        encode_registry(&mut text, &process)?;
         encode(&mut text, &registry)?;
         Ok(text)
     }

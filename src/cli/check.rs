@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Failure, NOTHING_TO_SERVE, Sources, listed, load, output};
+use super::{Failure, NOTHING_TO_SERVE, Sources, certificates, listed, load, output};
 use crate::activity::Activity;
 use crate::metrics::Metrics;
 
@@ -15,6 +15,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let layers = arguments.sources.layers()?;
     let mut loaded = load(&layers, &Metrics::default(), &Activity::default());
+    certificates(&mut loaded);
     // A server would serve what is left; here they count as faults.
     loaded.faults.append(&mut loaded.undecodable);
     loaded.faults.append(&mut loaded.incomplete);

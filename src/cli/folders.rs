@@ -36,6 +36,10 @@ impl Folders {
         Self { folders, broken: BTreeMap::new() }
     }
 
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.folders
+    }
+
     pub fn is_empty(&self) -> bool {
         self.folders.is_empty()
     }

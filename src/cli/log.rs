@@ -11,7 +11,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::panic::PanicHookInfo;
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,7 @@ const RETRY: Duration = Duration::from_millis(10);
 pub(super) use format::choose as choose_format;
 
 static QUEUE: Queue = Queue::new();
+static STARTED: Once = Once::new();
 static LOST: LazyLock<Counter> = LazyLock::new(Counter::default);
 
 /// Sends log lines and panic messages to the queue. `VOLTILE_LOG` filters the log, in the syntax of `EnvFilter`.
@@ -38,12 +39,20 @@ pub(super) fn install() {
     std::panic::set_hook(Box::new(|panic| QUEUE.push(panic_text(panic).into_bytes())));
 }
 
-/// Starts the thread that writes the queue. If it cannot start, all lines are lost, which is better than not running.
+/// Starts the thread that writes the queue, unless it runs. If it cannot start, all lines are lost, which is better than
+/// not running.
 pub(super) fn start_writing() {
-    let thread = thread::Builder::new().name("log".to_owned());
-    if thread.spawn(|| QUEUE.write_to(&mut io::stderr())).is_err() {
-        QUEUE.close();
-    }
+    STARTED.call_once(|| {
+        let thread = thread::Builder::new().name("log".to_owned());
+        if thread.spawn(|| QUEUE.write_to(&mut io::stderr())).is_err() {
+            QUEUE.close();
+        }
+    });
+}
+
+/// Loses all lines, without a thread: for a process whose standard error nobody reads.
+pub(super) fn discard() {
+    STARTED.call_once(|| QUEUE.close());
 }
 
 /// The number of lost lines; a handle to the counter itself.
@@ -53,11 +62,13 @@ pub(super) fn lost() -> Counter {
 
 /// Writes a message to the user, after the lines logged before it. Waits for room in the queue, up to `patience`.
 pub(super) fn message(text: &str, patience: Option<Duration>) {
+    start_writing();
     QUEUE.push_when_room(format!("{text}\n").into_bytes(), patience);
 }
 
 /// Waits until everything is written, up to `patience`.
 pub(super) fn flush(patience: Option<Duration>) {
+    start_writing();
     QUEUE.flush(patience);
 }
 

@@ -6,12 +6,16 @@
 //! dies, the file in progress is refused, and another child continues with the rest. Only the child's survival
 //! counts; its results are discarded. The limit is on CPU time, because a slow disk is not the file's fault.
 //!
+//! The child confines itself before the first trial ([`crate::confine`]): it may read the folders of the files on trial,
+//! and nothing else. The first line that it is sent says so; its first answer names what the kernel does not enforce.
+//!
 //! A file that cannot be tried is refused too; `files.trial = "off"` opens files without a trial.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Once;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,6 +23,8 @@ use std::time::{Duration, Instant};
 use super::{Failure, limits};
 use crate::catalog::Trial;
 use crate::config::Settings;
+use crate::confine::{self, Bounds, Reach};
+use crate::service;
 
 /// The CPU time for a small file, in seconds. A sound one takes a hundredth of it.
 const COMPUTING: u64 = 8;
@@ -37,16 +43,33 @@ const PATIENCE: Duration = Duration::from_secs(3 * MOST_COMPUTING);
 /// The child's side: runs trials until its input ends.
 pub(super) fn run() -> Result<(), Failure> {
     limits::allow_memory(MEMORY);
+    name_process();
     let latest = Instant::now() + REHEARSALS;
     let mut out = std::io::stdout().lock();
-    for line in std::io::stdin().lock().lines() {
+    let mut lines = std::io::stdin().lock().lines();
+    let Some(bounds) = lines.next() else { return Ok(()) };
+    let lacking = confine::trial_child(&serde_json::from_str(&bounds?)?);
+    answer(&mut out, &lacking.join("; "))?;
+    for line in lines {
         let trial: Trial = serde_json::from_str(&line?)?;
         limits::allow_computing(computing(&trial));
         trial.run(latest);
-        writeln!(out, "done")?;
-        out.flush()?;
+        answer(&mut out, "done")?;
     }
     Ok(())
+}
+
+/// The name in lists of processes; it would be the name of the link by which the program was started.
+fn name_process() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::thread::set_name(c"voltile") {
+        tracing::debug!("the child cannot be named: {error}");
+    }
+}
+
+fn answer(out: &mut impl Write, line: &str) -> io::Result<()> {
+    writeln!(out, "{line}")?;
+    out.flush()
 }
 
 /// The CPU time allowed for a file, in seconds.
@@ -57,19 +80,40 @@ fn computing(trial: &Trial) -> u64 {
 
 /// The files of the settings that must not be opened in this process, with the reason.
 pub(super) fn refused(settings: &Settings) -> Vec<(PathBuf, String)> {
-    if settings.files.trial { refused_by(&own_program, &Trial::all(settings)) } else { Vec::new() }
+    if !settings.files.trial {
+        return Vec::new();
+    }
+    refused_by(&own_program, settings.files.confinement, &Trial::all(settings))
+}
+
+/// The same for a confined server, which refuses files that it cannot read, too.
+pub(super) fn within(reach: Reach) -> service::Trial {
+    Box::new(move |settings| {
+        let files = Trial::all(settings).into_iter().map(|trial| PathBuf::from(trial.file));
+        let outside = files.filter_map(|file| {
+            let lack = reach.lacks_file(&file)?;
+            Some((file, lack.to_string()))
+        });
+        outside.chain(refused(settings)).collect()
+    })
 }
 
 /// The same, with the program to run as the child.
-fn refused_by(program: &dyn Fn() -> io::Result<PathBuf>, trials: &[Trial]) -> Vec<(PathBuf, String)> {
+fn refused_by(
+    program: &dyn Fn() -> io::Result<PathBuf>,
+    confined: bool,
+    trials: &[Trial],
+) -> Vec<(PathBuf, String)> {
     let (mut refused, mut child) = (Vec::new(), None);
+    let bounds = Bounds::of(confined, trials.iter().map(|trial| (trial.file.as_str(), trial.allow_external)));
+    let start = || TrialChild::start(&program()?, &bounds);
     for trial in trials {
         let path = PathBuf::from(&trial.file);
         // Missing files are reported elsewhere, and need no trial.
         if !path.is_file() {
             continue;
         }
-        match tried(program, child.take(), trial) {
+        match tried(&start, child.take(), trial) {
             Ok(Outcome::Survived(living)) => child = Some(living),
             Ok(Outcome::Died(why)) => refused.push((path, why)),
             Err(error) => refused.push((path, not_tried(&error))),
@@ -80,11 +124,10 @@ fn refused_by(program: &dyn Fn() -> io::Result<PathBuf>, trials: &[Trial]) -> Ve
 
 /// Tries a file in the child of the last trial, or in a new one if there is none or it has died since.
 fn tried(
-    program: &dyn Fn() -> io::Result<PathBuf>,
+    start: &dyn Fn() -> io::Result<TrialChild>,
     child: Option<TrialChild>,
     trial: &Trial,
 ) -> io::Result<Outcome> {
-    let start = || TrialChild::start(&program()?);
     // An old child may have died of an earlier file, so only the death of a new one counts.
     if let Some(mut child) = child
         && child.send(trial).is_ok()
@@ -119,8 +162,9 @@ enum Outcome {
 }
 
 impl TrialChild {
-    fn start(program: &Path) -> io::Result<Self> {
+    fn start(program: &Path, bounds: &Bounds) -> io::Result<Self> {
         let mut child = Command::new(program)
+            .arg0(env!("CARGO_PKG_NAME"))
             .arg("probe")
             .env("VOLTILE_LOG", "off")
             .stdin(Stdio::piped())
@@ -128,17 +172,20 @@ impl TrialChild {
             .stderr(Stdio::null())
             .spawn()?;
         let missing = || io::Error::other("the child process has no pipes");
-        let trials = child.stdin.take().ok_or_else(missing)?;
+        let mut trials = child.stdin.take().ok_or_else(missing)?;
         let out = child.stdout.take().ok_or_else(missing)?;
         let (sender, done) = channel();
         // A separate thread, because reads from pipes have no timeout.
         thread::Builder::new().name("trials".to_owned()).spawn(move || {
-            for _ in BufReader::new(out).lines().map_while(Result::ok) {
+            let mut lines = BufReader::new(out).lines().map_while(Result::ok);
+            lines.next().as_deref().map(log_lacking);
+            for _ in lines {
                 if sender.send(()).is_err() {
                     break;
                 }
             }
         })?;
+        writeln!(trials, "{}", serde_json::to_string(bounds)?)?;
         Ok(Self { child, trials, done })
     }
 
@@ -178,11 +225,19 @@ impl Drop for TrialChild {
     }
 }
 
-/// The path of this program, even if its file has been replaced since it was started.
+/// Logs, once, what is not in force in trial children.
+fn log_lacking(lacking: &str) {
+    static LOGGED: Once = Once::new();
+    if !lacking.is_empty() {
+        LOGGED.call_once(|| tracing::debug!("trial children are not fully confined: {lacking}"));
+    }
+}
+
+/// The path of this program. Where there is `/proc`, not that of its file, which may have been replaced since this process
+/// was started and confined: a confined process may execute only itself.
 fn own_program() -> io::Result<PathBuf> {
-    let program = std::env::current_exe()?;
     let running = PathBuf::from("/proc/self/exe");
-    Ok(if program.exists() || !running.exists() { program } else { running })
+    if running.exists() { Ok(running) } else { std::env::current_exe() }
 }
 
 /// Describes how a file ended the process that opened it, and what to do.
@@ -190,12 +245,17 @@ fn died_of(status: ExitStatus, computing: u64) -> String {
     const XCPU: i32 = rustix::process::Signal::XCPU.as_raw();
     const ABORT: i32 = rustix::process::Signal::ABORT.as_raw();
     const SEGV: i32 = rustix::process::Signal::SEGV.as_raw();
+    const SYS: i32 = rustix::process::Signal::SYS.as_raw();
     let what = match (status.signal(), status.code()) {
         (Some(XCPU), _) => format!("takes more than {computing} seconds of CPU time"),
         (Some(ABORT), _) => {
             format!("ends the process (signal {ABORT}), or takes more than {} MiB of memory", MEMORY >> 20)
         }
         (Some(SEGV), _) => format!("crashes the HDF5 library (signal {SEGV})"),
+        (Some(SYS), _) => format!(
+            "does what reading a file never takes, such as starting a program, opening a connection or writing (the \
+             trial child was stopped by its filter of system calls, signal {SYS})"
+        ),
         (Some(signal), _) => format!("ends the process (signal {signal})"),
         (None, code) => format!("ends the process (status {})", code.unwrap_or_default()),
     };
@@ -216,7 +276,7 @@ mod tests {
 
     fn refused_where(program: &Path) -> Vec<(PathBuf, String)> {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let refused = refused_by(&|| Ok(program.to_owned()), &[trial(file.path()), trial(file.path())]);
+        let refused = refused_by(&|| Ok(program.to_owned()), true, &[trial(file.path()), trial(file.path())]);
         assert!(refused.iter().all(|(path, _)| path == file.path()));
         refused
     }
@@ -235,7 +295,11 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let place = tempfile::tempdir().unwrap();
         let program = place.path().join("once");
-        std::fs::write(&program, "#!/bin/sh\nread trial; echo done; exec 0<&-; sleep 0.2\n").unwrap();
+        std::fs::write(
+            &program,
+            "#!/bin/sh\nread bounds; echo; read trial; echo done; exec 0<&-; sleep 0.2\n",
+        )
+        .unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(refused_where(&program), []);
     }

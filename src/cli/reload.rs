@@ -9,9 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use super::folders::Folders;
+use super::serve::status;
 use crate::config::{self, Layers, Settings};
-use crate::http::LiveSite;
+use crate::confine::Reach;
+use crate::http::{Certificates, LiveSite};
 use crate::service::{Part, Reloaded, TileService};
+use crate::systemd;
 
 /// The interval at which folders are listed, unless `files.watch` says otherwise.
 const FOLDERS: Duration = Duration::from_secs(2);
@@ -20,8 +23,11 @@ const FOLDERS: Duration = Duration::from_secs(2);
 pub(super) struct Reloader {
     pub layers: Layers,
     pub folders: Folders,
+    pub reach: Reach,
     pub service: Arc<TileService>,
     pub site: Arc<LiveSite>,
+    /// If TLS is on.
+    pub certificates: Option<Arc<Certificates>>,
     /// The settings that the server was started with.
     pub started: Settings,
 }
@@ -51,24 +57,35 @@ impl Reloader {
                 };
                 // Several signals at once are one.
                 while orders.try_recv().is_ok() {}
-                watch = self.reload(occasion).unwrap_or(watch);
+                watch = self.tell_and_reload(occasion).unwrap_or(watch);
             }
         };
         thread::Builder::new().name("reload".to_owned()).spawn(run).map(drop)
+    }
+
+    /// Tells the service manager, which may have asked for it by the signal.
+    fn tell_and_reload(&mut self, occasion: Occasion) -> Option<Option<Duration>> {
+        if occasion == Occasion::Interval {
+            return self.reload(occasion);
+        }
+        systemd::reloading();
+        let watch = self.reload(occasion);
+        systemd::ready(&status(&self.service.catalog()));
+        watch
     }
 
     /// Reloads once; returns the new interval if that succeeds.
     fn reload(&mut self, occasion: Occasion) -> Option<Option<Duration>> {
         match self.try_reload(occasion) {
             Ok((reloaded, watch)) => {
-                self.service.health().set(Part::Configuration, Vec::new());
+                self.service.health().set(Part::Configuration, &[]);
                 if occasion == Occasion::Signal || !reloaded.is_nothing() {
                     tracing::info!("reloaded: {}", told(&reloaded));
                 }
                 Some(watch)
             }
             Err(problems) => {
-                let is_new = self.service.health().set(Part::Configuration, problems.clone());
+                let is_new = self.service.health().set(Part::Configuration, &problems);
                 if occasion == Occasion::Signal || is_new {
                     tracing::error!(
                         "the configuration was not reloaded, and everything is served as before: {}",
@@ -90,19 +107,33 @@ impl Reloader {
             return Err(faults.iter().map(ToString::to_string).collect());
         }
         let kept = keep_fixed(&self.started, &mut settings);
+        if let Some(lack) = self.reach.lacks(&settings) {
+            return Err(vec![lack.to_string()]);
+        }
         if occasion == Occasion::Signal {
             warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
             if !kept.is_empty() {
                 tracing::warn!("changes of {} take effect when the server is restarted", kept.join(", "));
             }
         }
+        let renewed = self.renewed(occasion, &settings)?;
         let reloaded = self
             .service
             .reload(settings.clone())
             .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         self.note_broken(&settings, &reloaded);
         self.site.replace(&settings).map_err(|error| vec![error.to_string()])?;
+        if let Some((certificates, renewed)) = self.certificates.as_ref().zip(renewed) {
+            certificates.replace(renewed);
+        }
         Ok((reloaded, settings.files.watch))
+    }
+
+    /// The certificate and key as they are now, if TLS is on and the signal asks for them.
+    fn renewed(&self, occasion: Occasion, settings: &Settings) -> Result<Option<Certificates>, Vec<String>> {
+        let files = settings.server.tls.as_ref().filter(|_| occasion == Occasion::Signal);
+        let read = files.map(Certificates::read).transpose();
+        read.map_err(|faults| faults.iter().map(ToString::to_string).collect())
     }
 
     /// Notes the files in folders that could not be opened.
@@ -116,7 +147,7 @@ impl Reloader {
                 self.folders.note_broken(file, fault.to_string());
             }
         }
-        self.service.health().set(Part::Files, self.folders.problems());
+        self.service.health().set(Part::Files, &self.folders.problems());
     }
 }
 
@@ -125,14 +156,22 @@ fn keep_fixed(started: &Settings, settings: &mut Settings) -> Vec<&'static str> 
     let mut kept = Vec::new();
     let (old, new) = (&started.server, &mut settings.server);
     keep("server.bind", &old.bind, &mut new.bind, &mut kept);
+    keep("server.unix_socket", &old.unix_socket, &mut new.unix_socket, &mut kept);
+    keep("server.unix_socket_mode", &old.unix_socket_mode, &mut new.unix_socket_mode, &mut kept);
+    if old.tls.is_some() != new.tls.is_some() {
+        keep("server.tls", &old.tls, &mut new.tls, &mut kept);
+    }
     keep("server.workers", &old.workers, &mut new.workers, &mut kept);
     keep("server.shutdown_timeout", &old.shutdown_timeout, &mut new.shutdown_timeout, &mut kept);
     keep("server.connections", &old.connections, &mut new.connections, &mut kept);
     let each = "server.connections_for_each_client";
     keep(each, &old.connections_for_each_client, &mut new.connections_for_each_client, &mut kept);
+    let bandwidth = "server.bandwidth_for_each_client";
+    keep(bandwidth, &old.bandwidth_for_each_client, &mut new.bandwidth_for_each_client, &mut kept);
     keep("server.head_timeout", &old.head_timeout, &mut new.head_timeout, &mut kept);
     keep("server.idle_timeout", &old.idle_timeout, &mut new.idle_timeout, &mut kept);
     keep("server.write_timeout", &old.write_timeout, &mut new.write_timeout, &mut kept);
+    keep("files.confinement", &started.files.confinement, &mut settings.files.confinement, &mut kept);
     keep("cache", &started.cache, &mut settings.cache, &mut kept);
     let (old, new) = (&started.render, &mut settings.render);
     keep("render.threads", &old.threads, &mut new.threads, &mut kept);

@@ -1,7 +1,6 @@
 //! `voltile serve`: opens all files, listens, prints its addresses, and drains connections when stopped.
 
 use std::fmt::Write;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -15,58 +14,82 @@ use tokio::sync::Notify;
 use super::reload::Reloader;
 use super::signals::ServerSignals;
 use super::{
-    Failure, Loaded, NOTHING_TO_SERVE, Sources, limits, load_faultless, log, output, probe, second_tier,
+    Failure, Loaded, NOTHING_TO_SERVE, Sources, certificates, confinement, faultless, limits, log, open,
+    output, probe, second_tier, signals,
 };
 use crate::activity::Activity;
 use crate::catalog::Catalog;
-use crate::config::Settings;
+use crate::config::{self, Settings};
 use crate::demo;
 use crate::geometry::Plane;
-use crate::http::{self, LiveSite};
+use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
 use crate::metrics::Metrics;
 use crate::service::{Part, RenderPool, TileService};
+use crate::simd;
+use crate::systemd::{self, Passed};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     sources: Sources,
-    /// The address to listen on, such as 127.0.0.1:8080; port 0 picks a free port.
+    /// The address to listen on, such as 127.0.0.1:8080; port 0 picks a free port. May be repeated.
     #[arg(long, value_name = "ADDRESS:PORT")]
-    bind: Option<String>,
+    bind: Vec<String>,
     /// Serve the demo volume, which is created at first use.
     #[arg(long)]
     demo: bool,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let signals = ServerSignals::listen()?;
+    // First, because it changes the environment.
+    let passed = Passed::take().map_err(|error| Failure::Usage(error.to_string()))?;
+    tracing::debug!("vector instructions: {}", simd::path().name());
+    signals::outlive_hangups()?;
     let (mut layers, mut folders) = arguments.sources.with_folders();
     layers.bind = arguments.bind;
     if arguments.demo {
-        layers.files.push(demo_volume()?);
+        layers.files.push(demo::default_path(std::env::var_os)?);
         layers.config = arguments.sources.config;
     }
     layers.found = folders.files()?;
+    // Before the first thread.
+    let read = config::load(&layers);
+    let reach =
+        confinement::of_server(&read.settings, layers.config.iter().chain(folders.paths()), arguments.demo)?;
+    log::start_writing();
+    let signals = ServerSignals::listen()?;
+    if arguments.demo {
+        demo_volume()?;
+    }
     let metrics = Metrics::with_lost_lines(log::lost());
     let activity = Activity::default();
-    let Loaded { settings, catalog, left_out, .. } = load_faultless(&layers, &metrics, &activity)?;
+    let mut loaded = open(read, &metrics, &activity);
+    let certificates = certificates(&mut loaded);
+    let Loaded { settings, catalog, left_out, .. } = faultless(loaded)?;
     if catalog.datasets().next().is_none() && folders.is_empty() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
     left_out.iter().for_each(|(file, fault)| folders.note_broken(file, fault.to_string()));
-    let addresses = addresses(&settings)?;
+    let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     let (tier, no_tier) = second_tier(&settings, &metrics)?;
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
-    let service = service.with_tier(tier).with_reopening(settings.clone(), Box::new(probe::refused))?;
+    let service = service.with_tier(tier).with_reopening(settings.clone(), probe::within(reach.clone()))?;
     let service = Arc::new(service);
-    service.health().set(Part::Files, folders.problems());
-    service.health().set(Part::Cache, no_tier.iter().map(ToString::to_string).collect());
+    service.health().set(Part::Files, &folders.problems());
+    service.health().set(Part::Cache, &no_tier.iter().map(ToString::to_string).collect::<Vec<_>>());
     let site = Arc::new(LiveSite::new(Arc::clone(&service), &settings)?);
     let started = settings.clone();
-    let reloader =
-        Reloader { layers, folders, service: Arc::clone(&service), site: Arc::clone(&site), started };
-    let served = System::new().block_on(listen(site, reloader, &settings, &addresses, &signals));
+    let reloader = Reloader {
+        layers,
+        folders,
+        reach,
+        service: Arc::clone(&service),
+        site: Arc::clone(&site),
+        certificates,
+        started,
+    };
+    let served = System::new().block_on(listen(site, reloader, &settings, sockets, &signals));
     service.finish_writing(settings.server.shutdown_timeout);
     served
 }
@@ -79,66 +102,64 @@ pub(super) fn demo_volume() -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-fn addresses(settings: &Settings) -> Result<Vec<SocketAddr>, Failure> {
-    let bind = settings.server.bind.as_str();
-    let found: Vec<SocketAddr> = bind
-        .to_socket_addrs()
-        .map_err(|e| Failure::Usage(format!("server.bind: {bind:?} cannot be resolved to an address: {e}")))?
-        .collect();
-    // A name may resolve to several addresses, but they cannot share a port chosen by the system.
-    Ok(if found.iter().any(|address| address.port() == 0) {
-        found.into_iter().take(1).collect()
-    } else {
-        found
-    })
+fn not_listening(error: ListenError) -> Failure {
+    if error.is_misconfigured() { Failure::Usage(error.to_string()) } else { Failure::Work(error.into()) }
 }
 
 async fn listen(
     site: Arc<LiveSite>,
     reloader: Reloader,
     settings: &Settings,
-    bind: &[SocketAddr],
+    sockets: Sockets,
     signals: &ServerSignals,
 ) -> Result<(), Failure> {
     let descriptors = limits::most_connections(settings.server.workers.get());
-    let (server, addresses) = http::start(Arc::clone(&site), &settings.server, bind, descriptors)
-        .map_err(|e| anyhow::anyhow!("{} cannot be listened on: {e}", settings.server.bind.as_str()))?;
+    let certificates = reloader.certificates.clone();
+    let listening = http::start(Arc::clone(&site), &settings.server, sockets, certificates, descriptors)?;
     // From here on signals drain the server or make it reload; before its addresses are printed.
     let (orders, ordered) = channel();
     let stop = signals.serving(orders);
     if !http::has_viewer() {
         tracing::info!("this voltile was built without its viewer: it serves the simple page instead");
     }
-    announce(announcement(&reloader.service.catalog(), settings, &addresses))?;
+    announce(announcement(&reloader.service.catalog(), settings, &listening.endpoints))?;
+    systemd::ready(&status(&reloader.service.catalog()));
     reloader.start(ordered)?;
-    actix_web::rt::spawn(stop_when_told(server.handle(), site, stop));
-    Ok(server.await?)
+    actix_web::rt::spawn(stop_when_told(listening.server.handle(), site, stop));
+    Ok(listening.server.await?)
 }
 
 async fn stop_when_told(server: ServerHandle, site: Arc<LiveSite>, stop: Arc<Notify>) {
     stop.notified().await;
+    systemd::stopping();
     site.drain();
     server.stop(true).await;
 }
 
 /// The server's addresses, the address of its page, and one tile of every dataset.
-fn announcement(catalog: &Catalog, settings: &Settings, addresses: &[SocketAddr]) -> String {
+fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) -> String {
     let mut text = String::new();
-    for address in addresses {
-        let _ = writeln!(text, "voltile listening on http://{address}");
+    for endpoint in endpoints {
+        let _ = writeln!(text, "voltile listening on {endpoint}");
     }
-    let base = &settings.server.base_path;
-    if let Some(address) = addresses.first() {
-        let _ = writeln!(text, "page http://{address}{base}/");
+    if let Some(base) = endpoints.iter().find(|endpoint| matches!(endpoint, Endpoint::Tcp(..))) {
+        let base = format!("{base}{}", settings.server.base_path);
+        let _ = writeln!(text, "page {base}/");
         let service = settings.server.mounts.first().map_or("", |mount| mount.tile_service.as_str());
         for dataset in catalog.datasets() {
             if let Some(channel) = dataset.channels.values().next() {
                 let path = dataset.sample_path(channel, Plane::Xy);
-                let _ = writeln!(text, "tile http://{address}{base}/{service}/tilecache/{path}");
+                let _ = writeln!(text, "tile {base}/{service}/tilecache/{path}");
             }
         }
     }
     text
+}
+
+/// What the service manager shows.
+pub(super) fn status(catalog: &Catalog) -> String {
+    let count = catalog.datasets().count();
+    format!("serving {count} {}", if count == 1 { "dataset" } else { "datasets" })
 }
 
 /// Prints everything at once, so that whoever reads the first line can read the others too.

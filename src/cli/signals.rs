@@ -46,6 +46,11 @@ enum Phase {
 #[derive(Debug, Clone, Default)]
 pub(super) struct ServerSignals(Arc<Mutex<Phase>>);
 
+/// Keeps SIGHUP from ending this process before there is a [`ServerSignals`], which takes a thread.
+pub(super) fn outlive_hangups() -> io::Result<()> {
+    signal_hook::flag::register(SIGHUP, Arc::default()).map(drop)
+}
+
 impl ServerSignals {
     /// Starts handling signals. SIGHUP, which closed terminals send too, never ends the server.
     pub fn listen() -> io::Result<Self> {
@@ -68,7 +73,7 @@ impl ServerSignals {
             Phase::Serving { reload, .. } if reload.send(()).is_ok() => {}
             Phase::Serving { .. } => tracing::error!("SIGHUP: the thread that reloads has ended"),
             Phase::Starting | Phase::Stopping => {
-                tracing::info!("SIGHUP is ignored while the server starts or stops")
+                tracing::info!("SIGHUP is ignored while the server starts or stops");
             }
         }
     }

@@ -38,7 +38,7 @@ fn write_table(text: &mut String, key: &Key, parent: &str, live: bool) {
 fn write_value(text: &mut String, key: &Key, live: bool) {
     let (value, live) = match key.shape {
         Shape::Default(value) | Shape::Needed(value) => (value, live),
-        Shape::Optional(value) | Shape::Inline(value, _) => (value, false),
+        Shape::Optional(value) | Shape::Inline(value, _) | Shape::InlineTable(value, _) => (value, false),
         Shape::Table(_) | Shape::List(_) | Shape::OptionalList(_) | Shape::Named(..) => return,
     };
     text.push_str(&format!("# {}\n{}{} = {value}\n", key.doc, mark(live), key.name));

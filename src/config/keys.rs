@@ -23,6 +23,8 @@ pub(super) enum Shape {
     Needed(&'static str),
     /// A value that may contain tables with these keys; the TOML text is an example.
     Inline(&'static str, &'static [Key]),
+    /// An optional table, usually written in one line; the TOML text is an example.
+    InlineTable(&'static str, &'static [Key]),
     /// One table.
     Table(&'static [Key]),
     /// An array of tables, of which one is there by default.
@@ -39,6 +41,7 @@ impl Key {
         match self.shape {
             Shape::Default(_) | Shape::Optional(_) | Shape::Needed(_) => &[],
             Shape::Inline(_, keys)
+            | Shape::InlineTable(_, keys)
             | Shape::Table(keys)
             | Shape::List(keys)
             | Shape::OptionalList(keys)
@@ -88,7 +91,22 @@ pub(super) const ROOT: &[Key] = &[
 
 /// `[server]`
 pub(super) const SERVER: &[Key] = &[
-    default("bind", "\"127.0.0.1:8080\"", "Where to listen: HOST:PORT. Port 0 takes any free one."),
+    optional(
+        "bind",
+        "\"127.0.0.1:8080\"",
+        "Where to listen: HOST:PORT, or a list of them. Port 0 takes any free one. Default: this address, unless unix_socket is set or systemd passes sockets.",
+    ),
+    optional(
+        "unix_socket",
+        "\"/run/voltile/http.sock\"",
+        "A Unix socket to listen on, beside bind if that is set, otherwise instead of it.",
+    ),
+    default("unix_socket_mode", "\"660\"", "The permissions of the Unix socket, in octal."),
+    Key {
+        name: "tls",
+        shape: Shape::InlineTable("{ certificate = \"cert.pem\", key = \"key.pem\" }", TLS),
+        doc: "HTTPS instead of HTTP on all addresses but the Unix socket: PEM files, relative to this file.",
+    },
     optional("workers", "2", "HTTP threads, 1 to 1024. Default: the number of cores."),
     optional(
         "base_path",
@@ -114,7 +132,7 @@ pub(super) const SERVER: &[Key] = &[
     default(
         "trusted_proxies",
         "[]",
-        "Addresses or networks (\"10.0.0.0/8\") of proxies whose X-Forwarded-For, -Host and -Proto, or Forwarded, are trusted.",
+        "Addresses or networks (\"10.0.0.0/8\") of proxies whose X-Forwarded-For, -Host and -Proto, or Forwarded, are trusted; \"unix\": whoever connects to the Unix socket.",
     ),
     default(
         "shutdown_timeout",
@@ -123,6 +141,11 @@ pub(super) const SERVER: &[Key] = &[
     ),
     default("connections", "4096", "Maximum; lower if the limit of open files (ulimit -n) requires it."),
     default("connections_for_each_client", "512", "Maximum per client address; for IPv6, per /64 network."),
+    optional(
+        "bandwidth_for_each_client",
+        "\"50 MiB\"",
+        "Bytes sent per second to each client address, at least 1 KiB. Default: no limit.",
+    ),
     default("head_timeout", "\"5s\"", "Time limit for a request line and headers to arrive."),
     default("idle_timeout", "\"75s\"", "Time a connection may be idle."),
     default("write_timeout", "\"60s\"", "Time a client may stop reading a response."),
@@ -131,6 +154,12 @@ pub(super) const SERVER: &[Key] = &[
         shape: Shape::List(MOUNT),
         doc: "Tiles are at /TILE_SERVICE/tilecache/... . Repeat the table for more mounts.",
     },
+];
+
+/// `server.tls`
+pub(super) const TLS: &[Key] = &[
+    needed("certificate", "\"cert.pem\"", "The certificate, followed by the intermediate ones."),
+    needed("key", "\"key.pem\"", "Its private key."),
 ];
 
 /// `[[server.mounts]]`
@@ -201,6 +230,11 @@ pub(super) const FILES: &[Key] = &[
         "trial",
         "\"on\"",
         "Open each file in a child process first, because some crash the HDF5 library; or \"off\".",
+    ),
+    default(
+        "confinement",
+        "\"on\"",
+        "Give up the right to read other folders than those of the files, where the kernel has Landlock; or \"off\".",
     ),
     default(
         "watch",

@@ -125,13 +125,15 @@ fn token_of(file: &Path, taken: impl Fn(&Name) -> bool) -> Name {
     std::iter::once(base.clone()).chain(others).find(|name| !taken(name)).unwrap_or(base)
 }
 
-/// `--set` in order, then `--bind`.
+/// `--set` in order, then every `--bind` as one list.
 fn flags(layers: &Layers, notes: &mut Notes) -> Vec<Value> {
     let mut trees: Vec<Value> = layers.set.iter().filter_map(|text| set_flag(text, notes)).collect();
-    let bind = layers.bind.iter();
-    trees.extend(
-        bind.map(|text| nest(&["server", "bind"], Value::new(Some(&"--bind".to_owned()), text.as_str()))),
-    );
+    if !layers.bind.is_empty() {
+        let origin = "--bind".to_owned();
+        let addresses = layers.bind.iter().map(|text| Value::new(Some(&origin), text.as_str()));
+        let list = Value::new(Some(&origin), ValueKind::Array(addresses.collect()));
+        trees.push(nest(&["server", "bind"], list));
+    }
     trees
 }
 

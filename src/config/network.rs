@@ -1,6 +1,31 @@
-//! A network of IP addresses, as configured for proxies.
+//! The proxies that are trusted: networks of IP addresses, and whoever connects to the Unix socket.
 
 use std::net::IpAddr;
+
+/// Where a trusted proxy connects from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proxy {
+    /// The Unix socket: its permissions decide who can connect.
+    Unix,
+    /// An address in a network.
+    Within(Network),
+}
+
+impl Proxy {
+    /// Parses the word `unix`, an address, or a network.
+    pub fn new(text: &str) -> Result<Self, NotANetwork> {
+        if text == "unix" { Ok(Proxy::Unix) } else { Network::new(text).map(Proxy::Within) }
+    }
+
+    /// Whether a peer is this proxy; `None`: a peer on the Unix socket, which has no address.
+    pub fn is_peer(&self, peer: Option<IpAddr>) -> bool {
+        match (self, peer) {
+            (Proxy::Unix, None) => true,
+            (Proxy::Within(network), Some(peer)) => network.contains(peer),
+            (Proxy::Unix, Some(_)) | (Proxy::Within(_), None) => false,
+        }
+    }
+}
 
 /// An IP address, or all addresses with the same prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +37,7 @@ pub struct Network {
 /// Why a text is not a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is not an address or network: expected an IP address such as \"127.0.0.1\", or a network such as \"10.0.0.0/8\" or \"fd00::/8\", with only zeros after its prefix"
+    "{text:?} is not the address of a proxy: expected an IP address such as \"127.0.0.1\", or a network such as \"10.0.0.0/8\" or \"fd00::/8\", with only zeros after its prefix, or \"unix\""
 )]
 pub struct NotANetwork {
     /// The text as given.

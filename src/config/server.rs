@@ -7,29 +7,36 @@ use config::Value;
 
 use super::keys;
 use super::reader::{Entry, Notes, Section, at};
-use super::settings::{Caches, ContentType, Files, Log, LogFormat, Mount, Render, Server, Settings, Verify};
+use super::settings::{
+    Caches, ContentType, Files, Log, LogFormat, Mount, Render, Server, Settings, Tls, Verify,
+};
 use super::values;
 use crate::name::Name;
 use crate::paint::PngProfile;
 
 /// Reads these sections into the settings; `base` is the directory of the configuration file.
 pub(super) fn read(root: &mut Section<'_, '_>, base: &Path, settings: &mut Settings) {
-    server(root.section("server", keys::SERVER), &mut settings.server);
+    server(root.section("server", keys::SERVER), base, &mut settings.server);
     cache(root.section("cache", keys::CACHE), base, &mut settings.cache);
     render(root.section("render", keys::RENDER), &mut settings.render);
     files(root.section("files", keys::FILES), &mut settings.files);
     log(root.section("log", keys::LOG), &mut settings.log);
 }
 
-fn server(mut section: Section<'_, '_>, server: &mut Server) {
+fn server(mut section: Section<'_, '_>, base: &Path, server: &mut Server) {
     section.set("bind", values::bind, &mut server.bind);
+    section.set("unix_socket", values::path_below(base), &mut server.unix_socket);
+    section.set("unix_socket_mode", values::permissions, &mut server.unix_socket_mode);
+    if section.has("tls") {
+        server.tls = Some(tls(section.section("tls", keys::TLS), base));
+    }
     section.set("workers", values::threads, &mut server.workers);
     section.set("base_path", base_path, &mut server.base_path);
     section.set("hosts", values::list(values::host), &mut server.hosts);
     section.set("cache_control", values::header, &mut server.cache_control);
     section.set("cors_origins", values::list(values::origin), &mut server.cors_origins);
     section.set("neuroglancer", values::viewer, &mut server.neuroglancer);
-    section.set("trusted_proxies", values::list(values::network), &mut server.trusted_proxies);
+    section.set("trusted_proxies", values::list(values::proxy), &mut server.trusted_proxies);
     section.set("shutdown_timeout", values::duration, &mut server.shutdown_timeout);
     section.set("connections", values::whole(1, usize::MAX), &mut server.connections);
     section.set(
@@ -37,6 +44,7 @@ fn server(mut section: Section<'_, '_>, server: &mut Server) {
         values::whole(1, usize::MAX),
         &mut server.connections_for_each_client,
     );
+    section.set("bandwidth_for_each_client", values::bandwidth, &mut server.bandwidth_for_each_client);
     section.set("head_timeout", values::timeout, &mut server.head_timeout);
     section.set("idle_timeout", values::timeout, &mut server.idle_timeout);
     section.set("write_timeout", values::timeout, &mut server.write_timeout);
@@ -66,6 +74,18 @@ fn base_path(value: &Value) -> Result<String, String> {
         }
         _ => Ok(path),
     }
+}
+
+fn tls(mut section: Section<'_, '_>, base: &Path) -> Tls {
+    let mut tls = Tls::default();
+    for (name, slot) in [("certificate", &mut tls.certificate), ("key", &mut tls.key)] {
+        if section.has(name) {
+            section.set(name, values::path_below(base), slot);
+        } else {
+            section.missing(name, "is required for TLS: the path of a file in PEM format");
+        }
+    }
+    tls
 }
 
 fn mounts(entries: Vec<Entry<'_, usize>>, notes: &mut Notes) -> Vec<Mount> {
@@ -144,5 +164,6 @@ fn log(mut section: Section<'_, '_>, log: &mut Log) {
 
 fn files(mut section: Section<'_, '_>, files: &mut Files) {
     section.set("trial", values::choice(&[("on", true), ("off", false)]), &mut files.trial);
+    section.set("confinement", values::choice(&[("on", true), ("off", false)]), &mut files.confinement);
     section.set("watch", values::interval, &mut files.watch);
 }

@@ -1,12 +1,12 @@
 //! The validated settings: other modules use them without further checks.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::address::BindAddress;
-use super::network::Network;
+use super::network::Proxy;
 use crate::axes::{Axes, AxisName};
 use crate::geometry::{Scaling, Xyz};
 use crate::name::{Name, Pattern};
@@ -43,8 +43,14 @@ pub struct AccessSettings {
 /// Settings of the HTTP server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
-    /// Where to listen.
-    pub bind: BindAddress,
+    /// The addresses to listen on; `None` if not configured. See [`Server::addresses`].
+    pub bind: Option<Vec<BindAddress>>,
+    /// The path of a Unix socket to listen on.
+    pub unix_socket: Option<PathBuf>,
+    /// The permissions of the Unix socket.
+    pub unix_socket_mode: u32,
+    /// The certificate for HTTPS; `None`: HTTP.
+    pub tls: Option<Tls>,
     /// HTTP threads.
     pub workers: NonZeroUsize,
     /// The path prefix of the public address: empty, or a slash and segments without a final slash.
@@ -59,13 +65,15 @@ pub struct Server {
     /// fragment.
     pub neuroglancer: Option<String>,
     /// The proxies that are trusted to state the client's address, and the host and scheme it used.
-    pub trusted_proxies: Vec<Network>,
+    pub trusted_proxies: Vec<Proxy>,
     /// How long requests in flight may take to finish after a stop is requested.
     pub shutdown_timeout: Duration,
     /// The maximum number of connections; above 0. The limit of open files may allow fewer.
     pub connections: usize,
     /// The maximum number of connections per client address; above 0.
     pub connections_for_each_client: usize,
+    /// How many bytes per second are sent to a client address; `None`: no limit.
+    pub bandwidth_for_each_client: Option<NonZeroU64>,
     /// How long the head of a request may take to arrive; above 0.
     pub head_timeout: Duration,
     /// How long a connection may be idle; above 0.
@@ -79,7 +87,10 @@ pub struct Server {
 impl Default for Server {
     fn default() -> Self {
         Self {
-            bind: BindAddress::default(),
+            bind: None,
+            unix_socket: None,
+            unix_socket_mode: 0o660,
+            tls: None,
             workers: cores(),
             base_path: String::new(),
             hosts: Vec::new(),
@@ -90,12 +101,34 @@ impl Default for Server {
             shutdown_timeout: Duration::from_secs(10),
             connections: 4096,
             connections_for_each_client: 512,
+            bandwidth_for_each_client: None,
             head_timeout: Duration::from_secs(5),
             idle_timeout: Duration::from_secs(75),
             write_timeout: Duration::from_secs(60),
             mounts: vec![Mount::default()],
         }
     }
+}
+
+impl Server {
+    /// The addresses to listen on. The default one is used only if there is no other socket: neither a Unix socket, nor
+    /// sockets passed by the service manager.
+    pub fn addresses(&self, are_passed: bool) -> Vec<BindAddress> {
+        match &self.bind {
+            Some(bind) => bind.clone(),
+            None if are_passed || self.unix_socket.is_some() => Vec::new(),
+            None => vec![BindAddress::default()],
+        }
+    }
+}
+
+/// The files for HTTPS, in PEM format.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tls {
+    /// The certificate, followed by the intermediate ones.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
 }
 
 /// A path prefix under which tiles are served: `/{tile_service}/tilecache/...`.
@@ -244,13 +277,15 @@ pub enum LogFormat {
 pub struct Files {
     /// Whether each is opened in a child process before it is opened in this one.
     pub trial: bool,
+    /// Whether a server and its trial children give up what they do not need, as far as the kernel lets them.
+    pub confinement: bool,
     /// The interval at which configuration and files are read again if they have changed; `None`: only when told to.
     pub watch: Option<Duration>,
 }
 
 impl Default for Files {
     fn default() -> Self {
-        Self { trial: true, watch: None }
+        Self { trial: true, confinement: true, watch: None }
     }
 }
 

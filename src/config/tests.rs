@@ -219,11 +219,46 @@ fn flags_override_the_environment_which_overrides_the_file() {
         .env(&[("VOLTILE_CACHE__TILES", ""), ("VOLTILE_LOG", "debug"), ("PATH", "/bin")])
         .set(&["server.bind=c:3", "render.queue=3", "render.queue=4"]);
     let settings = typed.settings();
-    assert_eq!(settings.server.bind.as_str(), "c:3");
+    assert_eq!(settings.server.bind, Some(vec![address("c:3")]));
     assert_eq!((settings.render.queue, settings.render.threads.get()), (4, 2));
     assert_eq!((settings.render.png, settings.cache.tiles), (PngProfile::Small, 1));
-    typed.layers.bind = Some("localhost:0".to_owned());
-    assert_eq!(typed.settings().server.bind.as_str(), "localhost:0");
+    typed.layers.bind = vec!["localhost:0".to_owned(), "[::1]:1".to_owned()];
+    assert_eq!(typed.settings().server.bind, Some(vec![address("localhost:0"), address("[::1]:1")]));
+}
+
+fn address(text: &str) -> BindAddress {
+    BindAddress::new(text).unwrap()
+}
+
+#[test]
+fn where_to_listen_is_one_address_or_a_list_or_a_unix_socket() {
+    let server = |text: &str| typed(&format!("[server]\n{text}")).settings().server;
+    assert_eq!(server("").addresses(false), [address("127.0.0.1:8080")]);
+    assert_eq!(server("").addresses(true), []);
+    assert_eq!(server("unix_socket = \"/run/a\"").addresses(false), []);
+    assert_eq!(server("bind = []\nunix_socket = \"/run/a\"").addresses(false), []);
+    let both = server("bind = [\"a:1\", \"b:2\"]\nunix_socket = \"/run/a\"");
+    assert_eq!(both.addresses(true), [address("a:1"), address("b:2")]);
+    assert_eq!((both.unix_socket, both.unix_socket_mode), (Some("/run/a".into()), 0o660));
+    let relative = typed("[server]\nunix_socket = \"http.sock\"\nunix_socket_mode = \"0600\"");
+    let settings = relative.settings().server;
+    assert_eq!(settings.unix_socket, Some(relative.directory.path().join("http.sock")));
+    assert_eq!(settings.unix_socket_mode, 0o600);
+    let set = typed("").set(&["server.bind=[\"a:1\", \"b:2\"]"]).settings().server;
+    assert_eq!(set.addresses(false).len(), 2);
+}
+
+#[test]
+fn tls_needs_a_certificate_and_a_key() {
+    let file = typed("[server]\ntls = { certificate = \"a.pem\", key = \"/b.pem\" }");
+    let tls = file.settings().server.tls.expect("it is set");
+    assert_eq!((tls.certificate, tls.key), (file.directory.path().join("a.pem"), "/b.pem".into()));
+    let half = typed("[server.tls]\ncertificate = \"a.pem\"").faults();
+    assert!(half.len() == 1 && half[0].starts_with("server.tls.key: "), "{half:?}");
+    let empty = typed("[server]\ntls = {}").faults();
+    assert_eq!(empty.len(), 2, "{empty:?}");
+    let neither = typed("[server]\ntls = true").faults();
+    assert!(neither.len() == 1 && neither[0].starts_with("server.tls: a table"), "{neither:?}");
 }
 
 #[test]
@@ -505,7 +540,7 @@ proptest::proptest! {
     ) {
         let set = vec![text.clone(), format!("datasets={text}"), format!("{text}=1"), format!("server.{text}")];
         let env = vec![(format!("VOLTILE_{text}__{text}"), text.clone())];
-        load(&Layers { set, env, bind: Some(text.clone()), files: vec![text.clone().into()], ..Layers::default() });
+        load(&Layers { set, env, bind: vec![text.clone()], files: vec![text.clone().into()], ..Layers::default() });
         toml_file::document(&text);
     }
 }
@@ -556,7 +591,9 @@ fn every_key(
                 let named = |inner: &str| around(&table(&format!("{name} = {{ {inner} }}")));
                 every_key(keys, &format!("{here}.{name}."), &named, all);
             }
-            Shape::Table(keys) => every_key(keys, &format!("{here}."), &|inner| around(&table(inner)), all),
+            Shape::Table(keys) | Shape::InlineTable(_, keys) => {
+                every_key(keys, &format!("{here}."), &|inner| around(&table(inner)), all);
+            }
             Shape::List(keys) | Shape::OptionalList(keys) | Shape::Inline(_, keys) => {
                 every_key(keys, &format!("{here}[0]."), &|inner| around(&list(inner)), all);
             }

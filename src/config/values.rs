@@ -5,14 +5,14 @@
 //! working directory, as in a shell.
 
 use std::fmt;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config::{Value, ValueKind};
 
 use super::address::BindAddress;
-use super::network::Network;
+use super::network::Proxy;
 use super::toml_file::is_in_file;
 use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
@@ -29,6 +29,8 @@ const MOST_THREADS: usize = 1024;
 const LONGEST_STOP: Duration = Duration::from_secs(24 * 3600);
 /// The minimum of other timeouts.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
+/// The minimum bandwidth of a client, in bytes per second.
+const LEAST_BANDWIDTH: u64 = 1024;
 /// The minimum interval at which files are looked at.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 /// Integers up to here are exact as floating point numbers (2^53).
@@ -242,16 +244,37 @@ pub(super) fn pattern(value: &Value) -> Parsed<Pattern> {
     Pattern::new(text).map_err(|error| error.to_string())
 }
 
-/// An address to listen on.
-pub(super) fn bind(value: &Value) -> Parsed<BindAddress> {
-    let text = text_of(value).ok_or_else(|| expected("an address such as \"127.0.0.1:8080\"", value))?;
-    BindAddress::new(text).map_err(|error| error.to_string())
+/// One or more addresses to listen on.
+pub(super) fn bind(value: &Value) -> Parsed<Vec<BindAddress>> {
+    match items_of(value) {
+        Some(_) => list(address)(value),
+        None => Ok(vec![address(value)?]),
+    }
 }
 
-/// The address of a host or a network.
-pub(super) fn network(value: &Value) -> Parsed<Network> {
+fn address(value: &Value) -> Parsed<BindAddress> {
+    let wrong = || expected("an address such as \"127.0.0.1:8080\", or a list of them,", value);
+    BindAddress::new(text_of(value).ok_or_else(wrong)?).map_err(|error| error.to_string())
+}
+
+/// Permissions of a file, in octal.
+pub(super) fn permissions(value: &Value) -> Parsed<u32> {
+    let digits = text_of(value).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let mode = digits.and_then(|text| u32::from_str_radix(text, 8).ok()).filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| expected("permissions in octal and in quotes, such as \"660\" or \"600\",", value))
+}
+
+/// The address of a proxy, a network of them, or the Unix socket.
+pub(super) fn proxy(value: &Value) -> Parsed<Proxy> {
     let text = text_of(value).ok_or_else(|| expected("an address such as \"127.0.0.1\"", value))?;
-    Network::new(text).map_err(|error| error.to_string())
+    Proxy::new(text).map_err(|error| error.to_string())
+}
+
+/// A number of bytes per second.
+pub(super) fn bandwidth(value: &Value) -> Parsed<NonZeroU64> {
+    let bytes = size(value)? as u64;
+    let enough = NonZeroU64::new(bytes).filter(|_| bytes >= LEAST_BANDWIDTH);
+    enough.ok_or_else(|| expected("at least \"1 KiB\" per second, or no such key for no limit,", value))
 }
 
 /// The value of an HTTP header.

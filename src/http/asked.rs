@@ -13,9 +13,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use actix_web::HttpRequest;
 use actix_web::http::header::{self, HeaderName};
 
-use crate::config::Network;
+use crate::config::Proxy;
 use crate::service::{Client, Demand, Urgency};
 use reports::Reports;
+
+/// The address of a client on the Unix socket if no trusted proxy reports one.
+const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// The longest `host:port` accepted.
 const LONGEST_HOST: usize = 255;
@@ -47,7 +50,7 @@ pub(super) enum BadHost {
 
 /// The client of a request, and whether it is a prefetch (`Sec-Purpose`, Fetch standard, section 3.7), which browsers
 /// and `voltile warm` send.
-pub(super) fn demand(request: &HttpRequest, trusted: &[Network]) -> Demand {
+pub(super) fn demand(request: &HttpRequest, trusted: &[Proxy]) -> Demand {
     let purpose = request.headers().get(&SEC_PURPOSE).and_then(|value| value.to_str().ok());
     let is_prefetch =
         purpose.is_some_and(|purpose| purpose.split([';', ',']).any(|word| word.trim() == "prefetch"));
@@ -56,15 +59,16 @@ pub(super) fn demand(request: &HttpRequest, trusted: &[Network]) -> Demand {
 }
 
 /// The address of the client.
-pub(super) fn client(request: &HttpRequest, trusted: &[Network]) -> IpAddr {
+pub(super) fn client(request: &HttpRequest, trusted: &[Proxy]) -> IpAddr {
     let peer = peer(request);
-    Reports::of(request, peer, trusted).map_or(peer, |reports| reports.client)
+    Reports::of(request, peer, trusted).map_or(peer.unwrap_or(NOWHERE), |reports| reports.client)
 }
 
 /// The scheme and host that the client used, such as `http://example.org:8080`.
-pub(super) fn base(request: &HttpRequest, trusted: &[Network]) -> Result<String, BadHost> {
+pub(super) fn base(request: &HttpRequest, trusted: &[Proxy]) -> Result<String, BadHost> {
     let reports = Reports::of(request, peer(request), trusted);
     let scheme = match reports.as_ref().and_then(|reports| reports.scheme) {
+        None if request.app_config().secure() => "https",
         None => "http",
         Some((_, scheme)) if scheme.eq_ignore_ascii_case("http") => "http",
         Some((_, scheme)) if scheme.eq_ignore_ascii_case("https") => "https",
@@ -74,11 +78,7 @@ pub(super) fn base(request: &HttpRequest, trusted: &[Network]) -> Result<String,
 }
 
 /// Fails unless the request is addressed to one of these hosts, on any port. Without hosts, every request is accepted.
-pub(super) fn check_host(
-    request: &HttpRequest,
-    trusted: &[Network],
-    hosts: &[String],
-) -> Result<(), BadHost> {
+pub(super) fn check_host(request: &HttpRequest, trusted: &[Proxy], hosts: &[String]) -> Result<(), BadHost> {
     if hosts.is_empty() {
         return Ok(());
     }
@@ -100,9 +100,9 @@ fn host<'r>(request: &'r HttpRequest, reports: Option<Reports<'r>>) -> Result<&'
     if is_host(host) { Ok(host) } else { Err(BadHost::Malformed(header)) }
 }
 
-/// The address of the peer; unspecified (0.0.0.0) if the connection has been closed since.
-fn peer(request: &HttpRequest) -> IpAddr {
-    request.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
+/// The address of the peer; `None` on the Unix socket. A TCP connection without one is not admitted.
+fn peer(request: &HttpRequest) -> Option<IpAddr> {
+    request.peer_addr().map(|address| address.ip())
 }
 
 /// The host in an absolute request URL, which takes precedence over the header (RFC 9112, section 3.2.2), or in the

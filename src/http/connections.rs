@@ -4,10 +4,11 @@
 //! the connection that has been waiting longest for a request is closed in favour of the new one; if none is waiting,
 //! the one whose client has gone longest without reading its response; otherwise the new one is refused. The lock is
 //! taken only when a connection begins and ends, not for each request. [`stream::SequentialStream`] takes the place
-//! of the socket for actix-http.
+//! of the socket for actix-http. [`bandwidth`] limits what each client is sent.
 
 mod alarm;
 mod answer;
+mod bandwidth;
 mod connection;
 mod garbage;
 mod head;
@@ -19,16 +20,25 @@ mod tests;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::metrics;
+use bandwidth::{Bandwidth, Throttle};
 use connection::{Client, Connection, Doing};
 use garbage::Garbage;
 use refusal::Refusal;
+pub(super) use refusal::{NotTls, TLS_HANDSHAKE};
 pub(super) use stream::SequentialStream;
+
+/// Whether these bytes begin with the complete and acceptable head of a request.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn is_complete_head(bytes: &[u8]) -> bool {
+    matches!(head::parse(bytes), head::Head::Complete(_))
+}
 
 /// For how many milliseconds a client must have read nothing before its connection may be evicted.
 const STALLED: u64 = 1000;
@@ -38,8 +48,10 @@ const STALLED: u64 = 1000;
 pub(super) struct Limits {
     /// Connections in total.
     pub connections: usize,
-    /// Connections of one client.
+    /// Connections of one client; those on a Unix socket have no such limit.
     pub for_each_client: usize,
+    /// Bytes per second sent to one client.
+    pub bandwidth: Option<NonZeroU64>,
     /// Until the head of a request is complete.
     pub head: Duration,
     /// Between requests.
@@ -54,6 +66,7 @@ pub(super) struct Connections {
     limits: Limits,
     metrics: metrics::Connections,
     garbage: Garbage,
+    bandwidth: Bandwidth,
     began: Instant,
     table: Mutex<Table>,
 }
@@ -69,16 +82,23 @@ struct Table {
 
 impl Connections {
     pub fn new(limits: Limits, metrics: metrics::Connections) -> Self {
+        let gauged = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX);
+        metrics.limit.set(gauged(limits.connections as u64));
+        metrics.client_limit.set(gauged(limits.for_each_client as u64));
+        metrics.bandwidth_limit.set(gauged(limits.bandwidth.map_or(0, NonZeroU64::get)));
+        let bandwidth = Bandwidth::new(limits.bandwidth);
         let (garbage, table) = Default::default();
-        Self { limits, metrics, garbage, began: Instant::now(), table }
+        Self { limits, metrics, garbage, bandwidth, began: Instant::now(), table }
     }
 
-    /// Admits a new connection, evicting another one if a limit is reached; `None` if none can be evicted.
+    /// Admits a new connection, evicting another one if a limit is reached; `None` if none can be evicted. A peer on a
+    /// Unix socket has no address.
     pub fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Admission> {
         let (client, now) = (address.map(counted_as), self.now());
         let mut table = self.table();
         let of_client = table.by_client.get(&client).copied().unwrap_or(0);
-        let has_place = (of_client < self.limits.for_each_client
+        let has_place = (client.is_none()
+            || of_client < self.limits.for_each_client
             || self.evict(&mut table, now, |connection| connection.client == client))
             && (table.open < self.limits.connections || self.evict(&mut table, now, |_| true));
         if !has_place {
@@ -189,6 +209,10 @@ impl Admission {
         &self.all.metrics
     }
 
+    fn throttle(&self) -> Throttle {
+        self.all.bandwidth.throttle(self.connection.client)
+    }
+
     fn set_idle(&self, since: Instant) {
         self.connection.set_doing(Doing::Idle(self.all.time(since)));
     }
@@ -210,6 +234,12 @@ impl Admission {
                 self.metrics().malformed.inc()
             }
         };
+    }
+
+    /// Counts and logs a failed TLS handshake.
+    fn failed_handshake(&self, problem: &str) {
+        self.all.garbage.tell(self.address, problem);
+        self.metrics().handshake.inc();
     }
 }
 

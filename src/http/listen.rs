@@ -4,8 +4,13 @@
 //! actix-http's own timeouts are off, because that stream applies all timeouts. Two functions used here are
 //! documented as internal to actix-web: `HttpServer` is built on them, and there are no public equivalents.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+mod certificates;
+mod socket;
+mod sockets;
+mod unix;
+
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,29 +19,45 @@ use actix_http::{HttpService, KeepAlive, Protocol};
 use actix_server::{GracefulShutdownSignal, Server};
 use actix_service::{IntoServiceFactory, ServiceFactory, ServiceFactoryExt, fn_service, map_config};
 use actix_web::dev::AppConfig;
-use actix_web::rt::net::TcpStream;
+use actix_web::rt::net::{TcpStream, UnixStream};
 use actix_web::{App, web};
 
-use super::connections::{Admission, Connections, Limits, SequentialStream};
+use super::connections::{Connections, Limits, SequentialStream};
 use super::{LiveSite, answer};
 use crate::config;
+pub use certificates::Certificates;
+use socket::Socket;
+pub use sockets::{Endpoint, ListenError, Sockets};
+use unix::SocketFile;
 
 /// The length of the system's queue of connections that have not been accepted.
 const BACKLOG: i32 = 1024;
 
-type Stream = SequentialStream<TcpStream>;
+type Stream = SequentialStream<Socket>;
+/// What actix-http takes: a stream, its protocol, and the address of the peer.
+type Admitted = (Stream, Protocol, Option<SocketAddr>);
 
-/// Binds the addresses and starts the server, with as many connections as settings and `descriptors` (file
-/// descriptors available) allow. Returns the server, to be awaited, and the addresses that it listens on.
+/// A server that accepts connections.
+pub struct Listening {
+    /// To be awaited.
+    pub server: Server,
+    /// Where it listens.
+    pub endpoints: Vec<Endpoint>,
+    /// Removed with this.
+    _files: Vec<SocketFile>,
+}
+
+/// Starts the server, with as many connections as settings and `descriptors` (file descriptors available) allow. TCP
+/// sockets speak TLS if there are certificates.
 pub fn start(
     site: Arc<LiveSite>,
     settings: &config::Server,
-    bind: &[SocketAddr],
+    sockets: Sockets,
+    certificates: Option<Arc<Certificates>>,
     descriptors: usize,
-) -> io::Result<(Server, Vec<SocketAddr>)> {
+) -> io::Result<Listening> {
     let limits = limits(settings, descriptors);
     let connections = Connections::new(limits, site.get().service.metrics().connections.clone());
-    let (site, connections) = (web::Data::from(site), Arc::new(connections));
     let mut builder = Server::build()
         .workers(settings.workers.get())
         .max_concurrent_connections(for_each_worker(limits.connections, settings.workers.get()))
@@ -44,16 +65,24 @@ pub fn start(
         // The command line handles signals: Ctrl-C must drain as SIGTERM does.
         .disable_signals();
     let stops = builder.graceful_shutdown_signal();
-    let mut addresses = Vec::new();
-    for listener in bound(bind)? {
+    let shared =
+        Shared { site: web::Data::from(site), connections: Arc::new(connections), stops, certificates };
+    let (tcp, unix, files) = sockets.into_parts();
+    let mut endpoints = Vec::new();
+    for listener in tcp {
         let address = listener.local_addr()?;
-        addresses.push(address);
-        let (site, connections, stops) = (site.clone(), Arc::clone(&connections), stops.clone());
-        builder = builder.listen(format!("http://{address}"), listener, move || {
-            service(site.clone(), Arc::clone(&connections), stops.clone(), address)
-        })?;
+        let endpoint = Endpoint::Tcp(shared.scheme(), address);
+        let shared = shared.clone();
+        builder = builder.listen(endpoint.to_string(), listener, move || shared.over_tcp(address))?;
+        endpoints.push(endpoint);
     }
-    Ok((builder.run(), addresses))
+    for (listener, path) in unix {
+        let endpoint = Endpoint::Unix(path);
+        let shared = shared.clone();
+        builder = builder.listen_uds(endpoint.to_string(), listener, move || shared.over_unix())?;
+        endpoints.push(endpoint);
+    }
+    Ok(Listening { server: builder.run(), endpoints, _files: files })
 }
 
 fn limits(settings: &config::Server, descriptors: usize) -> Limits {
@@ -69,6 +98,7 @@ fn limits(settings: &config::Server, descriptors: usize) -> Limits {
     Limits {
         connections: settings.connections.min(possible),
         for_each_client: settings.connections_for_each_client,
+        bandwidth: settings.bandwidth_for_each_client,
         head: settings.head_timeout,
         idle: settings.idle_timeout,
         write: settings.write_timeout,
@@ -81,64 +111,96 @@ fn for_each_worker(connections: usize, workers: usize) -> usize {
     connections.saturating_add(connections / 8).div_ceil(workers).max(2)
 }
 
-/// Binds every address that can be bound; fails if none can.
-fn bound(addresses: &[SocketAddr]) -> io::Result<Vec<TcpListener>> {
-    let mut listeners = Vec::new();
-    let mut last = io::Error::new(io::ErrorKind::InvalidInput, "there is no address to listen on");
-    for address in addresses {
-        match TcpListener::bind(address) {
-            Ok(listener) => {
-                // The standard library uses a shorter backlog than many browsers may fill at once.
-                rustix::net::listen(&listener, BACKLOG)?;
-                listeners.push(listener);
-            }
-            Err(error) => last = error,
-        }
-    }
-    if listeners.is_empty() { Err(last) } else { Ok(listeners) }
-}
-
-/// The service for connections of one listener on one worker thread.
-fn service(
+/// What the services of all sockets on all worker threads share.
+#[derive(Clone)]
+struct Shared {
     site: web::Data<LiveSite>,
     connections: Arc<Connections>,
     stops: GracefulShutdownSignal,
-    address: SocketAddr,
-) -> impl ServiceFactory<TcpStream, Config = (), Response = (), Error = DispatchError, InitError = ()> {
-    let app = App::new().app_data(site).default_service(web::to(answer)).into_factory();
-    let app = map_config(app.map_err(|error| error.error_response()), move |()| {
-        AppConfig::__priv_test_new(false, address.to_string(), address)
-    });
-    let http = HttpService::<Stream, _, _>::build()
-        .graceful_shutdown_signal(move || {
-            let stops = stops.clone();
-            async move { stops.notified().await }
-        })
-        .keep_alive(KeepAlive::Os)
-        .client_request_timeout(Duration::ZERO)
-        .client_disconnect_timeout(Duration::ZERO)
-        // A client that has closed its sending side is treated as gone, so that tiles only it waited for need not be
-        // rendered.
-        .h1_allow_half_closed(false)
-        .local_addr(address)
-        .finish(app);
-    let admitted = move |socket: TcpStream| {
-        let connections = Arc::clone(&connections);
-        async move { admit(socket, |peer| connections.admit(peer)) }
-    };
-    fn_service(admitted).and_then(http)
+    certificates: Option<Arc<Certificates>>,
 }
 
-/// Turns a socket into a stream; an error closes it.
-fn admit(
+impl Shared {
+    fn scheme(&self) -> &'static str {
+        if self.certificates.is_some() { "https" } else { "http" }
+    }
+
+    /// The service for connections of one TCP socket on one worker thread.
+    fn over_tcp(
+        &self,
+        address: SocketAddr,
+    ) -> impl ServiceFactory<TcpStream, Config = (), Response = (), Error = DispatchError, InitError = ()> + use<>
+    {
+        let (connections, certificates) = (Arc::clone(&self.connections), self.certificates.clone());
+        let admitted = move |socket: TcpStream| {
+            let admitted = admit_tcp(socket, &connections, certificates.as_deref());
+            async move { admitted.map_err(DispatchError::from) }
+        };
+        fn_service(admitted).and_then(self.http(address, self.certificates.is_some()))
+    }
+
+    /// The same for a Unix socket.
+    fn over_unix(
+        &self,
+    ) -> impl ServiceFactory<UnixStream, Config = (), Response = (), Error = DispatchError, InitError = ()> + use<>
+    {
+        let connections = Arc::clone(&self.connections);
+        let admitted = move |socket: UnixStream| {
+            let admitted = admit(Socket::Unix(socket), None, &connections);
+            async move { admitted.map_err(DispatchError::from) }
+        };
+        // Used by actix-web only for requests without a host.
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
+        fn_service(admitted).and_then(self.http(address, false))
+    }
+
+    fn http(
+        &self,
+        address: SocketAddr,
+        is_secure: bool,
+    ) -> impl ServiceFactory<Admitted, Config = (), Response = (), Error = DispatchError, InitError = ()> + use<>
+    {
+        let app = App::new().app_data(self.site.clone()).default_service(web::to(answer)).into_factory();
+        let app = map_config(app.map_err(|error| error.error_response()), move |()| {
+            AppConfig::__priv_test_new(is_secure, address.to_string(), address)
+        });
+        let stops = self.stops.clone();
+        HttpService::<Stream, _, _>::build()
+            .graceful_shutdown_signal(move || {
+                let stops = stops.clone();
+                async move { stops.notified().await }
+            })
+            .keep_alive(KeepAlive::Os)
+            .client_request_timeout(Duration::ZERO)
+            .client_disconnect_timeout(Duration::ZERO)
+            // A client that has closed its sending side is treated as gone, so that tiles only it waited for need not
+            // be rendered.
+            .h1_allow_half_closed(false)
+            .local_addr(address)
+            .finish(app)
+    }
+}
+
+/// Turns a TCP connection into a stream; an error closes it.
+fn admit_tcp(
     socket: TcpStream,
-    admission: impl FnOnce(Option<IpAddr>) -> Option<Admission>,
-) -> Result<(Stream, Protocol, Option<SocketAddr>), DispatchError> {
-    let peer = socket.peer_addr().ok();
-    let full = || io::Error::new(io::ErrorKind::ConnectionRefused, "the limit on connections is reached");
-    let admission = admission(peer.map(|peer| peer.ip())).ok_or_else(full)?;
+    connections: &Arc<Connections>,
+    certificates: Option<&Certificates>,
+) -> io::Result<Admitted> {
+    // A peer without an address is one on a Unix socket.
+    let peer = socket.peer_addr()?;
     // A body is sent in pieces: the last, short one must not wait until the others are acknowledged (Nagle's
     // algorithm).
     socket.set_nodelay(true)?;
+    let socket = match certificates {
+        Some(certificates) => Socket::expecting_tls(socket, certificates.current()),
+        None => Socket::Tcp(socket),
+    };
+    admit(socket, Some(peer), connections)
+}
+
+fn admit(socket: Socket, peer: Option<SocketAddr>, connections: &Arc<Connections>) -> io::Result<Admitted> {
+    let full = || io::Error::new(ErrorKind::ConnectionRefused, "the limit on connections is reached");
+    let admission = connections.admit(peer.map(|peer| peer.ip())).ok_or_else(full)?;
     Ok((SequentialStream::new(socket, admission), Protocol::Http1, peer))
 }

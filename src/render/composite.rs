@@ -1,9 +1,8 @@
 //! Compositing: turns 8-bit values, one per distinct row and column, into the pixels of a tile.
 
-use multiversion::multiversion;
-
 use crate::color::{Colour, Rgb, label_colour};
 use crate::geometry::{Patch, TILE};
+use crate::simd::multiversion;
 use crate::volume::{Missing, Samples, Voxel, with_samples};
 
 /// Copies shades into a grey tile.
@@ -20,11 +19,12 @@ pub(super) fn add(shades: &[u8], patch: &Patch, colour: Colour, pixels: &mut [u8
     rows(shades, patch, pixels, 3).for_each(|(from, into)| add_row(from, factors, into));
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn add_row(shades: &[u8], factors: [u8; 3], pixels: &mut [u8]) {
-    for (shade, pixel) in shades.iter().zip(pixels.as_chunks_mut::<3>().0) {
-        for (component, factor) in pixel.iter_mut().zip(factors) {
-            *component = component.saturating_add(shade * factor);
+multiversion! {
+    fn add_row(shades: &[u8], factors: [u8; 3], pixels: &mut [u8]) {
+        for (shade, pixel) in shades.iter().zip(pixels.as_chunks_mut::<3>().0) {
+            for (component, factor) in pixel.iter_mut().zip(factors) {
+                *component = component.saturating_add(shade * factor);
+            }
         }
     }
 }
@@ -50,25 +50,27 @@ fn blacken<T: Voxel>(ids: &[T], missing: &Missing, pixels: &mut [u8]) {
 /// How many ids are coloured at a time.
 const GROUP: usize = 32;
 
-/// Neighbours mostly have the same id: a group with a single id is filled with its colour. At segment borders
-/// each pixel's colour is computed, which is cheap arithmetic.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn label_row<T: Voxel>(ids: &[T], pixels: &mut [u8]) {
-    let (groups, rest) = ids.as_chunks::<GROUP>();
-    let (pixels, last) = pixels.as_chunks_mut::<3>().0.split_at_mut(GROUP * groups.len());
-    let mut flat = (0, [[0; 3]; GROUP]);
-    for (ids, pixels) in groups.iter().zip(pixels.as_chunks_mut::<GROUP>().0) {
-        let first = ids[0].to_label();
-        if ids.iter().fold(0, |others, id| others | (id.to_label() ^ first)) == 0 {
-            if first != flat.0 {
-                flat = (first, [label_colour(first); GROUP]);
+multiversion! {
+    /// Neighbours mostly have the same id: a group with a single id is filled with its colour. At segment borders
+    /// each pixel's colour is computed, which is cheap arithmetic.
+    [T: Voxel] [T]
+    fn label_row(ids: &[T], pixels: &mut [u8]) {
+        let (groups, rest) = ids.as_chunks::<GROUP>();
+        let (pixels, last) = pixels.as_chunks_mut::<3>().0.split_at_mut(GROUP * groups.len());
+        let mut flat = (0, [[0; 3]; GROUP]);
+        for (ids, pixels) in groups.iter().zip(pixels.as_chunks_mut::<GROUP>().0) {
+            let first = ids[0].to_label();
+            if ids.iter().fold(0, |others, id| others | (id.to_label() ^ first)) == 0 {
+                if first != flat.0 {
+                    flat = (first, [label_colour(first); GROUP]);
+                }
+                *pixels = flat.1;
+            } else {
+                colour_each(ids, pixels);
             }
-            *pixels = flat.1;
-        } else {
-            colour_each(ids, pixels);
         }
+        colour_each(rest, last);
     }
-    colour_each(rest, last);
 }
 
 #[inline(always)]

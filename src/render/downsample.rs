@@ -5,9 +5,9 @@
 //! missing data are not added; how many were left out of each box is counted only once there are any.
 
 use bytemuck::cast_slice_mut;
-use multiversion::multiversion;
 
 use crate::geometry::{Axis, LevelView, Patch, Region, RowRun, held};
+use crate::simd::multiversion;
 use crate::volume::{Missing, Samples, Voxel};
 
 /// Memory for sums of any type; reused, because touching new memory costs more than the additions.
@@ -206,13 +206,15 @@ fn add_present<T: Voxel>(
     }
 }
 
-/// Adds boxes of `BOX` voxels to their sums. `BOX` is a constant so that the compiler vectorises the loop.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn add_boxes<T: Voxel, const BOX: usize>(line: &[T], sums: &mut [T::Sum]) {
-    let (boxes, rest) = line.as_chunks::<BOX>();
-    boxes.iter().zip(sums.iter_mut()).for_each(|(voxels, sum)| T::add(voxels, sum));
-    if let Some(sum) = sums.get_mut(boxes.len()) {
-        T::add(rest, sum);
+multiversion! {
+    /// Adds boxes of `BOX` voxels to their sums. `BOX` is a constant so that the compiler vectorises the loop.
+    [T: Voxel, const BOX: usize] [T, BOX]
+    fn add_boxes(line: &[T], sums: &mut [T::Sum]) {
+        let (boxes, rest) = line.as_chunks::<BOX>();
+        boxes.iter().zip(sums.iter_mut()).for_each(|(voxels, sum)| T::add(voxels, sum));
+        if let Some(sum) = sums.get_mut(boxes.len()) {
+            T::add(rest, sum);
+        }
     }
 }
 
@@ -220,14 +222,16 @@ fn add_box<T: Voxel>(voxels: &[T], sum: &mut T::Sum) {
     voxels.chunks(T::MOST_ADDED).for_each(|voxels| T::add(voxels, sum));
 }
 
-/// The means of boxes of `count` voxels. Only boxes at the edge can need a division: other counts are powers
-/// of two.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn divide<T: Voxel>(sums: &[T::Sum], count: u64, means: &mut [T::Mean]) {
-    let pairs = sums.iter().zip(means);
-    if count.is_power_of_two() {
-        pairs.for_each(|(sum, mean)| *mean = T::mean_of_power(*sum, count.ilog2()));
-    } else {
-        pairs.for_each(|(sum, mean)| *mean = T::mean(*sum, count));
+multiversion! {
+    /// The means of boxes of `count` voxels. Only boxes at the edge can need a division: other counts are powers
+    /// of two.
+    [T: Voxel] [T]
+    fn divide(sums: &[T::Sum], count: u64, means: &mut [T::Mean]) {
+        let pairs = sums.iter().zip(means);
+        if count.is_power_of_two() {
+            pairs.for_each(|(sum, mean)| *mean = T::mean_of_power(*sum, count.ilog2()));
+        } else {
+            pairs.for_each(|(sum, mean)| *mean = T::mean(*sum, count));
+        }
     }
 }

@@ -6,9 +6,9 @@
 //! steps.
 
 use bytemuck::Pod;
-use multiversion::multiversion;
 
 use crate::paint::{Finite, Window};
+use crate::simd::multiversion;
 use crate::volume::{Missing, Samples, Voxel, with_samples};
 
 /// Limits below which integer windows are exact in floating point; see [`whole_exact`].
@@ -155,28 +155,31 @@ fn estimated<T: Voxel>(voxels: &[T], estimate: Option<Estimate>, shades: &mut [u
 /// The number of voxels whose estimates are checked together.
 const GROUP: usize = 32;
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn by_groups<T: Voxel>(
-    groups: &[[T; GROUP]],
-    Estimate { lo, scale, slack }: Estimate,
-    places: &mut [[u8; GROUP]],
-    exact: &impl Fn(T) -> u8,
-) {
-    /// Added to a number below 2^22, leaves it rounded in the lowest bits: cheaper than a conversion.
-    const ROUNDING: f32 = (1 << 23) as f32;
-    for (voxels, shades) in groups.iter().zip(places) {
-        let mut open = 0;
-        for (voxel, shade) in voxels.iter().zip(shades.iter_mut()) {
-            let estimate = (voxel.to_f64() as f32 - lo) * scale;
-            // Written so that NaN becomes 0.
-            let estimate = if estimate > 0.0 { estimate } else { 0.0 };
-            let estimate = if estimate < 255.0 { estimate } else { 255.0 };
-            let least = (estimate - slack + ROUNDING).to_bits();
-            open |= least ^ (estimate + slack + ROUNDING).to_bits();
-            *shade = least as u8;
-        }
-        if open != 0 {
-            each(voxels, shades, exact);
+multiversion! {
+    [T: Voxel] [T]
+    fn by_groups(
+        groups: &[[T; GROUP]],
+        estimate: Estimate,
+        places: &mut [[u8; GROUP]],
+        exact: &impl Fn(T) -> u8,
+    ) {
+        /// Added to a number below 2^22, leaves it rounded in the lowest bits: cheaper than a conversion.
+        const ROUNDING: f32 = (1 << 23) as f32;
+        let Estimate { lo, scale, slack } = estimate;
+        for (voxels, shades) in groups.iter().zip(places) {
+            let mut open = 0;
+            for (voxel, shade) in voxels.iter().zip(shades.iter_mut()) {
+                let estimate = (voxel.to_f64() as f32 - lo) * scale;
+                // Written so that NaN becomes 0.
+                let estimate = if estimate > 0.0 { estimate } else { 0.0 };
+                let estimate = if estimate < 255.0 { estimate } else { 255.0 };
+                let least = (estimate - slack + ROUNDING).to_bits();
+                open |= least ^ (estimate + slack + ROUNDING).to_bits();
+                *shade = least as u8;
+            }
+            if open != 0 {
+                each(voxels, shades, exact);
+            }
         }
     }
 }

@@ -48,9 +48,9 @@ impl Health {
     }
 
     /// Replaces the problems of a part; returns whether they are new.
-    pub fn set(&self, part: Part, problems: Vec<String>) -> bool {
-        let before = self.lock().others.insert(part, problems.clone());
-        !problems.is_empty() && before.as_ref() != Some(&problems)
+    pub fn set(&self, part: Part, problems: &[String]) -> bool {
+        let before = self.lock().others.insert(part, problems.to_vec());
+        !problems.is_empty() && before.as_deref() != Some(problems)
     }
 
     /// The problem of a dataset that cannot be reopened.
@@ -88,12 +88,9 @@ mod tests {
         assert_eq!(health.of_dataset(&token).as_deref(), Some("gone"));
         health.set_dataset(&token, None);
         assert_eq!(health.of_dataset(&token), None);
-        let broken = vec!["a key is wrong".to_owned()];
-        assert!(
-            health.set(Part::Configuration, broken.clone())
-                && !health.set(Part::Configuration, broken.clone())
-        );
+        let broken = ["a key is wrong".to_owned()];
+        assert!(health.set(Part::Configuration, &broken) && !health.set(Part::Configuration, &broken));
         assert_eq!(health.others(), [(Part::Configuration, broken[0].clone())]);
-        assert!(!health.set(Part::Configuration, Vec::new()) && health.others().is_empty());
+        assert!(!health.set(Part::Configuration, &[]) && health.others().is_empty());
     }
 }

@@ -40,6 +40,8 @@ pub use chunks::{ChunkStore, Standing};
 pub use dataset::{Scale, Storage, StoredDataset};
 pub use file::{Files, StoredFile};
 pub use filters::decode_chunk;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use filters::fuzzing as decoders;
 pub use identity::FileIdentity;
 pub use library::{FilterSpec, look_beside_files};
 pub use links::{LinkPolicy, MissingFiles};

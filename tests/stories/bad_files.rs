@@ -252,3 +252,16 @@ fn a_missing_filter_is_reported_before_any_tile_is_requested() {
         inspected.out
     );
 }
+
+/// The library takes such a file for one that is being written in SWMR mode, and by default reads it again and again.
+#[test]
+fn a_file_with_a_wrong_checksum_in_its_superblock_is_refused_soon() {
+    let place = Place::new();
+    let mut bytes = fs::read(fixture("layouts_latest.h5")).unwrap();
+    assert_eq!(bytes[8], 3, "it has a superblock of version 3");
+    bytes[44] ^= 1;
+    fs::write(place.path("torn.h5"), bytes).unwrap();
+    let told = place.run(["inspect", "torn.h5"]);
+    assert_eq!(told.code, 1, "{}", told.out);
+    assert!(told.err.contains("torn.h5") && !told.err.contains("refused"), "{}", told.err);
+}

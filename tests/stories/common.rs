@@ -138,6 +138,13 @@ impl Place {
         command
     }
 
+    /// Another program, in this directory and with an empty environment.
+    pub fn started(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        self.prepare(&mut command);
+        command
+    }
+
     /// The same, started by a shell that sets a limit first, such as `ulimit -n 64`.
     pub fn limited<S: AsRef<OsStr>>(&self, limit: &str, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new("sh");
@@ -170,6 +177,15 @@ impl Place {
         let (out, err) = self.outputs();
         command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
         Server::spawn(command, out, err, Server::printed_address)
+    }
+
+    /// Starts a server that listens on Unix sockets only; its address means nothing.
+    pub fn start_without_address(&self, mut command: Command) -> Server {
+        let (out, err) = self.outputs();
+        command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
+        Server::spawn(command, out, err, |server| {
+            server.printed().contains("voltile listening on unix:").then(|| NOBODY.parse().unwrap())
+        })
     }
 
     /// Starts a server whose log is not captured.
@@ -253,7 +269,8 @@ impl Server {
     /// The address on standard output, once everything is printed.
     fn printed_address(&self) -> Option<SocketAddr> {
         let printed = self.printed();
-        let line = printed.lines().find_map(|line| line.strip_prefix("voltile listening on http://"));
+        let mut places = printed.lines().filter_map(|line| line.strip_prefix("voltile listening on http"));
+        let line = places.next().map(|place| place.trim_start_matches("s").trim_start_matches("://"));
         line.filter(|_| printed.contains("\npage ")).map(|line| line.parse().unwrap())
     }
 
@@ -282,6 +299,14 @@ impl Server {
         fs::read_to_string(&self.err).unwrap()
     }
 
+    /// The lines of its log with level WARN or ERROR, except for what it says of the user who runs the stories.
+    pub fn problems(&self) -> Vec<String> {
+        let is_problem = |line: &&str| line.contains("WARN") || line.contains("ERROR");
+        let log = self.log();
+        let problems = log.lines().filter(is_problem).filter(|line| !line.contains("voltile runs as root"));
+        problems.map(str::to_owned).collect()
+    }
+
     /// Waits for a line with this text in its log, which a thread writes a little later than it happens.
     pub fn wait_for_log(&self, text: &str) {
         wait_until(&format!("{text:?} is logged"), || self.log().contains(text));
@@ -295,6 +320,11 @@ impl Server {
     /// Announces an error that depends on timing: it may be logged.
     pub fn allow_error(&self, text: &str) {
         self.announced.lock().unwrap().push(Announced { text: text.to_owned(), is_certain: false });
+    }
+
+    /// The folder in which the system describes its process.
+    pub fn process(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}", self.child.id()))
     }
 
     pub fn connect(&self) -> Connection {
@@ -338,6 +368,11 @@ impl Server {
     /// The number of tiles rendered.
     pub fn renders(&self) -> u64 {
         self.count("voltile_renders_total")
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// The peak of its resident memory in bytes.

@@ -14,7 +14,7 @@ use serde_json::Value;
 const CLIENTS: usize = 4;
 
 /// Requests the tile of every entry; returns what is wrong.
-fn wrongs(
+pub fn wrongs(
     server: &Server,
     entries: &[Value],
     wrong: impl Fn(&Value, &Answer) -> Option<String> + Sync,
@@ -41,7 +41,7 @@ fn checked(
 }
 
 /// What is wrong with the answer for an entry.
-fn wrong_tile(entry: &Value, answer: &Answer) -> Option<String> {
+pub fn wrong_tile(entry: &Value, answer: &Answer) -> Option<String> {
     let status = entry["status"].as_u64().unwrap_or(200);
     if u64::from(answer.status) != status {
         return Some(format!(
@@ -63,7 +63,7 @@ fn text<'a>(entry: &'a Value, key: &str) -> &'a str {
     entry[key].as_str().unwrap_or_else(|| panic!("{entry} has no {key}"))
 }
 
-fn list(value: &Value) -> &[Value] {
+pub fn list(value: &Value) -> &[Value] {
     value.as_array().expect("it is a list")
 }
 

@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use actix_web::HttpRequest;
 use actix_web::http::header::HeaderMap;
 
-use crate::config::Network;
+use super::NOWHERE;
+use crate::config::Proxy;
 
 const FOR: &str = "x-forwarded-for";
 const HOST: &str = "x-forwarded-host";
@@ -24,10 +25,11 @@ pub(super) struct Reports<'r> {
 
 impl<'r> Reports<'r> {
     /// `None` if the peer is not a trusted proxy.
-    pub fn of(request: &'r HttpRequest, peer: IpAddr, trusted: &[Network]) -> Option<Self> {
-        if !is_trusted(peer, trusted) {
+    pub fn of(request: &'r HttpRequest, peer: Option<IpAddr>, trusted: &[Proxy]) -> Option<Self> {
+        if !trusted.iter().any(|proxy| proxy.is_peer(peer)) {
             return None;
         }
+        let peer = peer.unwrap_or(NOWHERE);
         let headers = request.headers();
         if [FOR, HOST, SCHEME].iter().any(|name| headers.contains_key(*name)) {
             return Some(Self::of_lists(headers, peer, trusted));
@@ -35,7 +37,7 @@ impl<'r> Reports<'r> {
         Some(Self::of_elements(headers, peer, trusted))
     }
 
-    fn of_lists(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Network]) -> Self {
+    fn of_lists(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Proxy]) -> Self {
         let list = |name| items(headers, name, |text| text.split(',').collect());
         let (client, place) = trace(peer, list(FOR).into_iter().map(|item| node(item?)), trusted);
         // A proxy may append to a list, or replace all of it: then the list is shorter than that of the addresses.
@@ -47,7 +49,7 @@ impl<'r> Reports<'r> {
         Self { client, host: outermost(HOST), scheme: outermost(SCHEME) }
     }
 
-    fn of_elements(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Network]) -> Self {
+    fn of_elements(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Proxy]) -> Self {
         let elements = items(headers, FORWARDED, |text| split(text, ','));
         let parameter = |element: &Option<&'r str>, name: &str| {
             let parameters = split((*element)?, ';');
@@ -63,18 +65,14 @@ impl<'r> Reports<'r> {
     }
 }
 
-fn is_trusted(address: IpAddr, trusted: &[Network]) -> bool {
-    trusted.iter().any(|network| network.contains(address))
+fn is_trusted(address: IpAddr, trusted: &[Proxy]) -> bool {
+    trusted.iter().any(|proxy| proxy.is_peer(Some(address)))
 }
 
 /// Walks from the peer towards the client for as long as the addresses are trusted proxies. Returns the last address
 /// reached and its index in `reported`. An address that cannot be parsed ends the walk: the proxy that reported it
 /// counts as the client.
-fn trace(
-    peer: IpAddr,
-    reported: impl Iterator<Item = Option<IpAddr>>,
-    trusted: &[Network],
-) -> (IpAddr, usize) {
+fn trace(peer: IpAddr, reported: impl Iterator<Item = Option<IpAddr>>, trusted: &[Proxy]) -> (IpAddr, usize) {
     let mut found = (peer, 0);
     for (place, address) in reported.enumerate() {
         let Some(address) = address else { return (found.0, place) };

@@ -4,8 +4,8 @@ use actix_web::test::TestRequest;
 
 use super::*;
 
-fn trusted() -> Vec<Network> {
-    ["192.0.2.1", "192.0.2.2", "10.0.0.0/8"].map(|text| Network::new(text).unwrap()).to_vec()
+fn trusted() -> Vec<Proxy> {
+    ["192.0.2.1", "192.0.2.2", "10.0.0.0/8"].map(|text| Proxy::new(text).unwrap()).to_vec()
 }
 
 fn request(peer: &str, headers: &[(&str, &str)]) -> HttpRequest {
@@ -68,6 +68,23 @@ fn forwarded_is_read_where_nothing_else_is_there() {
     }
     let both = [("forwarded", "for=203.0.113.9"), ("x-forwarded-for", "198.51.100.7")];
     assert_eq!(client("192.0.2.1", &both), at("198.51.100.7"));
+}
+
+#[test]
+fn whoever_connects_to_the_unix_socket_is_believed_only_if_that_is_configured() {
+    let unix = || TestRequest::with_uri("/").insert_header(("host", "a.test"));
+    let request = unix().insert_header(("x-forwarded-for", "198.51.100.7, 10.0.0.5"));
+    let request = request.insert_header(("x-forwarded-proto", "https")).to_http_request();
+    let mut proxies = trusted();
+    assert_eq!(demand(&request, &proxies).client, at("0.0.0.0"));
+    assert_eq!(base(&request, &proxies), right("http://a.test"));
+    proxies.push(Proxy::new("unix").unwrap());
+    assert_eq!(demand(&request, &proxies).client, at("198.51.100.7"));
+    assert_eq!(base(&request, &proxies), right("https://a.test"));
+    assert_eq!(demand(&unix().to_http_request(), &proxies).client, at("0.0.0.0"));
+    assert_eq!(client("192.0.2.3", &[("x-forwarded-for", "198.51.100.7")]), at("192.0.2.3"));
+    let any = [Proxy::new("0.0.0.0/0").unwrap()];
+    assert_eq!(demand(&request, &any).client, at("0.0.0.0"), "a network has no Unix sockets");
 }
 
 #[test]

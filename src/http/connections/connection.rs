@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
-/// The address that a connection counts for; `None` if the operating system does not report it.
+/// The address that a connection counts for; `None` on a Unix socket.
 pub(super) type Client = Option<IpAddr>;
 
 /// The state of a connection. Times are in milliseconds since the registry was made.

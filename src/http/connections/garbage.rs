@@ -1,4 +1,4 @@
-//! Logs connections that did not send HTTP, at most once a minute.
+//! Logs connections that did not send HTTP, or whose TLS handshake failed, at most once a minute.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// The shortest time between two log lines.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Counts connections that did not send HTTP since the last log line.
+/// Counts such connections since the last log line.
 #[derive(Debug, Default)]
 pub(super) struct Garbage(Mutex<Unsaid>);
 
@@ -21,7 +21,7 @@ impl Garbage {
     /// Counts one more, and logs the count if there was no log line within the last minute.
     pub fn tell(&self, client: Option<IpAddr>, problem: &str) {
         let Some(count) = self.count(Instant::now()) else { return };
-        let from = client.map_or_else(|| "an unknown address".to_owned(), |client| client.to_string());
+        let from = client.map_or_else(|| "the Unix socket".to_owned(), |client| client.to_string());
         if count == 1 {
             tracing::warn!("a connection from {from} was refused: {problem}");
         } else {

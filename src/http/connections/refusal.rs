@@ -3,7 +3,12 @@
 use std::borrow::Cow;
 
 /// The first byte of a TLS handshake (RFC 8446, section 5.1: a record of type 22).
-const TLS_HANDSHAKE: u8 = 22;
+pub(in crate::http) const TLS_HANDSHAKE: u8 = 22;
+
+/// The first byte of a connection to a TLS port does not begin a handshake.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("this is not a TLS handshake, but this port serves TLS: use https:// and not http://")]
+pub(in crate::http) struct NotTls;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {

@@ -6,12 +6,13 @@
 //!
 //! All timeouts are applied here, too: for a request's head, between requests, and for the client reading a response.
 //! actix-http's own timers are off. Input that is not HTTP is answered here, and actix-http sees the end of the
-//! stream.
+//! stream. A TLS handshake happens within the first reads of the socket, so it has the time of the first head.
 //!
 //! actix-http keeps reading while a request is being answered, so it notices when the client disconnects. But it also
 //! treats a client that has only shut down its sending side as disconnected. So the end of the stream is reported one
 //! poll after it is seen: a response that is ready by then is still sent.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -23,9 +24,10 @@ use tokio::time::Instant;
 use super::Admission;
 use super::alarm::Alarm;
 use super::answer::Answer;
+use super::bandwidth::Throttle;
 use super::head::{Head, Request};
 use super::input::Input;
-use super::refusal::Refusal;
+use super::refusal::{NotTls, Refusal};
 
 /// The longest head of a request, in bytes.
 const LONGEST_HEAD: usize = 64 << 10;
@@ -43,6 +45,7 @@ pub(in crate::http) struct SequentialStream<S> {
     input: Input,
     phase: Phase,
     alarm: Alarm,
+    throttle: Throttle,
     /// While waiting for a request: whether the alarm is set for the head timeout rather than the idle timeout.
     awaits_head: bool,
     /// Whether the client currently reads nothing.
@@ -82,12 +85,14 @@ enum End {
 impl<S> SequentialStream<S> {
     pub fn new(socket: S, admission: Admission) -> Self {
         let alarm = Alarm::at(Instant::now() + admission.limits().head);
+        let throttle = admission.throttle();
         Self {
             socket,
             admission,
             input: Input::default(),
             phase: Phase::Waiting,
             alarm,
+            throttle,
             awaits_head: true,
             is_stalled: false,
             is_last: false,
@@ -171,21 +176,25 @@ impl<S> SequentialStream<S> {
         is_due
     }
 
-    fn wrote(&mut self, bytes: &[u8], context: &mut Context<'_>) {
+    /// Takes note of bytes that the socket has accepted; returns whether they complete the response.
+    fn wrote(&mut self, bytes: &[u8]) -> bool {
+        self.reads_again();
+        self.throttle.wrote(bytes.len());
+        self.admission.metrics().sent.inc_by(bytes.len() as u64);
+        let Phase::Answering(answer) = &mut self.phase else { return false };
+        answer.wrote(bytes);
+        answer.is_complete()
+    }
+
+    fn reads_again(&mut self) {
         if std::mem::take(&mut self.is_stalled) {
             self.admission.set_busy();
             self.alarm.clear();
         }
-        if let Phase::Answering(answer) = &mut self.phase {
-            answer.wrote(bytes);
-            if answer.is_complete() {
-                self.finish(context);
-            }
-        }
     }
 
     /// Waits for a client that reads nothing, until the write timeout.
-    fn stalled(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn stalled<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if !std::mem::replace(&mut self.is_stalled, true) {
             let now = Instant::now();
             self.admission.set_stalled(now);
@@ -221,16 +230,31 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
                 Head::Partial if self.end != End::NotSeen => self.phase = Phase::Over,
                 Head::Partial if self.input.len() >= LONGEST_HEAD => self.refuse(&Refusal::TooLarge),
                 Head::Partial => match self.fill(context, LONGEST_HEAD) {
-                    Poll::Ready(filled) => {
-                        filled?;
-                        continue;
-                    }
+                    Poll::Ready(Ok(())) => continue,
+                    Poll::Ready(Err(error)) => self.fail(error)?,
                     Poll::Pending if self.times_out(context) => {}
                     Poll::Pending => return Poll::Pending,
                 },
             }
             return Poll::Ready(Ok(()));
         }
+    }
+
+    /// Ends a connection whose input cannot be read. Only TLS finds data invalid: that is not an error of this server.
+    fn fail(&mut self, error: io::Error) -> io::Result<()> {
+        let invalid = error.get_ref().filter(|_| error.kind() == ErrorKind::InvalidData);
+        match invalid {
+            Some(cause) if cause.is::<NotTls>() => {
+                self.refuse(&Refusal::Malformed(Cow::Owned(cause.to_string())));
+            }
+            Some(cause) => {
+                self.admission.failed_handshake(&format!("the TLS handshake failed: {cause}"));
+                self.is_last = true;
+                self.phase = Phase::Over;
+            }
+            None => return Err(error),
+        }
+        Ok(())
     }
 
     /// Watches for a disconnect while a request is being answered; ready when the client is gone.
@@ -306,6 +330,7 @@ impl<S: AsyncWrite + Unpin> SequentialStream<S> {
                 Poll::Pending if self.alarm.is_due(context) => 0,
                 Poll::Pending => return Poll::Pending,
             };
+            self.admission.metrics().sent.inc_by(written as u64);
             *at += written;
             if written == 0 || *at == text.len() {
                 self.phase = Phase::Over;
@@ -315,13 +340,39 @@ impl<S: AsyncWrite + Unpin> SequentialStream<S> {
     }
 }
 
+impl<S: AsyncWrite + Unpin> SequentialStream<S> {
+    /// Sends what the socket holds in a buffer of its own, as TLS does. A response is over when nothing of it is left
+    /// there.
+    fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match Pin::new(&mut self.socket).poll_flush(context) {
+            Poll::Ready(Ok(())) => {
+                self.reads_again();
+                if matches!(&self.phase, Phase::Answering(answer) if answer.is_complete()) {
+                    self.finish(context);
+                }
+                Poll::Ready(Ok(()))
+            }
+            // The timeouts for a head and between requests apply.
+            Poll::Pending if matches!(self.phase, Phase::Waiting) => Poll::Pending,
+            Poll::Pending => self.stalled(context),
+            failed => failed,
+        }
+    }
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         this.poll_eviction(context)?;
-        match Pin::new(&mut this.socket).poll_write(context, bytes) {
+        let waited = &this.admission.metrics().throttled;
+        let most = ready!(this.throttle.poll_grant(bytes.len(), context, waited));
+        match Pin::new(&mut this.socket).poll_write(context, &bytes[..most]) {
             Poll::Ready(Ok(written)) => {
-                this.wrote(&bytes[..written], context);
+                if this.wrote(&bytes[..written])
+                    && let Poll::Ready(sent) = this.poll_sent(context)
+                {
+                    sent?;
+                }
                 Poll::Ready(Ok(written))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
@@ -330,7 +381,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().socket).poll_flush(context)
+        let this = self.get_mut();
+        this.poll_eviction(context)?;
+        this.poll_sent(context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -339,7 +392,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
         let mut unread = match this.phase {
             Phase::Closing(unread) => unread,
             _ => {
-                ready!(Pin::new(&mut this.socket).poll_shutdown(context))?;
+                match Pin::new(&mut this.socket).poll_shutdown(context) {
+                    Poll::Ready(ended) => ended?,
+                    Poll::Pending => return this.stalled(context),
+                }
                 this.alarm.set(Instant::now() + LINGER);
                 this.admission.set_idle(Instant::now());
                 this.input.len()

@@ -1,12 +1,14 @@
 //! Streams between a simulated client and a simulated server framework, with a paused clock.
 
+mod buffered;
+
 use std::future::poll_fn;
 use std::io;
 use std::net::Ipv4Addr;
 use std::task::Poll;
 
 use proptest::prelude::*;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 
 use super::*;
 
@@ -17,7 +19,7 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc";
 
 fn connections(connections: usize, for_each_client: usize) -> Arc<Connections> {
     let [head, idle, write] = [5, 75, 60].map(Duration::from_secs);
-    let limits = Limits { connections, for_each_client, head, idle, write };
+    let limits = Limits { connections, for_each_client, bandwidth: None, head, idle, write };
     Arc::new(Connections::new(limits, metrics::Connections::default()))
 }
 

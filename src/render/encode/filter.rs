@@ -5,9 +5,8 @@
 //! the lowest entropy on a few rows is chosen. All loops run over slices of equal length, so that the compiler
 //! vectorises them.
 
-use multiversion::multiversion;
-
 use super::entropy::entropy;
+use crate::simd::multiversion;
 
 /// A predictor; its number is the filter type byte before each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,10 +105,11 @@ pub(super) fn least_sum(pixels: &[u8], row: usize, pixel: usize, out: &mut Vec<u
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn subtract(guess: &[u8], rest: &mut [u8]) {
-    for (byte, guess) in rest.iter_mut().zip(guess) {
-        *byte = byte.wrapping_sub(*guess);
+multiversion! {
+    fn subtract(guess: &[u8], rest: &mut [u8]) {
+        for (byte, guess) in rest.iter_mut().zip(guess) {
+            *byte = byte.wrapping_sub(*guess);
+        }
     }
 }
 
@@ -117,10 +117,11 @@ fn sub(row: &[u8], pixel: usize, rest: &mut [u8]) {
     subtract(row, rest.get_mut(pixel..).unwrap_or_default());
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn half_left(row: &[u8], pixel: usize, rest: &mut [u8]) {
-    for (byte, left) in rest.iter_mut().skip(pixel).zip(row) {
-        *byte = byte.wrapping_sub(left / 2);
+multiversion! {
+    fn half_left(row: &[u8], pixel: usize, rest: &mut [u8]) {
+        for (byte, left) in rest.iter_mut().skip(pixel).zip(row) {
+            *byte = byte.wrapping_sub(left / 2);
+        }
     }
 }
 
@@ -152,20 +153,22 @@ fn guessed(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8], guess: impl 
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn average(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
-    for (byte, above) in rest.iter_mut().zip(above).take(pixel) {
-        *byte = byte.wrapping_sub(above / 2);
+multiversion! {
+    fn average(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
+        for (byte, above) in rest.iter_mut().zip(above).take(pixel) {
+            *byte = byte.wrapping_sub(above / 2);
+        }
+        guessed(row, above, pixel, rest, |left, above, _| half_sum(left, above));
     }
-    guessed(row, above, pixel, rest, |left, above, _| half_sum(left, above));
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn paeth(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
-    for (byte, above) in rest.iter_mut().zip(above).take(pixel) {
-        *byte = byte.wrapping_sub(*above);
+multiversion! {
+    fn paeth(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8]) {
+        for (byte, above) in rest.iter_mut().zip(above).take(pixel) {
+            *byte = byte.wrapping_sub(*above);
+        }
+        guessed(row, above, pixel, rest, predict);
     }
-    guessed(row, above, pixel, rest, predict);
 }
 
 /// The Paeth predictor: whichever of left, above and corner is nearest to left + above - corner, in this

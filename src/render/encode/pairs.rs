@@ -4,9 +4,8 @@
 //! is vectorised and takes a few microseconds. Few entries are touched in between, since filtered noise is near 0.
 //! Codes and lengths are in separate tables, which saves masking.
 
-use multiversion::multiversion;
-
 use super::huffman::Code;
+use crate::simd::multiversion;
 
 /// An entry for each pair, read as a little-endian number: 256 rows by the second byte, 256 columns by the
 /// first.
@@ -65,29 +64,31 @@ impl Pairs {
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn totals(counts: &Table<u32>) -> [u32; 256] {
-    let mut totals = [0; 256];
-    let (rows, _) = counts.as_chunks::<256>();
-    for row in rows {
-        totals.iter_mut().zip(row).for_each(|(sum, count)| *sum += count);
+multiversion! {
+    fn totals(counts: &Table<u32>) -> [u32; 256] {
+        let mut totals = [0; 256];
+        let (rows, _) = counts.as_chunks::<256>();
+        for row in rows {
+            totals.iter_mut().zip(row).for_each(|(sum, count)| *sum += count);
+        }
+        totals.iter_mut().zip(rows).for_each(|(sum, row)| *sum += row.iter().sum::<u32>());
+        totals
     }
-    totals.iter_mut().zip(rows).for_each(|(sum, row)| *sum += row.iter().sum::<u32>());
-    totals
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn join(codes: &[Code; 256], numbers: &mut Table<u32>, lengths: &mut Table<u8>) {
-    let (bits_of, length_of) = (codes.map(|code| u32::from(code.bits)), codes.map(|code| code.length));
-    // Multiplied rather than shifted: shifts by different amounts need more than SSE2.
-    let above = length_of.map(|length| 1u32 << (length & 31));
-    let rows = numbers.as_chunks_mut::<256>().0.iter_mut().zip(lengths.as_chunks_mut::<256>().0);
-    for (second, (numbers, lengths)) in codes.iter().zip(rows) {
-        let (bits, length) = (u32::from(second.bits), second.length);
-        for ((joint, first), above) in numbers.iter_mut().zip(&bits_of).zip(&above) {
-            *joint = first | bits.wrapping_mul(*above);
+multiversion! {
+    fn join(codes: &[Code; 256], numbers: &mut Table<u32>, lengths: &mut Table<u8>) {
+        let (bits_of, length_of) = (codes.map(|code| u32::from(code.bits)), codes.map(|code| code.length));
+        // Multiplied rather than shifted: shifts by different amounts need more than SSE2.
+        let above = length_of.map(|length| 1u32 << (length & 31));
+        let rows = numbers.as_chunks_mut::<256>().0.iter_mut().zip(lengths.as_chunks_mut::<256>().0);
+        for (second, (numbers, lengths)) in codes.iter().zip(rows) {
+            let (bits, length) = (u32::from(second.bits), second.length);
+            for ((joint, first), above) in numbers.iter_mut().zip(&bits_of).zip(&above) {
+                *joint = first | bits.wrapping_mul(*above);
+            }
+            lengths.iter_mut().zip(&length_of).for_each(|(sum, first)| *sum = first + length);
         }
-        lengths.iter_mut().zip(&length_of).for_each(|(sum, first)| *sum = first + length);
     }
 }
 

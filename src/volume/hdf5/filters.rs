@@ -13,6 +13,8 @@ mod bzip2;
 mod cursor;
 mod deflate;
 mod fletcher32;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod lz4;
 mod lzf;
 mod nbit;

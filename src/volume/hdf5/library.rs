@@ -11,7 +11,7 @@ mod driver;
 mod element;
 mod link;
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 
 use hdf5::{Dataset, Datatype, File, Group, Result, from_id, globals, sync::sync};
@@ -70,6 +70,11 @@ unsafe fn text(pointer: *const c_char) -> Result<String> {
     name.to_str().map(str::to_owned).map_err(|_| format!("the name {name:?} is not UTF-8").into())
 }
 
+/// How often an SWMR reader reads metadata whose checksum is wrong, because it may be being written. The library waits for
+/// one nanosecond after the first attempt, and twice as long after each further one: 0.27 seconds in total. Its default of
+/// 100 attempts would block every other reader for longer than a lifetime.
+const SWMR_ATTEMPTS: c_uint = 28;
+
 /// Opens an admitted file for reading, without file locking and, because of our driver, even if it is truncated.
 ///
 /// Serving part of a file that is still being copied is more useful than refusing it; reads beyond its end fail. Locks
@@ -85,9 +90,11 @@ pub(super) fn open_file(admission: &Admission) -> Result<File> {
             driver::use_for(&access, admission)?;
             hdf5::h5check(p::H5Pset_file_locking(access.0, 0, 1))?;
             let open = |flags| hdf5::h5check(H5Fopen(name.as_ptr(), flags, access.0));
-            open(H5F_ACC_RDONLY)
-                .or_else(|e| open(H5F_ACC_RDONLY | H5F_ACC_SWMR_READ).map_err(|_| e))
-                .and_then(|id| from_id(id))
+            let id = open(H5F_ACC_RDONLY).or_else(|e| {
+                hdf5::h5check(p::H5Pset_metadata_read_attempts(access.0, SWMR_ATTEMPTS))?;
+                open(H5F_ACC_RDONLY | H5F_ACC_SWMR_READ).map_err(|_| e)
+            })?;
+            from_id(id)
         }
     })
 }

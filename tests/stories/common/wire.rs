@@ -6,6 +6,8 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 
+use tokio_rustls::rustls::{ClientConnection, StreamOwned};
+
 use super::PATIENCE;
 use super::picture::Picture;
 
@@ -70,10 +72,11 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// A persistent connection.
-pub struct Connection {
-    address: SocketAddr,
-    stream: BufReader<TcpStream>,
+/// A persistent connection: over TCP, or anything else that bytes go through.
+pub struct Connection<S: Read = TcpStream> {
+    /// Where to connect again; only over TCP.
+    address: Option<SocketAddr>,
+    stream: BufReader<S>,
     has_answered: bool,
 }
 
@@ -83,20 +86,9 @@ fn head(method: &str, target: &str, headers: &[(&str, &str)]) -> Vec<u8> {
     format!("{method} {target} HTTP/1.1\r\nHost: voltile.test\r\n{headers}\r\n").into_bytes()
 }
 
-impl Connection {
-    pub fn open(address: SocketAddr) -> Self {
-        Self::over(TcpStream::connect(address).unwrap(), address)
-    }
-
-    /// The same from another address of this machine, like another client.
-    pub fn open_from(source: IpAddr, address: SocketAddr) -> Self {
-        Self::over(stream_from(source, address), address)
-    }
-
-    fn over(stream: TcpStream, address: SocketAddr) -> Self {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Self { address, stream: BufReader::new(stream), has_answered: false }
+impl<S: Read + Write> Connection<S> {
+    pub fn over(stream: S) -> Self {
+        Self { address: None, stream: BufReader::new(stream), has_answered: false }
     }
 
     /// Sends a request without waiting for its answer.
@@ -141,6 +133,50 @@ impl Connection {
         whole.ok_or_else(|| io::Error::new(ErrorKind::UnexpectedEof, format!("the answer ended at {line:?}")))
     }
 
+    fn attempt(&mut self, method: &str, request: &[u8]) -> io::Result<Answer> {
+        self.stream.get_mut().write_all(request).map_err(closed)?;
+        self.receive(method)
+    }
+
+    /// Sends a request and waits for the answer; an error if the server closes the connection.
+    pub fn try_get(&mut self, target: &str) -> io::Result<Answer> {
+        self.try_ask("GET", target, &[])
+    }
+
+    /// The same with another method, or with headers.
+    pub fn try_ask(&mut self, method: &str, target: &str, headers: &[(&str, &str)]) -> io::Result<Answer> {
+        self.attempt(method, &head(method, target, headers))
+    }
+
+    /// Waits for the end of the connection; whether the server has closed it without sending another byte.
+    pub fn is_closed(&mut self) -> bool {
+        matches!(self.stream.read(&mut [0]), Ok(0))
+    }
+}
+
+impl Connection<StreamOwned<ClientConnection, TcpStream>> {
+    /// The TCP connection below TLS.
+    pub fn raw(&mut self) -> &mut TcpStream {
+        &mut self.stream.get_mut().sock
+    }
+}
+
+impl Connection {
+    pub fn open(address: SocketAddr) -> Self {
+        Self::over_tcp(TcpStream::connect(address).unwrap(), address)
+    }
+
+    /// The same from another address of this machine, like another client.
+    pub fn open_from(source: IpAddr, address: SocketAddr) -> Self {
+        Self::over_tcp(stream_from(source, address), address)
+    }
+
+    fn over_tcp(stream: TcpStream, address: SocketAddr) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { address: Some(address), ..Self::over(stream) }
+    }
+
     /// Sends a request and waits for the answer. If the server has closed the connection because it was idle, this opens a
     /// new one, as browsers do.
     pub fn ask(&mut self, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
@@ -148,24 +184,14 @@ impl Connection {
         let mut answer = self.attempt(method, &request);
         let is_closed = answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::ConnectionAborted);
         if self.has_answered && is_closed {
-            *self = Self::open(self.address);
+            *self = Self::open(self.address.unwrap());
             answer = self.attempt(method, &request);
         }
         answer.unwrap_or_else(|e| panic!("no answer to {method} {target}: {e}"))
     }
 
-    fn attempt(&mut self, method: &str, request: &[u8]) -> io::Result<Answer> {
-        self.stream.get_mut().write_all(request).map_err(closed)?;
-        self.receive(method)
-    }
-
     pub fn get(&mut self, target: &str) -> Answer {
         self.ask("GET", target, &[])
-    }
-
-    /// The same; an error if the server closes the connection.
-    pub fn try_get(&mut self, target: &str) -> io::Result<Answer> {
-        self.attempt("GET", &head("GET", target, &[]))
     }
 
     /// Whether there is nothing to read: no answer, and no end of the connection.
@@ -175,11 +201,6 @@ impl Connection {
         let peeked = stream.peek(&mut [0]);
         stream.set_nonblocking(false).unwrap();
         matches!(peeked, Err(e) if e.kind() == ErrorKind::WouldBlock)
-    }
-
-    /// Waits for the end of the connection; whether the server has closed it without sending another byte.
-    pub fn is_closed(&mut self) -> bool {
-        matches!(self.stream.read(&mut [0]), Ok(0))
     }
 
     /// Closes the connection at once.

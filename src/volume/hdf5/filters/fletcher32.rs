@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use multiversion::multiversion;
-
 use super::Broken;
+use crate::simd::multiversion;
 
 pub(super) const BYTES: usize = 4;
 
@@ -51,16 +50,17 @@ fn checksum(bytes: &[u8]) -> u32 {
 /// Words summed at a time: their weighted sum, at most 65,535 · 256 · 257 / 2, does not overflow 32 bits.
 const BLOCK: usize = 256;
 
-/// The sum of all words, and the sum weighted by the number of words from each to the end.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn sums(words: &[[u8; 2]]) -> (u32, u32) {
-    let (mut sum, mut weighted) = (0, 0);
-    for (word, weight) in words.iter().zip((1..=words.len() as u32).rev()) {
-        let word = u32::from(u16::from_be_bytes(*word));
-        sum += word;
-        weighted += word * weight;
+multiversion! {
+    /// The sum of all words, and the sum weighted by the number of words from each to the end.
+    fn sums(words: &[[u8; 2]]) -> (u32, u32) {
+        let (mut sum, mut weighted) = (0, 0);
+        for (word, weight) in words.iter().zip((1..=words.len() as u32).rev()) {
+            let word = u32::from(u16::from_be_bytes(*word));
+            sum += word;
+            weighted += word * weight;
+        }
+        (sum, weighted)
     }
-    (sum, weighted)
 }
 
 /// The remainder modulo 2^16 - 1, where non-zero multiples give 2^16 - 1 and 0 gives 0.

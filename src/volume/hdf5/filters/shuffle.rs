@@ -1,8 +1,7 @@
 //! shuffle (filter 2): the first bytes of all elements, then all second bytes, and so on.
 
-use multiversion::multiversion;
-
 use super::Broken;
+use crate::simd::multiversion;
 
 /// Reassembles the bytes of each element; leftover bytes at the end were never shuffled.
 pub(super) fn decode(bytes: &[u8], element: usize) -> Vec<u8> {
@@ -76,27 +75,29 @@ fn interleave(planes: &[u8], elements: &mut [u8], rounds: u32) {
     }
 }
 
-/// Interleaves the byte planes of 3-byte elements, such as RGB.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn triples(planes: &[u8], elements: &mut [u8]) {
-    let (first, others) = planes.split_at(planes.len() / 3);
-    let (second, third) = others.split_at(first.len());
-    let bytes = first.iter().zip(second).zip(third);
-    for (((a, b), c), triple) in bytes.zip(elements.as_chunks_mut().0) {
-        *triple = [*a, *b, *c];
+multiversion! {
+    /// Interleaves the byte planes of 3-byte elements, such as RGB.
+    fn triples(planes: &[u8], elements: &mut [u8]) {
+        let (first, others) = planes.split_at(planes.len() / 3);
+        let (second, third) = others.split_at(first.len());
+        let bytes = first.iter().zip(second).zip(third);
+        for (((a, b), c), triple) in bytes.zip(elements.as_chunks_mut().0) {
+            *triple = [*a, *b, *c];
+        }
     }
 }
 
-/// The first bytes of both halves, then their second bytes, and so on.
-///
-/// Not inlined, because the compiler could then no longer see that the slices do not overlap, and would not
-/// vectorise.
-#[inline(never)]
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+bmi2"))]
-fn merge(halves: &[u8], merged: &mut [u8]) {
-    let (first, second) = halves.split_at(halves.len() / 2);
-    for ((a, b), pair) in first.iter().zip(second).zip(merged.as_chunks_mut().0) {
-        *pair = [*a, *b];
+multiversion! {
+    /// The first bytes of both halves, then their second bytes, and so on.
+    ///
+    /// Not inlined, because the compiler could then no longer see that the slices do not overlap, and would not
+    /// vectorise.
+    #[inline(never)]
+    fn merge(halves: &[u8], merged: &mut [u8]) {
+        let (first, second) = halves.split_at(halves.len() / 2);
+        for ((a, b), pair) in first.iter().zip(second).zip(merged.as_chunks_mut().0) {
+            *pair = [*a, *b];
+        }
     }
 }
 

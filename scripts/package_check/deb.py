@@ -1,0 +1,239 @@
+"""The .deb: lintian, and its life in a new chroot: installed, served from, upgraded, removed, purged.
+
+The chroot is of this system's release and comes from its package sources. No systemd runs in it: the unit's ExecStart is run as
+its user, in the directories that systemd would make.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from .report import Report, built, find, run
+
+CONFIGURATION = "etc/voltile/voltile.toml"
+FOLDER = "var/lib/voltile"
+# A dataset that an administrator adds.
+DATASET = '\n[datasets.named]\nfile = "/srv/data/wide.h5"\n'
+# A tile of a file in the folder, and of the dataset.
+FOUND, NAMED = (f"/ndtilecache/tilecache/{token}/raw/xy/1/0_0_0.png" for token in ("wide", "named"))
+# The wait for anything: far longer than it takes.
+PATIENCE = 120.0
+CONTENTS = """\
+./etc/voltile/voltile.toml ./usr/bin/voltile ./usr/share/man/man1/voltile.1.gz ./usr/share/man/man1/voltile-serve.1.gz
+./usr/share/bash-completion/completions/voltile ./usr/share/zsh/vendor-completions/_voltile
+./usr/share/fish/vendor_completions.d/voltile.fish ./usr/share/doc/voltile/examples/nginx.conf
+./usr/share/doc/voltile/examples/voltile.socket ./usr/share/doc/voltile/copyright ./usr/share/doc/voltile/changelog.gz
+./usr/share/doc/voltile/changelog.Debian.gz""".split()
+
+
+def check(report: Report, root: Path, place: Path, args) -> None:
+    package = built(root, "deb", args.release)
+    print(f"        {package.name}, {package.stat().st_size >> 20} MiB")
+    contents(report, package, place / "contents")
+    lintian(report, package)
+    chroot = Chroot(place / "chroot")
+    if why := chroot.make(package):
+        report.skip("installation, upgrade and purge", why)
+        return
+    life(report, root, place, package, chroot, args)
+
+
+def contents(report: Report, package: Path, place: Path) -> None:
+    """What can be seen without installing it."""
+    listed = run("dpkg-deb", "--contents", package).stdout
+    files = {line.split()[5] for line in listed.splitlines()}
+    report.add("it contains what it should", files >= set(CONTENTS), str(sorted(set(CONTENTS) - files)))
+    units = [file for file in files if file.endswith("/systemd/system/voltile.service")]
+    report.add("it contains the unit, and no other", len(units) == 1, str(units))
+    report.add("all belongs to root", all(line.split()[1] in ("root/root", "0/0") for line in listed.splitlines()), listed)
+    report.ran("it can be unpacked", run("dpkg-deb", "--raw-extract", package, place))
+    conffiles = (place / "DEBIAN" / "conffiles").read_text().split()
+    report.add("the configuration is a conffile", conffiles == [f"/{CONFIGURATION}"], str(conffiles))
+    for script in ("postinst", "prerm", "postrm"):
+        text = (place / "DEBIAN" / script).read_text()
+        is_whole = "#DEBHELPER#" not in text and "voltile.service" in text
+        done = run("sh", "-n", place / "DEBIAN" / script)
+        report.add(f"{script} is whole and parses", is_whole and done.returncode == 0, done.stdout)
+
+
+def lintian(report: Report, package: Path) -> None:
+    if not find("lintian"):
+        report.skip("lintian", "it is not installed")
+        return
+    done = run("lintian", "--allow-root", "--fail-on", "error", "--suppress-tags", "unstripped-binary-or-object", package)
+    report.ran("lintian finds no error", done)
+    print("".join(f"        {line}\n" for line in done.stdout.splitlines()), end="")
+
+
+def life(report: Report, root: Path, place: Path, package: Path, chroot: "Chroot", args) -> None:
+    volume = root / "fixtures" / "wide.h5"
+    run(args.voltile, "render", FOUND, "-o", place / "own.png", volume, cwd=place, check=True)
+    wanted = (place / "own.png").read_bytes()
+    report.ran("dpkg installs it", chroot.dpkg("--install", package))
+    user = chroot.user()
+    is_system = user is not None and 0 < int(user[2]) < 1000 and user[6].endswith("nologin")
+    report.add("there is a system user without a shell", is_system, str(user))
+    report.add("the unit is enabled", chroot.is_enabled())
+    with Service(report, place, chroot, "with nothing to serve yet") as service:
+        report.add("the service starts with nothing to serve", service.get("/livez") is not None, service.log())
+        shutil.copyfile(volume, chroot.path / FOLDER / "wide.h5")
+        tile = until(lambda: service.get(FOUND), service.runs)
+        report.add("a file that is put into the folder is served", tile == wanted, service.log())
+    cache = chroot.path / "var" / "cache" / "voltile"
+    tiles = [path for path in cache.rglob("*") if path.is_file() and path.stat().st_size >= len(wanted)]
+    report.add("its tile is kept in the cache directory", len(tiles) > 0)
+
+    (chroot.path / "srv" / "data").mkdir(parents=True)
+    shutil.copyfile(volume, chroot.path / "srv" / "data" / "wide.h5")
+    with open(chroot.path / CONFIGURATION, "a") as configuration:
+        configuration.write(DATASET)
+    edited = (chroot.path / CONFIGURATION).read_text()
+    report.ran("dpkg upgrades it", chroot.dpkg("--install", newer(package, place, "2", "")))
+    report.add("edits survive an upgrade", (chroot.path / CONFIGURATION).read_text() == edited)
+    third = newer(package, place, "3", "# A new key.\n")
+    report.ran("dpkg upgrades it to one with another configuration", chroot.dpkg("--force-confold", "--install", third))
+    report.add("they survive that, too", (chroot.path / CONFIGURATION).read_text() == edited)
+    new = chroot.path / f"{CONFIGURATION}.dpkg-dist"
+    report.add("and the new configuration lies beside", new.is_file() and "# A new key." in new.read_text())
+    with Service(report, place, chroot, "after the upgrade") as service:
+        report.add("the upgraded one serves the folder and the dataset", service.get(FOUND) == service.get(NAMED) == wanted)
+    gone(report, chroot)
+
+
+def gone(report: Report, chroot: "Chroot") -> None:
+    report.ran("dpkg removes it", chroot.dpkg("--remove", "voltile"))
+    is_kept = (chroot.path / CONFIGURATION).is_file() and not (chroot.path / "usr/bin/voltile").exists()
+    report.add("then the program is gone, and the configuration is kept", is_kept)
+    report.ran("dpkg purges it", chroot.dpkg("--purge", "voltile"))
+    left = [path for path in ("etc/voltile", "var/cache/voltile") if (chroot.path / path).exists()]
+    units = [str(path) for path in (chroot.path / "etc" / "systemd").rglob("voltile*")]
+    report.add("then configuration, cache and unit are gone", not left + units, str(left + units))
+    report.add("but the data is not", (chroot.path / FOLDER / "wide.h5").is_file())
+    report.add("and the user", chroot.user() is None)
+    audit = chroot.dpkg("--audit")
+    report.add("dpkg has nothing to complain of", audit.returncode == 0 and not audit.stdout, audit.stdout)
+
+
+def newer(package: Path, place: Path, revision: str, addition: str) -> Path:
+    """The same package with a higher version, and with an addition to its configuration."""
+    folder, path = place / f"newer-{revision}", place / f"newer-{revision}.deb"
+    run("dpkg-deb", "--raw-extract", package, folder, check=True)
+    control = folder / "DEBIAN" / "control"
+    control.write_text(re.sub(r"(?m)^(Version: .*)-1$", rf"\g<1>-{revision}", control.read_text()))
+    configuration = folder / CONFIGURATION
+    configuration.write_text(configuration.read_text() + addition)
+    (folder / "DEBIAN" / "md5sums").unlink(missing_ok=True)
+    run("dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "--build", folder, path, check=True)
+    return path
+
+
+def until(what, is_possible):
+    """Waits until `what` returns something; gives up if that is no longer possible."""
+    end = time.monotonic() + PATIENCE
+    while not (found := what()) and is_possible() and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+class Service:
+    """The unit's ExecStart, run by its user. When it ends, its status and its log must be right."""
+
+    def __init__(self, report: Report, place: Path, chroot: "Chroot", when: str):
+        self.report, self.when, self.files = report, when, (place / "service.out", place / "service.log")
+        chroot.run("install", "-d", "-o", "voltile", "-g", "voltile", "-m", "0750", "/var/cache/voltile")
+        command = chroot.command(*chroot.start(), "--bind", "127.0.0.1:0", user="voltile")
+        with open(self.files[0], "wb") as out, open(self.files[1], "wb") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=log)
+
+    def __enter__(self) -> "Service":
+        self.address = until(self.printed, self.runs)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(PATIENCE)
+        is_right = status == 0 and "ERROR" not in self.log()
+        self.report.add(f"{self.when}, it ends with status 0 and without an error in its log", is_right, self.log())
+
+    def printed(self) -> str | None:
+        found = re.search(r"^voltile listening on http://(\S+)$", self.files[0].read_text(), re.MULTILINE)
+        return found and found[1]
+
+    def runs(self) -> bool:
+        return self.process.poll() is None
+
+    def log(self) -> str:
+        return self.files[1].read_text()
+
+    def get(self, path: str) -> bytes | None:
+        """The body of an answer 200."""
+        try:
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=PATIENCE) as answer:
+                return answer.read()
+        except urllib.error.URLError:
+            return None
+
+
+class Chroot:
+    """A minimal system. Each command has a mount namespace of its own, so nothing stays mounted."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def make(self, package: Path) -> str | None:
+        """Makes it, with what the package depends on; or says why that is impossible."""
+        if os.getuid() != 0:
+            return "a chroot needs root"
+        if not find("mmdebstrap") or not find("unshare"):
+            return "mmdebstrap or unshare is not installed"
+        release = dict(re.findall(r'(?m)^(\w+)="?([^"\n]*)"?$', Path("/etc/os-release").read_text()))
+        sources = [Path("/etc/apt") / name for name in (f"sources.list.d/{release.get('ID')}.sources", "sources.list")]
+        sources = [path for path in sources if path.is_file()]
+        if not sources or "VERSION_CODENAME" not in release:
+            return "this system's package sources are not known"
+        depends = run("dpkg-deb", "--field", package, "Depends").stdout
+        names = [re.split(r"[ (|:]", wanted.strip())[0] for wanted in depends.split(",")]
+        options = ["--quiet", "--variant=minbase", f"--include={','.join(names)}"]
+        done = run("mmdebstrap", *options, release["VERSION_CODENAME"], self.path, *sources)
+        return f"mmdebstrap could not make a chroot: {done.stdout[-500:]}" if done.returncode else None
+
+    def command(self, *words: object, user: str = "root") -> list[str]:
+        """The command line that runs a program inside; the process is that program itself."""
+        inside = " ".join(shlex.quote(str(word)) for word in ("chroot", f"--userspec={user}:{user}", self.path, *words))
+        here = shlex.quote(str(self.path))
+        mounts = f"mount -t proc proc {here}/proc && mount --rbind /dev {here}/dev"
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", f"{mounts} && exec {inside}"]
+
+    def run(self, *words: object, user: str = "root") -> subprocess.CompletedProcess:
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+        return run(*self.command(*words, user=user), env=environment)
+
+    def dpkg(self, *words: object) -> subprocess.CompletedProcess:
+        """Runs dpkg; a package is copied into the chroot first."""
+        inside = []
+        for word in words:
+            if isinstance(word, Path):
+                (self.path / "tmp" / "package.deb").write_bytes(word.read_bytes())
+                word = "/tmp/package.deb"
+            inside.append(word)
+        return self.run("dpkg", *inside)
+
+    def user(self) -> list[str] | None:
+        lines = (self.path / "etc" / "passwd").read_text().splitlines()
+        return next((line.split(":") for line in lines if line.startswith("voltile:")), None)
+
+    def is_enabled(self) -> bool:
+        return (self.path / "etc/systemd/system/multi-user.target.wants/voltile.service").is_symlink()
+
+    def start(self) -> list[str]:
+        """The command that the installed unit runs."""
+        unit = self.path / "lib" / "systemd" / "system" / "voltile.service"
+        line = next(line for line in unit.read_text().splitlines() if line.startswith("ExecStart="))
+        return shlex.split(line.partition("=")[2])

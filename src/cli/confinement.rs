@@ -1,0 +1,44 @@
+//! Confines `voltile serve` to what its configuration needs, and says so in the log.
+
+use std::path::{Path, PathBuf};
+
+use super::Failure;
+use crate::config::Settings;
+use crate::confine::{self, Needs, Reach};
+use crate::demo;
+
+const SUPERUSER: &str = "voltile runs as root, which it never needs: run it as a user who may only read the data files and \
+     write the cache directory, such as with User= in a systemd unit or --user of the container";
+
+/// Confines this process, which must have one thread only. `paths`: what else is read, such as the configuration file.
+pub(super) fn of_server<'a>(
+    settings: &Settings,
+    paths: impl Iterator<Item = &'a PathBuf>,
+    has_demo: bool,
+) -> Result<Reach, Failure> {
+    if confine::is_superuser() {
+        tracing::warn!("{SUPERUSER}");
+    }
+    if !settings.files.confinement {
+        let reach = Reach::unconfined();
+        tracing::info!("{reach}");
+        return Ok(reach);
+    }
+    let mut needs = paths.fold(Needs::of(settings), |needs, path| needs.and_file(path));
+    if has_demo
+        && let path = demo::default_path(std::env::var_os)?
+        && !demo::is_there(&path)
+    {
+        needs = needs.and_written(&path);
+    }
+    let reach = confine::server(&needs);
+    for folder in reach.missing() {
+        tracing::warn!("{}: nothing in it can be served before the next start", missing(folder));
+    }
+    tracing::info!("{reach}");
+    Ok(reach)
+}
+
+fn missing(folder: &Path) -> String {
+    format!("the folder {} does not exist", folder.display())
+}

@@ -1,0 +1,98 @@
+//! What a server needs of the file system, told from its settings.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::folders;
+use crate::config::{DatasetSettings, Settings};
+
+/// The folders that a process needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Folders to read.
+    pub(super) read: BTreeSet<PathBuf>,
+    /// Folders in which files are created and replaced.
+    pub(super) write: BTreeSet<PathBuf>,
+    /// Folders in which Unix sockets are created.
+    pub(super) sockets: BTreeSet<PathBuf>,
+    /// The dataset whose links may lead anywhere, so that reading cannot be restricted.
+    pub(super) anywhere: Option<String>,
+}
+
+impl Needs {
+    /// What the settings need: the folders of data files, secrets, certificates and the Unix socket, and the cache
+    /// directory.
+    pub fn of(settings: &Settings) -> Self {
+        Self::with_datasets(settings, |_| true)
+    }
+
+    /// The same, without the files that were found in a folder: those that cannot be read are left out.
+    pub(super) fn of_named(settings: &Settings) -> Self {
+        Self::with_datasets(settings, |dataset| !dataset.is_optional)
+    }
+
+    fn with_datasets(settings: &Settings, is_needed: impl Fn(&DatasetSettings) -> bool) -> Self {
+        let mut needs = Self::default();
+        for (token, dataset) in settings.datasets.iter().filter(|(_, dataset)| is_needed(dataset)) {
+            let channels = dataset.channels.values().filter_map(|channel| channel.file.as_deref());
+            for file in dataset.file.as_deref().into_iter().chain(channels) {
+                needs = needs.and_file(file);
+            }
+            if dataset.allow_external && needs.anywhere.is_none() {
+                needs.anywhere = Some(token.to_string());
+            }
+        }
+        for access in &settings.access {
+            needs = needs.and_file(&access.secrets);
+        }
+        if let Some(tls) = &settings.server.tls {
+            needs = needs.and_file(&tls.certificate).and_file(&tls.key);
+        }
+        if let Some(socket) = &settings.server.unix_socket {
+            needs = needs.and_socket(socket);
+        }
+        if settings.cache.disk > 0 {
+            needs.write.extend(settings.cache.directory.clone());
+        }
+        needs
+    }
+
+    /// Adds the folder of a file to be read, so that a file renamed into its place can be read too. Of a folder, itself.
+    pub fn and_file(mut self, file: &Path) -> Self {
+        if file.is_dir() {
+            self.read.insert(file.to_owned());
+        } else {
+            self.read.extend(folders(file));
+        }
+        self
+    }
+
+    /// Adds the folder of a file to be written.
+    pub fn and_written(mut self, file: &Path) -> Self {
+        self.write.extend(folders(file));
+        self
+    }
+
+    /// Adds the folder of a Unix socket to be created.
+    pub fn and_socket(mut self, socket: &Path) -> Self {
+        self.sockets.extend(folders(socket));
+        self
+    }
+
+    /// Creates the folders to be written. Returns the folders that do not exist: nothing can be allowed there.
+    pub(super) fn made(&self) -> Vec<PathBuf> {
+        for folder in &self.write {
+            if let Err(error) = fs::create_dir_all(folder) {
+                tracing::debug!("{} cannot be created: {error}", folder.display());
+            }
+        }
+        self.read
+            .iter()
+            .chain(&self.write)
+            .chain(&self.sockets)
+            .filter(|folder| !folder.is_dir())
+            .cloned()
+            .collect()
+    }
+}

@@ -1,0 +1,258 @@
+//! The filter of system calls of a trial child (seccomp).
+//!
+//! Two filters, of which the kernel applies the stricter one. Calls that only an attack makes end the process, so that
+//! it is seen. Any other call that reading does not take fails with `ENOSYS`, as on an older kernel: C libraries then
+//! do without it, and a call that a later one makes does not end a harmless process.
+
+use std::collections::BTreeMap;
+
+use libc::{c_int, c_long};
+use seccompiler::{
+    BackendError, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter,
+};
+
+/// The conditions under which a call matches, any of them; none: always.
+type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
+
+/// Filters the calls of this thread, and of those that it starts, from now on.
+pub(super) fn filter() -> Result<(), seccompiler::Error> {
+    let ended = compiled(forbidden()?, SeccompAction::Allow, SeccompAction::KillProcess)?;
+    let refused =
+        compiled(allowed()?, SeccompAction::Errno(libc::ENOSYS.unsigned_abs()), SeccompAction::Allow)?;
+    apply_filter(&ended)?;
+    apply_filter(&refused)
+}
+
+fn compiled(
+    rules: Rules,
+    otherwise: SeccompAction,
+    matching: SeccompAction,
+) -> Result<seccompiler::BpfProgram, BackendError> {
+    let machine = TargetArch::try_from(std::env::consts::ARCH)?;
+    SeccompFilter::new(rules, otherwise, matching, machine)?.try_into()
+}
+
+/// What reading files takes: memory, threads, time, and files that are opened for reading.
+fn allowed() -> Result<Rules, BackendError> {
+    let mut rules = always(ALLOWED);
+    rules.extend(always(ALLOWED_HERE));
+    let is_read = masked(2, OPENED, 0)?;
+    rules.insert(libc::SYS_openat, vec![SeccompRule::new(vec![is_read])?]);
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(libc::SYS_open, vec![SeccompRule::new(vec![masked(1, OPENED, 0)?])?]);
+    let is_thread = masked(0, libc::CLONE_THREAD, libc::CLONE_THREAD)?;
+    rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_thread])?]);
+    // No further code is loaded.
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        rules.insert(call, vec![SeccompRule::new(vec![masked(2, libc::PROT_EXEC, 0)?])?]);
+    }
+    let told = [libc::PR_SET_NAME, PR_GET_AUXV].map(|what| SeccompRule::new(vec![number(0, what)?]));
+    rules.insert(libc::SYS_prctl, told.into_iter().collect::<Result<_, _>>()?);
+    // `abort` and limits of this process itself.
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![number(0, own)?])?]);
+    rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![number(0, 0)?])?]);
+    Ok(rules)
+}
+
+/// What reading files never takes.
+fn forbidden() -> Result<Rules, BackendError> {
+    let mut rules = always(FORBIDDEN);
+    rules.extend(always(FORBIDDEN_HERE));
+    let is_process = masked(0, libc::CLONE_THREAD, 0)?;
+    rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_process])?]);
+    rules.insert(libc::SYS_openat, written(2)?);
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(libc::SYS_open, written(1)?);
+    Ok(rules)
+}
+
+fn always(calls: &[c_long]) -> Rules {
+    calls.iter().map(|call| (*call, Vec::new())).collect()
+}
+
+/// What the kernel told this process at its start: rustix asks for it to find the clocks. The `libc` crate does not name it.
+const PR_GET_AUXV: c_int = 0x4155_5856;
+
+/// The flags with which a file is opened for more than reading.
+const OPENED: c_int = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
+
+/// Rules for files that are opened for writing or created; `flags` is the number of that argument.
+fn written(flags: u8) -> Result<Vec<SeccompRule>, BackendError> {
+    [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC]
+        .iter()
+        .map(|flag| SeccompRule::new(vec![masked(flags, *flag, *flag)?]))
+        .collect()
+}
+
+/// Whether the bits of `mask` in a 32-bit argument are those of `value`.
+fn masked(argument: u8, mask: c_int, value: c_int) -> Result<SeccompCondition, BackendError> {
+    let operator = SeccompCmpOp::MaskedEq(u64::from(mask.cast_unsigned()));
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, u64::from(value.cast_unsigned()))
+}
+
+fn number(argument: u8, value: c_int) -> Result<SeccompCondition, BackendError> {
+    let value = u64::from(value.cast_unsigned());
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+}
+
+const ALLOWED: &[c_long] = &[
+    // Files that are open, and what is known of others.
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_lseek,
+    libc::SYS_close,
+    libc::SYS_dup,
+    libc::SYS_fcntl,
+    libc::SYS_flock,
+    libc::SYS_fadvise64,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_fstatfs,
+    libc::SYS_statfs,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_readlinkat,
+    libc::SYS_getdents64,
+    libc::SYS_getcwd,
+    // Memory.
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_mincore,
+    // Threads.
+    libc::SYS_futex,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_membarrier,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    // Signals that this process receives.
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    // Time, randomness, and this process.
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrandom,
+    libc::SYS_getrusage,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_uname,
+    libc::SYS_sysinfo,
+];
+
+/// Calls that only older machines have.
+#[cfg(target_arch = "x86_64")]
+const ALLOWED_HERE: &[c_long] = &[
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_access,
+    libc::SYS_readlink,
+    libc::SYS_getdents,
+    libc::SYS_time,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const ALLOWED_HERE: &[c_long] = &[];
+
+const FORBIDDEN: &[c_long] = &[
+    // Other programs and processes.
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_kill,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    // Connections.
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_io_uring_setup,
+    // Changing files.
+    libc::SYS_truncate,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_unlinkat,
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_linkat,
+    libc::SYS_symlinkat,
+    libc::SYS_renameat2,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_memfd_create,
+    // The system.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_setuid,
+    libc::SYS_setresuid,
+    libc::SYS_capset,
+];
+
+#[cfg(target_arch = "x86_64")]
+const FORBIDDEN_HERE: &[c_long] = &[
+    libc::SYS_fork,
+    libc::SYS_vfork,
+    libc::SYS_creat,
+    libc::SYS_unlink,
+    libc::SYS_rmdir,
+    libc::SYS_mkdir,
+    libc::SYS_mknod,
+    libc::SYS_link,
+    libc::SYS_symlink,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+];
+#[cfg(target_arch = "aarch64")]
+const FORBIDDEN_HERE: &[c_long] = &[libc::SYS_renameat];
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const FORBIDDEN_HERE: &[c_long] = &[];

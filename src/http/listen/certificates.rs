@@ -1,0 +1,181 @@
+//! The certificate and key for TLS, which can be replaced while the server runs.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::{Error, InconsistentKeys, ServerConfig};
+
+use crate::config::{Fault, Tls};
+
+/// The certificate and key in force. Connections keep those that they began with.
+#[derive(Debug)]
+pub struct Certificates(RwLock<Arc<ServerConfig>>);
+
+impl Certificates {
+    /// Reads the files. The faults have the paths of the keys in the configuration.
+    pub fn read(files: &Tls) -> Result<Self, Vec<Fault>> {
+        read(files).map(|config| Self(RwLock::new(config)))
+    }
+
+    /// Reads the files again, for connections that begin from now on. If there are faults, everything stays as it is.
+    pub fn reload(&self, files: &Tls) -> Result<(), Vec<Fault>> {
+        self.replace(Self::read(files)?);
+        Ok(())
+    }
+
+    /// Puts others in force for connections that begin from now on.
+    pub fn replace(&self, others: Self) {
+        let config = others.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    pub(super) fn current(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn read(files: &Tls) -> Result<Arc<ServerConfig>, Vec<Fault>> {
+    let provider = Arc::new(ring::default_provider());
+    let chain =
+        chain(&files.certificate).map_err(|problem| fault("certificate", &files.certificate, &problem));
+    let key = key(&files.key).map_err(|problem| fault("key", &files.key, &problem));
+    let (chain, key) = match (chain, key) {
+        (Ok(chain), Ok(key)) => (chain, key),
+        (chain, key) => return Err(chain.err().into_iter().chain(key.err()).collect()),
+    };
+    let certified = certified(chain, key, &provider, files).map_err(|fault| vec![fault])?;
+    let config = config(certified, provider)
+        .map_err(|error| vec![Fault { key: "server.tls".to_owned(), problem: error.to_string() }])?;
+    Ok(Arc::new(config))
+}
+
+fn config(certified: CertifiedKey, provider: Arc<CryptoProvider>) -> Result<ServerConfig, Error> {
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let resolver = Arc::new(SingleCertAndKey::from(certified));
+    let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn fault(name: &str, path: &Path, problem: &str) -> Fault {
+    Fault { key: format!("server.tls.{name}"), problem: format!("{}: {problem}", path.display()) }
+}
+
+fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let text = contents(path)?;
+    let chain: Vec<_> =
+        CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(|error| not_pem(&error))?;
+    if chain.is_empty() {
+        return Err("there is no certificate in it; expected a PEM file with the server's certificate, \
+                    followed by the intermediate ones (-----BEGIN CERTIFICATE-----)"
+            .to_owned());
+    }
+    Ok(chain)
+}
+
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_slice(&contents(path)?).map_err(|error| match error {
+        pem::Error::NoItemsFound => {
+            "there is no private key in it; expected a PEM file with a key that is not \
+                                     encrypted (-----BEGIN PRIVATE KEY-----)"
+                .to_owned()
+        }
+        error => not_pem(&error),
+    })
+}
+
+fn contents(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("cannot be read: {error}"))
+}
+
+fn not_pem(error: &pem::Error) -> String {
+    format!("is not in PEM format: {error}")
+}
+
+fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    provider: &CryptoProvider,
+    files: &Tls,
+) -> Result<CertifiedKey, Fault> {
+    let of_key = |problem: &str| fault("key", &files.key, problem);
+    let key = provider.key_provider.load_private_key(key).map_err(|error| {
+        of_key(&format!("cannot be used: {error}; expected an RSA, ECDSA (P-256, P-384) or Ed25519 key"))
+    })?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
+        Err(Error::InconsistentKeys(_)) => {
+            let certificate = files.certificate.display();
+            Err(of_key(&format!(
+                "is not the key of the first certificate in {certificate}; expected the one that it was made with"
+            )))
+        }
+        Err(error) => Err(fault("certificate", &files.certificate, &format!("cannot be used: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files of a new certificate for that name.
+    fn files(directory: &Path, name: &str) -> Tls {
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        let tls = Tls { certificate: directory.join("cert.pem"), key: directory.join("key.pem") };
+        fs::write(&tls.certificate, made.cert.pem()).unwrap();
+        fs::write(&tls.key, made.signing_key.serialize_pem()).unwrap();
+        tls
+    }
+
+    fn problems(read: Result<impl Sized, Vec<Fault>>) -> Vec<String> {
+        read.err().expect("there are faults").iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn each_fault_names_its_key_and_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let good = files(directory.path(), "a.test");
+        assert!(Certificates::read(&good).is_ok());
+        let missing = directory.path().join("missing.pem");
+        let both = problems(Certificates::read(&Tls { certificate: missing.clone(), key: missing }));
+        assert!(both.len() == 2 && both[0].starts_with("server.tls.certificate: "), "{both:?}");
+        assert!(both[1].starts_with("server.tls.key: ") && both[1].contains("missing.pem"), "{both:?}");
+        let swapped = Tls { certificate: good.key.clone(), key: good.certificate.clone() };
+        let swapped = problems(Certificates::read(&swapped));
+        assert!(
+            swapped[0].contains("no certificate") && swapped[1].contains("no private key"),
+            "{swapped:?}"
+        );
+        let other = tempfile::tempdir().unwrap();
+        let wrong = Tls { key: files(other.path(), "a.test").key, ..good.clone() };
+        let wrong = problems(Certificates::read(&wrong));
+        assert!(wrong.len() == 1 && wrong[0].starts_with("server.tls.key: "), "{wrong:?}");
+        assert!(wrong[0].contains("is not the key of the first certificate"), "{wrong:?}");
+        let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        fs::write(&good.certificate, pem).unwrap();
+        let broken = problems(Certificates::read(&good));
+        assert!(broken.len() == 1 && broken[0].starts_with("server.tls.certificate: "), "{broken:?}");
+        fs::write(&good.certificate, pem.replace("AAAA", "!")).unwrap();
+        assert!(problems(Certificates::read(&good))[0].contains("PEM"));
+    }
+
+    #[test]
+    fn broken_files_leave_the_old_certificate_in_force() {
+        let directory = tempfile::tempdir().unwrap();
+        let tls = files(directory.path(), "a.test");
+        let certificates = Certificates::read(&tls).unwrap();
+        let first = certificates.current();
+        fs::write(&tls.key, "").unwrap();
+        assert!(certificates.reload(&tls).is_err());
+        assert!(Arc::ptr_eq(&first, &certificates.current()));
+        files(directory.path(), "b.test");
+        certificates.reload(&tls).unwrap();
+        assert!(!Arc::ptr_eq(&first, &certificates.current()));
+    }
+}

@@ -1,0 +1,150 @@
+//! The sockets that a server listens on: passed by the service manager, or opened as configured.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use super::BACKLOG;
+use super::unix::{self, SocketFile};
+use crate::config::{BindAddress, Server};
+use crate::systemd::Passed;
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// An IP address, with the scheme of its URLs.
+    Tcp(&'static str, SocketAddr),
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp(scheme, address) => write!(f, "{scheme}://{address}"),
+            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Why the sockets could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// A host name is unknown.
+    #[error("server.bind: {address:?} cannot be resolved to an address: {source}")]
+    Unresolved {
+        /// The address as configured.
+        address: String,
+        /// The resolver's error.
+        source: io::Error,
+    },
+    /// There is nothing to listen on.
+    #[error(
+        "server.bind: there is no address to listen on, no server.unix_socket, and no socket passed by the service manager; set one of them"
+    )]
+    Nowhere,
+    /// An address cannot be bound.
+    #[error("{address} cannot be listened on: {source}")]
+    Address {
+        /// The address as configured.
+        address: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A Unix socket cannot be made.
+    #[error("server.unix_socket: {} cannot be listened on: {source}", path.display())]
+    UnixSocket {
+        /// Its path.
+        path: PathBuf,
+        /// The system's error, or what is there.
+        source: io::Error,
+    },
+}
+
+impl ListenError {
+    /// Whether the configuration is at fault.
+    pub fn is_misconfigured(&self) -> bool {
+        matches!(self, ListenError::Unresolved { .. } | ListenError::Nowhere)
+    }
+}
+
+/// Sockets that connections can be made to already. The files of Unix sockets are removed on drop.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    pub(super) tcp: Vec<TcpListener>,
+    pub(super) unix: Vec<(UnixListener, PathBuf)>,
+    files: Vec<SocketFile>,
+}
+
+impl Sockets {
+    /// Opens the configured sockets, unless they are among those passed, and takes the passed ones too.
+    pub fn open(settings: &Server, passed: Passed) -> Result<Self, ListenError> {
+        let Passed { tcp: passed_tcp, unix: passed_unix } = passed;
+        let are_passed = !(passed_tcp.is_empty() && passed_unix.is_empty());
+        let mut sockets = Self::default();
+        for address in settings.addresses(are_passed) {
+            sockets.tcp.extend(bound(&address, &passed_tcp)?);
+        }
+        sockets.tcp.extend(passed_tcp);
+        let is_passed = |path: &Path| passed_unix.iter().any(|(_, passed)| passed == path);
+        if let Some(path) = settings.unix_socket.as_deref().filter(|path| !is_passed(path)) {
+            sockets.listen_at(path, settings.unix_socket_mode)?;
+        }
+        sockets.unix.extend(passed_unix);
+        if sockets.tcp.is_empty() && sockets.unix.is_empty() {
+            return Err(ListenError::Nowhere);
+        }
+        Ok(sockets)
+    }
+
+    fn listen_at(&mut self, path: &Path, mode: u32) -> Result<(), ListenError> {
+        let (listener, file) = unix::listener(path, mode)
+            .map_err(|source| ListenError::UnixSocket { path: path.to_owned(), source })?;
+        self.unix.push((listener, path.to_owned()));
+        self.files.push(file);
+        Ok(())
+    }
+
+    /// The files that must be removed when the server has ended.
+    pub(super) fn into_parts(self) -> (Vec<TcpListener>, Vec<(UnixListener, PathBuf)>, Vec<SocketFile>) {
+        (self.tcp, self.unix, self.files)
+    }
+}
+
+/// Binds every address of that name that can be bound; fails if none can. Addresses of passed sockets are left out.
+fn bound(address: &BindAddress, passed: &[TcpListener]) -> Result<Vec<TcpListener>, ListenError> {
+    let is_passed = |one: &SocketAddr| {
+        passed.iter().any(|listener| listener.local_addr().is_ok_and(|passed| passed == *one))
+    };
+    let mut listeners = Vec::new();
+    let mut failed = None;
+    for one in resolved(address)?.into_iter().filter(|one| !is_passed(one)) {
+        match listener(one) {
+            Ok(listener) => listeners.push(listener),
+            Err(error) => failed = Some(error),
+        }
+    }
+    match failed {
+        Some(source) if listeners.is_empty() => {
+            Err(ListenError::Address { address: address.to_string(), source })
+        }
+        _ => Ok(listeners),
+    }
+}
+
+fn resolved(address: &BindAddress) -> Result<Vec<SocketAddr>, ListenError> {
+    let unresolved = |source| ListenError::Unresolved { address: address.to_string(), source };
+    let found: Vec<SocketAddr> = address.as_str().to_socket_addrs().map_err(unresolved)?.collect();
+    // A name may resolve to several addresses, but they cannot share a port chosen by the system.
+    let most = if found.iter().any(|one| one.port() == 0) { 1 } else { found.len() };
+    Ok(found.into_iter().take(most).collect())
+}
+
+fn listener(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    // The standard library uses a shorter backlog than many browsers may fill at once.
+    rustix::net::listen(&listener, BACKLOG)?;
+    Ok(listener)
+}

@@ -1,0 +1,54 @@
+//! Metrics of the process under the names that Prometheus' client libraries use, read from `/proc` for each scrape.
+
+use std::fs;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// Registers what the system reports; nothing where there is no `/proc`.
+pub(super) fn register(registry: &mut Registry) {
+    let values = [
+        ("process_open_fds", "Open file descriptors", open_descriptors()),
+        ("process_max_fds", "The limit of open file descriptors", most_descriptors()),
+        ("process_resident_memory_bytes", "Resident memory", resident_bytes()),
+    ];
+    for (name, help, value) in values {
+        let Some(value) = value else { continue };
+        let gauge = Gauge::<u64, AtomicU64>::default();
+        gauge.set(value);
+        registry.register(name, help, gauge);
+    }
+}
+
+/// Without the descriptor that lists them.
+fn open_descriptors() -> Option<u64> {
+    Some((fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1))
+}
+
+fn most_descriptors() -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let soft = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    match soft.split_whitespace().next()? {
+        "unlimited" => Some(u64::MAX),
+        number => number.parse().ok(),
+    }
+}
+
+fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(resident.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_reports_all_of_them() {
+        let (open, most) = (open_descriptors().unwrap(), most_descriptors().unwrap());
+        assert!((3..=most).contains(&open), "{open} of {most}");
+        assert!(resident_bytes().unwrap() > 1 << 20);
+    }
+}
