@@ -149,7 +149,8 @@ impl Client {
         url: &str,
         headers: &[(&str, &str)],
     ) -> Result<Answer, NoAnswer> {
-        let url = if url.starts_with('/') { format!("{}{}{url}", self.base, self.prefix) } else { url.to_owned() };
+        let url =
+            if url.starts_with('/') { format!("{}{}{url}", self.base, self.prefix) } else { url.to_owned() };
         match self.answer(memory, method, &url, headers) {
             Ok((status, headers, body)) => Ok(Answer { url, status, headers, body }),
             Err(error) => {

@@ -136,11 +136,13 @@ impl Reloader {
         read.map_err(|faults| faults.iter().map(ToString::to_string).collect())
     }
 
-    /// Notes the files in folders that could not be opened.
+    /// Notes the new files in folders that could not be opened.
     fn note_broken(&mut self, settings: &Settings, reloaded: &Reloaded) {
+        let catalog = self.service.catalog();
         for (token, fault) in &reloaded.unopened {
             let Some(dataset) = settings.datasets.get(token) else { continue };
-            if dataset.is_optional
+            // One that was served before stays, and its tiles are errors.
+            if catalog.dataset(token).is_none()
                 && let Some(file) = &dataset.file
             {
                 tracing::warn!("{fault}");

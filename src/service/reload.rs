@@ -72,6 +72,9 @@ impl TileService {
         reloaded.opened.iter().for_each(|token| self.health.set_dataset(token, None));
         for (token, fault) in &opened.unopened {
             if opened.catalog.dataset(token).is_some() {
+                if self.health.of_dataset(token).as_ref() != Some(&fault.problem) {
+                    tracing::warn!("the dataset {token} cannot be reopened yet: {}", fault.problem);
+                }
                 self.health.set_dataset(token, Some(fault.problem.clone()));
             }
         }

@@ -173,6 +173,12 @@ fn files_in_a_folder_come_and_go() {
     assert_eq!(attempts(&server), before, "a broken file is tried again only when it has changed");
     fs::write(folder.join("b.h5"), &whole).unwrap();
     wait_until("the copy is served once it is whole", || shows(&server, "b", 1));
+    // A file that breaks while it is served stays known; its tiles are errors until it is mended.
+    fs::write(folder.join("d.h5"), &whole[..200]).unwrap();
+    wait_until("the damage is reported", || problems(&server).contains("\"dataset\":\"d\""));
+    assert_eq!(server.get(&tile("d")).status, 500);
+    fs::write(folder.join("d.h5"), &whole).unwrap();
+    wait_until("it is served again", || shows(&server, "d", 1));
     fs::remove_file(folder.join("a.h5")).unwrap();
     wait_until("a removed file is not served", || server.get(&tile("a")).status == 404);
 }
