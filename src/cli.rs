@@ -260,12 +260,17 @@ fn load(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Loaded {
     open(config::load(layers), metrics, activity)
 }
 
+/// Logs in the configured format from now on. A faulty configuration is reported as text.
+fn choose_log_format(read: &config::Loaded) {
+    if read.faults.is_empty() {
+        log::choose_format(read.settings.log.format);
+    }
+}
+
 /// Opens the files of settings; logs warnings and collects faults.
 fn open(read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
+    choose_log_format(&read);
     let config::Loaded { mut settings, mut faults, warnings } = read;
-    if faults.is_empty() {
-        log::choose_format(settings.log.format);
-    }
     let files = Files::refusing(probe::refused(&settings)).at_most(limits::most_files());
     let opened = Catalog::open_among(files, &settings, metrics, activity);
     let Opened { catalog, faults: of_files, undecodable, incomplete, unopened, warnings: more } = opened;

@@ -34,6 +34,8 @@ const MOST_IDLE: usize = 1 << 10;
 pub struct Client {
     agent: Agent,
     base: String,
+    /// The path before every other: empty, or a path that ends in `/k/SECRET`.
+    prefix: String,
     patience: Duration,
 }
 
@@ -66,7 +68,8 @@ impl From<NoAnswer> for String {
 }
 
 impl Client {
-    /// A client of the server at a URL such as `http://127.0.0.1:8080`; a path in it is ignored. Does not connect yet.
+    /// A client of the server at a URL such as `http://127.0.0.1:8080`. Of a path in it, all that follows `/k/SECRET` is
+    /// ignored, or everything if there is no secret. Does not connect yet.
     pub fn new(url: &str) -> Result<Self, NotAServer> {
         let wrong = |problem| NotAServer { url: url.to_owned(), problem };
         let host = match url.split_once("://") {
@@ -79,7 +82,8 @@ impl Client {
             Some(_) => return Err(wrong("expected http://")),
             None => url,
         };
-        let host = host.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = host.split(['?', '#']).next().unwrap_or_default();
+        let (host, path) = host.split_at(host.find('/').unwrap_or(host.len()));
         if host.is_empty() {
             return Err(wrong("it has no host; expected for example http://127.0.0.1:8080"));
         }
@@ -87,10 +91,10 @@ impl Client {
         if base.parse::<Uri>().is_err() {
             return Err(wrong("its host or port is not valid; expected for example http://127.0.0.1:8080"));
         }
-        Ok(Self::with_patience(base, PATIENCE))
+        Ok(Self::with_patience(base, secret_prefix(path).to_owned(), PATIENCE))
     }
 
-    fn with_patience(base: String, patience: Duration) -> Self {
+    fn with_patience(base: String, prefix: String, patience: Duration) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -104,15 +108,15 @@ impl Client {
             .timeout_recv_response(Some(patience))
             .timeout_recv_body(Some(patience));
         let agent = Agent::with_parts(config.build(), DefaultConnector::default(), Remembering::default());
-        Self { agent, base, patience }
+        Self { agent, base, prefix, patience }
     }
 
     /// A client of the same server with connections of its own.
     pub fn another(&self) -> Self {
-        Self::with_patience(self.base.clone(), self.patience)
+        Self::with_patience(self.base.clone(), self.prefix.clone(), self.patience)
     }
 
-    /// The scheme and host.
+    /// The scheme and host, without a secret.
     pub fn base(&self) -> &str {
         &self.base
     }
@@ -145,7 +149,7 @@ impl Client {
         url: &str,
         headers: &[(&str, &str)],
     ) -> Result<Answer, NoAnswer> {
-        let url = if url.starts_with('/') { format!("{}{url}", self.base) } else { url.to_owned() };
+        let url = if url.starts_with('/') { format!("{}{}{url}", self.base, self.prefix) } else { url.to_owned() };
         match self.answer(memory, method, &url, headers) {
             Ok((status, headers, body)) => Ok(Answer { url, status, headers, body }),
             Err(error) => {
@@ -230,6 +234,13 @@ fn is_closed(error: &Error) -> bool {
 fn is_lost(kind: ErrorKind) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
     matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected)
+}
+
+/// The beginning of a path up to the secret that follows `/k/`; empty if there is none.
+fn secret_prefix(path: &str) -> &str {
+    let Some(begins) = path.find("/k/").map(|at| at + "/k/".len()) else { return "" };
+    let end = path[begins..].find('/').map_or(path.len(), |length| begins + length);
+    if end > begins { &path[..end] } else { "" }
 }
 
 #[cfg(test)]

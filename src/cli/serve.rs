@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 use super::reload::Reloader;
 use super::signals::ServerSignals;
 use super::{
-    Failure, Loaded, NOTHING_TO_SERVE, Sources, certificates, confinement, faultless, limits, log, open,
-    output, probe, second_tier, signals,
+    Failure, Loaded, NOTHING_TO_SERVE, Sources, certificates, choose_log_format, confinement, faultless,
+    limits, log, open, output, probe, second_tier, signals,
 };
 use crate::activity::Activity;
 use crate::catalog::Catalog;
@@ -54,6 +54,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     layers.found = folders.files()?;
     // Before the first thread.
     let read = config::load(&layers);
+    choose_log_format(&read);
     let reach =
         confinement::of_server(&read.settings, layers.config.iter().chain(folders.paths()), arguments.demo)?;
     log::start_writing();

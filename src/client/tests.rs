@@ -83,7 +83,7 @@ fn an_answer_that_ends_too_early_is_not_asked_for_again() {
 fn a_server_that_is_silent_or_absent_or_no_http_server_is_reported_as_such() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = listener.local_addr().unwrap().to_string();
-    let silent = Client::with_patience(format!("http://{host}"), Duration::from_millis(30));
+    let silent = Client::with_patience(format!("http://{host}"), String::new(), Duration::from_millis(30));
     let error = get(&silent, "/").unwrap_err().to_string();
     assert_eq!(error, format!("GET http://{host}/: no answer: no complete response within 0.03 s"));
     // No test gets a port this low from the system.
@@ -131,4 +131,21 @@ fn a_problem_is_reported_with_the_detail_in_its_body() {
         "/a: the status is 503: the queue is full"
     );
     assert_eq!(answer("<html>").found().unwrap_err(), "/a: the status is 503");
+}
+
+#[test]
+fn a_secret_in_the_address_comes_before_every_path() {
+    for (url, prefix) in [
+        ("http://a", ""),
+        ("http://a/", ""),
+        ("http://a/volumes/", ""),
+        ("http://a/k/secret", "/k/secret"),
+        ("http://a/k/secret/ndtilecache/x?y", "/k/secret"),
+        ("http://a/volumes/k/secret/", "/volumes/k/secret"),
+        ("a:80/k/", ""),
+    ] {
+        let client = Client::new(url).unwrap();
+        assert_eq!(client.prefix, prefix, "{url}");
+        assert!(!client.base().contains("secret"));
+    }
 }

@@ -41,7 +41,8 @@ fn resident_bytes() -> Option<u64> {
     Some(resident.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 

@@ -348,7 +348,7 @@ impl Server {
     /// The addresses of the pictures on the simple page: each channel in each plane.
     pub fn pictures(&self) -> Vec<String> {
         let page = self.get("/simple").text();
-        page.split("src=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+        page.split("src=\"").skip(1).map(|rest| format!("/{}", rest.split('"').next().unwrap())).collect()
     }
 
     /// The tile at a path below the default mount.

@@ -32,9 +32,10 @@ fn with(server: &Server, name: &str, value: &str) -> Answer {
     server.ask("GET", TILE, &[(name, value)])
 }
 
-/// The headers without the date, sorted.
+/// The headers that are the same for each request, sorted.
 fn lasting(answer: &Answer) -> Vec<(String, String)> {
-    let mut headers: Vec<_> = answer.headers.iter().filter(|(name, _)| name != "date").cloned().collect();
+    let is_lasting = |name: &str| !["date", "server-timing", "x-request-id"].contains(&name);
+    let mut headers: Vec<_> = answer.headers.iter().filter(|(name, _)| is_lasting(name)).cloned().collect();
     headers.sort();
     headers
 }

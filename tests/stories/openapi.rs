@@ -107,8 +107,8 @@ fn every_documented_path_answers_as_documented() {
         }
     }
     assert_eq!(
-        checked, 13,
-        "the list, a dataset, projects, info, two of the precomputed format, seven of OME-Zarr"
+        checked, 15,
+        "the list, a dataset, projects, info, two of the precomputed format, seven of OME-Zarr, two of health"
     );
 }
 

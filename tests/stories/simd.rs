@@ -72,7 +72,7 @@ fn large_tiles_are_the_same_bytes_with_each_set_of_instructions() {
     volumes(&path);
     let configuration = "[datasets.noise]\nfile = \"noise.h5\"\n\
         [datasets.noise.channels]\nbytes = { path = \"/bytes\" }\nwords = { path = \"/words\" }\n\
-        floats = { path = \"/floats\" }\nlabels = { path = \"/labels\", type = \"segmentation\" }\n";
+        floats = { path = \"/floats\" }\nlabels = { path = \"/labels\", kind = \"labels\" }\n";
     let configuration = place.write("voltile.toml", configuration);
     let planes =
         ["xy/1/0_0_0", "xy/2/1_1_0", "xy/0/0_0_1", "xy/2/0_0_2", "xz/300/0_0_0", "yz/77/0_0_0", "xy/1/0_0_3"];

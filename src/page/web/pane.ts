@@ -157,7 +157,11 @@ export class Pane {
     this.grid = layers[0]?.grid ?? (first ? new Grid(first, this.plane, endOf(channels)) : null);
     if (!leads) this.follow();
     showScale(this.scale, first, this.plane, this.zoom());
-    this.stack.show(layers, direction, (by) => layersOf({ ...scene, view: stepped(scene.view, this.plane, by) }, this.plane));
+    this.stack.show(layers, direction, (by) => {
+      // No slice has a negative number.
+      if (slice(scene) + by < 0) return [];
+      return layersOf({ ...scene, view: stepped(scene.view, this.plane, by) }, this.plane);
+    });
   }
 
   /** Moves the viewport to the view. */
