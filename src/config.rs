@@ -29,10 +29,12 @@ pub use settings::{
     LogFormat, Mount, Render, Server, Settings, Tls, Verify,
 };
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::name::Name;
 use reader::{Notes, Section};
 
 /// The configuration file that is read if none is named and no data file is given.
@@ -47,6 +49,8 @@ pub struct Layers {
     pub files: Vec<PathBuf>,
     /// The same, for files found in folders: they may be left out if they cannot be opened.
     pub found: Vec<PathBuf>,
+    /// The tokens of files that were found before. Each keeps its own, and no other gets it.
+    pub known: BTreeMap<PathBuf, Name>,
     /// Environment variables; those of the form `VOLTILE_SECTION__KEY` are read, the others ignored.
     pub env: Vec<(String, String)>,
     /// `KEY=VALUE` from `--set`; later ones win.

@@ -159,20 +159,24 @@ async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse
 
 /// Answers a request if its host and its secret are accepted.
 async fn below_base(live: &LiveSite, site: &Site, request: &HttpRequest, record: &Record) -> HttpResponse {
+    let host = asked::check_host(request, &site.trusted_proxies, &site.hosts);
     match Context::of(site, request, record) {
         Ok(context) => {
             if let Some(health) = health::answer(live, &context).await {
                 record.set_form(Form::Health);
                 return protection::apply(&context, health);
             }
-            if let Err(problem) = asked::check_host(request, &site.trusted_proxies, &site.hosts) {
-                return problem::misdirected(&problem.to_string());
+            if let Err(other) = host {
+                return problem::misdirected(&other.to_string());
             }
             let response = found(&context).await;
             protection::apply(&context, response)
         }
-        Err(Refusal::Secret) => problem::unauthorized(),
-        Err(Refusal::Slash(segment)) => page::below(segment),
+        Err(refusal) => match (host, refusal) {
+            (Err(other), _) => problem::misdirected(&other.to_string()),
+            (Ok(()), Refusal::Secret) => problem::unauthorized(),
+            (Ok(()), Refusal::Slash(segment)) => page::below(segment, request.query_string()),
+        },
     }
 }
 
@@ -281,8 +285,7 @@ fn escaped(text: &str) -> String {
 
 /// The metrics; protected datasets are named only to requests that may see them.
 fn metrics(context: &Context<'_>) -> HttpResponse {
-    let access = context.catalog.access();
-    let is_visible = |dataset: &Name| access.shows(dataset, &context.grants);
+    let is_visible = |dataset: &Name| context.catalog.dataset(dataset).is_some();
     match context.site.service.measured().text(is_visible) {
         Ok(text) => HttpResponse::Ok()
             .insert_header((

@@ -10,7 +10,7 @@ use super::made::{Sidecars, Wanted};
 use super::stored::StoredLevel;
 use super::watch::Watch;
 use super::{Catalog, Dataset};
-use crate::access::{Access, OpenedAccess};
+use crate::access::{Access, Grants, OpenedAccess};
 use crate::activity::Activity;
 use crate::axes::AxisName;
 use crate::config::{self, ChannelSettings, DatasetSettings, Fault, Settings};
@@ -103,13 +103,24 @@ impl Catalog {
         })
     }
 
-    /// A warning for each name in the rules of access that no dataset has.
+    /// A warning for each name in the rules of access that no dataset has, and for each public dataset whose file shares its
+    /// stem with that of a protected one.
     fn unknown_names(&self) -> Vec<String> {
         let is_known = |name: &str| self.datasets.keys().any(|token| token.as_str() == name);
         let unknown = self.access.unknown_names(is_known);
-        unknown
-            .map(|name| format!("access: there is no dataset {name:?} to protect; is it misspelt?"))
-            .collect()
+        let misspelt =
+            unknown.map(|name| format!("access: there is no dataset {name:?} to protect; is it misspelt?"));
+        let nobody = Grants::default();
+        let is_public = |token: &Name| self.access.shows(token, &nobody);
+        let variants = self.datasets.keys().filter(|token| is_public(token)).filter_map(|token| {
+            let (base, number) = token.as_str().rsplit_once('_')?;
+            let is_variant = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+            let base = Name::new(base).ok().filter(|_| is_variant)?;
+            let is_protected = self.datasets.contains_key(&base) && !is_public(&base);
+            is_protected
+                .then(|| format!("access: the dataset {token} is public although {base} is protected"))
+        });
+        misspelt.chain(variants).collect()
     }
 
     /// Reopens one dataset from the current files. Channels whose files have not changed are kept with their samples.

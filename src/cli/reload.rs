@@ -43,6 +43,8 @@ impl Reloader {
     /// Reloads on a thread of its own whenever an order arrives, and at intervals. Ends with the process.
     pub fn start(mut self, orders: Receiver<()>) -> std::io::Result<()> {
         let mut watch = self.started.files.watch;
+        let started = self.started.clone();
+        self.remember(&started);
         let run = move || {
             loop {
                 let interval = watch.or((!self.folders.is_empty()).then_some(FOLDERS));
@@ -88,7 +90,7 @@ impl Reloader {
                 let is_new = self.service.health().set(Part::Configuration, &problems);
                 if occasion == Occasion::Signal || is_new {
                     tracing::error!(
-                        "the configuration was not reloaded, and everything is served as before: {}",
+                        "the configuration was not reloaded, and everything is as before, the secrets too: {}",
                         problems.join("; ")
                     );
                 }
@@ -106,6 +108,7 @@ impl Reloader {
         if !faults.is_empty() {
             return Err(faults.iter().map(ToString::to_string).collect());
         }
+        self.remember(&settings);
         let kept = keep_fixed(&self.started, &mut settings);
         if let Some(lack) = self.reach.lacks(&settings) {
             return Err(vec![lack.to_string()]);
@@ -119,7 +122,7 @@ impl Reloader {
         let renewed = self.renewed(occasion, &settings)?;
         let reloaded = self
             .service
-            .reload(settings.clone())
+            .reload(settings.clone(), occasion == Occasion::Signal)
             .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         self.note_broken(&settings, &reloaded);
         self.site.replace(&settings).map_err(|error| vec![error.to_string()])?;
@@ -127,6 +130,14 @@ impl Reloader {
             certificates.replace(renewed);
         }
         Ok((reloaded, settings.files.watch))
+    }
+
+    /// Notes the tokens of files found in folders, so that no other file gets one of them later.
+    fn remember(&mut self, settings: &Settings) {
+        for (token, dataset) in settings.datasets.iter().filter(|(_, dataset)| dataset.is_optional) {
+            let file = dataset.file.iter().cloned();
+            self.layers.known.extend(file.map(|file| (file, token.clone())));
+        }
     }
 
     /// The certificate and key as they are now, if TLS is on and the signal asks for them.

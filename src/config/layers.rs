@@ -108,9 +108,14 @@ fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
     let mut tokens = BTreeMap::new();
     let named = layers.files.iter().map(|path| (path, false));
     for (path, is_optional) in named.chain(layers.found.iter().map(|path| (path, true))) {
-        let taken = |name: &Name| tokens.contains_key(name) || below(configured, name.as_str()).is_some();
+        let is_known = |name: &Name| layers.known.values().any(|known| known == name);
+        let taken = |name: &Name| {
+            tokens.contains_key(name) || is_known(name) || below(configured, name.as_str()).is_some()
+        };
+        let known = layers.known.get(path).filter(|_| is_optional).cloned();
+        let token = known.unwrap_or_else(|| token_of(path, taken));
         let dataset = DatasetSettings { is_optional, ..DatasetSettings::of_file(path.clone()) };
-        tokens.insert(token_of(path, taken), dataset);
+        tokens.insert(token, dataset);
     }
     tokens
 }

@@ -51,6 +51,9 @@ impl<'r> Context<'r> {
         let all = site.service.catalog();
         let place = Place::of(request.uri().path(), &site.base_path, all.access())?;
         let grants = granted(all.access(), request, place.secret)?;
+        if place.path.is_empty() {
+            return Err(Refusal::Slash(last_segment(place.secret)));
+        }
         let catalog = all.visible_to(&grants);
         Ok(Self { site, request, record, catalog, grants, path: place.path, secret: place.secret })
     }
@@ -92,7 +95,7 @@ impl<'p> Place<'p> {
         let Some(rest) = path.strip_prefix(SECRET).filter(|_| !access.is_open()) else {
             return Ok(Self { secret: "", path });
         };
-        let end = rest.find('/').ok_or(Refusal::Slash(rest))?;
+        let end = rest.find('/').unwrap_or(rest.len());
         let (secret, path) = path.split_at(SECRET.len() + end);
         Ok(Self { secret, path })
     }

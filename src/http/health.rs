@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::http::{StatusCode, header};
+use futures_util::future::join_all;
 
 use super::LiveSite;
 use super::context::Context;
@@ -34,8 +35,9 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
     let all = service.catalog();
     let (mut problems, mut broken) = (Vec::new(), 0);
     let check = async {
-        for dataset in all.datasets() {
-            let Some(problem) = problem_of(context, dataset).await else { continue };
+        let found = join_all(all.datasets().map(|dataset| problem_of(context, dataset))).await;
+        for (dataset, problem) in all.datasets().zip(found) {
+            let Some(problem) = problem else { continue };
             broken += 1;
             if context.catalog.dataset(&dataset.token).is_some() {
                 let token = dataset.token.to_string();
@@ -51,7 +53,7 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
         problems.push(ProblemDescription {
             part: "files".to_owned(),
             dataset: None,
-            problem: format!("a file system has not answered for {} s", PATIENCE.as_secs()),
+            problem: format!("not all files could be checked for changes within {} s", PATIENCE.as_secs()),
         });
     }
     if context.sees_everything() {

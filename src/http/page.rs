@@ -68,8 +68,10 @@ pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
 }
 
 /// Sends a client that omitted the final slash of a folder there: addresses in the page are relative to it.
-pub(super) fn below(segment: &str) -> HttpResponse {
-    let place = format!("{segment}/");
+pub(super) fn below(segment: &str, query: &str) -> HttpResponse {
+    // With a dot first, a colon in the segment is no end of a scheme (RFC 3986, section 4.2).
+    let mark = if query.is_empty() { "" } else { "?" };
+    let place = format!("./{segment}/{mark}{query}");
     HttpResponse::TemporaryRedirect()
         .insert_header((header::LOCATION, place))
         .insert_header((header::CACHE_CONTROL, "no-store"))

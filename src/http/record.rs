@@ -109,7 +109,7 @@ impl Record {
     fn log_access(&self, site: &Site, request: &HttpRequest, status: u16, bytes: u64, span: Duration) {
         tracing::info!(
             method = request.method().as_str(),
-            path = %shown::path(request.uri().path(), &site.base_path),
+            path = %shown::path(request.uri().path()),
             status,
             bytes,
             ms = milliseconds(span),
@@ -124,7 +124,7 @@ impl Record {
     fn log_slow(&self, site: &Site, request: &HttpRequest, status: u16, span: Duration) {
         let stage = |stage| milliseconds(self.trace.stage(stage));
         tracing::info!(
-            path = %shown::path(request.uri().path(), &site.base_path),
+            path = %shown::path(request.uri().path()),
             status,
             cache = self.trace.outcome().name(),
             ms = milliseconds(span),

@@ -2,6 +2,7 @@
 //! replaced in one step.
 
 use super::TileService;
+use crate::access::Grants;
 use crate::catalog::{Catalog, Opened};
 use crate::config::{Fault, Settings};
 use crate::name::Name;
@@ -34,7 +35,10 @@ impl TileService {
     /// Datasets with the same settings and unchanged files stay open, with their cached tiles and chunks. One with the same
     /// settings whose changed files cannot be opened stays as it is (its tiles are errors), and `/readyz` reports it.
     /// Blocks while files are opened.
-    pub fn reload(&self, mut settings: Settings) -> Result<Reloaded, Vec<Fault>> {
+    ///
+    /// Unless `may_expose`, it is a fault if a protected dataset would become public: a configuration that is being written
+    /// may lack the rules of access at its end.
+    pub fn reload(&self, mut settings: Settings, may_expose: bool) -> Result<Reloaded, Vec<Fault>> {
         let (catalog, before) = self.live.with_settings();
         let mut to_open = catalog.to_open(&settings, &before);
         let mut changed = settings.clone();
@@ -46,6 +50,10 @@ impl TileService {
         let opened = catalog.reload(&settings, &before, &to_open, refused);
         if !opened.faults.is_empty() {
             return Err(opened.faults);
+        }
+        let exposed = exposed(&catalog, &opened.catalog);
+        if !exposed.is_empty() && !may_expose {
+            return Err(vec![Fault { key: "access".to_owned(), problem: would_expose(&exposed) }]);
         }
         to_open.retain(|token| !opened.unopened.iter().any(|(other, _)| other == token));
         settings.datasets.retain(|token, _| opened.catalog.dataset(token).is_some());
@@ -59,6 +67,9 @@ impl TileService {
         self.note_datasets(&reloaded, &opened);
         if !reloaded.is_nothing() {
             log_warnings(&opened);
+            if !exposed.is_empty() {
+                tracing::warn!("protected until now, and public from now on: {}", exposed.join(", "));
+            }
             self.live.replace(opened.catalog, settings);
             if let Some(reopener) = &self.reopener {
                 reopener.note_reload();
@@ -85,6 +96,24 @@ impl TileService {
 fn removed(before: &Catalog, after: &Catalog) -> Vec<Name> {
     let tokens = before.datasets().map(|dataset| &dataset.token);
     tokens.filter(|token| after.dataset(token).is_none()).cloned().collect()
+}
+
+/// The datasets that were protected, and are public in the next catalogue.
+fn exposed(before: &Catalog, after: &Catalog) -> Vec<String> {
+    let nobody = Grants::default();
+    let tokens = before.datasets().map(|dataset| &dataset.token);
+    let is_exposed = |token: &&Name| {
+        let was_protected = !before.access().shows(token, &nobody);
+        was_protected && after.dataset(token).is_some() && after.access().shows(token, &nobody)
+    };
+    tokens.filter(is_exposed).map(ToString::to_string).collect()
+}
+
+fn would_expose(datasets: &[String]) -> String {
+    format!(
+        "these protected datasets would become public: {}; if that is meant, reload with SIGHUP",
+        datasets.join(", ")
+    )
 }
 
 fn log_warnings(opened: &Opened) {

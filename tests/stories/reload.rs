@@ -225,3 +225,48 @@ fn what_needs_a_restart_is_named() {
     server.wait_for_log("changes of cache, render.queue take effect when the server is restarted");
     assert!(shows(&server, "a", 1));
 }
+
+#[test]
+fn a_configuration_cut_before_its_rules_of_access_exposes_nothing() {
+    let place = Place::new();
+    volumes::planes(&place.path("a.h5"), 3, 1, Stored::Flat);
+    place.write("lab.txt", "the-first-secret-of-the-lab\n");
+    let cut = "[files]\nwatch = \"200ms\"\n[datasets.a]\nfile = \"a.h5\"\n";
+    place.write("voltile.toml", &format!("{cut}[[access]]\nsecrets = \"lab.txt\"\n"));
+    let server = place.serve::<&str>([]);
+    server.expect_error("would become public: a");
+    place.write("voltile.toml", cut);
+    server.wait_for_log("would become public: a");
+    assert_eq!(server.get(&tile("a")).status, 401);
+    // An operator who means it says so.
+    reload(&server);
+    server.wait_for_log("public from now on: a");
+    wait_until("it is public", || shows(&server, "a", 1));
+}
+
+#[test]
+fn files_in_a_folder_keep_their_tokens() {
+    let place = Place::new();
+    let folder = place.path("data");
+    fs::create_dir(&folder).unwrap();
+    volumes::planes(&folder.join("brain.h5"), 3, 1, Stored::Flat);
+    place.write("lab.txt", "the-first-secret-of-the-lab\n");
+    place.write("voltile.toml", "[[access]]\nsecrets = \"lab.txt\"\ndatasets = [\"brain\"]\n");
+    let server = place.serve(["data", "--config", "voltile.toml", "--set", "files.watch=200ms"]);
+    let with = |token: &str| {
+        let answer = server.get(&format!("/k/the-first-secret-of-the-lab{}", tile(token)));
+        (answer.status == 200).then(|| answer.picture())
+    };
+    assert_eq!(with("brain"), Some(volumes::plane(1, 1)));
+    // By its name it comes first.
+    volumes::planes(&folder.join("brain.a"), 3, 2, Stored::Flat);
+    wait_until("the new file is served", || with("brain_2") == Some(volumes::plane(2, 1)));
+    assert_eq!(with("brain"), Some(volumes::plane(1, 1)));
+    server.wait_for_log("the dataset brain_2 is public although brain is protected");
+    fs::remove_file(folder.join("brain.h5")).unwrap();
+    wait_until("the first file is gone", || with("brain").is_none());
+    assert_eq!(with("brain_2"), Some(volumes::plane(2, 1)), "no other file gets its token");
+    volumes::planes(&folder.join("brain.h5"), 3, 3, Stored::Flat);
+    wait_until("it is back", || with("brain") == Some(volumes::plane(3, 1)));
+    assert_eq!(server.get(&tile("brain")).status, 401);
+}

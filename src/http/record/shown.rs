@@ -4,41 +4,34 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// A path that is a secret's prefix and nothing else.
-const HIDDEN: &str = "/k/…";
-
-/// The path of a request without the secret in `/k/SECRET`, with or without the base path before it.
-///
-/// Forms that the server does not take for a secret are hidden too, because a person may have meant one: repeated
-/// slashes, and escapes.
-pub(super) fn path<'p>(path: &'p str, base_path: &str) -> Cow<'p, str> {
-    let (base, rest) = match path.strip_prefix(base_path) {
-        Some(rest) if rest.starts_with('/') || rest.starts_with('%') => {
-            path.split_at(path.len() - rest.len())
-        }
-        _ => ("", path),
-    };
-    match behind_secret(rest) {
-        Some(behind) => Cow::Owned(format!("{base}{HIDDEN}{behind}")),
-        None => Cow::Borrowed(path),
+/// The path of a request without what follows a segment `k`, in whatever place and case: people misspell addresses, and
+/// mean a secret nevertheless. Of a path whose escapes hide such a segment, only what precedes the first escape is shown.
+pub(super) fn path(path: &str) -> Cow<'_, str> {
+    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    if hidden(&decoded).is_some()
+        && let Some(escape) = path.find('%')
+    {
+        let before = hidden(&path[..escape]).unwrap_or_else(|| path[..escape].to_owned());
+        return Cow::Owned(format!("{before}…"));
     }
+    hidden(path).map_or(Cow::Borrowed(path), Cow::Owned)
 }
 
-/// What follows `/k/SECRET`; `None` if the path does not begin with it.
-fn behind_secret(path: &str) -> Option<&str> {
-    let is_plain = path.starts_with("/k/") && !path.starts_with("/k//");
-    let decoded = percent_decode_str(path).decode_utf8_lossy();
-    let is_secret =
-        decoded.trim_start_matches('/').strip_prefix('k').is_some_and(|rest| rest.starts_with('/'));
-    if !is_secret {
-        return None;
-    }
-    // What follows an unusual form cannot be told from the secret.
-    Some(if is_plain {
-        path["/k/".len()..].find('/').map_or("", |end| &path["/k/".len() + end..])
-    } else {
-        ""
-    })
+/// The path with `…` for each segment after a `k`; `None` if there is none.
+fn hidden(path: &str) -> Option<String> {
+    let (mut is_secret, mut has_secret) = (false, false);
+    let segments: Vec<&str> = path
+        .split('/')
+        .map(|segment| {
+            let was_secret = is_secret;
+            // Repeated slashes do not end it.
+            is_secret = segment.eq_ignore_ascii_case("k") || (was_secret && segment.is_empty());
+            let is_shown = !was_secret || segment.is_empty();
+            has_secret |= !is_shown;
+            if is_shown { segment } else { "…" }
+        })
+        .collect();
+    has_secret.then(|| segments.join("/"))
 }
 
 #[cfg(test)]
@@ -47,24 +40,25 @@ mod tests {
 
     #[test]
     fn secrets_are_not_shown() {
-        for (asked, base, shown) in [
-            ("/k/secret/a/b.png", "", "/k/…/a/b.png"),
-            ("/k/secret", "", "/k/…"),
-            ("/k/secret/", "", "/k/…/"),
-            ("/k/", "", "/k/…"),
-            ("/k//secret/a", "", "/k/…"),
-            ("//k/secret/a", "", "/k/…"),
-            ("/%6b/secret/a", "", "/k/…"),
-            ("/k%2Fsecret/a", "", "/k/…"),
-            ("%2Fk/secret/a", "", "/k/…"),
-            ("/base/k/secret/a", "/base", "/base/k/…/a"),
-            ("/k/secret/a", "/base", "/k/…/a"),
-            ("/kasthuri/a", "", "/kasthuri/a"),
-            ("/a/k/b", "", "/a/k/b"),
-            ("/base/a", "/base", "/base/a"),
-            ("/", "", "/"),
+        for (asked, shown) in [
+            ("/k/secret/a/b.png", "/k/…/a/b.png"),
+            ("/k/secret", "/k/…"),
+            ("/k/secret/", "/k/…/"),
+            ("/k/", "/k/"),
+            ("/k//secret/a", "/k//…/a"),
+            ("//k/secret/a", "//k/…/a"),
+            ("/K/secret/a", "/K/…/a"),
+            ("/%6b/secret/a", "/…"),
+            ("/k%2Fsecret/a", "/k…"),
+            ("/k/%73ecret/a", "/k/…"),
+            ("/base/k/secret/a", "/base/k/…/a"),
+            ("/base/base/k/secret/a", "/base/base/k/…/a"),
+            ("/k/secret/k/other/a", "/k/…/k/…/a"),
+            ("/kasthuri/a", "/kasthuri/a"),
+            ("/a%20b/c", "/a%20b/c"),
+            ("/", "/"),
         ] {
-            assert_eq!(path(asked, base), shown, "{asked}");
+            assert_eq!(path(asked), shown, "{asked}");
         }
     }
 }
