@@ -12,6 +12,7 @@ use super::{
     VolumeStorage,
 };
 use crate::geometry::{Region, Xyz};
+use crate::store::Gathering;
 use crate::trace::Trace;
 
 /// The maximum number of time points open at once: 64.
@@ -105,6 +106,14 @@ impl Volume for Series {
 
     fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
         self.volume(request.time)?.read(&ReadRequest { time: 0, ..request.clone() }, into)
+    }
+
+    fn is_remote(&self) -> bool {
+        self.opened().first().is_some_and(|volume| volume.is_remote())
+    }
+
+    fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
+        self.volume(time)?.gather(0, region)
     }
 
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {

@@ -12,6 +12,7 @@ use super::{
     VolumeStorage, Voxel, VoxelType, with_samples,
 };
 use crate::geometry::{Region, Xyz};
+use crate::store::Gathering;
 use crate::tile::Fingerprint;
 
 /// What stored values stand for. Compared and hashed by a digest of all of it.
@@ -218,6 +219,14 @@ impl Volume for Mapped {
 
     fn existing(&self, time: u64, region: &Region) -> Vec<Region> {
         self.stored.existing(time, region)
+    }
+
+    fn is_remote(&self) -> bool {
+        self.stored.is_remote()
+    }
+
+    fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
+        self.stored.gather(time, region)
     }
 
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
