@@ -10,9 +10,12 @@ mod loan;
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
 
 pub(super) use self::fetched::Fetched;
 pub(super) use self::loan::Loan;
@@ -112,6 +115,22 @@ impl FileBytes {
         // Checked last: the bytes are valid only if the file did not change during the read.
         self.ensure_unchanged(place)?;
         read
+    }
+
+    /// Whether each read costs a round trip over a network.
+    pub fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// Reads ranges of the file, in this order; `place` is for errors.
+    pub fn read_many(&self, ranges: &[Range<u64>], place: &str) -> Result<Vec<Bytes>, ReadError> {
+        let read = |range: &Range<u64>| {
+            self.ensure_reaches(range.end, place)?;
+            let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
+            self.read_exact_at(&mut bytes, range.start, place)?;
+            Ok(bytes.into())
+        };
+        ranges.iter().map(read).collect()
     }
 
     /// Fills `into` from a position in the file, up to the end of the file, and returns the number of bytes read.

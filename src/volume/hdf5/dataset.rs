@@ -14,7 +14,7 @@ use super::file::StoredFile;
 use super::filters::Pipeline;
 use super::grid::{Grid, Position, RANK, StoredBox, linear, padded};
 use super::identity::FileIdentity;
-use super::index::{ChunkIndex, Entry};
+use super::index::{ChunkIndex, Entry, IndexError};
 use super::library::{self, FilterSpec, StoredType};
 use super::links::{Audited, MissingFiles};
 use super::{OpenError, filters};
@@ -193,7 +193,7 @@ impl StoredDataset {
 
     /// The index entry of a chunk; `None` if it was never written.
     pub(super) fn entry(&self, at: &Position) -> Result<Option<Entry>, ReadError> {
-        self.index.entry(self.grid.number(at)).map_err(|problem| self.without_index(&problem))
+        self.index.entry(self.grid.number(at)).map_err(|error| self.without_index(error))
     }
 
     /// The index entry of a chunk that was written, if the index has been read.
@@ -211,13 +211,19 @@ impl StoredDataset {
 
     /// The index entries of all written chunks.
     pub(super) fn entries(&self) -> Result<&[Entry], ReadError> {
-        self.index.entries().map_err(|problem| self.without_index(&problem))
+        self.index.entries().map_err(|error| self.without_index(error))
     }
 
     /// The error if the chunk index cannot be read. The library does not report that the file has changed: checked
     /// here.
-    fn without_index(&self, problem: &str) -> ReadError {
-        self.file.bytes.ensure_unchanged(&self.place()).err().unwrap_or_else(|| self.damaged(problem))
+    fn without_index(&self, error: IndexError) -> ReadError {
+        match error {
+            IndexError::Read(error) => error,
+            IndexError::Wrong(problem) => {
+                let changed = self.file.bytes.ensure_unchanged(&self.place()).err();
+                changed.unwrap_or_else(|| self.damaged(&problem))
+            }
+        }
     }
 
     /// Reads a box in stored order into `into`, which already has the box's type and length.
