@@ -76,7 +76,14 @@ pub struct Work {
     records: Vec<ChannelRecord>,
     /// Each with the index of its channel's record.
     families: Vec<(usize, Family)>,
+    paged: bool,
 }
+
+/// The minimum and the maximum size of the pages of a paged file.
+const PAGE_SIZES: [u64; 2] = [1 << 20, 16 << 20];
+/// A page is at least as large as this many chunks before compression. Chunks do not extend over pages, so that a part of
+/// one chunk is lost at the end of each page: with chunks of 15 to 450 KB, files become 3 to 5 % larger.
+const CHUNKS_PER_PAGE: u64 = 8;
 
 impl Work {
     /// Plans to compute the levels that `original` lacks, or to re-chunk all of it. Writes nothing.
@@ -89,8 +96,15 @@ impl Work {
             return Err(PyramidError::Exists { path: output.to_owned() });
         }
         let (output, original) = (output.to_owned(), original.to_owned());
-        let mut work =
-            Self { role, output, original, stamps: Vec::new(), records: Vec::new(), families: Vec::new() };
+        let mut work = Self {
+            role,
+            output,
+            original,
+            stamps: Vec::new(),
+            records: Vec::new(),
+            families: Vec::new(),
+            paged: false,
+        };
         for wanted in wanted {
             work.add(wanted);
         }
@@ -119,6 +133,24 @@ impl Work {
             families(&wanted.channel, wanted.scaling, copy, &group).into_iter().map(|family| (place, family)),
         );
         self.records.push(record);
+    }
+
+    /// Whether to store the metadata of the output in pages of its own, for object storage.
+    pub fn paged(self, paged: bool) -> Self {
+        Self { paged, ..self }
+    }
+
+    /// The page size of the output, if it is to be paged.
+    fn page_size(&self) -> Option<u64> {
+        let targets = self.families.iter().flat_map(|(_, family)| {
+            family.targets.iter().map(|target| {
+                let chunk = family.chunk(target.height);
+                chunk.x * chunk.y * chunk.z * family.stored_as(target).voxel_bytes() as u64
+            })
+        });
+        let [least, most] = PAGE_SIZES;
+        let chunk = targets.max().unwrap_or(0);
+        self.paged.then(|| (CHUNKS_PER_PAGE * chunk).next_power_of_two().clamp(least, most))
     }
 
     /// Whether there is nothing to do.
@@ -210,7 +242,7 @@ impl Work {
 
     fn assemble(&self, folder: &Folder, failed: &BTreeMap<usize, &String>) -> Result<(), PyramidError> {
         let path = folder.whole();
-        let mut writer = Writer::create(&path)?;
+        let mut writer = Writer::create(&path, self.page_size())?;
         let lost = self.lost(failed);
         for (number, (_, family)) in
             self.families.iter().enumerate().filter(|(number, _)| !lost.contains(number))

@@ -29,6 +29,10 @@ pub(super) struct Arguments {
     /// Write a new volume with all levels instead, with a chunk shape that suits all three planes.
     #[arg(long, value_name = "OUT.h5", conflicts_with = "output")]
     rechunk: Option<PathBuf>,
+    /// Store the metadata of the new volume together instead of between its chunks: for files that will be read from
+    /// object storage or a web server. Needs HDF5 1.10 to be read.
+    #[arg(long, requires = "rechunk")]
+    paged: bool,
     /// Number of threads that read and average; default: render.threads.
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -108,7 +112,7 @@ fn one(
     if role == Role::Volume {
         measure(wanted);
     }
-    let work = Work::plan(file, &output, role, wanted)?;
+    let work = Work::plan(file, &output, role, wanted)?.paged(arguments.paged);
     if work.is_empty() {
         return output::print(&format!("{} has all levels; nothing to do\n", file.display()));
     }

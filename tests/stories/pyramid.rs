@@ -13,6 +13,7 @@ use crate::common::made::{characters, file, numbers, put};
 use crate::common::picture::Picture;
 use crate::common::volumes::{Stored, invert, planes};
 use crate::common::{MOUNT, Outcome, Place, Server, fixture, outcome, wait_until};
+use hdf5::plist::file_create::FileSpaceStrategy;
 use ndarray::{ArrayD, IxDyn};
 use serde_json::Value;
 
@@ -370,6 +371,49 @@ fn a_rechunked_volume_is_served_like_the_original() {
         let over = pyramid(&place, &[&path, "--rechunk".as_ref(), &output]);
         assert_eq!(over.code, 1, "it is not overwritten");
     }
+}
+
+/// The strategy of a file ("page" or not), its page size, and the smallest byte offset of a chunk of the dataset.
+fn pages(path: &Path, dataset: &str) -> (bool, u64, u64) {
+    let file = hdf5::File::open(path).unwrap();
+    let creation = file.create_plist().unwrap();
+    let strategy = creation.get_file_space_strategy().unwrap();
+    let paged = matches!(strategy, FileSpaceStrategy::FreeSpaceManager { paged: true, .. });
+    let dataset = file.dataset(dataset).unwrap();
+    let first = (0..dataset.num_chunks().unwrap()).map(|chunk| dataset.chunk_info(chunk).unwrap().addr).min();
+    (paged, creation.get_file_space_page_size().unwrap(), first.unwrap())
+}
+
+#[test]
+fn a_paged_volume_has_its_metadata_together_and_the_same_voxels() {
+    let place = Place::new();
+    let path = place.path("a.h5");
+    let data = array(&[130, 140, 150], |at| noise(at) as u16);
+    file(&path, |file| drop(put(file, "/raw", &data)));
+    let (plain, paged) = (place.path("plain.h5"), place.path("paged.h5"));
+    for (output, options) in [(&plain, &[][..]), (&paged, &[Path::new("--paged")])] {
+        let made = pyramid(&place, &[&[&path, Path::new("--rechunk"), output], options].concat());
+        assert_eq!(made.code, 0, "{}", made.err);
+    }
+    let level = "/raw/s0";
+    let (is_paged, page, first) = pages(&paged, level);
+    assert!(is_paged && page == 4 << 20, "{page}");
+    assert!(first >= page, "no chunk lies in the page of metadata: {first}");
+    let (is_paged, _, first) = pages(&plain, level);
+    assert!(!is_paged && first < page, "{first}");
+    let voxels = |path: &Path| {
+        let file = hdf5::File::open(path).unwrap();
+        file.dataset(level).unwrap().read_dyn::<u16>().unwrap().into_raw_vec_and_offset().0
+    };
+    let wanted = data.into_raw_vec_and_offset().0;
+    assert!(voxels(&plain) == wanted && voxels(&paged) == wanted);
+    assert_same_pixels("paged", &tiles(&place.serve([&plain])), &{
+        fs::remove_file(&plain).unwrap();
+        fs::rename(&paged, &plain).unwrap();
+        tiles(&place.serve([&plain]))
+    });
+    let sidecar = pyramid(&place, &[&path, Path::new("--paged")]);
+    assert!(sidecar.code == 2 && sidecar.err.contains("--rechunk"), "{}", sidecar.err);
 }
 
 #[test]
