@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use crate::common::made::{file, put};
 use crate::common::{Outcome, Place, fixture, outcome, wait_until};
 use crate::pyramid::{array, beside, everything, noise};
-use crate::warm::{ALL_TILES, CHUNK, SHAPE, SLOWLY, kept, kill_after, paths, pictures, url, volume, warm};
+use crate::warm::{CHUNK, SHAPE, SLOWLY, kept, kill_after, paths, pictures, url, volume, warm};
 use serde_json::Value;
 
 /// Channels of three types; one is a series. The work has about ten pieces.
@@ -116,9 +116,10 @@ fn a_killed_shard_is_resumed_by_any_division_and_assembly_names_what_is_missing(
     child.kill().unwrap();
     child.wait().unwrap();
     let kept = pieces(&beside(&path));
-    refused(&["pieces are missing", "/series/", " of ", "Run these shards again: ", "1/2"]);
-    done(&place, &path, &["--shard", "2/3"]);
-    refused(&["Run these shards again: ", "0/3, 1/3"]);
+    refused(&["pieces are missing", "raw, from level 0: ", "Run these shards again: ", "1/2"]);
+    let last = done(&place, &path, &["--shard", "2/3"]);
+    assert!(last.out.contains("of all are missing"), "{}", last.out);
+    refused(&["Run these shards again: ", "; or ", "1/3"]);
     done(&place, &path, &["--shard", "0/3"]);
     done(&place, &path, &["--shard", "1/3"]);
     let now = pieces(&beside(&path));
@@ -220,6 +221,14 @@ fn tiles(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
+/// A volume of 20 blocks of eight slices each, in which chunks are aligned.
+fn tall(place: &Place) -> u64 {
+    volume(&place.path("brain.h5"), [160, 60, 600], [8, 60, 600])
+}
+
+/// Its tiles in xy: two at level 0 and one at level 1, in each slice.
+const TILES: u64 = 160 * 3;
+
 fn number(report: &Value, name: &str) -> u64 {
     report[name].as_u64().unwrap_or_else(|| panic!("{name}: {report}"))
 }
@@ -227,8 +236,7 @@ fn number(report: &Value, name: &str) -> u64 {
 #[test]
 fn shards_warm_disjoint_tiles_that_together_are_those_of_one_process() {
     let place = Place::new();
-    // Chunks are aligned with blocks of eight slices.
-    let once = volume(&place.path("brain.h5"), [96, 60, 600], [8, 60, 600]);
+    let once = tall(&place);
     let warmed = |into: &str, more: &[&str]| warm(&place, &[&["brain.h5", "--into", into], more].concat());
     let whole = warmed("whole", &[]);
     let expected = tiles(&place.path("whole"));
@@ -256,8 +264,8 @@ fn shards_warm_disjoint_tiles_that_together_are_those_of_one_process() {
 #[test]
 fn a_killed_shard_that_warms_is_resumed_by_any_division() {
     let place = Place::new();
-    volume(&place.path("brain.h5"), SHAPE, CHUNK);
-    let arguments = ["brain.h5", "--into", "cache", "--plane", "all"];
+    tall(&place);
+    let arguments = ["brain.h5", "--into", "cache"];
     let directory = place.path("cache");
     let slowly = |shard: &str| {
         let mut command = place.voltile(["warm"]);
@@ -273,20 +281,20 @@ fn a_killed_shard_that_warms_is_resumed_by_any_division() {
         .collect();
     let sum = |name: &str| reports.iter().map(|report| number(report, name)).sum::<u64>();
     assert!(sum("before") > 0, "the journals were not read: {reports:?}");
-    assert_eq!((sum("tiles"), sum("made")), (ALL_TILES, ALL_TILES - there));
-    assert_eq!(sum("before") + sum("made") + sum("held"), ALL_TILES);
-    assert_eq!((number(&reports[3], "left"), kept(&directory)), (0, ALL_TILES));
+    assert_eq!((sum("tiles"), sum("made")), (TILES, TILES - there));
+    assert_eq!(sum("before") + sum("made") + sum("held"), TILES);
+    assert_eq!((number(&reports[3], "left"), kept(&directory)), (0, TILES));
     let whole = warm(&place, &arguments);
-    assert_eq!((number(&whole, "held"), number(&whole, "made")), (ALL_TILES, 0));
+    assert_eq!((number(&whole, "held"), number(&whole, "made")), (TILES, 0));
 }
 
 #[test]
 fn a_run_of_the_whole_finishes_what_shards_have_begun() {
     let place = Place::new();
-    volume(&place.path("brain.h5"), SHAPE, CHUNK);
-    let arguments = ["brain.h5", "--into", "cache", "--plane", "all"];
+    tall(&place);
+    let arguments = ["brain.h5", "--into", "cache"];
     let part = warm(&place, &[&arguments[..], &["--shard", "1/2"]].concat());
-    assert_eq!(number(&part, "left"), ALL_TILES - number(&part, "tiles"));
+    assert_eq!(number(&part, "left"), TILES - number(&part, "tiles"));
     let dry = warm(&place, &[&arguments[..], &["--shard", "1/2", "--dry-run"]].concat());
     assert_eq!(
         (number(&dry, "tiles"), number(&dry, "done")),
@@ -294,16 +302,16 @@ fn a_run_of_the_whole_finishes_what_shards_have_begun() {
     );
     let whole = warm(&place, &arguments);
     assert_eq!((number(&whole, "before"), number(&whole, "held")), (number(&part, "tiles"), 0));
-    assert_eq!(kept(&place.path("cache")), ALL_TILES);
+    assert_eq!(kept(&place.path("cache")), TILES);
     assert_eq!(fs::read_dir(place.path("cache/warm")).unwrap().count(), 0);
 }
 
 #[test]
 fn two_processes_with_the_same_shard_warm_the_same_tiles() {
     let place = Place::new();
-    volume(&place.path("brain.h5"), SHAPE, CHUNK);
-    warm(&place, &["brain.h5", "--into", "whole", "--plane", "all"]);
-    let arguments = ["warm", "brain.h5", "--into", "cache", "--plane", "all", "--shard"];
+    tall(&place);
+    warm(&place, &["brain.h5", "--into", "whole"]);
+    let arguments = ["warm", "brain.h5", "--into", "cache", "--shard"];
     for shard in ["0/2", "1/2"] {
         let mut command = place.voltile(arguments);
         command.arg(shard).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -318,19 +326,19 @@ fn two_processes_with_the_same_shard_warm_the_same_tiles() {
 #[test]
 fn shards_warm_a_server_and_every_tile_is_rendered_once() {
     let place = Place::new();
-    volume(&place.path("brain.h5"), SHAPE, CHUNK);
+    tall(&place);
     let server = place.serve(["brain.h5"]);
     let address = url(&server);
     let mut tiles = 0;
     for index in 0..3 {
-        let mut command = place.voltile(["warm", &address, "--plane", "all", "--json", "--shard"]);
+        let mut command = place.voltile(["warm", &address, "--json", "--shard"]);
         let ended = outcome(command.arg(shard(index, 3)).env("XDG_STATE_HOME", place.path("state")));
         assert_eq!(ended.code, 0, "{}", ended.err);
         let report: Value = serde_json::from_str(&ended.out).unwrap();
         tiles += number(&report, "made");
-        assert_eq!(number(&report, "left"), ALL_TILES - tiles);
+        assert_eq!(number(&report, "left"), TILES - tiles);
     }
-    assert_eq!((tiles, server.renders()), (ALL_TILES, ALL_TILES));
-    pictures(&server, &paths(&server, &["xy", "xz", "yz"]));
-    assert_eq!(server.renders(), ALL_TILES);
+    assert_eq!((tiles, server.renders()), (TILES, TILES));
+    pictures(&server, &paths(&server, &["xy"]));
+    assert_eq!(server.renders(), TILES);
 }

@@ -40,7 +40,7 @@ pub const CHUNK: [usize; 3] = [8, 32, 50];
 const AS_STORED: [&str; 2] = ["--set", "datasets.brain.channels.raw.window=full"];
 /// The tiles in xy, and in all planes.
 const TILES: u64 = 20 * 3;
-pub const ALL_TILES: u64 = TILES + (60 * 2 + 30) + (600 + 300);
+const ALL_TILES: u64 = TILES + (60 * 2 + 30) + (600 + 300);
 
 /// Runs `voltile warm`, which must succeed; returns its report.
 pub fn warm(place: &Place, arguments: &[&str]) -> Value {
