@@ -11,6 +11,8 @@ from package_check.report import find
 
 PROGRAMS = ["slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "sinfo"]
 NODES = ["voltile0", "voltile1"]
+# States of jobs that have ended.
+OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"}
 # Far longer than it takes.
 PATIENCE = 300.0
 CONFIGURATION = """\
@@ -170,8 +172,7 @@ class Cluster:
 
     def finished(self, job: str) -> list[str]:
         """Waits for the end of a job; returns what went wrong."""
-        over = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"}
-        self.wait_until(f"job {job} has ended", lambda: all(state in over for _, state in self.states(job)))
+        self.wait_until(f"job {job} has ended", lambda: all(state in OVER for _, state in self.states(job)))
         wrong = [f"task {task} of job {job}: {state}" for task, state in self.states(job) if state != "COMPLETED"]
         outputs = [output.read_text()[-1500:] for output in self.place.glob(f"job-{job}-*.out")] if wrong else []
         return wrong + outputs
@@ -187,7 +188,12 @@ class Cluster:
         # Too late if the task has ended already: then it is run once more, and finds everything done.
         first = f"{job}_{tasks[0]}"
         self.ask("scontrol", "requeue", first)
-        # Slurm would start it again after two minutes.
-        self.wait_until("it is queued again", lambda: self.states(first)[0][1] == "PENDING")
+        # Slurm would start it again after two minutes; but not before all of it has been cleared away.
+        self.wait_until("it alone is queued", lambda: self.is_alone(job, tasks[0]))
         self.ask("scontrol", "update", f"JobId={first}", "StartTime=now")
         return self.finished(job)
+
+    def is_alone(self, job: str, task: int) -> bool:
+        states = dict(self.states(job))
+        pending = states.pop(str(task), None) == "PENDING"
+        return pending and all(state in OVER for state in states.values()) and self.is_ready()

@@ -50,7 +50,7 @@ def pyramid(report: Report, script: Path, place: Path, voltile: Path, cluster) -
 
 
 def warm(report: Report, script: Path, place: Path, voltile: Path, cluster) -> None:
-    selection = [str(place / "brain.h5"), "--plane", "xy,xz", "--slice", "0-40"]
+    selection = [str(place / "brain.h5"), "--plane", "xy"]
     one = ["--into", str(place / "one"), "--set", "render.threads=1"]
     subprocess.run([voltile, "warm", *selection, *one], cwd=place, check=True, stdout=subprocess.DEVNULL)
     tiles = place / "tiles"

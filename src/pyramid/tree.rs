@@ -113,7 +113,10 @@ impl Tree {
     pub fn begins_chunks(&self, node: &Node, chunk: Xyz<u64>) -> bool {
         // The largest node whose first descendant it is, and its siblings, must consist of whole chunks.
         let mut first = *node;
-        let is_even = |at: Xyz<u64>| at.x % 2 == 0 && at.y % 2 == 0 && (at.z % 2 == 0 || !self.deep);
+        let is_even = |at: Xyz<u64>| {
+            let Xyz { x, y, z } = at.map(|at| at.is_multiple_of(2));
+            x && y && (z || !self.deep)
+        };
         while first.height < self.top && is_even(first.at) {
             let half = |at: u64| at / 2;
             let Xyz { x, y, z } = first.at;

@@ -255,8 +255,7 @@ impl Found {
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Found::This(one), Found::This(other)) => Found::This(one.and(other)),
-            (found @ Found::This(_), _) | (_, found @ Found::This(_)) => found,
-            (found, _) => found,
+            (Found::Nothing | Found::Other, found @ Found::This(_)) | (found, _) => found,
         }
     }
 }
