@@ -47,6 +47,7 @@ mod pyramid;
 mod reach;
 mod reload;
 mod scrolling;
+mod shards;
 mod simd;
 mod spread;
 mod tier;
