@@ -10,7 +10,6 @@ use super::LiveSite;
 use super::context::Context;
 use crate::catalog::Dataset;
 use crate::description::{LivenessDescription, ProblemDescription, ReadinessDescription};
-use crate::service::Part;
 
 /// How long the files of all datasets may take to be checked for changes.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -57,8 +56,8 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
         });
     }
     if context.sees_everything() {
-        let cache = service.disk_cache_problem().map(|problem| (Part::Cache, problem));
-        problems.extend(service.health().others().into_iter().chain(cache).map(|(part, problem)| {
+        let tiers = service.tier_problems();
+        problems.extend(service.health().others().into_iter().chain(tiers).map(|(part, problem)| {
             ProblemDescription { part: part.name().to_owned(), dataset: None, problem }
         }));
     }

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 pub(super) use self::fetched::Fetched;
 pub(super) use self::loan::Loan;
 use self::loan::Mapped;
-use super::identity::FileIdentity;
+use super::identity::{ContentId, FileIdentity};
 use crate::volume::ReadError;
 
 /// Two writes within one tick of the kernel's clock leave the same modification time, so a file is opened only when
@@ -70,6 +70,11 @@ impl FileBytes {
         let opened = Self::open(identity.path().to_owned(), growing)?;
         let bytes = Self { identity: identity.clone(), ..opened };
         bytes.unchanged_length()?.map(|_| bytes).ok_or_else(changed_error)
+    }
+
+    /// The same, with its contents identified.
+    pub fn containing(self, content: ContentId) -> Self {
+        Self { identity: self.identity.containing(content), ..self }
     }
 
     pub fn identity(&self) -> &FileIdentity {

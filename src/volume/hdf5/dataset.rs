@@ -13,7 +13,7 @@ use super::external::RawFile;
 use super::file::StoredFile;
 use super::filters::Pipeline;
 use super::grid::{Grid, Position, RANK, StoredBox, linear, padded};
-use super::identity::FileIdentity;
+use super::identity::{FileIdentity, KeyOf};
 use super::index::{ChunkIndex, Entry};
 use super::library::{self, FilterSpec, StoredType};
 use super::links::{Audited, MissingFiles};
@@ -121,7 +121,7 @@ impl StoredDataset {
         let pipeline = Pipeline::new(&filters);
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
         let Audited { files, raw, missing } = audited;
-        let id = Fingerprint::of(&(file.identity(), handle.name(), &files));
+        let id = Fingerprint::of(&(file.identity(), handle.name(), KeyOf::files(&files)));
         let grid = Grid::new(&shape, if let Storage::Chunked { chunk } = &storage { chunk } else { &shape });
         let index = ChunkIndex::new(Arc::clone(&file), handle.clone(), grid);
         let (path, fill) = (path.to_owned(), OnceLock::new());

@@ -1,11 +1,13 @@
 //! Open files: one handle each, shared by all datasets in a file and all links to it.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::admission::Admission;
 use super::bytes::FileBytes;
+use super::digests::Digests;
 use super::identity::FileIdentity;
 use super::{OpenError, library};
 
@@ -22,9 +24,9 @@ pub struct StoredFile {
 }
 
 impl StoredFile {
-    fn open(path: PathBuf, growing: bool) -> Result<Self, OpenError> {
+    fn open(path: PathBuf, growing: bool, digests: Option<&Digests>) -> Result<Self, OpenError> {
         let unreadable = |problem: String| OpenError::File { path: path.clone(), problem };
-        let bytes = FileBytes::open(path.clone(), growing).map_err(|e| unreadable(e.to_string()))?;
+        let bytes = identified(path.clone(), growing, digests).map_err(|e| unreadable(e.to_string()))?;
         let bytes = Arc::new(bytes);
         let admission = Admission::of(Arc::clone(&bytes));
         let handle = library::open_file(&admission).map_err(|e| unreadable(not_hdf5(&bytes, &e)))?;
@@ -39,6 +41,19 @@ impl StoredFile {
     /// The folder that contains the file; links must stay below it.
     pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
+    }
+}
+
+/// Opens a file, and identifies its contents if keys are to be made from these. A growing file has no digest: all of it
+/// would be read again whenever it has grown.
+fn identified(path: PathBuf, growing: bool, digests: Option<&Digests>) -> io::Result<FileBytes> {
+    let bytes = FileBytes::open(path, growing)?;
+    match digests.filter(|_| !growing) {
+        Some(digests) => {
+            let content = digests.of(&bytes)?;
+            Ok(bytes.containing(content))
+        }
+        None => Ok(bytes),
     }
 }
 
@@ -57,11 +72,13 @@ pub struct Files {
     /// By resolved path, with the reason.
     refused: Mutex<HashMap<PathBuf, String>>,
     most: usize,
+    /// If keys are to be made from the contents of files.
+    digests: Option<Digests>,
 }
 
 impl Default for Files {
     fn default() -> Self {
-        Self { open: Mutex::default(), refused: Mutex::default(), most: usize::MAX }
+        Self { open: Mutex::default(), refused: Mutex::default(), most: usize::MAX, digests: None }
     }
 }
 
@@ -86,6 +103,21 @@ impl Files {
     /// Limits the number of files that are open at once.
     pub fn at_most(self, most: usize) -> Self {
         Self { most, ..self }
+    }
+
+    /// Identifies the contents of files by their digests, so that keys do not depend on paths and times.
+    pub fn identified_by(self, digests: Digests) -> Self {
+        Self { digests: Some(digests), ..self }
+    }
+
+    /// The identity of a file that the library does not open, at a path without symbolic links.
+    pub(super) fn identity(&self, resolved: &Path, growing: bool) -> io::Result<FileIdentity> {
+        match &self.digests {
+            Some(digests) => {
+                identified(resolved.to_owned(), growing, Some(digests)).map(|bytes| bytes.identity().clone())
+            }
+            None => FileIdentity::of(resolved),
+        }
     }
 
     /// Opens a file, unless it is open in its current generation. `growing` if it may be appended to while it is open.
@@ -121,7 +153,7 @@ impl Files {
             return Ok(Arc::clone(file));
         }
         *file = None;
-        let opened = Arc::new(StoredFile::open(resolved, growing)?);
+        let opened = Arc::new(StoredFile::open(resolved, growing, self.digests.as_ref())?);
         *file = Some(Arc::clone(&opened));
         Ok(opened)
     }
