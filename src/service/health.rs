@@ -25,6 +25,8 @@ pub enum Part {
     Files,
     /// A tier, without which tiles are served.
     Tier(Backend),
+    /// A store that does not answer: the datasets in it are unavailable.
+    Store,
 }
 
 impl Part {
@@ -34,6 +36,7 @@ impl Part {
             Part::Configuration => "configuration",
             Part::Files => "files",
             Part::Tier(backend) => backend.key(),
+            Part::Store => "store",
         }
     }
 }

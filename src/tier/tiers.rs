@@ -99,6 +99,12 @@ impl Tiers {
         Ok(self.has_lasting())
     }
 
+    /// Whether any tier has a tile; its checksum is not verified. Errors are counted and logged.
+    pub fn has_any(&self, token: &Name, key: &TileKey) -> bool {
+        let has = |tier: &Tier| tier.counted.noted(Doing::Reading, tier.counted.store.has(token, key));
+        self.0.iter().any(|tier| has(tier).unwrap_or(false))
+    }
+
     /// Whether a tier is meant to last, so that tiles can be rendered ahead of requests.
     pub fn has_lasting(&self) -> bool {
         self.lasting().next().is_some()
