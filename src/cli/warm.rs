@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Failure, Sources, load_sound};
+use super::{Failure, Sources, directory_tier, load_sound, redis_tier};
 use crate::activity::Activity;
 use crate::description::DatasetDescription;
 use crate::metrics::Metrics;
 use crate::request::TileRequest;
 use crate::service::{RenderPool, TileService};
 use crate::shard::Shard;
-use crate::tier::{Directory, SecondTier};
+use crate::tier::{Directory, Tier, Tiers};
 use crate::tile::Fingerprint;
 use crate::warm::{Counted, DRAWN, EVICTED, INFLATED, InProcess, Selection, Server, Stop, Title, Work};
 
@@ -132,16 +132,19 @@ fn in_process(
     let (settings, catalog) = load_sound(&layers, &metrics, &activity)?;
     let directory = arguments.into.clone().or_else(|| settings.cache.directory.clone());
     let budget = settings.cache.disk as u64;
-    let tier = match (&directory, arguments.dry_run) {
-        (_, true) => None,
-        (Some(directory), false) => Some(tier_in(directory, budget, &metrics)?),
+    let tiers = match (&directory, arguments.dry_run) {
+        (_, true) => Vec::new(),
+        (Some(directory), false) => {
+            let directory = tier_in(directory, settings.cache.disk, &metrics)?;
+            [directory].into_iter().chain(redis_tier(&settings, &metrics)?).collect()
+        }
         (None, false) => return Err(Failure::Usage(WHERE_TO.to_owned())),
     };
     let work = chosen(selection, &catalog.describe(), settings.cache.chunks)?;
     let threads = settings.render.threads;
     let pool = RenderPool::new(threads, settings.render.queue, activity)?;
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics.clone())?;
-    let service = Arc::new(service.with_tier(tier));
+    let service = Arc::new(service.with_tiers(Tiers::of(tiers)));
     let producer = InProcess::new(Arc::clone(&service));
     let title = titled(selection, &work, &tags(&work, |tile| producer.entity_tag(tile)));
     let in_directory = || Some(journals::of_directory(directory.as_ref()?, &title));
@@ -184,7 +187,7 @@ const WHERE_TO: &str =
     "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory";
 
 /// The disk cache. Without one there is nothing to do, so failing to open it is an error.
-fn tier_in(directory: &Path, budget: u64, metrics: &Metrics) -> Result<SecondTier, Failure> {
+fn tier_in(directory: &Path, budget: usize, metrics: &Metrics) -> Result<Tier, Failure> {
     if budget == 0 {
         return Err(Failure::Usage("cache.disk is 0: no tiles can be stored in a directory".to_owned()));
     }
@@ -192,7 +195,7 @@ fn tier_in(directory: &Path, budget: u64, metrics: &Metrics) -> Result<SecondTie
         true => Failure::Usage(error.to_string()),
         false => Failure::Work(error.into()),
     })?;
-    Ok(SecondTier::new(opened.kept_to(budget, metrics)?, metrics)?)
+    directory_tier(opened, budget, metrics)
 }
 
 fn chosen(selection: &Selection, datasets: &[DatasetDescription], chunks: usize) -> Result<Work, Failure> {

@@ -21,7 +21,7 @@ use bytes::Bytes;
 pub(super) use self::fetched::Fetched;
 pub(super) use self::loan::Loan;
 use self::loan::Mapped;
-use super::identity::FileIdentity;
+use super::identity::{ContentId, FileIdentity};
 use crate::address::Address;
 use crate::store::{Gathering, Object, StoreError};
 use crate::volume::ReadError;
@@ -97,6 +97,11 @@ impl FileBytes {
         let opened = Self::open(identity.path().to_owned(), growing)?;
         let bytes = Self { identity: identity.clone(), ..opened };
         bytes.unchanged_length()?.map(|_| bytes).ok_or_else(changed_error)
+    }
+
+    /// The same, with its contents identified.
+    pub fn containing(self, content: ContentId) -> Self {
+        Self { identity: self.identity.containing(content), ..self }
     }
 
     pub fn identity(&self) -> &FileIdentity {

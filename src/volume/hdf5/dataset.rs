@@ -13,7 +13,7 @@ use super::external::RawFile;
 use super::file::StoredFile;
 use super::filters::Pipeline;
 use super::grid::{Grid, Position, RANK, StoredBox, linear, padded};
-use super::identity::FileIdentity;
+use super::identity::{FileIdentity, KeyOf};
 use super::index::{ChunkIndex, Entry, IndexError};
 use super::library::{self, FilterSpec, StoredType};
 use super::links::{Audited, MissingFiles};
@@ -124,7 +124,7 @@ impl StoredDataset {
         let pipeline = Pipeline::new(&filters);
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
         let Audited { files, raw, missing } = audited;
-        let id = Fingerprint::of(&(file.identity(), handle.name(), &files));
+        let id = Fingerprint::of(&(file.identity(), handle.name(), KeyOf::files(&files)));
         let pieces = match storage {
             Storage::Contiguous { address: Some(address) } if file.bytes.is_remote() && stored.plain => {
                 Some(Pieces::new(address, &shape, stored.voxel.stored_bytes() as u64))
