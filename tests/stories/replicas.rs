@@ -389,7 +389,7 @@ fn nobody_notices_when_one_of_three_replicas_behind_nginx_is_killed() {
         let answered = |count: usize| {
             wait_until("clients are answered", || {
                 seen.answered.load(Ordering::SeqCst) >= count
-                    || clients.iter().any(|client| client.is_finished())
+                    || clients.iter().any(std::thread::ScopedJoinHandle::is_finished)
             });
         };
         answered(60);

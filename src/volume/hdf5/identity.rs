@@ -278,7 +278,7 @@ mod tests {
             (key(std::slice::from_ref(&a)), Fingerprint::of(&a)),
             (key(std::slice::from_ref(&b)), Fingerprint::of(&b))
         );
-        assert_ne!(key(std::slice::from_ref(&a)), key(&[other.clone()]));
+        assert_ne!(key(std::slice::from_ref(&a)), key(std::slice::from_ref(&other)));
         assert_eq!(key(&[a.clone(), other.clone()]), key(&[other, b.clone(), file("link", "")]));
         let missing = |folder: &str| FileIdentity::missing(Path::new(folder).join("gone.raw"));
         assert_eq!(key(&[a.clone(), missing("/x")]), key(&[b, missing("/y")]));
