@@ -286,7 +286,7 @@ mod tests {
         let (d, e) = (file("d", ""), file("e", ""));
         assert_ne!(
             key(std::slice::from_ref(&d)),
-            key(&[e.clone()]),
+            key(std::slice::from_ref(&e)),
             "paths count as long as contents are unknown"
         );
         let set = std::collections::BTreeSet::from([d.clone(), e.clone()]);
