@@ -15,10 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use prometheus_client::metrics::gauge::Gauge;
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 /// The flight ended without a value: its job was abandoned or panicked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("the job was abandoned before it finished; a new request starts it again")]
 pub struct Lost;
 

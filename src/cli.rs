@@ -32,14 +32,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 use crate::activity::Activity;
+use crate::address::Address;
 use crate::catalog::{Catalog, Opened};
 use crate::config::{self, Fault, Layers, Settings};
 use crate::http::Certificates;
 use crate::metrics::Metrics;
 use crate::simd;
+use crate::store;
 use crate::tier::{Directory, SecondTier, TierError};
 use crate::volume::hdf5::{Files, look_beside_files};
 use folders::Folders;
@@ -127,8 +130,9 @@ enum ConfigCommand {
 #[derive(Debug, Args)]
 struct Sources {
     /// HDF5 files to serve without a configuration, or folders of them: the token is the name of the file without its
-    /// extension, the channels are discovered.
-    #[arg(value_name = "FILE.h5 | FOLDER")]
+    /// extension, the channels are discovered. Files may be in object storage (s3://, gs://, az://) or on a web server
+    /// (https://).
+    #[arg(value_name = "FILE.h5 | FOLDER", value_parser = PathBufValueParser::new().try_map(Address::file))]
     files: Vec<PathBuf>,
     /// The configuration file; default: ./voltile.toml if it exists and no FILE is given.
     #[arg(long, value_name = "FILE.toml")]
@@ -271,6 +275,9 @@ fn choose_log_format(read: &config::Loaded) {
 fn open(read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
     choose_log_format(&read);
     let config::Loaded { mut settings, mut faults, warnings } = read;
+    if let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0) {
+        store::keep_metadata_in(directory.join("objects"));
+    }
     let files = Files::refusing(probe::refused(&settings)).at_most(limits::most_files());
     let opened = Catalog::open_among(files, &settings, metrics, activity);
     let Opened { catalog, faults: of_files, undecodable, incomplete, unopened, warnings: more } = opened;

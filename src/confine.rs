@@ -27,6 +27,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::address::Address;
+
 pub use needs::Needs;
 pub use reach::{Lack, Reach};
 
@@ -43,6 +45,8 @@ impl Bounds {
     /// The bounds of a child that opens these files; each with whether its links may lead anywhere.
     pub fn of<'a>(confined: bool, files: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
         let mut read = Some(BTreeSet::new());
+        // Objects are read by the parent.
+        let files = files.into_iter().filter(|(file, _)| !Address::is(Path::new(file)));
         for (file, anywhere) in files {
             read = read.filter(|_| !anywhere);
             read.iter_mut().for_each(|read| read.extend(folders(Path::new(file))));

@@ -31,6 +31,8 @@
 //! 2  client    the HTTP client of warm, verify and bench; the only module that names `ureq`
 //! 2  config    as typed → as meant: settings, or every fault at once
 //! 2  tier      the disk cache: trait TileTier; a directory of encoded tiles, kept to a budget
+//! 2  store     objects in object storage and on web servers: their bytes by range, of one version; the only module that
+//!              names `object_store` and `reqwest`
 //! 1  description  the JSON of /datasets.json as plain data, for servers and clients; only it and http name `utoipa`
 //! 1  request   a well-formed request, not yet known to exist: all three URL forms end here
 //! 1  metrics   what the server counts and measures, in the OpenMetrics text format
@@ -39,6 +41,8 @@
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  tile · color · paint · name · axes · units · activity
 //! 0  simd      which vector instructions the inner loops use
+//! 0  breaker   a circuit breaker: who may try a service that fails
+//! 0  address   addresses of objects, which take the place of paths
 //! 0  systemd   sockets passed by the service manager, and what it is told
 //! 0  demo      a synthetic volume, made at first use
 //! ```
@@ -142,8 +146,10 @@
 
 mod access;
 pub mod activity;
+pub mod address;
 pub mod axes;
 pub mod bench;
+mod breaker;
 mod cache;
 pub mod catalog;
 pub mod cli;
@@ -168,6 +174,7 @@ pub mod render;
 pub mod request;
 pub mod service;
 pub mod simd;
+pub mod store;
 pub mod systemd;
 pub mod tier;
 mod tile;

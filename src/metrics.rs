@@ -9,6 +9,7 @@ mod meter;
 mod process;
 mod renders;
 mod requests;
+mod stores;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -27,6 +28,7 @@ use renders::RenderTimes;
 pub use renders::Rendered;
 pub use requests::Form;
 use requests::{RequestCounts, RequestTimes};
+pub use stores::StoreMetrics;
 
 use crate::name::Name;
 use crate::trace::{Outcome, Trace};
@@ -222,6 +224,7 @@ impl Metrics {
         registry.register("chunk_cache_bytes", "Bytes of decoded chunks in memory", self.chunk_bytes.clone());
         self.connections.register(&mut registry);
         self.by_request.register(&mut registry);
+        StoreMetrics::of_process().register(&mut registry);
         for (name, help, metric) in self.datasets.listed(visible).metrics() {
             registry.register(name, help, metric);
         }

@@ -10,6 +10,7 @@
 mod client;
 mod drawing;
 mod error;
+mod gather;
 mod health;
 mod images;
 mod job;
@@ -34,6 +35,7 @@ pub use client::{Client, Demand, Urgency};
 pub use drawing::Identified;
 use drawing::{Drawing, found, keep_now, policy, warmed_by, weighed, with_scratch};
 pub use error::{ErrorKind, TileError};
+use gather::Gatherer;
 pub use health::{Health, Part};
 use live::LiveCatalog;
 use neighbours::Neighbours;
@@ -42,7 +44,7 @@ pub use pool::{Busy, RenderPool};
 pub use reload::Reloaded;
 use reopen::Reopener;
 pub use reopen::Trial;
-use verify::Provisional;
+use verify::{Footprint, Provisional};
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
 use crate::catalog::{Catalog, NoBox, NotFound, Precomputed, Resolved, ResolvedBox, Survey};
@@ -78,6 +80,7 @@ pub struct TileService {
     tier: Option<Arc<SecondTier>>,
     pool: RenderPool,
     neighbours: Neighbours,
+    gatherer: Gatherer,
     provisional: Arc<Provisional>,
     black: [Tile; 2],
     metrics: Metrics,
@@ -114,6 +117,7 @@ impl TileService {
             tier: None,
             pool,
             neighbours,
+            gatherer: Gatherer::default(),
             provisional,
             black,
             metrics,
@@ -311,10 +315,25 @@ impl TileService {
                 let policy = policy(demand.urgency, ends, Some(Arc::clone(trace)));
                 let drawing = identified.drawing(policy).ok_or(Lost)?;
                 let waiter = flight.join();
+                if drawing.footprint.is_remote() && !self.is_stored(&drawing).await {
+                    let footprint = drawing.footprint.clone();
+                    let work = self.find_or_draw(drawing, demand.urgency);
+                    let with = (self.pool.clone(), self.metrics.clone());
+                    self.gatherer.launch(footprint, flight, (brings, demand), with, work);
+                    return waiter.wait().await;
+                }
                 let _ticket = self.launch(flight, brings, demand, self.find_or_draw(drawing, demand.urgency));
                 waiter.wait().await
             }
         }
+    }
+
+    /// Whether the disk cache has a tile, so that nothing need be fetched to show it.
+    async fn is_stored(&self, drawing: &Drawing) -> bool {
+        let Some(tier) = self.tier.clone() else { return false };
+        let (token, key) = (drawing.origin.token.clone(), drawing.key);
+        let looked = tokio::task::spawn_blocking(move || tier.has(&token, &key)).await;
+        looked.is_ok_and(|has| has.unwrap_or(false))
     }
 
     /// Prefetches the neighbours of this tile while the render threads are idle.
@@ -324,12 +343,22 @@ impl TileService {
         if self.neighbours.is_off() || !brought.is_asked_first() {
             return;
         }
-        self.neighbours.note(asked);
+        let neighbours = self.neighbours.note(asked);
+        if self.is_remote(asked) {
+            self.neighbours.remove(&neighbours);
+            return self.fetch_ahead(neighbours);
+        }
         // While there are unfinished chunks, `use_pause` starts the idle work, which finishes them first.
         if self.pool.is_idle() && !self.provisional.chunks.has_unfinished() {
             let service = Arc::clone(self);
             self.pool.run(move || service.work_while_idle());
         }
+    }
+
+    /// Whether a tile's voxels come from a store.
+    fn is_remote(&self, tile: &TileRequest) -> bool {
+        let resolved = self.catalog().resolve(tile).ok();
+        resolved.is_some_and(|resolved| Footprint::of(&[resolved.plan()]).is_remote())
     }
 
     /// Prefetches a tile, unless it is cached or needs measuring first.

@@ -17,8 +17,9 @@ mod stamp;
 mod values;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -34,6 +35,7 @@ pub use values::{Mapped, Scaling, Values};
 
 use crate::cache::{Interest, Lost};
 use crate::geometry::{Region, Xyz};
+use crate::store::Gathering;
 use crate::tile::Fingerprint;
 use crate::trace::Trace;
 
@@ -197,6 +199,17 @@ pub trait Volume: Send + Sync + fmt::Debug {
         Some(Vec::new())
     }
 
+    /// Whether its bytes come from a store, so that each read is a request.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// Starts to fetch the stored bytes that a box needs and that are not cached; nothing if they lie in a local file.
+    /// May block while the chunk index is read, but not for the bytes.
+    fn gather(&self, _time: u64, _region: &Region) -> Result<Gathering, ReadError> {
+        Ok(Gathering::none())
+    }
+
     /// Whether a chunk in a box is known to be corrupt; also true if nothing is known. Reads nothing.
     fn may_be_refused(&self, _time: u64, _region: &Region) -> bool {
         false
@@ -259,6 +272,12 @@ pub trait VolumeStorage {
 
     /// The value of voxels that were never written, as one voxel; `None` if it is unknown.
     fn fill_value(&self) -> Option<Samples> {
+        None
+    }
+
+    /// The byte ranges of the stored chunks that a box lies in, whether or not they are cached; `None` of local files, and
+    /// of data whose bytes are not located before they are read.
+    fn located(&self, _time: u64, _region: &Region) -> Option<Vec<Range<u64>>> {
         None
     }
 
@@ -337,6 +356,16 @@ pub enum ReadError {
         /// The system's error message.
         problem: String,
     },
+    /// The store that holds the data does not answer.
+    #[error("{place}: the store does not answer: {problem}")]
+    Unavailable {
+        /// Object and dataset.
+        place: String,
+        /// What happened last.
+        problem: String,
+        /// After which time it is worth trying again.
+        retry_after: Duration,
+    },
     /// The job that was reading the data was abandoned, or panicked.
     #[error(transparent)]
     Lost(#[from] Lost),
@@ -345,7 +374,7 @@ pub enum ReadError {
 impl ReadError {
     /// Whether the stored data is at fault, rather than a change of its file or an abandoned job.
     pub fn is_of_the_data(&self) -> bool {
-        !matches!(self, ReadError::Changed { .. } | ReadError::Lost(_))
+        !matches!(self, ReadError::Changed { .. } | ReadError::Unavailable { .. } | ReadError::Lost(_))
     }
 
     /// The message for clients, which names no files.
@@ -361,6 +390,9 @@ impl ReadError {
                 format!("the data is stored with the filter {filter}, which this server cannot decode")
             }
             ReadError::System { .. } => "the data of this tile could not be read".to_owned(),
+            ReadError::Unavailable { .. } => {
+                "the store that holds the data of this tile does not answer; ask again in a moment".to_owned()
+            }
             ReadError::Lost(lost) => lost.to_string(),
         }
     }

@@ -12,6 +12,7 @@ use super::watch::Watch;
 use super::{Catalog, Dataset};
 use crate::access::{Access, Grants, OpenedAccess};
 use crate::activity::Activity;
+use crate::address;
 use crate::axes::AxisName;
 use crate::config::{self, ChannelSettings, DatasetSettings, Fault, Settings};
 use crate::description::Recognised;
@@ -80,7 +81,7 @@ impl Catalog {
     ) -> Opened {
         let files =
             to_open.iter().filter_map(|token| settings.datasets.get(token)).flat_map(DatasetSettings::files);
-        let files: Vec<PathBuf> = files.filter_map(|file| file.canonicalize().ok()).collect();
+        let files: Vec<PathBuf> = files.filter_map(|file| address::resolved(file).ok()).collect();
         self.stores.files.forget(files.iter().map(PathBuf::as_path));
         self.stores.files.refuse(refused);
         Opening::with(self.stores.clone()).catalog(settings, |opening, token, wanted| {
@@ -200,6 +201,7 @@ impl Opening {
         let catalog =
             Catalog { datasets, max_voxels_per_tile, max_voxels_per_box, profile, stores, access, views };
         self.warnings.extend(catalog.unknown_names());
+        catalog.stores.files.save_metadata();
         let Self { faults, undecodable, incomplete, unopened, warnings, .. } = self;
         Opened { catalog, faults, undecodable, incomplete, unopened, warnings }
     }

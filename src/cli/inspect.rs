@@ -11,10 +11,12 @@ mod table;
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use serde_json::{Value, json};
 
 use super::{Failure, listed, load, log_unreadable, output};
 use crate::activity::Activity;
+use crate::address::Address;
 use crate::catalog::Inspection;
 use crate::config::Layers;
 use crate::metrics::Metrics;
@@ -24,7 +26,7 @@ use advice::Warning;
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// The HDF5 file.
-    #[arg(value_name = "FILE.h5")]
+    #[arg(value_name = "FILE.h5", value_parser = PathBufValueParser::new().try_map(Address::file))]
     file: PathBuf,
     /// Print JSON for programs.
     #[arg(long)]

@@ -6,25 +6,32 @@
 //! dies, the file in progress is refused, and another child continues with the rest. Only the child's survival
 //! counts; its results are discarded. The limit is on CPU time, because a slow disk is not the file's fault.
 //!
+//! The child reads objects in stores through this process: it sends requests among its answers, and takes the bytes from
+//! its standard input.
+//!
 //! The child confines itself before the first trial ([`crate::confine`]): it may read the folders of the files on trial,
 //! and nothing else. The first line that it is sent says so; its first answer names what the kernel does not enforce.
 //!
 //! A file that cannot be tried is refused too; `files.trial = "off"` opens files without a trial.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::Once;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Failure, limits};
+use crate::address::Address;
 use crate::catalog::Trial;
 use crate::config::Settings;
 use crate::confine::{self, Bounds, Reach};
 use crate::service;
+use crate::store::{self, Relay};
 
 /// The CPU time for a small file, in seconds. A sound one takes a hundredth of it.
 const COMPUTING: u64 = 8;
@@ -40,21 +47,66 @@ const MEMORY: u64 = 1 << 30;
 /// too.
 const PATIENCE: Duration = Duration::from_secs(3 * MOST_COMPUTING);
 
+/// What the parent sends, one line each; the bytes of an answer follow it.
+#[derive(Debug, Serialize, Deserialize)]
+enum Told {
+    Trial(Trial),
+    Bytes(store::Answer),
+}
+
+/// What the child sends, one line each.
+#[derive(Debug, Serialize, Deserialize)]
+enum Said {
+    /// The trial is over.
+    Done,
+    /// Bytes of an object are wanted.
+    Wanted(store::Wanted),
+}
+
 /// The child's side: runs trials until its input ends.
 pub(super) fn run() -> Result<(), Failure> {
     limits::allow_memory(MEMORY);
     name_process();
     let latest = Instant::now() + REHEARSALS;
-    let mut out = std::io::stdout().lock();
-    let mut lines = std::io::stdin().lock().lines();
-    let Some(bounds) = lines.next() else { return Ok(()) };
-    let lacking = confine::trial_child(&serde_json::from_str(&bounds?)?);
-    answer(&mut out, &lacking.join("; "))?;
-    for line in lines {
-        let trial: Trial = serde_json::from_str(&line?)?;
+    let mut first = String::new();
+    if io::stdin().read_line(&mut first)? == 0 {
+        return Ok(());
+    }
+    let lacking = confine::trial_child(&serde_json::from_str(&first)?);
+    say(&lacking.join("; "))?;
+    let relay = Relay::start(Box::new(|wanted| say(&serde_json::to_string(&Said::Wanted(wanted.clone()))?)));
+    let (sender, trials) = channel();
+    // Answers arrive while a trial runs.
+    thread::Builder::new().name("input".to_owned()).spawn(move || {
+        if let Err(error) = listen(&relay, &sender) {
+            tracing::debug!("the parent's side of the pipe has ended: {error}");
+        }
+    })?;
+    for trial in trials {
         limits::allow_computing(computing(&trial));
         trial.run(latest);
-        answer(&mut out, "done")?;
+        say(&serde_json::to_string(&Said::Done)?)?;
+    }
+    Ok(())
+}
+
+/// Passes on what the parent sends, until it sends no more.
+fn listen(relay: &Relay, trials: &Sender<Trial>) -> io::Result<()> {
+    let (mut input, mut line) = (io::stdin().lock(), String::new());
+    while input.read_line(&mut line)? > 0 {
+        match serde_json::from_str(&line)? {
+            Told::Trial(trial) => {
+                if trials.send(trial).is_err() {
+                    break;
+                }
+            }
+            Told::Bytes(answer) => {
+                let mut bytes = vec![0; answer.length()];
+                input.read_exact(&mut bytes)?;
+                relay.take(answer, bytes);
+            }
+        }
+        line.clear();
     }
     Ok(())
 }
@@ -67,13 +119,17 @@ fn name_process() {
     }
 }
 
-fn answer(out: &mut impl Write, line: &str) -> io::Result<()> {
+fn say(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
 }
 
 /// The CPU time allowed for a file, in seconds.
 fn computing(trial: &Trial) -> u64 {
+    if Address::is(Path::new(&trial.file)) {
+        return MOST_COMPUTING;
+    }
     let bytes = std::fs::metadata(&trial.file).map_or(0, |about| about.len());
     (COMPUTING + bytes / BYTES_A_SECOND).min(MOST_COMPUTING)
 }
@@ -110,7 +166,7 @@ fn refused_by(
     for trial in trials {
         let path = PathBuf::from(&trial.file);
         // Missing files are reported elsewhere, and need no trial.
-        if !path.is_file() {
+        if !path.is_file() && !Address::is(&path) {
             continue;
         }
         match tried(&start, child.take(), trial) {
@@ -151,8 +207,10 @@ fn not_tried(error: &io::Error) -> String {
 /// A child process that runs trials.
 struct TrialChild {
     child: Child,
-    trials: ChildStdin,
+    told: Arc<Mutex<ChildStdin>>,
     done: Receiver<()>,
+    /// The folder of the object on trial: the child may read what lies below it.
+    folder: Arc<Mutex<Option<PathBuf>>>,
 }
 
 /// How a trial ended.
@@ -172,27 +230,39 @@ impl TrialChild {
             .stderr(Stdio::null())
             .spawn()?;
         let missing = || io::Error::other("the child process has no pipes");
-        let mut trials = child.stdin.take().ok_or_else(missing)?;
+        let told = Arc::new(Mutex::new(child.stdin.take().ok_or_else(missing)?));
+        let folder = Arc::<Mutex<Option<PathBuf>>>::default();
         let out = child.stdout.take().ok_or_else(missing)?;
         let (sender, done) = channel();
         // A separate thread, because reads from pipes have no timeout.
+        let (pipe, on_trial) = (Arc::clone(&told), Arc::clone(&folder));
         thread::Builder::new().name("trials".to_owned()).spawn(move || {
             let mut lines = BufReader::new(out).lines().map_while(Result::ok);
             lines.next().as_deref().map(log_lacking);
-            for _ in lines {
-                if sender.send(()).is_err() {
-                    break;
+            for line in lines {
+                match serde_json::from_str(&line) {
+                    Ok(Said::Wanted(wanted)) => {
+                        let folder = locked(&on_trial).clone();
+                        let allowed = folder.is_some_and(|folder| wanted.path().starts_with(folder));
+                        let pipe = Arc::clone(&pipe);
+                        store::answer(wanted, allowed, move |answer, bytes| pass_on(&pipe, answer, &bytes));
+                    }
+                    Ok(Said::Done) if sender.send(()).is_ok() => {}
+                    // It says what no child says, or nobody listens any more.
+                    _ => break,
                 }
             }
         })?;
-        writeln!(trials, "{}", serde_json::to_string(bounds)?)?;
-        Ok(Self { child, trials, done })
+        writeln!(locked(&told), "{}", serde_json::to_string(bounds)?)?;
+        Ok(Self { child, told, done, folder })
     }
 
     /// Sends a trial to the child.
     fn send(&mut self, trial: &Trial) -> io::Result<()> {
-        let line = serde_json::to_string(trial)?;
-        writeln!(self.trials, "{line}")
+        let file = Path::new(&trial.file);
+        *locked(&self.folder) = file.parent().filter(|_| Address::is(file)).map(Path::to_owned);
+        let line = serde_json::to_string(&Told::Trial(trial.clone()))?;
+        writeln!(locked(&self.told), "{line}")
     }
 
     /// Waits for the child to finish the trial that was sent.
@@ -223,6 +293,22 @@ impl Drop for TrialChild {
         }
         let _ = self.child.wait();
     }
+}
+
+/// Sends the bytes of an object to a child. One that has died needs none.
+fn pass_on(pipe: &Mutex<ChildStdin>, answer: store::Answer, bytes: &[u8]) {
+    let mut pipe = locked(pipe);
+    let sent = serde_json::to_string(&Told::Bytes(answer))
+        .map_err(io::Error::from)
+        .and_then(|line| writeln!(pipe, "{line}"))
+        .and_then(|()| pipe.write_all(bytes));
+    if let Err(error) = sent {
+        tracing::debug!("a trial child takes no more bytes: {error}");
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Logs, once, what is not in force in trial children.
@@ -297,7 +383,7 @@ mod tests {
         let program = place.path().join("once");
         std::fs::write(
             &program,
-            "#!/bin/sh\nread bounds; echo; read trial; echo done; exec 0<&-; sleep 0.2\n",
+            "#!/bin/sh\nread bounds; echo; read trial; echo '\"Done\"'; exec 0<&-; sleep 0.2\n",
         )
         .unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();

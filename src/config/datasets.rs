@@ -35,7 +35,7 @@ pub(super) fn read(
 
 fn dataset(section: &mut Section<'_, '_>, base: &Path, mut dataset: DatasetSettings) -> DatasetSettings {
     let scalings = [Scaling::Zslices, Scaling::Isotropic].map(|scaling| (scaling.name(), scaling));
-    section.set("file", values::path_below(base), &mut dataset.file);
+    section.set("file", values::file_below(base), &mut dataset.file);
     section.set("scaling", values::choice(&scalings), &mut dataset.scaling);
     section.set("voxel_size", values::triple(values::length), &mut dataset.voxel_size);
     section.set("offset", values::triple(values::whole(i64::MIN, i64::MAX)), &mut dataset.offset);
@@ -82,7 +82,7 @@ fn channel(section: &mut Section<'_, '_>, base: &Path) -> ChannelSettings {
     let kinds = [Kind::Image, Kind::Labels, Kind::Rgb].map(|kind| (kind.name(), kind));
     let mut channel = ChannelSettings::default();
     section.set("path", values::path, &mut channel.path);
-    section.set("file", values::path_below(base), &mut channel.file);
+    section.set("file", values::file_below(base), &mut channel.file);
     channel.levels = levels(section);
     section.set("axes", values::axes, &mut channel.axes);
     section.set("index", index, &mut channel.index);

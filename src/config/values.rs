@@ -14,6 +14,7 @@ use config::{Value, ValueKind};
 use super::address::BindAddress;
 use super::network::Proxy;
 use super::toml_file::is_in_file;
+use crate::address::Address;
 use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
 use crate::name::{Name, Pattern};
@@ -95,6 +96,14 @@ pub(super) fn path_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> {
     move |value| {
         let path = PathBuf::from(path(value)?);
         Ok(if is_in_file(value) { base.join(path) } else { path })
+    }
+}
+
+/// The same, or the address of an object in a store.
+pub(super) fn file_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> {
+    move |value| match Address::path_of(&path(value)?) {
+        Some(address) => address.map_err(|error| error.to_string()),
+        None => path_below(base)(value),
     }
 }
 

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::folders;
+use crate::address::Address;
 use crate::config::{DatasetSettings, Settings};
+use crate::store;
 
 /// The folders that a process needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,7 +62,9 @@ impl Needs {
 
     /// Adds the folder of a file to be read, so that a file renamed into its place can be read too. Of a folder, itself.
     pub fn and_file(mut self, file: &Path) -> Self {
-        if file.is_dir() {
+        if Address::is(file) {
+            self.read.extend(store::files().into_iter().filter(|folder| folder.is_dir()));
+        } else if file.is_dir() {
             self.read.insert(file.to_owned());
         } else {
             self.read.extend(folders(file));

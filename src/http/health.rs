@@ -11,6 +11,7 @@ use super::context::Context;
 use crate::catalog::Dataset;
 use crate::description::{LivenessDescription, ProblemDescription, ReadinessDescription};
 use crate::service::Part;
+use crate::store;
 
 /// How long the files of all datasets may take to be checked for changes.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -58,9 +59,10 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
     }
     if context.sees_everything() {
         let cache = service.disk_cache_problem().map(|problem| (Part::Cache, problem));
-        problems.extend(service.health().others().into_iter().chain(cache).map(|(part, problem)| {
-            ProblemDescription { part: part.name().to_owned(), dataset: None, problem }
-        }));
+        let stores = store::unreachable().into_iter().map(|problem| (Part::Store, problem));
+        problems.extend(service.health().others().into_iter().chain(cache).chain(stores).map(
+            |(part, problem)| ProblemDescription { part: part.name().to_owned(), dataset: None, problem },
+        ));
     }
     let has_something = all.datasets().count() > broken;
     let (status, word) = match (live.is_draining(), has_something) {

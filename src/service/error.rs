@@ -53,7 +53,7 @@ pub enum ErrorKind {
     TooLarge,
     /// The data or the program is at fault.
     Failed,
-    /// Overloaded, or the file system does not answer: a later retry may help.
+    /// Overloaded, or the file system or the store does not answer: a later retry may help.
     Busy,
 }
 
@@ -62,11 +62,13 @@ impl TileError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,
+            TileError::Busy(_)
+            | TileError::Unresponsive(_)
+            | TileError::Render(RenderError::Read(ReadError::Unavailable { .. })) => ErrorKind::Busy,
             TileError::Render(_) | TileError::Lost(_) | TileError::Tier(_) | TileError::Changed { .. } => {
                 ErrorKind::Failed
             }
             TileError::TooLarge(_) => ErrorKind::TooLarge,
-            TileError::Busy(_) | TileError::Unresponsive(_) => ErrorKind::Busy,
         }
     }
 

@@ -24,6 +24,8 @@ pub enum Part {
     Files,
     /// The disk cache, without which tiles are served.
     Cache,
+    /// A store that does not answer: the datasets in it are unavailable.
+    Store,
 }
 
 impl Part {
@@ -33,6 +35,7 @@ impl Part {
             Part::Configuration => "configuration",
             Part::Files => "files",
             Part::Cache => "cache.directory",
+            Part::Store => "store",
         }
     }
 }

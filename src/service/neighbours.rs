@@ -56,15 +56,28 @@ impl Neighbours {
         self.reach == 0
     }
 
-    /// Adds the neighbours of a requested tile to the front of the list.
-    pub fn note(&self, asked: &TileRequest) {
+    /// Adds the neighbours of a requested tile to the front of the list, and returns them, the nearest first.
+    pub fn note(&self, asked: &TileRequest) -> Vec<TileRequest> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (ahead, behind) = if state.goes_backwards(asked) { (-1, 1) } else { (1, -1) };
         let distances = (1..=i64::from(self.reach)).map(|n| ahead * n);
         let wanted: Vec<TileRequest> = distances.chain([behind]).filter_map(|by| beside(asked, by)).collect();
         state.tiles.retain(|tile| tile != asked && !wanted.contains(tile));
         // The nearest ends up in front.
-        wanted.into_iter().rev().for_each(|tile| state.tiles.push_front(tile));
+        wanted.iter().rev().for_each(|tile| state.tiles.push_front(tile.clone()));
+        state.tiles.truncate(MOST);
+        wanted
+    }
+
+    /// Removes tiles from the list.
+    pub fn remove(&self, tiles: &[TileRequest]) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).tiles.retain(|tile| !tiles.contains(tile));
+    }
+
+    /// Adds a tile to the front of the list.
+    pub fn add(&self, tile: TileRequest) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.tiles.push_front(tile);
         state.tiles.truncate(MOST);
     }
 
@@ -114,7 +127,7 @@ mod tests {
 
     fn prefetched(asked: &[u64]) -> Vec<u64> {
         let neighbours = Neighbours::new(2);
-        asked.iter().for_each(|slice| neighbours.note(&tile("a", *slice)));
+        asked.iter().for_each(|slice| drop(neighbours.note(&tile("a", *slice))));
         std::iter::from_fn(|| neighbours.next()).map(|tile| tile.address.slice).collect()
     }
 

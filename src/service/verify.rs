@@ -34,7 +34,7 @@ const DELAY: Duration = Duration::from_millis(1);
 const MOST: usize = 32 << 20;
 
 /// The boxes of stored voxels that a tile is made from: volume, time point, box.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Footprint(Vec<(Arc<dyn Volume>, u64, Region)>);
 
 impl Footprint {
@@ -52,6 +52,11 @@ impl Footprint {
         let stored = cutout.view.stored_region(&cutout.region);
         let there = cutout.components.iter().filter(|_| cutout.is_there);
         Self(there.map(|volume| (Arc::clone(volume), cutout.time, stored)).collect())
+    }
+
+    /// The boxes: volume, time point, box.
+    pub fn boxes(&self) -> impl Iterator<Item = &(Arc<dyn Volume>, u64, Region)> {
+        self.0.iter()
     }
 
     fn may_be_refused(&self) -> bool {

@@ -19,6 +19,9 @@ use crate::tile::{Fingerprint, TileKey};
 const TILES: &str = "tiles";
 /// The folder of the journals of `voltile warm`, and their file extension.
 const WARM: &str = "warm";
+/// The folder with metadata of objects in stores, and the length of a name in it: a digest in hexadecimal.
+const OBJECTS: &str = "objects";
+const DIGITS: usize = 64;
 const JOURNAL: &str = ".journal";
 /// Replaces a leading dot in a folder name.
 const DOT: &str = "%2E";
@@ -194,6 +197,7 @@ pub(super) fn is_ours(root: &Dir, name: &OsStr) -> io::Result<bool> {
     match name.to_str() {
         Some(TILES) => holds_only(root, name, &is_token),
         Some(WARM) => holds_only(root, name, &is_journal),
+        Some(OBJECTS) => holds_only(root, name, &|_, name| Ok(name.len() == DIGITS || is_unfinished(name))),
         _ => Ok(false),
     }
 }

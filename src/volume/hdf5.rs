@@ -24,6 +24,7 @@ mod library;
 mod links;
 mod listing;
 mod mapping;
+mod pieces;
 mod significant;
 mod spare;
 mod stored_chunk;
@@ -50,6 +51,7 @@ pub use significant::SignificantBits;
 pub use volume::{Hdf5Volume, View};
 pub use writer::{PackError, WriteError, Writer, pack};
 
+pub(crate) use self::bytes::unread;
 use self::links::{Follower, Found, Node};
 
 /// Why a file or a dataset could not be opened. The text names files: it is for operators.

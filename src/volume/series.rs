@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -12,6 +13,7 @@ use super::{
     VolumeStorage,
 };
 use crate::geometry::{Region, Xyz};
+use crate::store::Gathering;
 use crate::trace::Trace;
 
 /// The maximum number of time points open at once: 64.
@@ -107,6 +109,14 @@ impl Volume for Series {
         self.volume(request.time)?.read(&ReadRequest { time: 0, ..request.clone() }, into)
     }
 
+    fn is_remote(&self) -> bool {
+        self.opened().first().is_some_and(|volume| volume.is_remote())
+    }
+
+    fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
+        self.volume(time)?.gather(0, region)
+    }
+
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
         self.opened_at(time)?.unverified(0, region)
     }
@@ -191,6 +201,10 @@ impl VolumeStorage for Series {
 
     fn fill_value(&self) -> Option<Samples> {
         self.volumes().find_map(Result::ok)?.storage().fill_value()
+    }
+
+    fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
+        self.volume(time).ok()?.storage().located(0, region)
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {

@@ -9,6 +9,7 @@ use super::{
     VolumeShape, VolumeStorage,
 };
 use crate::geometry::{Region, Xyz};
+use crate::store::Gathering;
 
 /// Parts that follow each other along z and agree in everything but their extent along it; missing ones read as 0.
 ///
@@ -128,6 +129,18 @@ impl Volume for Stack {
 
     fn existing(&self, _time: u64, region: &Region) -> Vec<Region> {
         self.present_pieces(region).map(|piece| piece.within_stack).collect()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.parts.is_remote()
+    }
+
+    fn gather(&self, _time: u64, region: &Region) -> Result<Gathering, ReadError> {
+        let mut all = Gathering::none();
+        for piece in self.present_pieces(region) {
+            all.extend(self.parts.gather(piece.part, &piece.within_part)?);
+        }
+        Ok(all)
     }
 
     fn unverified(&self, _time: u64, region: &Region) -> Option<Vec<ChunkId>> {

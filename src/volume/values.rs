@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,6 +13,7 @@ use super::{
     VolumeStorage, Voxel, VoxelType, with_samples,
 };
 use crate::geometry::{Region, Xyz};
+use crate::store::Gathering;
 use crate::tile::Fingerprint;
 
 /// What stored values stand for. Compared and hashed by a digest of all of it.
@@ -220,6 +222,14 @@ impl Volume for Mapped {
         self.stored.existing(time, region)
     }
 
+    fn is_remote(&self) -> bool {
+        self.stored.is_remote()
+    }
+
+    fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
+        self.stored.gather(time, region)
+    }
+
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
         self.stored.unverified(time, region)
     }
@@ -252,6 +262,10 @@ impl VolumeStorage for Mapped {
 
     fn chunk_coding(&self) -> Result<ChunkCoding, String> {
         Err("its stored values stand for others".to_owned())
+    }
+
+    fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
+        self.stored.storage().located(time, region)
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::address::Address;
 use crate::geometry::Plane;
 use crate::name::Name;
 use crate::warm::{Channels, Extent, Numbers, Selection};
@@ -71,7 +72,7 @@ impl Target {
                 let token = Name::new(text).ok().filter(|_| is_before_cutout && !Path::new(text).exists());
                 match token {
                     Some(token) => target.token = Some(token),
-                    None => target.files.push(text.into()),
+                    None => target.files.push(Address::file(text.into()).map_err(|e| e.to_string())?),
                 }
             }
         }

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 use roxmltree::{Document, Node};
 
+use crate::address::Address;
+use crate::store;
+
 /// Larger files are not read.
 const MOST_BYTES: u64 = 64 << 20;
 /// Upper bound for the number of time points.
@@ -66,8 +69,13 @@ fn names(given: &str, hdf5: &Path) -> bool {
 }
 
 fn read(path: &Path, is_wanted: impl Fn(&str) -> bool) -> Option<Sequence> {
-    let size = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
-    let text = (size <= MOST_BYTES).then(|| fs::read_to_string(path).ok()).flatten()?;
+    let text = match Address::of(path) {
+        Some(address) => store::text(&address, MOST_BYTES)?,
+        None => {
+            let size = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
+            (size <= MOST_BYTES).then(|| fs::read_to_string(path).ok()).flatten()?
+        }
+    };
     let name = path.file_name()?.to_string_lossy().into_owned();
     sequence(&text, is_wanted).map(|sequence| Sequence { name, ..sequence })
 }

@@ -1,8 +1,8 @@
 //! The bytes of one open file, readable only while the file is unchanged since it was opened.
 //!
 //! All reads go through here: voltile's threads fetch ranges ([`FileBytes::fetch`]) or copy from a mapping
-//! ([`FileBytes::borrow`]), and the HDF5 library reads through a file driver ([`super::library`]). To read from
-//! anything but a local file, only this module would have to change.
+//! ([`FileBytes::borrow`]), and the HDF5 library reads through a file driver ([`super::library`]). The bytes are those of
+//! a local file, or of an object in a store ([`crate::store`]), which is read by range and cannot be mapped.
 
 mod cached;
 mod fetched;
@@ -13,6 +13,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -21,6 +22,8 @@ pub(super) use self::fetched::Fetched;
 pub(super) use self::loan::Loan;
 use self::loan::Mapped;
 use super::identity::FileIdentity;
+use crate::address::Address;
+use crate::store::{Gathering, Object, StoreError};
 use crate::volume::ReadError;
 
 /// Two writes within one tick of the kernel's clock leave the same modification time, so a file is opened only when
@@ -29,13 +32,25 @@ const CLOCK_TICK: Duration = Duration::from_millis(20);
 /// The same for file systems that store whole seconds, or every other second (FAT).
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
-/// A regular file that is open for reading, and its identity when it was opened.
+/// A regular file or an object that is open for reading, and its identity when it was opened.
 #[derive(Debug)]
 pub(super) struct FileBytes {
-    file: File,
+    source: Source,
     identity: FileIdentity,
     growing: bool,
-    mapped: Mapped,
+}
+
+#[derive(Debug)]
+enum Source {
+    File {
+        file: File,
+        mapped: Mapped,
+    },
+    Object {
+        object: Arc<Object>,
+        /// Why metadata could not be read last. The library passes on only that it could not.
+        failure: Mutex<Option<StoreError>>,
+    },
 }
 
 impl FileBytes {
@@ -45,6 +60,15 @@ impl FileBytes {
     /// Fails if the path is not, or no longer, that of the opened file, for example because it was replaced by a
     /// symbolic link.
     pub fn open(resolved: PathBuf, growing: bool) -> io::Result<Self> {
+        if let Some(address) = Address::of(&resolved) {
+            let object = Object::open(&address).map_err(io::Error::other)?;
+            let identity = FileIdentity::of_object(resolved, object.version().clone());
+            return Ok(Self {
+                source: Source::Object { object, failure: Mutex::default() },
+                identity,
+                growing: false,
+            });
+        }
         // Checked before it is opened: opening a FIFO or a device can block or have side effects.
         ensure_regular(&resolved.symlink_metadata()?)?;
         let file =
@@ -65,7 +89,7 @@ impl FileBytes {
         if !(lies_there && is_same) {
             return Err(io::Error::other("it changed while it was being opened; try again"));
         }
-        Ok(Self { file, identity, growing, mapped: Mapped::default() })
+        Ok(Self { source: Source::File { file, mapped: Mapped::default() }, identity, growing })
     }
 
     /// Opens the file with this identity; fails if there is another one at its path.
@@ -81,7 +105,10 @@ impl FileBytes {
 
     /// The current length of the file, whether or not it has changed.
     pub fn current_length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        match &self.source {
+            Source::File { file, .. } => Ok(file.metadata()?.len()),
+            Source::Object { object, .. } => Ok(object.length()),
+        }
     }
 
     pub fn is_growing(&self) -> bool {
@@ -111,34 +138,37 @@ impl FileBytes {
     /// Fills `into` from a position in the file; `place` is for errors.
     pub fn read_exact_at(&self, into: &mut [u8], position: u64, place: &str) -> Result<(), ReadError> {
         self.ensure_reaches(position.saturating_add(into.len() as u64), place)?;
-        let read = self.file.read_exact_at(into, position).map_err(|e| system(place, &e));
+        let read = match &self.source {
+            Source::File { file, .. } => file.read_exact_at(into, position).map_err(|e| system(place, &e)),
+            Source::Object { object, .. } => {
+                let range = position..position + into.len() as u64;
+                let fetched = object.fetch(&range).map_err(|e| unread(place, e));
+                fetched.map(|bytes| into.copy_from_slice(&bytes))
+            }
+        };
         // Checked last: the bytes are valid only if the file did not change during the read.
         self.ensure_unchanged(place)?;
         read
     }
 
-    /// Whether each read costs a round trip over a network.
-    pub fn is_remote(&self) -> bool {
-        false
-    }
-
-    /// Reads ranges of the file, in this order; `place` is for errors.
-    pub fn read_many(&self, ranges: &[Range<u64>], place: &str) -> Result<Vec<Bytes>, ReadError> {
-        let read = |range: &Range<u64>| {
-            self.ensure_reaches(range.end, place)?;
-            let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
-            self.read_exact_at(&mut bytes, range.start, place)?;
-            Ok(bytes.into())
-        };
-        ranges.iter().map(read).collect()
-    }
-
     /// Fills `into` from a position in the file, up to the end of the file, and returns the number of bytes read.
     /// Fails if the file has changed since it was opened.
+    ///
+    /// This is how the library reads. What it reads of an object is kept, because it reads the same metadata often.
     pub fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
+        let file = match &self.source {
+            Source::File { file, .. } => file,
+            Source::Object { object, failure } => {
+                return object.read_metadata(into, position).map_err(|error| {
+                    let text = error.to_string();
+                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    io::Error::other(text)
+                });
+            }
+        };
         let mut done = 0;
         while done < into.len() {
-            match self.file.read_at(&mut into[done..], position + done as u64) {
+            match file.read_at(&mut into[done..], position + done as u64) {
                 Ok(0) => break,
                 Ok(more) => done += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -148,9 +178,60 @@ impl FileBytes {
         self.unchanged_length()?.map(|_| done).ok_or_else(changed_error)
     }
 
+    /// Whether the bytes come from a store, so that each read is a request.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.source, Source::Object { .. })
+    }
+
+    /// Why the last read by the library failed, if the store is the reason; `place` is for errors.
+    pub fn failure(&self, place: &str) -> Option<ReadError> {
+        let Source::Object { failure, .. } = &self.source else { return None };
+        let failure = failure.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(unread(place, failure))
+    }
+
+    /// Starts to fetch ranges that will be read soon. A local file is not read ahead.
+    pub fn gather(&self, ranges: &[Range<u64>], place: &str) -> Result<Gathering, ReadError> {
+        match &self.source {
+            Source::File { .. } => Ok(Gathering::none()),
+            Source::Object { object, .. } => object.gather(ranges).map_err(|e| unread(place, e)),
+        }
+    }
+
+    /// Pieces of metadata, read together; `place` is for errors.
+    #[allow(dead_code, reason = "chunk indexes of remote files are read through it")]
+    pub fn read_many(&self, ranges: &[Range<u64>], place: &str) -> Result<Vec<Bytes>, ReadError> {
+        if let Source::Object { object, .. } = &self.source {
+            object.gather_metadata(ranges).map_err(|e| unread(place, e))?;
+        }
+        let read = |range: &Range<u64>| {
+            let mut bytes = vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0)];
+            let read = self.read_at(&mut bytes, range.start);
+            let read = read.map_err(|e| self.failure(place).unwrap_or_else(|| system(place, &e)))?;
+            if read < bytes.len() {
+                return Err(truncated(place, range.start + read as u64, range.end));
+            }
+            Ok(Bytes::from(bytes))
+        };
+        ranges.iter().map(read).collect()
+    }
+
+    /// Keeps the metadata of an object for the next start.
+    pub fn save_metadata(&self) {
+        if let Source::Object { object, .. } = &self.source {
+            object.save_metadata();
+        }
+    }
+
     /// The current length; `None` if the file has changed.
     fn unchanged_length(&self) -> io::Result<Option<u64>> {
-        let metadata = self.file.metadata()?;
+        let file = match &self.source {
+            Source::File { file, .. } => file,
+            Source::Object { object, .. } => {
+                return Ok(object.is_unchanged().then(|| object.length()));
+            }
+        };
+        let metadata = file.metadata()?;
         let is_same =
             if self.growing { self.identity.is_of_grown(&metadata) } else { self.identity.is_of(&metadata) };
         Ok(is_same.then_some(metadata.len()))
@@ -179,6 +260,19 @@ pub(super) fn changed(place: &str) -> ReadError {
 
 pub(super) fn truncated(place: &str, length: u64, needed: u64) -> ReadError {
     ReadError::Truncated { place: place.to_owned(), length, needed }
+}
+
+/// An error of a store, at a place in an object.
+pub(crate) fn unread(place: &str, error: StoreError) -> ReadError {
+    let place = place.to_owned();
+    match error {
+        StoreError::Changed | StoreError::Missing => ReadError::Changed { place },
+        StoreError::Unavailable { problem, retry_after } => {
+            ReadError::Unavailable { place, problem, retry_after }
+        }
+        StoreError::Lost(lost) => lost.into(),
+        other => ReadError::System { place, problem: other.to_string() },
+    }
 }
 
 pub(super) fn system(place: &str, error: &io::Error) -> ReadError {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use self::finish::Extent;
 pub use self::finish::Standing;
 use self::refused::Refused;
-use super::dataset::{Storage, StoredDataset};
+use super::dataset::StoredDataset;
 use super::grid::Position;
 use super::spare;
 use crate::activity::{Activity, Moment};
@@ -151,7 +151,7 @@ impl ChunkStore {
     pub(super) fn serves(&self, dataset: &StoredDataset) -> bool {
         let small = dataset.grid.voxels().saturating_mul(8) <= self.largest as u64;
         let needed = dataset.is_decoded_directly() && !dataset.suits_library();
-        matches!(dataset.storage, Storage::Chunked { .. }) && (small || needed)
+        dataset.is_in_chunks() && (small || needed)
     }
 
     /// The chunk, if its wanted voxels are in the cache.
@@ -159,6 +159,11 @@ impl ChunkStore {
         let chunk = self.cache.get(&wanted.key()).filter(|chunk| self.suffices(chunk, wanted))?;
         self.hit(&chunk, wanted);
         Some(chunk)
+    }
+
+    /// Whether the wanted voxels are in the cache; does not count as a use of them.
+    pub(super) fn holds(&self, wanted: &ChunkRequest<'_>) -> bool {
+        self.cache.peek(&wanted.key()).is_some_and(|chunk| self.suffices(&chunk, wanted))
     }
 
     /// The chunk, with at least the wanted voxels: from the cache, from another thread that is decoding it, or from

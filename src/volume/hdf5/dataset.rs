@@ -17,6 +17,7 @@ use super::identity::FileIdentity;
 use super::index::{ChunkIndex, Entry, IndexError};
 use super::library::{self, FilterSpec, StoredType};
 use super::links::{Audited, MissingFiles};
+use super::pieces::Pieces;
 use super::{OpenError, filters};
 use crate::description::StorageDescription;
 use crate::tile::Fingerprint;
@@ -87,6 +88,8 @@ pub struct StoredDataset {
     /// Whether chunks at the edge of the dataset are unfiltered.
     pub(super) edges_are_plain: bool,
     pub(super) grid: Grid,
+    /// How contiguous data is read that does not lie in a local file.
+    pub(super) pieces: Option<Pieces>,
     /// The external raw files, in order; empty for other layouts.
     pub(super) raw: Vec<RawFile>,
     index: ChunkIndex,
@@ -122,7 +125,17 @@ impl StoredDataset {
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
         let Audited { files, raw, missing } = audited;
         let id = Fingerprint::of(&(file.identity(), handle.name(), &files));
-        let grid = Grid::new(&shape, if let Storage::Chunked { chunk } = &storage { chunk } else { &shape });
+        let pieces = match storage {
+            Storage::Contiguous { address: Some(address) } if file.bytes.is_remote() && stored.plain => {
+                Some(Pieces::new(address, &shape, stored.voxel.stored_bytes() as u64))
+            }
+            _ => None,
+        };
+        let grid = match (&storage, &pieces) {
+            (Storage::Chunked { chunk }, _) => Grid::new(&shape, chunk),
+            (_, Some(pieces)) => pieces.grid(),
+            _ => Grid::new(&shape, &shape),
+        };
         let index = ChunkIndex::new(Arc::clone(&file), handle.clone(), grid);
         let (path, fill) = (path.to_owned(), OnceLock::new());
         Ok(Self {
@@ -138,6 +151,7 @@ impl StoredDataset {
             id,
             edges_are_plain,
             grid,
+            pieces,
             raw,
             index,
             fill,
@@ -186,13 +200,21 @@ impl StoredDataset {
     /// The box, in stored order, that is most efficient to read: a chunk, or one row of other data.
     pub(super) fn chunk_shape(&self) -> Position {
         match &self.storage {
-            Storage::Chunked { .. } => *self.grid.chunk(),
+            _ if self.is_in_chunks() => *self.grid.chunk(),
             _ => padded(self.shape.last().map_or(&[], std::slice::from_ref), 1),
         }
     }
 
+    /// Whether it is read in chunks, or in pieces as if they were chunks.
+    pub(super) fn is_in_chunks(&self) -> bool {
+        matches!(self.storage, Storage::Chunked { .. }) || self.pieces.is_some()
+    }
+
     /// The index entry of a chunk; `None` if it was never written.
     pub(super) fn entry(&self, at: &Position) -> Result<Option<Entry>, ReadError> {
+        if let Some(pieces) = &self.pieces {
+            return Ok(Some(pieces.entry(at)));
+        }
         self.index.entry(self.grid.number(at)).map_err(|error| self.without_index(error))
     }
 
@@ -217,13 +239,14 @@ impl StoredDataset {
     /// The error if the chunk index cannot be read. The library does not report that the file has changed: checked
     /// here.
     fn without_index(&self, error: IndexError) -> ReadError {
-        match error {
-            IndexError::Read(error) => error,
-            IndexError::Wrong(problem) => {
-                let changed = self.file.bytes.ensure_unchanged(&self.place()).err();
-                changed.unwrap_or_else(|| self.damaged(&problem))
-            }
-        }
+        let problem = match error {
+            IndexError::Read(error) => return error,
+            IndexError::Wrong(problem) => problem,
+        };
+        let place = self.place();
+        let failure = || self.file.bytes.failure(&place);
+        let changed = self.file.bytes.ensure_unchanged(&place).err();
+        changed.or_else(failure).unwrap_or_else(|| self.damaged(&problem))
     }
 
     /// Reads a box in stored order into `into`, which already has the box's type and length.
@@ -262,6 +285,9 @@ impl StoredDataset {
 
     /// The error if the library cannot read a box. It does not report that a raw file of a virtual source is missing.
     fn unreadable(&self, error: &hdf5::Error) -> ReadError {
+        if let Some(failure) = self.file.bytes.failure(&self.place()) {
+            return failure;
+        }
         match self.missing.raw.first() {
             Some(raw) => {
                 ReadError::Missing { place: self.place(), missing: format!("the raw file {}", raw.display()) }

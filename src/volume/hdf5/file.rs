@@ -8,6 +8,7 @@ use super::admission::Admission;
 use super::bytes::FileBytes;
 use super::identity::FileIdentity;
 use super::{OpenError, library};
+use crate::address;
 
 /// An HDF5 file open for reading, through the library and directly.
 #[derive(Debug)]
@@ -31,6 +32,11 @@ impl StoredFile {
         Ok(Self { path, handle, admission, bytes })
     }
 
+    /// Whether it is an object in a store.
+    pub fn is_remote(&self) -> bool {
+        self.bytes.is_remote()
+    }
+
     /// Identifies the file and its generation, as it was when it was opened.
     pub fn identity(&self) -> &FileIdentity {
         self.bytes.identity()
@@ -43,6 +49,9 @@ impl StoredFile {
 }
 
 fn not_hdf5(bytes: &FileBytes, error: &hdf5::Error) -> String {
+    if let Some(failure) = bytes.failure("its metadata") {
+        return failure.to_string();
+    }
     if bytes.identity().length() == 0 {
         return "it is empty; an HDF5 file is expected".to_owned();
     }
@@ -73,9 +82,17 @@ impl Files {
         files
     }
 
+    /// Keeps the metadata of objects in stores, as far as it was read, for the next start.
+    pub fn save_metadata(&self) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots: Vec<Slot> = open.values().cloned().collect();
+        drop(open);
+        slots.iter().filter_map(|slot| slot.lock().clone()).for_each(|file| file.bytes.save_metadata());
+    }
+
     /// Adds files that must not be opened.
     pub fn refuse(&self, refused: impl IntoIterator<Item = (PathBuf, String)>) {
-        let resolved = |(path, why): (PathBuf, String)| (path.canonicalize().unwrap_or(path), why);
+        let resolved = |(path, why): (PathBuf, String)| (address::resolved(&path).unwrap_or(path), why);
         self.refused().extend(refused.into_iter().map(resolved));
     }
 
@@ -90,8 +107,7 @@ impl Files {
 
     /// Opens a file, unless it is open in its current generation. `growing` if it may be appended to while it is open.
     pub fn open(&self, path: &Path, growing: bool) -> Result<Arc<StoredFile>, OpenError> {
-        let resolved = path
-            .canonicalize()
+        let resolved = address::resolved(path)
             .map_err(|e| OpenError::File { path: path.to_owned(), problem: e.to_string() })?;
         self.open_resolved(resolved, growing)
     }

@@ -1,18 +1,29 @@
-//! Identifies a file in its current state, to detect that it was replaced or modified.
+//! Identifies a file or an object in its current state, to detect that it was replaced or modified.
 
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::address::Address;
+use crate::store::{Object, Version};
+
 /// A file in one state: path, device, inode, length and modification time. If any of these differs, the contents may
 /// have changed; an edit that preserves length and modification time is not detected.
 ///
-/// A missing file has an identity too, which changes when the file appears.
+/// A missing file has an identity too, which changes when the file appears. Of an object in a store, the path stands for
+/// its address ([`Address`]).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileIdentity {
     path: PathBuf,
-    state: Option<FileState>,
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Missing,
+    File(FileState),
+    Object(Version),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +38,10 @@ struct FileState {
 impl FileIdentity {
     /// The file (of any type) at a path in its current state; symbolic links are resolved.
     pub fn of(path: &Path) -> io::Result<Self> {
+        if let Some(address) = Address::of(path) {
+            let version = Object::open(&address).map_err(io::Error::other)?.version().clone();
+            return Ok(Self::of_object(path.to_owned(), version));
+        }
         let resolved = path.canonicalize()?;
         let metadata = resolved.metadata()?;
         Ok(Self::new(resolved, &metadata))
@@ -34,17 +49,23 @@ impl FileIdentity {
 
     /// From known metadata; `path` contains no symbolic links.
     pub(super) fn new(path: PathBuf, metadata: &std::fs::Metadata) -> Self {
-        Self { path, state: Some(FileState::of(metadata)) }
+        Self { path, state: State::File(FileState::of(metadata)) }
     }
 
     /// The file at a path whose symbolic links are kept, so that the identity changes when a link is redirected.
     pub(super) fn at(path: &Path) -> Self {
-        Self { path: path.to_owned(), state: path.metadata().ok().as_ref().map(FileState::of) }
+        let state = path.metadata().map_or(State::Missing, |metadata| State::File(FileState::of(&metadata)));
+        Self { path: path.to_owned(), state }
     }
 
     /// A file that does not exist.
     pub(super) fn missing(path: PathBuf) -> Self {
-        Self { path, state: None }
+        Self { path, state: State::Missing }
+    }
+
+    /// An object of this version; the path stands for its address.
+    pub(super) fn of_object(path: PathBuf, version: Version) -> Self {
+        Self { path, state: State::Object(version) }
     }
 
     /// The path, with symbolic links resolved unless made by `at`.
@@ -54,39 +75,45 @@ impl FileIdentity {
 
     /// Whether the file existed when the identity was made.
     pub fn exists(&self) -> bool {
-        self.state.is_some()
+        self.state != State::Missing
     }
 
     /// The length in bytes; 0 for a missing file.
     pub fn length(&self) -> u64 {
-        self.state.map_or(0, |state| state.length)
+        match &self.state {
+            State::Missing => 0,
+            State::File(state) => state.length,
+            State::Object(version) => version.length,
+        }
     }
 
-    /// Whether the file at this path is unchanged. Queries the file system.
+    /// Whether the file at this path is unchanged. Queries the file system; the state of an object is the one last seen.
     pub fn is_current(&self) -> bool {
+        if let State::Object(version) = &self.state {
+            return Object::is_current(&self.path, version);
+        }
         match self.path.metadata() {
             Ok(metadata) => self.is_of(&metadata),
             // Any error counts as missing.
-            Err(_) => self.state.is_none(),
+            Err(_) => self.state == State::Missing,
         }
     }
 
     /// Whether this metadata is that of the unchanged file.
     pub(super) fn is_of(&self, metadata: &std::fs::Metadata) -> bool {
-        self.state == Some(FileState::of(metadata))
+        self.state == State::File(FileState::of(metadata))
     }
 
     /// Whether this metadata is that of the same file, unchanged or grown.
     pub(super) fn is_of_grown(&self, metadata: &std::fs::Metadata) -> bool {
         let now = FileState::of(metadata);
-        self.state.is_some_and(|then| {
-            (then.device, then.inode) == (now.device, now.inode) && then.length <= now.length
-        })
+        let State::File(then) = &self.state else { return false };
+        (then.device, then.inode) == (now.device, now.inode) && then.length <= now.length
     }
 
     /// Evicts the file from the page cache, except for mapped pages.
     pub(super) fn forget_pages(&self) -> io::Result<()> {
-        if self.state.is_none() {
+        if !matches!(self.state, State::File(_)) {
             return Ok(());
         }
         let file = std::fs::File::open(&self.path)?;
@@ -113,10 +140,14 @@ impl Hash for FileIdentity {
     /// cached tiles would be lost.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.path.hash(hasher);
-        let known = self
-            .state
-            .map(|state| (state.inode, state.length, state.modified_seconds, state.modified_nanoseconds));
-        known.hash(hasher);
+        match &self.state {
+            State::Missing => None::<()>.hash(hasher),
+            State::File(state) => {
+                let times = (state.modified_seconds, state.modified_nanoseconds);
+                Some((state.inode, state.length, times.0, times.1)).hash(hasher);
+            }
+            State::Object(version) => version.hash(hasher),
+        }
     }
 }
 

@@ -51,6 +51,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Of a chunk whose stored bytes are its voxels.
+    pub fn unfiltered(number: u64, address: u64, length: u32) -> Self {
+        Self { number, address, length, mask: 0 }
+    }
+
     /// The byte offset just after the chunk; saturates.
     pub fn end(&self) -> u64 {
         self.address.saturating_add(u64::from(self.length))
@@ -114,6 +119,7 @@ impl ChunkIndex {
         let _filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
         if self.entries.get().is_none() {
             let entries = self.taken(until)?;
+            self.file.bytes.save_metadata();
             return Ok(self.entries.get_or_init(|| entries));
         }
         Ok(self.entries.get().map_or(&[], Vec::as_slice))

@@ -21,6 +21,8 @@ use super::external::RawFile;
 use super::file::{Files, StoredFile};
 use super::identity::FileIdentity;
 use super::library::{self, Link};
+use crate::address::{self, Address};
+use crate::store::{Object, StoreError};
 
 /// The maximum number of soft and external links on a path, and the maximum nesting of virtual datasets.
 const MOST_LINKS: usize = 32;
@@ -284,7 +286,7 @@ impl Follower<'_> {
     ) -> Result<(Arc<StoredFile>, Option<FileIdentity>), OpenError> {
         let target = places(from, name)
             .into_iter()
-            .find(|place| place.exists())
+            .find(|place| exists(place))
             .ok_or_else(|| OpenError::missing(from, path, name))?;
         match self.allowed(from, name, &target)? {
             Some(resolved) => {
@@ -308,6 +310,9 @@ impl Follower<'_> {
             return Err(wrong("virtual datasets are nested too deeply; is there a loop?".to_owned()));
         }
         audit.files.insert(found.file.identity().clone());
+        if found.file.bytes.is_remote() {
+            return refuse_parts(&found.object).map(|()| Vec::new()).map_err(wrong);
+        }
         let raw = self.raw_files(found)?;
         if depth > 0 && !raw.is_empty() && !library::looks_beside_files() {
             return Err(wrong(
@@ -455,11 +460,12 @@ impl Follower<'_> {
     /// Resolves the symbolic links of `target`, to which `from` refers by `name`; `None` if it does not exist. Fails
     /// if the policy forbids it because it lies outside the folder of `from`.
     fn allowed(&self, from: &StoredFile, name: &str, target: &Path) -> Result<Option<PathBuf>, OpenError> {
-        let resolved = target.canonicalize().ok();
+        let resolved = address::resolved(target).ok();
         let inside = match &resolved {
-            Some(resolved) => resolved.starts_with(from.folder()),
+            Some(resolved) if !from.bytes.is_remote() => resolved.starts_with(from.folder()),
+            // An address cannot be resolved, either.
             // A missing file cannot be resolved, so its path is checked as written.
-            None => !climbs(from.folder(), target),
+            _ => !climbs(from.folder(), target),
         };
         if inside || self.policy == LinkPolicy::Anywhere {
             return Ok(resolved);
@@ -491,10 +497,33 @@ fn prepend(ahead: &mut VecDeque<String>, target: &str) {
     }
 }
 
+/// Fails if the data of a dataset in a store lies elsewhere: in raw files, or in the sources of a virtual dataset.
+fn refuse_parts(dataset: &Dataset) -> Result<(), String> {
+    let what = match dataset.layout() {
+        Layout::Virtual => "it is a virtual dataset",
+        _ if library::raw_files(dataset).map_err(|e| e.to_string())?.is_empty() => return Ok(()),
+        _ => "its data is in external raw files",
+    };
+    Err(format!(
+        "{what}, which voltile reads from local disks only; copy the files to one, or store the data in this file"
+    ))
+}
+
+/// Whether there is a file, or an object: one that cannot be reached may be there.
+fn exists(path: &Path) -> bool {
+    match Address::of(path) {
+        Some(address) => !matches!(Object::open(&address), Err(StoreError::Missing)),
+        None => path.exists(),
+    }
+}
+
 /// The paths that the library tries for a file reference: first the name itself if it is absolute, then the name in the
-/// folder of the referring file.
+/// folder of the referring file. An object refers to none but those beside it.
 fn places(from: &StoredFile, name: &str) -> Vec<PathBuf> {
     let beside = from.folder().join(last_component(name));
+    if from.bytes.is_remote() {
+        return vec![beside];
+    }
     if Path::new(name).is_absolute() { vec![PathBuf::from(name), beside] } else { vec![beside] }
 }
 

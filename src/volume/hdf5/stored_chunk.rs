@@ -3,6 +3,7 @@
 //! Chunks whose filters voltile supports are fetched and decoded by the calling thread; others are read by the
 //! library in one step.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use super::filters::{self, Pipeline};
 use super::grid::{Position, StoredBox};
 use super::index::Entry;
 use crate::metrics::Meter;
+use crate::store::Gathering;
 use crate::volume::{ChunkCoding, ReadError, Samples, VoxelType};
 
 /// A position in the chunk grid, and the index entry of the chunk there.
@@ -23,6 +25,13 @@ pub(super) struct Located {
     pub at: Position,
     /// `None` if it was never written.
     entry: Option<Entry>,
+}
+
+impl Located {
+    /// The number of its stored bytes.
+    pub fn stored_bytes(&self) -> u64 {
+        self.entry.map_or(0, |entry| u64::from(entry.length))
+    }
 }
 
 /// A chunk before decoding.
@@ -42,13 +51,37 @@ impl StoredDataset {
     }
 
     fn direct_pipeline(&self) -> Option<&Pipeline> {
-        let direct = matches!(self.storage, Storage::Chunked { .. }) && self.stored.plain;
+        let direct = self.is_in_chunks() && self.stored.plain;
         self.pipeline.as_ref().filter(|_| direct)
     }
 
     /// Finds a chunk in the index. Reads from the file only until the index is loaded.
     pub(super) fn locate(&self, at: Position) -> Result<Located, ReadError> {
         Ok(Located { at, entry: self.entry(&at)? })
+    }
+
+    /// Where a chunk lies in the file; `None` if it was never written.
+    pub(super) fn located_range(&self, at: Position) -> Result<Option<Range<u64>>, ReadError> {
+        Ok(self.entry(&at)?.map(|entry| entry.address..entry.end()))
+    }
+
+    /// Starts to fetch chunks that will be read soon, unless they lie in a local file.
+    pub(super) fn gather<'a>(
+        &self,
+        chunks: impl IntoIterator<Item = &'a Located>,
+    ) -> Result<Gathering, ReadError> {
+        if !self.file.bytes.is_remote() {
+            return Ok(Gathering::none());
+        }
+        let Some(pipeline) = self.direct_pipeline() else { return Ok(Gathering::none()) };
+        let range = |chunk: &Located| {
+            // Damaged entries are reported when the chunk is read.
+            let entry =
+                chunk.entry.filter(|entry| self.ensure_possible(&chunk.at, *entry, pipeline).is_ok())?;
+            (entry.end() <= self.file.identity().length()).then_some(entry.address..entry.end())
+        };
+        let ranges: Vec<Range<u64>> = chunks.into_iter().filter_map(range).collect();
+        self.file.bytes.gather(&ranges, &self.place())
     }
 
     /// Fails if a chunk that a box intersects lies beyond the end of the file.
@@ -165,16 +198,17 @@ impl StoredDataset {
                 let mask = if edge_is_plain { u32::MAX } else { entry.mask };
                 let wanted =
                     usize::try_from(wanted).unwrap_or(usize::MAX).saturating_mul(self.stored_bytes());
-                let decoded =
-                    pipeline.decode(bytes, mask, self.decoded_bytes(), wanted).map_err(|error| {
-                        let problem = format!("chunk {}: {error}", self.chunk_name(&chunk.at));
-                        let place = self.place();
-                        match error.is_corrupt() {
-                            true => ReadError::Corrupt { place, problem },
-                            false => ReadError::Damaged { place, problem },
-                        }
-                    })?;
-                let chunk = Chunk::new(*self.grid.chunk(), self.samples(decoded, voxel));
+                let dims = self.extents(&chunk.at);
+                let whole = dims.iter().product::<u64>() as usize * self.stored_bytes();
+                let decoded = pipeline.decode(bytes, mask, whole, wanted).map_err(|error| {
+                    let problem = format!("chunk {}: {error}", self.chunk_name(&chunk.at));
+                    let place = self.place();
+                    match error.is_corrupt() {
+                        true => ReadError::Corrupt { place, problem },
+                        false => ReadError::Damaged { place, problem },
+                    }
+                })?;
+                let chunk = Chunk::new(dims, self.samples(decoded, voxel));
                 meter.decoded_chunk(began.elapsed());
                 Ok(chunk)
             }
@@ -190,6 +224,11 @@ impl StoredDataset {
         samples.reset(voxel, count.iter().product::<u64>() as usize);
         self.read_box(&StoredBox { start, count }, &mut samples)?;
         Ok(Chunk::new(count, samples))
+    }
+
+    /// The extents of a chunk as it is stored: pieces are cut at the end of the dataset, chunks are not.
+    fn extents(&self, at: &Position) -> Position {
+        self.pieces.as_ref().map_or(*self.grid.chunk(), |pieces| pieces.extents(at))
     }
 
     /// The size of a whole decoded chunk, in bytes.

@@ -26,6 +26,7 @@ use crate::axes::{Axes, AxisName};
 use crate::cache::Lost;
 use crate::geometry::{Axis, Region, Xyz};
 use crate::metrics::Meter;
+use crate::store::Gathering;
 use crate::trace::Trace;
 use crate::volume::scatter::{Lattice, Sieve, copy_box, fill_box, thinned};
 use crate::volume::{
@@ -68,6 +69,9 @@ pub struct Hdf5Volume {
 /// The approximate size in bytes of the chunks that are decoded in parallel for one box: small compared with the cache,
 /// and enough to occupy all threads.
 const TOGETHER: u64 = 4 << 20;
+
+/// How many stored bytes are fetched for a box before the first of its chunks is decoded.
+const MOST_GATHERED: u64 = 48 << 20;
 
 /// The most chunks of a box that are listed at once, about 300 bytes each. A tile rarely has as many.
 const MOST_LISTED: usize = 1 << 12;
@@ -209,14 +213,30 @@ impl Hdf5Volume {
         reading: &Reading<'_>,
         into: &mut Samples,
     ) -> Result<(), ReadError> {
-        let (dataset, store, meter) = (&self.dataset, &self.chunks, self.meter(reading));
+        let dataset = &self.dataset;
         let missing = self.copy_cached(wanted, reading, into)?;
         let located = missing.into_iter().map(|wanted| Ok((dataset.locate(wanted.at)?, wanted)));
-        let located = located.collect::<Result<Vec<_>, ReadError>>()?;
+        let mut located = located.collect::<Result<Vec<_>, ReadError>>()?;
+        while let Some(few) = taken(&mut located, dataset.file.is_remote()) {
+            self.read_located(few, reading, into)?;
+        }
+        Ok(())
+    }
+
+    /// Fetches, decodes and copies from chunks.
+    fn read_located(
+        &self,
+        located: Vec<(Located, Wanted)>,
+        reading: &Reading<'_>,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
+        let (dataset, store, meter) = (&self.dataset, &self.chunks, self.meter(reading));
         let produce = |located: &Located, request: &ChunkRequest<'_>, extent| {
             let stored = dataset.fetch(located, meter)?;
             store.decode(request, located, &stored, extent)
         };
+        // What is read from a store is all on its way before the first chunk is decoded.
+        let _gathering = dataset.gather(located.iter().map(|(located, _)| located))?;
         // Several threads take part only if no other tile is being rendered.
         if store.activity().has_one_job() && rayon::current_num_threads() > 1 {
             for group in located.chunks(self.most_together()) {
@@ -417,6 +437,32 @@ impl Volume for Hdf5Volume {
         self.chunks.touches_refused(&self.dataset, &self.stored_box(time, region))
     }
 
+    fn is_remote(&self) -> bool {
+        self.dataset.file.is_remote()
+    }
+
+    fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
+        if !self.is_remote() || self.shape.access != Access::Cached {
+            return Ok(Gathering::none());
+        }
+        let (dataset, stored) = (&self.dataset, self.stored_box(time, region));
+        let mut room = MOST_GATHERED;
+        let mut located = Vec::new();
+        for at in dataset.grid.chunks_of(&stored) {
+            let part = dataset.grid.part_of(&at, &stored);
+            let voxels = linear(dataset.grid.chunk(), &part.last()).saturating_add(1);
+            if self.chunks.holds(&ChunkRequest { dataset, at, voxels, voxel: self.shape.voxel, trace: None })
+            {
+                continue;
+            }
+            let chunk = dataset.locate(at)?;
+            let Some(rest) = room.checked_sub(chunk.stored_bytes()) else { break };
+            room = rest;
+            located.push(chunk);
+        }
+        dataset.gather(&located)
+    }
+
     fn stored_chunk(
         &self,
         time: u64,
@@ -490,6 +536,15 @@ impl VolumeStorage for Hdf5Volume {
         Some(fill)
     }
 
+    fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
+        let dataset = self.dataset.as_ref();
+        if !self.is_remote() || !dataset.is_decoded_directly() {
+            return None;
+        }
+        let chunks = dataset.grid.chunks_of(&self.stored_box(time, region));
+        chunks.filter_map(|at| dataset.located_range(at).transpose()).collect::<Result<_, _>>().ok()
+    }
+
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
         let along = |role: Role| match role {
             Role::Space(axis) => wanted[axis].clone(),
@@ -525,6 +580,21 @@ struct Wanted {
     part: Part,
     /// The wanted voxels of that part.
     sieve: Sieve,
+}
+
+/// Takes the chunks to read next: all of a local file; of an object in a store, as many as are fetched at once.
+fn taken(located: &mut Vec<(Located, Wanted)>, is_remote: bool) -> Option<Vec<(Located, Wanted)>> {
+    let mut bytes = 0;
+    let is_beyond = |(chunk, _): &(Located, Wanted)| {
+        bytes += chunk.stored_bytes();
+        is_remote && bytes > MOST_GATHERED
+    };
+    let count = located.iter().position(is_beyond).unwrap_or(located.len()).max(1);
+    if located.is_empty() {
+        return None;
+    }
+    let rest = located.split_off(count);
+    Some(std::mem::replace(located, rest))
 }
 
 fn one_run(at: u64) -> Vec<Range<u64>> {

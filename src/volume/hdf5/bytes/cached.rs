@@ -6,7 +6,7 @@ use std::io::IoSliceMut;
 use bytes::Bytes;
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::FileBytes;
+use super::{FileBytes, Source};
 
 /// The most buffers that a thread keeps, and the size in bytes of the largest that it keeps.
 const MOST_BUFFERS: usize = 16;
@@ -44,15 +44,22 @@ impl Drop for Reused {
 
 impl FileBytes {
     /// Some bytes of the file, if all of them are in the page cache and the file is unchanged; otherwise `None`, also on
-    /// file systems that cannot tell.
+    /// file systems that cannot tell. Of an object, what has just been fetched.
     pub fn read_cached(&self, position: u64, length: usize) -> Option<Bytes> {
+        let file = match &self.source {
+            Source::File { file, .. } => file,
+            Source::Object { object, .. } => {
+                let bytes = object.arrived(&(position..position.checked_add(length as u64)?))?;
+                return self.unchanged_length().ok()?.map(|_| bytes);
+            }
+        };
         let buffer = BUFFERS.with(|kept| kept.borrow_mut().pop()).unwrap_or_default();
         let mut read = Reused { buffer, length };
         if read.buffer.len() < length {
             read.buffer.resize(length, 0);
         }
         let into = &mut [IoSliceMut::new(&mut read.buffer[..length])];
-        let count = preadv2(&self.file, into, position, ReadWriteFlags::NOWAIT).ok()?;
+        let count = preadv2(file, into, position, ReadWriteFlags::NOWAIT).ok()?;
         // Checked last: the bytes are valid only if the file did not change during the read.
         let is_valid = count == length && self.unchanged_length().ok()?.is_some();
         is_valid.then(|| Bytes::from_owner(read))

@@ -1,9 +1,10 @@
 //! Lends the bytes of a memory-mapped file, from which unfiltered voxels are copied.
 
 use std::cell::Cell;
+use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::{FileBytes, system, truncated};
+use super::{FileBytes, Source, system, truncated};
 use crate::volume::ReadError;
 use crate::volume::hdf5::mapping::{Gone, Mapping};
 
@@ -27,7 +28,10 @@ pub(in super::super) struct Loan<'a> {
 impl FileBytes {
     /// Whether the file can be mapped into memory; some file systems do not support it.
     pub fn can_be_mapped(&self) -> bool {
-        *self.mapped.possible.get_or_init(|| self.map(0).is_ok())
+        match &self.source {
+            Source::File { mapped, .. } => *mapped.possible.get_or_init(|| self.map(0).is_ok()),
+            Source::Object { .. } => false,
+        }
     }
 
     /// Borrows the file's bytes; `place` is for errors.
@@ -40,16 +44,21 @@ impl FileBytes {
 
     /// Drops the mapping; it is made again when needed.
     pub fn unmap(&self) {
-        *self.mapped.mapping.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        if let Source::File { mapped, .. } = &self.source {
+            *mapped.mapping.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
     }
 
     /// A mapping of the file that reaches at least to `end`.
-    fn map(&self, end: u64) -> std::io::Result<Arc<Mapping>> {
-        let mut mapping = self.mapped.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+    fn map(&self, end: u64) -> io::Result<Arc<Mapping>> {
+        let Source::File { file, mapped } = &self.source else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let mut mapping = mapped.mapping.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapping) = mapping.as_ref().filter(|mapping| mapping.length() >= end) {
             return Ok(Arc::clone(mapping));
         }
-        let fresh = Arc::new(Mapping::new(&self.file, self.current_length()?)?);
+        let fresh = Arc::new(Mapping::new(file, self.current_length()?)?);
         *mapping = Some(Arc::clone(&fresh));
         Ok(fresh)
     }

@@ -140,7 +140,6 @@ fn trees_below(folder: &Path) -> usize {
         let datasets = datasets.iter().filter_map(|path| file.dataset(path).ok());
         trees += datasets.filter(is_chunked).filter(assert_equal).count();
     }
-    eprintln!("TREES {trees} below {}", folder.display());
     trees
 }
 

@@ -1,0 +1,229 @@
+//! Addresses of objects, and the parts of them that must not be shown.
+//!
+//! An address takes the place of a path wherever a file is named: `s3://bucket/key`, `gs://bucket/key`,
+//! `az://container/key`, or `https://host/path.h5`. Presigned addresses carry their credentials in the query, and others
+//! a password before the host. Both are kept here, and everybody else knows the address without them.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use url::Url;
+
+/// The full addresses of those whose public form leaves something out, by their public form.
+static FULL: LazyLock<Mutex<HashMap<String, Url>>> = LazyLock::new(Mutex::default);
+
+/// The kind of store that an address names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Amazon S3, or a store with its interface.
+    S3,
+    /// Google Cloud Storage.
+    Gs,
+    /// Azure Blob Storage.
+    Az,
+    /// A web server.
+    Web,
+}
+
+/// The address of an object.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Address {
+    scheme: Scheme,
+    public: String,
+    full: Url,
+}
+
+/// Why a text that begins like an address is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is not the address of an object: {problem}; expected s3://BUCKET/KEY, gs://BUCKET/KEY, az://CONTAINER/KEY or \
+     https://HOST/PATH"
+)]
+pub struct NotAnObject {
+    /// The address without its query and password.
+    text: String,
+    problem: String,
+}
+
+impl Scheme {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "s3" => Some(Scheme::S3),
+            "gs" => Some(Scheme::Gs),
+            "az" => Some(Scheme::Az),
+            "http" | "https" => Some(Scheme::Web),
+            _ => None,
+        }
+    }
+
+    fn of(text: &str) -> Option<Self> {
+        Self::named(text.split_once("://")?.0)
+    }
+}
+
+impl Address {
+    /// The path that stands for an address as a user wrote it; `None` if the text is no address but a path of a file.
+    ///
+    /// What must not be shown is kept for [`Address::of`], and is not in the path.
+    pub fn path_of(text: &str) -> Option<Result<PathBuf, NotAnObject>> {
+        let scheme = Scheme::of(text)?;
+        Some(Self::parse(scheme, text).map(|address| {
+            if address.full.as_str() != address.public {
+                let mut known = FULL.lock().unwrap_or_else(PoisonError::into_inner);
+                known.insert(address.public.clone(), address.full);
+            }
+            PathBuf::from(address.public)
+        }))
+    }
+
+    /// The address for which a path stands; `None` for a path in the file system.
+    pub fn of(path: &Path) -> Option<Self> {
+        let public = path.to_str()?;
+        let scheme = Scheme::of(public)?;
+        let known = FULL.lock().unwrap_or_else(PoisonError::into_inner).get(public).cloned();
+        match known {
+            Some(full) => Some(Self { scheme, public: public.to_owned(), full }),
+            None => Self::parse(scheme, public).ok(),
+        }
+    }
+
+    /// What a user wrote as a file: a path, or the one that stands for an address.
+    pub fn file(given: PathBuf) -> Result<PathBuf, NotAnObject> {
+        given.to_str().and_then(Self::path_of).unwrap_or(Ok(given))
+    }
+
+    /// The same where the address of a web server is that of a running voltile.
+    pub fn file_or_server(given: PathBuf) -> Result<PathBuf, NotAnObject> {
+        match given.to_str().and_then(Scheme::of) {
+            Some(Scheme::Web) => Ok(given),
+            _ => Self::file(given),
+        }
+    }
+
+    /// Whether a path stands for an address.
+    pub fn is(path: &Path) -> bool {
+        path.to_str().and_then(Scheme::of).is_some()
+    }
+
+    fn parse(scheme: Scheme, text: &str) -> Result<Self, NotAnObject> {
+        let wrong = |problem: &str| {
+            let text = text.split(['?', '#']).next().unwrap_or_default();
+            let (scheme, rest) = text.split_once("://").unwrap_or_default();
+            let rest = rest.rsplit_once('@').map_or(rest, |(_, after)| after);
+            NotAnObject { text: format!("{scheme}://{rest}"), problem: problem.to_owned() }
+        };
+        let mut full = Url::parse(text).map_err(|e| wrong(&e.to_string()))?;
+        full.set_fragment(None);
+        if full.host_str().is_none_or(str::is_empty) {
+            return Err(wrong("the bucket or host is missing"));
+        }
+        if full.path().trim_matches('/').is_empty() {
+            return Err(wrong("the key is missing"));
+        }
+        Ok(Self { scheme, public: public(&full), full })
+    }
+
+    /// The kind of store.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// The address without query and password.
+    pub fn public(&self) -> &str {
+        &self.public
+    }
+
+    /// The bucket, the container, or the host.
+    pub fn bucket(&self) -> &str {
+        self.full.host_str().unwrap_or_default()
+    }
+
+    /// The key within the bucket, as it is in the store.
+    pub fn key(&self) -> String {
+        let key = self.full.path().trim_start_matches('/');
+        percent_encoding::percent_decode_str(key).decode_utf8_lossy().into_owned()
+    }
+
+    /// The scheme, the host and the port: servers that are reached, or not, together.
+    pub fn server(&self) -> String {
+        let port = self.full.port().map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{}://{}{port}", self.full.scheme(), self.bucket())
+    }
+
+    /// The whole address. It may contain credentials: for requests only.
+    pub(crate) fn full(&self) -> &Url {
+        &self.full
+    }
+}
+
+/// The path without symbolic links. One that stands for an address is what it is.
+pub fn resolved(path: &Path) -> io::Result<PathBuf> {
+    if Address::is(path) { Ok(path.to_owned()) } else { path.canonicalize() }
+}
+
+/// An address without query and password. Addresses that differ only in the query are told apart by a digest of it.
+fn public(full: &Url) -> String {
+    let mut public = full.clone();
+    // An error means that the address cannot have what is removed.
+    let _ = public.set_username("");
+    let _ = public.set_password(None);
+    let query = full.query().filter(|query| !query.is_empty());
+    let digest = query.map(|query| blake3::hash(query.as_bytes()).to_hex()[..8].to_owned());
+    public.set_query(digest.as_deref());
+    public.into()
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({})", self.public)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.public)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_from_paths() {
+        for path in ["a.h5", "/data/s3/a.h5", "s3:/a", "s3", "ftp://host/a.h5", "C://a"] {
+            assert!(Address::path_of(path).is_none() && !Address::is(Path::new(path)), "{path}");
+        }
+        let address = Address::of(Path::new("s3://lab/mouse/brain%201.h5")).unwrap();
+        assert_eq!((address.bucket(), address.key().as_str()), ("lab", "mouse/brain 1.h5"));
+        assert_eq!(address.server(), "s3://lab");
+        let wrong = Address::path_of("s3://lab").unwrap().unwrap_err().to_string();
+        assert!(wrong.contains("the key is missing") && wrong.contains("s3://BUCKET/KEY"), "{wrong}");
+    }
+
+    #[test]
+    fn credentials_are_in_no_path_and_no_error() {
+        let given = "https://me:hunter2@host:81/a/b.h5?X-Amz-Signature=abcdef&part=1";
+        let path = Address::path_of(given).unwrap().unwrap();
+        let address = Address::of(&path).unwrap();
+        assert_eq!(address.full().as_str(), given);
+        assert_eq!(address.server(), "https://host:81");
+        let shown = format!("{} {address} {address:?}", path.display());
+        assert!(shown.contains("host:81/a/b.h5") && !shown.contains("hunter2") && !shown.contains("abcdef"));
+        // Another query names another object.
+        let other = Address::path_of(&given.replace("part=1", "part=2")).unwrap().unwrap();
+        assert_ne!(path, other);
+        let wrong = Address::path_of("https://me:hunter2@/?sig=abcdef").unwrap().unwrap_err().to_string();
+        assert!(!wrong.contains("hunter2") && !wrong.contains("abcdef"), "{wrong}");
+    }
+
+    #[test]
+    fn the_folder_of_an_address_is_its_prefix() {
+        let path = Address::path_of("s3://lab/mouse/brain.h5").unwrap().unwrap();
+        assert_eq!(path.parent().unwrap().join("other.h5"), Path::new("s3://lab/mouse/other.h5"));
+        assert_eq!(path.parent().unwrap().join("other.h5").to_str(), Some("s3://lab/mouse/other.h5"));
+    }
+}

@@ -1,0 +1,214 @@
+//! A circuit breaker: stops using a service that fails, and tries it again with growing pauses.
+//!
+//! It only decides who may try; what an attempt is, and how long it may take, is up to its user. While the breaker is
+//! closed, attempts are permitted. When too many have failed it opens: none is permitted, except one probe after each
+//! pause. A probe that succeeds closes it again.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// When a breaker opens, and when it is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// It opens when so many more attempts have failed than succeeded lately; above 0.
+    pub failures: u32,
+    /// The pause before the first probe. Each probe that fails doubles it.
+    pub first_pause: Duration,
+    /// The longest pause.
+    pub longest_pause: Duration,
+}
+
+/// A circuit breaker for one service.
+#[derive(Debug)]
+pub struct Breaker {
+    rule: Rule,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// `balance`: failures less successes, at least 0. Occasional failures among many successes never open it.
+    Closed {
+        balance: u32,
+    },
+    Open {
+        until: Instant,
+        pause: Duration,
+        probing: bool,
+    },
+}
+
+/// Permission for one attempt, whose result is to be reported. Dropping it reports that there was no attempt.
+#[derive(Debug)]
+#[must_use]
+pub struct Permit<'a> {
+    breaker: &'a Breaker,
+    is_probe: bool,
+}
+
+impl Breaker {
+    /// A closed breaker.
+    pub fn new(rule: Rule) -> Self {
+        Self { rule, state: Mutex::new(State::Closed { balance: 0 }) }
+    }
+
+    /// Permits an attempt while the breaker is closed.
+    pub fn permit(&self) -> Option<Permit<'_>> {
+        (!self.is_open()).then_some(Permit { breaker: self, is_probe: false })
+    }
+
+    /// Permits a probe if the breaker is open, its pause is over, and there is no other probe.
+    pub fn probe(&self) -> Option<Permit<'_>> {
+        self.probe_at(Instant::now())
+    }
+
+    fn probe_at(&self, now: Instant) -> Option<Permit<'_>> {
+        match &mut *self.lock() {
+            State::Open { until, probing, .. } if !*probing && now >= *until => {
+                *probing = true;
+                Some(Permit { breaker: self, is_probe: true })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether attempts are refused.
+    pub fn is_open(&self) -> bool {
+        matches!(*self.lock(), State::Open { .. })
+    }
+
+    /// The time until a probe is due; `None` while the breaker is closed or being probed.
+    pub fn until_probe(&self) -> Option<Duration> {
+        match *self.lock() {
+            State::Open { until, probing: false, .. } => {
+                Some(until.saturating_duration_since(Instant::now()))
+            }
+            _ => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Permit<'_> {
+    /// Reports a success. Returns whether it closes the breaker.
+    pub fn succeeded(mut self) -> bool {
+        let is_probe = std::mem::take(&mut self.is_probe);
+        let mut state = self.breaker.lock();
+        match &mut *state {
+            State::Closed { balance } => {
+                *balance = balance.saturating_sub(1);
+                false
+            }
+            // The late result of an earlier attempt says nothing about the service now.
+            State::Open { .. } if !is_probe => false,
+            State::Open { .. } => {
+                *state = State::Closed { balance: 0 };
+                true
+            }
+        }
+    }
+
+    /// Reports a failure. Returns whether it opens the breaker, which was closed.
+    pub fn failed(self) -> bool {
+        self.failed_at(Instant::now())
+    }
+
+    fn failed_at(mut self, now: Instant) -> bool {
+        let is_probe = std::mem::take(&mut self.is_probe);
+        let rule = self.breaker.rule;
+        let mut state = self.breaker.lock();
+        match &mut *state {
+            State::Closed { balance } if *balance + 1 < rule.failures => {
+                *balance += 1;
+                false
+            }
+            State::Closed { .. } => {
+                let pause = rule.first_pause;
+                *state = State::Open { until: now + pause, pause, probing: false };
+                true
+            }
+            State::Open { .. } if !is_probe => false,
+            State::Open { pause, .. } => {
+                let pause = (*pause * 2).min(rule.longest_pause);
+                *state = State::Open { until: now + pause, pause, probing: false };
+                false
+            }
+        }
+    }
+}
+
+impl Drop for Permit<'_> {
+    /// A probe that was not made may be made by another.
+    fn drop(&mut self) {
+        if self.is_probe
+            && let State::Open { probing, .. } = &mut *self.breaker.lock()
+        {
+            *probing = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: Rule =
+        Rule { failures: 3, first_pause: Duration::from_secs(1), longest_pause: Duration::from_secs(4) };
+
+    fn opened(at: Instant) -> Breaker {
+        let breaker = Breaker::new(RULE);
+        let opens = [0, 1, 2].map(|_| breaker.permit().unwrap().failed_at(at));
+        assert_eq!(opens, [false, false, true]);
+        breaker
+    }
+
+    #[test]
+    fn it_opens_when_failures_prevail_and_not_at_occasional_ones() {
+        let breaker = Breaker::new(RULE);
+        for _ in 0..100 {
+            assert!(!breaker.permit().unwrap().failed() && !breaker.permit().unwrap().succeeded());
+        }
+        let breaker = opened(Instant::now());
+        assert!(breaker.is_open() && breaker.permit().is_none());
+    }
+
+    #[test]
+    fn one_probe_is_made_after_each_pause_and_pauses_grow_up_to_a_limit() {
+        let start = Instant::now();
+        let breaker = opened(start);
+        let mut now = start;
+        for pause in [1, 2, 4, 4] {
+            assert!(breaker.probe_at(now).is_none());
+            now += Duration::from_secs(pause);
+            let probe = breaker.probe_at(now).unwrap();
+            assert!(breaker.probe_at(now).is_none(), "there is one at a time");
+            assert!(!probe.failed_at(now) && breaker.permit().is_none());
+        }
+    }
+
+    #[test]
+    fn a_probe_that_succeeds_closes_it() {
+        let start = Instant::now();
+        let breaker = opened(start);
+        let later = start + Duration::from_secs(1);
+        drop(breaker.probe_at(later).unwrap());
+        assert!(breaker.probe_at(later).unwrap().succeeded(), "a probe that was not made does not count");
+        assert!(!breaker.is_open() && breaker.until_probe().is_none());
+        assert!(!breaker.permit().unwrap().failed(), "it starts anew");
+    }
+
+    #[test]
+    fn late_results_of_earlier_attempts_change_nothing() {
+        let breaker = Breaker::new(RULE);
+        let late = [(); 2].map(|()| breaker.permit().unwrap());
+        for _ in 0..3 {
+            breaker.permit().unwrap().failed();
+        }
+        let [one, other] = late;
+        assert!(!one.succeeded() && !other.failed());
+        assert!(breaker.is_open() && breaker.until_probe().unwrap() <= RULE.first_pause);
+    }
+}

@@ -1,0 +1,63 @@
+//! Requests to object storage and to web servers that hold volumes.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::Clock;
+
+/// What is counted for all stores together; clones share the values.
+#[derive(Debug, Clone, Default)]
+pub struct StoreMetrics {
+    /// Requests, repeated ones too.
+    pub requests: Counter,
+    /// Requests that failed.
+    pub failures: Counter,
+    /// Requests repeated after a failure.
+    pub retries: Counter,
+    /// Requests that were not made because the server does not answer.
+    pub refused: Counter,
+    /// Bytes received.
+    pub bytes: Counter,
+    /// Time from a request to the end of its answer, summed.
+    pub waiting: Clock,
+    /// Servers that do not answer.
+    pub unreachable: Gauge,
+}
+
+impl StoreMetrics {
+    /// Those of this process: connections to a store are shared by all that read from it.
+    pub fn of_process() -> Self {
+        static ALL: LazyLock<StoreMetrics> = LazyLock::new(StoreMetrics::default);
+        ALL.clone()
+    }
+
+    /// Counts a request that took `span`; `bytes` is the length of the answer, or `None` if it failed.
+    pub fn observe(&self, span: Duration, bytes: Option<u64>) {
+        self.requests.inc();
+        self.waiting.add(span);
+        match bytes {
+            Some(bytes) => drop(self.bytes.inc_by(bytes)),
+            None => drop(self.failures.inc()),
+        }
+    }
+
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let counters: [(&str, &str, &Counter); 5] = [
+            ("store_requests", "Requests to object storage and web servers", &self.requests),
+            ("store_failures", "Requests to object storage that failed", &self.failures),
+            ("store_retries", "Requests to object storage repeated after a failure", &self.retries),
+            ("store_refused", "Requests not made because the store does not answer", &self.refused),
+            ("store_bytes", "Bytes received from object storage and web servers", &self.bytes),
+        ];
+        for (name, help, counter) in counters {
+            registry.register(name, help, counter.clone());
+        }
+        let help = "Time from requests to object storage to the end of their answers";
+        registry.register("store_seconds", help, self.waiting.0.clone());
+        registry.register("stores_unreachable", "Stores that do not answer", self.unreachable.clone());
+    }
+}

@@ -1,0 +1,177 @@
+//! Tiles of objects in stores: what they need is fetched before they take a render thread.
+//!
+//! A render thread that waited for a store could not decode for anybody else. So a tile whose chunks lie in a store enters
+//! the render queue only when they have arrived. Fetching is given up as soon as nobody waits for the tile any more. The
+//! neighbours in the direction of a scroll are fetched as well, and rendered when they have arrived.
+
+use std::collections::VecDeque;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
+
+use super::pool::Brings;
+use super::verify::Footprint;
+use super::{Busy, Demand, RenderPool, TileError, TileService, job};
+use crate::cache::{Flight, Interest, Lost};
+use crate::metrics::Metrics;
+use crate::request::TileRequest;
+use crate::store::Gathering;
+use crate::volume::ReadError;
+
+/// How many tiles are fetched for at once.
+const MOST_AT_ONCE: usize = 64;
+/// How many tiles wait for that, or are fetched for.
+const MOST_WAITING: usize = 512;
+/// How many neighbours are fetched for at once; older ones are given up.
+const MOST_AHEAD: usize = 16;
+/// How often is checked whether anybody still waits.
+const CHECKS: Duration = Duration::from_millis(20);
+
+/// What is being fetched.
+#[derive(Debug)]
+pub(super) struct Gatherer {
+    places: Arc<Semaphore>,
+    waiting: Arc<AtomicUsize>,
+    ahead: Mutex<VecDeque<(TileRequest, AbortHandle)>>,
+}
+
+impl Default for Gatherer {
+    fn default() -> Self {
+        let (waiting, ahead) = Default::default();
+        Self { places: Arc::new(Semaphore::new(MOST_AT_ONCE)), waiting, ahead }
+    }
+}
+
+/// One of those that wait; no longer counted when it is dropped.
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Footprint {
+    /// Whether any of its bytes come from a store.
+    pub fn is_remote(&self) -> bool {
+        self.boxes().any(|(volume, ..)| volume.is_remote())
+    }
+
+    /// Starts to fetch what is not cached; may block while a chunk index is read.
+    fn gather(&self) -> Result<Gathering, ReadError> {
+        let mut all = Gathering::none();
+        for (volume, time, region) in self.boxes() {
+            all.extend(volume.gather(*time, region)?);
+        }
+        Ok(all)
+    }
+}
+
+/// Fetches what a tile needs.
+async fn gathered(footprint: Arc<Footprint>) -> Result<(), TileError> {
+    let started = tokio::task::spawn_blocking(move || footprint.gather()).await;
+    let gathering = started.map_err(|_| Lost)??;
+    // The error of a store does not say for which dataset it was: the read that follows does.
+    Ok(gathering.done().await.map_err(|error| crate::volume::hdf5::unread("an object", error))?)
+}
+
+async fn until_unwanted(interest: &Interest) {
+    while interest.is_there() {
+        tokio::time::sleep(CHECKS).await;
+    }
+}
+
+impl Gatherer {
+    /// Fetches what a flight needs, then queues the job that makes its value.
+    pub fn launch<K, V>(
+        &self,
+        footprint: Footprint,
+        mut flight: Flight<K, V, TileError>,
+        (brings, demand): (Brings, Demand),
+        (pool, metrics): (RenderPool, Metrics),
+        work: impl FnMut() -> Result<(V, usize), TileError> + Send + 'static,
+    ) where
+        K: Hash + Eq + Clone + Send + 'static,
+        V: Clone + Send + 'static,
+    {
+        let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
+        let place = Place(Arc::clone(&self.waiting));
+        if waiting >= MOST_WAITING {
+            metrics.rejected.inc();
+            return flight.land(Err(Busy { waiting }.into()));
+        }
+        let (places, footprint) = (Arc::clone(&self.places), Arc::new(footprint));
+        tokio::spawn(async move {
+            let interest = flight.interest();
+            let result = loop {
+                let fetched = async {
+                    let _permit = places.acquire().await.map_err(|_| Lost)?;
+                    gathered(Arc::clone(&footprint)).await
+                };
+                tokio::select! {
+                    result = fetched => break result,
+                    () = until_unwanted(&interest) => match flight.still_wanted() {
+                        // A request has joined since.
+                        Some(again) => flight = again,
+                        None => {
+                            metrics.abandoned.inc();
+                            return;
+                        }
+                    }
+                }
+            };
+            drop(place);
+            if let Err(error) = result {
+                tracing::debug!("a tile could not be fetched: {error}");
+                return flight.land(Err(error));
+            }
+            let Metrics { rejected, abandoned, stopped, .. } = metrics;
+            let job = job::Bring { flight, work, rejected, abandoned, stopped };
+            let _ticket = pool.submit(Some(brings), demand, Box::new(job));
+            // The ticket stands for all who wait.
+            until_unwanted(&interest).await;
+        });
+    }
+}
+
+impl TileService {
+    /// Fetches the neighbours of a tile of an object in a store, and has each rendered when it has arrived.
+    pub(super) fn fetch_ahead(self: &Arc<Self>, neighbours: Vec<TileRequest>) {
+        for tile in neighbours.into_iter().rev() {
+            let mut ahead = self.gatherer.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+            ahead.retain(|(_, task)| !task.is_finished());
+            if ahead.iter().any(|(known, _)| *known == tile) {
+                continue;
+            }
+            let task = tokio::spawn(Arc::clone(self).fetch_neighbour(tile.clone()));
+            ahead.push_back((tile, task.abort_handle()));
+            if ahead.len() > MOST_AHEAD
+                && let Some((_, oldest)) = ahead.pop_front()
+            {
+                oldest.abort();
+            }
+        }
+    }
+
+    async fn fetch_neighbour(self: Arc<Self>, tile: TileRequest) {
+        let Some(footprint) = self.footprint_of(&tile) else { return };
+        if gathered(Arc::new(footprint)).await.is_ok() {
+            self.neighbours.add(tile);
+            if self.pool.is_idle() && !self.provisional.chunks.has_unfinished() {
+                let service = Arc::clone(&self);
+                self.pool.run(move || service.work_while_idle());
+            }
+        }
+    }
+
+    /// What a tile is made from, unless it is cached or shows nothing.
+    fn footprint_of(&self, tile: &TileRequest) -> Option<Footprint> {
+        let resolved = self.catalog().resolve(tile).ok().filter(|resolved| !resolved.is_black())?;
+        let is_cached = self.cache.peek(&resolved.key()).is_some();
+        (!is_cached).then(|| Footprint::of(&[resolved.plan()]))
+    }
+}

@@ -1,0 +1,171 @@
+//! The metadata of an object: pages that are fetched in aligned blocks, and kept.
+//!
+//! libhdf5 asks for metadata in pieces of a few bytes, and a file has it in a few places. A block holds what is near to
+//! a piece that was asked for; while reading continues where the last block ended, blocks grow.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+/// The length of a page. Every page but the object's last is whole.
+pub(super) const PAGE: u64 = 4 << 10;
+/// The length of a block, and its alignment.
+pub(super) const BLOCK: u64 = 64 << 10;
+/// The longest block.
+const LONGEST: u64 = 1 << 20;
+/// Beyond so many bytes, all pages are dropped: they are not the metadata of one volume any more.
+const MOST: u64 = 128 << 20;
+
+/// The pages of one object, by number.
+#[derive(Debug, Default)]
+pub(super) struct Blocks(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    pages: HashMap<u64, Bytes>,
+    /// The end of the block that was fetched last, and its length.
+    last: (u64, u64),
+    /// Whether pages were added since they were saved.
+    is_unsaved: bool,
+}
+
+impl Blocks {
+    /// Copies what is known from `position` on, and returns how much that is.
+    pub fn copy(&self, into: &mut [u8], position: u64) -> usize {
+        let state = self.lock();
+        let mut done = 0;
+        while done < into.len() {
+            let at = position + done as u64;
+            let Some(page) = state.pages.get(&(at / PAGE)) else { break };
+            let Some(bytes) = page.get((at % PAGE) as usize..).filter(|bytes| !bytes.is_empty()) else {
+                break;
+            };
+            let more = bytes.len().min(into.len() - done);
+            into[done..done + more].copy_from_slice(&bytes[..more]);
+            done += more;
+        }
+        done
+    }
+
+    /// The block to fetch for a missing range of an object of `length` bytes.
+    pub fn around(&self, missing: &Range<u64>, length: u64) -> Range<u64> {
+        let mut state = self.lock();
+        let (end, size) = state.last;
+        let (start, size) = match missing.start / PAGE * PAGE {
+            start if start == end => (start, (2 * size).min(LONGEST)),
+            start => (start / BLOCK * BLOCK, BLOCK),
+        };
+        // What is known is not fetched again.
+        let start = (start / PAGE..missing.start / PAGE)
+            .rev()
+            .find(|page| state.pages.contains_key(page))
+            .map_or(start, |page| (page + 1) * PAGE);
+        let end = (start + size).max(missing.end.next_multiple_of(PAGE)).min(length);
+        let end = (missing.end.div_ceil(PAGE)..end.div_ceil(PAGE))
+            .find(|page| state.pages.contains_key(page))
+            .map_or(end, |page| page * PAGE);
+        state.last = (end, size);
+        start..end
+    }
+
+    /// The ranges widened to pages, without those that are known.
+    pub fn unknown(&self, ranges: &[Range<u64>], length: u64) -> Vec<Range<u64>> {
+        let state = self.lock();
+        let is_known = |range: &Range<u64>| {
+            (range.start / PAGE..range.end.div_ceil(PAGE)).all(|page| state.pages.contains_key(&page))
+        };
+        let widened =
+            |range: &Range<u64>| range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE).min(length);
+        ranges.iter().filter(|range| !range.is_empty() && !is_known(range)).map(widened).collect()
+    }
+
+    /// Adds bytes that begin on a page and end on one, or with the object.
+    pub fn add(&self, start: u64, bytes: &Bytes) {
+        let mut state = self.lock();
+        if state.pages.len() as u64 * PAGE > MOST {
+            state.pages.clear();
+        }
+        for at in (0..bytes.len()).step_by(PAGE as usize) {
+            let page = bytes.slice(at..bytes.len().min(at + PAGE as usize));
+            state.is_unsaved |= state.pages.insert(start / PAGE + at as u64 / PAGE, page).is_none();
+        }
+    }
+
+    /// All pages in order, if there are new ones since the last call.
+    pub fn unsaved(&self) -> Option<Vec<(u64, Bytes)>> {
+        let mut state = self.lock();
+        if !std::mem::take(&mut state.is_unsaved) {
+            return None;
+        }
+        let mut pages: Vec<(u64, Bytes)> =
+            state.pages.iter().map(|(page, bytes)| (*page, bytes.clone())).collect();
+        pages.sort_unstable_by_key(|(page, _)| *page);
+        Some(pages)
+    }
+
+    /// Records that what is known is saved.
+    pub fn are_saved(&self) {
+        self.lock().is_unsaved = false;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn added(blocks: &Blocks, range: Range<u64>) {
+        let bytes: Vec<u8> = range.clone().map(|at| at as u8).collect();
+        blocks.add(range.start, &bytes.into());
+    }
+
+    #[test]
+    fn what_was_added_is_copied_up_to_the_first_gap() {
+        let blocks = Blocks::default();
+        added(&blocks, PAGE..3 * PAGE);
+        let mut into = [0; 10];
+        assert_eq!(blocks.copy(&mut into, 2 * PAGE - 5), 10);
+        assert_eq!(into[..2], [(2 * PAGE - 5) as u8, (2 * PAGE - 4) as u8]);
+        assert_eq!(blocks.copy(&mut into, 3 * PAGE - 4), 4);
+        assert_eq!(blocks.copy(&mut into, 0), 0);
+    }
+
+    #[test]
+    fn blocks_grow_while_reading_continues_and_leave_out_what_is_known() {
+        let (blocks, length) = (Blocks::default(), 1 << 30);
+        let first = blocks.around(&(70_000..70_008), length);
+        assert_eq!(first, BLOCK..2 * BLOCK);
+        added(&blocks, first);
+        let second = blocks.around(&(2 * BLOCK + 5..2 * BLOCK + 6), length);
+        assert_eq!(second, 2 * BLOCK..4 * BLOCK);
+        let far = blocks.around(&(10 * BLOCK + 100..12 * BLOCK + 100), length);
+        assert_eq!(far, 10 * BLOCK..12 * BLOCK + PAGE, "at least what is asked for");
+        let before = blocks.around(&(10..20), length);
+        assert_eq!(before, 0..BLOCK);
+        added(&blocks, 5 * BLOCK..5 * BLOCK + PAGE);
+        assert_eq!(blocks.around(&(6 * BLOCK - PAGE..6 * BLOCK), length), 5 * BLOCK + PAGE..6 * BLOCK + PAGE);
+        assert_eq!(blocks.around(&(100..200), 300), 0..300, "an object ends");
+    }
+
+    #[test]
+    fn unknown_ranges_are_widened_to_pages() {
+        let blocks = Blocks::default();
+        added(&blocks, 0..PAGE);
+        let ranges = [5..10, PAGE - 1..PAGE + 1, 0..0];
+        assert_eq!(blocks.unknown(&ranges, 5000), vec![0..5000; 1]);
+    }
+
+    #[test]
+    fn pages_are_saved_once() {
+        let blocks = Blocks::default();
+        assert!(blocks.unsaved().is_none());
+        added(&blocks, 0..2 * PAGE);
+        assert_eq!(blocks.unsaved().unwrap().len(), 2);
+        assert!(blocks.unsaved().is_none());
+    }
+}

@@ -1,0 +1,165 @@
+//! Objects in S3, Google Cloud Storage and Azure Blob Storage, through the crate `object_store`.
+//!
+//! Endpoint, region and credentials come from the variables and files that the clouds' own tools read.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use futures_util::future::BoxFuture;
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::path::Path;
+use object_store::{ClientOptions, Error, GetOptions, GetRange, ObjectStore, RetryConfig};
+
+use super::error::StoreError;
+use super::transport::{Part, Transport, checked};
+use super::version::Version;
+use super::{CONNECTING, RETRY, WAITING, profile};
+use crate::address::{Address, Scheme};
+
+/// An object in a bucket.
+#[derive(Debug)]
+pub(super) struct Cloud {
+    bucket: Arc<dyn ObjectStore>,
+    key: Path,
+}
+
+impl Cloud {
+    pub fn to(address: &Address) -> Result<Self, StoreError> {
+        let key = Path::parse(address.key()).map_err(|e| settings(&e))?;
+        Ok(Self { bucket: bucket(address)?, key })
+    }
+
+    async fn part(&self, range: Range<u64>, expected: Option<&Version>) -> Result<Part, StoreError> {
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range.clone())),
+            if_match: expected.and_then(|version| version.etag.clone()),
+            ..GetOptions::default()
+        };
+        let answer = self.bucket.get_opts(&self.key, options).await.map_err(failure)?;
+        let meta = &answer.meta;
+        let version = Version::new(meta.size, meta.e_tag.clone(), Some(meta.last_modified.to_rfc2822()));
+        if answer.range.start != range.start {
+            let problem = format!("bytes from {} instead of {}", answer.range.start, range.start);
+            return Err(StoreError::invalid(problem));
+        }
+        checked(&range, version, answer.bytes().await.map_err(failure)?)
+    }
+}
+
+impl Transport for Cloud {
+    fn get<'a>(
+        &'a self,
+        range: Range<u64>,
+        expected: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Part, StoreError>> {
+        Box::pin(self.part(range, expected))
+    }
+}
+
+/// The bucket of an address. All objects in it share one client, and so its connections and credentials.
+pub(super) fn bucket(address: &Address) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    type Known = Mutex<HashMap<(Scheme, String), Arc<dyn ObjectStore>>>;
+    static KNOWN: LazyLock<Known> = LazyLock::new(Mutex::default);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (address.scheme(), address.bucket().to_owned());
+    if let Some(bucket) = known.get(&key) {
+        return Ok(Arc::clone(bucket));
+    }
+    super::install_cryptography();
+    let bucket = match address.scheme() {
+        Scheme::S3 => s3(address.bucket()),
+        Scheme::Gs => google(address.bucket()),
+        Scheme::Az | Scheme::Web => azure(address.bucket()),
+    };
+    let bucket = bucket.map_err(|e| settings(&e))?;
+    known.insert(key, Arc::clone(&bucket));
+    Ok(bucket)
+}
+
+fn s3(bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+    // `from_env` reads the client's options too; those that are set here are not among them.
+    let builder = profile::aws(AmazonS3Builder::from_env()).with_bucket_name(bucket).with_retry(once());
+    let allowed = std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
+    Ok(Arc::new(builder.with_client_options(client().with_allow_http(allowed)).build()?))
+}
+
+fn google(bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+    let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(once());
+    let emulator = std::env::var("STORAGE_EMULATOR_HOST").ok().filter(|host| !host.is_empty());
+    if let Some(host) = &emulator {
+        let base = if host.contains("://") { host.clone() } else { format!("http://{host}") };
+        builder = builder.with_config(GoogleConfigKey::BaseUrl, base);
+        builder = builder.with_config(GoogleConfigKey::SkipSignature, "true");
+    }
+    Ok(Arc::new(builder.with_client_options(client().with_allow_http(emulator.is_some())).build()?))
+}
+
+fn azure(container: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+    let builder = profile::azure(MicrosoftAzureBuilder::from_env());
+    let builder = builder.with_container_name(container).with_retry(once());
+    // The emulator, and endpoints of private clouds, may lack encryption; credentials are signed, not sent.
+    let allowed = std::env::var("AZURE_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"))
+        || profile::azure_endpoint().is_some_and(|endpoint| endpoint.starts_with("http://"));
+    Ok(Arc::new(builder.with_client_options(client().with_allow_http(allowed)).build()?))
+}
+
+fn client() -> ClientOptions {
+    ClientOptions::new()
+        .with_connect_timeout(CONNECTING)
+        .with_read_timeout(WAITING)
+        .with_timeout_disabled()
+        .with_pool_max_idle_per_host(super::host::MOST_AT_ONCE)
+}
+
+/// Requests are repeated by [`super::host`] alone.
+fn once() -> RetryConfig {
+    RetryConfig { max_retries: 0, ..RetryConfig::default() }
+}
+
+fn settings(error: &dyn std::error::Error) -> StoreError {
+    StoreError::Settings {
+        problem: format!("the settings for the store are wrong: {}", without_query(&error.to_string())),
+    }
+}
+
+fn failure(error: Error) -> StoreError {
+    let text = |error: &dyn std::error::Error| without_query(&error.to_string());
+    match error {
+        Error::NotFound { .. } => StoreError::Missing,
+        Error::Precondition { .. } | Error::NotModified { .. } => StoreError::Changed,
+        Error::PermissionDenied { source, .. } | Error::Unauthenticated { source, .. } => {
+            StoreError::Denied { problem: text(&*source) }
+        }
+        Error::NotSupported { .. } => StoreError::NoRanges,
+        error @ (Error::InvalidPath { .. } | Error::UnknownConfigurationKey { .. }) => settings(&error),
+        other => {
+            let causes = std::iter::successors(std::error::Error::source(&other), |error| (*error).source());
+            let problem = causes.last().map_or_else(|| text(&other), text);
+            // An answer of 416 to a request for bytes that were there.
+            if other.to_string().contains("416") {
+                return StoreError::Changed;
+            }
+            StoreError::Unavailable { problem, retry_after: RETRY }
+        }
+    }
+}
+
+/// An error message without the queries of addresses in it, which may be signatures.
+fn without_query(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut is_query = false;
+    for letter in text.chars() {
+        is_query = match letter {
+            '?' => true,
+            ' ' | ')' | '"' | '\n' => false,
+            _ => is_query,
+        };
+        if !is_query || letter == '?' {
+            clean.push(letter);
+        }
+    }
+    clean
+}

@@ -1,0 +1,67 @@
+//! Why bytes of an object could not be had.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cache::Lost;
+
+/// Why an object cannot be opened or read. The text names no address: the caller knows which.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum StoreError {
+    /// The store has no such object.
+    #[error("there is no such object")]
+    Missing,
+    /// The store refuses access.
+    #[error(
+        "the store refuses access ({problem}); check the credentials in the environment, or set AWS_SKIP_SIGNATURE=true or \
+         GOOGLE_SKIP_SIGNATURE=true if the object is public"
+    )]
+    Denied {
+        /// What the store answered.
+        problem: String,
+    },
+    /// The object is not the one that was opened.
+    #[error("it has changed since it was opened")]
+    Changed,
+    /// The server sends whole objects only.
+    #[error(
+        "the server ignores range requests and would send the whole object; serve it from a server that answers \
+         \"Range: bytes=…\" with 206, or download it"
+    )]
+    NoRanges,
+    /// The answer is not what was asked for.
+    #[error("the store's answer cannot be used: {problem}")]
+    Invalid {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The store cannot be reached, or fails.
+    #[error("the store does not answer: {problem}")]
+    Unavailable {
+        /// What happened last.
+        problem: String,
+        /// After which time it is worth trying again.
+        retry_after: Duration,
+    },
+    /// The settings for the store are wrong.
+    #[error("{problem}")]
+    Settings {
+        /// What is wrong, and how to mend it.
+        problem: String,
+    },
+    /// The read was abandoned.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+impl StoreError {
+    pub(super) fn invalid(problem: impl Into<String>) -> Self {
+        StoreError::Invalid { problem: problem.into() }
+    }
+
+    /// Whether the same request may succeed in a moment.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self, StoreError::Unavailable { .. } | StoreError::Invalid { .. })
+    }
+}

@@ -1,0 +1,172 @@
+//! Requests to one server: a bounded number at once, repeated when they fail, and given up while the server is down.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+
+use super::error::StoreError;
+use super::transport::{Part, Transport};
+use super::version::Version;
+use super::{RETRY, WAITING};
+use crate::breaker::{Breaker, Rule};
+use crate::metrics::StoreMetrics;
+
+/// The most requests to one server that are in flight at once: enough for all chunks of a tile.
+pub(super) const MOST_AT_ONCE: usize = 64;
+/// How often a request is made before its failure is reported.
+const ATTEMPTS: u32 = 4;
+/// The pause before the second attempt; each further one is preceded by one twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The time from the first attempt after which none is repeated.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server that fails so often in a row is not asked, but for one request after each pause.
+const RULE: Rule =
+    Rule { failures: 8, first_pause: Duration::from_secs(1), longest_pause: Duration::from_secs(15) };
+
+/// A server.
+#[derive(Debug)]
+pub(super) struct Host {
+    name: String,
+    permits: Semaphore,
+    breaker: Breaker,
+    metrics: StoreMetrics,
+    problem: Mutex<Option<String>>,
+}
+
+type Known = Mutex<HashMap<String, Arc<Host>>>;
+
+static KNOWN: LazyLock<Known> = LazyLock::new(Mutex::default);
+
+impl Host {
+    /// The server of this name.
+    pub fn named(name: &str) -> Arc<Self> {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(Self::new(name.to_owned()));
+        Arc::clone(known.entry(name.to_owned()).or_insert_with(new))
+    }
+
+    fn new(name: String) -> Self {
+        let permits = Semaphore::new(MOST_AT_ONCE);
+        let metrics = StoreMetrics::of_process();
+        Self { name, permits, breaker: Breaker::new(RULE), metrics, problem: Mutex::default() }
+    }
+
+    /// The servers that do not answer, and what happened last.
+    pub fn unreachable() -> Vec<String> {
+        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<String> = known.values().filter_map(|host| host.problem()).collect();
+        all.sort();
+        all
+    }
+
+    fn problem(&self) -> Option<String> {
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(format!("{} does not answer: {problem}", self.name))
+    }
+
+    /// The bytes in a range, of the expected version.
+    pub async fn get(
+        &self,
+        transport: &dyn Transport,
+        range: Range<u64>,
+        expected: Option<&Version>,
+    ) -> Result<Part, StoreError> {
+        let began = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        for attempt in 1.. {
+            let result = self.attempt(transport, range.clone(), expected).await;
+            let is_last = attempt == ATTEMPTS || began.elapsed() + pause > PATIENCE;
+            match result {
+                Err((error, true)) if !is_last => {
+                    self.metrics.retries.inc();
+                    tracing::debug!("a request to {} is repeated: {error}", self.name);
+                }
+                Err((error, _)) => return Err(error),
+                Ok(part) => return Ok(part),
+            }
+            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+            pause *= 2;
+        }
+        Err(self.refusal())
+    }
+
+    /// One request. The error says whether it is to be repeated.
+    async fn attempt(
+        &self,
+        transport: &dyn Transport,
+        range: Range<u64>,
+        expected: Option<&Version>,
+    ) -> Result<Part, (StoreError, bool)> {
+        let Ok(_place) = self.permits.acquire().await else { return Err((self.refusal(), false)) };
+        let Some(permit) = self.breaker.permit().or_else(|| self.breaker.probe()) else {
+            self.metrics.refused.inc();
+            return Err((self.refusal(), false));
+        };
+        let began = Instant::now();
+        let answer = tokio::time::timeout(WAITING, transport.get(range, expected)).await;
+        let in_time = answer.unwrap_or_else(|_| Err(silence()));
+        self.metrics.observe(began.elapsed(), in_time.as_ref().ok().map(|part| part.bytes.len() as u64));
+        match in_time {
+            Ok(part) => {
+                self.recover(permit.succeeded());
+                match expected {
+                    Some(expected) if !expected.is_of(&part.version) => Err((StoreError::Changed, false)),
+                    _ => Ok(part),
+                }
+            }
+            Err(error) if error.may_pass() => {
+                let is_down = permit.failed();
+                self.note(&error, is_down);
+                Err((error, true))
+            }
+            // It answered: the object is at fault, not the server.
+            Err(error) => {
+                self.recover(permit.succeeded());
+                Err((error, false))
+            }
+        }
+    }
+
+    fn note(&self, error: &StoreError, is_down: bool) {
+        let text = match error {
+            StoreError::Unavailable { problem, .. } => problem.clone(),
+            other => other.to_string(),
+        };
+        if is_down {
+            self.metrics.unreachable.inc();
+            tracing::warn!(
+                "{} does not answer ({text}); its datasets are unavailable until it does",
+                self.name
+            );
+        }
+        if self.breaker.is_open() {
+            *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        }
+    }
+
+    fn recover(&self, is_back: bool) {
+        if is_back {
+            self.metrics.unreachable.dec();
+            *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            tracing::info!("{} answers again", self.name);
+        }
+    }
+
+    /// The error without a request, while the server does not answer.
+    fn refusal(&self) -> StoreError {
+        let retry_after = self.breaker.until_probe().unwrap_or(RETRY).max(RETRY);
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        StoreError::Unavailable {
+            problem: problem.unwrap_or_else(|| "it failed repeatedly".to_owned()),
+            retry_after,
+        }
+    }
+}
+
+fn silence() -> StoreError {
+    StoreError::Unavailable { problem: "it does not answer in time".to_owned(), retry_after: RETRY }
+}

@@ -1,0 +1,100 @@
+//! Merges ranges that lie close together into one request.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::host::MOST_AT_ONCE;
+
+/// A gap up to this length is read along: it takes less time than another request would.
+pub(super) const GAP: u64 = 64 << 10;
+/// Ranges are merged up to this length: longer requests gain nothing, and shorter ones run side by side.
+const LONGEST: u64 = 4 << 20;
+/// The share of a request that may be gaps: one eighth, so that little is read in vain.
+const WASTE: u64 = 8;
+
+/// A request, and the indices of the ranges that it covers.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Merged {
+    pub range: Range<u64>,
+    pub parts: Vec<usize>,
+}
+
+/// What it takes to fetch ranges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Requests {
+    /// The number of requests.
+    pub requests: u64,
+    /// The bytes that they ask for, with the gaps between the ranges.
+    pub bytes: u64,
+    /// How many requests follow each other, if as many as possible are made at once.
+    pub round_trips: u64,
+}
+
+impl Requests {
+    /// The requests for ranges in any order; equal ones are fetched once.
+    pub fn of(mut ranges: Vec<Range<u64>>) -> Self {
+        ranges.sort_unstable_by_key(|range| (range.start, range.end));
+        ranges.dedup();
+        let all = merged(&ranges);
+        let requests = all.len() as u64;
+        let bytes = all.iter().map(|request| request.range.end - request.range.start).sum();
+        Self { requests, bytes, round_trips: requests.div_ceil(MOST_AT_ONCE as u64) }
+    }
+}
+
+/// Merges ranges in any order.
+pub(super) fn merged(ranges: &[Range<u64>]) -> Vec<Merged> {
+    let mut order: Vec<usize> = (0..ranges.len()).collect();
+    order.sort_by_key(|at| (ranges[*at].start, ranges[*at].end));
+    let mut all: Vec<Merged> = Vec::new();
+    let mut wasted = 0;
+    for at in order {
+        let next = &ranges[at];
+        if let Some(last) = all.last_mut() {
+            let gap = next.start.saturating_sub(last.range.end);
+            let end = last.range.end.max(next.end);
+            let length = end - last.range.start;
+            if gap <= GAP && length <= LONGEST && (wasted + gap) * WASTE <= length {
+                wasted += gap;
+                last.range.end = end;
+                last.parts.push(at);
+                continue;
+            }
+        }
+        wasted = 0;
+        all.push(Merged { range: next.clone(), parts: vec![at] });
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+        merged(ranges).into_iter().map(|merged| merged.range).collect()
+    }
+
+    #[test]
+    fn neighbours_are_read_together_and_every_range_is_covered_once() {
+        let ranges = [200..300, 0..100, 100..200, 1 << 30..(1 << 30) + 5];
+        let all = merged(&ranges);
+        assert_eq!(all[0], Merged { range: 0..300, parts: vec![1, 2, 0] });
+        assert_eq!(all[1].parts, [3]);
+    }
+
+    #[test]
+    fn gaps_are_read_along_only_if_they_are_small() {
+        let large = 1 << 20;
+        assert_eq!(requests(&[0..large, large + GAP..2 * large]), vec![0..2 * large; 1]);
+        assert_eq!(requests(&[0..large, large + GAP + 1..2 * large]).len(), 2);
+        assert_eq!(requests(&[0..100, 200..300]).len(), 2, "a third of it would be in vain");
+    }
+
+    #[test]
+    fn long_ranges_are_not_merged() {
+        assert_eq!(requests(&[0..LONGEST, LONGEST..LONGEST + 1]).len(), 2);
+        assert_eq!(requests(&[0..2 * LONGEST, 10..20]), vec![0..2 * LONGEST; 1], "a range within another");
+    }
+}

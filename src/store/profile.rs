@@ -1,0 +1,80 @@
+//! Credentials and endpoints in the files and variables of the clouds' own tools that `object_store` does not read.
+
+use std::path::PathBuf;
+
+use ini::Ini;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+
+/// Settings of `~/.aws/config` and `~/.aws/credentials`, and those of `object_store` that they set.
+const AWS: [(&str, AmazonS3ConfigKey); 5] = [
+    ("aws_access_key_id", AmazonS3ConfigKey::AccessKeyId),
+    ("aws_secret_access_key", AmazonS3ConfigKey::SecretAccessKey),
+    ("aws_session_token", AmazonS3ConfigKey::Token),
+    ("region", AmazonS3ConfigKey::Region),
+    ("endpoint_url", AmazonS3ConfigKey::Endpoint),
+];
+
+/// Adds what the profile of the AWS command line says (`AWS_PROFILE`, else `default`). The environment goes first.
+pub(super) fn aws(mut builder: AmazonS3Builder) -> AmazonS3Builder {
+    let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
+    let credentials = file("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
+    let config = file("AWS_CONFIG_FILE", ".aws/config");
+    let in_config = if profile == "default" { profile.clone() } else { format!("profile {profile}") };
+    // A key and its secret belong together: those of the environment are not completed from a file.
+    let has_key = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId).is_some();
+    for (file, section) in [(credentials, profile.as_str()), (config, in_config.as_str())] {
+        let Some(settings) = file.as_ref().and_then(|file| file.section(Some(section))) else { continue };
+        for (name, key) in &AWS {
+            let is_credential = name.starts_with("aws_");
+            let is_set = builder.get_config_value(key).is_some() || (is_credential && has_key);
+            if let Some(value) = settings.get(name).filter(|_| !is_set) {
+                builder = builder.with_config(*key, value);
+            }
+        }
+    }
+    builder
+}
+
+/// Adds what the connection string of the Azure command line says. The other variables go first.
+pub(super) fn azure(mut builder: MicrosoftAzureBuilder) -> MicrosoftAzureBuilder {
+    const KEYS: [(&str, AzureConfigKey); 3] = [
+        ("AccountName", AzureConfigKey::AccountName),
+        ("AccountKey", AzureConfigKey::AccessKey),
+        ("BlobEndpoint", AzureConfigKey::Endpoint),
+    ];
+    for (name, key) in &KEYS {
+        if let Some(value) = in_connection_string(name).filter(|_| builder.get_config_value(key).is_none()) {
+            builder = builder.with_config(*key, value);
+        }
+    }
+    builder
+}
+
+/// The endpoint for blobs, if one is set.
+pub(super) fn azure_endpoint() -> Option<String> {
+    variable("AZURE_STORAGE_ENDPOINT").or_else(|| in_connection_string("BlobEndpoint"))
+}
+
+fn in_connection_string(name: &str) -> Option<String> {
+    let string = variable("AZURE_STORAGE_CONNECTION_STRING")?;
+    string
+        .split(';')
+        .find_map(|part| part.split_once('=').filter(|(key, _)| *key == name))
+        .map(|(_, value)| value.to_owned())
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The file that a variable names, or the one in the home folder; `None` if it cannot be read.
+fn file(name: &str, in_home: &str) -> Option<Ini> {
+    let path =
+        variable(name).map(PathBuf::from).or_else(|| Some(PathBuf::from(variable("HOME")?).join(in_home)))?;
+    if !path.is_file() {
+        return None;
+    }
+    let loaded = Ini::load_from_file(&path);
+    loaded.inspect_err(|error| tracing::warn!("{} cannot be read: {error}", path.display())).ok()
+}

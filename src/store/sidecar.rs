@@ -1,0 +1,138 @@
+//! Metadata of objects, kept in the cache directory, so that a second start needs one request.
+//!
+//! One file for each address: a line of JSON, the pages that it lists one after another, and before both a digest of all
+//! that follows. A file that is damaged, or of another version of the object, is not used; the next one replaces it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::blocks::{Blocks, PAGE};
+use super::version::Version;
+
+/// The folder; unset while metadata is not kept.
+static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+
+const DIGEST: usize = blake3::OUT_LEN;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    address: String,
+    version: Version,
+    page: u64,
+    /// The number of each page, and its length.
+    pages: Vec<(u64, usize)>,
+}
+
+/// Keeps metadata in a folder from now on.
+pub fn keep_in(folder: PathBuf) {
+    // Set once, when the program starts.
+    let _ = FOLDER.set(folder);
+}
+
+pub(super) fn is_on() -> bool {
+    FOLDER.get().is_some()
+}
+
+fn path(folder: &Path, address: &str) -> PathBuf {
+    folder.join(blake3::hash(address.as_bytes()).to_hex().as_str())
+}
+
+/// Adds the pages that were kept of this version of an object.
+pub(super) fn load(address: &str, version: &Version, blocks: &Blocks) {
+    let Some(folder) = FOLDER.get() else { return };
+    let path = path(folder, address);
+    let kept = match std::fs::read(&path) {
+        Ok(kept) => Bytes::from(kept),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        Err(error) => return tracing::warn!("{} cannot be read: {error}", path.display()),
+    };
+    match parsed(&kept) {
+        Some((head, pages)) if head.address == address && head.version.is_of(version) => {
+            for (number, page) in pages {
+                blocks.add(number * PAGE, &page);
+            }
+            blocks.are_saved();
+        }
+        Some(_) => {}
+        None => tracing::warn!("{} is damaged and is not used", path.display()),
+    }
+}
+
+fn parsed(kept: &Bytes) -> Option<(Head, Vec<(u64, Bytes)>)> {
+    let (digest, rest) = (kept.get(..DIGEST)?, kept.slice(DIGEST..));
+    if blake3::hash(&rest).as_bytes() != digest {
+        return None;
+    }
+    let end = memchr::memchr(b'\n', &rest)?;
+    let head: Head = serde_json::from_slice(&rest[..end]).ok().filter(|head: &Head| head.page == PAGE)?;
+    let mut at = end + 1;
+    let mut pages = Vec::with_capacity(head.pages.len());
+    for (number, length) in &head.pages {
+        let page = (at..at + length).end.le(&rest.len()).then(|| rest.slice(at..at + length))?;
+        pages.push((*number, page));
+        at += length;
+    }
+    Some((head, pages))
+}
+
+/// Keeps the pages of an object.
+pub(super) fn save(address: &str, version: &Version, pages: &[(u64, Bytes)]) {
+    let Some(folder) = FOLDER.get() else { return };
+    let path = path(folder, address);
+    if let Err(error) = written(folder, &path, address, version, pages) {
+        tracing::warn!("{} cannot be written, so that the next start takes longer: {error}", path.display());
+    }
+}
+
+fn written(
+    folder: &Path,
+    path: &Path,
+    address: &str,
+    version: &Version,
+    pages: &[(u64, Bytes)],
+) -> std::io::Result<()> {
+    let listed = pages.iter().map(|(number, page)| (*number, page.len())).collect();
+    let head = Head { address: address.to_owned(), version: version.clone(), page: PAGE, pages: listed };
+    let mut head = serde_json::to_vec(&head)?;
+    head.push(b'\n');
+    let mut digest = blake3::Hasher::new();
+    digest.update(&head);
+    pages.iter().for_each(|(_, page)| {
+        digest.update(page);
+    });
+    std::fs::create_dir_all(folder)?;
+    let mut file = tempfile::Builder::new().prefix(".voltile-").tempfile_in(folder)?;
+    file.write_all(digest.finalize().as_bytes())?;
+    file.write_all(&head)?;
+    pages.iter().try_for_each(|(_, page)| file.write_all(page))?;
+    file.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_found_again_and_damage_is_noticed() {
+        let place = tempfile::tempdir().unwrap();
+        let path = path(place.path(), "s3://lab/a.h5");
+        let version = Version::new(9000, Some("\"a\"".to_owned()), None);
+        let pages = [(0, Bytes::from(vec![7; PAGE as usize])), (2, Bytes::from_static(b"end"))];
+        written(place.path(), &path, "s3://lab/a.h5", &version, &pages).unwrap();
+        let mut kept = std::fs::read(&path).unwrap();
+        let (head, found) = parsed(&Bytes::from(kept.clone())).unwrap();
+        assert!(head.version.is_of(&version) && found == pages);
+        for at in [0, DIGEST + 3, kept.len() - 1] {
+            kept[at] ^= 1;
+            assert!(parsed(&Bytes::from(kept.clone())).is_none());
+            kept[at] ^= 1;
+        }
+        kept.truncate(50);
+        assert!(parsed(&Bytes::from(kept)).is_none());
+    }
+}

@@ -1,0 +1,88 @@
+//! Contiguous data of an object in a store, read as if it were stored in chunks.
+//!
+//! A local file is mapped, and any voxel of it costs the same. Each read from a store is a request, so contiguous data
+//! is read in pieces that are contiguous themselves: whole rows, or whole slices if they are small. They are cached as
+//! chunks are.
+
+use super::grid::{Grid, Position, linear};
+use super::index::Entry;
+
+/// The size of a piece in bytes, as far as rows allow it.
+const PIECE: u64 = 256 << 10;
+
+/// The pieces of one dataset.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    /// The byte offset of the first voxel.
+    address: u64,
+    /// The size of a voxel in bytes.
+    voxel: u64,
+    grid: Grid,
+}
+
+impl Pieces {
+    /// The pieces of a dataset at a byte offset; `voxel` is the size of a voxel in bytes.
+    pub fn new(address: u64, shape: &[u64], voxel: u64) -> Self {
+        let mut piece = vec![1; shape.len()];
+        let mut room = (PIECE / voxel.max(1)).max(1);
+        for (extent, whole) in piece.iter_mut().zip(shape).rev() {
+            *extent = room.min(*whole).max(1);
+            if *extent < *whole {
+                break;
+            }
+            room /= *extent;
+        }
+        Self { address, voxel, grid: Grid::new(shape, &piece) }
+    }
+
+    pub fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    /// The extents of a piece, which is smaller at the end of the dataset.
+    pub fn extents(&self, at: &Position) -> Position {
+        let origin = self.grid.origin(at);
+        let extent = |axis: usize| (self.grid.shape()[axis] - origin[axis]).min(self.grid.chunk()[axis]);
+        std::array::from_fn(extent)
+    }
+
+    /// Where a piece is stored.
+    pub fn entry(&self, at: &Position) -> Entry {
+        let first = linear(self.grid.shape(), &self.grid.origin(at));
+        let voxels: u64 = self.extents(at).iter().product();
+        let length = u32::try_from(voxels.saturating_mul(self.voxel)).unwrap_or(u32::MAX);
+        let address = self.address.saturating_add(first.saturating_mul(self.voxel));
+        Entry::unfiltered(self.grid.number(at), address, length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::volume::hdf5::grid::padded;
+
+    #[test]
+    fn pieces_are_contiguous_and_cover_the_data_once() {
+        for shape in [vec![9, 100, 700], vec![40, 50, 60], vec![3, 2, 5, 300, 1000], vec![2, 1 << 20]] {
+            let pieces = Pieces::new(1000, &shape, 2);
+            let grid = pieces.grid();
+            let mut end = 1000;
+            for number in 0..grid.chunks() {
+                let at = grid.numbered(number);
+                let entry = pieces.entry(&at);
+                assert_eq!(entry.address, end, "{shape:?}: pieces follow each other in stored order");
+                assert!(u64::from(entry.length) <= PIECE && entry.length > 0);
+                end = entry.end();
+            }
+            assert_eq!(end, 1000 + 2 * shape.iter().product::<u64>());
+        }
+    }
+
+    #[test]
+    fn the_last_piece_is_cut() {
+        let pieces = Pieces::new(0, &[5, 1024, 1024], 1);
+        assert_eq!(*pieces.grid().chunk(), padded(&[1, 256, 1024], 1));
+        let pieces = Pieces::new(0, &[5, 300, 1024], 1);
+        assert_eq!(pieces.extents(&[0, 0, 0, 1, 0]), [1, 1, 1, 44, 1024]);
+    }
+}
