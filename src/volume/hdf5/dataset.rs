@@ -13,7 +13,7 @@ use super::external::RawFile;
 use super::file::StoredFile;
 use super::filters::Pipeline;
 use super::grid::{Grid, Position, RANK, StoredBox, linear, padded};
-use super::identity::FileIdentity;
+use super::identity::{FileIdentity, KeyOf};
 use super::index::{ChunkIndex, Entry, IndexError};
 use super::library::{self, FilterSpec, StoredType};
 use super::links::{Audited, MissingFiles};
@@ -124,7 +124,7 @@ impl StoredDataset {
         let pipeline = Pipeline::new(&filters);
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
         let Audited { files, raw, missing } = audited;
-        let id = Fingerprint::of(&(file.identity(), handle.name(), &files));
+        let id = Fingerprint::of(&(file.identity(), handle.name(), KeyOf::files(&files)));
         let pieces = match storage {
             Storage::Contiguous { address: Some(address) } if file.bytes.is_remote() && stored.plain => {
                 Some(Pieces::new(address, &shape, stored.voxel.stored_bytes() as u64))
@@ -239,14 +239,14 @@ impl StoredDataset {
     /// The error if the chunk index cannot be read. The library does not report that the file has changed: checked
     /// here.
     fn without_index(&self, error: IndexError) -> ReadError {
-        let problem = match error {
-            IndexError::Read(error) => return error,
-            IndexError::Wrong(problem) => problem,
-        };
         let place = self.place();
-        let failure = || self.file.bytes.failure(&place);
-        let changed = self.file.bytes.ensure_unchanged(&place).err();
-        changed.or_else(failure).unwrap_or_else(|| self.damaged(&problem))
+        match error {
+            IndexError::Read(error) => error,
+            IndexError::Wrong(problem) => {
+                let changed = self.file.bytes.ensure_unchanged(&place).err();
+                changed.or_else(|| self.file.bytes.failure(&place)).unwrap_or_else(|| self.damaged(&problem))
+            }
+        }
     }
 
     /// Reads a box in stored order into `into`, which already has the box's type and length.
