@@ -5,6 +5,7 @@
 
 mod bar;
 mod bench;
+mod blocks;
 mod cache;
 mod check;
 mod choices;
@@ -306,6 +307,7 @@ fn misnamed(directory: &Path) -> Option<Fault> {
 
 /// Opens the tiers that are configured. If the disk cache cannot be used now, logs an error, and returns it.
 fn tiers(settings: &Settings, metrics: &Metrics) -> Result<(Option<Tiers>, Option<TierError>), Failure> {
+    blocks::keep(settings, metrics);
     let mut tiers = Vec::new();
     let mut problem = None;
     if let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0) {

@@ -14,6 +14,7 @@ mod blocks;
 mod cloud;
 mod error;
 mod host;
+mod kept;
 mod merge;
 mod object;
 mod profile;
@@ -31,6 +32,7 @@ use std::time::Duration;
 use crate::address::Address;
 
 pub use error::StoreError;
+pub use kept::{Keeps, keep_chunks_in};
 pub use merge::Requests;
 pub use object::Object;
 pub use relay::{Answer, Relay, Wanted, answer};

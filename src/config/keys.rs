@@ -188,6 +188,7 @@ pub(super) const CACHE: &[Key] = &[
         "Disk cache of encoded tiles, kept across restarts: a missing, empty or existing cache directory, relative to this file.",
     ),
     default("disk", "\"10 GiB\"", "Size of the disk cache."),
+    default("blocks", "0", "Stored chunks of files in object storage, kept in the directory; 0: none."),
     optional(
         "redis",
         "\"redis://127.0.0.1:6379/0\"",

@@ -142,6 +142,7 @@ fn cache(mut section: Section<'_, '_>, base: &Path, cache: &mut Caches) {
     section.set("chunks", values::size, &mut cache.chunks);
     section.set("directory", values::path_below(base), &mut cache.directory);
     section.set("disk", values::size, &mut cache.disk);
+    section.set("blocks", values::size, &mut cache.blocks);
     section.set("redis", values::redis, &mut cache.redis);
     section.set("redis_expiry", values::expiry, &mut cache.redis_expiry);
 }

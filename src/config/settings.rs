@@ -187,6 +187,8 @@ pub struct Caches {
     pub directory: Option<PathBuf>,
     /// Encoded tiles in the disk cache.
     pub disk: usize,
+    /// Stored chunks of objects in stores, in the same directory; 0: none.
+    pub blocks: usize,
     /// The Redis server that keeps encoded tiles too; `None`: none.
     pub redis: Option<RedisAddress>,
     /// How long Redis keeps a tile; at least a second.
@@ -200,6 +202,7 @@ impl Default for Caches {
             chunks: 1 << 30,
             directory: None,
             disk: 10 << 30,
+            blocks: 0,
             redis: None,
             redis_expiry: Duration::from_secs(7 * 24 * 3600),
         }

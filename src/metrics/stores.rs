@@ -26,6 +26,14 @@ pub struct StoreMetrics {
     pub waiting: Clock,
     /// Servers that do not answer.
     pub unreachable: Gauge,
+    /// Stored chunks found in the cache directory.
+    pub block_hits: Counter,
+    /// Stored chunks removed from there to keep to the budget.
+    pub blocks_evicted: Counter,
+    /// Failed reads from there and writes to it.
+    pub block_errors: Counter,
+    /// Bytes of stored chunks in the cache directory.
+    pub block_bytes: Gauge,
 }
 
 impl StoreMetrics {
@@ -46,11 +54,14 @@ impl StoreMetrics {
     }
 
     pub(super) fn register(&self, registry: &mut Registry) {
-        let counters: [(&str, &str, &Counter); 5] = [
+        let counters: [(&str, &str, &Counter); 8] = [
             ("store_requests", "Requests to object storage and web servers", &self.requests),
             ("store_failures", "Requests to object storage that failed", &self.failures),
             ("store_retries", "Requests to object storage repeated after a failure", &self.retries),
             ("store_refused", "Requests not made because the store does not answer", &self.refused),
+            ("store_block_hits", "Stored chunks found in the cache directory", &self.block_hits),
+            ("store_blocks_evicted", "Stored chunks evicted from the cache directory", &self.blocks_evicted),
+            ("store_block_errors", "Failed reads and writes of stored chunks on disk", &self.block_errors),
             ("store_bytes", "Bytes received from object storage and web servers", &self.bytes),
         ];
         for (name, help, counter) in counters {
@@ -58,6 +69,8 @@ impl StoreMetrics {
         }
         let help = "Time from requests to object storage to the end of their answers";
         registry.register("store_seconds", help, self.waiting.0.clone());
+        let help = "Bytes of stored chunks in the cache directory";
+        registry.register("store_block_bytes", help, self.block_bytes.clone());
         registry.register("stores_unreachable", "Stores that do not answer", self.unreachable.clone());
     }
 }

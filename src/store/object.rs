@@ -110,6 +110,12 @@ impl Object {
         self.source.address.public()
     }
 
+    /// The last part of its address, for people.
+    pub(super) fn name(&self) -> &str {
+        let path = self.address().split('?').next().unwrap_or_default();
+        path.rsplit('/').next().unwrap_or_default()
+    }
+
     /// The version of all its bytes.
     pub fn version(&self) -> &Version {
         &self.version

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::error::StoreError;
+use super::kept;
 use super::merge::merged;
 use super::object::Object;
 use super::runtime;
@@ -21,8 +22,8 @@ const KEPT: usize = 128 << 20;
 const CHECKS: Duration = Duration::from_millis(20);
 
 /// The number of an object, and a range of its bytes.
-type Key = (u64, Range<u64>);
-type Arriving = Flight<Key, Bytes, StoreError>;
+pub(super) type Key = (u64, Range<u64>);
+pub(super) type Arriving = Flight<Key, Bytes, StoreError>;
 
 static STORED: LazyLock<Cache<Key, Bytes, StoreError>> = LazyLock::new(|| Cache::new(KEPT, Gauge::default()));
 
@@ -115,7 +116,11 @@ fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, Arriving)>) -> Result<
 }
 
 /// Makes one request, and hands its parts to those who wait for them; ends when nobody does.
-async fn bring(object: Arc<Object>, range: Range<u64>, mut parts: Vec<(Range<u64>, Arriving)>) {
+async fn bring(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u64>, Arriving)>) {
+    let mut parts = kept::found(&object, parts).await;
+    if parts.is_empty() {
+        return;
+    }
     let request = object.get(range.clone());
     tokio::pin!(request);
     let answer = loop {
@@ -143,11 +148,14 @@ async fn bring(object: Arc<Object>, range: Range<u64>, mut parts: Vec<(Range<u64
             let bytes = &bytes[start as usize..end as usize];
             Ok(Bytes::copy_from_slice(bytes))
         });
+        if let Ok(bytes) = &bytes {
+            kept::keep(&object, &part, bytes);
+        }
         land(flight, bytes);
     }
 }
 
-fn land(flight: Arriving, bytes: Result<Bytes, StoreError>) {
+pub(super) fn land(flight: Arriving, bytes: Result<Bytes, StoreError>) {
     flight.land(bytes.map(|bytes| {
         let weight = bytes.len();
         (bytes, weight)

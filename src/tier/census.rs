@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::dir::{Dir, Entry};
-use super::folders::{self, Folder, Found, StoredTile, file_name};
+use super::folders::{self, Folder, Found, StoredTile};
 use super::tally::on_disk;
 use super::{Directory, TierError, entry};
 use crate::name::Name;
@@ -43,7 +43,7 @@ impl Directory {
 
     /// Removes the tiles of one token, or of all; returns what was removed. Foreign files stay.
     pub fn clear(&self, token: Option<&Name>) -> Result<Vec<Holding>, TierError> {
-        let only = token.map(Folder::of);
+        let only = token.map(|token| Folder::of(token, self.kind()));
         self.by_folder(|folder| only.as_ref().is_none_or(|only| only.is_at(folder)), cleared)
     }
 
@@ -54,7 +54,8 @@ impl Directory {
     ) -> Result<Vec<Holding>, TierError> {
         let Some(root) = self.reading()? else { return Ok(Vec::new()) };
         let path = self.path();
-        let folders = folders::all(&root).map_err(|error| TierError::system(path, "listed", &error))?;
+        let folders =
+            folders::all(&root, self.kind()).map_err(|error| TierError::system(path, "listed", &error))?;
         let wanted = folders.iter().filter(|folder| is_wanted(folder));
         wanted.map(|folder| holding(&Place { root: &root, path, folder })).collect()
     }
@@ -65,7 +66,8 @@ impl Place<'_> {
         let mut holding = Holding::none_of(self.folder);
         self.each(|fan, found| {
             if let (true, Found::Tile(tile)) = (verify, &found)
-                && is_corrupt(fan, tile).map_err(|error| self.failed(&tile.key, "read", &error))?
+                && is_corrupt(self.folder, fan, tile)
+                    .map_err(|error| self.failed(&tile.key, "read", &error))?
             {
                 holding.corrupt.push(self.folder.path(self.path, &tile.key));
             }
@@ -81,7 +83,7 @@ impl Place<'_> {
             let failed =
                 |error: io::Error| TierError::system(self.folder.fan_path(self.path, byte), "listed", &error);
             let Some(fan) = self.folder.fan(self.root, byte).map_err(failed)? else { continue };
-            let found = folders::list(&fan, byte).map_err(failed)?;
+            let found = self.folder.list(&fan, byte).map_err(failed)?;
             found.into_iter().try_for_each(|found| visit(&fan, found))?;
         }
         Ok(())
@@ -101,7 +103,7 @@ fn cleared(place: &Place<'_>) -> Result<Holding, TierError> {
             _ => place.folder.path_of_folder(place.path),
         };
         let gone = match &found {
-            Found::Tile(tile) => fan.remove(OsStr::new(&file_name(&tile.key))),
+            Found::Tile(tile) => fan.remove(OsStr::new(&place.folder.file_name(&tile.key))),
             Found::Unfinished(name, _) => fan.remove(name),
             Found::Foreign => Ok(true),
         };
@@ -133,13 +135,13 @@ impl Holding {
 }
 
 /// Whether a tile is damaged; false if it was removed in the meantime.
-fn is_corrupt(fan: &Dir, tile: &StoredTile) -> io::Result<bool> {
-    match fan.open(OsStr::new(&file_name(&tile.key)))? {
+fn is_corrupt(folder: &Folder, fan: &Dir, tile: &StoredTile) -> io::Result<bool> {
+    match fan.open(OsStr::new(&folder.file_name(&tile.key)))? {
         None => Ok(false),
         Some(Entry::Other) => Ok(true),
         Some(Entry::File(file, _)) => {
             let mut bytes = Vec::new();
-            file.take(entry::LONGEST + 1).read_to_end(&mut bytes)?;
+            file.take(folder.kind().longest() + 1).read_to_end(&mut bytes)?;
             Ok(entry::opened(&tile.key, bytes).is_err())
         }
     }

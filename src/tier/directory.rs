@@ -19,10 +19,11 @@ use rustix::fs::FileType;
 
 use super::dir::{Dir, Entry};
 use super::entry::{self, TRAILER};
-use super::folders::{Folder, file_name};
+use super::folders::{Folder, Kind};
 use super::home::Home;
 use super::space::Space;
-use super::{TierError, TileTier, sweeper};
+use super::sweeper::{self, Counts};
+use super::{TierError, TileTier};
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::tile::TileKey;
@@ -36,6 +37,7 @@ const MOST_TRIES: usize = 5;
 #[derive(Debug)]
 pub struct Directory {
     home: Arc<Home>,
+    kind: Kind,
     space: Option<Arc<Space>>,
     /// The value of [`Home::changes`] when a recount was last requested.
     changes: AtomicU64,
@@ -53,15 +55,27 @@ impl Directory {
     }
 
     fn new(home: Home) -> Self {
-        Self { home: Arc::new(home), space: None, changes: AtomicU64::new(0) }
+        Self { home: Arc::new(home), kind: Kind::Tiles, space: None, changes: AtomicU64::new(0) }
     }
 
     /// Limits the disk space to `budget` bytes: starts a thread that evicts the least recently used tiles. It first
     /// counts the existing ones, which may take a while.
     pub fn kept_to(self, budget: u64, metrics: &Metrics) -> io::Result<Self> {
-        let space = Arc::new(Space::new(budget, metrics.tier_bytes.clone()));
-        sweeper::start(Arc::clone(&self.home), Arc::clone(&space), metrics.clone())?;
-        Ok(Self { home: Arc::clone(&self.home), space: Some(space), changes: AtomicU64::new(0) })
+        let counts = Counts::of(self.kind, metrics);
+        let space = Arc::new(Space::new(budget, counts.bytes.clone()));
+        sweeper::start(Arc::clone(&self.home), self.kind, Arc::clone(&space), counts)?;
+        let (home, kind) = (Arc::clone(&self.home), self.kind);
+        Ok(Self { home, kind, space: Some(space), changes: AtomicU64::new(0) })
+    }
+
+    /// The same directory, for blocks of objects instead of tiles.
+    pub fn of_blocks(self) -> Self {
+        Self { home: Arc::clone(&self.home), kind: Kind::Blocks, space: None, changes: AtomicU64::new(0) }
+    }
+
+    /// What it keeps.
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The configured path.
@@ -94,11 +108,11 @@ impl Directory {
 
     /// Opens a tile's file; `None` if there is none.
     fn found<'a>(&'a self, token: &Name, key: &'a TileKey) -> Result<Option<Stored<'a>>, TierError> {
-        let folder = Folder::of(token);
+        let folder = Folder::of(token, self.kind);
         let failed = |error: io::Error| TierError::system(folder.path(self.path(), key), "opened", &error);
         let Some(root) = self.reading()? else { return Ok(None) };
         let Some(fan) = folder.fan(&root, key.first()).map_err(failed)? else { return Ok(None) };
-        let name = file_name(key);
+        let name = folder.file_name(key);
         let Some(entry) = fan.open(OsStr::new(&name)).map_err(failed)? else { return Ok(None) };
         Ok(Some(Stored { directory: self, key, folder, fan, entry }))
     }
@@ -133,10 +147,13 @@ impl TileTier for Directory {
 
     fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
         let length = (png.len() + TRAILER) as u64;
+        if length > self.kind.longest() {
+            return Ok(());
+        }
         if let Some(space) = self.space.as_ref().filter(|space| !space.has_room(length)) {
             return Err(TierError::Full { path: self.path().to_owned(), budget: space.budget });
         }
-        let before = self.write(&Folder::of(token), key, png)?;
+        let before = self.write(&Folder::of(token, self.kind), key, png)?;
         if let Some(space) = &self.space {
             space.put(key.first(), length, before);
         }
@@ -149,7 +166,7 @@ impl TileTier for Directory {
         };
         let mut end = [0; TRAILER];
         let read = length.checked_sub(TRAILER as u64).map(|start| file.read_exact_at(&mut end, start));
-        let is_whole = length <= entry::LONGEST && matches!(read, Some(Ok(())));
+        let is_whole = length <= self.kind.longest() && matches!(read, Some(Ok(())));
         Ok(is_whole && entry::claims(key, &end, length).is_ok())
     }
 }
@@ -175,7 +192,7 @@ impl Stored<'_> {
     fn read(self) -> Result<Bytes, TierError> {
         let (file, length) = match &self.entry {
             Entry::Other => return Err(self.dropped(None, "it is not a regular file")),
-            Entry::File(_, length) if *length > entry::LONGEST => {
+            Entry::File(_, length) if *length > self.directory.kind.longest() => {
                 return Err(self.dropped(None, "it is longer than a tile can be"));
             }
             Entry::File(file, length) => (file, *length),
@@ -202,7 +219,7 @@ impl Stored<'_> {
     /// counted, if it was.
     fn dropped(&self, counted: Option<u64>, problem: &'static str) -> TierError {
         let path = self.path();
-        if let Err(error) = self.fan.remove(OsStr::new(&file_name(self.key))) {
+        if let Err(error) = self.fan.remove(OsStr::new(&self.folder.file_name(self.key))) {
             return TierError::system(path, "removed, though it is damaged", &error);
         }
         if let (Some(space), Some(length)) = (&self.directory.space, counted) {
@@ -215,13 +232,14 @@ impl Stored<'_> {
 /// Writes a tile's file, creating missing folders; returns the length of the file that it replaced.
 fn write_below(root: &Dir, folder: &Folder, key: &TileKey, png: &[u8]) -> io::Result<Option<u64>> {
     let fan = folder.fan_made(root, key.first())?;
-    let name = file_name(key);
+    let name = folder.file_name(key);
     let before = fan.about(OsStr::new(&name))?;
     let mut file = fan.unfinished()?;
     file.write_all(png)?;
     file.write_all(&entry::trailer(key, png))?;
     file.persist(OsStr::new(&name))?;
-    let was_counted = before.filter(|it| it.kind == FileType::RegularFile && it.length <= entry::LONGEST);
+    let was_counted =
+        before.filter(|it| it.kind == FileType::RegularFile && it.length <= folder.kind().longest());
     Ok(was_counted.map(|about| about.length))
 }
 

@@ -1,4 +1,5 @@
-//! The structure of a cache directory, `tiles/TOKEN/ab/abcd….png`, and the classification of what is found in it.
+//! The structure of a cache directory, `tiles/TOKEN/ab/abcd….png` and `blocks/NAME/ab/abcd….bytes`, and the classification of
+//! what is found in it.
 //!
 //! Tokens are chosen by users. Folders are named after them, except that a leading dot is escaped and long tokens are
 //! truncated, so that no folder is hidden, leads to a parent, or exceeds the file system's limit.
@@ -15,8 +16,42 @@ use super::entry;
 use crate::name::Name;
 use crate::tile::{Fingerprint, TileKey};
 
-/// The folder that contains one folder per token.
+/// What a cache directory keeps: each kind in a folder of its own, with a budget of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Encoded tiles, by token.
+    Tiles,
+    /// Stored bytes of objects, by the name of the object.
+    Blocks,
+}
+
+impl Kind {
+    /// The folder that contains one folder per token.
+    fn folder(self) -> &'static OsStr {
+        OsStr::new(match self {
+            Kind::Tiles => TILES,
+            Kind::Blocks => BLOCKS,
+        })
+    }
+
+    fn ending(self) -> &'static str {
+        match self {
+            Kind::Tiles => ".png",
+            Kind::Blocks => ".bytes",
+        }
+    }
+
+    /// The maximum length of a file; longer ones are neither written nor read.
+    pub(super) fn longest(self) -> u64 {
+        match self {
+            Kind::Tiles => entry::LONGEST,
+            Kind::Blocks => 64 << 20,
+        }
+    }
+}
+
 const TILES: &str = "tiles";
+const BLOCKS: &str = "blocks";
 /// The folder of the journals of `voltile warm`, and their file extension.
 const WARM: &str = "warm";
 /// The folder with metadata of objects in stores, and the length of a name in it: a digest in hexadecimal.
@@ -31,7 +66,6 @@ const DOT: &str = "%2E";
 /// The maximum length of a token used as folder name unchanged, and the length to which longer ones are truncated.
 const LONGEST: usize = 200;
 const KEPT: usize = 160;
-const ENDING: &str = ".png";
 
 /// The folder of a token; it need not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +73,7 @@ pub(super) struct Folder {
     /// The token; truncated if it is long and was derived from the folder name.
     pub token: String,
     name: Box<OsStr>,
+    kind: Kind,
 }
 
 /// A tile found in a directory.
@@ -62,17 +97,13 @@ pub(super) enum Found {
     Foreign,
 }
 
-pub(super) fn file_name(key: &TileKey) -> String {
-    format!("{key}{ENDING}")
-}
-
 /// The existing folders of tokens, sorted by token.
-pub(super) fn all(root: &Dir) -> io::Result<Vec<Folder>> {
-    let Some(tiles) = root.child(OsStr::new(TILES))? else { return Ok(Vec::new()) };
+pub(super) fn all(root: &Dir, kind: Kind) -> io::Result<Vec<Folder>> {
+    let Some(tiles) = root.child(kind.folder())? else { return Ok(Vec::new()) };
     let mut folders = Vec::new();
     for name in tiles.names()? {
         if tiles.about(&name)?.is_some_and(|about| about.kind == FileType::Directory) {
-            folders.push(Folder::found(name));
+            folders.push(Folder::found(name, kind));
         }
     }
     folders.sort_by(|a, b| a.token.cmp(&b.token));
@@ -80,20 +111,30 @@ pub(super) fn all(root: &Dir) -> io::Result<Vec<Folder>> {
 }
 
 impl Folder {
-    pub fn of(token: &Name) -> Self {
+    pub fn of(token: &Name, kind: Kind) -> Self {
         let name = Box::from(OsStr::new(&folder_name(token)));
-        Self { token: token.as_str().to_owned(), name }
+        Self { token: token.as_str().to_owned(), name, kind }
     }
 
-    fn found(name: Box<OsStr>) -> Self {
+    fn found(name: Box<OsStr>, kind: Kind) -> Self {
         let text = name.to_string_lossy();
         let token = text.strip_prefix(DOT).map_or_else(|| text.to_string(), |rest| format!(".{rest}"));
-        Self { token, name }
+        Self { token, name, kind }
+    }
+
+    /// What it keeps.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The name of a tile's file.
+    pub fn file_name(&self, key: &TileKey) -> String {
+        format!("{key}{}", self.kind.ending())
     }
 
     /// Opens the fan-out directory of the keys that begin with `byte`; `None` if it does not exist.
     pub fn fan(&self, root: &Dir, byte: u8) -> io::Result<Option<Dir>> {
-        let Some(tiles) = root.child(OsStr::new(TILES))? else { return Ok(None) };
+        let Some(tiles) = root.child(self.kind.folder())? else { return Ok(None) };
         let Some(folder) = tiles.child(&self.name)? else { return Ok(None) };
         folder.child(OsStr::new(&fan(byte)))
     }
@@ -101,7 +142,7 @@ impl Folder {
     /// Opens a fan-out directory and creates it if it is missing. [`ErrorKind::NotFound`] if it is removed
     /// concurrently.
     pub fn fan_made(&self, root: &Dir, byte: u8) -> io::Result<Dir> {
-        let folder = root.child_made(OsStr::new(TILES))?.child_made(&self.name)?;
+        let folder = root.child_made(self.kind.folder())?.child_made(&self.name)?;
         folder.child_made(OsStr::new(&fan(byte)))
     }
 
@@ -112,7 +153,7 @@ impl Folder {
 
     /// Removes its empty fan-out directories, and the folder itself if it is then empty.
     pub fn remove_empty(&self, root: &Dir) -> io::Result<()> {
-        let Some(tiles) = root.child(OsStr::new(TILES))? else { return Ok(()) };
+        let Some(tiles) = root.child(self.kind.folder())? else { return Ok(()) };
         if let Some(folder) = tiles.child(&self.name)? {
             (0..=u8::MAX).try_for_each(|byte| unless_full(folder.remove_dir(OsStr::new(&fan(byte)))))?;
         }
@@ -121,7 +162,7 @@ impl Folder {
 
     /// The path of a tile's file, for messages.
     pub fn path(&self, root: &Path, key: &TileKey) -> PathBuf {
-        self.fan_path(root, key.first()).join(file_name(key))
+        self.fan_path(root, key.first()).join(self.file_name(key))
     }
 
     /// The path of a fan-out directory, for messages.
@@ -131,15 +172,18 @@ impl Folder {
 
     /// The path of the folder, for messages.
     pub fn path_of_folder(&self, root: &Path) -> PathBuf {
-        root.join(TILES).join(&*self.name)
+        root.join(self.kind.folder()).join(&*self.name)
     }
-}
 
-/// The entries of `fan`, the fan-out directory of the keys that begin with `byte`.
-pub(super) fn list(fan: &Dir, byte: u8) -> io::Result<Vec<Found>> {
-    // Entries removed in the meantime are skipped.
-    let about = |name: Box<OsStr>| Some(fan.about(&name).transpose()?.map(|about| found(name, about, byte)));
-    fan.names()?.into_iter().filter_map(about).collect()
+    /// The entries of `fan`, the fan-out directory of the keys that begin with `byte`.
+    pub fn list(&self, fan: &Dir, byte: u8) -> io::Result<Vec<Found>> {
+        let kind = self.kind;
+        // Entries removed in the meantime are skipped.
+        let about = |name: Box<OsStr>| {
+            Some(fan.about(&name).transpose()?.map(|about| found(name, about, byte, kind)))
+        };
+        fan.names()?.into_iter().filter_map(about).collect()
+    }
 }
 
 /// Ignores the error for a directory that is not empty: it holds foreign files, or a tile is being written.
@@ -168,11 +212,11 @@ fn folder_name(token: &Name) -> String {
     }
 }
 
-fn found(name: Box<OsStr>, about: About, byte: u8) -> Found {
+fn found(name: Box<OsStr>, about: About, byte: u8, of: Kind) -> Found {
     let About { kind, length, modified } = about;
     let is_file = kind == FileType::RegularFile;
-    match key_of(&name) {
-        Some(key) if is_file && key.first() == byte && length <= entry::LONGEST => {
+    match key_of(&name, of) {
+        Some(key) if is_file && key.first() == byte && length <= of.longest() => {
             Found::Tile(StoredTile { key, length, modified })
         }
         None if is_file && is_unfinished(&name) => Found::Unfinished(name, modified),
@@ -180,8 +224,8 @@ fn found(name: Box<OsStr>, about: About, byte: u8) -> Found {
     }
 }
 
-fn key_of(name: &OsStr) -> Option<TileKey> {
-    TileKey::parse(name.to_str()?.strip_suffix(ENDING)?)
+fn key_of(name: &OsStr, kind: Kind) -> Option<TileKey> {
+    TileKey::parse(name.to_str()?.strip_suffix(kind.ending())?)
 }
 
 fn is_unfinished(name: &OsStr) -> bool {
@@ -190,7 +234,8 @@ fn is_unfinished(name: &OsStr) -> bool {
 
 /// Whether a top-level entry of a cache directory, and everything in it, was made by voltile, judging by names.
 pub(super) fn is_ours(root: &Dir, name: &OsStr) -> io::Result<bool> {
-    let is_tile = |_: &Dir, name: &OsStr| Ok(key_of(name).is_some() || is_unfinished(name));
+    let kind = if name == BLOCKS { Kind::Blocks } else { Kind::Tiles };
+    let is_tile = |_: &Dir, name: &OsStr| Ok(key_of(name, kind).is_some() || is_unfinished(name));
     let is_fan = |folder: &Dir, name: &OsStr| {
         let byte = name.to_str().and_then(|text| u8::from_str_radix(text, 16).ok());
         Ok(byte.is_some_and(|byte| *name == *fan(byte)) && holds_only(folder, name, &is_tile)?)
@@ -199,7 +244,7 @@ pub(super) fn is_ours(root: &Dir, name: &OsStr) -> io::Result<bool> {
     let is_journal = |_: &Dir, name: &OsStr| Ok(name.to_string_lossy().ends_with(JOURNAL));
     let is_digest = |_: &Dir, name: &OsStr| Ok(name.to_string_lossy().ends_with(DIGEST));
     match name.to_str() {
-        Some(TILES) => holds_only(root, name, &is_token),
+        Some(TILES | BLOCKS) => holds_only(root, name, &is_token),
         Some(WARM) => holds_only(root, name, &is_journal),
         Some(DIGESTS) => holds_only(root, name, &is_digest),
         Some(OBJECTS) => holds_only(root, name, &|_, name| Ok(name.len() == DIGITS || is_unfinished(name))),
@@ -260,7 +305,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let root = Dir::at(place.path()).unwrap();
         let (key, token) = (TileKey::of(&1), name(".h5"));
-        let path = Folder::of(&token).path(place.path(), &key);
+        let path = Folder::of(&token, Kind::Tiles).path(place.path(), &key);
         let tile = |end: char| path.with_file_name(format!("{}{end}.png", &key.to_string()[..31]));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, "123").unwrap();
@@ -273,9 +318,10 @@ mod tests {
         symlink(&path, path.with_file_name(".voltile-link")).unwrap();
         fs::File::create(tile(ends.next().unwrap())).unwrap().set_len(1 << 40).unwrap();
         symlink(place.path(), place.path().join("tiles/linked")).unwrap();
-        let folders = all(&root).unwrap();
-        assert_eq!(folders, [Folder::of(&token)], "a link is not followed");
-        let found = list(&folders[0].fan(&root, key.first()).unwrap().unwrap(), key.first()).unwrap();
+        let folders = all(&root, Kind::Tiles).unwrap();
+        assert_eq!(folders, [Folder::of(&token, Kind::Tiles)], "a link is not followed");
+        let fan = folders[0].fan(&root, key.first()).unwrap().unwrap();
+        let found = folders[0].list(&fan, key.first()).unwrap();
         let count = |is: fn(&Found) -> bool| found.iter().filter(|found| is(found)).count();
         assert_eq!(count(|found| matches!(found, Found::Tile(tile) if tile.length == 3)), 1);
         assert_eq!(count(|found| matches!(found, Found::Unfinished(..))), 1);

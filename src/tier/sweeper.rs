@@ -13,14 +13,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+
 use super::dir::Dir;
 use super::error_log::ErrorLog;
-use super::folders::{self, Folder, Found, StoredTile, file_name};
+use super::folders::{self, Folder, Found, Kind, StoredTile};
 use super::home::Home;
 use super::space::{Space, Woken};
 use super::tally::{PARTS, on_disk};
 use super::{Backend, TierError};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, StoreMetrics};
 
 /// The maximum average number of tiles in a part; exceeded only if [`PARTS`] parts are too few.
 const SWEPT_AT_ONCE: u64 = 1 << 16;
@@ -34,16 +37,43 @@ const STUCK: Duration = Duration::from_secs(30);
 const LEFT_OVER: Duration = Duration::from_secs(3600);
 
 /// Starts the sweeper thread, which runs until [`Space::stop`].
-pub(super) fn start(home: Arc<Home>, space: Arc<Space>, metrics: Metrics) -> io::Result<()> {
-    let sweeper = Sweeper { home, space, metrics, log: ErrorLog::of(Backend::Directory) };
+pub(super) fn start(home: Arc<Home>, kind: Kind, space: Arc<Space>, counts: Counts) -> io::Result<()> {
+    let sweeper = Sweeper { home, kind, space, counts, log: ErrorLog::of(Backend::Directory) };
     thread::Builder::new().name("tier-sweeper".to_owned()).spawn(move || sweeper.run()).map(drop)
 }
 
 pub(super) struct Sweeper {
     home: Arc<Home>,
+    kind: Kind,
     space: Arc<Space>,
-    metrics: Metrics,
+    counts: Counts,
     log: ErrorLog,
+}
+
+/// What is counted of one kind.
+#[derive(Debug, Clone)]
+pub(super) struct Counts {
+    /// The bytes on disk.
+    pub bytes: Gauge,
+    evicted: Counter,
+    errors: Counter,
+}
+
+impl Counts {
+    pub fn of(kind: Kind, metrics: &Metrics) -> Self {
+        match kind {
+            Kind::Tiles => Self {
+                bytes: metrics.tier_bytes.clone(),
+                evicted: metrics.tier_evicted.clone(),
+                errors: metrics.tier.errors.clone(),
+            },
+            Kind::Blocks => {
+                let StoreMetrics { block_bytes, blocks_evicted, block_errors, .. } =
+                    StoreMetrics::of_process();
+                Self { bytes: block_bytes, evicted: blocks_evicted, errors: block_errors }
+            }
+        }
+    }
 }
 
 /// The cache directory and its folders when a sweep or a count began.
@@ -146,12 +176,12 @@ impl Sweeper {
     fn remove(&self, root: &Dir, folder: &Folder, tile: &StoredTile) -> bool {
         let fan = folder.fan(root, tile.key.first());
         let removed = fan.and_then(|fan| match fan {
-            Some(fan) => fan.remove(OsStr::new(&file_name(&tile.key))),
+            Some(fan) => fan.remove(OsStr::new(&folder.file_name(&tile.key))),
             None => Ok(false),
         });
         match removed {
             Ok(true) => {
-                self.metrics.tier_evicted.inc();
+                self.counts.evicted.inc();
             }
             // Another process has removed it.
             Ok(false) => {}
@@ -184,7 +214,7 @@ impl Sweeper {
             let path = || folder.fan_path(self.home.path(), byte);
             let listed = folder.fan(&opened.root, byte).and_then(|fan| {
                 let Some(fan) = fan else { return Ok(None) };
-                Ok(Some((folders::list(&fan, byte)?, fan)))
+                Ok(Some((folder.list(&fan, byte)?, fan)))
             });
             let (found, fan) = match listed {
                 Ok(Some(listed)) => listed,
@@ -212,7 +242,7 @@ impl Sweeper {
     /// The directory and its folders; `None` while it is away. Errors are logged here.
     fn open(&self) -> Result<Option<Opened>, ()> {
         let Some(root) = self.home.reading().map_err(|error| self.log(&error))? else { return Ok(None) };
-        match folders::all(&root) {
+        match folders::all(&root, self.kind) {
             Ok(folders) => Ok(Some(Opened { root, folders })),
             Err(error) => {
                 self.log_error(self.home.path(), "listed", &error);
@@ -226,7 +256,7 @@ impl Sweeper {
     }
 
     fn log(&self, error: &TierError) {
-        self.metrics.tier.errors.inc();
+        self.counts.errors.inc();
         self.log.log(error);
     }
 }
@@ -267,11 +297,16 @@ mod tests {
         for number in 0..tiles {
             let (token, key) = (token(number), TileKey::of(&number));
             directory.put(&token, &key, &Bytes::from(vec![7; 3000])).unwrap();
-            set_time(&Folder::of(&token).path(place.path(), &key), NOW + Duration::from_secs(number));
+            set_time(
+                &Folder::of(&token, Kind::Tiles).path(place.path(), &key),
+                NOW + Duration::from_secs(number),
+            );
         }
         let (home, metrics) = (Arc::new(Home::make(place.path()).unwrap()), Metrics::default());
         let space = Arc::new(Space::new(budget, metrics.tier_bytes.clone()));
-        (place, directory, Sweeper { home, space, metrics, log: ErrorLog::of(Backend::Directory) })
+        let counts = Counts::of(Kind::Tiles, &metrics);
+        let log = ErrorLog::of(Backend::Directory);
+        (place, directory, Sweeper { home, kind: Kind::Tiles, space, counts, log })
     }
 
     fn token(number: u64) -> Name {
@@ -294,10 +329,10 @@ mod tests {
         sweeper.count();
         assert!(sweeper.space.is_over() && sweeper.sweep());
         assert_eq!(left(&directory, 60), (24..60).collect::<Vec<_>>());
-        let (metrics, tally) = (&sweeper.metrics, &sweeper.space.tally);
-        assert_eq!((tally.tiles(), tally.bytes(), metrics.tier_evicted.get()), (36, 36 * 4096, 24));
-        assert_eq!(metrics.tier_bytes.get(), 36 * 4096);
-        assert!(sweeper.sweep() && metrics.tier_evicted.get() == 24, "there is nothing more to do");
+        let (counts, tally) = (&sweeper.counts, &sweeper.space.tally);
+        assert_eq!((tally.tiles(), tally.bytes(), counts.evicted.get()), (36, 36 * 4096, 24));
+        assert_eq!(counts.bytes.get(), 36 * 4096);
+        assert!(sweeper.sweep() && counts.evicted.get() == 24, "there is nothing more to do");
     }
 
     #[test]
@@ -322,7 +357,7 @@ mod tests {
     #[test]
     fn old_temporary_files_are_removed_and_other_files_stay() {
         let (place, _directory, sweeper) = filled(1, 1 << 20);
-        let beside = Folder::of(&token(0)).path(place.path(), &TileKey::of(&0_u64));
+        let beside = Folder::of(&token(0), Kind::Tiles).path(place.path(), &TileKey::of(&0_u64));
         let [old, young, foreign] = [".voltile-old", ".voltile-young", "notes.txt"].map(|name| {
             fs::write(beside.with_file_name(name), "x").unwrap();
             beside.with_file_name(name)

@@ -51,7 +51,7 @@ pub(super) fn name(text: &str) -> Name {
 }
 
 fn path_of(root: &Path, token: &Name, key: &TileKey) -> PathBuf {
-    folders::Folder::of(token).path(root, key)
+    folders::Folder::of(token, folders::Kind::Tiles).path(root, key)
 }
 
 /// Distinct noise of varying length.
