@@ -46,11 +46,16 @@ pub(super) fn all(context: &Context<'_>) -> HttpResponse {
 }
 
 /// The dataset that a segment of a path names, perhaps with a version; otherwise the response that says there is none.
-pub(super) fn named<'c>(context: &'c Context<'_>, segment: &str) -> Result<&'c Arc<Dataset>, HttpResponse> {
-    let wanted = VersionedToken::new(segment).map_err(|_| problem::no_dataset(segment))?;
-    context.catalog.known(&wanted).map_err(|error| match error {
-        NotFound::Token { token, .. } => problem::no_dataset(token.as_str()),
-        other => problem::of(&other.into()),
+pub(super) fn named<'c>(
+    context: &'c Context<'_>,
+    segment: &str,
+) -> Result<&'c Arc<Dataset>, Box<HttpResponse>> {
+    let wanted = VersionedToken::new(segment).map_err(|_| Box::new(problem::no_dataset(segment)))?;
+    context.catalog.known(&wanted).map_err(|error| {
+        Box::new(match error {
+            NotFound::Token { token, .. } => problem::no_dataset(token.as_str()),
+            other => problem::of(&other.into()),
+        })
     })
 }
 
@@ -58,7 +63,7 @@ pub(super) fn named<'c>(context: &'c Context<'_>, segment: &str) -> Result<&'c A
 pub(super) async fn one(context: &Context<'_>, token: &str) -> HttpResponse {
     let dataset = match named(context, token) {
         Ok(dataset) => dataset,
-        Err(problem) => return problem,
+        Err(problem) => return *problem,
     };
     match context.site.service.describe(&context.catalog, dataset, context.demand()).await {
         Ok(description) => HttpResponse::Ok().json(description),

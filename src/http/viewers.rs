@@ -56,7 +56,7 @@ pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     is_known.then(|| {
         let (dataset, description) = match dataset(context, token) {
             Ok(found) => found,
-            Err(problem) => return problem,
+            Err(problem) => return *problem,
         };
         match file {
             File::Info => HttpResponse::Ok().json(info::of(&dataset, &description)),
@@ -67,7 +67,10 @@ pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     })
 }
 
-fn dataset(context: &Context<'_>, segment: &str) -> Result<(Arc<Dataset>, DatasetDescription), HttpResponse> {
+fn dataset(
+    context: &Context<'_>,
+    segment: &str,
+) -> Result<(Arc<Dataset>, DatasetDescription), Box<HttpResponse>> {
     let dataset = super::descriptions::named(context, segment)?;
     Ok((Arc::clone(dataset), context.catalog.describe_dataset(dataset)))
 }

@@ -178,7 +178,7 @@ fn addresses_of_redis_are_checked_and_passwords_are_not_repeated() {
     {
         place.write("voltile.toml", &format!("[cache]\nredis = \"{wrong}\"\n"));
         let outcome = place.run(["check"]);
-        assert_eq!(outcome.code, 2, "{}", outcome.err);
+        assert_eq!(outcome.code, 1, "{}", outcome.err);
         assert!(outcome.err.contains("cache.redis") && outcome.err.contains("line 2"), "{}", outcome.err);
         assert!(!outcome.err.contains("hidden") && !outcome.out.contains("hidden"), "{}", outcome.err);
     }
@@ -428,7 +428,7 @@ fn nobody_notices_when_one_of_three_replicas_behind_nginx_is_killed() {
         let answered = |count: usize| {
             wait_until("clients are answered", || {
                 seen.answered.load(Ordering::SeqCst) >= count
-                    || clients.iter().any(|client| client.is_finished())
+                    || clients.iter().any(thread::ScopedJoinHandle::is_finished)
             });
         };
         answered(60);

@@ -25,7 +25,8 @@ pub fn needed(program: &str) -> Option<PathBuf> {
             "{program} is missing: run scripts/setup --tests"
         );
         // Not by `eprintln!`, which the test runner keeps to itself.
-        writeln!(std::io::stderr(), "SKIPPED: {program} is not installed").unwrap();
+        let said = format!("SKIPPED: {program} is not installed\n");
+        std::io::stderr().write_all(said.as_bytes()).unwrap();
     }
     found
 }
