@@ -17,7 +17,8 @@
 //! 7  bench     slicing throughput, in this process or from a server: stages, percentiles, bottleneck
 //! 6  service   TileService: identify, then fetch; the boundary between async code and the render threads · the render
 //!              queue · reopening files that have changed · verifying chunks while idle · prefetching
-//! 6  pyramid   computes missing levels once: in pieces that survive a kill, then into one HDF5 file
+//! 6  pyramid   computes missing levels once: in pieces that survive a kill, on one or several machines, then into one
+//!              HDF5 file
 //! 5  catalog   Token → Dataset → Channel, opened from settings; a request becomes a key and a plan
 //! 5  render    slice → downsample → window → composite → encode
 //! 4  layout    the file layouts of programs and instruments: Imaris, BigDataViewer, ilastik, …, and plain files ·
@@ -42,6 +43,7 @@
 //! 0  trace     what one request did: outcome, durations of its stages, what was read; its id
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  tile · color · paint · name · axes · units · activity
+//! 0  shard     the parts of one work that several processes do
 //! 0  simd      which vector instructions the inner loops use
 //! 0  address   addresses of objects, which take the place of paths
 //! 0  systemd   sockets passed by the service manager, and what it is told
@@ -175,6 +177,7 @@ mod pyramid;
 pub mod render;
 pub mod request;
 pub mod service;
+mod shard;
 pub mod simd;
 pub mod store;
 pub mod systemd;

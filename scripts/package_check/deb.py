@@ -30,6 +30,7 @@ CONTENTS = """\
 ./usr/share/bash-completion/completions/voltile ./usr/share/zsh/vendor-completions/_voltile
 ./usr/share/fish/vendor_completions.d/voltile.fish ./usr/share/doc/voltile/examples/nginx.conf
 ./usr/share/doc/voltile/examples/nginx-replicas.conf ./usr/share/doc/voltile/examples/voltile.socket
+./usr/share/doc/voltile/examples/pyramid.sbatch ./usr/share/doc/voltile/examples/warm.sbatch
 ./usr/share/doc/voltile/copyright ./usr/share/doc/voltile/changelog.gz ./usr/share/doc/voltile/changelog.Debian.gz""".split()
 
 

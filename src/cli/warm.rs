@@ -7,6 +7,7 @@ mod signals;
 mod tell;
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::description::DatasetDescription;
 use crate::metrics::Metrics;
 use crate::request::TileRequest;
 use crate::service::{RenderPool, TileService};
+use crate::shard::Shard;
 use crate::tier::{Directory, Tier, Tiers};
 use crate::tile::Fingerprint;
 use crate::warm::{Counted, DRAWN, EVICTED, INFLATED, InProcess, Selection, Server, Stop, Title, Work};
@@ -47,6 +49,9 @@ pub(super) struct Arguments {
     demo: bool,
     #[command(flatten)]
     selecting: Selecting,
+    /// Do only part I (from 0) of N parts of these tiles, on this or another machine.
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
     /// Number of connections to the server.
     #[arg(long, value_name = "N", default_value = "4")]
     clients: NonZeroUsize,
@@ -97,8 +102,8 @@ fn over_http(
     let title = titled(selection, &work, &(server.address(), life, tags));
     let journal = arguments.journal.clone().or_else(|| journals::of_server(server.address(), &title));
     let drawers = site.threads.min(arguments.clients.get());
-    let job =
-        Job { arguments, work: &work, title: &title, journal, threads: arguments.clients, drawers, stop };
+    let (part, threads) = (part(arguments, &work), arguments.clients);
+    let job = Job { arguments, work: &work, title: &title, part, journal, threads, drawers, stop };
     if arguments.dry_run {
         return job.foretell(&server, site.caches.disk.unwrap_or(site.caches.tiles) as u64);
     }
@@ -144,7 +149,8 @@ fn in_process(
     let title = titled(selection, &work, &tags(&work, |tile| producer.entity_tag(tile)));
     let in_directory = || Some(journals::of_directory(directory.as_ref()?, &title));
     let journal = arguments.journal.clone().or_else(in_directory);
-    let job = Job { arguments, work: &work, title: &title, journal, threads, drawers: threads.get(), stop };
+    let (part, drawers) = (part(arguments, &work), threads.get());
+    let job = Job { arguments, work: &work, title: &title, part, journal, threads, drawers, stop };
     if arguments.dry_run {
         return job.foretell(&producer, budget);
     }
@@ -199,6 +205,11 @@ fn chosen(selection: &Selection, datasets: &[DatasetDescription], chunks: usize)
         tracing::warn!("{remark}");
     }
     Ok(work)
+}
+
+/// The numbers of the tiles to be done.
+fn part(arguments: &Arguments, work: &Work) -> Range<u64> {
+    arguments.shard.map_or(0..work.total(), |shard| work.part(&shard))
 }
 
 /// What the journal belongs to: the work, and everything else that its tiles depend on.

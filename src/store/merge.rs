@@ -55,7 +55,8 @@ pub(super) fn merged(ranges: &[Range<u64>]) -> Vec<Merged> {
             let gap = next.start.saturating_sub(last.range.end);
             let end = last.range.end.max(next.end);
             let length = end - last.range.start;
-            if gap <= GAP && length <= LONGEST && (wasted + gap) * WASTE <= length {
+            let is_within = next.end <= last.range.end;
+            if is_within || gap <= GAP && length <= LONGEST && (wasted + gap) * WASTE <= length {
                 wasted += gap;
                 last.range.end = end;
                 last.parts.push(at);

@@ -48,6 +48,7 @@ mod reach;
 mod reload;
 mod replicas;
 mod scrolling;
+mod shards;
 mod simd;
 mod spread;
 mod tier;

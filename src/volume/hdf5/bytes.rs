@@ -204,12 +204,12 @@ impl FileBytes {
     }
 
     /// Pieces of metadata, read together; `place` is for errors.
-    #[allow(dead_code, reason = "chunk indexes of remote files are read through it")]
     pub fn read_many(&self, ranges: &[Range<u64>], place: &str) -> Result<Vec<Bytes>, ReadError> {
         if let Source::Object { object, .. } = &self.source {
             object.gather_metadata(ranges).map_err(|e| unread(place, e))?;
         }
         let read = |range: &Range<u64>| {
+            self.ensure_reaches(range.end, place)?;
             let mut bytes = vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0)];
             let read = self.read_at(&mut bytes, range.start);
             let read = read.map_err(|e| self.failure(place).unwrap_or_else(|| system(place, &e)))?;
