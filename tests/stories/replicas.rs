@@ -178,7 +178,7 @@ fn addresses_of_redis_are_checked_and_passwords_are_not_repeated() {
     {
         place.write("voltile.toml", &format!("[cache]\nredis = \"{wrong}\"\n"));
         let outcome = place.run(["check"]);
-        assert_eq!(outcome.code, 2, "{}", outcome.err);
+        assert_eq!(outcome.code, 1, "{}", outcome.err);
         assert!(outcome.err.contains("cache.redis") && outcome.err.contains("line 2"), "{}", outcome.err);
         assert!(!outcome.err.contains("hidden") && !outcome.out.contains("hidden"), "{}", outcome.err);
     }
@@ -191,8 +191,8 @@ fn tags(server: &Server) -> Vec<String> {
         format!("{MOUNT}/mcfc/planes/raw:R/xy/3/0_0_0.png"),
         format!("{MOUNT}/planes/raw/xy/3/small.png"),
         "/voxels/planes/raw/0/0-4_0-4_0-4.npy".to_owned(),
-        "/neuroglancer/planes/raw/0/0-40_0-40_0-1".to_owned(),
-        "/zarr/0.4/planes.ome.zarr/.zattrs".to_owned(),
+        format!("/neuroglancer/planes/raw/{}", first_chunk(server)),
+        "/zarr/0.4/planes.ome.zarr/0/0/0/0".to_owned(),
         "/zarr/0.5/planes/raw.ome.zarr/0/c/0/0/0".to_owned(),
     ];
     let tag = |path: &String| {
@@ -201,6 +201,14 @@ fn tags(server: &Server) -> Vec<String> {
         answer.etag().to_owned()
     };
     paths.iter().map(tag).chain([version(server)]).collect()
+}
+
+/// The name of the first chunk in Neuroglancer's format.
+fn first_chunk(server: &Server) -> String {
+    let scale = &server.json("/neuroglancer/planes/raw/info")["scales"][0];
+    let number = |list: &serde_json::Value, axis: usize| list[axis].as_u64().unwrap();
+    let end = |axis| number(&scale["chunk_sizes"][0], axis).min(number(&scale["size"], axis));
+    format!("0/0-{}_0-{}_0-{}", end(0), end(1), end(2))
 }
 
 fn version(server: &Server) -> String {
@@ -241,7 +249,7 @@ fn copies_of_a_file_have_the_same_etags_if_they_are_identified_by_content() {
 }
 
 /// Every form of address of the planes, and whether what is there is kept for a year.
-fn addresses(token: &str) -> BTreeMap<String, bool> {
+fn addresses(token: &str, chunk: &str) -> BTreeMap<String, bool> {
     let info = format!("{MOUNT}/{token}/info");
     let kept = [
         format!("{MOUNT}/{token}/raw/xy/3/0_0_0.png"),
@@ -251,7 +259,7 @@ fn addresses(token: &str) -> BTreeMap<String, bool> {
         format!("{MOUNT}/{token}/raw/xy/3/small.png"),
         format!("/voxels/{token}/raw/0/0-4_0-4_0-4.raw"),
         format!("/neuroglancer/{token}/raw/info"),
-        format!("/neuroglancer/{token}/raw/0/0-40_0-40_0-1"),
+        format!("/neuroglancer/{token}/raw/{chunk}"),
         format!("/zarr/0.4/{token}.ome.zarr/.zattrs"),
         format!("/zarr/0.4/{token}.ome.zarr/0/0/0/0"),
         format!("/zarr/0.5/{token}/raw.ome.zarr/zarr.json"),
@@ -265,9 +273,9 @@ fn addresses(token: &str) -> BTreeMap<String, bool> {
 fn addresses_with_a_version_never_change_their_content() {
     let place = Place::new();
     let server = replica(&place, "one", &[]);
-    let version = version(&server);
+    let (version, chunk) = (version(&server), first_chunk(&server));
     for ((plain, is_kept), named) in
-        addresses("planes").into_iter().zip(addresses(&format!("planes@{version}")))
+        addresses("planes", &chunk).into_iter().zip(addresses(&format!("planes@{version}"), &chunk))
     {
         let (before, answer) = (server.get(&plain), server.get(&named.0));
         assert_eq!((answer.status, &answer.body), (200, &before.body), "{named:?}");
@@ -279,7 +287,7 @@ fn addresses_with_a_version_never_change_their_content() {
             assert_eq!((again.status, again.header("cache-control") == Some(IMMUTABLE)), (304, is_kept));
         }
     }
-    for (path, _) in addresses("planes@000000000000") {
+    for (path, _) in addresses("planes@000000000000", &chunk) {
         let answer = server.get(&path);
         assert_eq!((answer.status, answer.header("cache-control")), (404, Some("no-store")), "{path}");
         assert!(answer.text().contains("outdated") && answer.text().contains(&version), "{path}: {answer:?}");
@@ -302,9 +310,9 @@ fn versions_of_protected_datasets_are_protected() {
     );
     let server = place.serve::<&str>([]);
     let version = server.json("/k/secret-of-the-lab/datasets.json")["datasets"][0]["version"].clone();
-    let version = version.as_str().unwrap();
+    let (version, chunk) = (version.as_str().unwrap(), "0/0-40_0-40_0-24");
     for version in [version, "000000000000"] {
-        for (path, is_kept) in addresses(&format!("planes@{version}")) {
+        for (path, is_kept) in addresses(&format!("planes@{version}"), chunk) {
             assert_eq!(server.get(&path).status, 401, "{path}");
             let opened = server.get(&format!("/k/secret-of-the-lab{path}"));
             let control = opened.header("cache-control").unwrap();
@@ -328,14 +336,47 @@ fn documents_name_versions_if_so_configured() {
     }
 }
 
+/// The volumes behind nginx, and how many slices of each are shown in each plane.
+const VOLUMES: usize = 12;
+const SLICES: usize = 6;
+
 /// What clients ask for, and what they must get.
 fn everything() -> Vec<(String, Picture)> {
-    let voxel = |z, y, x| volumes::voxel(SEED, z, y, x);
-    let xy = (0..PLANES).map(|z| ("xy", z, volumes::plane(SEED, z)));
-    let xz = (0..EDGE).map(|y| ("xz", y, Picture::of_plane(PLANES, EDGE, |z, x| voxel(z, y, x))));
-    let yz = (0..EDGE).map(|x| ("yz", x, Picture::of_plane(PLANES, EDGE, |z, y| voxel(z, y, x))));
-    let path = |plane, slice| format!("{MOUNT}/planes/raw/{plane}/{slice}/0_0_0.png");
-    xy.chain(xz).chain(yz).map(|(plane, slice, picture)| (path(plane, slice), picture)).collect()
+    let of_volume = |seed: usize| {
+        let voxel = move |z, y, x| volumes::voxel(seed, z, y, x);
+        (0..SLICES).flat_map(move |at| {
+            [
+                ("xy", volumes::plane(seed, at)),
+                ("xz", Picture::of_plane(SLICES, EDGE, |z, x| voxel(z, at, x))),
+                ("yz", Picture::of_plane(SLICES, EDGE, |z, y| voxel(z, y, at))),
+            ]
+            .map(|(plane, picture)| (format!("{MOUNT}/p{seed}/raw/{plane}/{at}/0_0_0.png"), picture))
+        })
+    };
+    (0..VOLUMES).flat_map(of_volume).collect()
+}
+
+/// A server for its own copies of these volumes.
+fn replica_of_many(place: &Place, folder: &str, redis: u16) -> Server {
+    let path = place.path(folder);
+    fs::create_dir(&path).unwrap();
+    let mut configuration = format!(
+        "[server]\ntrusted_proxies = [\"127.0.0.1\"]\n[cache]\nredis = \"redis://127.0.0.1:{redis}\"\n\
+         [files]\nidentity = \"content\"\n[render]\nneighbours = 0\n"
+    );
+    for seed in 0..VOLUMES {
+        let original = place.path(&format!("p{seed}.h5"));
+        if !original.exists() {
+            volumes::planes(&original, SLICES, seed, Stored::Gzip);
+        }
+        fs::copy(&original, path.join(format!("p{seed}.h5"))).unwrap();
+        configuration += &format!(
+            "[datasets.p{seed}]\nfile = \"p{seed}.h5\"\n[datasets.p{seed}.channels.raw]\nwindow = \"full\"\n"
+        );
+    }
+    let file = format!("{folder}/voltile.toml");
+    place.write(&file, &configuration);
+    place.serve(["--config", &file])
 }
 
 /// What clients of nginx saw.
@@ -368,9 +409,7 @@ fn browse(nginx: &Helper, all: &[(String, Picture)], seed: usize, seen: &Seen) {
 fn nobody_notices_when_one_of_three_replicas_behind_nginx_is_killed() {
     let place = Place::new();
     let Some(redis) = helpers::redis(&place, None, "") else { return };
-    let address = format!("cache.redis=redis://127.0.0.1:{}", redis.port);
-    let more = ["--set", &address, "--set", "server.trusted_proxies=[\"127.0.0.1\"]"];
-    let mut replicas = ["one", "two", "three"].map(|folder| replica(&place, folder, &more));
+    let mut replicas = ["one", "two", "three"].map(|folder| replica_of_many(&place, folder, redis.port));
     replicas.iter().for_each(|replica| replica.allow_error("cache.redis"));
     let Some(nginx) = helpers::nginx(&place, replicas.each_ref().map(|replica| replica.address)) else {
         return;
@@ -389,7 +428,7 @@ fn nobody_notices_when_one_of_three_replicas_behind_nginx_is_killed() {
         let answered = |count: usize| {
             wait_until("clients are answered", || {
                 seen.answered.load(Ordering::SeqCst) >= count
-                    || clients.iter().any(std::thread::ScopedJoinHandle::is_finished)
+                    || clients.iter().any(thread::ScopedJoinHandle::is_finished)
             });
         };
         answered(60);

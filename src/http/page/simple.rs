@@ -35,9 +35,10 @@ pub(super) fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool) -> Ht
     for dataset in catalog.datasets() {
         // Writing to a string cannot fail.
         let _ = write!(body, "<h2>{}</h2><ul>", dataset.token);
+        let address = catalog.address(dataset);
         for channel in dataset.channels.values() {
             Plane::ALL.into_iter().for_each(|plane| {
-                body.push_str(&figure(mount, &catalog.address(dataset), dataset, channel, plane));
+                body.push_str(&figure(mount, &address, dataset, channel, plane));
             });
         }
         body.push_str("</ul>");

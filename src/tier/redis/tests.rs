@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use prometheus_client::metrics::counter::Counter;
+
 use super::*;
 use crate::metrics::Metrics;
 use crate::tier::tests::{name, satisfies_the_contract, tile};
@@ -198,8 +200,7 @@ fn while_a_server_does_not_answer_it_is_not_asked_and_it_is_used_again_when_it_d
         thread::yield_now();
     }
     (0..1000).for_each(|_| assert_eq!(tiers.find(&token, &key), None));
-    let counts = [&metrics.redis.skipped, &metrics.redis.errors, &metrics.redis.misses]
-        .map(prometheus_client::metrics::counter::Counter::get);
+    let counts = [&metrics.redis.skipped, &metrics.redis.errors, &metrics.redis.misses].map(Counter::get);
     assert_eq!((counts, fake.count("GET")), ([1000, 0, 0], 0), "nobody waits");
     let [(Backend::Redis, problem)] = &tiers.problems()[..] else { panic!("there is one problem") };
     assert!(problem.contains("could not be reached") && !problem.contains("secret"), "{problem}");

@@ -271,26 +271,19 @@ mod tests {
             FileIdentity::of(&place.path().join(name)).unwrap()
         };
         let (one, two) = (ContentId::of(&1), ContentId::of(&2));
-        let key = |files: &[FileIdentity]| Fingerprint::of(&KeyOf::files(files));
+        let key = |files: &[&FileIdentity]| Fingerprint::of(&KeyOf::files(files.iter().copied()));
         let (a, b) = (file("a", "").containing(one), file("b", "longer").containing(one));
         let other = file("c", "").containing(two);
-        assert_eq!(
-            (key(std::slice::from_ref(&a)), Fingerprint::of(&a)),
-            (key(std::slice::from_ref(&b)), Fingerprint::of(&b))
-        );
-        assert_ne!(key(std::slice::from_ref(&a)), key(std::slice::from_ref(&other)));
-        assert_eq!(key(&[a.clone(), other.clone()]), key(&[other, b.clone(), file("link", "")]));
+        assert_eq!((key(&[&a]), Fingerprint::of(&a)), (key(&[&b]), Fingerprint::of(&b)));
+        assert_ne!(key(&[&a]), key(&[&other]));
+        assert_eq!(key(&[&a, &other]), key(&[&other, &b, &file("link", "")]));
         let missing = |folder: &str| FileIdentity::missing(Path::new(folder).join("gone.raw"));
-        assert_eq!(key(&[a.clone(), missing("/x")]), key(&[b, missing("/y")]));
-        assert_ne!(key(&[a.clone(), missing("/x")]), key(&[a]));
+        assert_eq!(key(&[&a, &missing("/x")]), key(&[&b, &missing("/y")]));
+        assert_ne!(key(&[&a, &missing("/x")]), key(&[&a]));
         let (d, e) = (file("d", ""), file("e", ""));
-        assert_ne!(
-            key(std::slice::from_ref(&d)),
-            key(std::slice::from_ref(&e)),
-            "paths count as long as contents are unknown"
-        );
+        assert_ne!(key(&[&d]), key(&[&e]), "paths count as long as contents are unknown");
         let set = std::collections::BTreeSet::from([d.clone(), e.clone()]);
-        assert_eq!(key(&[d, e]), Fingerprint::of(&set), "as in caches of earlier versions");
+        assert_eq!(key(&[&d, &e]), Fingerprint::of(&set), "as in caches of earlier versions");
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub fn needed(program: &str) -> Option<PathBuf> {
             "{program} is missing: run scripts/setup --tests"
         );
         // Not by `eprintln!`, which the test runner keeps to itself.
-        let mut log = std::io::stderr();
-        writeln!(log, "SKIPPED: {program} is not installed").unwrap();
+        let said = format!("SKIPPED: {program} is not installed\n");
+        std::io::stderr().write_all(said.as_bytes()).unwrap();
     }
     found
 }
