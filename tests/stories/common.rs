@@ -10,6 +10,7 @@
 
 mod log;
 pub mod made;
+pub mod objects;
 pub mod picture;
 pub mod volumes;
 pub mod wire;

@@ -46,6 +46,7 @@ mod process;
 mod pyramid;
 mod reach;
 mod reload;
+mod remote;
 mod scrolling;
 mod simd;
 mod spread;
