@@ -31,6 +31,7 @@ use std::time::Duration;
 use crate::address::Address;
 
 pub use error::StoreError;
+pub use merge::Requests;
 pub use object::Object;
 pub use relay::{Answer, Relay, Wanted, answer};
 pub use sidecar::keep_in as keep_metadata_in;

@@ -17,6 +17,7 @@ mod stamp;
 mod values;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -271,6 +272,12 @@ pub trait VolumeStorage {
 
     /// The value of voxels that were never written, as one voxel; `None` if it is unknown.
     fn fill_value(&self) -> Option<Samples> {
+        None
+    }
+
+    /// The byte ranges of the stored chunks that a box lies in, whether or not they are cached; `None` of local files, and
+    /// of data whose bytes are not located before they are read.
+    fn located(&self, _time: u64, _region: &Region) -> Option<Vec<Range<u64>>> {
         None
     }
 

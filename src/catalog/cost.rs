@@ -14,6 +14,7 @@ use super::{Catalog, Channel, Dataset, StoredLevel, images};
 use crate::axes::AxisName;
 use crate::description::DatasetDescription;
 use crate::geometry::{LevelView, Patch, Placement, Plane, TileAddress, patch};
+use crate::store::Requests;
 use crate::volume::{Positions, ReadCost, ReadError, Tally};
 
 /// In a series, the chunks of only this many datasets are counted.
@@ -70,6 +71,9 @@ pub struct TileCost {
     /// The cost of reading them.
     #[serde(flatten)]
     pub cost: ReadCost,
+    /// What it takes to fetch them, if they lie in a store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<Requests>,
 }
 
 impl Catalog {
@@ -137,7 +141,18 @@ fn tile_cost(
     let length = |runs: Vec<Range<u64>>| runs.iter().map(|run| run.end - run.start).sum::<u64>();
     let voxels = wanted.map(length).volume().saturating_mul(components);
     let bytes_wanted = voxels.saturating_mul(volume.shape().voxel.samples().voxel_bytes() as u64);
-    Some(TileCost { bytes_wanted, cost })
+    Some(TileCost { bytes_wanted, cost, store: requests(stored, view, &patch) })
+}
+
+/// What it takes to fetch the chunks of a tile from a store; `None` if they are in local files.
+fn requests(stored: &StoredLevel, view: &LevelView, patch: &Patch) -> Option<Requests> {
+    let mut ranges = Vec::new();
+    for volume in &stored.volumes {
+        for run in patch.runs() {
+            ranges.extend(volume.storage().located(0, &view.stored_region(&patch.region(run)))?);
+        }
+    }
+    Some(Requests::of(ranges))
 }
 
 /// The stored voxels that a patch is derived from: runs along the row axis, one run along each other axis.

@@ -9,6 +9,7 @@ use clap::Args;
 use super::bar::Bar;
 use super::{Failure, Sources, load_sound, output};
 use crate::activity::Activity;
+use crate::address::Address;
 use crate::catalog::{Catalog, sidecar_path};
 use crate::layout::inventory::Role;
 use crate::metrics::Metrics;
@@ -93,6 +94,17 @@ fn one(
         (None, Some(sidecar)) => (sidecar.clone(), Role::Sidecar),
         (None, None) => (sidecar_path(file), Role::Sidecar),
     };
+    if role == Role::Sidecar && Address::is(file) {
+        return Err(Failure::Usage(format!(
+            "{} is not on a local disk, and levels are looked for beside a file; write a local copy that has all levels: \
+             voltile pyramid --rechunk FILE.h5 {0}",
+            file.display()
+        )));
+    }
+    if Address::is(&output) {
+        let problem = format!("{} is not on a local disk; voltile writes local files only", output.display());
+        return Err(Failure::Usage(problem));
+    }
     if role == Role::Volume {
         measure(wanted);
     }

@@ -2,6 +2,10 @@
 
 use std::ops::Range;
 
+use serde::Serialize;
+
+use super::host::MOST_AT_ONCE;
+
 /// A gap up to this length is read along: it takes less time than another request would.
 pub(super) const GAP: u64 = 64 << 10;
 /// Ranges are merged up to this length: longer requests gain nothing, and shorter ones run side by side.
@@ -16,6 +20,29 @@ pub(super) struct Merged {
     pub parts: Vec<usize>,
 }
 
+/// What it takes to fetch ranges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Requests {
+    /// The number of requests.
+    pub requests: u64,
+    /// The bytes that they ask for, with the gaps between the ranges.
+    pub bytes: u64,
+    /// How many requests follow each other, if as many as possible are made at once.
+    pub round_trips: u64,
+}
+
+impl Requests {
+    /// The requests for ranges in any order; equal ones are fetched once.
+    pub fn of(mut ranges: Vec<Range<u64>>) -> Self {
+        ranges.sort_unstable_by_key(|range| (range.start, range.end));
+        ranges.dedup();
+        let all = merged(&ranges);
+        let requests = all.len() as u64;
+        let bytes = all.iter().map(|request| request.range.end - request.range.start).sum();
+        Self { requests, bytes, round_trips: requests.div_ceil(MOST_AT_ONCE as u64) }
+    }
+}
+
 /// Merges ranges in any order.
 pub(super) fn merged(ranges: &[Range<u64>]) -> Vec<Merged> {
     let mut order: Vec<usize> = (0..ranges.len()).collect();
@@ -28,7 +55,8 @@ pub(super) fn merged(ranges: &[Range<u64>]) -> Vec<Merged> {
             let gap = next.start.saturating_sub(last.range.end);
             let end = last.range.end.max(next.end);
             let length = end - last.range.start;
-            if gap <= GAP && length <= LONGEST && (wasted + gap) * WASTE <= length {
+            let is_within = next.end <= last.range.end;
+            if is_within || gap <= GAP && length <= LONGEST && (wasted + gap) * WASTE <= length {
                 wasted += gap;
                 last.range.end = end;
                 last.parts.push(at);

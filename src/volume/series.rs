@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -200,6 +201,10 @@ impl VolumeStorage for Series {
 
     fn fill_value(&self) -> Option<Samples> {
         self.volumes().find_map(Result::ok)?.storage().fill_value()
+    }
+
+    fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
+        self.volume(time).ok()?.storage().located(0, region)
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {

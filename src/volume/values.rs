@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -261,6 +262,10 @@ impl VolumeStorage for Mapped {
 
     fn chunk_coding(&self) -> Result<ChunkCoding, String> {
         Err("its stored values stand for others".to_owned())
+    }
+
+    fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
+        self.stored.storage().located(time, region)
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {

@@ -24,6 +24,7 @@ fn subject(storage: StorageDescription, made: bool, tiles: [(u64, u64, u64); 3])
     let cost = |(bytes_read, bytes_inflated, bytes_wanted)| TileCost {
         bytes_wanted,
         cost: ReadCost { reads: 64, bytes_read, bytes_inflated },
+        store: None,
     };
     Subject {
         token: "a".to_owned(),

@@ -4,11 +4,12 @@
 //! eighth of a second of one core), or takes more than [`MOST_READS`] reads. For a stored level, its chunk
 //! shape does not suit the plane; a computed level should be stored.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytesize::ByteSize;
 use serde::Serialize;
 
+use crate::address::Address;
 use crate::catalog::{Inspection, LevelCost, TileCost};
 use crate::description::{ChannelDescription, LevelDescription};
 use crate::geometry::Plane;
@@ -141,12 +142,17 @@ fn names(planes: &[Plane]) -> String {
 /// The command that writes a copy in chunks that suit all planes.
 pub(in crate::cli) fn rechunk(file: &Path) -> String {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
-    let out = file.with_file_name(format!("{stem}.rechunked.h5"));
+    let name = format!("{stem}.rechunked.h5");
+    // Nothing is written to a store.
+    let out = if Address::is(file) { PathBuf::from(name) } else { file.with_file_name(name) };
     format!("voltile pyramid {} --rechunk {}", shell(file), shell(&out))
 }
 
 /// The command that computes the levels that a file lacks.
 pub(in crate::cli) fn store_levels(file: &Path) -> String {
+    if Address::is(file) {
+        return rechunk(file);
+    }
     format!("voltile pyramid {}", shell(file))
 }
 

@@ -10,6 +10,7 @@ use crate::catalog::{Inspection, LevelCost, PassThrough};
 use crate::cli::output::escaped;
 use crate::description::{ChannelDescription, LevelDescription, StorageDescription};
 use crate::geometry::Plane;
+use crate::store::Requests;
 use crate::units::{self, bytes};
 
 pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration: &str) -> String {
@@ -94,6 +95,9 @@ fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) 
         (None, _) => "made".to_owned(),
     };
     let _ = writeln!(out, "  {:<8} {size:<22} {factor:<11} {tiles} ({from})", level.level);
+    if let Some(requests) = requests(cost) {
+        let _ = writeln!(out, "  fetched  {requests}");
+    }
 }
 
 fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, cost: &LevelCost) {
@@ -132,4 +136,16 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
         };
         let _ = writeln!(out, "           {how}");
     }
+}
+/// What each plane's tile takes to fetch from a store; `None` for local files.
+fn requests(cost: &LevelCost) -> Option<String> {
+    let of = |plane: Plane| {
+        let store = cost.tile.get(plane.name())?.store?;
+        let Requests { requests, round_trips, .. } = store;
+        let many = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let (requests, trips) = (many(requests, "request"), many(round_trips, "round trip"));
+        Some(format!("{}: {requests}, {}, {trips}", plane.name(), bytes(store.bytes)))
+    };
+    let all: Vec<String> = Plane::ALL.into_iter().filter_map(of).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }

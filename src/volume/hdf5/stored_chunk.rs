@@ -60,6 +60,11 @@ impl StoredDataset {
         Ok(Located { at, entry: self.entry(&at)? })
     }
 
+    /// Where a chunk lies in the file; `None` if it was never written.
+    pub(super) fn located_range(&self, at: Position) -> Result<Option<Range<u64>>, ReadError> {
+        Ok(self.entry(&at)?.map(|entry| entry.address..entry.end()))
+    }
+
     /// Starts to fetch chunks that will be read soon, unless they lie in a local file.
     pub(super) fn gather<'a>(
         &self,

@@ -536,6 +536,15 @@ impl VolumeStorage for Hdf5Volume {
         Some(fill)
     }
 
+    fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
+        let dataset = self.dataset.as_ref();
+        if !self.is_remote() || !dataset.is_decoded_directly() {
+            return None;
+        }
+        let chunks = dataset.grid.chunks_of(&self.stored_box(time, region));
+        chunks.filter_map(|at| dataset.located_range(at).transpose()).collect::<Result<_, _>>().ok()
+    }
+
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
         let along = |role: Role| match role {
             Role::Space(axis) => wanted[axis].clone(),
