@@ -6,12 +6,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
-use object_store::{ClientOptions, Error, GetOptions, GetRange, ObjectStore, RetryConfig};
+use object_store::{ClientOptions, Error, GetOptions, GetRange, GetResult, ObjectStore, RetryConfig};
 
 use super::error::StoreError;
 use super::transport::{Part, Transport, checked};
@@ -45,8 +47,22 @@ impl Cloud {
             let problem = format!("bytes from {} instead of {}", answer.range.start, range.start);
             return Err(StoreError::invalid(problem));
         }
-        checked(&range, version, answer.bytes().await.map_err(failure)?)
+        let wanted = range.end.min(version.length).saturating_sub(range.start);
+        checked(&range, version, body(answer, wanted).await?)
     }
+}
+
+/// The body, of which little more than is wanted is read.
+async fn body(answer: GetResult, wanted: u64) -> Result<Bytes, StoreError> {
+    let mut bytes = BytesMut::with_capacity(usize::try_from(wanted).unwrap_or(0));
+    let mut stream = answer.into_stream();
+    while let Some(more) = stream.next().await {
+        bytes.extend_from_slice(&more.map_err(failure)?);
+        if bytes.len() as u64 > wanted {
+            break;
+        }
+    }
+    Ok(bytes.freeze())
 }
 
 impl Transport for Cloud {

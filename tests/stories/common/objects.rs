@@ -249,7 +249,8 @@ pub fn sent_twice(asked: &[Asked]) -> Vec<(String, Range<u64>)> {
     ranges.sort_by_key(|(path, range)| (path.clone(), range.start, range.end));
     let both = |pair: &[(String, Range<u64>)]| {
         let ((path, one), (other_path, other)) = (&pair[0], &pair[1]);
-        (path == other_path && other.start < one.end).then(|| (path.clone(), other.start..one.end.min(other.end)))
+        (path == other_path && other.start < one.end)
+            .then(|| (path.clone(), other.start..one.end.min(other.end)))
     };
     ranges.windows(2).filter_map(both).collect()
 }
@@ -302,7 +303,8 @@ impl Shared {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let is_there = is_there_after(waits, connection.get_mut());
         self.waiting.fetch_sub(1, Ordering::SeqCst);
-        let reply = if is_there { self.reply(request, &manner) } else { Err(io::ErrorKind::BrokenPipe.into()) };
+        let reply =
+            if is_there { self.reply(request, &manner) } else { Err(io::ErrorKind::BrokenPipe.into()) };
         if let Ok(reply) = &reply {
             asked.status = reply.status;
             asked.sent = reply.closes_after.unwrap_or(reply.body.len()) as u64;
@@ -386,8 +388,9 @@ impl Shared {
 impl Reply {
     fn new(status: u16, lines: &str, body: Vec<u8>) -> Self {
         let length = body.len();
-        let head =
-            format!("HTTP/1.1 {status} {status}\r\nContent-Length: {length}\r\nAccept-Ranges: bytes\r\n{lines}\r\n");
+        let head = format!(
+            "HTTP/1.1 {status} {status}\r\nContent-Length: {length}\r\nAccept-Ranges: bytes\r\n{lines}\r\n"
+        );
         Self { status, head, body, closes_after: None }
     }
 }

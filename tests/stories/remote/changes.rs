@@ -31,7 +31,10 @@ fn wait_for_generation(server: &Server, seed: usize, story: &str) {
     wait_until(&format!("generation {seed} is served ({story})"), || {
         for (z, latest) in latest.iter_mut().enumerate() {
             let now = shown(&server.get(&tile(z)), z);
-            assert!(!(now.is_some() && now != Some(seed) && *latest == Some(seed)), "{story}: plane {z} went back");
+            assert!(
+                !(now.is_some() && now != Some(seed) && *latest == Some(seed)),
+                "{story}: plane {z} went back"
+            );
             *latest = now.or(*latest);
         }
         latest.iter().all(|shown| *shown == Some(seed))
@@ -143,7 +146,9 @@ fn metadata_kept_of_another_generation_is_not_used() {
     let mut file = generation(&remote, 2);
     let (one, two) = (super::DISTANCE as u64, 2 * super::DISTANCE as u64);
     let place = |file: &[u8], address: u64| {
-        (0..file.len() - 8).find(|at| file[*at..*at + 8] == address.to_le_bytes()).expect("it is in the index")
+        (0..file.len() - 8)
+            .find(|at| file[*at..*at + 8] == address.to_le_bytes())
+            .expect("it is in the index")
     };
     let (first, second) = (place(&file, one), place(&file, two));
     file[first..first + 8].copy_from_slice(&two.to_le_bytes());
@@ -167,10 +172,13 @@ fn a_server_that_always_says_that_an_object_has_changed_harms_nobody_else() {
     volumes::planes(&remote.place.path("local.h5"), PLANES, 2, volumes::Stored::Gzip);
     let server = remote.serve(&["planes.h5"], &[&["local.h5"][..], &super::PLAIN].concat());
     server.allow_error("a tile could not be rendered");
-    remote.objects.answer("planes.h5", Manner {
-        fault: Some((crate::common::objects::Fault::Status(412, String::new()), usize::MAX)),
-        ..Manner::default()
-    });
+    remote.objects.answer(
+        "planes.h5",
+        Manner {
+            fault: Some((crate::common::objects::Fault::Status(412, String::new()), usize::MAX)),
+            ..Manner::default()
+        },
+    );
     for z in 1..PLANES {
         assert_eq!(server.get(&tile(z)).status, 500);
         let local = server.tile(&format!("local/raw/xy/{z}/0_0_0.png"));

@@ -189,7 +189,11 @@ fn refused_access_is_an_error_that_says_so_until_it_is_granted() {
     refused.objects.break_down("planes.h5", Fault::Status(403, String::new()));
     let outcome = refused.place.run(["check", &refused.url("planes.h5")]);
     assert_eq!(outcome.code, 1);
-    assert!(outcome.err.contains("the store refuses access") && outcome.err.contains("credentials"), "{}", outcome.err);
+    assert!(
+        outcome.err.contains("the store refuses access") && outcome.err.contains("credentials"),
+        "{}",
+        outcome.err
+    );
 }
 
 #[test]

@@ -23,7 +23,8 @@ const IN_PARTS: [&str; 2] = ["external_raw", "virtual"];
 /// A configuration of the fixtures in which each file is an address; without [`IN_PARTS`].
 fn configuration(name: &str, base: &str) -> String {
     let text = fs::read_to_string(fixture(name)).unwrap();
-    let is_whole = |part: &&str| !IN_PARTS.iter().any(|token| part.contains(&format!("[datasets.\"{token}\"]")));
+    let is_whole =
+        |part: &&str| !IN_PARTS.iter().any(|token| part.contains(&format!("[datasets.\"{token}\"]")));
     let mut remote = String::new();
     for line in text.split("\n\n").filter(is_whole).flat_map(|part| part.lines().chain([""])) {
         match line.strip_prefix("file = \"").and_then(|file| file.strip_suffix('"')) {
@@ -76,7 +77,10 @@ fn chunks(connection: &mut Connection, token: &str, channel: &str) -> Vec<String
                     format!("{}-{}", first + offset, (first + shape(axis)).min(size) + offset)
                 };
                 let name = [0, 1, 2].map(range).join("_");
-                paths.push(format!("/neuroglancer/{token}/{channel}/{}/{name}", scale["key"].as_str().unwrap()));
+                paths.push(format!(
+                    "/neuroglancer/{token}/{channel}/{}/{name}",
+                    scale["key"].as_str().unwrap()
+                ));
             }
         }
     }
@@ -86,9 +90,10 @@ fn chunks(connection: &mut Connection, token: &str, channel: &str) -> Vec<String
         let level = level["path"].as_str().unwrap();
         let array = connection.get(&format!("{root}/{level}/.zarray")).json();
         let (shape, chunk) = (list(&array["shape"]), list(&array["chunks"]));
-        let last = shape.iter().zip(chunk).map(|(shape, chunk)| {
-            ((shape.as_u64().unwrap() - 1) / chunk.as_u64().unwrap()).to_string()
-        });
+        let last = shape
+            .iter()
+            .zip(chunk)
+            .map(|(shape, chunk)| ((shape.as_u64().unwrap() - 1) / chunk.as_u64().unwrap()).to_string());
         let last: Vec<String> = last.collect();
         let separator = array["dimension_separator"].as_str().unwrap();
         paths.push(format!("{root}/{level}/{}", vec!["0"; last.len()].join(separator)));
@@ -153,7 +158,10 @@ fn a_truncated_object_gives_the_chunks_that_it_has() {
         } else {
             let answer = server.get(&super::tile(z));
             assert_eq!(answer.status, 500, "plane {z}");
-            assert!(answer.problem().contains("truncated") || answer.problem().contains("ends"), "{answer:?}");
+            assert!(
+                answer.problem().contains("truncated") || answer.problem().contains("ends"),
+                "{answer:?}"
+            );
         }
     }
 }
@@ -165,7 +173,11 @@ fn objects_that_are_no_hdf5_files_are_refused_as_files_are() {
     for name in ["empty.h5", "text.h5", "header_only.h5", "no_volumes.h5", "absent.h5"] {
         let outcome = place.run(["check".to_owned(), objects.url(name)]);
         assert_eq!(outcome.code, 1, "{name}: {}", outcome.err);
-        assert!(outcome.err.contains("1 thing is wrong") && outcome.err.contains(name), "{name}: {}", outcome.err);
+        assert!(
+            outcome.err.contains("1 thing is wrong") && outcome.err.contains(name),
+            "{name}: {}",
+            outcome.err
+        );
     }
 }
 
@@ -184,12 +196,20 @@ fn formats(folder: &Path) -> Vec<String> {
         for block in [0, 512] {
             let name = format!("{format}_{block}.h5");
             let options = hdf5::File::with_options()
-                .with_fapl(|access| if latest { access.libver_bounds(LibraryVersion::V110, LibraryVersion::V110) } else { access })
+                .with_fapl(|access| {
+                    if latest {
+                        access.libver_bounds(LibraryVersion::V110, LibraryVersion::V110)
+                    } else {
+                        access
+                    }
+                })
                 .with_fcpl(|create| create.userblock(block))
                 .clone();
             let file = options.create(folder.join(&name)).unwrap();
             let data = cube((70, 90, 110));
-            for (dataset, chunk) in [("small", Some((8, 8, 8))), ("large", Some((32, 64, 64))), ("flat", None)] {
+            for (dataset, chunk) in
+                [("small", Some((8, 8, 8))), ("large", Some((32, 64, 64))), ("flat", None)]
+            {
                 let builder = file.new_dataset_builder().with_data(&data);
                 match chunk {
                     Some(chunk) if dataset == "small" => builder.chunk(chunk).create(dataset).unwrap(),
@@ -242,7 +262,11 @@ fn a_bigdataviewer_file_has_the_names_and_sizes_of_the_xml_next_to_it() {
     made::file(&remote.path("cells.h5"), |file| {
         made::put(file, "s00/resolutions", &ndarray::arr2(&[[1.0, 1.0, 1.0]]).into_dyn());
         made::put(file, "s00/subdivisions", &ndarray::arr2(&[[16, 16, 16]]).into_dyn());
-        made::put(file, "t00000/s00/0/cells", &cube((20, 30, 40)).mapv(|voxel| (voxel % 1000) as i16).into_dyn());
+        made::put(
+            file,
+            "t00000/s00/0/cells",
+            &cube((20, 30, 40)).mapv(|voxel| (voxel % 1000) as i16).into_dyn(),
+        );
     });
     let xml = r#"<?xml version="1.0"?><SpimData version="0.2"><SequenceDescription>
         <ImageLoader format="bdv.hdf5"><hdf5 type="relative">cells.h5</hdf5></ImageLoader>
@@ -270,7 +294,8 @@ fn links_lead_to_objects_below_the_same_prefix_and_no_others() {
         });
     }
     let inside = ["beside 1.h5", "sub/below.h5", "50%.h5"];
-    let outside = ["../secret.h5", "%2e%2e/secret.h5", "..%2fsecret.h5", "..\\secret.h5", "sub/../../secret.h5"];
+    let outside =
+        ["../secret.h5", "%2e%2e/secret.h5", "..%2fsecret.h5", "..\\secret.h5", "sub/../../secret.h5"];
     made::file(&remote.path("lab/start.h5"), |file| {
         for (number, target) in inside.iter().enumerate() {
             file.link_external(target, "/raw", &format!("in{number}")).unwrap();
@@ -303,7 +328,9 @@ fn links_lead_to_objects_below_the_same_prefix_and_no_others() {
         assert!(outcome.err.contains("datasets.d.channels.out"), "{}", outcome.err);
         let asked = remote.objects.asked();
         // What is percent-encoded in a name is part of the name: that object does not exist here.
-        let has_left = |asked: &&crate::common::objects::Asked| !asked.path.starts_with("lab/") || asked.path.contains("/../");
+        let has_left = |asked: &&crate::common::objects::Asked| {
+            !asked.path.starts_with("lab/") || asked.path.contains("/../")
+        };
         assert!(!asked.iter().any(|asked| has_left(&asked)), "{}: {asked:?}", outside[number]);
     }
 }
@@ -316,11 +343,17 @@ fn external_raw_storage_and_virtual_datasets_are_refused_by_name() {
         ("virtual", "/slabs", "it is a virtual dataset"),
     ] {
         let url = objects.url(&format!("{token}.h5"));
-        let place = Place::with(&format!("[datasets.d]\nfile = \"{url}\"\nchannels = {{ raw = {{ path = {path:?} }} }}\n"));
+        let place = Place::with(&format!(
+            "[datasets.d]\nfile = \"{url}\"\nchannels = {{ raw = {{ path = {path:?} }} }}\n"
+        ));
         for command in ["check", "serve"] {
             let outcome = place.run([command]);
             assert_ne!(outcome.code, 0);
-            let line = outcome.err.lines().find(|line| line.contains(word)).unwrap_or_else(|| panic!("{}", outcome.err));
+            let line = outcome
+                .err
+                .lines()
+                .find(|line| line.contains(word))
+                .unwrap_or_else(|| panic!("{}", outcome.err));
             assert!(line.contains(path) && line.contains("local disks"), "{line}");
         }
     }

@@ -76,7 +76,9 @@ fn every_range_names_the_version_that_it_must_be_of() {
     let (first, others) = asked.split_first().unwrap();
     assert_eq!((first.range.clone(), first.headers.get("if-match")), (Some(0..65536), None));
     assert!(others.iter().all(|asked| asked.headers.contains_key("if-match")), "{others:?}");
-    assert!(asked.iter().all(|asked| asked.method == "GET" && asked.headers["accept-encoding"] == "identity"));
+    assert!(
+        asked.iter().all(|asked| asked.method == "GET" && asked.headers["accept-encoding"] == "identity")
+    );
 }
 
 #[test]

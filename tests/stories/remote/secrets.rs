@@ -60,7 +60,8 @@ fn credentials_are_in_nothing_that_the_server_says_or_keeps() {
     for level in ["debug", "trace"] {
         let remote = Remote::new();
         let addresses = addresses(&remote);
-        let mut command = remote.place.voltile(["serve", "--bind", "127.0.0.1:0", "--set", "cache.directory=cache"]);
+        let mut command =
+            remote.place.voltile(["serve", "--bind", "127.0.0.1:0", "--set", "cache.directory=cache"]);
         with_keys(command.args(&addresses).env("VOLTILE_LOG", level), &remote);
         let server = remote.place.start(command);
         server.allow_error("");
@@ -90,7 +91,9 @@ fn credentials_are_in_nothing_that_the_server_says_or_keeps() {
         for token in ["a", "b", "c"] {
             bodies.push(server.get(&tile(5).replace("planes", token)));
         }
-        for path in ["/datasets.json", "/readyz", "/metrics", "/", "/simple", "/projects.json", "/datasets/a.json"] {
+        for path in
+            ["/datasets.json", "/readyz", "/metrics", "/", "/simple", "/projects.json", "/datasets/a.json"]
+        {
             bodies.push(server.get(path));
         }
         for answer in &bodies {
@@ -124,7 +127,10 @@ fn credentials_are_sent_to_the_store_that_they_are_for() {
             "a.h5" => assert_eq!(authorization, format!("Basic {BASIC}")),
             "b.h5" => assert!(asked.query.contains(SIGNATURE) && authorization.is_empty(), "{asked:?}"),
             "bucket/c.h5" => {
-                assert!(authorization.starts_with("AWS4-HMAC-SHA256") && authorization.contains(KEY), "{asked:?}");
+                assert!(
+                    authorization.starts_with("AWS4-HMAC-SHA256") && authorization.contains(KEY),
+                    "{asked:?}"
+                );
                 assert_eq!(asked.headers["x-amz-security-token"], TOKEN);
             }
             _ => {}
@@ -150,7 +156,9 @@ fn credentials_are_in_no_output_of_a_command() {
         outcome
     };
     for level in ["info", "trace"] {
-        for arguments in [&["config"][..], &["check"], &["render", &tile(1).replace("planes", "a"), "-o", "x.png"]] {
+        for arguments in
+            [&["config"][..], &["check"], &["render", &tile(1).replace("planes", "a"), "-o", "x.png"]]
+        {
             assert_eq!(run(&remote.place, arguments, level).code, 0, "{arguments:?}");
         }
         for address in &addresses {
