@@ -52,6 +52,12 @@ impl Breaker {
         Self { rule, state: Mutex::new(State::Closed { balance: 0 }) }
     }
 
+    /// An open breaker, for a service that has yet to be tried; a probe is due at once.
+    pub fn opened(rule: Rule) -> Self {
+        let state = State::Open { until: Instant::now(), pause: rule.first_pause / 2, probing: false };
+        Self { rule, state: Mutex::new(state) }
+    }
+
     /// Permits an attempt while the breaker is closed.
     pub fn permit(&self) -> Option<Permit<'_>> {
         (!self.is_open()).then_some(Permit { breaker: self, is_probe: false })

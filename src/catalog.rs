@@ -25,6 +25,7 @@ mod resolve;
 mod source;
 mod stored;
 mod survey;
+mod version;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -63,6 +64,8 @@ pub struct Catalog {
     profile: PngProfile,
     stores: Stores,
     access: Access,
+    /// Whether documents name datasets with their versions.
+    names_versions: bool,
     /// What is visible to requests with these grants.
     views: Mutex<BTreeMap<Grants, Arc<Catalog>>>,
 }
@@ -93,6 +96,8 @@ pub struct Dataset {
     pub channels: BTreeMap<Name, Arc<Channel>>,
     /// What is counted for it; kept when it is reopened.
     pub counters: Arc<DatasetCounters>,
+    /// Its version, once determined.
+    version: OnceLock<Name>,
     /// The images that its channels form in chunked formats, once determined.
     images: OnceLock<images::Images>,
     /// Its channels in Neuroglancer's format, or why they have none; once determined.
@@ -172,10 +177,19 @@ impl Catalog {
     }
 
     fn with_datasets(&self, datasets: BTreeMap<Name, Arc<Dataset>>) -> Self {
-        let Self { max_voxels_per_tile, max_voxels_per_box, profile, .. } = *self;
+        let Self { max_voxels_per_tile, max_voxels_per_box, profile, names_versions, .. } = *self;
         let (stores, access) = (self.stores.clone(), self.access.clone());
         let views = Mutex::default();
-        Self { datasets, max_voxels_per_tile, max_voxels_per_box, profile, stores, access, views }
+        Self {
+            datasets,
+            max_voxels_per_tile,
+            max_voxels_per_box,
+            profile,
+            stores,
+            access,
+            names_versions,
+            views,
+        }
     }
 
     /// The rules by which datasets are protected.

@@ -43,7 +43,7 @@ use crate::http::Certificates;
 use crate::metrics::Metrics;
 use crate::simd;
 use crate::store;
-use crate::tier::{Directory, SecondTier, TierError};
+use crate::tier::{Backend, Directory, Redis, Tier, TierError, Tiers};
 use crate::volume::hdf5::{Files, look_beside_files};
 use folders::Folders;
 
@@ -304,26 +304,36 @@ fn misnamed(directory: &Path) -> Option<Fault> {
     Some(Fault { key: "cache.directory".to_owned(), problem: error.to_string() })
 }
 
-/// Opens the disk cache if one is configured. If it cannot be used now, logs an error, and returns it.
-fn second_tier(
-    settings: &Settings,
-    metrics: &Metrics,
-) -> Result<(Option<SecondTier>, Option<TierError>), Failure> {
-    let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0) else {
-        return Ok((None, None));
-    };
-    match Directory::open(directory) {
-        Ok(directory) => {
-            let directory = directory.kept_to(settings.cache.disk as u64, metrics)?;
-            Ok((Some(SecondTier::new(directory, metrics)?), None))
-        }
-        Err(error) if error.is_misnamed() => Err(Failure::Usage(format!("cache.directory: {error}"))),
-        Err(error) => {
-            tracing::error!("cache.directory: {error}; tiles are served without it");
-            metrics.tier_errors.inc();
-            Ok((None, Some(error)))
+/// Opens the tiers that are configured. If the disk cache cannot be used now, logs an error, and returns it.
+fn tiers(settings: &Settings, metrics: &Metrics) -> Result<(Option<Tiers>, Option<TierError>), Failure> {
+    let mut tiers = Vec::new();
+    let mut problem = None;
+    if let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0) {
+        match Directory::open(directory) {
+            Ok(directory) => tiers.push(directory_tier(directory, settings.cache.disk, metrics)?),
+            Err(error) if error.is_misnamed() => {
+                return Err(Failure::Usage(format!("cache.directory: {error}")));
+            }
+            Err(error) => {
+                tracing::error!("cache.directory: {error}; tiles are served without it");
+                metrics.tier.errors.inc();
+                problem = Some(error);
+            }
         }
     }
+    tiers.extend(redis_tier(settings, metrics)?);
+    Ok((Tiers::of(tiers), problem))
+}
+
+fn directory_tier(directory: Directory, budget: usize, metrics: &Metrics) -> Result<Tier, Failure> {
+    let directory = directory.kept_to(budget as u64, metrics)?;
+    Ok(Tier::start(Backend::Directory, directory, metrics.tier.clone())?)
+}
+
+fn redis_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<Tier>, Failure> {
+    let Some(address) = &settings.cache.redis else { return Ok(None) };
+    let redis = Redis::open(address, settings.cache.redis_expiry, &metrics.redis)?;
+    Ok(Some(Tier::start(Backend::Redis, redis, metrics.redis.clone())?))
 }
 
 /// Reads the certificate and key for TLS, if configured; adds to the faults.

@@ -16,6 +16,7 @@ mod keys;
 mod layers;
 mod network;
 mod reader;
+mod redis;
 mod server;
 mod settings;
 mod toml_file;
@@ -24,9 +25,10 @@ mod values;
 pub use address::{BindAddress, NotAnAddress};
 pub use example::example;
 pub use network::{Network, NotANetwork, Proxy};
+pub use redis::{NotARedisAddress, RedisAddress};
 pub use settings::{
-    AccessSettings, Caches, ChannelSettings, ContentType, DatasetSettings, Files, LevelSettings, Log,
-    LogFormat, Mount, Render, Server, Settings, Tls, Verify,
+    AccessSettings, Caches, ChannelSettings, ContentType, DatasetSettings, Files, IdentityRule,
+    LevelSettings, Log, LogFormat, Mount, Render, Server, Settings, Tls, Verify,
 };
 
 use std::collections::BTreeMap;

@@ -52,7 +52,7 @@ pub struct ReadinessDescription {
 /// Something that is wrong with what is served.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProblemDescription {
-    /// `dataset`, `configuration`, `files` or `cache.directory`.
+    /// `dataset`, `configuration`, `files`, `cache.directory` or `cache.redis`.
     pub part: String,
     /// The token, if it is the problem of a dataset.
     pub dataset: Option<String>,
@@ -87,6 +87,12 @@ pub struct MountDescription {
 pub struct DatasetDescription {
     /// The token.
     pub token: String,
+    /// The version: addresses that begin with TOKEN@VERSION instead of TOKEN never change their content.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// What the addresses in documents begin with: the token, or TOKEN@VERSION if so configured.
+    #[serde(default)]
+    pub address: Option<String>,
     /// The layouts recognised in its files.
     pub layouts: Vec<Recognised>,
     /// What halving a level does to z: `zslices` or `isotropic`.
@@ -153,6 +159,11 @@ pub struct ChannelDescription {
 }
 
 impl DatasetDescription {
+    /// What its addresses in documents begin with.
+    pub fn address(&self) -> &str {
+        self.address.as_deref().unwrap_or(&self.token)
+    }
+
     /// The number of the first slice of a channel along each axis, at a level with this downsample factor.
     pub fn first_slice(&self, channel: &ChannelDescription, factor: [u64; 3]) -> Xyz<i64> {
         at_level(self.offset.into(), factor.into()).zip(channel.shift(factor), i64::saturating_add)

@@ -17,7 +17,8 @@
 //! 7  bench     slicing throughput, in this process or from a server: stages, percentiles, bottleneck
 //! 6  service   TileService: identify, then fetch; the boundary between async code and the render threads · the render
 //!              queue · reopening files that have changed · verifying chunks while idle · prefetching
-//! 6  pyramid   computes missing levels once: in pieces that survive a kill, then into one HDF5 file
+//! 6  pyramid   computes missing levels once: in pieces that survive a kill, on one or several machines, then into one
+//!              HDF5 file
 //! 5  catalog   Token → Dataset → Channel, opened from settings; a request becomes a key and a plan
 //! 5  render    slice → downsample → window → composite → encode
 //! 4  layout    the file layouts of programs and instruments: Imaris, BigDataViewer, ilastik, …, and plain files ·
@@ -27,21 +28,23 @@
 //!              `seccompiler`
 //! 3  volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
 //! 3  access    who may see which datasets: secrets, and the datasets that each opens
+//! 3  tier      encoded tiles outside of memory, backends in order: trait TileTier; a directory kept to a budget (the disk
+//!              cache) · Redis
 //! 3  verify    plays viewers against a running server
 //! 2  client    the HTTP client of warm, verify and bench; the only module that names `ureq`
 //! 2  config    as typed → as meant: settings, or every fault at once
-//! 2  tier      the disk cache: trait TileTier; a directory of encoded tiles, kept to a budget
 //! 2  store     objects in object storage and on web servers: their bytes by range, of one version; the only module that
 //!              names `object_store` and `reqwest`
 //! 1  description  the JSON of /datasets.json as plain data, for servers and clients; only it and http name `utoipa`
 //! 1  request   a well-formed request, not yet known to exist: all three URL forms end here
 //! 1  metrics   what the server counts and measures, in the OpenMetrics text format
 //! 0  cache     absent | in flight | ready in one structure; least recently used by bytes
+//! 0  breaker   a circuit breaker: who may try a service that fails
 //! 0  trace     what one request did: outcome, durations of its stages, what was read; its id
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  tile · color · paint · name · axes · units · activity
+//! 0  shard     the parts of one work that several processes do
 //! 0  simd      which vector instructions the inner loops use
-//! 0  breaker   a circuit breaker: who may try a service that fails
 //! 0  address   addresses of objects, which take the place of paths
 //! 0  systemd   sockets passed by the service manager, and what it is told
 //! 0  demo      a synthetic volume, made at first use
@@ -61,7 +64,8 @@
 //!   wanted. *Finishing*: decoding the rest of it later, which verifies its checksum.
 //! - *flight*: the making of a value that others wait for (single-flight); it *lands* when the value is there.
 //! - *generation*: the state of a file between two changes. *Reopening*: replacing a dataset by its next generation.
-//! - *trial*: opening a file in a child process first. *Disk cache* (in code: *tier*): encoded tiles in a directory.
+//! - *trial*: opening a file in a child process first. *Tier*: a store of encoded tiles outside of memory:
+//!   the *disk cache*, a directory; or a cache that several servers share.
 //! - *neighbours*: the slices next to one that was asked for, rendered ahead (prefetched).
 //!
 //! # One request
@@ -173,6 +177,7 @@ mod pyramid;
 pub mod render;
 pub mod request;
 pub mod service;
+mod shard;
 pub mod simd;
 pub mod store;
 pub mod systemd;

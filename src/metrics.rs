@@ -10,6 +10,7 @@ mod process;
 mod renders;
 mod requests;
 mod stores;
+mod tiers;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -29,6 +30,7 @@ pub use renders::Rendered;
 pub use requests::Form;
 use requests::{RequestCounts, RequestTimes};
 pub use stores::StoreMetrics;
+pub use tiers::TierCounters;
 
 use crate::name::Name;
 use crate::trace::{Outcome, Trace};
@@ -88,18 +90,12 @@ pub struct Metrics {
     pub neighbours: Counter,
     /// Prefetches abandoned because a request came in.
     pub neighbours_given_up: Counter,
-    /// Tiles found in the disk cache.
-    pub tier_hits: Counter,
-    /// Tiles written to the disk cache.
-    pub tier_writes: Counter,
-    /// Tiles not written to the disk cache: too many were waiting, or their files had changed.
-    pub tier_dropped: Counter,
-    /// Tiles in the disk cache that were found damaged.
-    pub tier_corrupt: Counter,
+    /// The disk cache.
+    pub tier: TierCounters,
+    /// The cache in Redis.
+    pub redis: TierCounters,
     /// Tiles evicted from the disk cache to keep to its budget.
     pub tier_evicted: Counter,
-    /// Failed reads from and writes to the disk cache.
-    pub tier_errors: Counter,
     /// Bytes of encoded tiles in the disk cache, as last counted.
     pub tier_bytes: Gauge,
     /// Log lines that could not be written.
@@ -165,7 +161,7 @@ impl Metrics {
     /// All values in the OpenMetrics text format; of the datasets, only the visible ones.
     pub fn text(&self, visible: impl Fn(&Name) -> bool) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix("voltile");
-        let counters: [(&str, &str, &Counter); 26] = [
+        let counters: [(&str, &str, &Counter); 21] = [
             ("renders", "Tiles rendered", &self.renders),
             ("render_errors", "Renders that failed", &self.render_errors),
             ("tile_cache_hits", "Tiles answered from memory", &self.tile_hits),
@@ -183,16 +179,7 @@ impl Metrics {
                 "Prefetches abandoned because a request came in",
                 &self.neighbours_given_up,
             ),
-            ("tier_hits", "Tiles found in the disk cache", &self.tier_hits),
-            ("tier_writes", "Tiles written to the disk cache", &self.tier_writes),
-            (
-                "tier_dropped",
-                "Tiles that were not written to the disk cache: queue full, or file changed",
-                &self.tier_dropped,
-            ),
-            ("tier_corrupt", "Tiles in the disk cache found damaged, and removed", &self.tier_corrupt),
             ("tier_evicted", "Tiles evicted from the disk cache", &self.tier_evicted),
-            ("tier_errors", "Failed reads from and writes to the disk cache", &self.tier_errors),
             ("log_lines_lost", "Log lines that could not be written", &self.log_lines_lost),
             ("chunk_cache_hits", "Chunks found decoded in memory", &self.chunk_hits),
             ("chunk_reads", "Chunks read and decoded", &self.chunk_reads),
@@ -204,6 +191,8 @@ impl Metrics {
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());
         }
+        self.tier.register(&mut registry, "tier", "the disk cache", false);
+        self.redis.register(&mut registry, "redis", "Redis", true);
         let clocks: [(&str, &str, &Clock); 5] = [
             ("chunk_read_seconds", "Thread time spent reading stored chunks", &self.chunk_reading),
             ("chunk_decode_seconds", "Thread time spent decoding chunks", &self.chunk_decoding),

@@ -33,11 +33,50 @@ const OVERVIEW: &str = "small.png";
 /// The maximum number of channels in a composite: one for each colour.
 const MOST_CHANNELS: usize = Colour::BY_POSITION.len();
 
+/// Separates a token and a version.
+const VERSION: char = '@';
+
+/// A dataset as it is named in a path: `TOKEN` is the dataset as it is, `TOKEN@VERSION` only one version of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct VersionedToken {
+    /// The token.
+    pub token: Name,
+    /// The only version that will do; any text that may be one.
+    pub version: Option<Name>,
+}
+
+impl VersionedToken {
+    /// Parses a segment of a path.
+    pub fn new(segment: &str) -> Result<Self, NotAName> {
+        match segment.split_once(VERSION) {
+            Some((token, version)) => {
+                Ok(Self { token: Name::new(token)?, version: Some(Name::new(version)?) })
+            }
+            None => Ok(Name::new(segment)?.into()),
+        }
+    }
+}
+
+impl From<Name> for VersionedToken {
+    fn from(token: Name) -> Self {
+        Self { token, version: None }
+    }
+}
+
+impl fmt::Display for VersionedToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.version {
+            Some(version) => write!(f, "{}{VERSION}{version}", self.token),
+            None => self.token.fmt(f),
+        }
+    }
+}
+
 /// A tile, requested by name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TileRequest {
-    /// The dataset's name.
-    pub token: Name,
+    /// The dataset.
+    pub token: VersionedToken,
     /// The channels to show.
     pub channels: ChannelChoice,
     /// The time point, if the path has one.
@@ -227,7 +266,7 @@ fn planar(
     };
     let time = time.map(|text| number("time", text)).transpose()?;
     Ok(TileRequest {
-        token: Name::new(token)?,
+        token: VersionedToken::new(token)?,
         channels: channels(choice)?,
         time,
         address,
@@ -247,7 +286,8 @@ fn viking(segments: &[&str]) -> Result<TileRequest, Malformed> {
     let level = level_of(number("level", level)?)?;
     let address = TileAddress { plane: Plane::Xy, level, slice, row, column };
     let channels = ChannelChoice::One(Name::new(channel)?);
-    Ok(TileRequest { token: Name::new(token)?, channels, time: None, address, adjust: Vec::new() })
+    let token = VersionedToken::new(token)?;
+    Ok(TileRequest { token, channels, time: None, address, adjust: Vec::new() })
 }
 
 /// The channels of a composite with their colours; the default colour depends on the position.

@@ -5,7 +5,8 @@
 //! client: it goes on if that client disconnects and others wait. A job that nobody waits for any more is dropped from the
 //! queue, or stopped before its next chunk.
 //!
-//! If there is a disk cache, a job looks there before it renders; rendered tiles are written to it in the background.
+//! If there are tiers (a disk cache, a shared cache), a job looks there before it renders; rendered tiles are written to
+//! them in the background.
 
 mod client;
 mod drawing;
@@ -55,7 +56,7 @@ use crate::paint::BoxFormat;
 use crate::plan::{AcceptedCodings, BoxEncoding, Cutout, PixelKind};
 use crate::render::{self, EncodeError};
 use crate::request::{BoxRequest, PrecomputedChunk, PrecomputedVolume, TileRequest};
-use crate::tier::{SecondTier, TierError};
+use crate::tier::{TierError, Tiers};
 use crate::tile::{Fingerprint, Tile, TileKey};
 use crate::trace::{Outcome, Stage, Trace};
 use crate::volume::{ReadPolicy, Yields};
@@ -77,7 +78,7 @@ pub struct TileService {
     reopener: Option<Reopener>,
     cache: Cache<TileKey, Tile, TileError>,
     surveys: Cache<Fingerprint, Arc<Survey>, TileError>,
-    tier: Option<Arc<SecondTier>>,
+    tiers: Option<Arc<Tiers>>,
     pool: RenderPool,
     neighbours: Neighbours,
     gatherer: Gatherer,
@@ -107,14 +108,14 @@ impl TileService {
         // (single-flight).
         let surveys = Cache::new(0, Gauge::default());
         let neighbours = Neighbours::new(reach);
-        let provisional = Arc::new(Provisional::new(catalog.chunks().clone(), metrics.clone()));
+        let provisional = Arc::new(Provisional::new(catalog.chunks().clone()));
         let live = Arc::new(LiveCatalog::of(catalog));
         Ok(Self {
             live,
             reopener: None,
             cache,
             surveys,
-            tier: None,
+            tiers: None,
             pool,
             neighbours,
             gatherer: Gatherer::default(),
@@ -125,9 +126,9 @@ impl TileService {
         })
     }
 
-    /// Adds a disk cache.
-    pub fn with_tier(self, tier: Option<SecondTier>) -> Self {
-        Self { tier: tier.map(Arc::new), ..self }
+    /// Adds tiers.
+    pub fn with_tiers(self, tiers: Option<Tiers>) -> Self {
+        Self { tiers: tiers.map(Arc::new), ..self }
     }
 
     /// Makes the service reopen datasets whose files have changed, with these settings and after a trial. Without
@@ -144,9 +145,10 @@ impl TileService {
         &self.health
     }
 
-    /// Why the disk cache could not be read or written lately.
-    pub fn disk_cache_problem(&self) -> Option<String> {
-        self.tier.as_ref()?.problem()
+    /// Why tiers could not be read or written lately.
+    pub fn tier_problems(&self) -> Vec<(Part, String)> {
+        let problems = self.tiers.iter().flat_map(|tiers| tiers.problems());
+        problems.map(|(backend, problem)| (Part::Tier(backend), problem)).collect()
     }
 
     /// The current catalogue.
@@ -175,7 +177,7 @@ impl TileService {
     ) -> Result<Identified, TileError> {
         let resolved = catalog.resolve(request);
         let shown = resolved.as_ref().ok().filter(|resolved| !resolved.is_black());
-        self.ensure_requested_current(catalog, &request.token, shown.map(Resolved::channels)).await?;
+        self.ensure_requested_current(catalog, &request.token.token, shown.map(Resolved::channels)).await?;
         let resolved = resolved?;
         if resolved.is_black() {
             let [grey, rgb] = &self.black;
@@ -198,7 +200,7 @@ impl TileService {
         let overview = catalog.overview(request);
         let first = overview.as_ref().ok().and_then(|overview| overview.tiles().first());
         let shown = first.filter(|first| !first.is_black());
-        self.ensure_requested_current(catalog, &request.token, shown.map(Resolved::channels)).await?;
+        self.ensure_requested_current(catalog, &request.token.token, shown.map(Resolved::channels)).await?;
         let overview = overview?;
         for channel in overview.tiles().iter().flat_map(Resolved::unmeasured) {
             self.measure_window(channel, demand).await?;
@@ -214,7 +216,7 @@ impl TileService {
         format: BoxFormat,
     ) -> Result<Identified, TileError> {
         let resolved = catalog.resolve_box(request).map(|resolved| (resolved, BoxEncoding::File(format)));
-        self.current_box(catalog, &request.token, resolved).await
+        self.current_box(catalog, &request.token.token, resolved).await
     }
 
     /// Resolves a request for a chunk of Neuroglancer's precomputed format. Reads no data. The files of the dataset are
@@ -229,7 +231,7 @@ impl TileService {
         if let Err(NoBox::NotFound(error @ NotFound::OffGrid { .. })) = resolved {
             return Err(error.into());
         }
-        self.current_box(catalog, &request.volume.token, resolved).await
+        self.current_box(catalog, &request.volume.token.token, resolved).await
     }
 
     async fn current_box(
@@ -252,7 +254,7 @@ impl TileService {
     ) -> Result<Precomputed, TileError> {
         let found = catalog.precomputed_volume(volume);
         let channel = found.as_ref().ok().map(|(channel, _)| std::iter::once(*channel));
-        self.ensure_requested_current(catalog, &volume.token, channel).await?;
+        self.ensure_requested_current(catalog, &volume.token.token, channel).await?;
         Ok(found?.1.clone())
     }
 
@@ -328,12 +330,12 @@ impl TileService {
         }
     }
 
-    /// Whether the disk cache has a tile, so that nothing need be fetched to show it.
+    /// Whether a tier has a tile, so that nothing need be fetched to show it.
     async fn is_stored(&self, drawing: &Drawing) -> bool {
-        let Some(tier) = self.tier.clone() else { return false };
+        let Some(tiers) = self.tiers.clone().filter(|_| drawing.is_kept) else { return false };
         let (token, key) = (drawing.origin.token.clone(), drawing.key);
-        let looked = tokio::task::spawn_blocking(move || tier.has(&token, &key)).await;
-        looked.is_ok_and(|has| has.unwrap_or(false))
+        let looked = tokio::task::spawn_blocking(move || tiers.has_any(&token, &key)).await;
+        looked.unwrap_or(false)
     }
 
     /// Prefetches the neighbours of this tile while the render threads are idle.
@@ -372,7 +374,7 @@ impl TileService {
         }
         let (key, plan, origin) = (resolved.key(), resolved.plan(), resolved.origin());
         let Lookup::Lead(flight) = self.cache.lookup(&key) else { return };
-        if let Some(tile) = found(self.tier.as_deref(), &origin, key) {
+        if let Some((tile, _)) = found(self.tiers.as_deref(), &origin, key) {
             return flight.land(Ok(weighed(tile)));
         }
         let ahead = ReadPolicy { yields: Yields::ToRequests, ..ReadPolicy::default() };
@@ -382,7 +384,7 @@ impl TileService {
             Ok(png) => {
                 self.metrics.neighbours.inc();
                 let tile = Tile::new(key, png);
-                self.provisional.keep_later(self.tier.as_deref(), || origin, &tile, &footprint, given_up);
+                self.provisional.keep_later(self.tiers.as_deref(), || origin, &tile, &footprint, given_up);
                 flight.land(Ok(weighed(tile)));
             }
             // The prefetch was interrupted or failed, which is ignored unless a request has joined the flight since.
@@ -402,7 +404,7 @@ impl TileService {
         mut drawing: Drawing,
         urgency: Urgency,
     ) -> impl FnMut() -> Result<(Tile, usize), TileError> + Send + 'static {
-        let (metrics, tier) = (self.metrics.clone(), self.tier.clone());
+        let (metrics, tiers) = (self.metrics.clone(), self.tiers.clone());
         let provisional = Arc::clone(&self.provisional);
         let mut submitted = Some(Instant::now());
         move || {
@@ -410,11 +412,11 @@ impl TileService {
             if let (Some(trace), Some(submitted)) = (trace, submitted.take()) {
                 trace.add(Stage::Queue, submitted.elapsed());
             }
-            let tier = tier.as_deref().filter(|_| drawing.is_kept);
+            let tiers = tiers.as_deref().filter(|_| drawing.is_kept);
             if !provisional.is_refused(&drawing)
-                && let Some(tile) = found(tier, &drawing.origin, drawing.key)
+                && let Some((tile, outcome)) = found(tiers, &drawing.origin, drawing.key)
             {
-                trace.inspect(|trace| trace.set_outcome(Outcome::Disk));
+                trace.inspect(|trace| trace.set_outcome(outcome));
                 return Ok(weighed(tile));
             }
             let given_up = provisional.chunks.given_up();
@@ -422,10 +424,10 @@ impl TileService {
             let origin = || drawing.origin.clone();
             match urgency {
                 Urgency::Wanted => {
-                    provisional.keep_later(tier, origin, &tile, &drawing.footprint, given_up);
+                    provisional.keep_later(tiers, origin, &tile, &drawing.footprint, given_up);
                 }
                 // Prefetches can exceed the capacity of the background writer, and all of them must be stored.
-                Urgency::Prefetch => keep_now(tier, &drawing.origin, &tile),
+                Urgency::Prefetch => keep_now(tiers, &drawing.origin, &tile),
             }
             Ok(weighed(tile))
         }
@@ -436,14 +438,14 @@ impl TileService {
     ///
     /// Without a disk cache this does nothing and returns [`Warmed::WasThere`].
     pub async fn warm(&self, identified: &Identified) -> Result<Warmed, TileError> {
-        let (Some(tier), Some(drawing)) =
-            (self.tier.clone(), identified.drawing(policy(Urgency::Prefetch, Yields::Never, None)))
+        let (Some(tiers), Some(drawing)) =
+            (self.tiers.clone(), identified.drawing(policy(Urgency::Prefetch, Yields::Never, None)))
         else {
-            return Ok(if self.tier.is_some() { Warmed::Black } else { Warmed::WasThere });
+            return Ok(if self.tiers.is_some() { Warmed::Black } else { Warmed::WasThere });
         };
         let (metrics, provisional) = (self.metrics.clone(), Arc::clone(&self.provisional));
         let (done, warmed) = oneshot::channel();
-        let work = move || warmed_by(&tier, drawing, &provisional, &metrics);
+        let work = move || warmed_by(&tiers, drawing, &provisional, &metrics);
         let demand = Demand::prefetch(Client::InProcess);
         let _ticket = self.pool.submit(None, demand, Box::new(job::Warm { work, done }));
         warmed.await.unwrap_or_else(|_| Err(Lost.into()))
@@ -452,19 +454,19 @@ impl TileService {
     /// Whether the disk cache has a tile, checked without reading the tile; also true for black tiles, which are not
     /// stored. Accesses the disk: never call it on an async thread.
     pub fn is_kept(&self, identified: &Identified) -> Result<bool, TierError> {
-        match (&self.tier, identified.token()) {
-            (Some(tier), Some(token)) => tier.has(token, &identified.key()),
-            (tier, _) => Ok(tier.is_some()),
+        match (&self.tiers, identified.token()) {
+            (Some(tiers), Some(token)) => tiers.has(token, &identified.key()),
+            (tiers, _) => Ok(tiers.is_some()),
         }
     }
 
     /// Waits until rendered tiles are verified and written to the disk cache, at most for `within`. Tiles rendered
     /// after this are not written. Blocks.
     pub fn finish_writing(&self, within: Duration) {
-        if let Some(tier) = &self.tier {
+        if let Some(tiers) = &self.tiers {
             let until = Instant::now() + within;
             self.finish_verifying(until);
-            tier.finish(until.saturating_duration_since(Instant::now()));
+            tiers.finish(until.saturating_duration_since(Instant::now()));
         }
     }
 

@@ -1,10 +1,10 @@
-//! The disk cache: encoded tiles that outlive the process and may take more space than memory has.
+//! Tiers: stores of encoded tiles outside of this process's memory, which they outlive and exceed.
 //!
-//! There are two layers. A [`TileTier`] is a backend that stores tiles by token and key; the only one so far is
-//! [`Directory`], a directory of files. [`SecondTier`] wraps a backend for the service: it adds a write queue,
-//! metrics and a log, so that a failing backend costs extra renders but never fails a request. All calls block: they
-//! are made on render threads and a dedicated writer thread, never on an async thread. The key alone determines the
-//! pixels; the token is stored so that users can list, copy and clear the tiles of one dataset.
+//! There are two layers. A [`TileTier`] is a backend that stores tiles by token and key: [`Directory`], a directory of
+//! files (the disk cache), and [`Redis`], which replicas share. [`Tiers`] are backends in order, as the service uses
+//! them: it adds write queues, metrics and a log, so that a failing backend costs extra renders but never fails a
+//! request. All calls block: they are made on render threads and dedicated writer threads, never on an async thread. The
+//! key alone determines the pixels; the token is stored so that users can list, copy and clear the tiles of one dataset.
 //!
 //! # Other writers
 //!
@@ -13,6 +13,8 @@
 //! neither redirect a server out of the directory nor block it: below its top no symbolic link is followed, only
 //! regular files are opened, at most the length of the largest tile is read, and files are replaced by rename and
 //! never written in place, so that a hard link into the directory is safe too.
+//!
+//! The same holds for Redis: whoever can write to it controls what is served from it.
 //!
 //! # Why files instead of a cache or database crate
 //!
@@ -32,26 +34,55 @@ mod error_log;
 mod folders;
 mod home;
 mod marker;
-mod second;
+mod redis;
 mod space;
 mod sweeper;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod tiers;
 mod writer;
 
 use std::path::PathBuf;
 
 use bytes::Bytes;
 
+pub use self::redis::Redis;
 pub use census::Holding;
 pub use directory::Directory;
-pub use second::SecondTier;
+pub use tiers::{Found, Tier, Tiers};
 
 use crate::name::Name;
 use crate::tile::TileKey;
 
-/// A backend of the disk cache.
+/// The kinds of backends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Backend {
+    /// The disk cache.
+    Directory,
+    /// Redis.
+    Redis,
+}
+
+impl Backend {
+    /// The key of the configuration that names it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Backend::Directory => "cache.directory",
+            Backend::Redis => "cache.redis",
+        }
+    }
+
+    /// Whether tiles written there are meant to stay until they are evicted, so that they can be rendered ahead.
+    pub fn is_lasting(self) -> bool {
+        match self {
+            Backend::Directory => true,
+            Backend::Redis => false,
+        }
+    }
+}
+
+/// A backend.
 ///
 /// Every method may block. Other threads and processes may use the same storage at the same time: a tile that was
 /// there a moment ago may be gone.
@@ -66,9 +97,14 @@ pub trait TileTier: Send + Sync {
 
     /// Whether a tile exists; its checksum is not verified.
     fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError>;
+
+    /// Why the backend as a whole cannot be used at present.
+    fn problem(&self) -> Option<String> {
+        None
+    }
 }
 
-/// Why the disk cache cannot be used, or why one operation failed. The text names files: it is for operators.
+/// Why a tier cannot be used, or why one operation failed. The text names files and hosts: it is for operators.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TierError {
     /// The directory holds files that are not voltile's.
@@ -126,18 +162,43 @@ pub enum TierError {
         budget: u64,
     },
     /// A tile is not as it was stored.
-    #[error("{} is damaged and was removed: {problem}", path.display())]
+    #[error("{place} is damaged and was removed: {problem}")]
     Corrupt {
-        /// The file.
-        path: PathBuf,
+        /// The file, or the server and the key.
+        place: String,
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// A server could not be reached, or did not answer in time.
+    #[error("{server} could not be reached: {problem}")]
+    Unreachable {
+        /// Its address, without credentials.
+        server: String,
+        /// What happened.
+        problem: String,
+    },
+    /// A server answered with an error.
+    #[error("{server} answered with an error: {problem}")]
+    Refused {
+        /// Its address, without credentials.
+        server: String,
+        /// Its message.
+        problem: String,
+    },
+    /// The circuit breaker is open: the server was not asked.
+    #[error("the server is not asked until it can be reached again")]
+    Resting,
 }
 
 impl TierError {
     fn system(path: impl Into<PathBuf>, doing: &'static str, error: &std::io::Error) -> Self {
         TierError::System { path: path.into(), doing, problem: error.to_string() }
+    }
+
+    /// Whether it says nothing about the next operation: a damaged tile is removed, and whether a server can be reached is
+    /// up to its circuit breaker, see [`TileTier::problem`].
+    fn is_transient(&self) -> bool {
+        matches!(self, TierError::Corrupt { .. } | TierError::Unreachable { .. } | TierError::Resting)
     }
 
     /// Whether the configured path is unusable as a cache directory, rather than temporarily failing.

@@ -53,6 +53,8 @@ pub enum Outcome {
     Wait,
     /// The disk cache.
     Disk,
+    /// A cache that several servers share.
+    Shared,
     /// The shared black image.
     Black,
     /// A stored chunk, sent as it is.
@@ -63,11 +65,12 @@ pub enum Outcome {
 
 impl Outcome {
     /// All outcomes.
-    pub const ALL: [Outcome; 7] = [
+    pub const ALL: [Outcome; 8] = [
         Outcome::None,
         Outcome::Hit,
         Outcome::Wait,
         Outcome::Disk,
+        Outcome::Shared,
         Outcome::Black,
         Outcome::Passed,
         Outcome::Miss,
@@ -80,6 +83,7 @@ impl Outcome {
             Outcome::Hit => "hit",
             Outcome::Wait => "wait",
             Outcome::Disk => "disk",
+            Outcome::Shared => "shared",
             Outcome::Black => "black",
             Outcome::Passed => "passed",
             Outcome::Miss => "miss",

@@ -4,7 +4,8 @@
 //! families of tiles (`family`), put into groups that read the same stored boxes (`group`), and iterated
 //! block by block (`order`). A work never lists its tiles. [`run()`] has a [`Producer`] produce them one by one:
 //! a running [`Server`] is sent requests, or they are drawn [in this process](InProcess) and written straight
-//! to a directory. A [`Journal`] records progress, so that a killed run can be resumed.
+//! to a directory. A [`Journal`] records progress, so that a killed run can be resumed. Several processes can share a
+//! work: each does whole blocks that follow one another ([`Work::part`]).
 //!
 //! Local files are also seen through the description that a server would give ([`crate::description`]). So there is one
 //! order, and everything it needs to know about storage is public.
@@ -45,9 +46,9 @@ pub use estimate::{Probe, estimate};
 pub use extent::Extent;
 pub use in_process::InProcess;
 pub use journal::{Found, Journal, JournalError, Position, Title};
-pub use numbers::Numbers;
+pub use numbers::{Numbers, Runs};
 pub use over_http::{DRAWN, EVICTED, INFLATED, Server};
 pub use report::{Counted, Report};
-pub use run::{Ending, Pace, Producer, Progress, Stop, run};
+pub use run::{Begun, Ending, Pace, Producer, Progress, Stop, run};
 pub use selection::{Channels, Selection};
 pub use work::Work;

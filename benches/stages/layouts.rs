@@ -134,7 +134,7 @@ impl<'a> Drawer<'a> {
             channel.keep(&channel.survey().unwrap().into());
         }
         let request = TileRequest {
-            token: dataset.token.clone(),
+            token: dataset.token.clone().into(),
             channels: ChannelChoice::One(channel.name.clone()),
             time: None,
             address: *address,

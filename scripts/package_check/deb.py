@@ -29,8 +29,9 @@ CONTENTS = """\
 ./etc/voltile/voltile.toml ./usr/bin/voltile ./usr/share/man/man1/voltile.1.gz ./usr/share/man/man1/voltile-serve.1.gz
 ./usr/share/bash-completion/completions/voltile ./usr/share/zsh/vendor-completions/_voltile
 ./usr/share/fish/vendor_completions.d/voltile.fish ./usr/share/doc/voltile/examples/nginx.conf
-./usr/share/doc/voltile/examples/voltile.socket ./usr/share/doc/voltile/copyright ./usr/share/doc/voltile/changelog.gz
-./usr/share/doc/voltile/changelog.Debian.gz""".split()
+./usr/share/doc/voltile/examples/nginx-replicas.conf ./usr/share/doc/voltile/examples/voltile.socket
+./usr/share/doc/voltile/examples/pyramid.sbatch ./usr/share/doc/voltile/examples/warm.sbatch
+./usr/share/doc/voltile/copyright ./usr/share/doc/voltile/changelog.gz ./usr/share/doc/voltile/changelog.Debian.gz""".split()
 
 
 def check(report: Report, root: Path, place: Path, args) -> None:

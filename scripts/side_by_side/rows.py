@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from . import chunks, criterion, labels, limit, load, neuroglancer, pixels, tiles, watch
+from . import chunks, criterion, labels, limit, load, neuroglancer, pixels, shards, tiles, watch
 from .servers import MIB, Missing, Server, Setting, fetch, running
 from .tiles import Tile
 from .volumes import Volumes
@@ -198,6 +198,11 @@ def threads(bench: Bench, name: str, turn: int, token: str, plane: str) -> Sampl
     return Sample(json.loads(done.stdout)["scaling"][0]["factor"])
 
 
+def divided(bench: Bench, name: str, turn: int, work: Callable[[Setting, Path], float]) -> Sample:
+    """The processor time of four shards relative to that of one process."""
+    return Sample(work(bench.setting, bench.volumes.file("gzip")))
+
+
 def memory(bench: Bench, name: str, turn: int) -> Sample:
     """Peak memory in MiB beyond the two cache budgets, after cold tiles, scrolls and hits have filled both caches."""
     setting, shape = bench.set("gzip", "plain", "contiguous"), bench.volumes.shape
@@ -305,6 +310,12 @@ def threads_row(token: str, plane: str) -> Row:
     return Row(f"{token}-threads-{plane}", title, ("voltile",), partial(threads, token=token, plane=plane), (TWICE,), "×")
 
 
+def shards_row(key: str, title: str, work: Callable[[Setting, Path], float]) -> Row:
+    title = f"{title} by four shards: processor time against one process"
+    target = Target(None, 1.15, "≤ 1.15")
+    return Row(f"shards-{key}", title, ("voltile",), partial(divided, work=work), (target,), "×")
+
+
 def real_rows() -> list[Row]:
     """Real data compresses and decodes differently from the synthetic volume."""
     servers, cold_xy = (*PEERS, "limit", "voltile"), partial(cold, token="real", plane="xy", longer=2)
@@ -351,6 +362,8 @@ def rows(volumes: Volumes, real: bool, has_labels: bool) -> list[Row]:
         *(threads_row("plain", plane) for plane in ("xy", "xz", "yz")),
         threads_row("contiguous", "yz"),
         threads_row("planes", "xy"),
+        shards_row("pyramid", "a pyramid made", shards.pyramid),
+        shards_row("warm", "all xy tiles warmed", shards.warm),
         *chunk_rows(),
         viewer_row(),
         *([labels_row()] if has_labels else []),

@@ -143,7 +143,7 @@ impl<'a> Local<'a> {
     fn course<'c>(&mut self, target: &'c Target, case: &'c Case) -> Result<Course<'c>, NotMeasured> {
         let (token, channel) = (Name::new(&target.token)?, Name::new(&target.channel)?);
         let request = |address: &TileAddress| TileRequest {
-            token: token.clone(),
+            token: token.clone().into(),
             channels: ChannelChoice::One(channel.clone()),
             time: target.is_series.then_some(0),
             address: *address,

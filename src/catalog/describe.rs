@@ -31,6 +31,8 @@ impl Catalog {
     pub fn describe_dataset(&self, dataset: &Dataset) -> DatasetDescription {
         DatasetDescription {
             token: dataset.token.to_string(),
+            version: Some(self.version(dataset).to_string()),
+            address: Some(self.address(dataset)),
             layouts: dataset.layouts.clone(),
             scaling: dataset.scaling.name().to_owned(),
             offset: dataset.offset.into(),
@@ -131,11 +133,12 @@ impl Dataset {
         (channel.size()[axis] / 2).saturating_add_signed(self.position(channel)[axis])
     }
 
-    /// The URL path, relative to a mount, of a tile in the middle slice of a channel.
-    pub fn sample_path(&self, channel: &Channel, plane: Plane) -> String {
+    /// The URL path, relative to a mount, of a tile in the middle slice of a channel. `address`: the token, perhaps with the
+    /// version.
+    pub fn sample_path(&self, address: &str, channel: &Channel, plane: Plane) -> String {
         let middle = self.middle_slice(channel, plane);
         let time = if channel.is_series { "0/" } else { "" };
-        format!("{}/{}/{plane}/{time}{middle}/0_0_0.png", self.token, channel.name)
+        format!("{address}/{}/{plane}/{time}{middle}/0_0_0.png", channel.name)
     }
 }
 

@@ -18,6 +18,7 @@ use super::{Catalog, Channel, Dataset, NotFound};
 use crate::axes::AxisName;
 use crate::name::Name;
 use crate::paint::Kind;
+use crate::request::VersionedToken;
 use crate::volume::hdf5::View;
 
 /// The images of a dataset.
@@ -41,7 +42,7 @@ pub struct Image {
 
 impl Catalog {
     /// Resolves the image of a channel, or of a dataset. Reads no data.
-    pub fn image(&self, token: &Name, channel: Option<&Name>) -> Result<Image, NotFound> {
+    pub fn image(&self, token: &VersionedToken, channel: Option<&Name>) -> Result<Image, NotFound> {
         let dataset = self.known(token)?;
         if let Some(channel) = channel {
             dataset.channel_at(channel, 0)?;
@@ -49,7 +50,7 @@ impl Catalog {
         let (dataset, channel) = (Arc::clone(dataset), channel.cloned());
         let image = Image { dataset, channel, max_voxels_per_box: self.max_voxels_per_box };
         if image.multiscale().levels().is_empty() {
-            return Err(NotFound::NoChunks { token: token.clone(), limit: self.max_voxels_per_box });
+            return Err(NotFound::NoChunks { token: token.token.clone(), limit: self.max_voxels_per_box });
         }
         Ok(image)
     }

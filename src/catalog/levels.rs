@@ -10,7 +10,7 @@ use crate::geometry::{Level, Xyz};
 use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
 use crate::paint::Kind;
 use crate::tile::Fingerprint;
-use crate::volume::hdf5::{FileIdentity, MissingFiles, OpenError, OpenFile, StoredDataset, View};
+use crate::volume::hdf5::{FileIdentity, KeyOf, MissingFiles, OpenError, OpenFile, StoredDataset, View};
 use crate::volume::{ChunkCoding, Mapped, ReadError, Samples, Series, Stack, Volume, VolumeShape};
 
 /// In a series, only this many datasets are opened to find the further files (external, virtual) that they refer to.
@@ -140,7 +140,7 @@ impl OpenLevel {
     fn into_stored(self, level: Level, z_factor: u64, found: &FoundLevel) -> StoredLevel {
         let (paths, view) = (found.paths.clone(), found.view.clone());
         let source = LevelSource { level, z_factor, paths, view };
-        let fingerprint = Fingerprint::of(&(&source, &self.files));
+        let fingerprint = Fingerprint::of(&(&source, KeyOf::files(&self.files)));
         let Self { shape, volumes, files, storage, coding, fill, .. } = self;
         let size = shape.size;
         StoredLevel { size, storage, coding, fill, sidecar: None, source, files, fingerprint, volumes }

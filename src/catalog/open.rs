@@ -14,7 +14,7 @@ use crate::access::{Access, Grants, OpenedAccess};
 use crate::activity::Activity;
 use crate::address;
 use crate::axes::AxisName;
-use crate::config::{self, ChannelSettings, DatasetSettings, Fault, Settings};
+use crate::config::{self, ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
 use crate::description::Recognised;
 use crate::geometry::{Level, Scaling};
 use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::paint::{Kind, Window, WindowRule};
 use crate::tile::Fingerprint;
-use crate::volume::hdf5::{ChunkStore, FileIdentity, Files, LinkPolicy, OpenFile, Opener};
+use crate::volume::hdf5::{ChunkStore, Digests, FileIdentity, Files, LinkPolicy, OpenFile, Opener};
 use crate::volume::{Missing, VoxelType};
 
 /// A catalogue, and the problems found while opening it.
@@ -53,6 +53,10 @@ impl Catalog {
     pub fn open_among(files: Files, settings: &Settings, metrics: &Metrics, activity: &Activity) -> Opened {
         let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone(), activity.clone());
         let chunks = chunks.verifying(settings.render.verify);
+        let files = match settings.files.identity {
+            IdentityRule::File => files,
+            IdentityRule::Content => files.identified_by(Digests::new(settings.cache.directory.clone())),
+        };
         let opening = Opening::with(Stores { files: Arc::new(files), chunks });
         opening.catalog(settings, |opening, token, dataset| opening.dataset(token, dataset).map(Arc::new))
     }
@@ -198,8 +202,16 @@ impl Opening {
         self.warnings.extend(warnings);
         let config::Render { max_voxels_per_tile, max_voxels_per_box, png: profile, .. } = settings.render;
         let (stores, views) = (self.stores, Mutex::default());
-        let catalog =
-            Catalog { datasets, max_voxels_per_tile, max_voxels_per_box, profile, stores, access, views };
+        let catalog = Catalog {
+            datasets,
+            max_voxels_per_tile,
+            max_voxels_per_box,
+            profile,
+            stores,
+            access,
+            names_versions: settings.server.immutable,
+            views,
+        };
         self.warnings.extend(catalog.unknown_names());
         catalog.stores.files.save_metadata();
         let Self { faults, undecodable, incomplete, unopened, warnings, .. } = self;
@@ -270,6 +282,7 @@ impl Opening {
             layouts,
             channels,
             counters: self.stores.chunks.metrics().datasets.counters(token),
+            version: OnceLock::new(),
             images: OnceLock::new(),
             precomputed: OnceLock::new(),
         }

@@ -26,7 +26,7 @@ pub struct Overview {
 impl Catalog {
     /// Resolves a request for an overview, given as a request for the first tile of the slice. Reads no data.
     pub fn overview(&self, request: &TileRequest) -> Result<Overview, NotFound> {
-        let outside = || NotFound::Outside { token: request.token.clone() };
+        let outside = || NotFound::Outside { token: request.token.token.clone() };
         let first = self.resolve(request)?;
         let (dataset, channel) = first.subject().ok_or_else(outside)?;
         let plane = request.address.plane;

@@ -10,12 +10,13 @@ use crate::geometry::{
 use crate::name::Name;
 use crate::paint::{Finite, Kind, PngProfile, Window};
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
-use crate::request::{Adjustment, ChannelChoice, TileRequest};
+use crate::request::{Adjustment, ChannelChoice, TileRequest, VersionedToken};
 use crate::tile::{Fingerprint, TileKey};
 use crate::volume::ReadPolicy;
 
 /// The version of the rendering, part of every key. Incremented by every change that affects pixels, be it of drawing
-/// rules or a bug fix in reading or decoding: the disk cache may contain tiles of older versions.
+/// rules or a bug fix in reading or decoding: the disk cache may contain tiles of older versions. Also by every change of
+/// documents at addresses with a version, which clients keep for a year.
 pub(super) const RULES: u32 = 3;
 
 /// Why a well-formed request cannot be served: 404.
@@ -24,6 +25,10 @@ pub(super) const RULES: u32 = 3;
 pub enum NotFound {
     #[error("there is no dataset {token}; {known}")]
     Token { token: Name, known: String },
+    #[error(
+        "the dataset {token} has the version {current} now; {version} is outdated, or never was one. Its addresses are in /datasets.json"
+    )]
+    Version { token: Name, version: Name, current: Name },
     #[error("the dataset {token} has no channel {channel}; {known}")]
     Channel { token: Name, channel: Name, known: String },
     #[error("the channel {channel} has {times} time points, numbered from 0; there is no {time}")]
@@ -145,12 +150,21 @@ impl Catalog {
         Ok(resolved)
     }
 
-    /// The dataset of a token that a request names.
-    pub(super) fn known(&self, token: &Name) -> Result<&Arc<Dataset>, NotFound> {
-        self.datasets.get(token).ok_or_else(|| NotFound::Token {
+    /// The dataset that a request names, which must have the version.
+    pub fn known(&self, wanted: &VersionedToken) -> Result<&Arc<Dataset>, NotFound> {
+        let VersionedToken { token, version } = wanted;
+        let dataset = self.datasets.get(token).ok_or_else(|| NotFound::Token {
             token: token.clone(),
             known: known("datasets", self.datasets.keys()),
-        })
+        })?;
+        match version {
+            Some(version) if version != self.version(dataset) => Err(NotFound::Version {
+                token: token.clone(),
+                version: version.clone(),
+                current: self.version(dataset).clone(),
+            }),
+            _ => Ok(dataset),
+        }
     }
 
     fn layer(

@@ -7,6 +7,7 @@ use crate::description::SourceDescription;
 use crate::geometry::LevelView;
 use crate::layout::Paths;
 use crate::tile::Fingerprint;
+use crate::volume::hdf5::KeyOf;
 
 /// Describes `level` as the source of `view`; `None` if it has no volume.
 pub(super) fn describe(level: &StoredLevel, view: &LevelView) -> Option<SourceDescription> {
@@ -36,7 +37,7 @@ impl StoredLevel {
         // A fixed position selects the box that contains it.
         let box_of = |(axis, index): &(AxisName, u64)| (*axis, index / self.chunk_along(*axis));
         let fixed: Vec<(AxisName, u64)> = self.source.view.fixed.iter().map(box_of).collect();
-        Fingerprint::of(&(&self.source.paths, &self.files, fixed))
+        Fingerprint::of(&(&self.source.paths, KeyOf::files(&self.files), fixed))
     }
 
     /// The extent of a chunk along a stored axis; 1 if the dataset is not chunked or has no such axis.

@@ -14,7 +14,8 @@ use crate::catalog::{Catalog, sidecar_path};
 use crate::layout::inventory::Role;
 use crate::metrics::Metrics;
 use crate::name::Name;
-use crate::pyramid::{Progress, Report, Wanted, Work};
+use crate::pyramid::{Progress, Report, ShardReport, Wanted, Work};
+use crate::shard::Shard;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -29,9 +30,20 @@ pub(super) struct Arguments {
     /// Write a new volume with all levels instead, with a chunk shape that suits all three planes.
     #[arg(long, value_name = "OUT.h5", conflicts_with = "output")]
     rechunk: Option<PathBuf>,
+    /// Store the metadata of the new volume together instead of between its chunks: for files that will be read from
+    /// object storage or a web server. Needs HDF5 1.10 to be read.
+    #[arg(long, requires = "rechunk")]
+    paged: bool,
     /// Number of threads that read and average; default: render.threads.
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
+    /// Do only part I (from 0) of N parts, on this or another machine; assemble the pyramid with --assemble when all are
+    /// done.
+    #[arg(long, value_name = "I/N", conflicts_with = "assemble")]
+    shard: Option<Shard>,
+    /// Assemble what all shards have made; an error while anything is missing.
+    #[arg(long, conflicts_with = "threads")]
+    assemble: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -48,8 +60,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let threads = arguments.threads.unwrap_or(settings.render.threads);
     let mut failed = 0;
-    for (file, wanted) in &files {
-        if let Err(failure) = one(arguments, file, wanted, threads, &activity) {
+    for (number, (file, wanted)) in (0..).zip(&files) {
+        if let Err(failure) = one(arguments, (number, file, wanted), threads, &activity) {
             output::complain(&failure.to_string());
             failed += 1;
         }
@@ -84,8 +96,7 @@ fn by_file(catalog: &Catalog, tokens: &[String]) -> Result<BTreeMap<PathBuf, Vec
 
 fn one(
     arguments: &Arguments,
-    file: &Path,
-    wanted: &[Wanted],
+    (number, file, wanted): (u64, &Path, &[Wanted]),
     threads: NonZeroUsize,
     activity: &Activity,
 ) -> Result<(), Failure> {
@@ -108,13 +119,18 @@ fn one(
     if role == Role::Volume {
         measure(wanted);
     }
-    let work = Work::plan(file, &output, role, wanted)?;
+    let work = Work::plan(file, &output, role, wanted)?.numbered(number).paged(arguments.paged);
     if work.is_empty() {
         return output::print(&format!("{} has all levels; nothing to do\n", file.display()));
     }
     let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let bar = Bar::new(name, "voxels", "read");
-    let report = work.run(threads, activity, &bar)?;
+    if let Some(shard) = &arguments.shard {
+        let report = work.run_shard(shard, threads, activity, &bar)?;
+        bar.finish();
+        return shard_told(shard, &work, file, &report);
+    }
+    let report = if arguments.assemble { work.assemble(&bar)? } else { work.run(threads, activity, &bar)? };
     bar.finish();
     told(&work, file, &report)
 }
@@ -145,7 +161,6 @@ fn measure(wanted: &[Wanted]) {
 
 /// Reports what was written, and fails if that was not everything.
 fn told(work: &Work, file: &Path, report: &Report) -> Result<(), Failure> {
-    let numbers = |levels: &[u8]| levels.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
     let mut text = String::new();
     if !report.levels.is_empty() {
         text = format!("{}\n", work.output().display());
@@ -154,12 +169,32 @@ fn told(work: &Work, file: &Path, report: &Report) -> Result<(), Failure> {
         text.push_str(&format!("  {channel}: levels {}\n", numbers(levels)));
     }
     output::print(&text)?;
-    for (channel, levels, why) in &report.failed {
+    failures_told(file, &report.failed)
+}
+
+/// Reports what a shard made, and what remains to be done.
+fn shard_told(shard: &Shard, work: &Work, file: &Path, report: &ShardReport) -> Result<(), Failure> {
+    let ShardReport { pieces, all, missing, failed } = report;
+    let rest = match missing {
+        0 => "all are there: --assemble puts them together".to_owned(),
+        missing => format!("{missing} of all are missing"),
+    };
+    let path = work.output().display();
+    output::print(&format!("{path}: shard {shard}: {pieces} of {all} pieces; {rest}\n"))?;
+    failures_told(file, failed)
+}
+
+fn failures_told(file: &Path, failed: &[(String, Vec<u8>, String)]) -> Result<(), Failure> {
+    for (channel, levels, why) in failed {
         let levels = numbers(levels);
         output::complain(&format!("the levels {levels} of the channel {channel} could not be made: {why}"));
     }
-    match report.failed.is_empty() {
+    match failed.is_empty() {
         true => Ok(()),
         false => Err(anyhow::anyhow!("not all levels of {} could be made", file.display()).into()),
     }
+}
+
+fn numbers(levels: &[u8]) -> String {
+    levels.iter().map(u8::to_string).collect::<Vec<_>>().join(", ")
 }

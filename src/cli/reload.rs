@@ -185,6 +185,7 @@ fn keep_fixed(started: &Settings, settings: &mut Settings) -> Vec<&'static str> 
     keep("server.idle_timeout", &old.idle_timeout, &mut new.idle_timeout, &mut kept);
     keep("server.write_timeout", &old.write_timeout, &mut new.write_timeout, &mut kept);
     keep("files.confinement", &started.files.confinement, &mut settings.files.confinement, &mut kept);
+    keep("files.identity", &started.files.identity, &mut settings.files.identity, &mut kept);
     keep("cache", &started.cache, &mut settings.cache, &mut kept);
     let (old, new) = (&started.render, &mut settings.render);
     keep("render.threads", &old.threads, &mut new.threads, &mut kept);

@@ -15,7 +15,7 @@ use super::reload::Reloader;
 use super::signals::ServerSignals;
 use super::{
     Failure, Loaded, NOTHING_TO_SERVE, Sources, certificates, choose_log_format, confinement, faultless,
-    limits, log, open, output, probe, second_tier, signals,
+    limits, log, open, output, probe, signals, tiers,
 };
 use crate::activity::Activity;
 use crate::catalog::Catalog;
@@ -27,6 +27,7 @@ use crate::metrics::Metrics;
 use crate::service::{Part, RenderPool, TileService};
 use crate::simd;
 use crate::systemd::{self, Passed};
+use crate::tier::Backend;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -73,12 +74,13 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     left_out.iter().for_each(|(file, fault)| folders.note_broken(file, fault.to_string()));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
-    let (tier, no_tier) = second_tier(&settings, &metrics)?;
+    let (tiers, no_directory) = tiers(&settings, &metrics)?;
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
-    let service = service.with_tier(tier).with_reopening(settings.clone(), probe::within(reach.clone()))?;
+    let service = service.with_tiers(tiers).with_reopening(settings.clone(), probe::within(reach.clone()))?;
     let service = Arc::new(service);
     service.health().set(Part::Files, &folders.problems());
-    service.health().set(Part::Cache, &no_tier.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let problem: Vec<String> = no_directory.iter().map(ToString::to_string).collect();
+    service.health().set(Part::Tier(Backend::Directory), &problem);
     let site = Arc::new(LiveSite::new(Arc::clone(&service), &settings)?);
     let started = settings.clone();
     let reloader = Reloader {
@@ -149,7 +151,7 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
         let service = settings.server.mounts.first().map_or("", |mount| mount.tile_service.as_str());
         for dataset in catalog.datasets() {
             if let Some(channel) = dataset.channels.values().next() {
-                let path = dataset.sample_path(channel, Plane::Xy);
+                let path = dataset.sample_path(dataset.token.as_str(), channel, Plane::Xy);
                 let _ = writeln!(text, "tile {base}/{service}/tilecache/{path}");
             }
         }

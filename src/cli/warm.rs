@@ -7,19 +7,21 @@ mod signals;
 mod tell;
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::{Failure, Sources, load_sound};
+use super::{Failure, Sources, directory_tier, load_sound, redis_tier};
 use crate::activity::Activity;
 use crate::description::DatasetDescription;
 use crate::metrics::Metrics;
 use crate::request::TileRequest;
 use crate::service::{RenderPool, TileService};
-use crate::tier::{Directory, SecondTier};
+use crate::shard::Shard;
+use crate::tier::{Directory, Tier, Tiers};
 use crate::tile::Fingerprint;
 use crate::warm::{Counted, DRAWN, EVICTED, INFLATED, InProcess, Selection, Server, Stop, Title, Work};
 
@@ -47,6 +49,9 @@ pub(super) struct Arguments {
     demo: bool,
     #[command(flatten)]
     selecting: Selecting,
+    /// Do only part I (from 0) of N parts of these tiles, on this or another machine.
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
     /// Number of connections to the server.
     #[arg(long, value_name = "N", default_value = "4")]
     clients: NonZeroUsize,
@@ -97,8 +102,8 @@ fn over_http(
     let title = titled(selection, &work, &(server.address(), life, tags));
     let journal = arguments.journal.clone().or_else(|| journals::of_server(server.address(), &title));
     let drawers = site.threads.min(arguments.clients.get());
-    let job =
-        Job { arguments, work: &work, title: &title, journal, threads: arguments.clients, drawers, stop };
+    let (part, threads) = (part(arguments, &work), arguments.clients);
+    let job = Job { arguments, work: &work, title: &title, part, journal, threads, drawers, stop };
     if arguments.dry_run {
         return job.foretell(&server, site.caches.disk.unwrap_or(site.caches.tiles) as u64);
     }
@@ -127,21 +132,25 @@ fn in_process(
     let (settings, catalog) = load_sound(&layers, &metrics, &activity)?;
     let directory = arguments.into.clone().or_else(|| settings.cache.directory.clone());
     let budget = settings.cache.disk as u64;
-    let tier = match (&directory, arguments.dry_run) {
-        (_, true) => None,
-        (Some(directory), false) => Some(tier_in(directory, budget, &metrics)?),
+    let tiers = match (&directory, arguments.dry_run) {
+        (_, true) => Vec::new(),
+        (Some(directory), false) => {
+            let directory = tier_in(directory, settings.cache.disk, &metrics)?;
+            [directory].into_iter().chain(redis_tier(&settings, &metrics)?).collect()
+        }
         (None, false) => return Err(Failure::Usage(WHERE_TO.to_owned())),
     };
     let work = chosen(selection, &catalog.describe(), settings.cache.chunks)?;
     let threads = settings.render.threads;
     let pool = RenderPool::new(threads, settings.render.queue, activity)?;
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics.clone())?;
-    let service = Arc::new(service.with_tier(tier));
+    let service = Arc::new(service.with_tiers(Tiers::of(tiers)));
     let producer = InProcess::new(Arc::clone(&service));
     let title = titled(selection, &work, &tags(&work, |tile| producer.entity_tag(tile)));
     let in_directory = || Some(journals::of_directory(directory.as_ref()?, &title));
     let journal = arguments.journal.clone().or_else(in_directory);
-    let job = Job { arguments, work: &work, title: &title, journal, threads, drawers: threads.get(), stop };
+    let (part, drawers) = (part(arguments, &work), threads.get());
+    let job = Job { arguments, work: &work, title: &title, part, journal, threads, drawers, stop };
     if arguments.dry_run {
         return job.foretell(&producer, budget);
     }
@@ -178,7 +187,7 @@ const WHERE_TO: &str =
     "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory";
 
 /// The disk cache. Without one there is nothing to do, so failing to open it is an error.
-fn tier_in(directory: &Path, budget: u64, metrics: &Metrics) -> Result<SecondTier, Failure> {
+fn tier_in(directory: &Path, budget: usize, metrics: &Metrics) -> Result<Tier, Failure> {
     if budget == 0 {
         return Err(Failure::Usage("cache.disk is 0: no tiles can be stored in a directory".to_owned()));
     }
@@ -186,7 +195,7 @@ fn tier_in(directory: &Path, budget: u64, metrics: &Metrics) -> Result<SecondTie
         true => Failure::Usage(error.to_string()),
         false => Failure::Work(error.into()),
     })?;
-    Ok(SecondTier::new(opened.kept_to(budget, metrics)?, metrics)?)
+    directory_tier(opened, budget, metrics)
 }
 
 fn chosen(selection: &Selection, datasets: &[DatasetDescription], chunks: usize) -> Result<Work, Failure> {
@@ -196,6 +205,11 @@ fn chosen(selection: &Selection, datasets: &[DatasetDescription], chunks: usize)
         tracing::warn!("{remark}");
     }
     Ok(work)
+}
+
+/// The numbers of the tiles to be done.
+fn part(arguments: &Arguments, work: &Work) -> Range<u64> {
+    arguments.shard.map_or(0..work.total(), |shard| work.part(&shard))
 }
 
 /// What the journal belongs to: the work, and everything else that its tiles depend on.

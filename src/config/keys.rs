@@ -120,6 +120,11 @@ pub(super) const SERVER: &[Key] = &[
     ),
     default("cache_control", "\"public, max-age=3600\"", "The Cache-Control header of tiles."),
     default(
+        "immutable",
+        "false",
+        "Whether the page and viewers' documents name datasets as TOKEN@VERSION, at addresses that never change their content and are cached for a year.",
+    ),
+    default(
         "cors_origins",
         "[\"*\"]",
         "Origins whose pages may read tiles; [] for none. With \"*\" any website open in the same browser can read everything served.",
@@ -183,6 +188,12 @@ pub(super) const CACHE: &[Key] = &[
         "Disk cache of encoded tiles, kept across restarts: a missing, empty or existing cache directory, relative to this file.",
     ),
     default("disk", "\"10 GiB\"", "Size of the disk cache."),
+    optional(
+        "redis",
+        "\"redis://127.0.0.1:6379/0\"",
+        "A Redis server in which several voltiles share encoded tiles: redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE].",
+    ),
+    default("redis_expiry", "\"7d\"", "How long Redis keeps a tile."),
 ];
 
 /// `[render]`
@@ -240,6 +251,11 @@ pub(super) const FILES: &[Key] = &[
         "watch",
         "false",
         "An interval, such as \"30s\", at which configuration and files are read again if they have changed.",
+    ),
+    default(
+        "identity",
+        "\"file\"",
+        "What keys and ETags of tiles are made from: path, inode and times of the files; or \"content\": a digest of each whole file, the same in every replica.",
     ),
 ];
 

@@ -8,7 +8,7 @@ use config::Value;
 use super::keys;
 use super::reader::{Entry, Notes, Section, at};
 use super::settings::{
-    Caches, ContentType, Files, Log, LogFormat, Mount, Render, Server, Settings, Tls, Verify,
+    Caches, ContentType, Files, IdentityRule, Log, LogFormat, Mount, Render, Server, Settings, Tls, Verify,
 };
 use super::values;
 use crate::name::Name;
@@ -34,6 +34,7 @@ fn server(mut section: Section<'_, '_>, base: &Path, server: &mut Server) {
     section.set("base_path", base_path, &mut server.base_path);
     section.set("hosts", values::list(values::host), &mut server.hosts);
     section.set("cache_control", values::header, &mut server.cache_control);
+    section.set("immutable", values::flag, &mut server.immutable);
     section.set("cors_origins", values::list(values::origin), &mut server.cors_origins);
     section.set("neuroglancer", values::viewer, &mut server.neuroglancer);
     section.set("trusted_proxies", values::list(values::proxy), &mut server.trusted_proxies);
@@ -141,6 +142,8 @@ fn cache(mut section: Section<'_, '_>, base: &Path, cache: &mut Caches) {
     section.set("chunks", values::size, &mut cache.chunks);
     section.set("directory", values::path_below(base), &mut cache.directory);
     section.set("disk", values::size, &mut cache.disk);
+    section.set("redis", values::redis, &mut cache.redis);
+    section.set("redis_expiry", values::expiry, &mut cache.redis_expiry);
 }
 
 fn render(mut section: Section<'_, '_>, render: &mut Render) {
@@ -166,4 +169,6 @@ fn files(mut section: Section<'_, '_>, files: &mut Files) {
     section.set("trial", values::choice(&[("on", true), ("off", false)]), &mut files.trial);
     section.set("confinement", values::choice(&[("on", true), ("off", false)]), &mut files.confinement);
     section.set("watch", values::interval, &mut files.watch);
+    let rules = [("file", IdentityRule::File), ("content", IdentityRule::Content)];
+    section.set("identity", values::choice(&rules), &mut files.identity);
 }

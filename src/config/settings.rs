@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::address::BindAddress;
 use super::network::Proxy;
+use super::redis::RedisAddress;
 use crate::axes::{Axes, AxisName};
 use crate::geometry::{Scaling, Xyz};
 use crate::name::{Name, Pattern};
@@ -59,6 +60,8 @@ pub struct Server {
     pub hosts: Vec<String>,
     /// The `Cache-Control` header of tiles: visible ASCII, not empty.
     pub cache_control: String,
+    /// Whether viewers' documents name datasets with their versions.
+    pub immutable: bool,
     /// The origins that may read responses: `*`, or `scheme://host[:port]`. Empty: no other origin.
     pub cors_origins: Vec<String>,
     /// The address of the Neuroglancer that the page links to if none is built in: `http` or `https`, without query and
@@ -95,6 +98,7 @@ impl Default for Server {
             base_path: String::new(),
             hosts: Vec::new(),
             cache_control: "public, max-age=3600".to_owned(),
+            immutable: false,
             cors_origins: vec!["*".to_owned()],
             neuroglancer: None,
             trusted_proxies: Vec::new(),
@@ -183,11 +187,22 @@ pub struct Caches {
     pub directory: Option<PathBuf>,
     /// Encoded tiles in the disk cache.
     pub disk: usize,
+    /// The Redis server that keeps encoded tiles too; `None`: none.
+    pub redis: Option<RedisAddress>,
+    /// How long Redis keeps a tile; at least a second.
+    pub redis_expiry: Duration,
 }
 
 impl Default for Caches {
     fn default() -> Self {
-        Self { tiles: 512 << 20, chunks: 1 << 30, directory: None, disk: 10 << 30 }
+        Self {
+            tiles: 512 << 20,
+            chunks: 1 << 30,
+            directory: None,
+            disk: 10 << 30,
+            redis: None,
+            redis_expiry: Duration::from_secs(7 * 24 * 3600),
+        }
     }
 }
 
@@ -281,11 +296,23 @@ pub struct Files {
     pub confinement: bool,
     /// The interval at which configuration and files are read again if they have changed; `None`: only when told to.
     pub watch: Option<Duration>,
+    /// What keys of tiles are made from.
+    pub identity: IdentityRule,
+}
+
+/// What identifies a file in keys of tiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IdentityRule {
+    /// Its path, inode, length and modification time.
+    #[default]
+    File,
+    /// Its contents.
+    Content,
 }
 
 impl Default for Files {
     fn default() -> Self {
-        Self { trial: true, confinement: true, watch: None }
+        Self { trial: true, confinement: true, watch: None, identity: IdentityRule::default() }
     }
 }
 

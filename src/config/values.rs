@@ -13,6 +13,7 @@ use config::{Value, ValueKind};
 
 use super::address::BindAddress;
 use super::network::Proxy;
+use super::redis::RedisAddress;
 use super::toml_file::is_in_file;
 use crate::address::Address;
 use crate::axes::{Axes, AxisName};
@@ -32,6 +33,9 @@ const LONGEST_STOP: Duration = Duration::from_secs(24 * 3600);
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 /// The minimum bandwidth of a client, in bytes per second.
 const LEAST_BANDWIDTH: u64 = 1024;
+/// The limits of how long something is kept.
+const SHORTEST_EXPIRY: Duration = Duration::from_secs(1);
+const LONGEST_EXPIRY: Duration = Duration::from_secs(3650 * 24 * 3600);
 /// The minimum interval at which files are looked at.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 /// Integers up to here are exact as floating point numbers (2^53).
@@ -277,6 +281,19 @@ pub(super) fn permissions(value: &Value) -> Parsed<u32> {
 pub(super) fn proxy(value: &Value) -> Parsed<Proxy> {
     let text = text_of(value).ok_or_else(|| expected("an address such as \"127.0.0.1\"", value))?;
     Proxy::new(text).map_err(|error| error.to_string())
+}
+
+/// The address of a Redis server. The error does not repeat it.
+pub(super) fn redis(value: &Value) -> Parsed<Option<RedisAddress>> {
+    let text = text_of(value).ok_or_else(|| expected("an address in quotes", value))?;
+    RedisAddress::new(text).map(Some).map_err(|error| error.to_string())
+}
+
+/// How long something is kept.
+pub(super) fn expiry(value: &Value) -> Parsed<Duration> {
+    let parsed = text_of(value).and_then(|text| humantime::parse_duration(text).ok());
+    let right = parsed.filter(|time| (SHORTEST_EXPIRY..=LONGEST_EXPIRY).contains(time));
+    right.ok_or_else(|| expected("a time from \"1s\" to \"3650d\", such as \"7d\",", value))
 }
 
 /// A number of bytes per second.

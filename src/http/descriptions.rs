@@ -3,13 +3,16 @@
 //! The site's description never reads a voxel. That of one dataset may: it waits until its channels have been
 //! sampled, which happens once.
 
+use std::sync::Arc;
+
 use actix_web::HttpResponse;
 
 use super::context::Context;
 use super::{page, problem};
+use crate::catalog::{Dataset, NotFound};
 use crate::config::{Caches, Mount};
 use crate::description::{CachesDescription, MountDescription, SiteDescription};
-use crate::name::Name;
+use crate::request::VersionedToken;
 
 impl From<&Caches> for CachesDescription {
     fn from(caches: &Caches) -> Self {
@@ -42,10 +45,25 @@ pub(super) fn all(context: &Context<'_>) -> HttpResponse {
     })
 }
 
+/// The dataset that a segment of a path names, perhaps with a version; otherwise the response that says there is none.
+pub(super) fn named<'c>(
+    context: &'c Context<'_>,
+    segment: &str,
+) -> Result<&'c Arc<Dataset>, Box<HttpResponse>> {
+    let wanted = VersionedToken::new(segment).map_err(|_| Box::new(problem::no_dataset(segment)))?;
+    context.catalog.known(&wanted).map_err(|error| {
+        Box::new(match error {
+            NotFound::Token { token, .. } => problem::no_dataset(token.as_str()),
+            other => problem::of(&other.into()),
+        })
+    })
+}
+
 /// `/datasets/TOKEN.json`
 pub(super) async fn one(context: &Context<'_>, token: &str) -> HttpResponse {
-    let Some(dataset) = Name::new(token).ok().and_then(|token| context.catalog.dataset(&token)) else {
-        return problem::no_dataset(token);
+    let dataset = match named(context, token) {
+        Ok(dataset) => dataset,
+        Err(problem) => return *problem,
     };
     match context.site.service.describe(&context.catalog, dataset, context.demand()).await {
         Ok(description) => HttpResponse::Ok().json(description),

@@ -58,9 +58,9 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
         });
     }
     if context.sees_everything() {
-        let cache = service.disk_cache_problem().map(|problem| (Part::Cache, problem));
+        let tiers = service.tier_problems();
         let stores = store::unreachable().into_iter().map(|problem| (Part::Store, problem));
-        problems.extend(service.health().others().into_iter().chain(cache).chain(stores).map(
+        problems.extend(service.health().others().into_iter().chain(tiers).chain(stores).map(
             |(part, problem)| ProblemDescription { part: part.name().to_owned(), dataset: None, problem },
         ));
     }

@@ -10,7 +10,7 @@ use actix_web::http::header::{self, HeaderValue};
 
 use super::body::Pieces;
 use super::context::Context;
-use super::tiles::{described, is_confirmed};
+use super::tiles::{REVALIDATED, described, is_confirmed, lifetime};
 use super::{boxes, codings, cors, problem};
 use crate::plan::Coding;
 use crate::request::{PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
@@ -32,7 +32,7 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Result<HttpResponse, TileError> {
     let precomputed = context.site.service.precomputed(&context.catalog, volume).await?;
     // Chunk shapes change if a file is rewritten: a cached copy must be revalidated.
-    let fresh = (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    let fresh = (header::CACHE_CONTROL, lifetime(&volume.token, &REVALIDATED));
     Ok(HttpResponse::Ok().insert_header(fresh).json(VolumeInfo::of(&precomputed)))
 }
 
@@ -42,12 +42,12 @@ async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpR
     context.record.set_dataset(&identified);
     let (etag, coding) = (identified.key().etag(), identified.encoding().map(|encoding| encoding.coding()));
     let mut response = if is_confirmed(site, request, &identified, &etag) {
-        described(HttpResponse::NotModified(), site, etag).finish()
+        described(HttpResponse::NotModified(), site, etag, &wanted.volume.token).finish()
     } else {
         match boxes::fetch(context, identified).await {
             Err(problem) => problem,
             Ok((chunk, permit)) => {
-                let mut response = described(HttpResponse::Ok(), site, etag);
+                let mut response = described(HttpResponse::Ok(), site, etag, &wanted.volume.token);
                 response.content_type("application/octet-stream");
                 if let Some(coding) = coding.and_then(content_coding) {
                     response.insert_header((header::CONTENT_ENCODING, HeaderValue::from_static(coding)));

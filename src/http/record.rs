@@ -88,6 +88,7 @@ impl Record {
             Outcome::Hit => HeaderValue::from_static("cache;desc=\"hit\""),
             Outcome::Wait => HeaderValue::from_static("cache;desc=\"wait\""),
             Outcome::Disk => HeaderValue::from_static("cache;desc=\"disk\""),
+            Outcome::Shared => HeaderValue::from_static("cache;desc=\"shared\""),
             Outcome::Black => HeaderValue::from_static("cache;desc=\"black\""),
             Outcome::Passed => HeaderValue::from_static("cache;desc=\"passed\""),
             Outcome::Miss => {

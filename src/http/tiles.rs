@@ -7,7 +7,7 @@ use super::body::Pieces;
 use super::context::Context;
 use super::{Site, problem};
 use crate::config::Mount;
-use crate::request::{TilePath, adjustments};
+use crate::request::{TilePath, VersionedToken, adjustments};
 use crate::service::{Identified, TileError, Urgency};
 
 /// Answers a request for a tile or an overview below a mount.
@@ -33,7 +33,7 @@ async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Resu
     record.set_dataset(&identified);
     let etag = identified.key().etag();
     if is_confirmed(site, request, &identified, &etag) {
-        return Ok(described(HttpResponse::NotModified(), site, etag).finish());
+        return Ok(described(HttpResponse::NotModified(), site, etag, &wanted.token).finish());
     }
     let tile = site.service.fetch(identified, demand, &record.trace).await?;
     // Neighbours are only prefetched for tiles that a user is looking at: not for overviews, nor for prefetches.
@@ -42,7 +42,9 @@ async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Resu
     }
     // A body of known length gets a Content-Length, even if HEAD omits the body.
     let content_type = HeaderValue::from_static(mount.content_type.name());
-    Ok(described(HttpResponse::Ok(), site, etag).content_type(content_type).body(Pieces::of(tile.png)))
+    Ok(described(HttpResponse::Ok(), site, etag, &wanted.token)
+        .content_type(content_type)
+        .body(Pieces::of(tile.png)))
 }
 
 /// Whether the client's copy is current, which is counted. A copy with voxels of a corrupt chunk is not confirmed:
@@ -55,11 +57,27 @@ pub(super) fn is_confirmed(site: &Site, request: &HttpRequest, identified: &Iden
     is_confirmed
 }
 
-pub(super) fn described(mut response: HttpResponseBuilder, site: &Site, etag: String) -> HttpResponseBuilder {
+/// With the headers of something that is cached: its ETag, and how long it may be kept without asking.
+pub(super) fn described(
+    mut response: HttpResponseBuilder,
+    site: &Site,
+    etag: String,
+    dataset: &VersionedToken,
+) -> HttpResponseBuilder {
     response.insert_header((header::ETAG, etag));
-    response.insert_header((header::CACHE_CONTROL, site.cache_control.clone()));
+    response.insert_header((header::CACHE_CONTROL, lifetime(dataset, &site.cache_control)));
     response
 }
+
+/// The `Cache-Control` of what an address names: what is there at the address of a version never changes.
+pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> HeaderValue {
+    if dataset.version.is_some() { IMMUTABLE } else { otherwise.clone() }
+}
+
+/// For a year, as long as makes sense.
+const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+/// To be revalidated at each use.
+pub(super) const REVALIDATED: HeaderValue = HeaderValue::from_static("no-cache");
 
 /// Whether `If-None-Match` is `*`, which names every existing representation.
 pub(super) fn is_any(request: &HttpRequest) -> bool {

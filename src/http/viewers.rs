@@ -54,8 +54,9 @@ pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     let is_known =
         BETWEEN.contains(&between) && context.site.mounts.iter().any(|m| m.tile_service.as_str() == *mount);
     is_known.then(|| {
-        let Some((dataset, description)) = dataset(context, token) else {
-            return problem::no_dataset(token);
+        let (dataset, description) = match dataset(context, token) {
+            Ok(found) => found,
+            Err(problem) => return *problem,
         };
         match file {
             File::Info => HttpResponse::Ok().json(info::of(&dataset, &description)),
@@ -66,10 +67,12 @@ pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     })
 }
 
-fn dataset(context: &Context<'_>, token: &str) -> Option<(Arc<Dataset>, DatasetDescription)> {
-    let catalog = &context.catalog;
-    let dataset = catalog.dataset(&Name::new(token).ok()?)?;
-    Some((Arc::clone(dataset), catalog.describe_dataset(dataset)))
+fn dataset(
+    context: &Context<'_>,
+    segment: &str,
+) -> Result<(Arc<Dataset>, DatasetDescription), Box<HttpResponse>> {
+    let dataset = super::descriptions::named(context, segment)?;
+    Ok((Arc::clone(dataset), context.catalog.describe_dataset(dataset)))
 }
 
 /// `/projects.json`
@@ -77,7 +80,7 @@ pub(super) fn projects(context: &Context<'_>) -> HttpResponse {
     let Context { catalog, site, .. } = context;
     let precomputed = |token: &str, channel: &str| {
         let (token, channel) = (Name::new(token).ok()?, Name::new(channel).ok()?);
-        let volume = PrecomputedVolume { token, channel, time: None };
+        let volume = PrecomputedVolume { token: token.into(), channel, time: None };
         catalog.precomputed_volume(&volume).ok().map(|(_, precomputed)| precomputed.clone())
     };
     addressed(context, "application/json", |base, out| {

@@ -28,14 +28,14 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
     context.record.set_dataset(&identified);
     let etag = identified.key().etag();
     if is_confirmed(site, request, &identified, &etag) {
-        return Ok(described(HttpResponse::NotModified(), site, etag).finish());
+        return Ok(described(HttpResponse::NotModified(), site, etag, &wanted.token).finish());
     }
     let about = identified.cutout().map(|cutout| (cutout.shape(), cutout.voxel));
     let (voxels, permit) = match boxes::fetch(context, identified).await {
         Ok(fetched) => fetched,
         Err(problem) => return Ok(problem),
     };
-    let mut response = described(HttpResponse::Ok(), site, etag);
+    let mut response = described(HttpResponse::Ok(), site, etag, &wanted.token);
     response.content_type("application/octet-stream");
     if let Some((shape, voxel)) = about
         && format == BoxFormat::Raw

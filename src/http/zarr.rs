@@ -15,13 +15,14 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::context::Context;
-use super::tiles::{described, is_any, is_confirmed, is_known};
+use super::tiles::{REVALIDATED, described, is_any, is_confirmed, is_known, lifetime};
 use super::{boxes, problem, range};
 use crate::catalog::{Image, NotFound};
 use crate::geometry::Level;
 use crate::name::Name;
+use crate::paint::Kind;
 use crate::plan::BoxEncoding;
-use crate::request::{BoxRequest, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
+use crate::request::{BoxRequest, VersionedToken, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
 use crate::service::{Identified, TileError};
 use crate::tile::TileKey;
 
@@ -43,7 +44,7 @@ async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpRespon
             let service = &site.service;
             let identified =
                 service.identify_chunk(catalog, &wanted.token, wanted.channel.as_ref(), find).await?;
-            chunk(context, identified).await
+            chunk(context, &wanted.token, identified).await
         }
         ZarrPart::Document(node, document) => {
             let image = site.service.image(catalog, &wanted.token, wanted.channel.as_ref()).await?;
@@ -54,19 +55,25 @@ async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpRespon
                 ZarrVersion::V04 => v2::document(&image, node, *document)?,
                 ZarrVersion::V05 => v3::document(&image, node)?,
             };
-            Ok(json(request, &value))
+            // Windows that could not be measured are missing, but only for now.
+            let is_whole = image.multiscale().channels().iter().all(|channel| {
+                channel.kind == Kind::Labels || channel.window().is_some() || !document.has_attributes()
+            });
+            let lifetime = if is_whole { lifetime(&wanted.token, &REVALIDATED) } else { REVALIDATED };
+            Ok(json(request, &value, lifetime))
         }
     }
 }
 
-/// A document. Clients revalidate it: it changes when windows are measured, and when the file changes.
-fn json(request: &HttpRequest, value: &Value) -> HttpResponse {
+/// A document. Clients revalidate it unless it is that of a version: it changes when windows are measured, and when the
+/// file changes.
+fn json(request: &HttpRequest, value: &Value, lifetime: HeaderValue) -> HttpResponse {
     let body = value.to_string();
     let etag = TileKey::of(&("document", body.as_str())).etag();
     let is_known = is_known(request, &etag);
     let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
     response.insert_header((header::ETAG, etag.as_str()));
-    response.insert_header((header::CACHE_CONTROL, HeaderValue::from_static("no-cache")));
+    response.insert_header((header::CACHE_CONTROL, lifetime));
     if is_known {
         return response.finish();
     }
@@ -91,16 +98,20 @@ fn boxed(
     Ok((arrays.chunk(level, place)?, BoxEncoding::WrittenChunk(format)))
 }
 
-async fn chunk(context: &Context<'_>, identified: Identified) -> Result<HttpResponse, TileError> {
+async fn chunk(
+    context: &Context<'_>,
+    dataset: &VersionedToken,
+    identified: Identified,
+) -> Result<HttpResponse, TileError> {
     let Context { site, request, .. } = context;
     context.record.set_dataset(&identified);
     let etag = identified.key().etag();
     // The name of a chunk says nothing of its shape and coding, which change with the file: a cached copy must be
-    // revalidated, as the metadata must.
-    let fresh = (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // revalidated, as the metadata must, unless it is that of a version.
+    let fresh = (header::CACHE_CONTROL, lifetime(dataset, &REVALIDATED));
     // `*` matches only a chunk that exists, which is not known yet.
     if !is_any(request) && is_confirmed(site, request, &identified, &etag) {
-        return Ok(described(HttpResponse::NotModified(), site, etag).insert_header(fresh).finish());
+        return Ok(described(HttpResponse::NotModified(), site, etag, dataset).insert_header(fresh).finish());
     }
     let (chunk, permit) = match boxes::fetch(context, identified).await {
         Ok(fetched) => fetched,
@@ -109,7 +120,7 @@ async fn chunk(context: &Context<'_>, identified: Identified) -> Result<HttpResp
     if chunk.is_empty() {
         return Err(NotFound::Unwritten.into());
     }
-    let mut response = described(HttpResponse::Ok(), site, etag.clone());
+    let mut response = described(HttpResponse::Ok(), site, etag.clone(), dataset);
     response.insert_header(fresh);
     response.content_type("application/octet-stream");
     Ok(range::respond(request, response, &etag, chunk, Some(permit)))

@@ -6,9 +6,8 @@ use std::vec::IntoIter;
 use super::PyramidError;
 use super::build::{Builder, Done, Tower};
 use super::family::{Family, Target};
-use super::folder::Folder;
+use super::folder::{Folder, PieceId};
 use super::piece::{Record, records, tower};
-use super::piece_name;
 use super::tree::EDGE;
 use crate::geometry::Xyz;
 use crate::units;
@@ -124,15 +123,19 @@ impl Pieces<'_> {
         if self.next >= self.family.pieces.len() {
             return Err(self.broken(self.next));
         }
-        let bytes = self.folder.read(&piece_name(self.number, self.next))?;
+        let bytes = self.folder.read(self.id(self.next))?;
         self.records = records(&bytes).ok_or_else(|| self.broken(self.next))?.into_iter();
         self.next += 1;
         Ok(())
     }
 
     fn broken(&self, piece: usize) -> PyramidError {
-        let name = piece_name(self.number, piece);
-        self.folder.discard(&name);
-        PyramidError::Piece { name }
+        let id = self.id(piece);
+        self.folder.discard(id);
+        PyramidError::Piece { name: self.folder.piece(id) }
+    }
+
+    fn id(&self, piece: usize) -> PieceId {
+        PieceId { family: self.number, piece }
     }
 }

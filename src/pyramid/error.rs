@@ -41,10 +41,26 @@ pub enum PyramidError {
         folder: PathBuf,
     },
     /// A piece has changed since it was written.
-    #[error("the finished piece {name} is damaged and was removed; the same command recreates it")]
+    #[error(
+        "the finished piece {name} is damaged and was removed; run voltile pyramid, or its shards, again to recreate it"
+    )]
     Piece {
         /// Its name.
         name: String,
+    },
+    /// Pieces have not been made.
+    #[error("{missing} of {all} pieces are missing in {}: {which}. {advice}", folder.display())]
+    Missing {
+        /// The work folder.
+        folder: PathBuf,
+        /// How many are missing.
+        missing: usize,
+        /// How many there should be.
+        all: usize,
+        /// Their numbers, by channel.
+        which: String,
+        /// Which shards to run.
+        advice: String,
     },
     /// The original has changed.
     #[error("{reason} while its levels were being computed; they were discarded: run the same command again")]

@@ -11,6 +11,7 @@ use crate::catalog::{Channel, StoredLevel};
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::inventory::LevelRecord;
 use crate::paint::Kind;
+use crate::shard::Step;
 use crate::volume::{Samples, Volume, Voxel, with_samples};
 
 #[derive(Debug, Clone)]
@@ -107,14 +108,22 @@ impl Family {
         self.tree.size_at(height).map(|size| size.min(EDGE))
     }
 
-    /// The number of voxels to read.
-    pub fn voxels(&self) -> u64 {
-        self.pieces.iter().map(|piece| self.voxels_of(piece)).sum()
+    /// The number of voxels to read for one piece.
+    pub fn voxels_of_piece(&self, piece: usize) -> u64 {
+        self.pieces.get(piece).map_or(0, |units| self.voxels_of(units))
     }
 
-    /// The number of voxels to read for one piece.
-    pub fn voxels_of(&self, piece: &[Unit]) -> u64 {
-        piece.iter().map(|unit| self.tree.region(&unit.node).voxels()).sum()
+    fn voxels_of(&self, units: &[Unit]) -> u64 {
+        units.iter().map(|unit| self.tree.region(&unit.node).voxels()).sum()
+    }
+
+    /// The pieces as steps of the work.
+    pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
+        let chunk = self.volumes().first().map_or(Xyz::all(1), |volume| volume.shape().chunk);
+        self.pieces.iter().map(move |units| Step {
+            weight: self.voxels_of(units),
+            is_apart: units.first().is_some_and(|unit| self.tree.begins_chunks(&unit.node, chunk)),
+        })
     }
 
     /// The time points that exist.

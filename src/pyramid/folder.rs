@@ -1,29 +1,51 @@
 //! The work folder: stores finished pieces until all are complete.
 //!
-//! It is next to the output, and named after it. Each file in it is written under a temporary name, synced to disk and
-//! then renamed, so that a file with its final name is complete even if the program was killed. The manifest records
-//! what is being computed from which files; pieces with another manifest are removed. One run at a time holds the
-//! folder's lock, which the system releases if that run is killed.
+//! It is next to the output, and named after it. Each file in it is written under a temporary name of its own, synced to
+//! disk and then renamed, so that a file with its final name is complete even if the program was killed, and processes
+//! that write the same file do not disturb each other. Names begin with a digest of the manifest, which records what is
+//! being computed from which files: processes with different manifests never read each other's files.
+//!
+//! Shards use the folder together, on several machines, without any lock. A run of the whole work locks it, so that a
+//! second one does not do everything twice; the system releases the lock if that run is killed.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use super::PyramidError;
 
-const MANIFEST: &str = "manifest.json";
 const LOCK: &str = "lock";
+/// Endings of names, each after a dot.
+const MANIFEST: &str = "manifest.json";
 const DRAFT: &str = "draft";
-/// The extension of pieces.
-pub(super) const PIECE: &str = "piece";
+const PIECE: &str = "piece";
+const FAILED: &str = "failed";
+const SHARDS: &str = "shards";
 /// The output file during assembly.
 const WHOLE: &str = "whole.h5";
+const ENDINGS: [&str; 6] = [MANIFEST, DRAFT, PIECE, FAILED, SHARDS, WHOLE];
+/// How much of the digest is part of names, in hexadecimal digits.
+const DIGITS: usize = 16;
+/// A file under assembly that has not changed for so long was left by a process that was killed.
+const LEFT_OVER: Duration = Duration::from_secs(3600);
 
-/// The work folder of one output, locked.
+/// A piece: the numbers of its family, and of the piece within it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PieceId {
+    pub family: usize,
+    pub piece: usize,
+}
+
+/// The work folder of one output, for the work with one manifest.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    _lock: File,
+    /// What the names of this work's files begin with.
+    prefix: String,
+    _lock: Option<File>,
 }
 
 impl Folder {
@@ -34,74 +56,130 @@ impl Folder {
         PathBuf::from(name)
     }
 
-    /// Opens or creates the folder. Also returns whether it contains pieces to resume from.
+    /// Opens or creates the folder for a run of the whole work; removes what belongs to other work. Also returns whether
+    /// it contains pieces to resume from.
     pub fn open(output: &Path, manifest: &str) -> Result<(Self, bool), PyramidError> {
-        let path = Self::of(output);
-        fs::create_dir_all(&path).map_err(|e| PyramidError::file("create the folder", &path, e))?;
-        let lock = path.join(LOCK);
+        let mut folder = Self::made(output, manifest)?;
+        let lock = folder.path.join(LOCK);
         let file = File::create(&lock).map_err(|e| PyramidError::file("write", &lock, e))?;
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) => return Err(PyramidError::AtWork { folder: path }),
+            Err(TryLockError::WouldBlock) => return Err(PyramidError::AtWork { folder: folder.path }),
             // Some network file systems do not support locks: a second run is not prevented there.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
-        let folder = Self { path, _lock: file };
-        let resumes = fs::read_to_string(folder.path.join(MANIFEST)).is_ok_and(|known| known == manifest);
-        if !resumes {
-            folder.clear()?;
-            folder.keep(MANIFEST, manifest.as_bytes())?;
-        }
+        folder._lock = Some(file);
+        let resumes = folder.path.join(folder.name(MANIFEST)).exists();
+        folder.clear(|name| !name.starts_with(&folder.prefix))?;
+        folder.sweep_wholes(Duration::ZERO);
+        folder.describe(manifest)?;
         Ok((folder, resumes))
+    }
+
+    /// Opens or creates the folder for one of several shards.
+    pub fn open_shared(output: &Path, manifest: &str, shards: NonZeroU64) -> Result<Self, PyramidError> {
+        let folder = Self::made(output, manifest)?;
+        folder.describe(manifest)?;
+        folder.keep(&folder.name(&format!("{shards}.{SHARDS}")), b"")?;
+        Ok(folder)
+    }
+
+    /// The folder as it is, for assembly by one process after the shards.
+    pub fn existing(output: &Path, manifest: &str) -> Self {
+        let folder = Self::at(output, manifest);
+        folder.sweep_wholes(LEFT_OVER);
+        folder
+    }
+
+    fn at(output: &Path, manifest: &str) -> Self {
+        let digest = blake3::hash(manifest.as_bytes()).to_hex();
+        let prefix = format!("{}.", digest.get(..DIGITS).unwrap_or_default());
+        Self { path: Self::of(output), prefix, _lock: None }
+    }
+
+    fn made(output: &Path, manifest: &str) -> Result<Self, PyramidError> {
+        let folder = Self::at(output, manifest);
+        let created = fs::create_dir_all(&folder.path);
+        created.map_err(|e| PyramidError::file("create the folder", &folder.path, e))?;
+        Ok(folder)
     }
 
     /// Removes the folder left by a finished or outdated run, unless another run is using it.
     pub fn sweep(output: &Path) {
         let path = Self::of(output);
-        let lock = File::open(path.join(LOCK));
-        if let Ok(lock) = lock
-            && lock.try_lock().is_ok()
-        {
-            Self { path, _lock: lock }.remove();
+        let lock = File::open(path.join(LOCK)).ok();
+        let is_in_use =
+            lock.as_ref().is_some_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)));
+        if !is_in_use && path.exists() {
+            Self { path, prefix: String::new(), _lock: lock }.remove();
         }
     }
 
-    pub fn has(&self, piece: &str) -> bool {
-        self.path.join(piece).exists()
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether files of other work are there.
+    pub fn has_others(&self) -> bool {
+        let is_other = |name: &String| name.ends_with(MANIFEST) && !name.starts_with(&self.prefix);
+        self.names().iter().any(is_other)
+    }
+
+    pub fn has(&self, id: PieceId) -> bool {
+        self.path.join(self.piece(id)).exists()
     }
 
     /// The bytes of a finished piece.
-    pub fn read(&self, piece: &str) -> Result<Vec<u8>, PyramidError> {
-        let path = self.path.join(piece);
+    pub fn read(&self, id: PieceId) -> Result<Vec<u8>, PyramidError> {
+        let path = self.path.join(self.piece(id));
         fs::read(&path).map_err(|e| PyramidError::file("read", &path, e))
     }
 
-    pub fn discard(&self, piece: &str) {
-        let _ = fs::remove_file(self.path.join(piece));
+    /// Removes a damaged piece.
+    pub fn discard(&self, id: PieceId) {
+        let _ = fs::remove_file(self.path.join(self.piece(id)));
     }
 
-    /// Stores a file; once this returns, it is complete and on disk.
-    pub fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), PyramidError> {
-        let (path, draft) = (self.path.join(name), self.path.join(format!("{name}.{DRAFT}")));
-        let write = || -> io::Result<()> {
-            let mut file = File::create(&draft)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&draft, &path)
+    /// Stores a piece; once this returns, it is complete and on disk.
+    pub fn keep_piece(&self, id: PieceId, bytes: &[u8]) -> Result<(), PyramidError> {
+        self.keep(&self.piece(id), bytes)?;
+        let _ = fs::remove_file(self.path.join(self.failure(id)));
+        Ok(())
+    }
+
+    /// Records why a piece could not be made, for assembly.
+    pub fn keep_failure(&self, id: PieceId, why: &str) -> Result<(), PyramidError> {
+        self.keep(&self.failure(id), why.as_bytes())
+    }
+
+    /// The failures that are recorded, by family.
+    pub fn failures(&self) -> Vec<(usize, String)> {
+        let of = |name: &String| {
+            let id = name.strip_prefix(&self.prefix)?.strip_suffix(FAILED)?.strip_suffix('.')?;
+            let family = id.split_once('-')?.0.parse().ok()?;
+            Some((family, fs::read_to_string(self.path.join(name)).ok()?))
         };
-        write().map_err(|e| PyramidError::file("write", &path, e))
+        self.names().iter().filter_map(of).collect()
     }
 
-    /// The path at which the output is assembled.
+    /// The numbers of shards into which the work was divided.
+    pub fn divisions(&self) -> Vec<NonZeroU64> {
+        let of = |name: &String| {
+            name.strip_prefix(&self.prefix)?.strip_suffix(SHARDS)?.strip_suffix('.')?.parse().ok()
+        };
+        self.names().iter().filter_map(of).collect()
+    }
+
+    /// A path at which the output can be assembled; a new one each time.
     pub fn whole(&self) -> PathBuf {
-        self.path.join(WHOLE)
+        self.path.join(self.name(&format!("{:016x}.{WHOLE}", fastrand::u64(..))))
     }
 
     /// Moves the complete file into place, and removes the folder.
-    pub fn publish(self, output: &Path) -> Result<(), PyramidError> {
+    pub fn publish(self, whole: &Path, output: &Path) -> Result<(), PyramidError> {
         if output.exists() {
             return Err(PyramidError::Exists { path: output.to_owned() });
         }
-        fs::rename(self.whole(), output).map_err(|e| PyramidError::file("move into place", output, e))?;
+        fs::rename(whole, output).map_err(|e| PyramidError::file("move into place", output, e))?;
         // The rename is durable once the parent folder is synced, which not every system supports.
         let around = output.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let _ = File::open(around).and_then(|folder| folder.sync_all());
@@ -111,45 +189,128 @@ impl Folder {
 
     /// Removes the folder and all files in it that voltile wrote. Errors are ignored: leftovers are harmless.
     pub fn remove(self) {
-        let cleared = self.clear().is_ok() && fs::remove_file(self.path.join(LOCK)).is_ok();
-        let _ = cleared && fs::remove_dir(&self.path).is_ok();
+        let _ = self.clear(|_| true);
+        let _ = fs::remove_file(self.path.join(LOCK));
+        let _ = fs::remove_dir(&self.path);
     }
 
-    fn clear(&self) -> Result<(), PyramidError> {
-        let failed = |e| PyramidError::file("clear the folder", &self.path, e);
-        for entry in fs::read_dir(&self.path).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            let is_own = path.file_name().is_some_and(|name| name == MANIFEST || name == WHOLE)
-                || path.extension().is_some_and(|ending| ending == DRAFT || ending == PIECE);
-            if is_own {
-                fs::remove_file(path).map_err(failed)?;
+    fn name(&self, of: &str) -> String {
+        format!("{}{of}", self.prefix)
+    }
+
+    pub fn piece(&self, PieceId { family, piece }: PieceId) -> String {
+        self.name(&format!("{family}-{piece}.{PIECE}"))
+    }
+
+    fn failure(&self, PieceId { family, piece }: PieceId) -> String {
+        self.name(&format!("{family}-{piece}.{FAILED}"))
+    }
+
+    fn describe(&self, manifest: &str) -> Result<(), PyramidError> {
+        let name = self.name(MANIFEST);
+        if self.path.join(&name).exists() { Ok(()) } else { self.keep(&name, manifest.as_bytes()) }
+    }
+
+    fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), PyramidError> {
+        let draft = self.path.join(format!("{name}.{:016x}.{DRAFT}", fastrand::u64(..)));
+        let path = self.path.join(name);
+        let write = || -> io::Result<()> {
+            let mut file = File::create_new(&draft)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&draft, &path)
+        };
+        write().map_err(|e| {
+            let _ = fs::remove_file(&draft);
+            PyramidError::file("write", &path, e)
+        })
+    }
+
+    /// The names of all files of voltile; none if the folder cannot be read.
+    fn names(&self) -> BTreeSet<String> {
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter(|name| is_own(name)).collect()
+    }
+
+    /// Removes files under assembly that have not changed for so long.
+    fn sweep_wholes(&self, age: Duration) {
+        for name in self.names().iter().filter(|name| name.ends_with(WHOLE)) {
+            let path = self.path.join(name);
+            let modified = fs::metadata(&path).and_then(|about| about.modified());
+            let unchanged = modified.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+            if age.is_zero() || unchanged.is_some_and(|time| time >= age) {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+
+    /// Removes voltile's files with these names.
+    fn clear(&self, is_unwanted: impl Fn(&str) -> bool) -> Result<(), PyramidError> {
+        for name in self.names().iter().filter(|name| is_unwanted(name)) {
+            match fs::remove_file(self.path.join(name)) {
+                // Another process has removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|e| PyramidError::file("clear the folder", &self.path, e))?,
             }
         }
         Ok(())
     }
 }
 
+/// Whether a file of that name was written by voltile.
+fn is_own(name: &str) -> bool {
+    let digits = name.bytes().take_while(u8::is_ascii_hexdigit).count();
+    digits == DIGITS && ENDINGS.iter().any(|ending| name[DIGITS..].ends_with(&format!(".{ending}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FIRST: PieceId = PieceId { family: 0, piece: 0 };
 
     #[test]
     fn pieces_of_the_same_work_are_kept_and_others_thrown_away() {
         let place = tempfile::tempdir().unwrap();
         let output = place.path().join("out");
         let (folder, resumes) = Folder::open(&output, "one").unwrap();
-        assert!(!resumes && !folder.has("a.piece"));
-        folder.keep("a.piece", b"abc").unwrap();
+        assert!(!resumes && !folder.has(FIRST));
+        folder.keep_piece(FIRST, b"abc").unwrap();
         assert!(matches!(Folder::open(&output, "one"), Err(PyramidError::AtWork { .. })));
         drop(folder);
         let (folder, resumes) = Folder::open(&output, "one").unwrap();
-        assert!(resumes && folder.read("a.piece").unwrap() == b"abc");
+        assert!(resumes && folder.read(FIRST).unwrap() == b"abc");
         drop(folder);
         let (folder, resumes) = Folder::open(&output, "two").unwrap();
-        assert!(!resumes && !folder.has("a.piece"));
-        fs::write(folder.whole(), b"whole").unwrap();
-        folder.publish(&output).unwrap();
+        assert!(!resumes && !folder.has(FIRST));
+        let whole = folder.whole();
+        fs::write(&whole, b"whole").unwrap();
+        folder.publish(&whole, &output).unwrap();
         assert_eq!(fs::read(&output).unwrap(), b"whole");
         assert!(!Folder::of(&output).exists());
+    }
+
+    #[test]
+    fn shards_share_the_folder_and_those_of_other_work_do_not_see_their_pieces() {
+        let place = tempfile::tempdir().unwrap();
+        let output = place.path().join("out");
+        let four = NonZeroU64::new(4).unwrap();
+        let (one, other) = (
+            Folder::open_shared(&output, "one", four).unwrap(),
+            Folder::open_shared(&output, "two", four).unwrap(),
+        );
+        let again = Folder::open_shared(&output, "one", NonZeroU64::MIN).unwrap();
+        one.keep_failure(FIRST, "broken").unwrap();
+        assert_eq!(again.failures(), [(0, "broken".to_owned())]);
+        again.keep_piece(FIRST, b"abc").unwrap();
+        one.keep_piece(FIRST, b"abc").unwrap();
+        assert!(one.has(FIRST) && !other.has(FIRST) && one.failures().is_empty());
+        let existing = Folder::existing(&output, "one");
+        assert_eq!(existing.divisions(), [NonZeroU64::MIN, four]);
+        assert!(existing.has_others() && existing.read(FIRST).unwrap() == b"abc");
+        existing.remove();
+        assert!(!Folder::of(&output).exists());
+        assert!(one.keep_piece(FIRST, b"abc").is_err(), "the folder is not created again");
     }
 }

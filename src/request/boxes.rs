@@ -1,6 +1,6 @@
 //! Requests for boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`.
 
-use super::{Malformed, decoded, digits, level_of, number};
+use super::{Malformed, VersionedToken, decoded, digits, level_of, number};
 use crate::geometry::{Level, Region, Xyz};
 use crate::name::Name;
 use crate::paint::BoxFormat;
@@ -11,8 +11,8 @@ pub const VOXELS: &str = "voxels";
 /// A box of voxels of one channel, requested by name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BoxRequest {
-    /// The dataset's name.
-    pub token: Name,
+    /// The dataset.
+    pub token: VersionedToken,
     /// The channel's name.
     pub channel: Name,
     /// The time point, if the request names one.
@@ -32,7 +32,7 @@ impl BoxRequest {
         let [token, channel, level, file] = *segments else { return Err(Malformed::VoxelsShape) };
         let (region, format) = box_in(file).ok_or_else(|| Malformed::Box { text: file.to_owned() })?;
         let request = BoxRequest {
-            token: Name::new(token)?,
+            token: VersionedToken::new(token)?,
             channel: Name::new(channel)?,
             time: time_in(query)?,
             level: level_of(number("level", level)?)?,
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn a_path_names_a_box_of_a_channel() {
         let (request, file) = parsed("/voxels/brain/raw/2/0-10_5-7_100-101.npy?time=3").unwrap().unwrap();
-        assert_eq!((request.token.as_str(), request.channel.as_str()), ("brain", "raw"));
+        assert_eq!((request.token.token.as_str(), request.channel.as_str()), ("brain", "raw"));
         assert_eq!((request.level.number(), request.time, file), (2, Some(3), BoxFormat::Npy));
         assert_eq!(request.region, Region { start: Xyz::new(0, 5, 100), size: Xyz::new(10, 2, 1) });
         assert_eq!(parsed("//voxels/a/b/0/0-1_0-1_0-1.raw").unwrap().unwrap().1, BoxFormat::Raw);

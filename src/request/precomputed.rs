@@ -1,7 +1,7 @@
 //! Paths of Neuroglancer's precomputed format: `/neuroglancer/TOKEN/CHANNEL/info` and
 //! `/neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1`; `CHANNEL@T` is time point T of a series.
 
-use super::{Malformed, decoded, digits, level_of, number};
+use super::{Malformed, VersionedToken, decoded, digits, level_of, number};
 use crate::geometry::{Level, Xyz};
 use crate::name::Name;
 
@@ -13,8 +13,8 @@ const INFO: &str = "info";
 /// One volume of the precomputed format: a channel at a time point.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PrecomputedVolume {
-    /// The dataset's name.
-    pub token: Name,
+    /// The dataset.
+    pub token: VersionedToken,
     /// The channel's name.
     pub channel: Name,
     /// The time point, if the request names one.
@@ -69,7 +69,7 @@ fn volume(token: &str, channel: &str) -> Result<PrecomputedVolume, Malformed> {
         Some((channel, time)) => (channel, Some(number("time", time)?)),
         None => (channel, None),
     };
-    Ok(PrecomputedVolume { token: Name::new(token)?, channel: Name::new(channel)?, time })
+    Ok(PrecomputedVolume { token: VersionedToken::new(token)?, channel: Name::new(channel)?, time })
 }
 
 /// A chunk's name; `None` if it is not one, or names an empty box.
@@ -112,7 +112,7 @@ mod tests {
         let Some(Ok(PrecomputedFile::Info(info))) = PrecomputedFile::parse("/brain/raw@12/info") else {
             panic!("it is an info file");
         };
-        assert_eq!((info.token.as_str(), info.channel.as_str(), info.time), ("brain", "raw", Some(12)));
+        assert_eq!((info.token.token.as_str(), info.channel.as_str(), info.time), ("brain", "raw", Some(12)));
         let chunk = chunk("brain/raw%403/2/0-64_-64-0_-96--32");
         assert_eq!((chunk.volume.time, chunk.level.number()), (Some(3), 2));
         assert_eq!(chunk.bounds, Xyz::new((0, 64), (-64, 0), (-96, -32)));

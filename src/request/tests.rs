@@ -16,7 +16,7 @@ fn numbers(request: &TileRequest) -> (u64, u64, u64, u8) {
 #[test]
 fn a_simple_path_names_row_before_column() {
     let request = parse("/tok/chan/xz/7/3_2_1.png").unwrap();
-    assert_eq!((request.token.as_str(), request.time, request.address.plane), ("tok", None, Plane::Xz));
+    assert_eq!((request.token.token.as_str(), request.time, request.address.plane), ("tok", None, Plane::Xz));
     assert_eq!(request.channels, ChannelChoice::One(Name::new("chan").unwrap()));
     assert_eq!(numbers(&request), (7, 3, 2, 1));
     assert_eq!(parse("/tok/chan/xz/12/7/3_2_1.png").unwrap().time, Some(12));
@@ -102,6 +102,29 @@ fn malformed_paths_are_refused() {
 }
 
 #[test]
+fn a_version_may_follow_the_token_in_every_form() {
+    for path in [
+        "/tok@0a1b/chan/xy/7/0_0_0.png",
+        "/tok%400a1b/chan/xy/7/0_0_0.png",
+        "/mcfc/tok@0a1b/chan:R/xy/7/0_0_0.png",
+        "/viking/tok@0a1b/volume/chan/0/X0_Y0_Z7.png",
+    ] {
+        let token = parse(path).unwrap().token;
+        assert_eq!((token.token.as_str(), token.version.unwrap().as_str()), ("tok", "0a1b"), "{path}");
+    }
+    let shown = parse("/tok@0a1b/chan/xy/7/0_0_0.png").unwrap().to_string();
+    assert_eq!(shown, "tok@0a1b/chan/xy/7/0_0_0.png");
+    for path in ["/@0a1b", "/tok@", "/tok@a@b", "/tok@a b", "/tok/chan@0a1b"] {
+        let path = if path.contains("chan") {
+            format!("{path}/xy/7/0_0_0.png")
+        } else {
+            format!("{path}/chan/xy/7/0_0_0.png")
+        };
+        assert_eq!(parse(&path), None, "{path}");
+    }
+}
+
+#[test]
 fn every_refusal_says_something() {
     let refusal =
         TilePath::split("/s/tilecache/tok/chan/zx/0/0_0_0.png").unwrap().unwrap().request().unwrap_err();
@@ -112,8 +135,8 @@ fn every_refusal_says_something() {
 fn piece() -> impl Strategy<Value = String> {
     const KNOWN: [&str; 11] =
         ["tok", "chan", "mcfc", "viking", "volume", "xy", "xz", "yz", "a:R,b", "0_0_0.png", "X0_Y0_Z0.png"];
-    const ODD: [&str; 13] =
-        ["..", ".", "%", "%2F", "%00", "%FF", "", "-1", "+1", ":", ",", "?", "99999999999999999999"];
+    const ODD: [&str; 14] =
+        ["tok@1", "..", ".", "%", "%2F", "%00", "%FF", "", "-1", "+1", ":", ",", "?", "99999999999999999999"];
     prop_oneof![
         5 => proptest::sample::select(&KNOWN[..]).prop_map(str::to_owned),
         3 => proptest::sample::select(&ODD[..]).prop_map(str::to_owned),

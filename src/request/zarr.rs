@@ -3,7 +3,7 @@
 //! Version 0.4 is Zarr v2, with several small documents for each group and array; 0.5 is Zarr v3, with one. Keys are
 //! exact, as in a store: numbers have no leading zeros.
 
-use super::{Malformed, decoded, digits};
+use super::{Malformed, VersionedToken, decoded, digits};
 use crate::geometry::Level;
 use crate::name::Name;
 
@@ -32,8 +32,8 @@ pub enum ZarrVersion {
 pub struct ZarrRequest {
     /// The version.
     pub version: ZarrVersion,
-    /// The dataset's name.
-    pub token: Name,
+    /// The dataset.
+    pub token: VersionedToken,
     /// The channel, if the image is that of one channel; otherwise it is that of the dataset.
     pub channel: Option<Name>,
     /// The requested part.
@@ -133,7 +133,7 @@ fn of_segments<'a>(segments: impl Iterator<Item = &'a str>) -> Result<ZarrReques
     };
     Ok(ZarrRequest {
         version,
-        token: Name::new(token)?,
+        token: VersionedToken::new(token)?,
         channel: channel.map(Name::new).transpose()?,
         part: part(version, key)?,
     })

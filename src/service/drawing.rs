@@ -1,4 +1,4 @@
-//! One tile on a render thread: looked up in the disk cache, rendered, and written there.
+//! One tile on a render thread: looked up in the tiers, rendered, and written there.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::metrics::{DatasetCounters, Metrics, Rendered};
 use crate::name::Name;
 use crate::plan::{BoxEncoding, Cutout, Plan};
 use crate::render::{self, RenderError, Scratch};
-use crate::tier::SecondTier;
+use crate::tier::{Backend, Tiers};
 use crate::tile::{Tile, TileKey};
-use crate::trace::Trace;
+use crate::trace::{Outcome, Trace};
 use crate::volume::{Decode, ReadError, ReadPolicy, Yields};
 
 /// The result of [`super::TileService::identify`]: a tile that exists, rendered or not.
@@ -94,7 +94,7 @@ pub(super) struct Drawing {
     pub origin: Origin,
     pub draw: Draw,
     pub footprint: Footprint,
-    /// Whether the disk cache keeps it.
+    /// Whether tiers keep it.
     pub is_kept: bool,
     /// What it makes, for metrics.
     pub rendered: Rendered,
@@ -195,42 +195,48 @@ pub(super) fn weighed(tile: Tile) -> (Tile, usize) {
     (tile, weight)
 }
 
-/// The tile, if the disk cache has it.
-pub(super) fn found(tier: Option<&SecondTier>, origin: &Origin, key: TileKey) -> Option<Tile> {
-    Some(Tile::new(key, tier?.find(&origin.token, &key)?))
+/// The tile, if a tier has it, and the outcome of a request for it.
+pub(super) fn found(tiers: Option<&Tiers>, origin: &Origin, key: TileKey) -> Option<(Tile, Outcome)> {
+    let found = tiers?.find(&origin.token, &key)?;
+    let outcome = match found.backend {
+        Backend::Directory => Outcome::Disk,
+        Backend::Redis => Outcome::Shared,
+    };
+    Some((Tile::new(key, found.png), outcome))
 }
 
-/// Queues a tile that was just rendered for the disk cache's writer, which skips it if its files have changed.
-pub(super) fn keep_later(tier: Option<&SecondTier>, origin: Origin, tile: &Tile) {
-    let (Some(tier), now) = (tier, Instant::now()) else { return };
-    tier.keep_later(origin.token.clone(), tile, move || origin.was_unchanged_at(now));
+/// Queues a tile that was just rendered for the tiers' writers, which skip it if its files have changed.
+pub(super) fn keep_later(tiers: Option<&Tiers>, origin: Origin, tile: &Tile) {
+    let (Some(tiers), now) = (tiers, Instant::now()) else { return };
+    let token = origin.token.clone();
+    tiers.keep_later(&token, tile, move || origin.was_unchanged_at(now));
 }
 
-/// Writes a tile that was just rendered to the disk cache, unless its files have changed. A write error is counted and
-/// logged by the disk cache; the client gets the tile all the same.
-pub(super) fn keep_now(tier: Option<&SecondTier>, origin: &Origin, tile: &Tile) {
-    let Some(tier) = tier else { return };
-    if !origin.was_unchanged_at(Instant::now()) || tier.keep(&origin.token, &tile.key, &tile.png).is_err() {
-        tracing::debug!(key = %tile.key, "a tile was not written to the disk cache");
+/// Writes a tile that was just rendered to the tiers, unless its files have changed. A write error is counted and logged
+/// by the tier; the client gets the tile all the same.
+pub(super) fn keep_now(tiers: Option<&Tiers>, origin: &Origin, tile: &Tile) {
+    let Some(tiers) = tiers else { return };
+    if !origin.was_unchanged_at(Instant::now()) || tiers.keep(&origin.token, tile).is_err() {
+        tracing::debug!(key = %tile.key, "a tile was not written to every tier");
     }
 }
 
-/// Renders a tile and writes it to the disk cache, unless it is there.
+/// Renders a tile and writes it to the tiers, unless it is there.
 pub(super) fn warmed_by(
-    tier: &SecondTier,
+    tiers: &Tiers,
     mut drawing: Drawing,
     provisional: &Provisional,
     metrics: &Metrics,
 ) -> Result<Warmed, TileError> {
-    if !provisional.is_refused(&drawing) && tier.has(&drawing.origin.token, &drawing.key)? {
+    if !provisional.is_refused(&drawing) && tiers.has(&drawing.origin.token, &drawing.key)? {
         return Ok(Warmed::WasThere);
     }
     let tile = drawing.drawn(metrics)?;
-    let Drawing { key, origin, .. } = drawing;
+    let origin = drawing.origin;
     if !origin.was_unchanged_at(Instant::now()) {
         return Err(TileError::Changed { token: origin.token });
     }
-    tier.keep(&origin.token, &key, &tile.png)?;
+    tiers.keep(&origin.token, &tile)?;
     Ok(Warmed::Drawn(tile.png.len()))
 }
 

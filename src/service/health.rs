@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::name::Name;
+use crate::tier::Backend;
 
 /// The problems at present.
 #[derive(Debug, Default)]
@@ -22,8 +23,8 @@ pub enum Part {
     Configuration,
     /// Files in the folders that are served, which had to be left out.
     Files,
-    /// The disk cache, without which tiles are served.
-    Cache,
+    /// A tier, without which tiles are served.
+    Tier(Backend),
     /// A store that does not answer: the datasets in it are unavailable.
     Store,
 }
@@ -34,7 +35,7 @@ impl Part {
         match self {
             Part::Configuration => "configuration",
             Part::Files => "files",
-            Part::Cache => "cache.directory",
+            Part::Tier(backend) => backend.key(),
             Part::Store => "store",
         }
     }

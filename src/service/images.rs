@@ -5,18 +5,18 @@ use crate::catalog::{Catalog, Image, NoBox, NotFound};
 use crate::name::Name;
 use crate::paint::Kind;
 use crate::plan::BoxEncoding;
-use crate::request::BoxRequest;
+use crate::request::{BoxRequest, VersionedToken};
 
 impl TileService {
     /// Resolves the image of a channel, or of a dataset. Reads no data.
     pub async fn image(
         &self,
         catalog: &Catalog,
-        token: &Name,
+        token: &VersionedToken,
         channel: Option<&Name>,
     ) -> Result<Image, TileError> {
         let image = catalog.image(token, channel);
-        if let Some(dataset) = catalog.dataset(token) {
+        if let Some(dataset) = catalog.dataset(&token.token) {
             // If it does not resolve, it may in the next generation of the files.
             self.ensure_channels_current(dataset, dataset.channels.values()).await?;
         }
@@ -27,7 +27,7 @@ impl TileService {
     pub async fn identify_chunk(
         &self,
         catalog: &Catalog,
-        token: &Name,
+        token: &VersionedToken,
         channel: Option<&Name>,
         find: impl FnOnce(&Image) -> Result<(BoxRequest, BoxEncoding), NotFound>,
     ) -> Result<Identified, TileError> {
@@ -35,7 +35,7 @@ impl TileService {
             let (request, encoding) = find(&image)?;
             Ok((catalog.resolve_box(&request)?, encoding))
         });
-        self.current_box(catalog, token, resolved).await
+        self.current_box(catalog, &token.token, resolved).await
     }
 
     /// Measures the windows of an image's channels that have not been measured yet. Failures are logged: windows are

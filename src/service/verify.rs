@@ -1,12 +1,11 @@
-//! Finishes partly decoded chunks while the render threads are idle, and until then holds back tiles from the disk
-//! cache.
+//! Finishes partly decoded chunks while the render threads are idle, and until then holds back tiles from the tiers.
 //!
 //! Finishing begins a short delay after a response, so that a client that sends its next request at once finds the
 //! threads free. It comes before prefetching, which then only has to copy. Between two chunks it yields to jobs, and
 //! to cache hits, which need CPU time but no render thread.
 //!
-//! A tile made from unverified chunks is in the memory cache at once, but is written to the disk cache only when all
-//! of its chunks are verified: files outlive the process, and after a restart nothing would know that they must be
+//! A tile made from unverified chunks is in the memory cache at once, but is written to the tiers only when all of
+//! its chunks are verified: they outlive the process, and after a restart nothing would know that they must be
 //! removed. A tile that touches a corrupt chunk is not served from any cache and gets no 304: it is rendered again,
 //! which fails until the file is repaired.
 
@@ -21,9 +20,8 @@ use super::drawing::{Drawing, Identified, keep_later};
 use crate::activity::Latest;
 use crate::catalog::Origin;
 use crate::geometry::Region;
-use crate::metrics::Metrics;
 use crate::plan::{Cutout, Plan};
-use crate::tier::SecondTier;
+use crate::tier::Tiers;
 use crate::tile::Tile;
 use crate::volume::hdf5::{ChunkStore, Standing};
 use crate::volume::{ChunkId, ReadPolicy, Volume};
@@ -75,7 +73,6 @@ pub(super) struct Provisional {
     waiting: Mutex<Waiting>,
     /// The number of waiting tiles, readable without the lock.
     parked: AtomicUsize,
-    metrics: Metrics,
     /// Whether idle work is scheduled.
     is_due: AtomicBool,
     /// The time of the last response while there was something to finish.
@@ -96,9 +93,9 @@ struct Parked {
 }
 
 impl Provisional {
-    pub fn new(chunks: ChunkStore, metrics: Metrics) -> Self {
+    pub fn new(chunks: ChunkStore) -> Self {
         let (waiting, parked, is_due, answered) = Default::default();
-        Self { chunks, waiting, parked, metrics, is_due, answered }
+        Self { chunks, waiting, parked, is_due, answered }
     }
 
     /// Whether a tile may touch a chunk known to be corrupt.
@@ -106,27 +103,27 @@ impl Provisional {
         self.chunks.has_refused() && footprint().may_be_refused()
     }
 
-    /// Writes a newly rendered tile to the disk cache, now or once its chunks are verified; `given_up` is the chunk
+    /// Writes a newly rendered tile to the tiers, now or once its chunks are verified; `given_up` is the chunk
     /// store's count from before the render.
     pub fn keep_later(
         &self,
-        tier: Option<&SecondTier>,
+        tiers: Option<&Tiers>,
         origin: impl FnOnce() -> Origin,
         tile: &Tile,
         footprint: &Footprint,
         given_up: u64,
     ) {
-        if tier.is_none() {
-            return;
-        }
+        let Some(tiers) = tiers else { return };
         match footprint.unverified().filter(|_| self.chunks.given_up() == given_up) {
-            Some(chunks) if chunks.is_empty() => keep_later(tier, origin(), tile),
-            Some(chunks) => self.park(Parked { tile: tile.clone(), origin: origin(), chunks, given_up }),
-            None => drop(self.metrics.tier_dropped.inc()),
+            Some(chunks) if chunks.is_empty() => keep_later(Some(tiers), origin(), tile),
+            Some(chunks) => {
+                self.park(tiers, Parked { tile: tile.clone(), origin: origin(), chunks, given_up });
+            }
+            None => tiers.count_dropped(),
         }
     }
 
-    fn park(&self, parked: Parked) {
+    fn park(&self, tiers: &Tiers, parked: Parked) {
         let mut waiting = self.lock();
         waiting.bytes += parked.weight();
         waiting.tiles.push_back(parked);
@@ -134,25 +131,23 @@ impl Provisional {
             && let Some(oldest) = waiting.tiles.pop_front()
         {
             waiting.bytes -= oldest.weight();
-            self.metrics.tier_dropped.inc();
+            tiers.count_dropped();
         }
         self.parked.store(waiting.tiles.len(), Ordering::Relaxed);
     }
 
     /// Writes the tiles whose chunks are verified by now, and drops those that never will be.
-    fn release(&self, tier: Option<&SecondTier>) {
-        if !self.has_parked() {
-            return;
-        }
+    fn release(&self, tiers: Option<&Tiers>) {
+        let Some(tiers) = tiers.filter(|_| self.has_parked()) else { return };
         let mut waiting = self.lock();
         let tiles = std::mem::take(&mut waiting.tiles);
         waiting.bytes = 0;
         for parked in tiles {
             match self.chunks.standing(&parked.chunks) {
                 // Read the count after the standing: a chunk given up in between must not count as verified.
-                _ if self.chunks.given_up() != parked.given_up => drop(self.metrics.tier_dropped.inc()),
-                Standing::Refused => drop(self.metrics.tier_dropped.inc()),
-                Standing::Verified => keep_later(tier, parked.origin, &parked.tile),
+                _ if self.chunks.given_up() != parked.given_up => tiers.count_dropped(),
+                Standing::Refused => tiers.count_dropped(),
+                Standing::Verified => keep_later(Some(tiers), parked.origin, &parked.tile),
                 Standing::Unverified => {
                     waiting.bytes += parked.weight();
                     waiting.tiles.push_back(parked);
@@ -233,7 +228,7 @@ impl TileService {
                     continue;
                 }
             }
-            self.provisional.release(self.tier.as_deref());
+            self.provisional.release(self.tiers.as_deref());
             match self.neighbours.next() {
                 Some(tile) => self.render_neighbour(&tile),
                 None => break,
@@ -249,13 +244,13 @@ impl TileService {
             }
             // The last chunks may be in progress on render threads.
             let was_finishing = self.pool.activity().is_finishing();
-            self.provisional.release(self.tier.as_deref());
+            self.provisional.release(self.tiers.as_deref());
             if !was_finishing {
                 break;
             }
             thread::sleep(DELAY);
         }
-        self.provisional.release(self.tier.as_deref());
+        self.provisional.release(self.tiers.as_deref());
     }
 }
 

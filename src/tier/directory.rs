@@ -208,7 +208,7 @@ impl Stored<'_> {
         if let (Some(space), Some(length)) = (&self.directory.space, counted) {
             space.tally.removed(self.key.first(), length);
         }
-        TierError::Corrupt { path, problem }
+        TierError::Corrupt { place: path.display().to_string(), problem }
     }
 }
 

@@ -4,15 +4,18 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::TierError;
+use super::{Backend, TierError};
 
 /// At most [`MOST`] lines per kind of error are logged in this time.
 const PERIOD: Duration = Duration::from_secs(60);
 const MOST: usize = 3;
 
-/// What was logged recently, by kind of error.
-#[derive(Debug, Default)]
-pub(super) struct ErrorLog(Mutex<HashMap<&'static str, Logged>>);
+/// What was logged recently about a backend, by kind of error.
+#[derive(Debug)]
+pub(super) struct ErrorLog {
+    backend: Backend,
+    kinds: Mutex<HashMap<&'static str, Logged>>,
+}
 
 #[derive(Debug)]
 struct Logged {
@@ -22,24 +25,32 @@ struct Logged {
 }
 
 impl ErrorLog {
+    /// An empty log.
+    pub fn of(backend: Backend) -> Self {
+        Self { backend, kinds: Mutex::default() }
+    }
+
     /// Logs an error, unless the limit for its kind is reached.
     pub fn log(&self, error: &TierError) {
-        // Logged once when the directory disappeared.
-        if matches!(error, TierError::Away { .. }) {
+        // Logged once, when the directory disappeared or the circuit breaker opened.
+        if matches!(error, TierError::Away { .. } | TierError::Resting) {
             return;
         }
         let Some(suppressed) = self.admit(kind(error), Instant::now()) else { return };
         let more =
             if suppressed > 0 { format!(" ({suppressed} similar errors suppressed)") } else { String::new() };
+        let key = self.backend.key();
         match error {
-            TierError::Corrupt { .. } => tracing::warn!("cache.directory: {error}{more}"),
-            _ => tracing::error!("cache.directory: {error}{more}"),
+            TierError::Corrupt { .. } | TierError::Unreachable { .. } => {
+                tracing::warn!("{key}: {error}{more}");
+            }
+            _ => tracing::error!("{key}: {error}{more}"),
         }
     }
 
     /// The number of errors of this kind suppressed since the last logged one; `None` if this one is suppressed too.
     fn admit(&self, kind: &'static str, now: Instant) -> Option<usize> {
-        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let logged = kinds.entry(kind).or_insert(Logged { since: now, lines: 0, suppressed: 0 });
         if now.duration_since(logged.since) >= PERIOD {
             (logged.since, logged.lines) = (now, 0);
@@ -59,6 +70,9 @@ fn kind(error: &TierError) -> &'static str {
         TierError::Corrupt { .. } => "corrupt",
         TierError::Full { .. } => "full",
         TierError::Away { .. } => "away",
+        TierError::Unreachable { .. } => "unreachable",
+        TierError::Refused { .. } => "refused",
+        TierError::Resting => "resting",
         TierError::Foreign { .. } | TierError::Format { .. } | TierError::NoDirectory { .. } => "misnamed",
     }
 }
@@ -69,7 +83,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_error_has_its_own_limit() {
-        let (log, start) = (ErrorLog::default(), Instant::now());
+        let (log, start) = (ErrorLog::of(Backend::Directory), Instant::now());
         let admit = |kind, seconds| log.admit(kind, start + Duration::from_secs(seconds));
         assert_eq!(
             [0, 1, 2, 3, 4].map(|second| admit("written", second)),

@@ -23,6 +23,9 @@ const WARM: &str = "warm";
 const OBJECTS: &str = "objects";
 const DIGITS: usize = 64;
 const JOURNAL: &str = ".journal";
+/// Digests of data files.
+const DIGESTS: &str = "digests";
+const DIGEST: &str = ".blake3";
 /// Replaces a leading dot in a folder name.
 const DOT: &str = "%2E";
 /// The maximum length of a token used as folder name unchanged, and the length to which longer ones are truncated.
@@ -194,9 +197,11 @@ pub(super) fn is_ours(root: &Dir, name: &OsStr) -> io::Result<bool> {
     };
     let is_token = |tiles: &Dir, name: &OsStr| holds_only(tiles, name, &is_fan);
     let is_journal = |_: &Dir, name: &OsStr| Ok(name.to_string_lossy().ends_with(JOURNAL));
+    let is_digest = |_: &Dir, name: &OsStr| Ok(name.to_string_lossy().ends_with(DIGEST));
     match name.to_str() {
         Some(TILES) => holds_only(root, name, &is_token),
         Some(WARM) => holds_only(root, name, &is_journal),
+        Some(DIGESTS) => holds_only(root, name, &is_digest),
         Some(OBJECTS) => holds_only(root, name, &|_, name| Ok(name.len() == DIGITS || is_unfinished(name))),
         _ => Ok(false),
     }

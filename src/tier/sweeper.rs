@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::TierError;
 use super::dir::Dir;
 use super::error_log::ErrorLog;
 use super::folders::{self, Folder, Found, StoredTile, file_name};
 use super::home::Home;
 use super::space::{Space, Woken};
 use super::tally::{PARTS, on_disk};
+use super::{Backend, TierError};
 use crate::metrics::Metrics;
 
 /// The maximum average number of tiles in a part; exceeded only if [`PARTS`] parts are too few.
@@ -35,7 +35,7 @@ const LEFT_OVER: Duration = Duration::from_secs(3600);
 
 /// Starts the sweeper thread, which runs until [`Space::stop`].
 pub(super) fn start(home: Arc<Home>, space: Arc<Space>, metrics: Metrics) -> io::Result<()> {
-    let sweeper = Sweeper { home, space, metrics, log: ErrorLog::default() };
+    let sweeper = Sweeper { home, space, metrics, log: ErrorLog::of(Backend::Directory) };
     thread::Builder::new().name("tier-sweeper".to_owned()).spawn(move || sweeper.run()).map(drop)
 }
 
@@ -226,7 +226,7 @@ impl Sweeper {
     }
 
     fn log(&self, error: &TierError) {
-        self.metrics.tier_errors.inc();
+        self.metrics.tier.errors.inc();
         self.log.log(error);
     }
 }
@@ -271,7 +271,7 @@ mod tests {
         }
         let (home, metrics) = (Arc::new(Home::make(place.path()).unwrap()), Metrics::default());
         let space = Arc::new(Space::new(budget, metrics.tier_bytes.clone()));
-        (place, directory, Sweeper { home, space, metrics, log: ErrorLog::default() })
+        (place, directory, Sweeper { home, space, metrics, log: ErrorLog::of(Backend::Directory) })
     }
 
     fn token(number: u64) -> Name {

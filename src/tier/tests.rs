@@ -1,4 +1,4 @@
-//! The test suite for every backend of the disk cache.
+//! The test suite for every backend, and tests of the directory.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,13 +7,29 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use prometheus_client::metrics::counter::Counter;
+
 use super::*;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, TierCounters};
 use crate::tile::Tile;
 
 /// A backend in memory, which checks the suite itself.
 #[derive(Default)]
 struct Memory(Mutex<HashMap<(Name, TileKey), Bytes>>);
+
+impl<T: TileTier> TileTier for Arc<T> {
+    fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
+        self.as_ref().get(token, key)
+    }
+
+    fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
+        self.as_ref().put(token, key, png)
+    }
+
+    fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
+        self.as_ref().has(token, key)
+    }
+}
 
 impl TileTier for Memory {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
@@ -30,7 +46,7 @@ impl TileTier for Memory {
     }
 }
 
-fn name(text: &str) -> Name {
+pub(super) fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
@@ -39,13 +55,13 @@ fn path_of(root: &Path, token: &Name, key: &TileKey) -> PathBuf {
 }
 
 /// Distinct noise of varying length.
-fn tile(number: usize) -> Tile {
+pub(super) fn tile(number: usize) -> Tile {
     let mixed = |at: usize| (((number << 20) + at).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8;
     let png: Vec<u8> = (0..1 + number % 7 * 9000).map(mixed).collect();
     Tile::new(TileKey::of(&number), png)
 }
 
-fn satisfies_the_contract(tier: &dyn TileTier) {
+pub(super) fn satisfies_the_contract(tier: &dyn TileTier) {
     a_tile_is_found_by_its_token_and_key_only(tier);
     concurrent_threads_see_complete_tiles(tier);
 }
@@ -249,30 +265,62 @@ impl TileTier for Gate {
 #[test]
 fn queueing_never_blocks_and_a_full_queue_drops_tiles() {
     let (gate, metrics) = (Gate::default(), Metrics::default());
-    let tier = SecondTier::new(gate.clone(), &metrics).unwrap();
+    let tier = Tier::start(Backend::Directory, gate.clone(), metrics.tier.clone()).unwrap();
+    let tier = Tiers::of(vec![tier]).unwrap();
     let large = Tile::new(TileKey::of(&1), vec![0; 10 << 20]);
-    (0..5).for_each(|_| tier.keep_later(name("a"), &large, || true));
-    assert_eq!(metrics.tier_dropped.get(), 2, "three of 10 MiB fit into the queue");
+    (0..5).for_each(|_| tier.keep_later(&name("a"), &large, || true));
+    assert_eq!(metrics.tier.dropped.get(), 2, "three of 10 MiB fit into the queue");
     gate.wait_for_write();
     tier.finish(Duration::from_millis(20));
-    assert_eq!(metrics.tier_dropped.get(), 4, "the one being written is not dropped");
+    assert_eq!(metrics.tier.dropped.get(), 4, "the one being written is not dropped");
     gate.open();
-    while metrics.tier_writes.get() < 1 {
+    while metrics.tier.writes.get() < 1 {
         std::thread::yield_now();
     }
-    tier.keep_later(name("a"), &large, || true);
-    assert_eq!((metrics.tier_dropped.get(), metrics.tier_writes.get()), (5, 1), "the queue is closed");
+    tier.keep_later(&name("a"), &large, || true);
+    assert_eq!((metrics.tier.dropped.get(), metrics.tier.writes.get()), (5, 1), "the queue is closed");
+}
+
+#[test]
+fn tiers_are_asked_in_order_and_what_a_later_one_has_is_written_to_those_before() {
+    let metrics = Metrics::default();
+    let [near, far] = [Arc::new(Memory::default()), Arc::new(Memory::default())];
+    let tier = |backend, store: &Arc<Memory>, counters: &TierCounters| {
+        Tier::start(backend, Arc::clone(store), counters.clone()).unwrap()
+    };
+    let tiers = Tiers::of(vec![
+        tier(Backend::Directory, &near, &metrics.tier),
+        tier(Backend::Redis, &far, &metrics.redis),
+    ]);
+    let (tiers, token) = (tiers.unwrap(), name("a"));
+    assert_eq!(tiers.find(&token, &tile(1).key), None);
+    let Tile { key, png, .. } = tile(1);
+    far.put(&token, &key, &png).unwrap();
+    let found = |backend| Some(Found { png: png.clone(), backend });
+    assert_eq!(tiers.find(&token, &key), found(Backend::Redis));
+    while metrics.tier.writes.get() == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(tiers.find(&token, &key), found(Backend::Directory));
+    let counts =
+        |counters: &TierCounters| [&counters.hits, &counters.misses, &counters.writes].map(Counter::get);
+    assert_eq!((counts(&metrics.tier), counts(&metrics.redis)), ([1, 2, 1], [1, 1, 0]));
+    tiers.keep(&token, &tile(2)).unwrap();
+    assert_eq!(near.has(&token, &tile(2).key), Ok(true), "it waits for a tier that is to last");
+    tiers.finish(Duration::from_secs(300));
+    assert_eq!(far.has(&token, &tile(2).key), Ok(true));
 }
 
 #[test]
 fn queued_tiles_are_written_before_the_end_unless_they_became_invalid() {
     let (gate, metrics) = (Gate::default(), Metrics::default());
     gate.open();
-    let tier = SecondTier::new(gate.clone(), &metrics).unwrap();
-    (0..50).for_each(|number| tier.keep_later(name("a"), &tile(number), move || number % 10 != 0));
+    let tier = Tier::start(Backend::Directory, gate.clone(), metrics.tier.clone()).unwrap();
+    let tier = Tiers::of(vec![tier]).unwrap();
+    (0..50).for_each(|number| tier.keep_later(&name("a"), &tile(number), move || number % 10 != 0));
     tier.finish(Duration::from_secs(60));
     assert_eq!(
-        (metrics.tier_writes.get(), metrics.tier_dropped.get(), gate.0.0.lock().unwrap().written),
+        (metrics.tier.writes.get(), metrics.tier.dropped.get(), gate.0.0.lock().unwrap().written),
         (45, 5, 45)
     );
 }

@@ -1,6 +1,6 @@
-//! Writes tiles to the disk cache after they were served: a queue bounded in bytes, and one thread.
+//! Writes tiles to a tier after they were served: a queue bounded in bytes, and one thread.
 //!
-//! If the disk is slower than the render threads, the queue fills up and tiles are dropped: they can be rendered
+//! If the tier is slower than the render threads, the queue fills up and tiles are dropped: they can be rendered
 //! again, and no request waits for them.
 
 use std::collections::VecDeque;
@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use prometheus_client::metrics::counter::Counter;
 
-use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::tile::TileKey;
 
@@ -30,7 +30,8 @@ pub(super) struct Waiting {
 /// The queue and its thread. Dropping it does not discard queued tiles: see [`Writer::finish`] for a time limit.
 pub(super) struct Writer {
     queue: Arc<Queue>,
-    metrics: Metrics,
+    /// Counts the tiles that are not written.
+    dropped: Counter,
 }
 
 #[derive(Default)]
@@ -51,21 +52,21 @@ struct State {
 impl Writer {
     pub fn start(
         write: impl Fn(&Name, &TileKey, &Bytes) + Send + 'static,
-        metrics: Metrics,
+        dropped: Counter,
     ) -> io::Result<Self> {
         let queue = Arc::new(Queue::default());
-        let (own, dropped) = (Arc::clone(&queue), metrics.clone());
+        let (own, skipped) = (Arc::clone(&queue), dropped.clone());
         thread::Builder::new().name("tier-writer".to_owned()).spawn(move || {
             while let Some(Waiting { token, key, png, still_so }) = own.next() {
                 if still_so() {
                     write(&token, &key, &png);
                 } else {
-                    dropped.tier_dropped.inc();
+                    skipped.inc();
                 }
                 own.done(png.len());
             }
         })?;
-        Ok(Self { queue, metrics })
+        Ok(Self { queue, dropped })
     }
 
     /// Queues a tile; drops it if the queue is full or closed.
@@ -73,7 +74,7 @@ impl Writer {
         let mut state = self.queue.lock();
         if state.closed || state.bytes + tile.png.len() > MOST {
             drop(state);
-            self.metrics.tier_dropped.inc();
+            self.dropped.inc();
             return;
         }
         state.bytes += tile.png.len();
@@ -97,7 +98,7 @@ impl Writer {
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         let dropped = std::mem::take(&mut state.waiting);
-        self.metrics.tier_dropped.inc_by(dropped.len() as u64);
+        self.dropped.inc_by(dropped.len() as u64);
         dropped.len()
     }
 }

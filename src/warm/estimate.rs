@@ -88,11 +88,11 @@ fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0.0).then_some(sum / count)
 }
 
-/// Estimates a work of which `done` tiles are done, for a number of threads and a maximum rate.
+/// Estimates `tiles` tiles of a work, of which `done` are done, for a number of threads and a maximum rate.
 pub fn estimate(
     work: &Work,
     probe: &dyn Probe,
-    done: u64,
+    (tiles, done): (u64, u64),
     threads: usize,
     rate: Option<f64>,
     stop: &Stop,
@@ -118,18 +118,19 @@ pub fn estimate(
     let (took, inflated) = decoding.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let decoding = if inflated > 0.0 { took / inflated * forecast.read.inflated as f64 } else { 0.0 };
     let drawing = total(Seen::seconds, seconds) / threads.max(1) as f64;
-    let tiles = work.total();
-    let left = tiles.saturating_sub(done) as f64 / tiles.max(1) as f64;
-    let paced = rate.map_or(0.0, |rate| tiles as f64 / rate);
+    let all = work.total().max(1) as f64;
+    let part = |of: u64| (of as f64 * (tiles as f64 / all)) as u64;
+    let left = tiles.saturating_sub(done) as f64 / all;
+    let paced = rate.map_or(0.0, |rate| all / rate);
     let Forecast { read, once } = forecast;
     Estimate {
         tiles,
         done,
-        bytes: total(Seen::bytes, bytes) as u64,
+        bytes: part(total(Seen::bytes, bytes) as u64),
         seconds: (decoding + drawing).max(paced) * left,
-        chunks_read: read.count,
-        bytes_inflated: read.inflated,
-        bytes_of_one_pass: once.inflated,
+        chunks_read: part(read.count),
+        bytes_inflated: part(read.inflated),
+        bytes_of_one_pass: part(once.inflated),
         passes: forecast.passes(),
         samples: seen.iter().map(|seen| seen.0.len() as u64).sum(),
     }

@@ -88,7 +88,7 @@ impl Family {
             column: tile.column,
         };
         let Subject { token, channels } = subject.clone();
-        TileRequest { token, channels, time: self.time, address, adjust: Vec::new() }
+        TileRequest { token: token.into(), channels, time: self.time, address, adjust: Vec::new() }
     }
 
     /// Tiles at a few places, spread over all of them: at each place one tile, and the next one if there is

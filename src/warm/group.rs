@@ -27,6 +27,8 @@ pub struct Group {
     pub block: Xyz<u64>,
     /// The axes along which blocks are iterated, outermost first.
     pub walk: [Axis; 3],
+    /// For each axis of the walk, whether no box is read by two blocks that follow each other along it.
+    pub apart: [bool; 3],
     /// Whether the boxes of a block fit into the cache together. If not, each tile decodes its boxes again.
     pub fits: bool,
     /// Whether those of two blocks fit: then boxes shared by neighbours in the walk are decoded once.
@@ -116,13 +118,15 @@ impl Shaping<'_> {
             let behind = AXES.into_iter().filter(|axis| !self.is_spread(*axis));
             behind.for_each(|axis| block[axis] = u64::MAX);
             let families = self.members.clone();
-            return Group { families, block, walk: AXES, fits, fits_twice: false, bytes };
+            let apart = AXES.map(|axis| self.is_apart(axis, block));
+            return Group { families, block, walk: AXES, apart, fits, fits_twice: false, bytes };
         }
         let walk = self.walk(block);
         self.grow(&mut block, &walk);
         let bytes = self.bytes(block);
         let fits_twice = bytes <= self.budget / 2;
-        Group { families: self.members.clone(), block, walk, fits, fits_twice, bytes }
+        let apart = walk.map(|axis| self.is_apart(axis, block));
+        Group { families: self.members.clone(), block, walk, apart, fits, fits_twice, bytes }
     }
 
     fn families(&self) -> impl Iterator<Item = &Family> {
@@ -216,10 +220,15 @@ impl Shaping<'_> {
             (end - start) / block[axis]
         };
         walk.sort_by_key(|axis| {
-            let shares = self.sources().any(|source| !self.is_aligned(source, *axis, block[*axis]));
+            let shares = !self.is_apart(*axis, block);
             (shares, if shares { blocks(*axis) } else { 0 })
         });
         walk
+    }
+
+    /// Whether no box of any source is touched by two blocks along an axis.
+    fn is_apart(&self, axis: Axis, block: Xyz<u64>) -> bool {
+        self.sources().all(|source| self.is_aligned(source, axis, block[axis]))
     }
 
     /// Makes blocks longer along the outer and middle axes if they share boxes there, while two of them still

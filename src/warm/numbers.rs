@@ -131,6 +131,21 @@ impl fmt::Display for Numbers {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Runs(Vec<Range<u64>>);
 
+impl From<Range<u64>> for Runs {
+    fn from(range: Range<u64>) -> Self {
+        Self::of(vec![range])
+    }
+}
+
+impl IntoIterator for Runs {
+    type Item = Range<u64>;
+    type IntoIter = std::vec::IntoIter<Range<u64>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 impl Runs {
     /// The union of the ranges.
     pub fn of(mut ranges: Vec<Range<u64>>) -> Self {
@@ -189,6 +204,20 @@ impl Runs {
     /// The intersection with other runs.
     pub fn common(&self, other: &Self) -> Self {
         Self::of(other.0.iter().flat_map(|run| self.cut(run).0).collect())
+    }
+
+    /// The numbers that are not in the other runs.
+    pub fn without(&self, other: &Self) -> Self {
+        let mut left = Vec::new();
+        for run in &self.0 {
+            let mut start = run.start;
+            for gone in other.cut(run).0 {
+                left.push(start..gone.start);
+                start = gone.end;
+            }
+            left.push(start..run.end);
+        }
+        Self::of(left)
     }
 
     /// Subtracts `by` from all numbers, dropping negative results; a negative `by` adds.
@@ -261,6 +290,11 @@ mod tests {
         assert_eq!(runs.lowered(2), Runs::of(vec![0..2, 5..7]));
         assert_eq!(runs.lowered(-1), Runs::of(vec![1..5, 8..10]));
         assert_eq!(runs.common(&Runs::of(vec![1..3, 8..20])), Runs::of(vec![1..3, 8..9]));
+        assert_eq!(runs.without(&Runs::of(vec![1..2, 3..8, 30..40])), Runs::of(vec![0..1, 2..3, 8..9]));
+        assert_eq!(
+            (runs.without(&Runs::default()), Runs::default().without(&runs)),
+            (runs.clone(), Runs::default())
+        );
         assert_eq!(runs.falling().collect::<Vec<_>>(), [8, 7, 3, 2, 1, 0]);
     }
 }

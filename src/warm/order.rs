@@ -12,6 +12,7 @@ use super::family::{Family, Tile};
 use super::group::{Group, blocks};
 use super::numbers::Runs;
 use crate::geometry::{Axis, Xyz};
+use crate::shard::Step;
 
 /// All tiles of a group of families in order, except the first `skip`.
 pub fn tiles<'a>(
@@ -27,6 +28,20 @@ pub fn tiles<'a>(
         left -= skipped;
         block.tiles(skipped)
     })
+}
+
+/// The blocks of a group in order, as steps whose weights are their numbers of tiles.
+pub fn steps(group: &Group, families: &[Family]) -> Vec<Step> {
+    let mut last: Option<Xyz<Range<u64>>> = None;
+    let step = |range: Xyz<Range<u64>>| {
+        let is_new = |axis: &Axis| last.as_ref().is_none_or(|last| last[*axis] != range[*axis]);
+        // The outermost axis along which a step is made: boxes are shared across it, or along an axis further out.
+        let made = group.walk.iter().position(is_new).unwrap_or_default();
+        let is_apart = last.is_none() || group.apart.iter().take(made + 1).all(|apart| *apart);
+        last = Some(range.clone());
+        Step { weight: Block { group, families, range }.count(), is_apart }
+    };
+    blocks_of(group, families).map(step).collect()
 }
 
 /// The blocks of a group as ranges of voxels, from far to near.

@@ -19,8 +19,11 @@ const MOST_LISTED: usize = 1000;
 pub struct Report {
     /// `finished`, `stopped`, or why it could not continue.
     pub ending: String,
-    /// All tiles of the work.
+    /// All tiles of the work, or of one shard.
     pub tiles: u64,
+    /// Of one shard with a journal: the tiles of the whole work that no shard has done yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<u64>,
     /// Those done by earlier runs.
     pub before: u64,
     /// Those drawn, or returned by a server.
@@ -59,8 +62,8 @@ pub struct Counted {
 }
 
 impl Report {
-    /// The report on a work of `tiles` tiles.
-    pub fn new(tiles: u64, outcome: Outcome, forecast: &Forecast, counted: Counted) -> Self {
+    /// The report on a run.
+    pub fn new(outcome: Outcome, forecast: &Forecast, counted: Counted) -> Self {
         let ending = match outcome.ending {
             Ending::Finished => "finished".to_owned(),
             Ending::Stopped => "stopped".to_owned(),
@@ -68,7 +71,8 @@ impl Report {
         };
         Self {
             ending,
-            tiles,
+            tiles: outcome.tiles,
+            left: outcome.left,
             before: outcome.before,
             made: outcome.made,
             held: outcome.held,
@@ -104,6 +108,11 @@ impl fmt::Display for Report {
         write!(f, "{} failed", counted(self.failed))?;
         if self.before > 0 {
             write!(f, "; {} were done before", counted(self.before))?;
+        }
+        match self.left {
+            Some(0) => write!(f, "; all tiles of the whole are done")?,
+            Some(left) => write!(f, "; {} of the whole are not done yet", counted(left))?,
+            None => {}
         }
         let per_second = |count: u64| count as f64 / self.seconds.max(0.001);
         let speed = bytes(per_second(self.bytes) as u64);

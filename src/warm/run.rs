@@ -3,11 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use std::vec::IntoIter;
 
 use super::journal::{Failure, Journal, MOST_FAILURES, Position};
+use super::numbers::Runs;
 use super::work::Work;
 use crate::request::{TilePath, TileRequest};
 
@@ -86,6 +89,17 @@ impl Stop {
     }
 }
 
+/// Where a run begins.
+#[derive(Debug)]
+pub struct Begun {
+    /// The journal, if any.
+    pub journal: Option<Journal>,
+    /// The numbers of the tiles that are to be done.
+    pub part: Range<u64>,
+    /// What is done already.
+    pub position: Position,
+}
+
 /// How a work ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
@@ -102,7 +116,9 @@ pub enum Ending {
 pub struct Outcome {
     /// How it ended.
     pub ending: Ending,
-    /// Tiles done by earlier runs.
+    /// The number of tiles that were to be done.
+    pub tiles: u64,
+    /// Those done by earlier runs.
     pub before: u64,
     /// Tiles drawn, or returned by a server.
     pub made: u64,
@@ -116,36 +132,41 @@ pub struct Outcome {
     pub failed: u64,
     /// The first of these.
     pub failures: Vec<Failure>,
+    /// The tiles of the whole work that nobody has done yet, if it was one of several shards with a journal.
+    pub left: Option<u64>,
     /// The duration.
     pub took: Duration,
 }
 
-/// Runs a work from a position on.
+/// Runs a part of a work.
 pub fn run(
     work: &Work,
     producer: &dyn Producer,
-    (journal, position): (Option<Journal>, Position),
+    begun: Begun,
     pace: Pace,
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Outcome {
     let began = Instant::now();
-    progress.begin(work.total(), position.done);
-    let again: Vec<TileRequest> = position.failures.iter().filter_map(|f| request(&f.tile)).collect();
-    let tiles = work.tiles(position.done).zip(position.done..);
-    let tiles = tiles.map(|(tile, number)| (tile, Some(number)));
-    let todo = again.into_iter().map(|tile| (tile, None)).chain(tiles);
-    let feed = Mutex::new(todo);
-    let ledger = Mutex::new(Ledger::new(journal, position.done, began));
+    let Begun { journal, part, position } = begun;
+    let tiles = part.end - part.start;
+    let todo = Runs::from(part.clone()).without(&position.done);
+    let before = tiles - todo.count();
+    progress.begin(tiles, before);
+    let failed = position.failures.iter().filter(|failure| part.contains(&failure.number));
+    let again: Vec<Turn> = failed.filter_map(Turn::again).collect();
+    let new = work.numbered(todo.clone()).map(|(number, tile)| Turn { tile, number, is_again: false });
+    let feed = Mutex::new(again.into_iter().chain(new));
+    let ledger = Mutex::new(Ledger::new(journal, (tiles, before), todo, began));
     let turns = Turns::new(pace.rate);
     let one = || {
         while !stop.is_told() && turns.wait(stop) {
-            let Some((tile, number)) = lock(&feed).next() else { break };
-            let filled = producer.fill(&tile, stop);
+            let Some(turn) = lock(&feed).next() else { break };
+            let filled = producer.fill(&turn.tile, stop);
             let bytes = if let Filled::Made(bytes) = filled { bytes } else { 0 };
             let failed = matches!(filled, Filled::Failed(_));
-            if lock(&ledger).enter(&tile, number, filled) {
-                if number.is_some() {
+            if lock(&ledger).enter(&turn, filled) {
+                if !turn.is_again {
                     progress.advance(bytes, failed);
                 }
             } else {
@@ -156,6 +177,20 @@ pub fn run(
     thread::scope(|scope| (0..pace.threads.get()).for_each(|_| drop(scope.spawn(one))));
     let stopped = stop.is_told();
     ledger.into_inner().unwrap_or_else(PoisonError::into_inner).close(stopped)
+}
+
+/// A tile to be done.
+struct Turn {
+    tile: TileRequest,
+    number: u64,
+    /// Whether it failed in an earlier run.
+    is_again: bool,
+}
+
+impl Turn {
+    fn again(failure: &Failure) -> Option<Self> {
+        Some(Self { tile: request(&failure.tile)?, number: failure.number, is_again: true })
+    }
 }
 
 /// Parses a path below a mount.
@@ -197,32 +232,39 @@ struct Ledger {
     journal: Option<Journal>,
     began: Instant,
     told: Instant,
-    /// All tiles before this one are done.
-    done: u64,
+    /// The tiles to be done, after those that are being done now.
+    todo: IntoIter<Range<u64>>,
+    /// The run of numbers that is being done: those before its start are done.
+    now: Range<u64>,
+    /// The first number of the run that is not recorded yet.
+    recorded: u64,
     /// Tiles done out of order: at most those in flight, and those that overtook a slow one.
     beyond: BTreeSet<u64>,
     outcome: Outcome,
 }
 
 impl Ledger {
-    fn new(journal: Option<Journal>, done: u64, began: Instant) -> Self {
+    fn new(journal: Option<Journal>, (tiles, before): (u64, u64), todo: Runs, began: Instant) -> Self {
         let outcome = Outcome {
             ending: Ending::Finished,
-            before: done,
+            tiles,
+            before,
             made: 0,
             held: 0,
             black: 0,
             bytes: 0,
             failed: 0,
             failures: Vec::new(),
+            left: None,
             took: Duration::ZERO,
         };
-        Self { journal, began, told: began, done, beyond: BTreeSet::new(), outcome }
+        let mut todo = todo.into_iter();
+        let now = todo.next().unwrap_or(0..0);
+        Self { journal, began, told: began, recorded: now.start, now, todo, beyond: BTreeSet::new(), outcome }
     }
 
-    /// Records the result for a tile of this work (with its number), or for one that failed in an earlier
-    /// run; returns whether to continue.
-    fn enter(&mut self, tile: &TileRequest, number: Option<u64>, filled: Filled) -> bool {
+    /// Records the result for a tile; returns whether to continue.
+    fn enter(&mut self, turn: &Turn, filled: Filled) -> bool {
         let outcome = &mut self.outcome;
         match filled {
             Filled::Made(bytes) => {
@@ -232,8 +274,9 @@ impl Ledger {
             Filled::Held => outcome.held += 1,
             Filled::Black => outcome.black += 1,
             Filled::Failed(why) => {
-                self.fail(Failure { tile: tile.to_string(), why }, number.is_some());
-                self.advance(number);
+                let failure = Failure { tile: turn.tile.to_string(), number: turn.number, why };
+                self.fail(failure, !turn.is_again);
+                self.advance(turn);
                 return true;
             }
             Filled::Over(why) => {
@@ -244,10 +287,10 @@ impl Ledger {
             }
             Filled::Stopped => return false,
         }
-        if number.is_none() {
-            self.tell(|journal| journal.mended(&tile.to_string()));
+        if turn.is_again {
+            self.tell(|journal| journal.mended(&turn.tile.to_string()));
         }
-        self.advance(number);
+        self.advance(turn);
         true
     }
 
@@ -261,11 +304,18 @@ impl Ledger {
         }
     }
 
-    fn advance(&mut self, number: Option<u64>) {
-        let Some(number) = number else { return };
-        self.beyond.insert(number);
-        while self.beyond.remove(&self.done) {
-            self.done += 1;
+    fn advance(&mut self, turn: &Turn) {
+        if turn.is_again {
+            return;
+        }
+        self.beyond.insert(turn.number);
+        while self.beyond.remove(&self.now.start) {
+            self.now.start += 1;
+            if self.now.is_empty() {
+                self.tell_done();
+                self.now = self.todo.next().unwrap_or(0..0);
+                self.recorded = self.now.start;
+            }
         }
         if self.told.elapsed() >= TOLD_EVERY {
             self.tell_done();
@@ -273,9 +323,12 @@ impl Ledger {
     }
 
     fn tell_done(&mut self) {
-        let done = self.done;
         self.told = Instant::now();
-        self.tell(|journal| journal.done(done));
+        let done = self.recorded..self.now.start;
+        self.recorded = self.now.start;
+        if !done.is_empty() {
+            self.tell(|journal| journal.done(done));
+        }
     }
 
     /// Writes to the journal; if that fails, continues without it.
@@ -294,9 +347,12 @@ impl Ledger {
         }
         if self.outcome.ending == Ending::Finished
             && let Some(journal) = self.journal.take()
-            && let Err(error) = journal.remove()
         {
-            tracing::warn!("{error}");
+            let is_shard = journal.is_shard();
+            match journal.finish() {
+                Ok(left) => self.outcome.left = is_shard.then_some(left),
+                Err(error) => tracing::warn!("{error}"),
+            }
         }
         self.outcome.took = self.began.elapsed();
         self.outcome

@@ -1,13 +1,17 @@
 //! A work: all selected tiles, in order, and its forecast.
 
+use std::ops::Range;
+
 use super::choose::{ChoiceError, Chosen, choose};
 use super::family::{Family, Source, Subject};
 use super::forecast::{Forecast, forecast, read_by};
 use super::group::{Group, group};
+use super::numbers::Runs;
 use super::order;
 use super::selection::Selection;
 use crate::description::DatasetDescription;
 use crate::request::TileRequest;
+use crate::shard::{Shard, Step};
 use crate::tile::Fingerprint;
 use crate::units::bytes;
 use crate::volume::Access;
@@ -59,6 +63,21 @@ impl Work {
                 family.request(&self.subjects[family.subject], &tile)
             })
         })
+    }
+
+    /// The tiles with these numbers, in order.
+    pub fn numbered(&self, numbers: Runs) -> impl Iterator<Item = (u64, TileRequest)> + Send + '_ {
+        numbers.into_iter().flat_map(|run| (run.start..run.end).zip(self.tiles(run.start)))
+    }
+
+    /// The numbers of a shard's tiles: whole blocks.
+    pub fn part(&self, shard: &Shard) -> Range<u64> {
+        let steps: Vec<Step> =
+            self.groups.iter().flat_map(|group| order::steps(group, &self.families)).collect();
+        let tiles = |steps: &[Step]| steps.iter().map(|step| step.weight).fold(0, u64::saturating_add);
+        let part = shard.steps(&steps);
+        let before = tiles(&steps[..part.start]);
+        before..before.saturating_add(tiles(&steps[part]))
     }
 
     /// Tiles of each family at a few places: consecutive slices, the first of which finds nothing decoded.

@@ -8,6 +8,7 @@
 //! Stories run in parallel threads of one process: none may change the environment, the working directory or anything
 //! else that belongs to the process, or rely on a port that it does not hold.
 
+pub mod helpers;
 mod log;
 pub mod made;
 pub mod objects;

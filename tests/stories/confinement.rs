@@ -227,20 +227,20 @@ impl Drop for TrialChild {
 fn a_trial_child_has_no_privileges_and_a_filter_of_system_calls() {
     let place = place();
     let folder = place.path("data");
-    let trial = json!({
+    let trial = json!({"Trial": {
         "file": place.path("data/planes.h5"), "allow_external": false, "discover": true, "paths": ["/raw"],
-    });
+    }});
     let mut child = TrialChild::start(&place, &json!({"confined": true, "read": [folder]}));
     let one = |value: &str| BTreeSet::from([value.to_owned()]);
     for _ in 0..2 {
         assert_eq!(child.of_threads("NoNewPrivs"), one("1"));
         // 2: a filter is in force. There are two of them.
         assert_eq!((child.of_threads("Seccomp"), child.of_threads("Seccomp_filters")), (one("2"), one("2")));
-        assert_eq!(child.answer_to(&trial), "done");
+        assert_eq!(child.answer_to(&trial), "\"Done\"");
     }
     let mut free = TrialChild::start(&place, &json!({"confined": false, "read": null}));
     assert_eq!((free.of_threads("NoNewPrivs"), free.of_threads("Seccomp")), (one("0"), one("0")));
-    assert_eq!(free.answer_to(&trial), "done");
+    assert_eq!(free.answer_to(&trial), "\"Done\"");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use voltile::config::{Layers, load};
 use voltile::metrics::Metrics;
 use voltile::request::TilePath;
 use voltile::service::{Client, Demand, RenderPool, TileService, Warmed};
-use voltile::tier::{Directory, SecondTier};
+use voltile::tier::{Backend, Directory, Tier, Tiers};
 
 const WRITES: &str = "voltile_tier_writes_total";
 const HITS: &str = "voltile_tier_hits_total";
@@ -420,8 +420,9 @@ fn a_service_without_a_server_warms_each_tile_once() {
     let catalog = Catalog::open(&settings, &metrics, &activity).catalog;
     let pool = RenderPool::new(NonZeroUsize::MIN, 4, activity).unwrap();
     let directory = Directory::open(&place.path("cache")).unwrap();
-    let tier = SecondTier::new(directory, &metrics).unwrap();
-    let service = TileService::new(catalog, 0, 0, pool, metrics.clone()).unwrap().with_tier(Some(tier));
+    let tier = Tier::start(Backend::Directory, directory, metrics.tier.clone()).unwrap();
+    let service =
+        TileService::new(catalog, 0, 0, pool, metrics.clone()).unwrap().with_tiers(Tiers::of(vec![tier]));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let warm = |z: usize| {
         let path = format!("{MOUNT}/{}", plane_path(z));
@@ -438,7 +439,7 @@ fn a_service_without_a_server_warms_each_tile_once() {
         assert!(matches!(warm(z), (true, Ok(Warmed::WasThere))));
     }
     assert!(matches!(warm(6), (_, Ok(Warmed::Black))));
-    assert_eq!((metrics.renders.get(), metrics.tier_writes.get()), (5, 5));
+    assert_eq!((metrics.renders.get(), metrics.tier.writes.get()), (5, 5));
     let request = TilePath::split(&format!("{MOUNT}/{}", plane_path(5))).unwrap().unwrap().request().unwrap();
     let prefetch = Demand::prefetch(Client::InProcess);
     let identified = runtime.block_on(service.identify(&service.catalog(), &request, prefetch)).unwrap();

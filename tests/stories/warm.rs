@@ -24,7 +24,7 @@ fn voxel(z: usize, y: usize, x: usize) -> u8 {
 }
 
 /// Writes `/raw` in deflated chunks; returns the number of bytes that all of them inflate to.
-fn volume(path: &Path, [z, y, x]: [usize; 3], chunk: [usize; 3]) -> u64 {
+pub fn volume(path: &Path, [z, y, x]: [usize; 3], chunk: [usize; 3]) -> u64 {
     file(path, |file| {
         let data = ArrayD::from_shape_fn(IxDyn(&[z, y, x]), |at| voxel(at[0], at[1], at[2]));
         file.new_dataset_builder().with_data(&data).chunk(chunk).deflate(1).create("raw").unwrap();
@@ -34,8 +34,8 @@ fn volume(path: &Path, [z, y, x]: [usize; 3], chunk: [usize; 3]) -> u64 {
 }
 
 /// The usual volume: 20 slices of two tiles, and one tile at level 1. Chunks are not aligned with tiles.
-const SHAPE: [usize; 3] = [20, 60, 600];
-const CHUNK: [usize; 3] = [8, 32, 50];
+pub const SHAPE: [usize; 3] = [20, 60, 600];
+pub const CHUNK: [usize; 3] = [8, 32, 50];
 /// Without a sample, which decodes chunks too.
 const AS_STORED: [&str; 2] = ["--set", "datasets.brain.channels.raw.window=full"];
 /// The tiles in xy, and in all planes.
@@ -43,18 +43,18 @@ const TILES: u64 = 20 * 3;
 const ALL_TILES: u64 = TILES + (60 * 2 + 30) + (600 + 300);
 
 /// Runs `voltile warm`, which must succeed; returns its report.
-fn warm(place: &Place, arguments: &[&str]) -> Value {
+pub fn warm(place: &Place, arguments: &[&str]) -> Value {
     let warmed = outcome(place.voltile(["warm", "--json"]).args(arguments));
     assert_eq!(warmed.code, 0, "{arguments:?}: {}", warmed.err);
     serde_json::from_str(&warmed.out).unwrap()
 }
 
-fn url(server: &Server) -> String {
+pub fn url(server: &Server) -> String {
     format!("http://{}", server.address)
 }
 
 /// The addresses of all tiles of all channels in some planes, from the descriptions.
-fn paths(server: &Server, planes: &[&str]) -> Vec<String> {
+pub fn paths(server: &Server, planes: &[&str]) -> Vec<String> {
     let described: Value = serde_json::from_str(&server.get("/datasets.json").text()).unwrap();
     let mut paths = Vec::new();
     for dataset in described["datasets"].as_array().unwrap() {
@@ -91,13 +91,13 @@ fn paths(server: &Server, planes: &[&str]) -> Vec<String> {
     paths
 }
 
-fn pictures(server: &Server, paths: &[String]) -> Vec<Picture> {
+pub fn pictures(server: &Server, paths: &[String]) -> Vec<Picture> {
     let mut connection = server.connect();
     paths.iter().map(|path| connection.get(&format!("{MOUNT}/{path}")).picture()).collect()
 }
 
 /// The number of tiles in a cache directory.
-fn kept(directory: &Path) -> u64 {
+pub fn kept(directory: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else { return 0 };
     let of = |path: &Path| {
         if path.is_dir() { kept(path) } else { u64::from(path.extension().is_some_and(|e| e == "png")) }
@@ -203,7 +203,7 @@ fn chance(number: u64) -> u64 {
 }
 
 /// Starts `voltile warm`, and kills it once `more` tiles are done.
-fn kill_after(mut command: Command, more: u64, done: impl Fn() -> u64) {
+pub fn kill_after(mut command: Command, more: u64, done: impl Fn() -> u64) {
     let before = done();
     let mut child: Child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_until("some more tiles are done", || {
@@ -215,7 +215,7 @@ fn kill_after(mut command: Command, more: u64, done: impl Fn() -> u64) {
 }
 
 /// A rate at which all tiles together take far longer than this thread needs to see some of them done.
-const SLOWLY: [&str; 2] = ["--rate", "40"];
+pub const SLOWLY: [&str; 2] = ["--rate", "40"];
 
 #[test]
 fn a_run_into_a_directory_can_be_killed_often_and_makes_every_tile_once() {

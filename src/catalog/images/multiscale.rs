@@ -142,7 +142,7 @@ impl<'a> Multiscale<'a> {
         let member = usize::try_from(along('c').unwrap_or(0)).ok();
         let channel = member.and_then(|member| self.channels.get(member)).ok_or_else(outside)?;
         Ok(BoxRequest {
-            token: self.dataset.token.clone(),
+            token: self.dataset.token.clone().into(),
             channel: channel.name.clone(),
             time: along('t'),
             level: level.level,

@@ -149,7 +149,7 @@ fn picture(
 fn middle(dataset: &Dataset, channel: &Channel) -> TileRequest {
     let slice = dataset.middle_slice(channel, PLANE);
     TileRequest {
-        token: dataset.token.clone(),
+        token: dataset.token.clone().into(),
         channels: ChannelChoice::One(channel.name.clone()),
         time: channel.is_series.then_some(channel.times / 2),
         address: TileAddress { plane: PLANE, level: Level::FULL, slice, row: 0, column: 0 },

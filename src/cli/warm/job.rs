@@ -2,6 +2,7 @@
 
 use crate::units::bytes;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use super::journals;
@@ -9,14 +10,16 @@ use super::tell::Tiles;
 use super::{Arguments, Failure};
 use crate::cli::output;
 use crate::warm::{
-    Counted, Ending, Found, Journal, Pace, Position, Probe, Producer, Report, Stop, Title, Work, estimate,
-    run,
+    Begun, Counted, Ending, Found, Journal, Pace, Position, Probe, Producer, Report, Runs, Stop, Title, Work,
+    estimate, run,
 };
 
 pub(super) struct Job<'a> {
     pub arguments: &'a Arguments,
     pub work: &'a Work,
     pub title: &'a Title,
+    /// The numbers of the tiles to be done.
+    pub part: Range<u64>,
     /// The path of the journal, if known.
     pub journal: Option<PathBuf>,
     /// The number of tiles in flight at once, and the number rendered at once.
@@ -32,8 +35,9 @@ impl Job<'_> {
             Some(Found::This(position)) => position,
             _ => Position::default(),
         };
-        let Self { arguments, work, .. } = self;
-        let estimate = estimate(work, probe, position.done, self.drawers, arguments.rate, self.stop);
+        let Self { arguments, work, part, .. } = self;
+        let tiles = (part.end - part.start, position.done.cut(part).count());
+        let estimate = estimate(work, probe, tiles, self.drawers, arguments.rate, self.stop);
         if arguments.json {
             output::print_json(&estimate)?;
         } else {
@@ -56,7 +60,7 @@ impl Job<'_> {
         let outcome = run(self.work, producer, begun, pace, self.stop, &tiles);
         tiles.finish();
         let ending = outcome.ending.clone();
-        let report = Report::new(self.title.tiles, outcome, &self.work.forecast(), counted());
+        let report = Report::new(outcome, &self.work.forecast(), counted());
         if self.arguments.json {
             output::print_json(&report)?;
         } else {
@@ -85,19 +89,22 @@ impl Job<'_> {
     }
 
     /// Opens the journal, and determines where to start.
-    fn begin(&self, producer: &dyn Producer) -> Result<(Option<Journal>, Position), Failure> {
+    fn begin(&self, producer: &dyn Producer) -> Result<Begun, Failure> {
+        let part = self.part.clone();
         let Some(path) = &self.journal else {
             tracing::warn!(
                 "there is no folder for a journal: a stopped run cannot be resumed; see --journal"
             );
-            return Ok((None, Position::default()));
+            return Ok(Begun { journal: None, part, position: Position::default() });
         };
-        let (journal, found) = journals::open(path, self.title)?;
+        let (journal, found) = journals::open(path, self.title, self.arguments.shard.is_some())?;
+        let is_there =
+            |position: &Position| journals::is_still_there(self.work, producer, &position.done.cut(&part));
         let position = match found {
-            Found::This(position) if journals::is_still_there(self.work, producer, position.done) => position,
+            Found::This(position) if is_there(&position) => position,
             Found::This(position) => {
                 tracing::warn!("some finished tiles are gone: checking all of them again");
-                Position { done: 0, ..position }
+                Position { done: Runs::default(), ..position }
             }
             Found::Other => {
                 tracing::warn!(
@@ -108,6 +115,6 @@ impl Job<'_> {
             }
             Found::Nothing => Position::default(),
         };
-        Ok((Some(journal), position))
+        Ok(Begun { journal: Some(journal), part, position })
     }
 }

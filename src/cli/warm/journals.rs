@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::Failure;
 use crate::tile::Fingerprint;
-use crate::warm::{Found, Journal, JournalError, Producer, Title, Work};
+use crate::warm::{Found, Journal, JournalError, Producer, Runs, Title, Work};
 
 /// About how many of the finished tiles are checked.
 const LOOKED_FOR: u64 = 256;
@@ -27,17 +27,19 @@ fn name(of: &str) -> String {
     format!("{}.journal", Fingerprint::of(&of))
 }
 
-/// Opens a journal, and returns what it contained.
-pub(super) fn open(path: &Path, title: &Title) -> Result<(Journal, Found), Failure> {
-    Journal::open(path, title).map_err(|error| match error {
+/// Opens a journal, or that of a shard, and returns what was contained.
+pub(super) fn open(path: &Path, title: &Title, is_shard: bool) -> Result<(Journal, Found), Failure> {
+    let opened = if is_shard { Journal::of_shard(path, title) } else { Journal::open(path, title) };
+    opened.map_err(|error| match error {
         JournalError::Foreign { .. } => Failure::Usage(error.to_string()),
         other => other.into(),
     })
 }
 
 /// Whether finished tiles still exist, judging by a sample: they may have been deleted.
-pub(super) fn is_still_there(work: &Work, producer: &dyn Producer, done: u64) -> bool {
-    let every = (done / LOOKED_FOR).max(1);
-    let numbers = (0..done).step_by(usize::try_from(every).unwrap_or(usize::MAX));
+pub(super) fn is_still_there(work: &Work, producer: &dyn Producer, done: &Runs) -> bool {
+    let every = (done.count() / LOOKED_FOR).max(1);
+    let places = (0..done.count()).step_by(usize::try_from(every).unwrap_or(usize::MAX));
+    let numbers = places.filter_map(|place| done.nth(place));
     numbers.filter_map(|number| work.tiles(number).next()).all(|tile| producer.is_there(&tile))
 }

@@ -36,7 +36,9 @@ pub(super) fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool) -> Ht
         // Writing to a string cannot fail.
         let _ = write!(body, "<h2>{}</h2><ul>", dataset.token);
         for channel in dataset.channels.values() {
-            Plane::ALL.into_iter().for_each(|plane| body.push_str(&figure(mount, dataset, channel, plane)));
+            Plane::ALL.into_iter().for_each(|plane| {
+                body.push_str(&figure(mount, &catalog.address(dataset), dataset, channel, plane));
+            });
         }
         body.push_str("</ul>");
     }
@@ -56,8 +58,8 @@ pub(super) fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool) -> Ht
 }
 
 /// Names are safe in HTML; labels come from files and are escaped.
-fn figure(mount: &str, dataset: &Dataset, channel: &Channel, plane: Plane) -> String {
-    let path = format!("{mount}/tilecache/{}", dataset.sample_path(channel, plane));
+fn figure(mount: &str, address: &str, dataset: &Dataset, channel: &Channel, plane: Plane) -> String {
+    let path = format!("{mount}/tilecache/{}", dataset.sample_path(address, channel, plane));
     let label = channel.label.as_deref().map(escaped).unwrap_or_default();
     let size = channel.size();
     format!(

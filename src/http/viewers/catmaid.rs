@@ -137,7 +137,8 @@ fn zy_stack(
             title: "precomputed".to_owned(),
             url: format!(
                 "{base}/neuroglancer/{}/{}{time}/%SCALE_DATASET%/2_1_0",
-                dataset.token, channel.name
+                dataset.address(),
+                channel.name
             ),
             fileextension: "raw",
             tile_width: chunk.z,
@@ -158,7 +159,7 @@ fn stack(
 ) -> Option<CatmaidStack> {
     let sheet = Sheet::of(dataset, channel, plane)?;
     let time = if channel.times.is_some() { "0/" } else { "" };
-    let below = format!("{}/{}/{plane}/{time}", dataset.token, channel.name);
+    let below = format!("{}/{}/{plane}/{time}", dataset.address(), channel.name);
     let label = channel.label.as_deref().unwrap_or_default();
     Some(CatmaidStack {
         title: format!("{} {plane}", channel.name),

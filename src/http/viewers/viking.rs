@@ -23,7 +23,7 @@ pub(super) fn write(dataset: &DatasetDescription, mount: &str, out: &mut impl Wr
         out,
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
          <Volume name=\"{token}\" num_sections=\"{count}\" num_stos=\"0\" path=\"{host}\" host=\"{host}\" InputChecksum=\"\">\n",
-        token = escaped(&dataset.token),
+        token = escaped(dataset.address()),
         count = sections.end.saturating_sub(sections.start).max(0),
     )?;
     if let Some(length) = dataset.channels.iter().find_map(pixel) {

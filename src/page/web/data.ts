@@ -39,9 +39,14 @@ export interface Channel {
 
 export interface Dataset {
   token: string;
+  /** What its addresses begin with: the token, perhaps with a version. */
+  address?: string;
   offset: Triple;
   channels: Channel[];
 }
+
+/** What the addresses of a dataset begin with. */
+export const addressOf = (dataset: Dataset): string => dataset.address ?? dataset.token;
 
 export interface Mount {
   tile_service: string;

@@ -3,7 +3,7 @@
 // The state is Neuroglancer's JSON (its `src/viewer.ts` and `src/layer`). Coordinates are voxels of the finest level,
 // offset included, which is also how the precomputed volumes count.
 
-import { type Channel, type Dataset, type Site, timeOf } from "./data";
+import { addressOf, type Channel, type Dataset, type Site, timeOf } from "./data";
 import { at, AXIS_NAMES } from "./geometry";
 import { baseWindow } from "./layers";
 import { metres } from "./scale";
@@ -44,7 +44,7 @@ export function neuroglancer(site: Site, dataset: Dataset, view: View, zoom: num
     const shown = view.shown[channel.name] as Shown;
     const point = timeOf(channel, view.time);
     const time = point === null ? "" : `@${point}`;
-    const source = `precomputed://${absolute(`neuroglancer/${dataset.token}/${channel.name}${time}`)}`;
+    const source = `precomputed://${absolute(`neuroglancer/${addressOf(dataset)}/${channel.name}${time}`)}`;
     const drawn = channel.kind === "labels" ? labels(shown, !images.length) : channel.kind === "rgb" ? { type: "image", shader: RGB } : image(channel, shown);
     // Images are added, as on this page.
     const blend = channel.kind !== "labels" && channel !== images[0] ? { blend: "additive" } : {};
@@ -65,4 +65,4 @@ export function neuroglancer(site: Site, dataset: Dataset, view: View, zoom: num
 }
 
 /** The address of the dataset as OME-Zarr 0.4, which every reader understands. */
-export const zarr = (dataset: Dataset): string => absolute(`zarr/0.4/${dataset.token}.ome.zarr`);
+export const zarr = (dataset: Dataset): string => absolute(`zarr/0.4/${addressOf(dataset)}.ome.zarr`);

@@ -5,7 +5,7 @@
 // with a changed window is a separate grey layer: windowed by the server if a mount is adjustable, otherwise
 // here in 8 bits; it is tinted here. Image layers are added, as in mcfc; labels are drawn on top.
 
-import { type Channel, type Dataset, end, endOf, type Mount, type PlaneName, timeOf, type Triple } from "./data";
+import { addressOf, type Channel, type Dataset, end, endOf, type Mount, type PlaneName, timeOf, type Triple } from "./data";
 import { type Box, Grid } from "./geometry";
 import type { Selection } from "./select";
 import { type Colour, inSight, isOn, type Shown, type View } from "./view";
@@ -114,7 +114,7 @@ class Maker {
   }
 
   single(channel: Channel, { colour, window }: Shown): Layer {
-    const path = `${this.scene.dataset.token}/${channel.name}`;
+    const path = `${addressOf(this.scene.dataset)}/${channel.name}`;
     if (!window) return this.layer(channel, path, AS_IT_IS);
     if (this.mount(true)) {
       return this.layer(channel, path, { ...AS_IT_IS, tint: colour }, `?min=${window[0]}&max=${window[1]}`);
@@ -124,12 +124,12 @@ class Maker {
 
   composite(channels: Channel[], shown: (channel: Channel) => Shown): Layer {
     const names = channels.map((channel) => `${channel.name}:${shown(channel).colour}`).join();
-    return this.layer(channels[0] as Channel, `mcfc/${this.scene.dataset.token}/${names}`, AS_IT_IS);
+    return this.layer(channels[0] as Channel, `mcfc/${addressOf(this.scene.dataset)}/${names}`, AS_IT_IS);
   }
 
   labels(channel: Channel, { opacity, selected }: Shown, covers: boolean): Layer {
     const { dataset, view } = this.scene;
-    const layer = this.layer(channel, `${dataset.token}/${channel.name}`, { ...AS_IT_IS, clear: true });
+    const layer = this.layer(channel, `${addressOf(dataset)}/${channel.name}`, { ...AS_IT_IS, clear: true });
     layer.opacity = covers ? opacity : 1;
     if (!selected) return layer;
     const voxels = (level: number, row: number, column: number) => {

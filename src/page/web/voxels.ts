@@ -1,6 +1,6 @@
 // Boxes of voxels (`/voxels/…raw`): their addresses, and their values in the data's own type.
 
-import { type Channel, type Dataset, sound, timeOf, type Triple } from "./data";
+import { addressOf, type Channel, type Dataset, sound, timeOf, type Triple } from "./data";
 import { at, AXIS_NAMES } from "./geometry";
 
 export type Values = ArrayLike<number | bigint>;
@@ -10,7 +10,7 @@ export function boxAddress(dataset: Dataset, channel: Channel, time: number, lev
   const ranges = AXIS_NAMES.map((_, axis) => `${at(start, axis)}-${at(start, axis) + at(size, axis)}`).join("_");
   const point = timeOf(channel, time);
   const query = point === null ? "" : `?time=${point}`;
-  return `voxels/${dataset.token}/${channel.name}/${level}/${ranges}.raw${query}`;
+  return `voxels/${addressOf(dataset)}/${channel.name}/${level}/${ranges}.raw${query}`;
 }
 
 /** Half-precision floats (IEEE 754 binary16), for which not every browser has an array. */

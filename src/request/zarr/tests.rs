@@ -36,7 +36,7 @@ fn a_path_names_a_document_of_a_group_or_an_array() {
         ),
     ] {
         let request = parsed(path);
-        assert_eq!((request.token, request.channel), (name("a"), channel), "{path}");
+        assert_eq!((request.token, request.channel), (name("a").into(), channel), "{path}");
         assert_eq!(request.part, ZarrPart::Document(node, document), "{path}");
     }
 }
@@ -52,6 +52,13 @@ fn a_path_names_a_chunk_of_an_array() {
     assert_eq!(of("0.4/a.ome.zarr/2/0/17/5"), chunk(None, 2, &[0, 17, 5]));
     assert_eq!(of("/0.5/a.ome.zarr/2/c/0/17/5/9/10"), chunk(None, 2, &[0, 17, 5, 9, 10]));
     assert_eq!(of("0.4/a/b.ome.zarr/labels/cells/0/1/1"), chunk(Some("cells"), 0, &[1, 1]));
+}
+
+#[test]
+fn a_version_may_follow_the_token() {
+    let of = |path: &str| parsed(path).token.to_string();
+    assert_eq!(of("0.4/a@0b.ome.zarr/.zgroup"), "a@0b");
+    assert_eq!(of("0.5/a@0b/c.ome.zarr/zarr.json"), "a@0b");
 }
 
 #[test]

@@ -21,7 +21,7 @@ use bytes::Bytes;
 pub(super) use self::fetched::Fetched;
 pub(super) use self::loan::Loan;
 use self::loan::Mapped;
-use super::identity::FileIdentity;
+use super::identity::{ContentId, FileIdentity};
 use crate::address::Address;
 use crate::store::{Gathering, Object, StoreError};
 use crate::volume::ReadError;
@@ -97,6 +97,11 @@ impl FileBytes {
         let opened = Self::open(identity.path().to_owned(), growing)?;
         let bytes = Self { identity: identity.clone(), ..opened };
         bytes.unchanged_length()?.map(|_| bytes).ok_or_else(changed_error)
+    }
+
+    /// The same, with its contents identified.
+    pub fn containing(self, content: ContentId) -> Self {
+        Self { identity: self.identity.containing(content), ..self }
     }
 
     pub fn identity(&self) -> &FileIdentity {
@@ -199,12 +204,12 @@ impl FileBytes {
     }
 
     /// Pieces of metadata, read together; `place` is for errors.
-    #[allow(dead_code, reason = "chunk indexes of remote files are read through it")]
     pub fn read_many(&self, ranges: &[Range<u64>], place: &str) -> Result<Vec<Bytes>, ReadError> {
         if let Source::Object { object, .. } = &self.source {
             object.gather_metadata(ranges).map_err(|e| unread(place, e))?;
         }
         let read = |range: &Range<u64>| {
+            self.ensure_reaches(range.end, place)?;
             let mut bytes = vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0)];
             let read = self.read_at(&mut bytes, range.start);
             let read = read.map_err(|e| self.failure(place).unwrap_or_else(|| system(place, &e)))?;

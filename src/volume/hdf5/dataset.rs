@@ -13,8 +13,8 @@ use super::external::RawFile;
 use super::file::StoredFile;
 use super::filters::Pipeline;
 use super::grid::{Grid, Position, RANK, StoredBox, linear, padded};
-use super::identity::FileIdentity;
-use super::index::{ChunkIndex, Entry};
+use super::identity::{FileIdentity, KeyOf};
+use super::index::{ChunkIndex, Entry, IndexError};
 use super::library::{self, FilterSpec, StoredType};
 use super::links::{Audited, MissingFiles};
 use super::pieces::Pieces;
@@ -124,7 +124,7 @@ impl StoredDataset {
         let pipeline = Pipeline::new(&filters);
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
         let Audited { files, raw, missing } = audited;
-        let id = Fingerprint::of(&(file.identity(), handle.name(), &files));
+        let id = Fingerprint::of(&(file.identity(), handle.name(), KeyOf::files(&files)));
         let pieces = match storage {
             Storage::Contiguous { address: Some(address) } if file.bytes.is_remote() && stored.plain => {
                 Some(Pieces::new(address, &shape, stored.voxel.stored_bytes() as u64))
@@ -215,7 +215,7 @@ impl StoredDataset {
         if let Some(pieces) = &self.pieces {
             return Ok(Some(pieces.entry(at)));
         }
-        self.index.entry(self.grid.number(at)).map_err(|problem| self.without_index(&problem))
+        self.index.entry(self.grid.number(at)).map_err(|error| self.without_index(error))
     }
 
     /// The index entry of a chunk that was written, if the index has been read.
@@ -233,20 +233,20 @@ impl StoredDataset {
 
     /// The index entries of all written chunks.
     pub(super) fn entries(&self) -> Result<&[Entry], ReadError> {
-        self.index.entries().map_err(|problem| self.without_index(&problem))
+        self.index.entries().map_err(|error| self.without_index(error))
     }
 
     /// The error if the chunk index cannot be read. The library does not report that the file has changed: checked
     /// here.
-    fn without_index(&self, problem: &str) -> ReadError {
+    fn without_index(&self, error: IndexError) -> ReadError {
         let place = self.place();
-        let failure = || self.file.bytes.failure(&place);
-        self.file
-            .bytes
-            .ensure_unchanged(&place)
-            .err()
-            .or_else(failure)
-            .unwrap_or_else(|| self.damaged(problem))
+        match error {
+            IndexError::Read(error) => error,
+            IndexError::Wrong(problem) => {
+                let changed = self.file.bytes.ensure_unchanged(&place).err();
+                changed.or_else(|| self.file.bytes.failure(&place)).unwrap_or_else(|| self.damaged(&problem))
+            }
+        }
     }
 
     /// Reads a box in stored order into `into`, which already has the box's type and length.

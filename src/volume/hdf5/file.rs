@@ -1,12 +1,14 @@
 //! Open files: one handle each, shared by all datasets in a file and all links to it.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::admission::Admission;
 use super::bytes::FileBytes;
-use super::identity::FileIdentity;
+use super::digests::Digests;
+use super::identity::{ContentId, FileIdentity};
 use super::{OpenError, library};
 use crate::address;
 
@@ -23,9 +25,9 @@ pub struct StoredFile {
 }
 
 impl StoredFile {
-    fn open(path: PathBuf, growing: bool) -> Result<Self, OpenError> {
+    fn open(path: PathBuf, growing: bool, digests: Option<&Digests>) -> Result<Self, OpenError> {
         let unreadable = |problem: String| OpenError::File { path: path.clone(), problem };
-        let bytes = FileBytes::open(path.clone(), growing).map_err(|e| unreadable(e.to_string()))?;
+        let bytes = identified(path.clone(), growing, digests).map_err(|e| unreadable(e.to_string()))?;
         let bytes = Arc::new(bytes);
         let admission = Admission::of(Arc::clone(&bytes));
         let handle = library::open_file(&admission).map_err(|e| unreadable(not_hdf5(&bytes, &e)))?;
@@ -48,6 +50,25 @@ impl StoredFile {
     }
 }
 
+/// Opens a file, and identifies its contents if keys are to be made from these. A growing file has no digest: all of it
+/// would be read again whenever it has grown.
+fn identified(path: PathBuf, growing: bool, digests: Option<&Digests>) -> io::Result<FileBytes> {
+    let bytes = FileBytes::open(path, growing)?;
+    match digests.filter(|_| !growing) {
+        // A store tells its version, and the address is the same everywhere. Not every store's tags tell one object from
+        // another.
+        Some(_) if bytes.is_remote() => {
+            let version = ContentId::of(bytes.identity());
+            Ok(bytes.containing(version))
+        }
+        Some(digests) => {
+            let content = digests.of(&bytes)?;
+            Ok(bytes.containing(content))
+        }
+        None => Ok(bytes),
+    }
+}
+
 fn not_hdf5(bytes: &FileBytes, error: &hdf5::Error) -> String {
     if let Some(failure) = bytes.failure("its metadata") {
         return failure.to_string();
@@ -66,11 +87,13 @@ pub struct Files {
     /// By resolved path, with the reason.
     refused: Mutex<HashMap<PathBuf, String>>,
     most: usize,
+    /// If keys are to be made from the contents of files.
+    digests: Option<Digests>,
 }
 
 impl Default for Files {
     fn default() -> Self {
-        Self { open: Mutex::default(), refused: Mutex::default(), most: usize::MAX }
+        Self { open: Mutex::default(), refused: Mutex::default(), most: usize::MAX, digests: None }
     }
 }
 
@@ -105,6 +128,21 @@ impl Files {
         Self { most, ..self }
     }
 
+    /// Identifies the contents of files by their digests, so that keys do not depend on paths and times.
+    pub fn identified_by(self, digests: Digests) -> Self {
+        Self { digests: Some(digests), ..self }
+    }
+
+    /// The identity of a file that the library does not open, at a path without symbolic links.
+    pub(super) fn identity(&self, resolved: &Path, growing: bool) -> io::Result<FileIdentity> {
+        match &self.digests {
+            Some(digests) => {
+                identified(resolved.to_owned(), growing, Some(digests)).map(|bytes| bytes.identity().clone())
+            }
+            None => FileIdentity::of(resolved),
+        }
+    }
+
     /// Opens a file, unless it is open in its current generation. `growing` if it may be appended to while it is open.
     pub fn open(&self, path: &Path, growing: bool) -> Result<Arc<StoredFile>, OpenError> {
         let resolved = address::resolved(path)
@@ -137,7 +175,7 @@ impl Files {
             return Ok(Arc::clone(file));
         }
         *file = None;
-        let opened = Arc::new(StoredFile::open(resolved, growing)?);
+        let opened = Arc::new(StoredFile::open(resolved, growing, self.digests.as_ref())?);
         *file = Some(Arc::clone(&opened));
         Ok(opened)
     }

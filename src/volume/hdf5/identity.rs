@@ -1,5 +1,10 @@
-//! Identifies a file or an object in its current state, to detect that it was replaced or modified.
+//! Identifies a file or an object in its current state, to detect that it was replaced or modified; and what it contributes
+//! to keys.
+//!
+//! Whether a file has changed is told by its path and state. Keys of tiles are made from the same, or from the file's
+//! contents if those have been identified ([`ContentId`]): then copies of a file have the same keys.
 
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -7,6 +12,44 @@ use std::path::{Path, PathBuf};
 
 use crate::address::Address;
 use crate::store::{Object, Version};
+use crate::tile::Fingerprint;
+
+/// Identifies the contents of a file: equal for equal contents, wherever they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentId(Fingerprint);
+
+impl ContentId {
+    /// From what tells the contents: a digest of all bytes, or what a server says of an object, such as its ETag and
+    /// length.
+    pub fn of(telling: &impl Hash) -> Self {
+        Self(Fingerprint::of(telling))
+    }
+}
+
+/// What files contribute to a key, in any order.
+#[derive(Debug)]
+pub struct KeyOf<'a>(Vec<&'a FileIdentity>);
+
+impl<'a> KeyOf<'a> {
+    /// Of these files.
+    pub fn files(files: impl IntoIterator<Item = &'a FileIdentity>) -> Self {
+        Self(files.into_iter().collect())
+    }
+}
+
+impl Hash for KeyOf<'_> {
+    /// If contents are identified, only these count, and the names of missing files. Other identities are then those of
+    /// symbolic links that lead to these files.
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        if self.0.iter().all(|file| file.content.is_none()) {
+            return self.0.hash(hasher);
+        }
+        let contents: BTreeSet<ContentId> = self.0.iter().filter_map(|file| file.content).collect();
+        let missing = self.0.iter().filter(|file| !file.exists());
+        let missing: BTreeSet<_> = missing.filter_map(|file| file.path.file_name()).collect();
+        (contents, missing).hash(hasher);
+    }
+}
 
 /// A file in one state: path, device, inode, length and modification time. If any of these differs, the contents may
 /// have changed; an edit that preserves length and modification time is not detected.
@@ -17,6 +60,8 @@ use crate::store::{Object, Version};
 pub struct FileIdentity {
     path: PathBuf,
     state: State,
+    /// `None`: unknown, or keys are not made from it.
+    content: Option<ContentId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,23 +94,32 @@ impl FileIdentity {
 
     /// From known metadata; `path` contains no symbolic links.
     pub(super) fn new(path: PathBuf, metadata: &std::fs::Metadata) -> Self {
-        Self { path, state: State::File(FileState::of(metadata)) }
+        Self::in_state(path, State::File(FileState::of(metadata)))
     }
 
     /// The file at a path whose symbolic links are kept, so that the identity changes when a link is redirected.
     pub(super) fn at(path: &Path) -> Self {
         let state = path.metadata().map_or(State::Missing, |metadata| State::File(FileState::of(&metadata)));
-        Self { path: path.to_owned(), state }
+        Self::in_state(path.to_owned(), state)
     }
 
     /// A file that does not exist.
     pub(super) fn missing(path: PathBuf) -> Self {
-        Self { path, state: State::Missing }
+        Self::in_state(path, State::Missing)
     }
 
     /// An object of this version; the path stands for its address.
     pub(super) fn of_object(path: PathBuf, version: Version) -> Self {
-        Self { path, state: State::Object(version) }
+        Self::in_state(path, State::Object(version))
+    }
+
+    fn in_state(path: PathBuf, state: State) -> Self {
+        Self { path, state, content: None }
+    }
+
+    /// The same, with its contents identified: keys are made from these.
+    pub(super) fn containing(self, content: ContentId) -> Self {
+        Self { content: Some(content), ..self }
     }
 
     /// The path, with symbolic links resolved unless made by `at`.
@@ -84,6 +138,14 @@ impl FileIdentity {
             State::Missing => 0,
             State::File(state) => state.length,
             State::Object(version) => version.length,
+        }
+    }
+
+    /// The modification time of a file in seconds and nanoseconds; 0 for anything else.
+    pub(super) fn modified(&self) -> (i64, i64) {
+        match &self.state {
+            State::File(state) => (state.modified_seconds, state.modified_nanoseconds),
+            State::Missing | State::Object(_) => (0, 0),
         }
     }
 
@@ -139,6 +201,9 @@ impl Hash for FileIdentity {
     /// Omits the device number: it may differ after a reboot or on another machine that mounts the same disk, and the
     /// cached tiles would be lost.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
+        if let Some(content) = self.content {
+            return content.hash(hasher);
+        }
         self.path.hash(hasher);
         match &self.state {
             State::Missing => None::<()>.hash(hasher),
@@ -196,6 +261,36 @@ mod tests {
         assert!(!identity.is_current());
         fs::remove_file(&path).unwrap();
         assert!(!identity.is_current());
+    }
+
+    #[test]
+    fn the_key_of_identified_contents_depends_on_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            fs::write(place.path().join(name), text).unwrap();
+            FileIdentity::of(&place.path().join(name)).unwrap()
+        };
+        let (one, two) = (ContentId::of(&1), ContentId::of(&2));
+        let key = |files: &[FileIdentity]| Fingerprint::of(&KeyOf::files(files));
+        let (a, b) = (file("a", "").containing(one), file("b", "longer").containing(one));
+        let other = file("c", "").containing(two);
+        assert_eq!(
+            (key(std::slice::from_ref(&a)), Fingerprint::of(&a)),
+            (key(std::slice::from_ref(&b)), Fingerprint::of(&b))
+        );
+        assert_ne!(key(std::slice::from_ref(&a)), key(&[other.clone()]));
+        assert_eq!(key(&[a.clone(), other.clone()]), key(&[other, b.clone(), file("link", "")]));
+        let missing = |folder: &str| FileIdentity::missing(Path::new(folder).join("gone.raw"));
+        assert_eq!(key(&[a.clone(), missing("/x")]), key(&[b, missing("/y")]));
+        assert_ne!(key(&[a.clone(), missing("/x")]), key(&[a]));
+        let (d, e) = (file("d", ""), file("e", ""));
+        assert_ne!(
+            key(std::slice::from_ref(&d)),
+            key(&[e.clone()]),
+            "paths count as long as contents are unknown"
+        );
+        let set = std::collections::BTreeSet::from([d.clone(), e.clone()]);
+        assert_eq!(key(&[d, e]), Fingerprint::of(&set), "as in caches of earlier versions");
     }
 
     #[test]

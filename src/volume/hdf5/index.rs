@@ -1,9 +1,15 @@
 //! The chunk index of a dataset: the addresses of its chunks, read through the library once, on first use.
 //!
 //! An index takes 24 bytes per chunk and is sorted by chunk number. While one thread reads it, others wait. The index
-//! has a grid and a handle, but not its dataset; errors are strings for the dataset to wrap. A known bug of the library
+//! has a grid and a handle, but not its dataset; the dataset adds its name to errors. A known bug of the library
 //! is worked around ([`rotation`]), and a few entries of every index are checked ([`spot_check`]).
+//!
+//! In remote files, version-1 B-trees are read without the library, in one round trip for each level ([`header`],
+//! [`btree`]).
 
+mod btree;
+mod header;
+mod metadata;
 mod rotation;
 mod spot_check;
 
@@ -12,10 +18,14 @@ use std::time::Instant;
 
 use hdf5::Dataset;
 
+use self::header::Tree;
+use self::metadata::Metadata;
 use self::rotation::Rotation;
 use self::spot_check::SpotCheck;
 use super::file::StoredFile;
 use super::grid::Grid;
+use super::library;
+use crate::volume::ReadError;
 
 /// The lazily read chunk index of a dataset.
 #[derive(Debug)]
@@ -52,6 +62,27 @@ impl Entry {
     }
 }
 
+/// Why an index cannot be read.
+#[derive(Debug, Clone)]
+pub(super) enum IndexError {
+    /// The file cannot be read.
+    Read(ReadError),
+    /// What was found in it is wrong.
+    Wrong(String),
+}
+
+impl From<ReadError> for IndexError {
+    fn from(error: ReadError) -> Self {
+        IndexError::Read(error)
+    }
+}
+
+impl From<String> for IndexError {
+    fn from(problem: String) -> Self {
+        IndexError::Wrong(problem)
+    }
+}
+
 /// The maximum number of stored chunks per dataset; their index takes 384 MiB.
 const MOST_CHUNKS: usize = 1 << 24;
 
@@ -66,7 +97,7 @@ impl ChunkIndex {
     }
 
     /// The entry of a chunk; `None` if it was never written.
-    pub fn entry(&self, number: u64) -> Result<Option<Entry>, String> {
+    pub fn entry(&self, number: u64) -> Result<Option<Entry>, IndexError> {
         Ok(find(self.entries()?, number))
     }
 
@@ -76,12 +107,12 @@ impl ChunkIndex {
     }
 
     /// All stored chunks, sorted by number.
-    pub fn entries(&self) -> Result<&[Entry], String> {
+    pub fn entries(&self) -> Result<&[Entry], IndexError> {
         self.entries_by(None)
     }
 
     /// The same, or an error if the index is not complete by `until`.
-    pub fn entries_by(&self, until: Option<Instant>) -> Result<&[Entry], String> {
+    pub fn entries_by(&self, until: Option<Instant>) -> Result<&[Entry], IndexError> {
         if let Some(entries) = self.entries.get() {
             return Ok(entries);
         }
@@ -94,12 +125,53 @@ impl ChunkIndex {
         Ok(self.entries.get().map_or(&[], Vec::as_slice))
     }
 
-    /// Reads the index through the library.
-    fn taken(&self, until: Option<Instant>) -> Result<Vec<Entry>, String> {
+    /// Reads the index.
+    fn taken(&self, until: Option<Instant>) -> Result<Vec<Entry>, IndexError> {
+        let direct = if self.file.bytes.is_remote() { self.read_directly(until)? } else { None };
+        let mut entries = match direct {
+            Some(entries) => entries,
+            None => self.read_through_library(until)?,
+        };
+        entries.sort_unstable_by_key(|entry| entry.number);
+        entries.shrink_to_fit();
+        SpotCheck { file: &self.file, handle: &self.handle, grid: &self.grid }.run(&entries)?;
+        Ok(entries)
+    }
+
+    /// Reads the index without the library if it is a version-1 B-tree. Not sorted.
+    fn read_directly(&self, until: Option<Instant>) -> Result<Option<Vec<Entry>>, IndexError> {
+        if !library::is_version_1_btree(&self.handle).map_err(unreadable)? {
+            return Ok(None);
+        }
+        let place = format!("{} in {}", self.handle.name(), self.file.path.display());
+        let bytes = &self.file.bytes;
+        let metadata = Metadata {
+            superblock: library::superblock(&self.file.handle).map_err(unreadable)?,
+            length: bytes.length(&place)?,
+            read_many: &|ranges| bytes.read_many(ranges, &place),
+        };
+        match self.tree(&metadata) {
+            Ok(tree) => tree.map(|tree| btree::entries(&metadata, &tree, &self.grid, until)).transpose(),
+            // The library has read this header, so it may be one that only we do not know.
+            Err(IndexError::Wrong(problem)) => {
+                tracing::warn!(
+                    "{place}: the index of its chunks is read through the HDF5 library: {problem}"
+                );
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn tree(&self, metadata: &Metadata<'_>) -> Result<Option<Tree>, IndexError> {
+        let header = library::header_address(&self.handle).map_err(unreadable)?;
+        header::tree(metadata, header, self.handle.ndim())
+    }
+
+    /// Reads the index through the library. Not sorted.
+    fn read_through_library(&self, until: Option<Instant>) -> Result<Vec<Entry>, IndexError> {
         let (handle, grid) = (&self.handle, &self.grid);
-        let unreadable = |e: hdf5::Error| format!("the list of its chunks cannot be read: {e}");
         let rotation = Rotation::of(handle, grid).map_err(unreadable)?;
-        let is_late = || until.is_some_and(|until| Instant::now() > until);
         let mut entries = Vec::new();
         let visited = handle.chunks_visit(|info| {
             // HDF5 limits chunks to 4 GiB. An invalid length becomes an error when the chunk is read.
@@ -110,20 +182,37 @@ impl ChunkIndex {
                 let (number, mask) = (grid.number(&at), info.filter_mask);
                 entries.push(Entry { number, address: info.addr, length, mask });
             }
-            i32::from(entries.len() > MOST_CHUNKS || is_late())
+            i32::from(entries.len() > MOST_CHUNKS || is_late(until))
         });
         visited.map_err(unreadable)?;
-        if entries.len() > MOST_CHUNKS {
-            return Err(format!("it has more than {MOST_CHUNKS} chunks; store it in larger chunks"));
-        }
-        if is_late() {
-            return Err("the list of its chunks could not be read within the time limit".to_owned());
-        }
-        entries.sort_unstable_by_key(|entry| entry.number);
-        entries.shrink_to_fit();
-        SpotCheck { file: &self.file, handle, grid }.run(&entries)?;
+        ensure_few(entries.len())?;
+        ensure_in_time(until)?;
         Ok(entries)
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn unreadable(error: hdf5::Error) -> String {
+    format!("the list of its chunks cannot be read: {error}")
+}
+
+/// Fails if a dataset has too many chunks.
+fn ensure_few(chunks: usize) -> Result<(), IndexError> {
+    if chunks <= MOST_CHUNKS {
+        return Ok(());
+    }
+    Err(format!("it has more than {MOST_CHUNKS} chunks; store it in larger chunks").into())
+}
+
+fn is_late(until: Option<Instant>) -> bool {
+    until.is_some_and(|until| Instant::now() > until)
+}
+
+fn ensure_in_time(until: Option<Instant>) -> Result<(), IndexError> {
+    if !is_late(until) {
+        return Ok(());
+    }
+    Err("the list of its chunks could not be read within the time limit".to_owned().into())
 }
 
 #[cfg(test)]

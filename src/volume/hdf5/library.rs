@@ -5,6 +5,7 @@
 //! checks lengths before passing buffers to C, and returns failures as the crate's error.
 #![allow(unsafe_code, reason = "calls libhdf5")]
 
+mod address;
 mod chunk;
 mod creation;
 mod driver;
@@ -23,7 +24,8 @@ use hdf5_sys::h5p as p;
 use hdf5_sys::h5s as s;
 use hdf5_sys::h5t::H5Tconvert;
 
-pub(super) use chunk::{RawChunk, is_extensible_array, read_chunk};
+pub(super) use address::{Superblock, header_address, superblock};
+pub(super) use chunk::{RawChunk, is_extensible_array, is_version_1_btree, read_chunk};
 pub use creation::FilterSpec;
 pub(super) use creation::{
     RawFileEntry, edge_chunks_are_plain, fill_value, filters, raw_files, virtual_sources,

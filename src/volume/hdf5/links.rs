@@ -353,7 +353,9 @@ impl Follower<'_> {
                 Some(resolved) if !is_regular(&resolved) => {
                     return Err(wrong(format!("its raw file {:?} is not a regular file", raw.name)));
                 }
-                Some(resolved) => FileIdentity::of(&resolved)
+                Some(resolved) => self
+                    .files
+                    .identity(&resolved, self.growing)
                     .map_err(|e| wrong(format!("its raw file {:?} cannot be inspected: {e}", raw.name)))?,
                 None => FileIdentity::missing(target),
             };

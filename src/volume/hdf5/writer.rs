@@ -16,6 +16,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use hdf5::plist::file_create::FileSpaceStrategy;
 use hdf5::types::VarLenUnicode;
 use hdf5::{Dataset, File, Group, H5Type, Location};
 use libdeflater::{CompressionLvl, Compressor};
@@ -69,9 +70,15 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates an empty file, replacing any existing one.
-    pub fn create(path: &Path) -> Result<Self, WriteError> {
-        let file = File::create(path).map_err(|e| failed(&path.display().to_string(), &e))?;
+    /// Creates an empty file, replacing any existing one. With a page size, metadata is stored in pages of this many
+    /// bytes that hold nothing else (`H5F_FSPACE_STRATEGY_PAGE`); such a file needs HDF5 1.10.
+    pub fn create(path: &Path, page_size: Option<u64>) -> Result<Self, WriteError> {
+        let mut options = File::with_options();
+        if let Some(size) = page_size {
+            let strategy = FileSpaceStrategy::FreeSpaceManager { paged: true, persist: false, threshold: 1 };
+            options.with_fcpl(|creation| creation.file_space_strategy(strategy).file_space_page_size(size));
+        }
+        let file = options.create(path).map_err(|e| failed(&path.display().to_string(), &e))?;
         Ok(Self { file, datasets: HashMap::new() })
     }
 

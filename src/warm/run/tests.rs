@@ -61,7 +61,8 @@ fn on(work: &Work, journal: &Path, producer: &dyn Producer, threads: usize) -> (
     let (journal, found) = Journal::open(journal, &title(work)).unwrap();
     let position = if let Found::This(position) = found { position } else { Position::default() };
     let (pace, count) = (Pace { threads: NonZeroUsize::new(threads).unwrap(), rate: None }, Count::default());
-    (run(work, producer, (Some(journal), position), pace, &Stop::default(), &count), count)
+    let begun = Begun { journal: Some(journal), part: 0..work.total(), position };
+    (run(work, producer, begun, pace, &Stop::default(), &count), count)
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn where_nothing_more_can_be_had_it_ends_and_goes_on_there_with_what_had_failed_
     let over = Told::of(&[(90, Filled::Failed("broken".into())), (40, Filled::Over("gone".into()))]);
     let (outcome, _) = on(&work, &journal, &over, 1);
     assert_eq!((outcome.ending, outcome.made, outcome.failed), (Ending::Over("gone".into()), 58, 1));
-    assert_eq!(outcome.failures, [Failure { tile: path(90), why: "broken".into() }]);
+    assert_eq!(outcome.failures, [Failure { tile: path(90), number: 9, why: "broken".into() }]);
     // It fails again, and the work is stopped once more before it is done.
     let again = Told::of(&[(90, Filled::Failed("broken".into())), (20, Filled::Stopped)]);
     let (outcome, count) = on(&work, &journal, &again, 1);
@@ -126,11 +127,11 @@ fn a_tile_that_takes_long_is_not_passed_over_when_the_work_goes_on() {
 fn turns_are_no_closer_than_the_rate_and_end_with_the_work() {
     let (work, stop) = (slices(11), Stop::default());
     let pace = Pace { threads: NonZeroUsize::new(4).unwrap(), rate: Some(200.0) };
-    let begun = (None, Position::default());
-    let outcome = run(&work, &Told::default(), begun, pace, &stop, &Count::default());
+    let begun = || Begun { journal: None, part: 0..11, position: Position::default() };
+    let outcome = run(&work, &Told::default(), begun(), pace, &stop, &Count::default());
     assert!(outcome.made == 11 && outcome.took >= Duration::from_millis(50));
     stop.tell();
     let slow = Pace { rate: Some(0.001), ..pace };
-    let outcome = run(&work, &Told::default(), (None, Position::default()), slow, &stop, &Count::default());
+    let outcome = run(&work, &Told::default(), begun(), slow, &stop, &Count::default());
     assert_eq!((outcome.ending, outcome.made), (Ending::Stopped, 0));
 }

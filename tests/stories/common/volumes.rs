@@ -35,7 +35,7 @@ impl Stored {
 }
 
 /// A voxel of [`planes`]: noise, so that nothing compresses well and all planes differ.
-fn voxel(seed: usize, z: usize, y: usize, x: usize) -> u8 {
+pub fn voxel(seed: usize, z: usize, y: usize, x: usize) -> u8 {
     let mixed = (((seed * 64 + z) * EDGE + y) * EDGE + x).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed >> 40) as u8
 }

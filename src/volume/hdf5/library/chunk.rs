@@ -1,7 +1,7 @@
 //! Lookup of single stored chunks, and the type of a dataset's chunk index.
 
 use hdf5::{Dataset, Result, sync::sync};
-use hdf5_sys::h5d::{H5D_chunk_index_t, H5Dget_chunk_index_type, H5Dread_chunk2};
+use hdf5_sys::h5d::{H5D_CHUNK_IDX_BTREE, H5D_chunk_index_t, H5Dget_chunk_index_type, H5Dread_chunk2};
 use hdf5_sys::h5p as p;
 
 /// `H5D_CHUNK_IDX_EARRAY` of H5Dpublic.h, which is missing from the bindings.
@@ -18,10 +18,19 @@ pub(in crate::volume::hdf5) struct RawChunk {
 
 /// Whether the index of a chunked dataset is an extensible array.
 pub(in crate::volume::hdf5) fn is_extensible_array(dataset: &Dataset) -> Result<bool> {
+    Ok(index_type(dataset)? == EXTENSIBLE_ARRAY)
+}
+
+/// Whether the index of a chunked dataset is a version-1 B-tree.
+pub(in crate::volume::hdf5) fn is_version_1_btree(dataset: &Dataset) -> Result<bool> {
+    Ok(index_type(dataset)? == H5D_CHUNK_IDX_BTREE)
+}
+
+fn index_type(dataset: &Dataset) -> Result<H5D_chunk_index_t> {
     let mut index = 0;
     // SAFETY: the dataset is open, and `index` is ours; the library rejects datasets that are not chunked.
     sync(|| hdf5::h5check(unsafe { H5Dget_chunk_index_type(dataset.id(), &mut index) }))?;
-    Ok(index == EXTENSIBLE_ARRAY)
+    Ok(index)
 }
 
 /// Looks up the chunk that begins at `origin`, and reads its stored bytes if they fit into `into`; otherwise `into` is

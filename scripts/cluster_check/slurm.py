@@ -1,0 +1,199 @@
+"""A Slurm cluster on this machine: a controller and two node daemons, which belong to the current user."""
+
+import getpass
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from package_check.report import find
+
+PROGRAMS = ["slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "sinfo"]
+NODES = ["voltile0", "voltile1"]
+# States of jobs that have ended.
+OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"}
+# Far longer than it takes.
+PATIENCE = 300.0
+CONFIGURATION = """\
+ClusterName=voltile
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/none
+CredType=cred/none
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+MpiDefault=none
+ReturnToService=2
+SwitchType=switch/none
+SchedulerParameters=sched_interval=1,batch_sched_delay=0
+MinJobAge=600
+KillWait=2
+StateSaveLocation={place}/state
+SlurmdSpoolDir={place}/spool-%n
+SlurmctldPidFile={place}/slurmctld.pid
+SlurmdPidFile={place}/%n.pid
+SlurmctldLogFile={place}/slurmctld.log
+SlurmdLogFile={place}/%n.log
+{nodes}
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+class Broken(Exception):
+    """The cluster does not work."""
+
+
+def prepared() -> str | None:
+    """Why there is no Slurm here; installs it if that is possible."""
+    if not missing():
+        return None
+    if os.geteuid() != 0 or not find("apt-get"):
+        return f"not installed: {', '.join(missing())} (Debian: apt-get install slurm-wlm)"
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", "slurm-wlm"]
+    for command in (["apt-get", "update", "-qq"], install):
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return f"apt-get cannot install slurm-wlm: {done.stderr[-500:]}" if missing() else None
+
+
+def missing() -> list[str]:
+    return [program for program in PROGRAMS if not find(program)]
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Cluster:
+    """Daemons in the foreground, as children of this process; stopped on exit."""
+
+    def __init__(self, place: Path, path: str) -> None:
+        self.place, self.daemons = place, []
+        (place / "state").mkdir(parents=True)
+        controller, *ports = free_ports(1 + len(NODES))
+        host = socket.gethostname().split(".")[0]
+        node = "NodeName={} NodeHostname={} NodeAddr=127.0.0.1 Port={} CPUs=4 RealMemory=8000 State=UNKNOWN"
+        nodes = "\n".join(node.format(name, host, port) for name, port in zip(NODES, ports))
+        for name in NODES:
+            (place / f"spool-{name}").mkdir()
+        self.configuration = place / "slurm.conf"
+        self.configuration.write_text(
+            CONFIGURATION.format(host=host, controller=controller, user=getpass.getuser(), place=place, nodes=nodes)
+        )
+        self.environment = {**os.environ, "PATH": path, "SLURM_CONF": str(self.configuration)}
+        self.version = self.ask("sinfo", "--version").split()[-1]
+
+    def __enter__(self) -> "Cluster":
+        try:
+            self.start("slurmctld", "-D", "-f", str(self.configuration))
+            for name in NODES:
+                self.start("slurmd", "-D", "-N", name, "-f", str(self.configuration))
+            self.wait_until("both nodes are idle", self.is_ready)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self, program: str, *arguments: str) -> None:
+        log = (self.place / f"{program}{len(self.daemons)}.out").open("w")
+        # Daemons get a session of their own: their signals do not reach this process.
+        command = [find(program), *arguments]
+        self.daemons.append(
+            subprocess.Popen(command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        )
+
+    def stop(self) -> None:
+        """Cancels all jobs, and ends the daemons."""
+        if self.daemons and self.daemons[0].poll() is None:
+            subprocess.run([find("scancel"), "--user", getpass.getuser()], env=self.environment, capture_output=True, timeout=60)
+            end = time.monotonic() + 20
+            while time.monotonic() < end and self.ask("squeue", "--noheader", "--format=%i", check=False).strip():
+                time.sleep(0.2)
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+        for daemon in self.daemons:
+            try:
+                daemon.wait(20)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        self.daemons = []
+
+    def ask(self, program: str, *arguments: str, check: bool = True) -> str:
+        done = subprocess.run([find(program), *arguments], env=self.environment, capture_output=True, text=True, timeout=60)
+        if check and done.returncode:
+            raise Broken(f"{program} {' '.join(arguments)}: {done.stderr or done.stdout}")
+        return done.stdout
+
+    def is_ready(self) -> bool:
+        for daemon in self.daemons:
+            if daemon.poll() is not None:
+                raise Broken(f"{daemon.args[0]} ended with {daemon.returncode}: {self.logs()}")
+        states = self.ask("sinfo", "--noheader", "--Node", "--format=%T", check=False).split()
+        return states == ["idle"] * len(NODES)
+
+    def logs(self) -> str:
+        return "".join(f"\n{log.name}:\n{log.read_text()[-1500:]}" for log in sorted(self.place.glob("*.log")))
+
+    def wait_until(self, what: str, holds) -> None:
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            if time.monotonic() > end:
+                raise Broken(f"timed out waiting until {what}: {self.ask('squeue', check=False)}{self.logs()}")
+            time.sleep(0.1)
+
+    def submit(self, script: Path, arguments: list[str], tasks: range | None, folder: Path) -> str:
+        array = [] if tasks is None else [f"--array={tasks[0]}-{tasks[-1]}"]
+        output = f"--output={self.place}/job-%A-%a.out"
+        # The machine may be smaller than the script asks for.
+        small = ["--cpus-per-task=1", "--mem=0"]
+        return self.ask("sbatch", "--parsable", f"--chdir={folder}", output, *small, *array, str(script), *arguments).strip()
+
+    def states(self, job: str) -> list[tuple[str, str]]:
+        """The task and state of each part of a job, also after its end."""
+        lines = self.ask("scontrol", "--oneliner", "show", "job", job).splitlines()
+        fields = [dict(pair.split("=", 1) for pair in line.split() if "=" in pair) for line in lines]
+        return [(field.get("ArrayTaskId", "-"), field["JobState"]) for field in fields]
+
+    def finished(self, job: str) -> list[str]:
+        """Waits for the end of a job; returns what went wrong."""
+        self.wait_until(f"job {job} has ended", lambda: all(state in OVER for _, state in self.states(job)))
+        wrong = [f"task {task} of job {job}: {state}" for task, state in self.states(job) if state != "COMPLETED"]
+        outputs = [output.read_text()[-1500:] for output in self.place.glob(f"job-{job}-*.out")] if wrong else []
+        return wrong + outputs
+
+    def run(self, script: Path, arguments: list[str], tasks: range | None, folder: Path) -> list[str]:
+        """Runs a script to its end, as an array if there are tasks; returns what went wrong."""
+        return self.finished(self.submit(script, arguments, tasks, folder))
+
+    def run_with_a_kill(self, script: Path, arguments: list[str], tasks: range, folder: Path, begun) -> list[str]:
+        """Runs an array; the first task is stopped when `begun()`, and queued again."""
+        job = self.submit(script, arguments, tasks, folder)
+        self.wait_until("the work has begun", begun)
+        # Too late if the task has ended already: then it is run once more, and finds everything done.
+        first = f"{job}_{tasks[0]}"
+        self.ask("scontrol", "requeue", first)
+        # Slurm would start it again after two minutes; but not before all of it has been cleared away.
+        self.wait_until("it alone is queued", lambda: self.is_alone(job, tasks[0]))
+        self.ask("scontrol", "update", f"JobId={first}", "StartTime=now")
+        return self.finished(job)
+
+    def is_alone(self, job: str, task: int) -> bool:
+        states = dict(self.states(job))
+        pending = states.pop(str(task), None) == "PENDING"
+        return pending and all(state in OVER for state in states.values()) and self.is_ready()

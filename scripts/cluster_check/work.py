@@ -1,0 +1,82 @@
+"""The work that is given to a cluster, and the comparison with one process."""
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+import h5py
+import numpy
+
+from package_check.report import Report
+
+SHARDS = range(4)
+
+
+def check(report: Report, root: Path, place: Path, voltile: Path, cluster) -> None:
+    scripts = root / "packaging" / "slurm"
+    volume(place / "brain.h5")
+    pyramid(report, scripts / "pyramid.sbatch", place, voltile, cluster)
+    warm(report, scripts / "warm.sbatch", place, voltile, cluster)
+    page = (root / "docs" / "clusters.md").read_text()
+    for script in sorted(scripts.iterdir()):
+        report.add(f"docs/clusters.md shows {script.name} as it is", script.read_text() in page)
+
+
+def volume(path: Path) -> None:
+    """Two channels of which a pyramid has about a dozen pieces."""
+    numbers = numpy.arange(160 * 900 * 1000, dtype="u4").reshape(160, 900, 1000)
+    voxels = ((numbers * 2654435761) >> 26).astype("u1") + (numbers // 700_000).astype("u1")
+    with h5py.File(path, "w") as file:
+        file.create_dataset("raw", data=voxels, chunks=(32, 128, 128), compression="gzip", compression_opts=1)
+        file.create_dataset("ids", data=(numbers[:70, :, :500] // 50_000).astype("u4"), chunks=(16, 128, 128), compression="lzf")
+
+
+def pyramid(report: Report, script: Path, place: Path, voltile: Path, cluster) -> None:
+    brain, one = place / "brain.h5", place / "one.pyramid"
+    subprocess.run([voltile, "pyramid", brain, "--output", one], cwd=place, check=True, stdout=subprocess.DEVNULL)
+    work = Path(f"{brain}.pyramid.work")
+    early = cluster.run(script, [str(brain)], None, place)
+    report.add("nothing is assembled before the shards", bool(early) and not work.exists(), str(early))
+    wrong = cluster.run_with_a_kill(
+        script, [str(brain)], SHARDS, place, lambda: any(work.glob("*.piece"))
+    )
+    report.add("four shards of a pyramid, one of them killed and started again", not wrong, "\n".join(wrong))
+    wrong = cluster.run(script, [str(brain)], None, place)
+    report.add("the pyramid is assembled", not wrong, "\n".join(wrong))
+    if not wrong:
+        expected, found = levels(one), levels(Path(f"{brain}.pyramid"))
+        report.add(f"its {len(expected)} levels are those of one process", len(expected) > 5 and expected == found)
+        report.add("the work folder is gone", not work.exists())
+
+
+def warm(report: Report, script: Path, place: Path, voltile: Path, cluster) -> None:
+    selection = [str(place / "brain.h5"), "--plane", "xy"]
+    one = ["--into", str(place / "one"), "--set", "render.threads=1"]
+    subprocess.run([voltile, "warm", *selection, *one], cwd=place, check=True, stdout=subprocess.DEVNULL)
+    tiles = place / "tiles"
+    arguments = [*selection, "--into", str(tiles)]
+    begun = lambda: any(tiles.glob("tiles/*/*/*.png"))  # noqa: E731
+    wrong = cluster.run_with_a_kill(script, arguments, SHARDS, place, begun)
+    report.add("four shards of tiles, one of them killed and started again", not wrong, "\n".join(wrong))
+    expected, found = files(place / "one"), files(tiles)
+    report.add(f"their {len(expected)} tiles are those of one process", len(expected) > 100 and expected == found)
+    report.add("no journal is left", not list((tiles / "warm").iterdir()))
+
+
+def levels(path: Path) -> dict[str, str]:
+    """A digest of the shape and the decoded voxels of every dataset."""
+    found = {}
+
+    def add(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset):
+            found[name] = f"{item.dtype} {item.shape} {hashlib.sha256(item[()].tobytes()).hexdigest()}"
+
+    with h5py.File(path) as file:
+        file.visititems(add)
+    return found
+
+
+def files(directory: Path) -> dict[str, str]:
+    """A digest of every tile in a cache directory."""
+    tiles = (directory / "tiles").rglob("*.png")
+    return {str(tile.relative_to(directory)): hashlib.sha256(tile.read_bytes()).hexdigest() for tile in tiles}

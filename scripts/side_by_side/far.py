@@ -1,0 +1,60 @@
+"""A web server whose answers take a round trip longer, with a log of its requests: `python -m side_by_side.far FOLDER PORT SECONDS`.
+
+It serves the files of a folder by range, several requests at once. `/__log` returns and empties the log: for each
+request its start and end in seconds, the path, the first byte and the number of bytes.
+"""
+
+import asyncio
+import json
+import re
+import sys
+import time
+from pathlib import Path
+
+RANGE = re.compile(rb"^range: *bytes=(\d+)-(\d*)\r?$", re.IGNORECASE | re.MULTILINE)
+
+
+class Far:
+    def __init__(self, folder: Path, delay: float):
+        self.folder, self.delay, self.log = folder, delay, []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                method, path, _ = head.split(b"\r\n", 1)[0].decode().split(" ")
+                writer.write(await self.answer(method, path, head))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    async def answer(self, method: str, path: str, head: bytes) -> bytes:
+        if path == "/__log":
+            said, self.log = json.dumps(self.log).encode(), []
+            return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(said), said)
+        began, file = time.monotonic(), self.folder / path.lstrip("/")
+        await asyncio.sleep(self.delay)
+        if not file.is_file():
+            return b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
+        about = file.stat()
+        asked = RANGE.search(head)
+        first = int(asked[1]) if asked else 0
+        last = min(int(asked[2]) if asked and asked[2] else about.st_size - 1, about.st_size - 1)
+        with file.open("rb") as opened:
+            opened.seek(first)
+            body = b"" if method == "HEAD" else opened.read(last - first + 1)
+        self.log.append((began, time.monotonic(), path, first, len(body)))
+        status = f"206 Partial Content\r\ncontent-range: bytes {first}-{last}/{about.st_size}" if asked else "200 OK"
+        fields = f"accept-ranges: bytes\r\ncontent-length: {last - first + 1}\r\netag: \"{about.st_mtime_ns}\""
+        return f"HTTP/1.1 {status}\r\n{fields}\r\n\r\n".encode() + body
+
+
+async def main() -> None:
+    far = Far(Path(sys.argv[1]), float(sys.argv[3]))
+    async with await asyncio.start_server(far.serve, "127.0.0.1", int(sys.argv[2]), backlog=512) as server:
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,179 @@
+//! Shards: the parts of one work that several processes do, on several machines.
+//!
+//! A work is a list of steps in the order in which one process would do them. Each shard gets consecutive steps of about
+//! the same weight. Every process computes this division by itself, from the list alone, so that none needs to know of
+//! the others.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::str::FromStr;
+
+/// One of several parts of a work: number `index`, counted from 0, of `count`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shard {
+    index: u64,
+    count: NonZeroU64,
+}
+
+/// An indivisible step of a work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The amount of work.
+    pub weight: u64,
+    /// Whether this and the following steps read no stored chunk that the preceding steps read.
+    pub is_apart: bool,
+}
+
+/// A shard is at most this share longer or shorter at each end, so that no chunk is read by two.
+const LENIENCE: u128 = 4;
+
+impl Shard {
+    /// All shards of so many.
+    pub fn all(count: NonZeroU64) -> impl Iterator<Item = Self> {
+        (0..count.get()).map(move |index| Self { index, count })
+    }
+
+    /// The number of shards.
+    pub fn count(&self) -> NonZeroU64 {
+        self.count
+    }
+
+    /// The shard that is `by` further on, the last one being followed by the first.
+    pub fn rotated(&self, by: u64) -> Self {
+        let index = (self.index + by % self.count) % self.count;
+        Self { index, ..*self }
+    }
+
+    /// The steps of this shard; those of all shards are disjoint, and together all steps.
+    pub fn steps(&self, steps: &[Step]) -> Range<usize> {
+        self.begin(self.index, steps)..self.begin(self.index + 1, steps)
+    }
+
+    /// The first step of shard `index`: where the steps before have about the weight of as many equal shards. A step
+    /// that is apart is preferred, if there is one near.
+    fn begin(&self, index: u64, steps: &[Step]) -> usize {
+        match index {
+            0 => return 0,
+            last if last == self.count.get() => return steps.len(),
+            _ => {}
+        }
+        let weight = |step: &Step| u128::from(step.weight.max(1));
+        let total: u128 = steps.iter().map(weight).sum();
+        // Weights are multiplied by the number of shards, so that all numbers are whole.
+        let (ideal, most) = (total * u128::from(index), total / LENIENCE);
+        let (mut nearest, mut nearest_apart) = ((ideal, 0), (most + 1, 0));
+        let mut before = 0;
+        for (place, step) in
+            steps.iter().enumerate().map(|(place, step)| (place, Some(step))).chain([(steps.len(), None)])
+        {
+            let distance = (before * u128::from(self.count.get())).abs_diff(ideal);
+            if distance < nearest.0 {
+                nearest = (distance, place);
+            }
+            if step.is_none_or(|step| step.is_apart) && distance < nearest_apart.0 {
+                nearest_apart = (distance, place);
+            }
+            before += step.map_or(0, weight);
+        }
+        if nearest_apart.0 <= most { nearest_apart.1 } else { nearest.1 }
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
+/// Why a text is not a shard.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAShard {
+    /// It does not consist of two numbers.
+    #[error("expected INDEX/COUNT, such as 0/4 for the first of four shards")]
+    Form,
+    /// The number of shards is 0.
+    #[error("the number of shards must be at least 1")]
+    NoShards,
+    /// The index is too great.
+    #[error("there is no such shard: those of {count} are 0/{count} to {}/{count}", count.get() - 1)]
+    Beyond {
+        /// The number of shards.
+        count: NonZeroU64,
+    },
+}
+
+impl FromStr for Shard {
+    type Err = NotAShard;
+
+    fn from_str(text: &str) -> Result<Self, NotAShard> {
+        let number = |digits: &str| {
+            let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+            digits.parse::<u32>().ok().filter(|_| is_number).map(u64::from)
+        };
+        let pair = text.split_once('/').and_then(|(index, count)| number(index).zip(number(count)));
+        let (index, count) = pair.ok_or(NotAShard::Form)?;
+        let count = NonZeroU64::new(count).ok_or(NotAShard::NoShards)?;
+        if index >= count.get() {
+            return Err(NotAShard::Beyond { count });
+        }
+        Ok(Self { index, count })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shards(count: u64) -> Vec<Shard> {
+        Shard::all(NonZeroU64::new(count).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_is_no_shard_is_refused_with_the_reason() {
+        assert_eq!("3/4".parse(), Ok(shards(4)[3]));
+        for wrong in
+            ["", "x", "1", "/", "1/", "/4", "-1/4", "+1/4", "1/4/5", "1 /4", "1.0/4", "1/99999999999"]
+        {
+            assert_eq!(wrong.parse::<Shard>(), Err(NotAShard::Form), "{wrong:?}");
+        }
+        assert_eq!("0/0".parse::<Shard>(), Err(NotAShard::NoShards));
+        let beyond = "4/4".parse::<Shard>().unwrap_err().to_string();
+        assert!(beyond.contains("0/4 to 3/4"), "{beyond}");
+    }
+
+    proptest! {
+        #[test]
+        fn shards_are_disjoint_and_together_everything(
+            steps in prop::collection::vec((0..1000_u64, any::<bool>()), 0..200), count in 1..30_u64, by in 0..99_u64,
+        ) {
+            let steps: Vec<Step> =
+                steps.into_iter().map(|(weight, is_apart)| Step { weight, is_apart }).collect();
+            let mut ranges: Vec<Range<usize>> =
+                shards(count).iter().map(|shard| shard.rotated(by).steps(&steps)).collect();
+            ranges.sort_by_key(|range| (range.start, range.end));
+            let mut end = 0;
+            for range in ranges {
+                prop_assert_eq!(range.start, end);
+                end = range.end;
+            }
+            prop_assert_eq!(end, steps.len());
+        }
+    }
+
+    #[test]
+    fn shards_have_about_the_same_weight_and_begin_at_steps_that_are_apart_if_there_is_one_near() {
+        let steps = |apart: usize| -> Vec<Step> {
+            (0..100).map(|place| Step { weight: 3, is_apart: place % apart == 0 }).collect()
+        };
+        let begins = |count, apart| -> Vec<usize> {
+            shards(count).iter().map(|shard| shard.steps(&steps(apart)).start).collect()
+        };
+        assert_eq!(begins(4, 1), [0, 25, 50, 75]);
+        assert_eq!(begins(4, 10), [0, 20, 50, 70]);
+        assert_eq!(begins(4, 99), [0, 25, 50, 75]);
+        assert_eq!(begins(1, 10), [0]);
+        assert_eq!(shards(3)[2].rotated(2), shards(3)[1]);
+    }
+}

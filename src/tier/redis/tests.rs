@@ -1,0 +1,246 @@
+//! Redis as a backend, against a small server of the tests' own that can keep silent.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use super::*;
+use crate::metrics::Metrics;
+use crate::tier::tests::{name, satisfies_the_contract, tile};
+use crate::tier::{Backend, Tier, Tiers};
+use crate::tile::Tile;
+
+/// Longer than anything takes on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+type Word = Vec<u8>;
+
+/// A server that knows a few commands.
+#[derive(Default)]
+struct Fake {
+    strings: Mutex<HashMap<Word, Word>>,
+    /// All commands but PING.
+    commands: Mutex<Vec<Vec<Word>>>,
+    pings: AtomicUsize,
+    streams: Mutex<Vec<TcpStream>>,
+    /// Reads commands and does not answer.
+    is_silent: AtomicBool,
+}
+
+impl Fake {
+    /// Starts it; returns its address too.
+    fn start() -> (Arc<Self>, RedisAddress) {
+        let (fake, listener) = (Arc::new(Self::default()), TcpListener::bind("127.0.0.1:0").unwrap());
+        let port = listener.local_addr().unwrap().port();
+        let serving = Arc::clone(&fake);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (fake, stream) = (Arc::clone(&serving), stream.unwrap());
+                fake.streams.lock().unwrap().push(stream.try_clone().unwrap());
+                thread::spawn(move || fake.serve(&stream));
+            }
+        });
+        (fake, RedisAddress::new(&format!("redis://:secret@127.0.0.1:{port}/3")).unwrap())
+    }
+
+    /// Until the client is gone.
+    fn serve(&self, stream: &TcpStream) {
+        let (mut input, mut output) = (BufReader::new(stream), stream);
+        while let Some(command) = words(&mut input) {
+            let answer = self.answer(command);
+            if !self.is_silent.load(Ordering::SeqCst) && output.write_all(&answer).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn answer(&self, command: Vec<Word>) -> Vec<u8> {
+        if command[0] == b"PING" {
+            self.pings.fetch_add(1, Ordering::SeqCst);
+            return b"+PONG\r\n".to_vec();
+        }
+        let mut strings = self.strings.lock().unwrap();
+        let answer = match command.iter().map(Vec::as_slice).collect::<Vec<_>>().as_slice() {
+            [b"GET", key] => match strings.get(*key) {
+                Some(value) => [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat(),
+                None => b"$-1\r\n".to_vec(),
+            },
+            [b"SET", _, value, ..] if value.starts_with(b"full") => b"-OOM no memory\r\n".to_vec(),
+            [b"SET", key, value, ..] => {
+                strings.insert(key.to_vec(), value.to_vec());
+                b"+OK\r\n".to_vec()
+            }
+            [b"EXISTS", key] => format!(":{}\r\n", i32::from(strings.contains_key(*key))).into(),
+            [b"DEL", key] => format!(":{}\r\n", i32::from(strings.remove(*key).is_some())).into(),
+            [b"AUTH", b"secret"] | [b"SELECT", b"3"] => b"+OK\r\n".to_vec(),
+            _ => b"-ERR unknown command\r\n".to_vec(),
+        };
+        self.commands.lock().unwrap().push(command);
+        answer
+    }
+
+    /// How often a command was sent.
+    fn count(&self, command: &str) -> usize {
+        self.commands.lock().unwrap().iter().filter(|words| words[0] == command.as_bytes()).count()
+    }
+
+    fn keep_silent(&self, is_silent: bool) {
+        self.is_silent.store(is_silent, Ordering::SeqCst);
+    }
+}
+
+/// The next command: an array of strings.
+fn words(input: &mut impl BufRead) -> Option<Vec<Word>> {
+    let number = |input: &mut dyn BufRead| {
+        let mut line = String::new();
+        input.read_line(&mut line).ok()?;
+        line.trim_end().get(1..)?.parse::<usize>().ok()
+    };
+    let count = number(input)?;
+    let mut words = Vec::new();
+    for _ in 0..count {
+        let mut word = vec![0; number(input)? + 2];
+        input.read_exact(&mut word).ok()?;
+        word.truncate(word.len() - 2);
+        words.push(word);
+    }
+    Some(words)
+}
+
+fn opened(address: &RedisAddress, metrics: &Metrics) -> Redis {
+    let redis = Redis::with_limit(address, Duration::from_secs(90), &metrics.redis, PATIENCE).unwrap();
+    assert_eq!((redis.problem(), metrics.redis.open.get()), (None, 0));
+    redis
+}
+
+#[test]
+fn redis_satisfies_the_contract() {
+    let (fake, address) = Fake::start();
+    satisfies_the_contract(&opened(&address, &Metrics::default()));
+    let commands = fake.commands.lock().unwrap();
+    let set = commands.iter().find(|words| words[0] == b"SET").unwrap();
+    assert!(set[1].starts_with(b"voltile:1:a:"), "{:?}", String::from_utf8_lossy(&set[1]));
+    assert_eq!(set[3..], [b"EX".to_vec(), b"90".to_vec()]);
+}
+
+#[test]
+fn a_lookup_is_one_command() {
+    let (fake, address) = Fake::start();
+    let redis = opened(&address, &Metrics::default());
+    let (token, Tile { key, png, .. }) = (name("a"), tile(3));
+    redis.put(&token, &key, &png).unwrap();
+    fake.commands.lock().unwrap().clear();
+    (0..20).for_each(|_| assert_eq!(redis.get(&token, &key), Ok(Some(png.clone()))));
+    let others = |words: &&Vec<Word>| ![&b"GET"[..], b"AUTH", b"SELECT"].contains(&words[0].as_slice());
+    assert_eq!((fake.count("GET"), fake.commands.lock().unwrap().iter().find(others)), (20, None));
+}
+
+#[test]
+fn a_damaged_tile_is_counted_and_deleted() {
+    let (fake, address) = Fake::start();
+    let metrics = Metrics::default();
+    let redis = Tier::start(Backend::Redis, opened(&address, &metrics), metrics.redis.clone()).unwrap();
+    let (tiers, token, tile) = (Tiers::of(vec![redis]).unwrap(), name("a"), tile(3));
+    for (damaged, what) in [(2, "a flipped bit"), (0, "cut off"), (1, "another tile")] {
+        tiers.keep_later(&token, &tile, || true);
+        while fake.strings.lock().unwrap().is_empty() {
+            thread::yield_now();
+        }
+        assert_eq!(tiers.find(&token, &tile.key).unwrap().png, tile.png);
+        let errors = metrics.redis.corrupt.get();
+        fake.strings.lock().unwrap().values_mut().for_each(|value| match damaged {
+            0 => value.truncate(100),
+            1 => *value = [&b"png"[..], &entry::trailer(&TileKey::of(&7), b"png")].concat(),
+            _ => value[500] ^= 1,
+        });
+        assert_eq!(tiers.find(&token, &tile.key), None, "{what}");
+        assert_eq!(metrics.redis.corrupt.get(), errors + 1);
+        while !fake.strings.lock().unwrap().is_empty() {
+            thread::yield_now();
+        }
+    }
+    assert_eq!((metrics.redis.errors.get(), tiers.problems()), (0, vec![]));
+}
+
+#[test]
+fn an_answer_that_is_an_error_is_a_problem_until_the_same_succeeds_and_opens_no_breaker() {
+    let (_fake, address) = Fake::start();
+    let metrics = Metrics::default();
+    let redis = Tier::start(Backend::Redis, opened(&address, &metrics), metrics.redis.clone()).unwrap();
+    let (tiers, token) = (Tiers::of(vec![redis]).unwrap(), name("a"));
+    let refused = Tile::new(TileKey::of(&1), &b"full"[..]);
+    (0..9).for_each(|_| tiers.keep_later(&token, &refused, || true));
+    while metrics.redis.errors.get() < 9 {
+        thread::yield_now();
+    }
+    let [(Backend::Redis, problem)] = &tiers.problems()[..] else { panic!("there is one problem") };
+    assert!(problem.contains("no memory") && !problem.contains("secret"), "{problem}");
+    tiers.keep_later(&token, &tile(3), || true);
+    while metrics.redis.writes.get() < 1 {
+        thread::yield_now();
+    }
+    assert_eq!((tiers.problems(), metrics.redis.open.get()), (vec![], 0));
+}
+
+#[test]
+fn while_a_server_does_not_answer_it_is_not_asked_and_it_is_used_again_when_it_does() {
+    let (fake, address) = Fake::start();
+    let metrics = Metrics::default();
+    fake.keep_silent(true);
+    let limit = Duration::from_millis(20);
+    let redis = Redis::with_limit(&address, Duration::from_secs(90), &metrics.redis, limit).unwrap();
+    let redis = Tier::start(Backend::Redis, redis, metrics.redis.clone()).unwrap();
+    let (tiers, token, Tile { key, png, .. }) = (Tiers::of(vec![redis]).unwrap(), name("a"), tile(3));
+    while !tiers.problems().iter().any(|(_, problem)| problem.contains("could not be reached")) {
+        thread::yield_now();
+    }
+    (0..1000).for_each(|_| assert_eq!(tiers.find(&token, &key), None));
+    let counts = [&metrics.redis.skipped, &metrics.redis.errors, &metrics.redis.misses]
+        .map(prometheus_client::metrics::counter::Counter::get);
+    assert_eq!((counts, fake.count("GET")), ([1000, 0, 0], 0), "nobody waits");
+    let [(Backend::Redis, problem)] = &tiers.problems()[..] else { panic!("there is one problem") };
+    assert!(problem.contains("could not be reached") && !problem.contains("secret"), "{problem}");
+    fake.keep_silent(false);
+    // On a slow machine it may be found silent again.
+    let tile = Tile::new(key, png.clone());
+    while tiers.find(&token, &key).is_none() {
+        tiers.keep_later(&token, &tile, || true);
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_few_lookups_that_take_too_long_open_the_breaker() {
+    let (fake, address) = Fake::start();
+    let metrics = Metrics::default();
+    let redis =
+        Redis::with_limit(&address, Duration::from_secs(90), &metrics.redis, Duration::from_millis(200));
+    let redis = redis.unwrap();
+    while redis.problem().is_some() {
+        thread::yield_now();
+    }
+    fake.keep_silent(true);
+    let (token, Tile { key, .. }) = (name("a"), tile(3));
+    let errors: Vec<_> = (0..50).map(|_| redis.get(&token, &key).unwrap_err()).collect();
+    let asked = errors.iter().filter(|error| matches!(error, TierError::Unreachable { .. })).count();
+    // The first ones, and perhaps some after a probe that was answered before it kept silent.
+    assert!((1..=6).contains(&asked) && matches!(errors[49], TierError::Resting), "{errors:?}");
+}
+
+#[test]
+fn connections_that_were_closed_meanwhile_are_made_again() {
+    let (fake, address) = Fake::start();
+    let metrics = Metrics::default();
+    let redis = opened(&address, &metrics);
+    let (token, Tile { key, .. }) = (name("a"), tile(3));
+    assert_eq!(redis.get(&token, &key), Ok(None));
+    for stream in fake.streams.lock().unwrap().drain(..) {
+        stream.shutdown(Shutdown::Both).unwrap();
+    }
+    let before = fake.count("AUTH");
+    (0..20).for_each(|_| assert_eq!(redis.get(&token, &key), Ok(None)));
+    assert!(fake.count("AUTH") > before && metrics.redis.open.get() == 0);
+}

@@ -1,0 +1,263 @@
+//! Digests of whole files, for `files.identity = "content"`: computed once, and kept until the file changes.
+//!
+//! The digest of `brain.h5` is kept in `.brain.h5.blake3` beside it, or else in the cache directory, with the length and
+//! the modification time that the file had. The record is locked while the file is read, so that processes that start
+//! together do not all read it; within a process, one file is read at a time.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::bytes::FileBytes;
+use super::identity::{ContentId, FileIdentity};
+use crate::tile::Fingerprint;
+
+/// The folder of digests within a cache directory.
+const FOLDER: &str = "digests";
+/// The end of the names of records.
+const ENDING: &str = ".blake3";
+/// The first words of a record.
+const HEAD: &str = "voltile digest 1";
+/// Longer records are not read.
+const LONGEST: u64 = 512;
+/// How much is read at once.
+const PIECE: usize = 1 << 20;
+/// How often progress is logged.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// Computes and keeps digests.
+#[derive(Debug)]
+pub struct Digests {
+    /// A cache directory, for files whose folders cannot be written.
+    cache: Option<PathBuf>,
+    /// What is known, by path. Locked while a file is read.
+    known: Mutex<HashMap<PathBuf, Known>>,
+}
+
+/// A digest, and the state of the file that it was computed of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    digest: blake3::Hash,
+    state: State,
+}
+
+/// Length, and modification time in seconds and nanoseconds.
+type State = (u64, i64, i64);
+
+impl Digests {
+    /// With a cache directory in which digests may be kept too.
+    pub fn new(cache: Option<PathBuf>) -> Self {
+        Self { cache, known: Mutex::default() }
+    }
+
+    /// What an open file contains. Reads all of it, unless its digest is known.
+    pub(super) fn of(&self, bytes: &FileBytes) -> io::Result<ContentId> {
+        let identity = bytes.identity();
+        let state = state_of(identity);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(identity.path()).filter(|known| known.state == state) {
+            return Ok(known.id());
+        }
+        let digest = self.kept_or_computed(bytes, state)?;
+        let new = Known { digest, state };
+        known.insert(identity.path().to_owned(), new);
+        Ok(new.id())
+    }
+
+    fn kept_or_computed(&self, bytes: &FileBytes, state: State) -> io::Result<blake3::Hash> {
+        let places = self.places(bytes.identity().path());
+        if let Some(digest) = places.iter().find_map(|place| kept(place, state)) {
+            return Ok(digest);
+        }
+        let Some((place, mut record)) = places.iter().find_map(|place| Some((place, opened(place)?))) else {
+            tracing::warn!(
+                "the digest of {} can be kept neither beside it nor in cache.directory: it is computed at every start",
+                bytes.identity().path().display()
+            );
+            return computed(bytes);
+        };
+        // Another process may be reading the file: its result is worth waiting for.
+        flock(&record, FlockOperation::LockExclusive)?;
+        if let Some(digest) = read(&mut record, state) {
+            return Ok(digest);
+        }
+        let digest = computed(bytes)?;
+        if let Err(error) = write(&mut record, digest, state) {
+            tracing::warn!("{} was not written: {error}", place.display());
+        }
+        Ok(digest)
+    }
+
+    /// Where the digest of a file may be kept.
+    fn places(&self, path: &Path) -> Vec<PathBuf> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let beside = path.with_file_name(format!(".{name}{ENDING}"));
+        let cache = self.cache.iter().filter(|cache| is_cache(cache));
+        let in_cache =
+            cache.map(|cache| cache.join(FOLDER).join(format!("{}{ENDING}", Fingerprint::of(&path))));
+        std::iter::once(beside).chain(in_cache).collect()
+    }
+}
+
+impl Known {
+    fn id(&self) -> ContentId {
+        ContentId::of(&(self.digest.as_bytes(), self.state.0))
+    }
+}
+
+fn state_of(identity: &FileIdentity) -> State {
+    let (seconds, nanoseconds) = identity.modified();
+    (identity.length(), seconds, nanoseconds)
+}
+
+/// Whether a folder is a cache directory, or may become one: nothing is written to any other.
+fn is_cache(folder: &Path) -> bool {
+    match fs::read_dir(folder) {
+        Ok(mut entries) => {
+            folder.join("CACHEDIR.TAG").exists() || folder.join(FOLDER).exists() || entries.next().is_none()
+        }
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// The digest in a record, if it is of the file in this state.
+fn kept(place: &Path, state: State) -> Option<blake3::Hash> {
+    let mut record = options().read(true).open(place).ok()?;
+    // Not while it is written, nor while the file is read: whoever does that holds the lock.
+    flock(&record, FlockOperation::NonBlockingLockShared).ok()?;
+    read(&mut record, state)
+}
+
+/// Opens a record for writing, making it and its folder; `None` if that is not allowed.
+fn opened(place: &Path) -> Option<File> {
+    if place.parent().is_some_and(|folder| folder.ends_with(FOLDER)) {
+        fs::create_dir_all(place.parent()?).ok()?;
+    }
+    let record = options().read(true).write(true).create(true).truncate(false).open(place).ok()?;
+    record.metadata().is_ok_and(|about| about.is_file()).then_some(record)
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    options
+}
+
+fn read(record: &mut File, state: State) -> Option<blake3::Hash> {
+    let mut text = String::new();
+    record.rewind().ok()?;
+    Read::by_ref(record).take(LONGEST).read_to_string(&mut text).ok()?;
+    let line = text.strip_suffix('\n')?.strip_prefix(HEAD)?;
+    let [digest, length, seconds, nanoseconds] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    let of = (length.parse().ok()?, seconds.parse().ok()?, nanoseconds.parse().ok()?);
+    blake3::Hash::from_hex(digest).ok().filter(|_| of == state)
+}
+
+fn write(record: &mut File, digest: blake3::Hash, state: State) -> io::Result<()> {
+    let (length, seconds, nanoseconds) = state;
+    record.set_len(0)?;
+    record.rewind()?;
+    record.write_all(format!("{HEAD} {digest} {length} {seconds} {nanoseconds}\n").as_bytes())
+}
+
+/// Reads the whole file; fails if it changes meanwhile.
+fn computed(bytes: &FileBytes) -> io::Result<blake3::Hash> {
+    let (path, length) = (bytes.identity().path().display(), bytes.identity().length());
+    let (began, mut told) = (Instant::now(), Instant::now());
+    let mut hasher = blake3::Hasher::new();
+    let (mut piece, mut at) = (vec![0; PIECE], 0);
+    loop {
+        let read = bytes.read_at(&mut piece, at)?;
+        if read == 0 {
+            break;
+        }
+        hasher.update(&piece[..read]);
+        at += read as u64;
+        if told.elapsed() >= PROGRESS {
+            tracing::info!("digest of {path}: {} of {} MiB", at >> 20, length >> 20);
+            told = Instant::now();
+        }
+    }
+    if began.elapsed() >= PROGRESS {
+        tracing::info!("digest of {path}: done in {} s", began.elapsed().as_secs());
+    }
+    Ok(hasher.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::SystemTime;
+
+    fn id(digests: &Digests, path: &Path) -> ContentId {
+        digests.of(&FileBytes::open(path.canonicalize().unwrap(), false).unwrap()).unwrap()
+    }
+
+    fn written(path: &Path, text: &str, seconds: u64) {
+        fs::write(path, text).unwrap();
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::new(seconds, 7)).unwrap();
+    }
+
+    #[test]
+    fn copies_have_one_digest_and_other_contents_another() {
+        let place = tempfile::tempdir().unwrap();
+        let [a, b] = ["a.h5", "b.h5"].map(|name| place.path().join(name));
+        written(&a, "the same", 1000);
+        written(&b, "the same", 2000);
+        let digests = Digests::new(None);
+        let before = id(&digests, &a);
+        assert_eq!(before, id(&digests, &b));
+        written(&b, "another!", 3000);
+        assert_ne!(before, id(&digests, &b));
+        let expected = blake3::hash(b"the same");
+        let record = fs::read_to_string(place.path().join(".a.h5.blake3")).unwrap();
+        assert_eq!(record, format!("voltile digest 1 {expected} 8 1000 7\n"));
+    }
+
+    #[test]
+    fn a_digest_is_kept_until_length_or_modification_time_change() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.h5");
+        written(&path, "one", 1000);
+        let first = id(&Digests::new(None), &path);
+        written(&path, "two", 1000);
+        assert_eq!(id(&Digests::new(None), &path), first, "it is not read again");
+        written(&path, "two", 1001);
+        let second = id(&Digests::new(None), &path);
+        assert_ne!(second, first);
+        for damaged in ["", "voltile digest 1", "voltile digest 1 00 3 1001 7\n", "dear diary\n"] {
+            fs::write(place.path().join(".a.h5.blake3"), damaged).unwrap();
+            assert_eq!(id(&Digests::new(None), &path), second);
+        }
+    }
+
+    #[test]
+    fn where_the_folder_cannot_be_written_the_cache_directory_keeps_it_and_no_other_folder() {
+        let place = tempfile::tempdir().unwrap();
+        let (data, cache, other) =
+            (place.path().join("data"), place.path().join("cache"), place.path().join("other"));
+        fs::create_dir_all(&data).unwrap();
+        fs::create_dir_all(&other).unwrap();
+        fs::write(other.join("diary"), "").unwrap();
+        let path = data.join("a.h5");
+        written(&path, "one", 1000);
+        // A folder in the place of the record: it cannot be written, whoever this user is.
+        fs::create_dir(data.join(".a.h5.blake3")).unwrap();
+        fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).unwrap();
+        let first = id(&Digests::new(Some(other.clone())), &path);
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 1);
+        assert_eq!(id(&Digests::new(Some(cache.clone())), &path), first);
+        written(&path, "two", 1000);
+        assert_eq!(id(&Digests::new(Some(cache)), &path), first, "it is not read again");
+    }
+}

@@ -1,0 +1,160 @@
+//! Reads a version-1 B-tree of chunks, a whole level at a time.
+//!
+//! This is the index of h5py's default format. Its nodes lie between the chunks, and the library reads one after the
+//! other: over a network, each costs a round trip.
+//!
+//! A node of level 0 has the chunks as its children, one of a higher level has nodes of the level below. Each child has a
+//! key: the size and the filter mask of a chunk, and the offsets of its first voxel.
+
+use std::time::Instant;
+
+use super::header::Tree;
+use super::metadata::{Block, Fields, Metadata, shown, unexpected};
+use super::{Entry, IndexError, ensure_few, ensure_in_time};
+use crate::volume::hdf5::grid::{Grid, RANK};
+
+/// The type of nodes of chunks; that of groups is 0.
+const CHUNKS: u8 = 1;
+/// The maximum number of bytes that one call reads: 20,000 nodes of a volume of three axes, for a million chunks.
+const MOST_AT_ONCE: u64 = 64 << 20;
+
+/// All chunks of a tree, not sorted; an error if they are not complete by `until`. Chunks outside the grid are left out.
+pub(super) fn entries(
+    metadata: &Metadata<'_>,
+    tree: &Tree,
+    grid: &Grid,
+    until: Option<Instant>,
+) -> Result<Vec<Entry>, IndexError> {
+    let mut reading =
+        Reading { metadata, grid, tree, level: None, children: Vec::new(), entries: Vec::new() };
+    // The positions of the nodes of one level.
+    let mut nodes: Vec<u64> = tree.root.map(|root| metadata.position(root)).into_iter().collect();
+    while !nodes.is_empty() {
+        for batch in nodes.chunks((MOST_AT_ONCE / reading.node_size()).max(1) as usize) {
+            ensure_in_time(until)?;
+            for block in metadata.blocks(batch, reading.node_size())? {
+                reading.node(&block)?;
+            }
+        }
+        nodes = reading.next_level()?;
+    }
+    Ok(reading.entries)
+}
+
+/// A tree that is being read.
+struct Reading<'a> {
+    metadata: &'a Metadata<'a>,
+    grid: &'a Grid,
+    tree: &'a Tree,
+    /// The level of the nodes that are read now; `None` before the root.
+    level: Option<u8>,
+    /// The positions of the nodes of the next level.
+    children: Vec<u64>,
+    entries: Vec<Entry>,
+}
+
+impl Reading<'_> {
+    /// The maximum number of children of a node.
+    fn most_children(&self) -> u64 {
+        2 * u64::from(self.metadata.superblock.chunk_tree_k)
+    }
+
+    fn key_size(&self) -> u64 {
+        8 + 8 * self.tree.dimensions as u64
+    }
+
+    /// The size of every node in the file, however many children it has.
+    fn node_size(&self) -> u64 {
+        let address = self.metadata.superblock.address_size as u64;
+        let children = self.most_children();
+        8 + 2 * address + children * address + (children + 1) * self.key_size()
+    }
+
+    /// Reads one node: the chunks of a leaf, or the positions of its children.
+    fn node(&mut self, block: &Block) -> Result<(), IndexError> {
+        let mut fields = self.metadata.fields(block, 0);
+        let (level, count) = self.node_head(&mut fields)?;
+        for _ in 0..count {
+            let key = fields.part(self.key_size() as usize)?;
+            let position = fields.position();
+            let Some(address) = fields.address()? else {
+                return Err(unexpected(
+                    position,
+                    &"an undefined one",
+                    "the address of a child of a B-tree node",
+                ));
+            };
+            let position = self.metadata.position(address);
+            if level == 0 {
+                self.chunk(key, position)?;
+            } else {
+                self.children.push(position);
+            }
+        }
+        ensure_few(self.entries.len().max(self.children.len()))
+    }
+
+    /// The level of a node and the number of its children.
+    fn node_head(&mut self, fields: &mut Fields<'_>) -> Result<(u8, u16), IndexError> {
+        let position = fields.position();
+        let signature = fields.take(4)?;
+        if signature != b"TREE" {
+            return Err(unexpected(position, &shown(signature), "the signature \"TREE\" of a B-tree node"));
+        }
+        let kind = fields.byte()?;
+        if kind != CHUNKS {
+            return Err(unexpected(position + 4, &kind, "1, the type of B-tree nodes of chunks,"));
+        }
+        let level = fields.byte()?;
+        if let Some(wanted) = self.level.filter(|wanted| *wanted != level) {
+            let expected = format!("a B-tree node of level {wanted}");
+            return Err(unexpected(position + 5, &format!("one of level {level}"), &expected));
+        }
+        self.level = Some(level);
+        let count = fields.u16()?;
+        if u64::from(count) > self.most_children() {
+            let expected = format!("a B-tree node with at most {} children", self.most_children());
+            return Err(unexpected(position + 6, &format!("one with {count}"), &expected));
+        }
+        // The addresses of the siblings.
+        fields.address()?;
+        fields.address()?;
+        Ok((level, count))
+    }
+
+    fn chunk(&mut self, mut key: Fields<'_>, address: u64) -> Result<(), IndexError> {
+        let position = key.position();
+        let (length, mask) = (key.u32()?, key.u32()?);
+        let mut offsets = [0; RANK];
+        // The last offset is that within an element: always 0.
+        let own = RANK - self.tree.dimensions.saturating_sub(1).min(RANK);
+        for offset in &mut offsets[own..] {
+            *offset = key.u64()?;
+        }
+        let at = self.grid.beginning_at(&offsets);
+        if (0..RANK).any(|axis| offsets[axis] % self.grid.chunk()[axis] != 0) {
+            let found = format!("the offset {:?}", &offsets[own..]);
+            return Err(unexpected(position, &found, "the key of a chunk, a multiple of the chunk shape,"));
+        }
+        if self.grid.holds(&at) {
+            self.entries.push(Entry { number: self.grid.number(&at), address, length, mask });
+        }
+        Ok(())
+    }
+
+    /// Begins the next level: the positions of its nodes, in the order of the file.
+    fn next_level(&mut self) -> Result<Vec<u64>, IndexError> {
+        let mut nodes = std::mem::take(&mut self.children);
+        nodes.sort_unstable();
+        if let Some(twice) = nodes.windows(2).find(|pair| pair[0] == pair[1]) {
+            let found = "one that is the child of two nodes";
+            return Err(unexpected(twice[0], &found, "a B-tree node with one parent"));
+        }
+        // Levels count down to 0, from at most 255: a node cannot be its own descendant.
+        self.level = self.level.and_then(|level| level.checked_sub(1));
+        Ok(nodes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

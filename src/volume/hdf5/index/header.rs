@@ -1,0 +1,226 @@
+//! Finds the version-1 B-tree of a chunked dataset in its object header.
+//!
+//! The library has read and checked the header when it opened the dataset, so checksums are not compared again. It does
+//! not tell the address of the tree.
+
+use std::collections::HashSet;
+
+use super::IndexError;
+use super::metadata::{Block, Fields, Metadata, shown, unexpected};
+
+/// The number of bytes read first: longer than the usual header. One with a few attributes takes less than 1 KiB.
+const FIRST_READ: u64 = 2048;
+/// The maximum size of all blocks of a header. Attributes of up to 64 KiB each can lie in it.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// Message types.
+const LAYOUT: u16 = 0x0008;
+const CONTINUATION: u16 = 0x0010;
+/// The message flag of messages that are stored elsewhere.
+const SHARED: u8 = 0x02;
+/// The layout class of chunked data.
+const CHUNKED: u8 = 2;
+
+/// The B-tree that indexes the chunks of a dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tree {
+    /// The address of its root, relative to the base address; `None` if no chunk was ever written.
+    pub root: Option<u64>,
+    /// The number of offsets in its keys: one more than the dataset has axes.
+    pub dimensions: usize,
+}
+
+/// How the messages of a header are stored.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    One,
+    Two {
+        /// Whether each message has its creation index.
+        indexed: bool,
+    },
+}
+
+/// A piece of a header that holds messages.
+struct Piece {
+    /// The byte of the file that it begins at.
+    position: u64,
+    length: u64,
+}
+
+/// The tree of the dataset of `rank` axes whose object header has this address; `None` if its chunks are indexed in
+/// another way, or it is not chunked.
+pub(super) fn tree(metadata: &Metadata<'_>, address: u64, rank: usize) -> Result<Option<Tree>, IndexError> {
+    let tree = found(metadata, address)?;
+    if let Some(tree) = tree.filter(|tree| tree.dimensions != rank + 1) {
+        return Err(unexpected(
+            metadata.position(address),
+            &format!("one with chunks of {} dimensions", tree.dimensions),
+            &format!("the object header of a dataset with chunks of {} dimensions", rank + 1),
+        ));
+    }
+    Ok(tree)
+}
+
+fn found(metadata: &Metadata<'_>, address: u64) -> Result<Option<Tree>, IndexError> {
+    let position = metadata.position(address);
+    let mut first = only(metadata.blocks(&[position], FIRST_READ)?)?;
+    let (form, start, length) = prefix(&mut metadata.fields(&first, 0))?;
+    let whole = start.saturating_add(length);
+    let mut left = MOST_BYTES;
+    spend(&mut left, whole, position)?;
+    if whole > first.bytes.len() as u64 {
+        first = only(metadata.blocks(&[position], whole)?)?;
+    }
+    let mut pieces = Vec::new();
+    let messages = metadata.fields(&first, start as usize).part(length as usize)?;
+    if let Some(layout) = layout(messages, form, metadata, &mut pieces)? {
+        return Ok(layout.0);
+    }
+    let mut seen = HashSet::new();
+    while !pieces.is_empty() {
+        for piece in &pieces {
+            spend(&mut left, piece.length, piece.position)?;
+            if !seen.insert(piece.position) {
+                let again = "a block that the object header has already referred to";
+                return Err(unexpected(piece.position, &again, "the next block of an object header"));
+            }
+        }
+        let wanted: Vec<(u64, u64)> =
+            std::mem::take(&mut pieces).iter().map(|piece| (piece.position, piece.length)).collect();
+        for block in metadata.blocks_of(&wanted)? {
+            let messages = continued(metadata.fields(&block, 0), form)?;
+            if let Some(layout) = layout(messages, form, metadata, &mut pieces)? {
+                return Ok(layout.0);
+            }
+        }
+    }
+    Err(unexpected(position, &"one without it", "an object header with a data layout message"))
+}
+
+fn only(blocks: Vec<Block>) -> Result<Block, IndexError> {
+    blocks.into_iter().next().ok_or_else(|| IndexError::Wrong("its object header was not read".to_owned()))
+}
+
+fn spend(left: &mut u64, bytes: u64, position: u64) -> Result<(), IndexError> {
+    *left = left.checked_sub(bytes).ok_or_else(|| {
+        let found = format!("a block of {bytes} bytes");
+        unexpected(position, &found, &format!("an object header of at most {MOST_BYTES} bytes"))
+    })?;
+    Ok(())
+}
+
+/// Reads the beginning of a header: how its messages are stored, where they begin, and their total length in this block.
+fn prefix(fields: &mut Fields<'_>) -> Result<(Form, u64, u64), IndexError> {
+    let begins = *fields;
+    let signature = fields.take(4)?;
+    if signature == b"OHDR" {
+        return second_prefix(fields);
+    }
+    if signature[0] != 1 {
+        let expected = "an object header (version 1, or \"OHDR\")";
+        return Err(unexpected(begins.position(), &shown(signature), expected));
+    }
+    // The reference count.
+    fields.skip(4)?;
+    Ok((Form::One, 16, u64::from(fields.u32()?)))
+}
+
+fn second_prefix(fields: &mut Fields<'_>) -> Result<(Form, u64, u64), IndexError> {
+    let position = fields.position();
+    let (version, flags) = (fields.byte()?, fields.byte()?);
+    if version != 2 {
+        return Err(unexpected(position, &version, "version 2 of an object header"));
+    }
+    let times = if flags & 0x20 == 0 { 0 } else { 16 };
+    let limits = if flags & 0x10 == 0 { 0 } else { 4 };
+    fields.skip(times + limits)?;
+    let size = 1 << (flags & 0x03);
+    let length = fields.number(size)?;
+    let start = 6 + times + limits + size;
+    Ok((Form::Two { indexed: flags & 0x04 != 0 }, start as u64, length))
+}
+
+/// The messages of a further block.
+fn continued(mut fields: Fields<'_>, form: Form) -> Result<Fields<'_>, IndexError> {
+    if matches!(form, Form::One) {
+        return Ok(fields);
+    }
+    let position = fields.position();
+    let signature = fields.take(4)?;
+    if signature != b"OCHK" {
+        return Err(unexpected(position, &shown(signature), "the signature \"OCHK\""));
+    }
+    // A checksum comes last.
+    let length = fields.left().saturating_sub(4);
+    fields.part(length)
+}
+
+/// The result of a header that has a data layout message.
+struct Layout(Option<Tree>);
+
+/// Looks for the data layout message, and collects further blocks.
+fn layout(
+    mut fields: Fields<'_>,
+    form: Form,
+    metadata: &Metadata<'_>,
+    pieces: &mut Vec<Piece>,
+) -> Result<Option<Layout>, IndexError> {
+    let prefix = match form {
+        Form::One => 8,
+        Form::Two { indexed } => 4 + if indexed { 2 } else { 0 },
+    };
+    // Fewer bytes are a gap.
+    while fields.left() >= prefix {
+        let mut head = fields.part(prefix)?;
+        let kind = if matches!(form, Form::One) { head.u16()? } else { u16::from(head.byte()?) };
+        let (length, flags) = (head.u16()?, head.byte()?);
+        let mut body = fields.part(usize::from(length))?;
+        match kind {
+            LAYOUT if flags & SHARED != 0 => {
+                let expected = "a data layout message in the object header itself";
+                return Err(unexpected(body.position(), &"a shared one", expected));
+            }
+            LAYOUT => return layout_message(&mut body).map(Layout).map(Some),
+            CONTINUATION => {
+                let position = body.position();
+                let Some(address) = body.address()? else {
+                    return Err(unexpected(position, &"an undefined one", "the address of a block"));
+                };
+                pieces.push(Piece { position: metadata.position(address), length: body.length()? });
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+fn layout_message(body: &mut Fields<'_>) -> Result<Option<Tree>, IndexError> {
+    let position = body.position();
+    match body.byte()? {
+        1 | 2 => {
+            let (dimensions, class) = (usize::from(body.byte()?), body.byte()?);
+            body.skip(5)?;
+            tree_of(class, dimensions, body)
+        }
+        3 => match body.byte()? {
+            CHUNKED => {
+                let dimensions = usize::from(body.byte()?);
+                tree_of(CHUNKED, dimensions, body)
+            }
+            _ => Ok(None),
+        },
+        // These versions have other indexes.
+        4 | 5 => Ok(None),
+        version => Err(unexpected(position, &version, "version 1 to 5 of a data layout message")),
+    }
+}
+
+fn tree_of(class: u8, dimensions: usize, body: &mut Fields<'_>) -> Result<Option<Tree>, IndexError> {
+    if class != CHUNKED {
+        return Ok(None);
+    }
+    Ok(Some(Tree { root: body.address()?, dimensions }))
+}
+
+#[cfg(test)]
+mod tests;

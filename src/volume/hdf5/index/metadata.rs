@@ -1,0 +1,160 @@
+//! Reads metadata of a file without the library: many ranges at once, instead of one after the other.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::IndexError;
+use crate::volume::ReadError;
+use crate::volume::hdf5::library::Superblock;
+
+/// Reads ranges that lie within a file.
+pub(super) type ReadMany<'a> = &'a dyn Fn(&[Range<u64>]) -> Result<Vec<Bytes>, ReadError>;
+
+/// A file whose metadata is read.
+pub(super) struct Metadata<'a> {
+    pub superblock: Superblock,
+    /// The length of the file.
+    pub length: u64,
+    pub read_many: ReadMany<'a>,
+}
+
+/// A piece of metadata, and the byte of the file that it begins at.
+pub(super) struct Block {
+    pub position: u64,
+    pub bytes: Bytes,
+}
+
+impl Metadata<'_> {
+    /// The byte of the file that an address refers to.
+    pub fn position(&self, address: u64) -> u64 {
+        self.superblock.base.saturating_add(address)
+    }
+
+    /// Reads up to `most` bytes from each position, all in one call; less at the end of the file.
+    pub fn blocks(&self, positions: &[u64], most: u64) -> Result<Vec<Block>, IndexError> {
+        let wanted: Vec<(u64, u64)> = positions.iter().map(|position| (*position, most)).collect();
+        self.blocks_of(&wanted)
+    }
+
+    /// The same, with a number of bytes for each position.
+    pub fn blocks_of(&self, wanted: &[(u64, u64)]) -> Result<Vec<Block>, IndexError> {
+        let range = |(position, most): &(u64, u64)| match position.saturating_add(*most).min(self.length) {
+            end if *position < end => Ok(*position..end),
+            _ => Err(IndexError::Wrong(format!(
+                "its metadata refers to byte {position}, but the file ends at byte {}",
+                self.length
+            ))),
+        };
+        let ranges: Vec<Range<u64>> = wanted.iter().map(range).collect::<Result<_, _>>()?;
+        let read = (self.read_many)(&ranges)?;
+        let block = |(range, bytes): (&Range<u64>, Bytes)| Block { position: range.start, bytes };
+        Ok(ranges.iter().zip(read).map(block).collect())
+    }
+
+    /// The fields of a block, from its byte `start`.
+    pub fn fields<'b>(&self, block: &'b Block, start: usize) -> Fields<'b> {
+        let Superblock { address_size, length_size, .. } = self.superblock;
+        let bytes = block.bytes.get(start..).unwrap_or_default();
+        Fields { position: block.position + start as u64, bytes, address_size, length_size }
+    }
+}
+
+/// The unread fields of a block. Running out is an error.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fields<'b> {
+    position: u64,
+    bytes: &'b [u8],
+    address_size: usize,
+    length_size: usize,
+}
+
+impl<'b> Fields<'b> {
+    /// The byte of the file that the next field begins at.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The number of bytes left.
+    pub fn left(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub fn take(&mut self, length: usize) -> Result<&'b [u8], IndexError> {
+        let Some((taken, rest)) = self.bytes.split_at_checked(length) else {
+            let (position, left) = (self.position, self.bytes.len());
+            return Err(IndexError::Wrong(format!(
+                "its metadata is damaged: {length} bytes are expected at byte {position} of the file, but only {left} are there"
+            )));
+        };
+        (self.bytes, self.position) = (rest, self.position + length as u64);
+        Ok(taken)
+    }
+
+    /// Fields that consist of the next `length` bytes.
+    pub fn part(&mut self, length: usize) -> Result<Self, IndexError> {
+        let position = self.position;
+        Ok(Self { bytes: self.take(length)?, position, ..*self })
+    }
+
+    pub fn skip(&mut self, length: usize) -> Result<(), IndexError> {
+        self.take(length).map(|_| ())
+    }
+
+    /// A little-endian number of this size; one that does not fit into 64 bits becomes the largest.
+    pub fn number(&mut self, size: usize) -> Result<u64, IndexError> {
+        let (low, high) = {
+            let bytes = self.take(size)?;
+            bytes.split_at(bytes.len().min(8))
+        };
+        let number = low.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        Ok(if high.iter().all(|byte| *byte == 0) { number } else { u64::MAX })
+    }
+
+    pub fn byte(&mut self) -> Result<u8, IndexError> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub fn u16(&mut self) -> Result<u16, IndexError> {
+        self.number(2).map(|number| number as u16)
+    }
+
+    pub fn u32(&mut self) -> Result<u32, IndexError> {
+        self.number(4).map(|number| number as u32)
+    }
+
+    pub fn u64(&mut self) -> Result<u64, IndexError> {
+        self.number(8)
+    }
+
+    /// An address relative to the base address; `None` if it is undefined (all bits set).
+    pub fn address(&mut self) -> Result<Option<u64>, IndexError> {
+        let mut bytes = *self;
+        let undefined = bytes.take(self.address_size)?.iter().all(|byte| *byte == u8::MAX);
+        let address = self.number(self.address_size)?;
+        Ok((!undefined).then_some(address))
+    }
+
+    pub fn length(&mut self) -> Result<u64, IndexError> {
+        self.number(self.length_size)
+    }
+}
+
+/// An error that names what was found at which byte of the file.
+pub(super) fn unexpected(position: u64, found: &dyn std::fmt::Display, expected: &str) -> IndexError {
+    IndexError::Wrong(format!(
+        "its metadata is damaged: {expected} is expected at byte {position} of the file, but {found} is there"
+    ))
+}
+
+/// Bytes for an error, as text where they are printable.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    if bytes.iter().all(u8::is_ascii_graphic) {
+        return format!("{:?}", String::from_utf8_lossy(bytes));
+    }
+    bytes.iter().fold("0x".to_owned(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
