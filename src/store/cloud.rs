@@ -40,7 +40,11 @@ impl Cloud {
             if_match: expected.and_then(|version| version.etag.clone()),
             ..GetOptions::default()
         };
-        let answer = self.bucket.get_opts(&self.key, options).await.map_err(failure)?;
+        let answer =
+            self.bucket.get_opts(&self.key, options).await.map_err(|error| match failure(error) {
+                StoreError::Changed if expected.is_none() => StoreError::invalid("the object is empty"),
+                other => other,
+            })?;
         let meta = &answer.meta;
         let version = Version::new(meta.size, meta.e_tag.clone(), Some(meta.last_modified.to_rfc2822()));
         if answer.range.start != range.start {
@@ -54,7 +58,7 @@ impl Cloud {
 
 /// The body, of which little more than is wanted is read.
 async fn body(answer: GetResult, wanted: u64) -> Result<Bytes, StoreError> {
-    let mut bytes = BytesMut::with_capacity(usize::try_from(wanted).unwrap_or(0));
+    let mut bytes = BytesMut::with_capacity(wanted.min(super::ROOM) as usize);
     let mut stream = answer.into_stream();
     while let Some(more) = stream.next().await {
         bytes.extend_from_slice(&more.map_err(failure)?);
@@ -154,8 +158,8 @@ fn failure(error: Error) -> StoreError {
         other => {
             let causes = std::iter::successors(std::error::Error::source(&other), |error| (*error).source());
             let problem = causes.last().map_or_else(|| text(&other), text);
-            // An answer of 416 to a request for bytes that were there.
-            if other.to_string().contains("416") {
+            // To a request for bytes that were there. The text has times and addresses in it, with digits of their own.
+            if other.to_string().contains("416 Range Not Satisfiable") {
                 return StoreError::Changed;
             }
             StoreError::Unavailable { problem, retry_after: RETRY }

@@ -203,6 +203,13 @@ impl FileBytes {
         }
     }
 
+    /// Forgets a range that cannot be decoded: a store, or what lies between, may have garbled it once.
+    pub fn forget(&self, range: &Range<u64>) {
+        if let Source::Object { object, .. } = &self.source {
+            object.forget(range);
+        }
+    }
+
     /// Pieces of metadata, read together; `place` is for errors.
     pub fn read_many(&self, ranges: &[Range<u64>], place: &str) -> Result<Vec<Bytes>, ReadError> {
         if let Source::Object { object, .. } = &self.source {
