@@ -74,14 +74,14 @@ fn credentials_are_in_nothing_that_the_server_says_or_keeps() {
             Fault::Status(403, String::new()),
             Fault::Status(400, String::new()),
             Fault::Status(302, "Location: /elsewhere.h5".to_owned()),
-            Fault::Status(302, format!("Location: http://{PASSWORD}.invalid:1/?{SIGNATURE}")),
+            Fault::Status(302, format!("Location: http://127.0.0.1:1/x?X-Amz-Signature={SIGNATURE}")),
             Fault::Twice,
             Fault::Whole,
             Fault::Bytes(b"what?\r\n\r\n".to_vec()),
             Fault::Status(503, String::new()),
         ];
         for (number, fault) in faults.into_iter().enumerate() {
-            // The last redirect names what the log may not repeat either: it could be a signed address.
+            // A server may redirect to an address that it has signed.
             remote.objects.break_down("", fault);
             for token in ["a", "b", "c"] {
                 bodies.push(server.get(&tile(number % PLANES).replace("planes", token)));
