@@ -35,13 +35,6 @@ impl Remote {
         Self { place, objects }
     }
 
-    /// With `planes.h5`.
-    fn with_planes(stored: Stored) -> Self {
-        let remote = Self::new();
-        volumes::planes(&remote.path("planes.h5"), PLANES, 1, stored);
-        remote
-    }
-
     /// With `planes.h5` of which no plane lies in the first block of the file, so that each takes a request.
     fn with_scattered_planes() -> Self {
         let remote = Self::new();
