@@ -10,7 +10,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use url::Url;
+
+/// What has a meaning of its own in an address: in the name of a file it is only a letter.
+const LETTERS: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// The full addresses of those whose public form leaves something out, by their public form.
 static FULL: LazyLock<Mutex<HashMap<String, Url>>> = LazyLock::new(Mutex::default);
@@ -86,8 +103,30 @@ impl Address {
         let known = FULL.lock().unwrap_or_else(PoisonError::into_inner).get(public).cloned();
         match known {
             Some(full) => Some(Self { scheme, public: public.to_owned(), full }),
-            None => Self::parse(scheme, public).ok(),
+            None => Self::parse(scheme, public).ok().map(Self::with_password),
         }
+    }
+
+    /// An object below the folder of one that was given with a password is asked for with it, too.
+    fn with_password(mut self) -> Self {
+        let known = FULL.lock().unwrap_or_else(PoisonError::into_inner);
+        let beside = |(public, full): &(&String, &Url)| {
+            let folder = Path::new(public).parent();
+            full.password().is_some() && folder.is_some_and(|folder| self.is_below(folder))
+        };
+        // The nearest, if there are several.
+        if let Some((_, full)) = known.iter().filter(beside).max_by_key(|(public, _)| public.len()) {
+            // An error means that the address cannot have what is set.
+            let _ = self.full.set_username(full.username());
+            let _ = self.full.set_password(full.password());
+        }
+        self
+    }
+
+    /// Whether the object lies below a folder, whatever the server takes its address to mean.
+    pub fn is_below(&self, folder: &Path) -> bool {
+        // `..` has been resolved. A server may take an encoded slash for a slash, and so resolve more.
+        Path::new(&self.public).starts_with(folder) && !self.public.to_ascii_lowercase().contains("%2f")
     }
 
     /// What a user wrote as a file: a path, or the one that stands for an address.
@@ -159,6 +198,30 @@ impl Address {
     }
 }
 
+/// The path of a file that an object in `folder` refers to by name. A name is no address, so letters that have a meaning in
+/// one are encoded. `..` is left at the front if the name leads out of the folder.
+pub fn beside(folder: &Path, name: &str) -> PathBuf {
+    let mut parts: Vec<String> = Vec::new();
+    for part in name.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        match (part, parts.last()) {
+            ("..", Some(last)) if last != ".." => drop(parts.pop()),
+            _ => parts.push(utf8_percent_encode(part, LETTERS).to_string()),
+        }
+    }
+    folder.join(parts.join("/"))
+}
+
+/// The name of a file without its extension; that of an object as it is in the store.
+pub fn stem(path: &Path) -> Option<String> {
+    let stem = path.file_stem()?.to_string_lossy();
+    let is_encoded = Address::is(path);
+    Some(if is_encoded {
+        percent_encoding::percent_decode_str(&stem).decode_utf8_lossy().into_owned()
+    } else {
+        stem.into_owned()
+    })
+}
+
 /// The path without symbolic links. One that stands for an address is what it is.
 pub fn resolved(path: &Path) -> io::Result<PathBuf> {
     if Address::is(path) { Ok(path.to_owned()) } else { path.canonicalize() }
@@ -200,6 +263,8 @@ mod tests {
         let address = Address::of(Path::new("s3://lab/mouse/brain%201.h5")).unwrap();
         assert_eq!((address.bucket(), address.key().as_str()), ("lab", "mouse/brain 1.h5"));
         assert_eq!(address.server(), "s3://lab");
+        assert_eq!(stem(Path::new("s3://lab/mouse/brain%201.h5?0123")).as_deref(), Some("brain 1"));
+        assert_eq!(stem(Path::new("/mouse/brain%201.h5")).as_deref(), Some("brain%201"));
         let wrong = Address::path_of("s3://lab").unwrap().unwrap_err().to_string();
         assert!(wrong.contains("the key is missing") && wrong.contains("s3://BUCKET/KEY"), "{wrong}");
     }
@@ -218,6 +283,51 @@ mod tests {
         assert_ne!(path, other);
         let wrong = Address::path_of("https://me:hunter2@/?sig=abcdef").unwrap().unwrap_err().to_string();
         assert!(!wrong.contains("hunter2") && !wrong.contains("abcdef"), "{wrong}");
+    }
+
+    #[test]
+    fn names_lead_to_objects_below_a_folder_or_visibly_out_of_it() {
+        let beside = |name: &str| beside(Path::new("https://h/a"), name).to_str().unwrap().to_owned();
+        for (name, found) in [
+            ("b.h5", "https://h/a/b.h5"),
+            ("./c/../b 1%.h5", "https://h/a/b%201%25.h5"),
+            ("../b.h5", "https://h/a/../b.h5"),
+            ("c/../../b.h5", "https://h/a/../b.h5"),
+            ("..%2fb.h5", "https://h/a/..%252fb.h5"),
+            ("%2e%2e/b.h5", "https://h/a/%252e%252e/b.h5"),
+            (r"..\b.h5", "https://h/a/..%5Cb.h5"),
+            ("b.h5?c#d", "https://h/a/b.h5%3Fc%23d"),
+            ("https://evil/b.h5", "https://h/a/https:/evil/b.h5"),
+        ] {
+            assert_eq!(beside(name), found, "{name}");
+        }
+        for (address, is_below) in [
+            ("https://h/a/b.h5", true),
+            ("https://h/a/../b.h5", false),
+            ("https://h/a/%2e%2E/b.h5", false),
+            (r"https://h/a/..\b.h5", false),
+            ("https://h/a/..%2Fb.h5", false),
+            ("https://h:8/a/b.h5", false),
+            ("https://h/ab/b.h5", false),
+        ] {
+            let address = Address::of(Path::new(address)).unwrap();
+            assert_eq!(address.is_below(Path::new("https://h/a")), is_below, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_sent_for_objects_below_the_folder_of_its_own_only() {
+        Address::path_of("https://me:word@below:81/a/b.h5").unwrap().unwrap();
+        let password = |address: &str| Address::of(Path::new(address)).unwrap().full().password().is_some();
+        assert!(password("https://below:81/a/b.xml") && password("https://below:81/a/c/d.h5"));
+        for other in [
+            "https://below/a/b.xml",
+            "http://below:81/a/b.xml",
+            "https://below:81/b.h5",
+            "https://o:81/a/b.h5",
+        ] {
+            assert!(!password(other), "{other}");
+        }
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub use sidecar::keep_in as keep_metadata_in;
 pub use stored::Gathering;
 pub use version::Version;
 
+/// Room made for a body before it arrives; longer ones make more as they do.
+const ROOM: u64 = 4 << 20;
 /// How long a connection may take to be made.
 const CONNECTING: Duration = Duration::from_secs(5);
 /// How long an answer, or its next bytes, may take.

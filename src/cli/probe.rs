@@ -243,7 +243,9 @@ impl TrialChild {
                 match serde_json::from_str(&line) {
                     Ok(Said::Wanted(wanted)) => {
                         let folder = locked(&on_trial).clone();
-                        let allowed = folder.is_some_and(|folder| wanted.path().starts_with(folder));
+                        let address = Address::of(wanted.path());
+                        let allowed =
+                            address.zip(folder).is_some_and(|(address, folder)| address.is_below(&folder));
                         let pipe = Arc::clone(&pipe);
                         store::answer(wanted, allowed, move |answer, bytes| pass_on(&pipe, answer, &bytes));
                     }

@@ -6,7 +6,6 @@
 //! interpreted elsewhere.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::path::Path;
 
 use config::{Config, ConfigError, Map, Source, Value, ValueKind};
@@ -16,6 +15,7 @@ use super::reader::Notes;
 use super::settings::DatasetSettings;
 use super::toml_file::{self, Document};
 use super::{Layers, values};
+use crate::address;
 use crate::name::Name;
 
 /// The single key above every layer while they are merged.
@@ -122,7 +122,7 @@ fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
 
 /// The file's stem, converted to a valid token, followed by `_2`, `_3`, … if `taken`.
 fn token_of(file: &Path, taken: impl Fn(&Name) -> bool) -> Name {
-    let stem = file.file_stem().map(OsStr::to_string_lossy).unwrap_or_default();
+    let stem = address::stem(file).unwrap_or_default();
     let nearest = Name::nearest(&stem);
     let base =
         if values::token(nearest.as_str()).is_ok() { nearest } else { Name::nearest(&format!("{nearest}_")) };

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize, range};
+use crate::address;
 use crate::axes::{Axes, AxisName};
 use crate::paint::{Kind, Window};
 use crate::units;
@@ -75,8 +76,8 @@ fn labels_because(about: &About<'_>) -> Option<String> {
     if about.attributes.text("display_mode").as_deref() == Some("random-colortable") {
         return Some("display_mode is random-colortable".to_owned());
     }
-    let stem = about.file.path().file_stem()?.to_str()?;
-    exported_labels(stem).map(|result| format!("its file is named {result}"))
+    let stem = address::stem(about.file.path())?;
+    exported_labels(&stem).map(|result| format!("its file is named {result}"))
 }
 
 /// The result of ilastik that a file is named after, if it is one of labels.

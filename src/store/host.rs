@@ -23,6 +23,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The time from the first attempt after which none is repeated.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// An answer that arrives more slowly is given up, in bytes per second: 64 of them at once take a megabit.
+const SLOWEST: u64 = 2 << 10;
+
 /// A server that fails so often in a row is not asked, but for one request after each pause.
 const RULE: Rule =
     Rule { failures: 8, first_pause: Duration::from_secs(1), longest_pause: Duration::from_secs(15) };
@@ -107,7 +110,8 @@ impl Host {
             return Err((self.refusal(), false));
         };
         let began = Instant::now();
-        let answer = tokio::time::timeout(WAITING, transport.get(range, expected)).await;
+        let patience = patience(&range);
+        let answer = tokio::time::timeout(patience, transport.get(range, expected)).await;
         let in_time = answer.unwrap_or_else(|_| Err(silence()));
         self.metrics.observe(began.elapsed(), in_time.as_ref().ok().map(|part| part.bytes.len() as u64));
         match in_time {
@@ -167,6 +171,47 @@ impl Host {
     }
 }
 
+/// How long a request may take: an answer that keeps arriving over a slow line, beside others, is waited for. (Silence
+/// ends a request earlier.)
+fn patience(range: &Range<u64>) -> Duration {
+    WAITING + Duration::from_secs(range.end.saturating_sub(range.start) / SLOWEST)
+}
+
 fn silence() -> StoreError {
     StoreError::Unavailable { problem: "it does not answer in time".to_owned(), retry_after: RETRY }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::future::BoxFuture;
+
+    use super::*;
+
+    /// Answers after a while.
+    #[derive(Debug)]
+    struct Slow(Duration);
+
+    impl Transport for Slow {
+        fn get<'a>(
+            &'a self,
+            range: Range<u64>,
+            _: Option<&'a Version>,
+        ) -> BoxFuture<'a, Result<Part, StoreError>> {
+            Box::pin(async move {
+                tokio::time::sleep(self.0).await;
+                let bytes = Bytes::from(vec![0; (range.end - range.start) as usize]);
+                Ok(Part { version: Version::new(1 << 30, None, None), bytes })
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn long_answers_may_take_long_and_short_ones_may_not() {
+        let host = Host::new("slow".to_owned());
+        let slow = Slow(Duration::from_secs(120));
+        assert!(host.get(&slow, 0..1 << 20, None).await.is_ok());
+        let error = host.get(&slow, 0..100, None).await.unwrap_err();
+        assert!(error.to_string().contains("in time"), "{error}");
+    }
 }

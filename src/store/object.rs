@@ -196,6 +196,11 @@ impl Object {
         stored::arrived(self, range)
     }
 
+    /// Forgets the bytes of a stored chunk, which are not what they should be: they are fetched again when wanted.
+    pub fn forget(&self, range: &Range<u64>) {
+        stored::forget(self, range);
+    }
+
     /// Bytes that are known because they lie among the metadata.
     pub(super) fn known(&self, range: &Range<u64>) -> Option<Bytes> {
         let first = self.blocks.copy(&mut [0], range.start);
@@ -210,7 +215,7 @@ impl Object {
     pub(super) async fn get(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         let part = self.source.get(range, Some(&self.version)).await;
         if let Err(StoreError::Changed | StoreError::Missing) = &part {
-            self.latest.set(None);
+            self.latest.is_not(&self.version);
         }
         Ok(part?.bytes)
     }
@@ -249,6 +254,14 @@ impl Latest {
 
     fn set(&self, version: Option<Version>) {
         *self.seen() = version.map(|version| (version, Instant::now()));
+    }
+
+    /// Records that there is no object of this version any more. A later one may have been opened meanwhile.
+    fn is_not(&self, version: &Version) {
+        let mut seen = self.seen();
+        if seen.as_ref().is_some_and(|(seen, _)| seen.is_of(version)) {
+            *seen = None;
+        }
     }
 
     fn seen(&self) -> MutexGuard<'_, Option<(Version, Instant)>> {

@@ -95,6 +95,11 @@ pub(super) fn arrived(object: &Object, range: &Range<u64>) -> Option<Bytes> {
     STORED.get(&(object.number(), range.clone()))
 }
 
+/// Drops the bytes of a range.
+pub(super) fn forget(object: &Object, range: &Range<u64>) {
+    STORED.remove_if(&(object.number(), range.clone()), |_| true);
+}
+
 /// Starts the requests for ranges that lie close together, but for those that came with the metadata.
 fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, Arriving)>) -> Result<(), StoreError> {
     let mut unknown = Vec::with_capacity(flights.len());

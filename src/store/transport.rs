@@ -14,6 +14,9 @@ use super::version::Version;
 use super::web::Web;
 use crate::address::{Address, Scheme};
 
+/// No object is larger: positions in it are computed without regard to overflow.
+const MOST_BYTES: u64 = 1 << 60;
+
 /// The answer to a request for a range: bytes from its start on, all up to its end or the object's.
 #[derive(Debug, Clone)]
 pub struct Part {
@@ -47,6 +50,9 @@ pub(super) fn to(address: &Address) -> Result<Arc<dyn Transport>, StoreError> {
 
 /// The answer, if it has exactly the wanted bytes of an object that is `version.length` bytes long.
 pub(super) fn checked(range: &Range<u64>, version: Version, bytes: Bytes) -> Result<Part, StoreError> {
+    if version.length > MOST_BYTES {
+        return Err(StoreError::invalid(format!("the object has {} bytes", version.length)));
+    }
     let wanted = range.end.min(version.length).saturating_sub(range.start);
     if bytes.len() as u64 != wanted {
         let problem = format!("{} bytes instead of {wanted} from byte {}", bytes.len(), range.start);

@@ -23,6 +23,8 @@ impl Version {
     pub fn is_of(&self, other: &Self) -> bool {
         let same = match (&self.etag, &other.etag) {
             (Some(one), Some(two)) => one == two,
+            // A tag that has gone, or come, says nothing; something else must.
+            (Some(_), None) | (None, Some(_)) if self.modified.is_none() => false,
             _ => self.modified == other.modified,
         };
         same && self.length == other.length
@@ -45,6 +47,7 @@ mod tests {
         assert!(!first.is_of(&version(9, "\"b\"", "Mon")) && !first.is_of(&version(8, "\"a\"", "Mon")));
         assert!(first.is_of(&version(9, "", "Mon")) && !first.is_of(&version(9, "", "Tue")));
         assert!(!version(9, "W/\"a\"", "Mon").is_of(&version(9, "W/\"a\"", "Tue")));
+        assert!(!first.is_of(&version(9, "", "")) && !version(9, "\"a\"", "").is_of(&version(9, "", "")));
         assert!(version(9, "", "").is_of(&version(9, "", "")), "nothing tells them apart but the length");
     }
 }

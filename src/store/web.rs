@@ -128,7 +128,7 @@ fn whole(response: &Response, range: &Range<u64>) -> Result<u64, StoreError> {
 
 /// The body, of which no more than one byte too many is read.
 async fn body(mut response: Response, wanted: u64) -> Result<Bytes, StoreError> {
-    let mut bytes = BytesMut::with_capacity(usize::try_from(wanted).unwrap_or(0));
+    let mut bytes = BytesMut::with_capacity(wanted.min(super::ROOM) as usize);
     while let Some(more) = response.chunk().await.map_err(unavailable)? {
         bytes.extend_from_slice(&more);
         if bytes.len() as u64 > wanted {

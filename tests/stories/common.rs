@@ -11,6 +11,7 @@
 pub mod helpers;
 mod log;
 pub mod made;
+pub mod objects;
 pub mod picture;
 pub mod volumes;
 pub mod wire;

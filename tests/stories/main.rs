@@ -46,6 +46,7 @@ mod process;
 mod pyramid;
 mod reach;
 mod reload;
+mod remote;
 mod replicas;
 mod scrolling;
 mod shards;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bytesize::ByteSize;
 use serde::Serialize;
 
-use crate::address::Address;
+use crate::address::{self, Address};
 use crate::catalog::{Inspection, LevelCost, TileCost};
 use crate::description::{ChannelDescription, LevelDescription};
 use crate::geometry::Plane;
@@ -141,7 +141,7 @@ fn names(planes: &[Plane]) -> String {
 
 /// The command that writes a copy in chunks that suit all planes.
 pub(in crate::cli) fn rechunk(file: &Path) -> String {
-    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = address::stem(file).unwrap_or_default();
     let name = format!("{stem}.rechunked.h5");
     // Nothing is written to a store.
     let out = if Address::is(file) { PathBuf::from(name) } else { file.with_file_name(name) };

@@ -203,6 +203,13 @@ impl FileBytes {
         }
     }
 
+    /// Forgets a range that cannot be decoded: a store, or what lies between, may have garbled it once.
+    pub fn forget(&self, range: &Range<u64>) {
+        if let Source::Object { object, .. } = &self.source {
+            object.forget(range);
+        }
+    }
+
     /// Pieces of metadata, read together; `place` is for errors.
     pub fn read_many(&self, ranges: &[Range<u64>], place: &str) -> Result<Vec<Bytes>, ReadError> {
         if let Source::Object { object, .. } = &self.source {
@@ -274,6 +281,10 @@ pub(crate) fn unread(place: &str, error: StoreError) -> ReadError {
         StoreError::Changed | StoreError::Missing => ReadError::Changed { place },
         StoreError::Unavailable { problem, retry_after } => {
             ReadError::Unavailable { place, problem, retry_after }
+        }
+        // It was asked for several times; the store, or what lies before it, may be mended.
+        error @ StoreError::Invalid { .. } => {
+            ReadError::Unavailable { place, problem: error.to_string(), retry_after: Duration::from_secs(1) }
         }
         StoreError::Lost(lost) => lost.into(),
         other => ReadError::System { place, problem: other.to_string() },

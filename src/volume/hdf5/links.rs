@@ -311,7 +311,11 @@ impl Follower<'_> {
         }
         audit.files.insert(found.file.identity().clone());
         if found.file.bytes.is_remote() {
-            return refuse_parts(&found.object).map(|()| Vec::new()).map_err(wrong);
+            let refused = refuse_parts(&found.object).map(|()| Vec::new()).map_err(wrong);
+            if let (Err(error), true) = (&refused, self.logs_refusals) {
+                tracing::warn!("{error}");
+            }
+            return refused;
         }
         let raw = self.raw_files(found)?;
         if depth > 0 && !raw.is_empty() && !library::looks_beside_files() {
@@ -511,9 +515,12 @@ fn refuse_parts(dataset: &Dataset) -> Result<(), String> {
     ))
 }
 
-/// Whether there is a file, or an object: one that cannot be reached may be there.
+/// Whether there is a file, or an object: one that cannot be reached may be there. An object that must not be read is
+/// not asked for.
 fn exists(path: &Path) -> bool {
+    let climbs = path.components().any(|part| part == std::path::Component::ParentDir);
     match Address::of(path) {
+        Some(_) if climbs => true,
         Some(address) => !matches!(Object::open(&address), Err(StoreError::Missing)),
         None => path.exists(),
     }
@@ -522,10 +529,10 @@ fn exists(path: &Path) -> bool {
 /// The paths that the library tries for a file reference: first the name itself if it is absolute, then the name in the
 /// folder of the referring file. An object refers to none but those beside it.
 fn places(from: &StoredFile, name: &str) -> Vec<PathBuf> {
-    let beside = from.folder().join(last_component(name));
     if from.bytes.is_remote() {
-        return vec![beside];
+        return vec![address::beside(from.folder(), last_component(name))];
     }
+    let beside = from.folder().join(last_component(name));
     if Path::new(name).is_absolute() { vec![PathBuf::from(name), beside] } else { vec![beside] }
 }
 

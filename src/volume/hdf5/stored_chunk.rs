@@ -201,6 +201,7 @@ impl StoredDataset {
                 let dims = self.extents(&chunk.at);
                 let whole = dims.iter().product::<u64>() as usize * self.stored_bytes();
                 let decoded = pipeline.decode(bytes, mask, whole, wanted).map_err(|error| {
+                    self.file.bytes.forget(&(entry.address..entry.end()));
                     let problem = format!("chunk {}: {error}", self.chunk_name(&chunk.at));
                     let place = self.place();
                     match error.is_corrupt() {

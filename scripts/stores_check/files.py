@@ -1,0 +1,53 @@
+"""The files that are compared, with the names that their objects get.
+
+Links and XML files lie beside the files that need them, so whole folders are uploaded; the key is the path below the
+folder's name.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+# What `voltile serve FOLDER` takes for HDF5 files is told by their first bytes, wherever a user block puts them.
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# Those for the stores that are compared briefly.
+FEW = ("layouts.h5", "layouts_latest.h5", "blosc.h5", "links.h5", "types_big.h5", "cremi.hdf")
+
+
+@dataclass(frozen=True)
+class File:
+    """A file, and the key of its object."""
+
+    path: Path
+    key: str
+    is_hdf5: bool
+
+
+def is_hdf5(path: Path) -> bool:
+    with path.open("rb") as file:
+        for at in (0, 512, 1024, 2048, 4096):
+            file.seek(at)
+            if file.read(8) == SIGNATURE:
+                return True
+    return False
+
+
+def below(folder: Path, name: str, skip: tuple[str, ...] = ()) -> list[File]:
+    """All files below a folder."""
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size > 0)
+    relative = ((path, path.relative_to(folder)) for path in found)
+    return [File(path, f"{name}/{at}", is_hdf5(path)) for path, at in relative if at.parts[0] not in skip]
+
+
+def all_fixtures(root: Path) -> list[File]:
+    return below(root / "fixtures", "fixtures", ("fuzz", "making", "refused"))
+
+
+def all_files(root: Path, shared: Path) -> list[File]:
+    """The fixtures, the real files, and the oracle's volumes if they were made."""
+    out = all_fixtures(root)
+    for folder, name in ((shared / "data", "real"), (root / "target" / "oracle-volumes", "oracle")):
+        if folder.is_dir():
+            out += below(folder.resolve(), name)
+        else:
+            print(f"{name}: not compared, there is no {folder}", flush=True)
+    return out

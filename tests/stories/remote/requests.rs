@@ -1,0 +1,156 @@
+//! What is asked for, how often, and when it is given up.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ndarray::Array3;
+
+use super::{DISTANCE, PLAIN, PLANES, Remote, shows, tile};
+use crate::common::objects::{Asked, Manner, longest_chain, sent_twice};
+use crate::common::picture::Picture;
+use crate::common::volumes;
+use crate::common::{made, wait_until};
+
+/// The edges of the volume of [`many`].
+const SHAPE: (usize, usize, usize) = (64, 256, 256);
+
+fn voxel(z: usize, y: usize, x: usize) -> u8 {
+    (((z * 256 + y) * 256 + x).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u8
+}
+
+/// Writes `/raw` with 8,192 chunks in the default format: their index is spread over the file.
+fn many(path: &Path) {
+    made::file(path, |file| {
+        let data = Array3::from_shape_fn(SHAPE, |(z, y, x)| voxel(z, y, x));
+        file.new_dataset_builder().with_data(&data).chunk((8, 8, 8)).create("raw").unwrap();
+    });
+}
+
+/// Requests for the object itself, but for those that only look whether it has changed.
+fn reads(asked: &[Asked]) -> Vec<Asked> {
+    let is_read = |asked: &&Asked| asked.path == "planes.h5" && asked.range != Some(0..1);
+    asked.iter().filter(is_read).cloned().collect()
+}
+
+fn plane_range(z: usize) -> usize {
+    (z + 1) * DISTANCE
+}
+
+/// The planes of which the chunk was asked for.
+fn planes(asked: &[Asked]) -> Vec<usize> {
+    let starts = asked.iter().filter_map(|asked| Some(asked.range.clone()?.start as usize));
+    let mut planes: Vec<usize> =
+        starts.filter_map(|start| (0..PLANES).find(|z| plane_range(*z) / 4096 == start / 4096)).collect();
+    planes.sort_unstable();
+    planes
+}
+
+#[test]
+fn a_second_start_confirms_the_object_with_one_request_and_fetches_chunks_with_the_next() {
+    let remote = Remote::new();
+    many(&remote.path("planes.h5"));
+    let settings = [&PLAIN[..], &["--set", "cache.directory=cache"]].concat();
+    let delay = Duration::from_millis(50);
+    remote.objects.answer("", Manner { delay, ..Manner::default() });
+    let shown = |z: usize| {
+        let server = remote.serve(&["planes.h5"], &settings);
+        let expected = Picture::of_plane(SHAPE.1, SHAPE.2, |y, x| voxel(z, y, x));
+        assert_eq!(server.get(&tile(z)).picture(), expected);
+    };
+    shown(3);
+    let first = reads(&remote.objects.take_asked());
+    shown(40);
+    let second = reads(&remote.objects.take_asked());
+    assert!(first.len() > second.len(), "{} and {} requests", first.len(), second.len());
+    let unconditional = second.iter().filter(|asked| !asked.headers.contains_key("if-match")).count();
+    assert_eq!(unconditional, 1, "one confirms that it is the same object: {second:?}");
+    assert_eq!(longest_chain(&second), 2, "{second:?}");
+}
+
+#[test]
+fn every_range_names_the_version_that_it_must_be_of() {
+    let remote = Remote::with_scattered_planes();
+    let server = remote.serve_planes();
+    assert!((0..PLANES).all(|z| shows(&server, 1, z)));
+    let asked = reads(&remote.objects.asked());
+    let (first, others) = asked.split_first().unwrap();
+    assert_eq!((first.range.clone(), first.headers.get("if-match")), (Some(0..65536), None));
+    assert!(others.iter().all(|asked| asked.headers.contains_key("if-match")), "{others:?}");
+    assert!(
+        asked.iter().all(|asked| asked.method == "GET" && asked.headers["accept-encoding"] == "identity")
+    );
+}
+
+#[test]
+fn a_scroll_reads_ahead_and_no_byte_twice() {
+    let remote = Remote::with_scattered_planes();
+    let server = remote.serve(&["planes.h5"], &PLAIN[..2]);
+    remote.objects.take_asked();
+    assert!(shows(&server, 1, 0));
+    wait_until("the next planes are fetched", || {
+        let fetched = planes(&reads(&remote.objects.asked()));
+        fetched == [0, 1, 2]
+    });
+    for z in 1..PLANES {
+        assert!(shows(&server, 1, z), "plane {z}");
+    }
+    wait_until("all has arrived", || planes(&reads(&remote.objects.asked())).len() >= PLANES);
+    let asked = reads(&remote.objects.asked());
+    assert_eq!(sent_twice(&asked), [], "{asked:?}");
+    assert_eq!(planes(&asked), (0..PLANES).collect::<Vec<_>>());
+}
+
+#[test]
+fn all_planes_and_all_chunks_take_no_byte_twice() {
+    let remote = Remote::new();
+    many(&remote.path("planes.h5"));
+    let server = remote.serve(&["planes.h5"], &PLAIN[..2]);
+    for z in (0..SHAPE.0).step_by(5) {
+        let expected = Picture::of_plane(SHAPE.1, SHAPE.2, |y, x| voxel(z, y, x));
+        assert_eq!(server.get(&tile(z)).picture(), expected, "plane {z}");
+    }
+    let asked = reads(&remote.objects.asked());
+    let twice: u64 = sent_twice(&asked).iter().map(|(_, range)| range.end - range.start).sum();
+    let sent: u64 = asked.iter().map(|asked| asked.sent).sum();
+    // Gaps between chunks are read along, and may hold metadata or chunks that were read before.
+    assert!(twice * 8 <= sent, "{twice} of {sent} bytes in {} requests", asked.len());
+}
+
+#[test]
+fn fetching_is_given_up_when_the_client_is_gone() {
+    let remote = Remote::with_scattered_planes();
+    let server = remote.serve_planes();
+    remote.objects.take_asked();
+    remote.objects.answer("planes.h5", Manner { delay: Duration::from_secs(600), ..Manner::default() });
+    let mut connection = server.connect();
+    connection.send("GET", &tile(3), &[]);
+    wait_until("the request is in flight", || is_asked(&remote));
+    connection.hang_up();
+    wait_until("it is given up", || !remote.objects.asked().is_empty());
+    let asked = remote.objects.asked();
+    assert_eq!((asked[0].status, planes(&asked)), (0, vec![3]), "{asked:?}");
+    assert_eq!(server.count("voltile_store_failures_total"), 0, "it was given up, and did not fail");
+    // Whoever asks next is not affected.
+    remote.objects.mend();
+    assert!(shows(&server, 1, 3));
+}
+
+/// Whether a request waits for its answer.
+fn is_asked(remote: &Remote) -> bool {
+    remote.objects.waiting() > 0
+}
+
+#[test]
+fn two_clients_of_one_tile_cause_one_request_and_one_may_leave() {
+    let remote = Remote::with_scattered_planes();
+    let server = remote.serve_planes();
+    remote.objects.take_asked();
+    remote.objects.answer("planes.h5", Manner { delay: Duration::from_millis(300), ..Manner::default() });
+    let (mut one, mut other) = (server.connect(), server.connect());
+    one.send("GET", &tile(3), &[]);
+    other.send("GET", &tile(3), &[]);
+    wait_until("the request is in flight", || is_asked(&remote) || !remote.objects.asked().is_empty());
+    one.hang_up();
+    assert_eq!(other.receive("GET").unwrap().picture(), volumes::plane(1, 3));
+    assert_eq!(planes(&reads(&remote.objects.asked())), [3]);
+}
