@@ -357,7 +357,7 @@ pub enum ReadError {
         problem: String,
     },
     /// The store that holds the data does not answer.
-    #[error("{place}: the store does not answer: {problem}")]
+    #[error("{place}: the store is unavailable: {problem}")]
     Unavailable {
         /// Object and dataset.
         place: String,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Needs, resolved};
+use crate::address::Address;
 use crate::config::Settings;
 
 /// The most folders named in one line of the log.
@@ -146,8 +147,12 @@ impl Reach {
         reading().or_else(writing).or_else(anywhere)
     }
 
-    /// Whether a file or folder, with symbolic links resolved, cannot be read.
+    /// Whether a file or folder, with symbolic links resolved, cannot be read. An object in a store can be if what
+    /// connections take can be.
     pub fn lacks_file(&self, path: &Path) -> Option<Lack> {
+        if Address::is(path) {
+            return self.lacks_file(Path::new("/etc"));
+        }
         let can_read = match self.force {
             Force::Nothing(_) => true,
             Force::Full | Force::Partial => {

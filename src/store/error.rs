@@ -37,7 +37,7 @@ pub enum StoreError {
         problem: String,
     },
     /// The store cannot be reached, or fails.
-    #[error("the store does not answer: {problem}")]
+    #[error("the store is unavailable: {problem}")]
     Unavailable {
         /// What happened last.
         problem: String,

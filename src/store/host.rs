@@ -67,8 +67,9 @@ impl Host {
     }
 
     fn problem(&self) -> Option<String> {
-        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        Some(format!("{} does not answer: {problem}", self.name))
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let problem = problem.filter(|_| self.breaker.is_open())?;
+        Some(format!("{} is unavailable: {problem}", self.name))
     }
 
     /// The bytes in a range, of the expected version.
@@ -122,15 +123,16 @@ impl Host {
                     _ => Ok(part),
                 }
             }
-            Err(error) if error.may_pass() => {
-                let is_down = permit.failed();
-                self.note(&error, is_down);
-                Err((error, true))
-            }
-            // It answered: the object is at fault, not the server.
             Err(error) => {
-                self.recover(permit.succeeded());
-                Err((error, false))
+                if matches!(error, StoreError::Unavailable { .. }) {
+                    let is_down = permit.failed();
+                    self.note(&error, is_down);
+                } else {
+                    // It answered: the object is at fault, not the server.
+                    self.recover(permit.succeeded());
+                }
+                let may_pass = error.may_pass();
+                Err((error, may_pass))
             }
         }
     }
@@ -142,10 +144,7 @@ impl Host {
         };
         if is_down {
             self.metrics.unreachable.inc();
-            tracing::warn!(
-                "{} does not answer ({text}); its datasets are unavailable until it does",
-                self.name
-            );
+            tracing::warn!("{} is unavailable ({text}); its datasets are, too, until it answers", self.name);
         }
         if self.breaker.is_open() {
             *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);

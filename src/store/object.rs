@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::blocks::{BLOCK, Blocks};
+use super::blocks::{BLOCK, Blocks, PAGE};
 use super::error::StoreError;
 use super::host::Host;
 use super::stored::{self, Gathering};
@@ -155,6 +155,25 @@ impl Object {
             done += more;
         }
         Ok(into.into())
+    }
+
+    /// The metadata in a range, which lies in the object: fetched without what is near to it, because whoever asks has
+    /// already chosen blocks.
+    pub(super) async fn exactly(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        if let Some(known) = self.known(&range) {
+            return Ok(known);
+        }
+        let pages = range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE).min(self.length());
+        let bytes = self.get(pages.clone()).await?;
+        self.blocks.add(pages.start, &bytes);
+        let (start, end) = (range.start - pages.start, range.end - pages.start);
+        if end > bytes.len() as u64 {
+            return Err(StoreError::invalid("a block lacks the bytes that it was fetched for"));
+        }
+        Ok(bytes.slice(start as usize..end as usize))
     }
 
     /// Fetches pieces of metadata side by side, so that [`Object::read_metadata`] finds them.
@@ -303,5 +322,10 @@ impl Latest {
 /// The version of the object at an address.
 async fn look(address: &Address) -> Result<Version, StoreError> {
     let (transport, host) = (transport::to(address)?, Host::named(&address.server()));
-    Ok(host.get(transport.as_ref(), 0..1, None).await?.version)
+    let part = match host.get(transport.as_ref(), 0..1, None).await {
+        // Some servers ignore ranges; a small object was opened nevertheless.
+        Err(StoreError::NoRanges) => host.get(transport.as_ref(), 0..BLOCK, None).await?,
+        answered => answered?,
+    };
+    Ok(part.version)
 }

@@ -153,6 +153,6 @@ async fn part(wanted: &Wanted) -> Result<Part, StoreError> {
     if range.end - range.start > MOST {
         return Err(StoreError::Denied { problem: "no piece of metadata is so long".to_owned() });
     }
-    let bytes = object.metadata(range).await?;
+    let bytes = object.exactly(range).await?;
     Ok(Part { version: object.version().clone(), bytes })
 }

@@ -75,7 +75,7 @@ const DISTANCE: usize = 1 << 20;
 /// Writes `/raw` with planes far from each other, and from the metadata: between them is space for other data.
 fn scattered(path: &std::path::Path, seed: usize) {
     let near = path.with_extension("near");
-    let ranges = volumes::planes(&near, PLANES, seed, Stored::Gzip);
+    let ranges = volumes::planes_of_old(&near, PLANES, seed, Stored::Gzip);
     let stored = fs::read(&near).unwrap();
     fs::remove_file(&near).unwrap();
     let mut bytes = stored.clone();

@@ -47,7 +47,16 @@ pub fn plane(seed: usize, z: usize) -> Picture {
 
 /// Writes `/raw` with `count` planes to a new file; returns the bytes of the file that hold each.
 pub fn planes(path: &Path, count: usize, seed: usize, stored: Stored) -> Vec<Range<u64>> {
-    let file = made::create(path);
+    planes_in(&made::create(path), count, seed, stored)
+}
+
+/// The same in the oldest format, whose metadata has no checksums.
+pub fn planes_of_old(path: &Path, count: usize, seed: usize, stored: Stored) -> Vec<Range<u64>> {
+    let oldest = hdf5::File::with_options().with_fapl(|access| access.libver_earliest()).clone();
+    planes_in(&oldest.create(path).unwrap(), count, seed, stored)
+}
+
+fn planes_in(file: &hdf5::File, count: usize, seed: usize, stored: Stored) -> Vec<Range<u64>> {
     let data = Array3::from_shape_fn((count, EDGE, EDGE), |(z, y, x)| voxel(seed, z, y, x));
     let builder = file.new_dataset_builder().with_data(&data);
     let chunk = (1, EDGE, EDGE);

@@ -90,7 +90,7 @@ fn a_store_that_fails_makes_its_datasets_unavailable_until_it_recovers() {
         assert!(shows(&server, 1, 0), "{story}: what is cached is served");
         let ready = server.get("/readyz");
         assert_eq!(ready.status, 200, "{story}: the other dataset can be served");
-        let name = format!("http://{} does not answer", remote.objects.address);
+        let name = format!("http://{} is unavailable", remote.objects.address);
         assert!(problems(&server).contains(&name) && problems(&server).contains("\"store\""), "{story}");
         assert_eq!(server.count(UNREACHABLE), 1, "{story}");
         assert!(server.log().contains(&name), "{story}");

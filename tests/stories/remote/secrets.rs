@@ -156,9 +156,11 @@ fn credentials_are_in_no_output_of_a_command() {
         outcome
     };
     for level in ["info", "trace"] {
-        for arguments in
-            [&["config"][..], &["check"], &["render", &tile(1).replace("planes", "a"), "-o", "x.png"]]
-        {
+        for arguments in [
+            &["config", "example"][..],
+            &["check"],
+            &["render", &tile(1).replace("planes", "a"), "-o", "x.png"],
+        ] {
             assert_eq!(run(&remote.place, arguments, level).code, 0, "{arguments:?}");
         }
         for address in &addresses {
