@@ -134,14 +134,6 @@ impl Address {
         given.to_str().and_then(Self::path_of).unwrap_or(Ok(given))
     }
 
-    /// The same where the address of a web server is that of a running voltile.
-    pub fn file_or_server(given: PathBuf) -> Result<PathBuf, NotAnObject> {
-        match given.to_str().and_then(Scheme::of) {
-            Some(Scheme::Web) => Ok(given),
-            _ => Self::file(given),
-        }
-    }
-
     /// Whether a path stands for an address.
     pub fn is(path: &Path) -> bool {
         path.to_str().and_then(Scheme::of).is_some()
@@ -227,6 +219,15 @@ pub fn resolved(path: &Path) -> io::Result<PathBuf> {
     if Address::is(path) { Ok(path.to_owned()) } else { path.canonicalize() }
 }
 
+/// The length of a digest of a query, in hexadecimal digits.
+const DIGITS: usize = 8;
+
+/// Whether a query is the digest of one: a child process knows addresses in their public form only.
+fn is_digest(query: &str) -> bool {
+    let digits = query.strip_prefix('~').filter(|digits| digits.len() == DIGITS);
+    digits.is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+}
+
 /// An address without query and password. Addresses that differ only in the query are told apart by a digest of it.
 fn public(full: &Url) -> String {
     let mut public = full.clone();
@@ -234,7 +235,10 @@ fn public(full: &Url) -> String {
     let _ = public.set_username("");
     let _ = public.set_password(None);
     let query = full.query().filter(|query| !query.is_empty());
-    let digest = query.map(|query| blake3::hash(query.as_bytes()).to_hex()[..8].to_owned());
+    let digest = query.map(|query| match is_digest(query) {
+        true => query.to_owned(),
+        false => format!("~{}", &blake3::hash(query.as_bytes()).to_hex()[..DIGITS]),
+    });
     public.set_query(digest.as_deref());
     public.into()
 }
@@ -281,6 +285,8 @@ mod tests {
         // Another query names another object.
         let other = Address::path_of(&given.replace("part=1", "part=2")).unwrap().unwrap();
         assert_ne!(path, other);
+        // A child process, which knows nothing but the path, names the same object.
+        assert_eq!(public(&Url::parse(path.to_str().unwrap()).unwrap()), path.to_str().unwrap());
         let wrong = Address::path_of("https://me:hunter2@/?sig=abcdef").unwrap().unwrap_err().to_string();
         assert!(!wrong.contains("hunter2") && !wrong.contains("abcdef"), "{wrong}");
     }

@@ -33,7 +33,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 use crate::activity::Activity;
@@ -133,7 +132,7 @@ struct Sources {
     /// HDF5 files to serve without a configuration, or folders of them: the token is the name of the file without its
     /// extension, the channels are discovered. Files may be in object storage (s3://, gs://, az://) or on a web server
     /// (https://).
-    #[arg(value_name = "FILE.h5 | FOLDER", value_parser = PathBufValueParser::new().try_map(Address::file))]
+    #[arg(value_name = "FILE.h5 | FOLDER")]
     files: Vec<PathBuf>,
     /// The configuration file; default: ./voltile.toml if it exists and no FILE is given.
     #[arg(long, value_name = "FILE.toml")]
@@ -145,17 +144,23 @@ struct Sources {
 
 impl Sources {
     fn layers(&self) -> Result<Layers, Failure> {
-        let (layers, mut folders) = self.with_folders();
+        let (layers, mut folders) = self.with_folders()?;
         Ok(Layers { found: folders.files()?, ..layers })
     }
 
     /// The same, without the files in folders.
-    fn with_folders(&self) -> (Layers, Folders) {
-        let (config, files, set) = (self.config.clone(), self.files.clone(), self.set.clone());
+    fn with_folders(&self) -> Result<(Layers, Folders), Failure> {
+        let (config, set) = (self.config.clone(), self.set.clone());
+        let files = self.files.iter().cloned().map(file).collect::<Result<_, _>>()?;
         let mut layers = Layers { config, files, set, ..Layers::of_process() }.or_default_file();
         let folders = Folders::among(&mut layers.files);
-        (layers, folders)
+        Ok((layers, folders))
     }
+}
+
+/// A file or an address on the command line. Not parsed by clap, whose errors repeat what was typed, with its credentials.
+fn file(given: PathBuf) -> Result<PathBuf, Failure> {
+    Address::file(given).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// How long an exiting server may take to write the rest of its log.

@@ -319,9 +319,10 @@ impl TileService {
                 let waiter = flight.join();
                 if drawing.footprint.is_remote() && !self.is_stored(&drawing).await {
                     let footprint = drawing.footprint.clone();
+                    let token = drawing.origin.token.clone();
                     let work = self.find_or_draw(drawing, demand.urgency);
                     let with = (self.pool.clone(), self.metrics.clone());
-                    self.gatherer.launch(footprint, flight, (brings, demand), with, work);
+                    self.gatherer.launch(footprint, flight, (brings, demand), with, token, work);
                     return waiter.wait().await;
                 }
                 let _ticket = self.launch(flight, brings, demand, self.find_or_draw(drawing, demand.urgency));

@@ -11,12 +11,10 @@ mod table;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PathBufValueParser, TypedValueParser};
 use serde_json::{Value, json};
 
 use super::{Failure, listed, load, log_unreadable, output};
 use crate::activity::Activity;
-use crate::address::Address;
 use crate::catalog::Inspection;
 use crate::config::Layers;
 use crate::metrics::Metrics;
@@ -26,7 +24,7 @@ use advice::Warning;
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// The HDF5 file.
-    #[arg(value_name = "FILE.h5", value_parser = PathBufValueParser::new().try_map(Address::file))]
+    #[arg(value_name = "FILE.h5")]
     file: PathBuf,
     /// Print JSON for programs.
     #[arg(long)]
@@ -45,7 +43,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let layers = Layers { files: vec![arguments.file.clone()], ..Layers::default() };
+    let file = super::file(arguments.file.clone())?;
+    let layers = Layers { files: vec![file.clone()], ..Layers::default() };
     let loaded = load(&layers, &Metrics::default(), &Activity::default());
     if !loaded.faults.is_empty() {
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
@@ -56,9 +55,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let screen = arguments.picture.map(picture::Screen::of);
     let mut text = String::new();
     for dataset in catalog.datasets() {
-        let configuration = configuration::configuration(dataset, &arguments.file);
+        let configuration = configuration::configuration(dataset, &file);
         let inspection = catalog.inspect(dataset);
-        let warnings = advice::warnings(&inspection, &arguments.file);
+        let warnings = advice::warnings(&inspection, &file);
         text = if arguments.json {
             as_json(&inspection, &warnings, &configuration)?
         } else {

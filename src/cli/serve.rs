@@ -46,7 +46,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let passed = Passed::take().map_err(|error| Failure::Usage(error.to_string()))?;
     tracing::debug!("vector instructions: {}", simd::path().name());
     signals::outlive_hangups()?;
-    let (mut layers, mut folders) = arguments.sources.with_folders();
+    let (mut layers, mut folders) = arguments.sources.with_folders()?;
     layers.bind = arguments.bind;
     if arguments.demo {
         layers.files.push(demo::default_path(std::env::var_os)?);

@@ -15,9 +15,10 @@ use tokio::task::AbortHandle;
 
 use super::pool::Brings;
 use super::verify::Footprint;
-use super::{Busy, Demand, RenderPool, TileError, TileService, job};
+use super::{Busy, Demand, ErrorKind, RenderPool, TileError, TileService, job};
 use crate::cache::{Flight, Interest, Lost};
 use crate::metrics::Metrics;
+use crate::name::Name;
 use crate::request::TileRequest;
 use crate::store::Gathering;
 use crate::volume::ReadError;
@@ -72,11 +73,12 @@ impl Footprint {
 }
 
 /// Fetches what a tile needs.
-async fn gathered(footprint: Arc<Footprint>) -> Result<(), TileError> {
+async fn gathered(footprint: Arc<Footprint>, token: &Name) -> Result<(), TileError> {
     let started = tokio::task::spawn_blocking(move || footprint.gather()).await;
     let gathering = started.map_err(|_| Lost)??;
-    // The error of a store does not say for which dataset it was: the read that follows does.
-    Ok(gathering.done().await.map_err(|error| crate::volume::hdf5::unread("an object", error))?)
+    // The error of a store does not say for which dataset it was.
+    let place = || format!("the dataset {token}");
+    Ok(gathering.done().await.map_err(|error| crate::volume::hdf5::unread(&place(), error))?)
 }
 
 async fn until_unwanted(interest: &Interest) {
@@ -93,6 +95,7 @@ impl Gatherer {
         mut flight: Flight<K, V, TileError>,
         (brings, demand): (Brings, Demand),
         (pool, metrics): (RenderPool, Metrics),
+        token: Name,
         work: impl FnMut() -> Result<(V, usize), TileError> + Send + 'static,
     ) where
         K: Hash + Eq + Clone + Send + 'static,
@@ -110,7 +113,7 @@ impl Gatherer {
             let result = loop {
                 let fetched = async {
                     let _permit = places.acquire().await.map_err(|_| Lost)?;
-                    gathered(Arc::clone(&footprint)).await
+                    gathered(Arc::clone(&footprint), &token).await
                 };
                 tokio::select! {
                     result = fetched => break result,
@@ -126,7 +129,11 @@ impl Gatherer {
             };
             drop(place);
             if let Err(error) = result {
-                tracing::debug!("a tile could not be fetched: {error}");
+                // That a store is unavailable is logged once for all tiles.
+                if error.kind() == ErrorKind::Failed && !error.is_stopped() {
+                    metrics.render_errors.inc();
+                    tracing::error!("a tile could not be rendered: {error}");
+                }
                 return flight.land(Err(error));
             }
             let Metrics { rejected, abandoned, stopped, .. } = metrics;
@@ -159,7 +166,7 @@ impl TileService {
 
     async fn fetch_neighbour(self: Arc<Self>, tile: TileRequest) {
         let Some(footprint) = self.footprint_of(&tile) else { return };
-        if gathered(Arc::new(footprint)).await.is_ok() {
+        if gathered(Arc::new(footprint), &tile.token.token).await.is_ok() {
             self.neighbours.add(tile);
             if self.pool.is_idle() && !self.provisional.chunks.has_unfinished() {
                 let service = Arc::clone(&self);

@@ -123,16 +123,15 @@ impl Host {
                     _ => Ok(part),
                 }
             }
+            Err(error) if error.may_pass() => {
+                let is_down = permit.failed();
+                self.note(&error, is_down);
+                Err((error, true))
+            }
+            // It answered: the object is at fault, not the server.
             Err(error) => {
-                if matches!(error, StoreError::Unavailable { .. }) {
-                    let is_down = permit.failed();
-                    self.note(&error, is_down);
-                } else {
-                    // It answered: the object is at fault, not the server.
-                    self.recover(permit.succeeded());
-                }
-                let may_pass = error.may_pass();
-                Err((error, may_pass))
+                self.recover(permit.succeeded());
+                Err((error, false))
             }
         }
     }

@@ -148,6 +148,12 @@ fn unavailable(error: reqwest::Error) -> StoreError {
     let error = error.without_url();
     let mut causes = std::iter::successors(error.source(), |error| (*error).source());
     let deepest = causes.by_ref().last().map(ToString::to_string);
+    if error.is_redirect() {
+        let problem = deepest.unwrap_or_else(|| error.to_string());
+        return StoreError::Settings {
+            problem: format!("the server's redirects cannot be followed: {problem}"),
+        };
+    }
     let problem = match deepest {
         _ if error.is_timeout() => "it does not answer in time".to_owned(),
         Some(deepest) => format!("{error} ({deepest})"),

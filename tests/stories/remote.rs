@@ -70,7 +70,7 @@ impl Remote {
 }
 
 /// The distance of the planes of [`scattered`] in the file: too far for one request.
-const DISTANCE: usize = 1 << 20;
+const DISTANCE: usize = (1 << 20) + 0x1c38;
 
 /// Writes `/raw` with planes far from each other, and from the metadata: between them is space for other data.
 fn scattered(path: &std::path::Path, seed: usize) {

@@ -12,10 +12,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use super::super::Sources;
-use crate::address::Address;
 use crate::bench::{Bounds, Limits, Pattern, Selection, State, Target};
 use crate::geometry::{Level, Plane};
 
@@ -41,7 +39,7 @@ const CLIENTS: [usize; 3] = [1, 8, 32];
 pub(in crate::cli) struct Arguments {
     /// HDF5 files; or the URL of a running server, such as http://127.0.0.1:8080; or, as in ndtilecache's
     /// benchmark, TOKEN CHANNEL LEVEL of the --server
-    #[arg(value_name = "FILE.h5|URL", value_parser = PathBufValueParser::new().try_map(Address::file_or_server))]
+    #[arg(value_name = "FILE.h5|URL")]
     what: Vec<PathBuf>,
     /// The configuration file; default: ./voltile.toml if it exists and nothing else is named.
     #[arg(long, value_name = "FILE.toml")]
