@@ -156,6 +156,7 @@ fn metadata_kept_of_another_generation_is_not_used() {
     remote.replace("planes.h5", &file);
     let server = remote.serve(&["planes.h5"], &settings);
     server.allow_error("a tile could not be rendered");
+    server.allow_error("every tile that touches this chunk is an error");
     for z in 2..PLANES {
         assert!(shows(&server, 2, z), "plane {z}");
     }

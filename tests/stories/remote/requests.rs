@@ -88,17 +88,18 @@ fn a_scroll_reads_ahead_and_no_byte_twice() {
     let server = remote.serve(&["planes.h5"], &PLAIN[..2]);
     remote.objects.take_asked();
     assert!(shows(&server, 1, 0));
+    // The first plane was read when the file was opened.
     wait_until("the next planes are fetched", || {
         let fetched = planes(&reads(&remote.objects.asked()));
-        fetched == [0, 1, 2]
+        fetched == [1, 2]
     });
     for z in 1..PLANES {
         assert!(shows(&server, 1, z), "plane {z}");
     }
-    wait_until("all has arrived", || planes(&reads(&remote.objects.asked())).len() >= PLANES);
+    wait_until("all has arrived", || planes(&reads(&remote.objects.asked())).len() >= PLANES - 1);
     let asked = reads(&remote.objects.asked());
     assert_eq!(sent_twice(&asked), [], "{asked:?}");
-    assert_eq!(planes(&asked), (0..PLANES).collect::<Vec<_>>());
+    assert_eq!(planes(&asked), (1..PLANES).collect::<Vec<_>>());
 }
 
 #[test]
