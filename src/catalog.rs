@@ -32,6 +32,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::access::{Access, Grants};
+use crate::address::Address;
 use crate::description::Recognised;
 use crate::geometry::{Level, LevelView, Placement, Scaling, Xyz};
 use crate::metrics::DatasetCounters;
@@ -111,6 +112,11 @@ impl Dataset {
         self.channels.values().any(|channel| channel.has_changed())
     }
 
+    /// Whether a channel of it lies in a store, so that each read is a request.
+    pub fn is_remote(&self) -> bool {
+        self.channels.values().any(|channel| Address::is(&channel.file))
+    }
+
     /// The channel whose tile grid counts for all: the first image, else the first channel.
     fn first_channel(&self) -> Option<&Arc<Channel>> {
         let images = self.channels.values().find(|channel| channel.kind != Kind::Labels);
@@ -177,19 +183,8 @@ impl Catalog {
     }
 
     fn with_datasets(&self, datasets: BTreeMap<Name, Arc<Dataset>>) -> Self {
-        let Self { max_voxels_per_tile, max_voxels_per_box, profile, names_versions, .. } = *self;
         let (stores, access) = (self.stores.clone(), self.access.clone());
-        let views = Mutex::default();
-        Self {
-            datasets,
-            max_voxels_per_tile,
-            max_voxels_per_box,
-            profile,
-            stores,
-            access,
-            names_versions,
-            views,
-        }
+        Self { datasets, stores, access, views: Mutex::default(), ..*self }
     }
 
     /// The rules by which datasets are protected.

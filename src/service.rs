@@ -45,7 +45,7 @@ pub use pool::{Busy, RenderPool};
 pub use reload::Reloaded;
 use reopen::Reopener;
 pub use reopen::Trial;
-use verify::{Footprint, Provisional};
+use verify::Provisional;
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
 use crate::catalog::{Catalog, NoBox, NotFound, Precomputed, Resolved, ResolvedBox, Survey};
@@ -110,6 +110,7 @@ impl TileService {
         let neighbours = Neighbours::new(reach);
         let provisional = Arc::new(Provisional::new(catalog.chunks().clone()));
         let live = Arc::new(LiveCatalog::of(catalog));
+        let gatherer = Gatherer::new(pool.clone(), metrics.clone());
         Ok(Self {
             live,
             reopener: None,
@@ -118,7 +119,7 @@ impl TileService {
             tiers: None,
             pool,
             neighbours,
-            gatherer: Gatherer::default(),
+            gatherer,
             provisional,
             black,
             metrics,
@@ -321,8 +322,7 @@ impl TileService {
                     let footprint = drawing.footprint.clone();
                     let token = drawing.origin.token.clone();
                     let work = self.find_or_draw(drawing, demand.urgency);
-                    let with = (self.pool.clone(), self.metrics.clone());
-                    self.gatherer.launch(footprint, flight, (brings, demand), with, token, work);
+                    self.gatherer.launch(footprint, token, flight, brings, demand, work);
                     return waiter.wait().await;
                 }
                 let _ticket = self.launch(flight, brings, demand, self.find_or_draw(drawing, demand.urgency));
@@ -346,22 +346,21 @@ impl TileService {
         if self.neighbours.is_off() || !brought.is_asked_first() {
             return;
         }
-        let neighbours = self.neighbours.note(asked);
-        if self.is_remote(asked) {
-            self.neighbours.remove(&neighbours);
+        let neighbours = self.neighbours.of(asked);
+        if self.catalog().dataset(&asked.token.token).is_some_and(|dataset| dataset.is_remote()) {
             return self.fetch_ahead(neighbours);
         }
+        self.prefetch(neighbours);
+    }
+
+    /// Has tiles rendered while the render threads are idle.
+    fn prefetch(self: &Arc<Self>, tiles: Vec<TileRequest>) {
+        self.neighbours.add(tiles);
         // While there are unfinished chunks, `use_pause` starts the idle work, which finishes them first.
         if self.pool.is_idle() && !self.provisional.chunks.has_unfinished() {
             let service = Arc::clone(self);
             self.pool.run(move || service.work_while_idle());
         }
-    }
-
-    /// Whether a tile's voxels come from a store.
-    fn is_remote(&self, tile: &TileRequest) -> bool {
-        let resolved = self.catalog().resolve(tile).ok();
-        resolved.is_some_and(|resolved| Footprint::of(&[resolved.plan()]).is_remote())
     }
 
     /// Prefetches a tile, unless it is cached or needs measuring first.
@@ -483,9 +482,7 @@ impl TileService {
         K: Hash + Eq + Clone + Send + 'static,
         V: Clone + Send + 'static,
     {
-        let Metrics { rejected, abandoned, stopped, .. } = &self.metrics;
-        let (rejected, abandoned, stopped) = (rejected.clone(), abandoned.clone(), stopped.clone());
-        let job = job::Bring { flight, work, rejected, abandoned, stopped };
+        let job = job::Bring::new(flight, work, &self.metrics);
         self.pool.submit(Some(brings), demand, Box::new(job))
     }
 }

@@ -35,16 +35,11 @@ const CHECKS: Duration = Duration::from_millis(20);
 /// What is being fetched.
 #[derive(Debug)]
 pub(super) struct Gatherer {
+    pool: RenderPool,
+    metrics: Metrics,
     places: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
     ahead: Mutex<VecDeque<(TileRequest, AbortHandle)>>,
-}
-
-impl Default for Gatherer {
-    fn default() -> Self {
-        let (waiting, ahead) = Default::default();
-        Self { places: Arc::new(Semaphore::new(MOST_AT_ONCE)), waiting, ahead }
-    }
 }
 
 /// One of those that wait; no longer counted when it is dropped.
@@ -88,14 +83,20 @@ async fn until_unwanted(interest: &Interest) {
 }
 
 impl Gatherer {
-    /// Fetches what a flight needs, then queues the job that makes its value.
+    /// Passes jobs to `pool` when what they need has arrived; counts in `metrics`.
+    pub fn new(pool: RenderPool, metrics: Metrics) -> Self {
+        let (waiting, ahead) = Default::default();
+        Self { pool, metrics, places: Arc::new(Semaphore::new(MOST_AT_ONCE)), waiting, ahead }
+    }
+
+    /// Fetches what a flight for the dataset `token` needs, then queues the job that makes its value.
     pub fn launch<K, V>(
         &self,
         footprint: Footprint,
-        mut flight: Flight<K, V, TileError>,
-        (brings, demand): (Brings, Demand),
-        (pool, metrics): (RenderPool, Metrics),
         token: Name,
+        mut flight: Flight<K, V, TileError>,
+        brings: Brings,
+        demand: Demand,
         work: impl FnMut() -> Result<(V, usize), TileError> + Send + 'static,
     ) where
         K: Hash + Eq + Clone + Send + 'static,
@@ -104,9 +105,10 @@ impl Gatherer {
         let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
         let place = Place(Arc::clone(&self.waiting));
         if waiting >= MOST_WAITING {
-            metrics.rejected.inc();
+            self.metrics.rejected.inc();
             return flight.land(Err(Busy { waiting }.into()));
         }
+        let (pool, metrics) = (self.pool.clone(), self.metrics.clone());
         let (places, footprint) = (Arc::clone(&self.places), Arc::new(footprint));
         tokio::spawn(async move {
             let interest = flight.interest();
@@ -136,9 +138,8 @@ impl Gatherer {
                 }
                 return flight.land(Err(error));
             }
-            let Metrics { rejected, abandoned, stopped, .. } = metrics;
-            let job = job::Bring { flight, work, rejected, abandoned, stopped };
-            let _ticket = pool.submit(Some(brings), demand, Box::new(job));
+            let job = Box::new(job::Bring::new(flight, work, &metrics));
+            let _ticket = pool.submit(Some(brings), demand, job);
             // The ticket stands for all who wait.
             until_unwanted(&interest).await;
         });
@@ -167,11 +168,7 @@ impl TileService {
     async fn fetch_neighbour(self: Arc<Self>, tile: TileRequest) {
         let Some(footprint) = self.footprint_of(&tile) else { return };
         if gathered(Arc::new(footprint), &tile.token.token).await.is_ok() {
-            self.neighbours.add(tile);
-            if self.pool.is_idle() && !self.provisional.chunks.has_unfinished() {
-                let service = Arc::clone(&self);
-                self.pool.run(move || service.work_while_idle());
-            }
+            self.prefetch(vec![tile]);
         }
     }
 

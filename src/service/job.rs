@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::pool::{Busy, Turn};
 use super::{TileError, Warmed};
 use crate::cache::Flight;
+use crate::metrics::Metrics;
 
 /// Work for a render thread.
 pub(super) trait Job: Send {
@@ -32,6 +33,15 @@ pub(super) struct Bring<K: Hash + Eq + Clone, V: Clone, F> {
     pub abandoned: Counter,
     /// Counts jobs that were stopped while they ran, for the same reason.
     pub stopped: Counter,
+}
+
+impl<K: Hash + Eq + Clone, V: Clone, F> Bring<K, V, F> {
+    /// A job that counts in these metrics what becomes of it.
+    pub fn new(flight: Flight<K, V, TileError>, work: F, metrics: &Metrics) -> Self {
+        let Metrics { rejected, abandoned, stopped, .. } = metrics;
+        let (rejected, abandoned, stopped) = (rejected.clone(), abandoned.clone(), stopped.clone());
+        Self { flight, work, rejected, abandoned, stopped }
+    }
 }
 
 impl<K, V, F> Job for Bring<K, V, F>

@@ -56,28 +56,20 @@ impl Neighbours {
         self.reach == 0
     }
 
-    /// Adds the neighbours of a requested tile to the front of the list, and returns them, the nearest first.
-    pub fn note(&self, asked: &TileRequest) -> Vec<TileRequest> {
+    /// Takes a requested tile as a step of a scroll, and returns its neighbours, the nearest first.
+    pub fn of(&self, asked: &TileRequest) -> Vec<TileRequest> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (ahead, behind) = if state.goes_backwards(asked) { (-1, 1) } else { (1, -1) };
+        state.tiles.retain(|tile| tile != asked);
         let distances = (1..=i64::from(self.reach)).map(|n| ahead * n);
-        let wanted: Vec<TileRequest> = distances.chain([behind]).filter_map(|by| beside(asked, by)).collect();
-        state.tiles.retain(|tile| tile != asked && !wanted.contains(tile));
-        // The nearest ends up in front.
-        wanted.iter().rev().for_each(|tile| state.tiles.push_front(tile.clone()));
-        state.tiles.truncate(MOST);
-        wanted
+        distances.chain([behind]).filter_map(|by| beside(asked, by)).collect()
     }
 
-    /// Removes tiles from the list.
-    pub fn remove(&self, tiles: &[TileRequest]) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).tiles.retain(|tile| !tiles.contains(tile));
-    }
-
-    /// Adds a tile to the front of the list.
-    pub fn add(&self, tile: TileRequest) {
+    /// Moves tiles to the front of the list, in this order.
+    pub fn add(&self, tiles: Vec<TileRequest>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.tiles.push_front(tile);
+        state.tiles.retain(|tile| !tiles.contains(tile));
+        tiles.into_iter().rev().for_each(|tile| state.tiles.push_front(tile));
         state.tiles.truncate(MOST);
     }
 
@@ -127,7 +119,7 @@ mod tests {
 
     fn prefetched(asked: &[u64]) -> Vec<u64> {
         let neighbours = Neighbours::new(2);
-        asked.iter().for_each(|slice| drop(neighbours.note(&tile("a", *slice))));
+        asked.iter().for_each(|slice| neighbours.add(neighbours.of(&tile("a", *slice))));
         std::iter::from_fn(|| neighbours.next()).map(|tile| tile.address.slice).collect()
     }
 
@@ -136,7 +128,7 @@ mod tests {
         let (neighbours, mut rendered, mut hits) = (Neighbours::new(2), Vec::new(), 0);
         for tile in asked {
             hits += usize::from(rendered.contains(&tile));
-            neighbours.note(&tile);
+            neighbours.add(neighbours.of(&tile));
             rendered.extend(std::iter::from_fn(|| neighbours.next()).take(2));
         }
         hits

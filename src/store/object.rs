@@ -76,8 +76,7 @@ impl Object {
 
     async fn opened(address: &Address) -> Result<Arc<Self>, StoreError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let (transport, host) = (transport::to(address)?, Host::named(&address.server()));
-        let source = Source { address: address.clone(), transport, host };
+        let source = Source::of(address)?;
         let first = source.get(0..BLOCK, None).await?;
         let blocks = Blocks::default();
         blocks.add(0, &first.bytes);
@@ -146,8 +145,7 @@ impl Object {
         while done < into.len() {
             let missing = range.start + done as u64..range.end;
             let block = self.blocks.around(&missing, self.length());
-            let bytes = self.get(block.clone()).await?;
-            self.blocks.add(block.start, &bytes);
+            self.add_block(block).await?;
             let more = self.blocks.copy(&mut into[done..], missing.start);
             if more == 0 {
                 return Err(StoreError::invalid("a block lacks the bytes that it was fetched for"));
@@ -167,28 +165,26 @@ impl Object {
             return Ok(known);
         }
         let pages = range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE).min(self.length());
-        let bytes = self.get(pages.clone()).await?;
-        self.blocks.add(pages.start, &bytes);
-        let (start, end) = (range.start - pages.start, range.end - pages.start);
-        if end > bytes.len() as u64 {
-            return Err(StoreError::invalid("a block lacks the bytes that it was fetched for"));
-        }
-        Ok(bytes.slice(start as usize..end as usize))
+        self.add_block(pages).await?;
+        self.known(&range)
+            .ok_or_else(|| StoreError::invalid("a block lacks the bytes that it was fetched for"))
+    }
+
+    /// Fetches a block, which begins on a page.
+    async fn add_block(&self, block: Range<u64>) -> Result<(), StoreError> {
+        let bytes = self.get(block.clone()).await?;
+        self.blocks.add(block.start, &bytes);
+        Ok(())
     }
 
     /// Fetches pieces of metadata side by side, so that [`Object::read_metadata`] finds them.
     pub fn gather_metadata(self: &Arc<Self>, ranges: &[Range<u64>]) -> Result<(), StoreError> {
         let requests = super::merge::merged(&self.blocks.unknown(ranges, self.length()));
         let object = Arc::clone(self);
-        let gathered = runtime::wait(async move {
-            let parts = requests.into_iter().map(|request| {
-                let object = Arc::clone(&object);
-                async move { Ok((request.range.start, object.get(request.range).await?)) }
-            });
-            futures_util::future::try_join_all(parts).await
-        })?;
-        gathered.iter().for_each(|(start, bytes)| self.blocks.add(*start, bytes));
-        Ok(())
+        runtime::wait(async move {
+            let blocks = requests.into_iter().map(|request| object.add_block(request.range));
+            futures_util::future::try_join_all(blocks).await.map(drop)
+        })
     }
 
     /// Keeps the metadata that is known for the next start.
@@ -241,6 +237,11 @@ impl Object {
 }
 
 impl Source {
+    fn of(address: &Address) -> Result<Self, StoreError> {
+        let (transport, host) = (transport::to(address)?, Host::named(&address.server()));
+        Ok(Self { address: address.clone(), transport, host })
+    }
+
     async fn get(
         &self,
         range: Range<u64>,
@@ -321,10 +322,10 @@ impl Latest {
 
 /// The version of the object at an address.
 async fn look(address: &Address) -> Result<Version, StoreError> {
-    let (transport, host) = (transport::to(address)?, Host::named(&address.server()));
-    let part = match host.get(transport.as_ref(), 0..1, None).await {
+    let source = Source::of(address)?;
+    let part = match source.get(0..1, None).await {
         // Some servers ignore ranges; a small object was opened nevertheless.
-        Err(StoreError::NoRanges) => host.get(transport.as_ref(), 0..BLOCK, None).await?,
+        Err(StoreError::NoRanges) => source.get(0..BLOCK, None).await?,
         answered => answered?,
     };
     Ok(part.version)
