@@ -123,7 +123,7 @@ impl Address {
         self
     }
 
-    /// Whether the object lies below a folder, whatever the server takes its address to mean.
+    /// Whether the object lies below a folder, also if the server decodes more of the address than it should.
     pub fn is_below(&self, folder: &Path) -> bool {
         // `..` has been resolved. A server may take an encoded slash for a slash, and so resolve more.
         Path::new(&self.public).starts_with(folder) && !self.public.to_ascii_lowercase().contains("%2f")

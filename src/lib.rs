@@ -86,6 +86,7 @@
 //! 5. An HDF5 volume copies unfiltered voxels from the mapped file. Filtered chunks come from the chunk store: already
 //!    decoded, being decoded by another thread, or read and decoded now, up to the last voxel wanted; whole for
 //!    [`warm`], or if `render.verify` is "always". What voltile does not decode itself is read through libhdf5.
+//!    A file in a store is read by range ([`store`]): a tile of it enters the render queue only when its chunks have arrived.
 //! 6. Voxels are averaged if the level is derived, then windowed, coloured and encoded. The flight lands: the tile is in
 //!    the cache, and every waiting request has it. A thread writes it to the disk cache.
 //! 7. While the render threads are idle, chunks that were decoded in part are finished, and their checksums compared; then
@@ -121,6 +122,9 @@
 //! to 2 MiB each), and chunks that are copied from after the cache has evicted them (2 MiB). Chunks that would
 //! exceed a quarter of the chunk budget at 8 bytes per voxel are read box by box through libhdf5, which holds one of them at
 //! a time.
+//!
+//! For files in stores: 128 MiB of stored chunks that were fetched, up to 4 MiB (or one longer chunk) for each of 64 requests
+//! in flight to a server, and up to 128 MiB of metadata of each file.
 //!
 //! Besides: 24 bytes for each chunk of an index, and up to 16 MiB while the index is checked; up to 65,536 unfinished
 //! chunks, about 200 bytes each; up to 2^21 voxels while a channel is sampled (three times as many for RGB); 32 MiB of

@@ -1,4 +1,4 @@
-//! Which state of an object bytes belong to.
+//! The version of an object: what tells its bytes from those that it had before.
 
 use serde::{Deserialize, Serialize};
 
