@@ -190,7 +190,8 @@ class Cluster:
         self.ask("scontrol", "requeue", first)
         # Slurm would start it again after two minutes; but not before all of it has been cleared away.
         self.wait_until("it alone is queued", lambda: self.is_alone(job, tasks[0]))
-        self.ask("scontrol", "update", f"JobId={first}", "StartTime=now")
+        # Nor in the second in which its credential was revoked: the node would take it for the job that was killed.
+        self.ask("scontrol", "update", f"JobId={first}", "StartTime=now+2")
         return self.finished(job)
 
     def is_alone(self, job: str, task: int) -> bool:
