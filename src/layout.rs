@@ -138,7 +138,7 @@ pub struct Discovery {
     pub channels: Vec<FoundChannel>,
     /// Links to other files that were not followed, each with the reason.
     pub remarks: Vec<String>,
-    /// Why there may be no channels, if links that were not followed explain it.
+    /// Why there may be no channels: datasets that cannot be opened, and links that were not followed.
     pub lost: Option<String>,
 }
 
@@ -339,7 +339,7 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
         because,
         channels,
         remarks: lost::remarks(unfollowed),
-        lost: lost::explanation(unfollowed),
+        lost: lost::explanation(contents.unopened(), unfollowed),
     })
 }
 

@@ -216,8 +216,8 @@ pub trait Volume: Send + Sync + fmt::Debug {
     }
 
     /// The bytes of a stored chunk as they are in the file: the chunk at `place` in the grid of [`VolumeShape::chunk`].
-    /// `None` unless it was written with the coding of all chunks ([`VolumeStorage::chunk_coding`]). Its checksum is not
-    /// verified.
+    /// `None` unless it was written with the coding of all chunks ([`VolumeStorage::chunk_coding`]), and if it is known
+    /// to be corrupt: then it is to be decoded, which reports the error. Its checksum is not verified.
     ///
     /// Chunks at the end of the volume are stored in full size too, with arbitrary voxels beyond it.
     fn stored_chunk(

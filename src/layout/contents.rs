@@ -29,6 +29,7 @@ pub(super) struct Contents<'a> {
 /// The result of the walk over all datasets.
 struct Search {
     volumes: Vec<Candidate>,
+    unopened: Vec<OpenError>,
     unfollowed: Vec<UnfollowedLink>,
 }
 
@@ -71,6 +72,11 @@ impl<'a> Contents<'a> {
     /// The links to other files that the search for volumes could not follow; none if there was no search.
     pub fn unfollowed(&self) -> &[UnfollowedLink] {
         self.search.get().and_then(|search| search.as_ref().ok()).map_or(&[], |search| &search.unfollowed)
+    }
+
+    /// Why datasets could not be opened; nothing if there was no search.
+    pub fn unopened(&self) -> &[OpenError] {
+        self.search.get().and_then(|search| search.as_ref().ok()).map_or(&[], |search| &search.unopened)
     }
 
     fn search(&self) -> Result<&Search, &OpenError> {
@@ -142,16 +148,19 @@ impl Search {
     fn of(file: &OpenFile) -> Result<Self, OpenError> {
         let Listing { mut datasets, unfollowed } = file.datasets()?;
         datasets.sort_by(|a, b| depth(a).cmp(&depth(b)).then_with(|| natural(a, b)));
-        let mut volumes = Vec::new();
+        let (mut volumes, mut unopened) = (Vec::new(), Vec::new());
         for path in datasets.iter().filter(|path| !lies_aside(path)).take(MOST_LOOKED_AT) {
             // Datasets that are not volumes, or cannot be opened, are other programs' data.
             match Candidate::at(file, path) {
                 Ok(candidate) if candidate.has_voxels() => volumes.push(candidate),
                 Ok(_) => {}
-                Err(reason) => tracing::debug!("skipped: {reason}"),
+                Err(reason) => {
+                    tracing::debug!("skipped: {reason}");
+                    unopened.push(reason);
+                }
             }
         }
-        Ok(Self { volumes, unfollowed })
+        Ok(Self { volumes, unopened, unfollowed })
     }
 }
 

@@ -1,8 +1,8 @@
-//! Messages about links to other files that the search for volumes did not follow, and short lists in messages.
+//! Messages about what the search for volumes could not open or did not follow, and short lists in messages.
 
 use std::collections::HashSet;
 
-use crate::volume::hdf5::UnfollowedLink;
+use crate::volume::hdf5::{OpenError, UnfollowedLink};
 
 /// A message names at most this many links.
 const MOST_NAMED: usize = 8;
@@ -18,8 +18,13 @@ pub(super) fn remarks(links: &[UnfollowedLink]) -> Vec<String> {
     remarks
 }
 
-/// What these links explain if a file holds no volume; `None` if there are none.
-pub(super) fn explanation(links: &[UnfollowedLink]) -> Option<String> {
+/// What explains that a file holds no volume: datasets that cannot be opened, of which one is named, and links that were
+/// not followed. `None` if there is neither.
+pub(super) fn explanation(unopened: &[OpenError], links: &[UnfollowedLink]) -> Option<String> {
+    let closed = unopened.first().map(|reason| match unopened.len() {
+        1 => reason.to_string(),
+        number => format!("{reason} (the first of {number} that cannot be opened)"),
+    });
     let (missing, others): (Vec<&UnfollowedLink>, Vec<_>) =
         links.iter().partition(|link| link.lacks_its_file());
     let missing = (!missing.is_empty()).then(|| {
@@ -30,7 +35,7 @@ pub(super) fn explanation(links: &[UnfollowedLink]) -> Option<String> {
         let reasons = named(others.iter().map(|link| link.reason.to_string()));
         format!("its data may be where links lead that were not followed: {reasons}")
     });
-    let all: Vec<String> = missing.into_iter().chain(others).collect();
+    let all: Vec<String> = closed.into_iter().chain(missing).chain(others).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 
@@ -49,7 +54,6 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::volume::hdf5::OpenError;
 
     fn link(number: usize, is_missing: bool) -> UnfollowedLink {
         let (path, name) = (PathBuf::from("/m.h5"), format!("{number}.h5"));
@@ -63,7 +67,7 @@ mod tests {
     #[test]
     fn a_thousand_links_are_one_short_message() {
         let links: Vec<UnfollowedLink> = (0..1000).map(|number| link(number % 500, true)).collect();
-        let explanation = explanation(&links).unwrap();
+        let explanation = explanation(&[], &links).unwrap();
         assert!(explanation.ends_with("6.h5, 7.h5 and 492 more"), "{explanation}");
         let remarks = remarks(&links);
         assert_eq!((remarks.len(), remarks[8].as_str()), (9, "992 other links were not followed"));
@@ -71,12 +75,12 @@ mod tests {
 
     #[test]
     fn missing_files_are_told_from_forbidden_ones() {
-        let explanation = explanation(&[link(1, true), link(2, false)]).unwrap();
+        let explanation = explanation(&[], &[link(1, true), link(2, false)]).unwrap();
         assert!(
             explanation.starts_with("its data is in linked files that are missing: 1.h5; "),
             "{explanation}"
         );
         assert!(explanation.contains("\"2.h5\", which is elsewhere"), "{explanation}");
-        assert_eq!(super::explanation(&[]), None);
+        assert_eq!(super::explanation(&[], &[]), None);
     }
 }

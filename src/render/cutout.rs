@@ -79,8 +79,6 @@ fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Vo
     });
     let is_passed =
         is_on_grid && format.size == chunk && is_alike && matches!(coding, Coding::Zlib | Coding::Identity);
-    // A chunk that is known to be corrupt is decoded, which reports the error.
-    let is_passed = is_passed && !volume.may_be_refused(plan.time, &region);
     is_passed.then(|| (volume.as_ref(), region.start.zip(chunk, |start, edge| start / edge)))
 }
 

@@ -340,6 +340,25 @@ fn stored_chunks_are_passed_through() {
     }
 }
 
+#[test]
+fn stored_chunks_of_a_time_point_that_was_not_opened_yet_are_passed_through() {
+    let place = Place::new();
+    let path = place.path("cells.h5");
+    let file = hdf5::File::create(&path).unwrap();
+    let names = [0, 1].map(|time| format!("DataSet/ResolutionLevel 0/TimePoint {time}/Channel 0/Data"));
+    let data = cube(40, 50, 60);
+    for name in &names {
+        let builder = file.new_dataset_builder().with_data(&data);
+        builder.chunk((32, 32, 32)).deflate(9).create(name.as_str()).unwrap();
+    }
+    file.close().unwrap();
+    let server = place.serve([&path]);
+    for (time, name) in names.iter().enumerate().rev() {
+        let answer = server.ask("GET", &format!("/zarr/0.4/cells/c0.ome.zarr/0/{time}/0/0/0"), &[]);
+        assert!(answer.body == stored(&path, name, 0), "time point {time}");
+    }
+}
+
 /// A dataset with two channels over time, another of another type, and labels.
 fn sample(place: &Place) -> Server {
     let file = hdf5::File::create(place.path("sample.h5")).unwrap();

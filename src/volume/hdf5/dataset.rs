@@ -197,10 +197,11 @@ impl StoredDataset {
         ReadError::Damaged { place: self.place(), problem: problem.to_owned() }
     }
 
-    /// The box, in stored order, that is most efficient to read: a chunk, or one row of other data.
+    /// The box, in stored order, that is most efficient to read: a chunk, or one row of other data. Of contiguous data
+    /// in a store, it is a row, too, not a piece: samples and so windows must be those of the same file on disk.
     pub(super) fn chunk_shape(&self) -> Position {
         match &self.storage {
-            _ if self.is_in_chunks() => *self.grid.chunk(),
+            Storage::Chunked { .. } => *self.grid.chunk(),
             _ => padded(self.shape.last().map_or(&[], std::slice::from_ref), 1),
         }
     }

@@ -181,13 +181,15 @@ impl Pipeline {
                 limit = stage.most_made_of(limit, size);
             }
         }
+        // Only a filter stops early: bytes that none was applied to must all be there.
+        let enough = if used.is_empty() { size } else { wanted };
         let mut bytes = Cow::Borrowed(stored);
         for (stage, limit, needed) in used.into_iter().rev() {
             bytes = stage
                 .undo(bytes, limit, needed)
                 .map_err(|problem| DecodeError::Broken { filter: stage.name(), problem })?;
         }
-        if bytes.len() == size || (bytes.len() < size && (wanted..size).contains(&bytes.len())) {
+        if bytes.len() == size || (enough..size).contains(&bytes.len()) {
             Ok(bytes.into_owned())
         } else {
             Err(DecodeError::Length { found: bytes.len(), expected: size })

@@ -385,16 +385,17 @@ impl Hdf5Volume {
         ))
     }
 
-    /// The position in the file of the chunk at `place` in the grid; `None` beyond the volume, and if chunks have no
-    /// common coding.
+    /// The position in the file of the chunk at `place` in the grid; `None` beyond the volume, if chunks have no common
+    /// coding, and if the chunk is known to be corrupt.
     fn uniform_chunk(&self, time: u64, place: Xyz<u64>) -> Option<Position> {
         let start = place.zip(self.shape.chunk, u64::saturating_mul);
         let is_within = start.zip(self.shape.size, |start, size| start < size) == Xyz::all(true);
         if !is_within || self.chunk_coding().is_err() {
             return None;
         }
-        let first = self.stored_box(time, &Region { start, size: Xyz::all(1) }).start;
-        Some(self.dataset.grid.beginning_at(&first))
+        let first = self.stored_box(time, &Region { start, size: Xyz::all(1) });
+        let is_refused = self.chunks.touches_refused(&self.dataset, &first);
+        (!is_refused).then(|| self.dataset.grid.beginning_at(&first.start))
     }
 
     /// Whether the stored axes are in the order z, y, x.

@@ -239,6 +239,23 @@ fn compare(remote: &Server, local: &Server) {
     }
 }
 
+/// So much that only a sample of it is read, whose values depend on where it is taken.
+#[test]
+fn windows_of_contiguous_data_are_those_of_the_local_file() {
+    let remote = Remote::new();
+    let path = remote.place.path("objects/contiguous.h5");
+    let file = hdf5::File::create(&path).unwrap();
+    let voxels = Array3::from_shape_fn((70, 230, 310), |(z, y, x)| (700 * z + 90 * y + 17 * x) as u16);
+    file.new_dataset_builder().with_data(&voxels).create("raw").unwrap();
+    file.close().unwrap();
+    let local = remote.place.serve([&path]);
+    let served = remote.place.serve([remote.url("contiguous.h5")]);
+    compare(&served, &local);
+    let [found, expected] = [&served, &local]
+        .map(|server| server.json("/datasets.json")["datasets"][0]["channels"][0]["window"].clone());
+    assert!(found.is_array() && found == expected, "{found} instead of {expected}");
+}
+
 #[test]
 fn files_of_all_formats_are_the_same_from_a_web_server() {
     let remote = Remote::new();
@@ -349,6 +366,8 @@ fn external_raw_storage_and_virtual_datasets_are_refused_by_name() {
                 .unwrap_or_else(|| panic!("{}", outcome.err));
             assert!(line.contains(path) && line.contains("local disks"), "{line}");
         }
+        let unconfigured = place.run(["inspect", &url]).err;
+        assert!(unconfigured.contains("local disks"), "{unconfigured}");
     }
 }
 

@@ -68,6 +68,14 @@ fn a_chunk_that_is_cut_or_has_a_wrong_bit_is_an_error_or_wrong_but_no_panic() {
 }
 
 #[test]
+fn a_chunk_without_filters_must_be_whole() {
+    let (unfiltered, deflated) = (pipeline(&[]), pipeline(&[(1, &[6])]));
+    assert_eq!(unfiltered.decode(&[1; 48], 0, 48, 20).unwrap().len(), 48);
+    assert_eq!(unfiltered.decode(&[1; 36], 0, 48, 20), Err(DecodeError::Length { found: 36, expected: 48 }));
+    assert_eq!(deflated.decode(&[1; 36], 1, 48, 20), Err(DecodeError::Length { found: 36, expected: 48 }));
+}
+
+#[test]
 fn a_chunk_that_comes_to_another_size_is_refused() {
     for fixture in FIXTURES {
         for size in [0, fixture.size() - fixture.width, fixture.size() + fixture.width, 4 * fixture.size()] {
