@@ -43,7 +43,7 @@ use crate::http::Certificates;
 use crate::metrics::Metrics;
 use crate::simd;
 use crate::store;
-use crate::tier::{Backend, Directory, Redis, Tier, TierError, Tiers};
+use crate::tier::{Backend, Directory, Objects, Redis, Tier, TierError, Tiers};
 use crate::volume::hdf5::{Files, look_beside_files};
 use folders::Folders;
 
@@ -329,6 +329,7 @@ fn tiers(settings: &Settings, metrics: &Metrics) -> Result<(Option<Tiers>, Optio
         }
     }
     tiers.extend(redis_tier(settings, metrics)?);
+    tiers.extend(objects_tier(settings, metrics)?);
     Ok((Tiers::of(tiers), problem))
 }
 
@@ -341,6 +342,13 @@ fn redis_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<Tier>, Fa
     let Some(address) = &settings.cache.redis else { return Ok(None) };
     let redis = Redis::open(address, settings.cache.redis_expiry, &metrics.redis)?;
     Ok(Some(Tier::start(Backend::Redis, redis, metrics.redis.clone())?))
+}
+
+fn objects_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<Tier>, Failure> {
+    let Some(address) = settings.cache.store.as_deref().and_then(Address::of) else { return Ok(None) };
+    let objects = Objects::open(&address, &metrics.tile_store)
+        .map_err(|error| Failure::Usage(format!("cache.store: {error}")))?;
+    Ok(Some(Tier::start(Backend::Objects, objects, metrics.tile_store.clone())?))
 }
 
 /// Reads the certificate and key for TLS, if configured; adds to the faults.

@@ -94,6 +94,8 @@ pub struct Metrics {
     pub tier: TierCounters,
     /// The cache in Redis.
     pub redis: TierCounters,
+    /// The cache in object storage.
+    pub tile_store: TierCounters,
     /// Tiles evicted from the disk cache to keep to its budget.
     pub tier_evicted: Counter,
     /// Bytes of encoded tiles in the disk cache, as last counted.
@@ -193,6 +195,7 @@ impl Metrics {
         }
         self.tier.register(&mut registry, "tier", "the disk cache", false);
         self.redis.register(&mut registry, "redis", "Redis", true);
+        self.tile_store.register(&mut registry, "tile_store", "object storage", true);
         let clocks: [(&str, &str, &Clock); 5] = [
             ("chunk_read_seconds", "Thread time spent reading stored chunks", &self.chunk_reading),
             ("chunk_decode_seconds", "Thread time spent decoding chunks", &self.chunk_decoding),

@@ -9,10 +9,13 @@
 //!        └─ Stored      stored chunks, merged over small gaps, many at once
 //!             └─ Host ── Transport        attempts, retries, breaker · one request: web, cloud
 //! ```
+//!
+//! A [`Folder`] holds small objects that are read and written whole: a cache of tiles.
 
 mod blocks;
 mod cloud;
 mod error;
+mod folder;
 mod host;
 mod kept;
 mod merge;
@@ -32,6 +35,7 @@ use std::time::Duration;
 use crate::address::Address;
 
 pub use error::StoreError;
+pub use folder::{Folder, FolderError};
 pub use kept::{Keeps, keep_chunks_in};
 pub use merge::Requests;
 pub use object::Object;

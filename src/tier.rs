@@ -1,7 +1,7 @@
 //! Tiers: stores of encoded tiles outside of this process's memory, which they outlive and exceed.
 //!
 //! There are two layers. A [`TileTier`] is a backend that stores tiles by token and key: [`Directory`], a directory of
-//! files (the disk cache), and [`Redis`], which replicas share. [`Tiers`] are backends in order, as the service uses
+//! files (the disk cache), and [`Redis`] and [`Objects`], which replicas share. [`Tiers`] are backends in order, as the service uses
 //! them: it adds write queues, metrics and a log, so that a failing backend costs extra renders but never fails a
 //! request. All calls block: they are made on render threads and dedicated writer threads, never on an async thread. The
 //! key alone determines the pixels; the token is stored so that users can list, copy and clear the tiles of one dataset.
@@ -14,7 +14,7 @@
 //! regular files are opened, at most the length of the largest tile is read, and files are replaced by rename and
 //! never written in place, so that a hard link into the directory is safe too.
 //!
-//! The same holds for Redis: whoever can write to it controls what is served from it.
+//! The same holds for Redis and object storage: whoever can write to them controls what is served from them.
 //!
 //! # Why files instead of a cache or database crate
 //!
@@ -34,6 +34,7 @@ mod error_log;
 mod folders;
 mod home;
 mod marker;
+mod objects;
 mod redis;
 mod space;
 mod sweeper;
@@ -50,6 +51,7 @@ use bytes::Bytes;
 pub use self::redis::Redis;
 pub use census::Holding;
 pub use directory::Directory;
+pub use objects::Objects;
 pub use tiers::{Found, Tier, Tiers};
 
 use crate::name::Name;
@@ -62,6 +64,8 @@ pub enum Backend {
     Directory,
     /// Redis.
     Redis,
+    /// Object storage.
+    Objects,
 }
 
 impl Backend {
@@ -70,13 +74,14 @@ impl Backend {
         match self {
             Backend::Directory => "cache.directory",
             Backend::Redis => "cache.redis",
+            Backend::Objects => "cache.store",
         }
     }
 
     /// Whether tiles written there are meant to stay until they are evicted, so that they can be rendered ahead.
     pub fn is_lasting(self) -> bool {
         match self {
-            Backend::Directory => true,
+            Backend::Directory | Backend::Objects => true,
             Backend::Redis => false,
         }
     }

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Failure, Sources, directory_tier, load_sound, redis_tier};
+use super::{Failure, Sources, directory_tier, load_sound, objects_tier, redis_tier};
 use crate::activity::Activity;
+use crate::config::Settings;
 use crate::description::DatasetDescription;
 use crate::metrics::Metrics;
 use crate::request::TileRequest;
@@ -41,7 +42,8 @@ pub(super) struct Arguments {
     /// Without a server: set one key, such as cache.chunks="4 GiB"; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Without a server: the cache directory to render into; default: cache.directory.
+    /// Without a server: the cache directory to render into; default: cache.directory. Tiles are also written to
+    /// cache.store, if it is set.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
     /// Without a server: the demo volume.
@@ -100,7 +102,7 @@ fn over_http(
     let life = site.caches.disk.is_none().then_some(site.started);
     let tags = tags(&work, |tile| server.entity_tag(tile));
     let title = titled(selection, &work, &(server.address(), life, tags));
-    let journal = arguments.journal.clone().or_else(|| journals::of_server(server.address(), &title));
+    let journal = arguments.journal.clone().or_else(|| journals::of_address(server.address(), &title));
     let drawers = site.threads.min(arguments.clients.get());
     let (part, threads) = (part(arguments, &work), arguments.clients);
     let job = Job { arguments, work: &work, title: &title, part, journal, threads, drawers, stop };
@@ -132,14 +134,8 @@ fn in_process(
     let (settings, catalog) = load_sound(&layers, &metrics, &activity)?;
     let directory = arguments.into.clone().or_else(|| settings.cache.directory.clone());
     let budget = settings.cache.disk as u64;
-    let tiers = match (&directory, arguments.dry_run) {
-        (_, true) => Vec::new(),
-        (Some(directory), false) => {
-            let directory = tier_in(directory, settings.cache.disk, &metrics)?;
-            [directory].into_iter().chain(redis_tier(&settings, &metrics)?).collect()
-        }
-        (None, false) => return Err(Failure::Usage(WHERE_TO.to_owned())),
-    };
+    let tiers =
+        if arguments.dry_run { Vec::new() } else { tiers(directory.as_deref(), &settings, &metrics)? };
     let work = chosen(selection, &catalog.describe(), settings.cache.chunks)?;
     let threads = settings.render.threads;
     let pool = RenderPool::new(threads, settings.render.queue, activity)?;
@@ -148,7 +144,8 @@ fn in_process(
     let producer = InProcess::new(Arc::clone(&service));
     let title = titled(selection, &work, &tags(&work, |tile| producer.entity_tag(tile)));
     let in_directory = || Some(journals::of_directory(directory.as_ref()?, &title));
-    let journal = arguments.journal.clone().or_else(in_directory);
+    let of_store = || journals::of_address(settings.cache.store.as_ref()?.to_str()?, &title);
+    let journal = arguments.journal.clone().or_else(in_directory).or_else(of_store);
     let (part, drawers) = (part(arguments, &work), threads.get());
     let job = Job { arguments, work: &work, title: &title, part, journal, threads, drawers, stop };
     if arguments.dry_run {
@@ -183,8 +180,18 @@ fn misplaced(arguments: &Arguments, target: &Target) -> Option<String> {
     ))
 }
 
-const WHERE_TO: &str =
-    "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory";
+const WHERE_TO: &str = "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory or cache.store";
+
+/// The tiers that tiles are written to; at least one that is meant to last.
+fn tiers(directory: Option<&Path>, settings: &Settings, metrics: &Metrics) -> Result<Vec<Tier>, Failure> {
+    let objects = objects_tier(settings, metrics)?;
+    if directory.is_none() && objects.is_none() {
+        return Err(Failure::Usage(WHERE_TO.to_owned()));
+    }
+    let directory =
+        directory.map(|directory| tier_in(directory, settings.cache.disk, metrics)).transpose()?;
+    Ok(directory.into_iter().chain(redis_tier(settings, metrics)?).chain(objects).collect())
+}
 
 /// The disk cache. Without one there is nothing to do, so failing to open it is an error.
 fn tier_in(directory: &Path, budget: usize, metrics: &Metrics) -> Result<Tier, Failure> {

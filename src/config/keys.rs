@@ -195,6 +195,11 @@ pub(super) const CACHE: &[Key] = &[
         "A Redis server in which several voltiles share encoded tiles: redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE].",
     ),
     default("redis_expiry", "\"7d\"", "How long Redis keeps a tile."),
+    optional(
+        "store",
+        "\"s3://bucket/tiles\"",
+        "A folder in object storage in which several voltiles share encoded tiles: s3://, gs:// or az://BUCKET/FOLDER.",
+    ),
 ];
 
 /// `[render]`

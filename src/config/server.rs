@@ -145,6 +145,7 @@ fn cache(mut section: Section<'_, '_>, base: &Path, cache: &mut Caches) {
     section.set("blocks", values::size, &mut cache.blocks);
     section.set("redis", values::redis, &mut cache.redis);
     section.set("redis_expiry", values::expiry, &mut cache.redis_expiry);
+    section.set("store", values::bucket_folder, &mut cache.store);
 }
 
 fn render(mut section: Section<'_, '_>, render: &mut Render) {

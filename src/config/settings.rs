@@ -193,6 +193,8 @@ pub struct Caches {
     pub redis: Option<RedisAddress>,
     /// How long Redis keeps a tile; at least a second.
     pub redis_expiry: Duration,
+    /// The folder in object storage that keeps encoded tiles too, by the path that stands for its address; `None`: none.
+    pub store: Option<PathBuf>,
 }
 
 impl Default for Caches {
@@ -205,6 +207,7 @@ impl Default for Caches {
             blocks: 0,
             redis: None,
             redis_expiry: Duration::from_secs(7 * 24 * 3600),
+            store: None,
         }
     }
 }

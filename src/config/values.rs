@@ -15,7 +15,7 @@ use super::address::BindAddress;
 use super::network::Proxy;
 use super::redis::RedisAddress;
 use super::toml_file::is_in_file;
-use crate::address::Address;
+use crate::address::{Address, Scheme};
 use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
 use crate::name::{Name, Pattern};
@@ -287,6 +287,15 @@ pub(super) fn proxy(value: &Value) -> Parsed<Proxy> {
 pub(super) fn redis(value: &Value) -> Parsed<Option<RedisAddress>> {
     let text = text_of(value).ok_or_else(|| expected("an address in quotes", value))?;
     RedisAddress::new(text).map(Some).map_err(|error| error.to_string())
+}
+
+/// The address of a folder in a bucket.
+pub(super) fn bucket_folder(value: &Value) -> Parsed<Option<PathBuf>> {
+    let wrong = || expected("the address of a folder in a bucket, such as \"s3://bucket/tiles\",", value);
+    let address = Address::path_of(text_of(value).ok_or_else(wrong)?).ok_or_else(wrong)?;
+    let path = address.map_err(|error| error.to_string())?;
+    let is_bucket = Address::of(&path).is_some_and(|address| address.scheme() != Scheme::Web);
+    if is_bucket { Ok(Some(path)) } else { Err(wrong()) }
 }
 
 /// How long something is kept.

@@ -57,6 +57,9 @@ impl Needs {
         if settings.cache.disk > 0 {
             needs.write.extend(settings.cache.directory.clone());
         }
+        if let Some(store) = &settings.cache.store {
+            needs = needs.and_file(store);
+        }
         needs
     }
 

@@ -200,7 +200,7 @@ pub(super) fn found(tiers: Option<&Tiers>, origin: &Origin, key: TileKey) -> Opt
     let found = tiers?.find(&origin.token, &key)?;
     let outcome = match found.backend {
         Backend::Directory => Outcome::Disk,
-        Backend::Redis => Outcome::Shared,
+        Backend::Redis | Backend::Objects => Outcome::Shared,
     };
     Some((Tile::new(key, found.png), outcome))
 }

@@ -57,7 +57,7 @@ impl Cloud {
 }
 
 /// The body, of which little more than is wanted is read.
-async fn body(answer: GetResult, wanted: u64) -> Result<Bytes, StoreError> {
+pub(super) async fn body(answer: GetResult, wanted: u64) -> Result<Bytes, StoreError> {
     let mut bytes = BytesMut::with_capacity(wanted.min(super::ROOM) as usize);
     let mut stream = answer.into_stream();
     while let Some(more) = stream.next().await {
@@ -145,7 +145,7 @@ fn settings(error: &dyn std::error::Error) -> StoreError {
     }
 }
 
-fn failure(error: Error) -> StoreError {
+pub(super) fn failure(error: Error) -> StoreError {
     let text = |error: &dyn std::error::Error| without_query(&error.to_string());
     match error {
         Error::NotFound { .. } => StoreError::Missing,

@@ -7,6 +7,7 @@ mod failures;
 mod pixels;
 mod requests;
 mod secrets;
+mod tiles;
 
 use std::fs;
 use std::path::PathBuf;

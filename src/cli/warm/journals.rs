@@ -15,8 +15,8 @@ pub(super) fn of_directory(directory: &Path, title: &Title) -> PathBuf {
     directory.join("warm").join(name(&title.selection))
 }
 
-/// The journal of a job that uses a server, in the user's state directory; `None` if there is none.
-pub(super) fn of_server(address: &str, title: &Title) -> Option<PathBuf> {
+/// The journal of a job that uses a server or a store, in the user's state directory; `None` if there is none.
+pub(super) fn of_address(address: &str, title: &Title) -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
     Some(folder.join("voltile").join("warm").join(name(&format!("{address} {}", title.selection))))

@@ -5,7 +5,7 @@
 //! one another. The port is held while the server is down: nobody else gets it, and connections to it are refused.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
@@ -115,6 +115,7 @@ struct Request {
     path: String,
     query: String,
     headers: HashMap<String, String>,
+    body: Vec<u8>,
 }
 
 /// An answer as it will be written.
@@ -338,6 +339,11 @@ impl Shared {
             }
             _ => {}
         }
+        match request.method.as_str() {
+            "PUT" => return self.put(request),
+            "POST" => return self.delete(request),
+            _ => {}
+        }
         let Ok(file) = File::open(self.folder.join(&request.path)) else {
             return Ok(Reply::new(404, "", b"not found\n".to_vec()));
         };
@@ -385,6 +391,31 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Stores an object in one step.
+    fn put(&self, request: &Request) -> io::Result<Reply> {
+        let path = self.folder.join(&request.path);
+        fs::create_dir_all(path.parent().unwrap())?;
+        let next = path.with_extension("next");
+        fs::write(&next, &request.body)?;
+        fs::rename(&next, &path)?;
+        Ok(Reply::new(200, "ETag: \"stored\"\r\n", Vec::new()))
+    }
+
+    /// Removes the objects that S3's request for several names.
+    fn delete(&self, request: &Request) -> io::Result<Reply> {
+        let body = String::from_utf8_lossy(&request.body);
+        let keys = body.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next());
+        let mut deleted = String::new();
+        for key in keys {
+            fs::remove_file(self.folder.join(&request.path).join(key))?;
+            deleted += &format!("<Deleted><Key>{key}</Key></Deleted>");
+        }
+        let result = format!("<?xml version=\"1.0\"?><DeleteResult>{deleted}</DeleteResult>");
+        Ok(Reply::new(200, "Content-Type: application/xml\r\n", result.into_bytes()))
+    }
+}
+
 impl Reply {
     fn new(status: u16, lines: &str, body: Vec<u8>) -> Self {
         let length = body.len();
@@ -398,7 +429,7 @@ impl Reply {
 impl Request {
     /// The next request; `None` at the end of the connection.
     fn read(connection: &mut impl BufRead) -> io::Result<Option<Self>> {
-        let mut lines = connection.lines();
+        let mut lines = connection.by_ref().lines();
         let Some(first) = lines.next().transpose()? else { return Ok(None) };
         let mut words = first.split(' ');
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -410,7 +441,10 @@ impl Request {
             let Some((name, value)) = line.split_once(':') else { break };
             headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
-        Ok(Some(Self { method: method.to_owned(), path, query: query.to_owned(), headers }))
+        let length = headers.get("content-length").and_then(|length: &String| length.parse().ok());
+        let mut body = vec![0; length.unwrap_or(0)];
+        connection.read_exact(&mut body)?;
+        Ok(Some(Self { method: method.to_owned(), path, query: query.to_owned(), headers, body }))
     }
 
     fn range(&self) -> Option<Range<u64>> {

@@ -27,7 +27,7 @@ fn assert_clean(text: &str, place: &str) {
 }
 
 /// All files below a folder.
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+pub(super) fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
@@ -45,7 +45,7 @@ fn addresses(remote: &Remote) -> [String; 3] {
     ]
 }
 
-fn with_keys<'a>(command: &'a mut Command, remote: &Remote) -> &'a mut Command {
+pub(super) fn with_keys<'a>(command: &'a mut Command, remote: &Remote) -> &'a mut Command {
     command
         .env("AWS_ENDPOINT_URL", format!("http://{}", remote.objects.address))
         .env("AWS_ALLOW_HTTP", "true")

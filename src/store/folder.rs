@@ -1,0 +1,147 @@
+//! A folder of small objects in a bucket, read and written whole: for caches.
+//!
+//! Unlike reads of data files, an operation is made once and may take a limited time. A circuit breaker of the folder's
+//! own keeps callers from waiting for a store that does not answer.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use object_store::path::Path;
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutPayload};
+
+use super::cloud::{body, bucket, failure};
+use super::error::StoreError;
+use super::{RETRY, runtime};
+use crate::address::{Address, Scheme};
+use crate::breaker::{Breaker, Rule};
+
+/// A store that fails so often in a row is not asked, but for one operation after each pause.
+const RULE: Rule =
+    Rule { failures: 3, first_pause: Duration::from_secs(1), longest_pause: Duration::from_secs(15) };
+
+/// A folder in a bucket of S3, Google Cloud Storage or Azure Blob Storage.
+pub struct Folder {
+    public: String,
+    bucket: Arc<dyn ObjectStore>,
+    prefix: String,
+    breaker: Breaker,
+}
+
+/// Why an operation failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FolderError {
+    /// The circuit breaker is open: the store was not asked.
+    Resting,
+    /// The store failed, or did not answer in time.
+    Failed(StoreError),
+}
+
+impl fmt::Debug for Folder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Folder").field(&self.public).finish()
+    }
+}
+
+impl Folder {
+    /// The folder at an address. Nothing is asked yet.
+    ///
+    /// # Errors
+    ///
+    /// The address is that of a web server, or the settings for the store in the environment are wrong.
+    pub fn to(address: &Address) -> Result<Self, StoreError> {
+        if address.scheme() == Scheme::Web {
+            let problem =
+                "a web server cannot be written to; name a folder in a bucket, such as s3://bucket/tiles";
+            return Err(StoreError::Settings { problem: problem.to_owned() });
+        }
+        Ok(Self {
+            public: address.public().to_owned(),
+            bucket: bucket(address)?,
+            prefix: address.key().trim_end_matches('/').to_owned(),
+            breaker: Breaker::new(RULE),
+        })
+    }
+
+    /// Its address, without credentials.
+    pub fn public(&self) -> &str {
+        &self.public
+    }
+
+    /// Whether the circuit breaker is open.
+    pub fn is_resting(&self) -> bool {
+        self.breaker.is_open()
+    }
+
+    /// The bytes of an object, of which at most one more than `most` are read; `None` if there is none. Blocks.
+    pub fn get(&self, name: &str, most: u64, within: Duration) -> Result<Option<Bytes>, FolderError> {
+        let (bucket, path) = (Arc::clone(&self.bucket), self.path(name));
+        self.ask(within, async move {
+            let answer = bucket.get_opts(&path, GetOptions::default()).await.map_err(failure)?;
+            let wanted = answer.meta.size.min(most);
+            body(answer, wanted).await
+        })
+    }
+
+    /// Whether there is an object. Blocks.
+    pub fn has(&self, name: &str, within: Duration) -> Result<bool, FolderError> {
+        let (bucket, path) = (Arc::clone(&self.bucket), self.path(name));
+        let head = async move { bucket.head(&path).await.map(drop).map_err(failure) };
+        Ok(self.ask(within, head)?.is_some())
+    }
+
+    /// Writes an object, replacing an existing one. Blocks.
+    pub fn put(&self, name: &str, bytes: Bytes, within: Duration) -> Result<(), FolderError> {
+        let (bucket, path) = (Arc::clone(&self.bucket), self.path(name));
+        let put = async move {
+            bucket.put(&path, PutPayload::from(bytes)).await.map(drop).map_err(|error| match failure(error) {
+                // Nothing else may be missing when an object is written.
+                StoreError::Missing => StoreError::invalid("there is no such bucket"),
+                other => other,
+            })
+        };
+        self.ask(within, put).map(drop)
+    }
+
+    /// Removes an object. Blocks.
+    pub fn remove(&self, name: &str, within: Duration) -> Result<(), FolderError> {
+        let (bucket, path) = (Arc::clone(&self.bucket), self.path(name));
+        let remove = async move { bucket.delete(&path).await.map_err(failure) };
+        self.ask(within, remove).map(drop)
+    }
+
+    fn path(&self, name: &str) -> Path {
+        Path::from(format!("{}/{name}", self.prefix))
+    }
+
+    /// Runs an operation; `None` if the object is missing.
+    fn ask<T: Send + 'static>(
+        &self,
+        within: Duration,
+        operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<Option<T>, FolderError> {
+        let permit = self.breaker.permit().or_else(|| self.breaker.probe()).ok_or(FolderError::Resting)?;
+        let in_time = async move {
+            let answer = tokio::time::timeout(within, operation).await;
+            answer.unwrap_or_else(|_| {
+                let problem = format!("it does not answer within {within:?}");
+                Err(StoreError::Unavailable { problem, retry_after: RETRY })
+            })
+        };
+        let (found, is_news) = match runtime::wait(in_time) {
+            Ok(value) => (Ok(Some(value)), permit.succeeded()),
+            Err(StoreError::Missing) => (Ok(None), permit.succeeded()),
+            Err(error) => (Err(FolderError::Failed(error)), permit.failed()),
+        };
+        match &found {
+            Ok(_) if is_news => tracing::info!("{} answers again", self.public),
+            Err(FolderError::Failed(error)) if is_news => {
+                tracing::warn!("{} is not asked until it answers again: {error}", self.public);
+            }
+            _ => {}
+        }
+        found
+    }
+}

@@ -1,0 +1,88 @@
+//! Object storage as a cache of encoded tiles that several servers share: for tiles that are rendered once and kept.
+//!
+//! Each tile is one object, in the format of a tile's file: its checksum is verified. A store answers in tens of
+//! milliseconds, which is less than most renders take over a network; one that is slow delays a tile by the limit of a
+//! lookup, and one that fails is not asked until it answers again.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use prometheus_client::metrics::gauge::Gauge;
+
+use super::entry;
+use super::marker::FORMAT;
+use super::{TierError, TileTier};
+use crate::address::Address;
+use crate::metrics::TierCounters;
+use crate::name::Name;
+use crate::store::{Folder, FolderError, StoreError};
+use crate::tile::TileKey;
+
+/// How long a lookup may take.
+const LOOKUP_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a write may take.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Tiles in object storage.
+pub struct Objects {
+    folder: Folder,
+    is_resting: Gauge,
+}
+
+impl Objects {
+    /// The folder at an address. Nothing is asked yet: a store that is away is used once it is there.
+    ///
+    /// # Errors
+    ///
+    /// The settings for the store in the environment are wrong.
+    pub fn open(address: &Address, counters: &TierCounters) -> Result<Self, StoreError> {
+        Ok(Self { folder: Folder::to(address)?, is_resting: counters.open.clone() })
+    }
+
+    fn noted<T>(&self, result: Result<T, FolderError>) -> Result<T, TierError> {
+        self.is_resting.set(i64::from(self.folder.is_resting()));
+        let server = || self.folder.public().to_owned();
+        result.map_err(|error| match error {
+            FolderError::Resting => TierError::Resting,
+            FolderError::Failed(StoreError::Unavailable { problem, .. }) => {
+                TierError::Unreachable { server: server(), problem }
+            }
+            FolderError::Failed(error) => TierError::Refused { server: server(), problem: error.to_string() },
+        })
+    }
+}
+
+impl TileTier for Objects {
+    fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
+        let name = name_of(token, key);
+        let Some(stored) = self.noted(self.folder.get(&name, entry::LONGEST, LOOKUP_TIMEOUT))? else {
+            return Ok(None);
+        };
+        entry::opened(key, stored.into()).map(Some).map_err(|problem| {
+            let place = format!("{}/{name}", self.folder.public());
+            match self.noted(self.folder.remove(&name, LOOKUP_TIMEOUT)) {
+                Ok(()) => TierError::Corrupt { place, problem },
+                Err(error) => error,
+            }
+        })
+    }
+
+    fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
+        let object = Bytes::from([png, &entry::trailer(key, png)[..]].concat());
+        self.noted(self.folder.put(&name_of(token, key), object, WRITE_TIMEOUT))
+    }
+
+    fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
+        self.noted(self.folder.has(&name_of(token, key), LOOKUP_TIMEOUT))
+    }
+
+    fn problem(&self) -> Option<String> {
+        let is_resting = self.folder.is_resting();
+        is_resting.then(|| format!("{} does not answer, or refuses", self.folder.public()))
+    }
+}
+
+/// The name of a tile's object below the folder, such as `1/brain/8d3f….png`.
+fn name_of(token: &Name, key: &TileKey) -> String {
+    format!("{FORMAT}/{token}/{key}.png")
+}
