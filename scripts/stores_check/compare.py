@@ -12,6 +12,8 @@ from .servers import Refused, Voltile, faults
 
 # What voltile does not read from stores, by the words of its refusal.
 LOCAL_ONLY = "from local disks only"
+# A fault that only files on disk can have: of those in stores, no virtual dataset is read.
+SOURCES_MISSING = "sources are missing"
 BATCH = 40
 
 
@@ -31,7 +33,8 @@ def in_batches(voltile: Path, files: list[File], address, folder: Path, environm
         refused_remote = faults(voltile, remote, folder, environment)
         for token in batch:
             one, other = refused_local.get(token), refused_remote.get(token)
-            is_alike = (one is None) == (other is None) or LOCAL_ONLY in (other or "")
+            is_explained = LOCAL_ONLY in (other or "") or SOURCES_MISSING in (one or "")
+            is_alike = (one is None) == (other is None) or is_explained
             report.add(f"{batch[token].key} is opened alike", is_alike, f"local: {one}; remote: {other}")
         both = [token for token in batch if token not in refused_local and token not in refused_remote]
         if not both:
