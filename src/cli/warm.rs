@@ -180,7 +180,8 @@ fn misplaced(arguments: &Arguments, target: &Target) -> Option<String> {
     ))
 }
 
-const WHERE_TO: &str = "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory or cache.store";
+const WHERE_TO: &str = "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory or \
+                        cache.store";
 
 /// The tiers that tiles are written to; at least one that is meant to last.
 fn tiers(directory: Option<&Path>, settings: &Settings, metrics: &Metrics) -> Result<Vec<Tier>, Failure> {
