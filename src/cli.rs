@@ -328,14 +328,22 @@ fn tiers(settings: &Settings, metrics: &Metrics) -> Result<(Option<Tiers>, Optio
             }
         }
     }
-    tiers.extend(redis_tier(settings, metrics)?);
-    tiers.extend(objects_tier(settings, metrics)?);
+    tiers.extend(shared_tiers(settings, metrics)?);
     Ok((Tiers::of(tiers), problem))
 }
 
 fn directory_tier(directory: Directory, budget: usize, metrics: &Metrics) -> Result<Tier, Failure> {
     let directory = directory.kept_to(budget as u64, metrics)?;
     Ok(Tier::start(Backend::Directory, directory, metrics.tier.clone())?)
+}
+
+/// The tiers that are configured to be shared between servers.
+fn shared_tiers(
+    settings: &Settings,
+    metrics: &Metrics,
+) -> Result<impl Iterator<Item = Tier> + use<>, Failure> {
+    let (redis, objects) = (redis_tier(settings, metrics)?, objects_tier(settings, metrics)?);
+    Ok(redis.into_iter().chain(objects))
 }
 
 fn redis_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<Tier>, Failure> {

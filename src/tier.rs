@@ -1,10 +1,11 @@
 //! Tiers: stores of encoded tiles outside of this process's memory, which they outlive and exceed.
 //!
 //! There are two layers. A [`TileTier`] is a backend that stores tiles by token and key: [`Directory`], a directory of
-//! files (the disk cache), and [`Redis`] and [`Objects`], which replicas share. [`Tiers`] are backends in order, as the service uses
-//! them: it adds write queues, metrics and a log, so that a failing backend costs extra renders but never fails a
-//! request. All calls block: they are made on render threads and dedicated writer threads, never on an async thread. The
-//! key alone determines the pixels; the token is stored so that users can list, copy and clear the tiles of one dataset.
+//! files (the disk cache), and [`Redis`] and [`Objects`], which replicas share. [`Tiers`] are backends in order, as the
+//! service uses them: it adds write queues, metrics and a log, so that a failing backend costs extra renders but never
+//! fails a request. All calls block: they are made on render threads and dedicated writer threads, never on an async
+//! thread. The key alone determines the pixels; the token is stored so that users can list, copy and clear the tiles of
+//! one dataset.
 //!
 //! # Other writers
 //!

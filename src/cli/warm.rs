@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Failure, Sources, directory_tier, load_sound, objects_tier, redis_tier};
+use super::{Failure, Sources, directory_tier, load_sound, shared_tiers};
 use crate::activity::Activity;
 use crate::config::Settings;
 use crate::description::DatasetDescription;
@@ -185,13 +185,12 @@ const WHERE_TO: &str = "no target: name a server (http://HOST:PORT), a directory
 
 /// The tiers that tiles are written to; at least one that is meant to last.
 fn tiers(directory: Option<&Path>, settings: &Settings, metrics: &Metrics) -> Result<Vec<Tier>, Failure> {
-    let objects = objects_tier(settings, metrics)?;
-    if directory.is_none() && objects.is_none() {
+    if directory.is_none() && settings.cache.store.is_none() {
         return Err(Failure::Usage(WHERE_TO.to_owned()));
     }
     let directory =
         directory.map(|directory| tier_in(directory, settings.cache.disk, metrics)).transpose()?;
-    Ok(directory.into_iter().chain(redis_tier(settings, metrics)?).chain(objects).collect())
+    Ok(directory.into_iter().chain(shared_tiers(settings, metrics)?).collect())
 }
 
 /// The disk cache. Without one there is nothing to do, so failing to open it is an error.

@@ -75,7 +75,7 @@ impl Folder {
         self.breaker.is_open()
     }
 
-    /// The bytes of an object, of which at most one more than `most` are read; `None` if there is none. Blocks.
+    /// The bytes of an object; of one longer than `most`, little more than these. `None` if there is none. Blocks.
     pub fn get(&self, name: &str, most: u64, within: Duration) -> Result<Option<Bytes>, FolderError> {
         let (bucket, path) = (Arc::clone(&self.bucket), self.path(name));
         self.ask(within, async move {

@@ -1,8 +1,7 @@
 //! Object storage as a cache of encoded tiles that several servers share: for tiles that are rendered once and kept.
 //!
-//! Each tile is one object, in the format of a tile's file: its checksum is verified. A store answers in tens of
-//! milliseconds, which is less than most renders take over a network; one that is slow delays a tile by the limit of a
-//! lookup, and one that fails is not asked until it answers again.
+//! Each tile is one object, in the format of a tile's file: its checksum is verified. A lookup is a request, for which a
+//! tile waits for a limited time. A store that keeps failing is asked only now and then, until it answers again.
 
 use std::time::Duration;
 
