@@ -1,7 +1,8 @@
 //! A folder of small objects in a bucket, read and written whole: for caches.
 //!
-//! Unlike reads of data files, an operation is made once and may take a limited time. A circuit breaker of the folder's
-//! own keeps callers from waiting for a store that does not answer.
+//! Unlike reads of data files, an operation is made once and may take a limited time. Circuit breakers of the folder's own
+//! keep callers from waiting for a store that does not answer: one for reads and one for writes, because a store may
+//! refuse writes and still be read.
 
 use std::fmt;
 use std::future::Future;
@@ -27,6 +28,14 @@ pub struct Folder {
     public: String,
     bucket: Arc<dyn ObjectStore>,
     prefix: String,
+    reads: Gate,
+    writes: Gate,
+}
+
+/// Decides whether a kind of operation is tried.
+struct Gate {
+    /// What is done with the folder, as a participle.
+    done: &'static str,
     breaker: Breaker,
 }
 
@@ -61,7 +70,8 @@ impl Folder {
             public: address.public().to_owned(),
             bucket: bucket(address)?,
             prefix: address.key().trim_end_matches('/').to_owned(),
-            breaker: Breaker::new(RULE),
+            reads: Gate { done: "read", breaker: Breaker::new(RULE) },
+            writes: Gate { done: "written to", breaker: Breaker::new(RULE) },
         })
     }
 
@@ -70,15 +80,15 @@ impl Folder {
         &self.public
     }
 
-    /// Whether the circuit breaker is open.
+    /// Whether the circuit breaker of reads is open.
     pub fn is_resting(&self) -> bool {
-        self.breaker.is_open()
+        self.reads.breaker.is_open()
     }
 
     /// The bytes of an object; of one longer than `most`, little more than these. `None` if there is none. Blocks.
     pub fn get(&self, name: &str, most: u64, within: Duration) -> Result<Option<Bytes>, FolderError> {
         let (bucket, path) = (Arc::clone(&self.bucket), self.path(name));
-        self.ask(within, async move {
+        self.ask(&self.reads, within, async move {
             let answer = bucket.get_opts(&path, GetOptions::default()).await.map_err(failure)?;
             let wanted = answer.meta.size.min(most);
             body(answer, wanted).await
@@ -89,7 +99,7 @@ impl Folder {
     pub fn has(&self, name: &str, within: Duration) -> Result<bool, FolderError> {
         let (bucket, path) = (Arc::clone(&self.bucket), self.path(name));
         let head = async move { bucket.head(&path).await.map(drop).map_err(failure) };
-        Ok(self.ask(within, head)?.is_some())
+        Ok(self.ask(&self.reads, within, head)?.is_some())
     }
 
     /// Writes an object, replacing an existing one. Blocks.
@@ -102,14 +112,14 @@ impl Folder {
                 other => other,
             })
         };
-        self.ask(within, put).map(drop)
+        self.ask(&self.writes, within, put).map(drop)
     }
 
     /// Removes an object. Blocks.
     pub fn remove(&self, name: &str, within: Duration) -> Result<(), FolderError> {
         let (bucket, path) = (Arc::clone(&self.bucket), self.path(name));
         let remove = async move { bucket.delete(&path).await.map_err(failure) };
-        self.ask(within, remove).map(drop)
+        self.ask(&self.writes, within, remove).map(drop)
     }
 
     fn path(&self, name: &str) -> Path {
@@ -119,10 +129,12 @@ impl Folder {
     /// Runs an operation; `None` if the object is missing.
     fn ask<T: Send + 'static>(
         &self,
+        gate: &Gate,
         within: Duration,
         operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<Option<T>, FolderError> {
-        let permit = self.breaker.permit().or_else(|| self.breaker.probe()).ok_or(FolderError::Resting)?;
+        let Gate { done, breaker } = gate;
+        let permit = breaker.permit().or_else(|| breaker.probe()).ok_or(FolderError::Resting)?;
         let in_time = async move {
             let answer = tokio::time::timeout(within, operation).await;
             answer.unwrap_or_else(|_| {
@@ -136,9 +148,9 @@ impl Folder {
             Err(error) => (Err(FolderError::Failed(error)), permit.failed()),
         };
         match &found {
-            Ok(_) if is_news => tracing::info!("{} answers again", self.public),
+            Ok(_) if is_news => tracing::info!("{} is {done} again", self.public),
             Err(FolderError::Failed(error)) if is_news => {
-                tracing::warn!("{} is not asked until it answers again: {error}", self.public);
+                tracing::warn!("{} is not {done} until that works again: {error}", self.public);
             }
             _ => {}
         }

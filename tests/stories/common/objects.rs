@@ -38,6 +38,8 @@ pub struct Manner {
 pub enum Fault {
     /// Another status, with a header line or "".
     Status(u16, String),
+    /// Status 403, but for reads.
+    ReadOnly,
     /// The second half of the body is missing, and so it is in `Content-Length`.
     Short,
     /// The connection ends in the middle of the body.
@@ -327,6 +329,9 @@ impl Shared {
             Some(Fault::Status(status, line)) => {
                 let line = if line.is_empty() { String::new() } else { format!("{line}\r\n") };
                 return Ok(Reply::new(*status, &line, b"no\n".to_vec()));
+            }
+            Some(Fault::ReadOnly) if !matches!(request.method.as_str(), "GET" | "HEAD") => {
+                return Ok(Reply::new(403, "", b"no\n".to_vec()));
             }
             Some(Fault::Close) => return Err(io::ErrorKind::ConnectionAborted.into()),
             Some(Fault::Bytes(bytes)) => {

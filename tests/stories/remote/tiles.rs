@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use super::Remote;
 use crate::common::objects::Fault;
@@ -104,8 +106,6 @@ fn a_damaged_object_is_removed_and_the_tile_rendered_and_written_again() {
 #[test]
 fn a_store_that_is_down_or_refuses_is_soon_not_asked_any_more() {
     let remote = Remote::with_local_planes();
-    let server = remote.replica();
-    server.allow_error("cache.store");
     for fault in [Fault::Silence, Fault::Status(403, String::new()), Fault::Status(500, String::new())] {
         remote.objects.break_down("", fault);
         let server = remote.replica();
@@ -117,15 +117,49 @@ fn a_store_that_is_down_or_refuses_is_soon_not_asked_any_more() {
         assert!(ready["problems"].to_string().contains("s3://bucket/lab/tiles"), "{ready}");
         remote.objects.mend();
     }
+}
+
+#[test]
+fn a_store_that_is_back_is_used_again() {
+    let remote = Remote::with_local_planes();
+    let server = remote.replica();
+    server.allow_error("cache.store");
     remote.objects.go_down();
     ask_for_all(&server);
+    assert_eq!(server.count("voltile_tile_store_breaker_open"), 1);
     remote.objects.come_back();
+    let mut slices = 0..volumes::EDGE;
     wait_until("it is used again", || {
-        server.json("/datasets.json");
-        let other = remote.replica();
-        ask_for_all(&other);
-        other.count("voltile_tile_store_writes_total") + other.count("voltile_tile_store_hits_total") > 0
+        // A slice that no server has drawn, so that it is looked for.
+        let n = slices.next().expect("the store is not asked");
+        thread::sleep(Duration::from_millis(200));
+        server.tile(&format!("planes/raw/xz/{n}/0_0_0.png"));
+        server.count("voltile_tile_store_breaker_open") == 0
     });
+    wait_until("tiles are written again", || server.count("voltile_tile_store_writes_total") > 0);
+    assert_eq!(server.json("/readyz")["problems"], serde_json::json!([]));
+}
+
+#[test]
+fn a_store_that_refuses_writes_is_still_read() {
+    let remote = Remote::with_local_planes();
+    let one = remote.replica();
+    ask_for_all(&one);
+    wait_until("all are written", || one.count("voltile_tile_store_writes_total") == PLANES as u64);
+    remote.objects.break_down("", Fault::ReadOnly);
+    let two = remote.replica();
+    two.allow_error("cache.store");
+    let others = 2 * PLANES as u64;
+    (0..others).for_each(|n| drop(two.tile(&format!("planes/raw/xz/{n}/0_0_0.png"))));
+    wait_until("writes have failed", || {
+        let counts = ["voltile_tile_store_errors_total", "voltile_tile_store_dropped_total"];
+        counts.map(|name| two.count(name)).iter().sum::<u64>() == others
+    });
+    ask_for_all(&two);
+    let counts = ["hits_total", "misses_total", "breaker_open"];
+    let counts = counts.map(|name| two.count(&format!("voltile_tile_store_{name}")));
+    assert_eq!(counts, [PLANES as u64, others, 0]);
+    assert!(two.json("/readyz")["problems"].to_string().contains("cache.store"));
 }
 
 #[test]
