@@ -34,7 +34,7 @@ use tokio::sync::oneshot;
 
 pub use client::{Client, Demand, Urgency};
 pub use drawing::Identified;
-use drawing::{Drawing, found, keep_now, policy, warmed_by, weighed, with_scratch};
+use drawing::{Drawing, TileWork, found, policy, warmed_by, weighed, with_scratch};
 pub use error::{ErrorKind, TileError};
 use gather::Gatherer;
 pub use health::{Health, Part};
@@ -58,7 +58,7 @@ use crate::render::{self, EncodeError};
 use crate::request::{BoxRequest, PrecomputedChunk, PrecomputedVolume, TileRequest};
 use crate::tier::{TierError, Tiers};
 use crate::tile::{Fingerprint, Tile, TileKey};
-use crate::trace::{Outcome, Stage, Trace};
+use crate::trace::{Outcome, Trace};
 use crate::volume::{ReadPolicy, Yields};
 
 /// The outcome of warming a tile.
@@ -318,25 +318,15 @@ impl TileService {
                 let policy = policy(demand.urgency, ends, Some(Arc::clone(trace)));
                 let drawing = identified.drawing(policy).ok_or(Lost)?;
                 let waiter = flight.join();
-                if drawing.footprint.is_remote() && !self.is_stored(&drawing).await {
-                    let footprint = drawing.footprint.clone();
-                    let token = drawing.origin.token.clone();
-                    let work = self.find_or_draw(drawing, demand.urgency);
-                    self.gatherer.launch(footprint, token, flight, brings, demand, work);
+                let work = self.work(drawing, demand.urgency);
+                if work.drawing.footprint.is_remote() {
+                    self.gatherer.launch(work, flight, brings, demand);
                     return waiter.wait().await;
                 }
-                let _ticket = self.launch(flight, brings, demand, self.find_or_draw(drawing, demand.urgency));
+                let _ticket = self.launch(flight, brings, demand, work.into_job());
                 waiter.wait().await
             }
         }
-    }
-
-    /// Whether a tier has a tile, so that nothing need be fetched to show it.
-    async fn is_stored(&self, drawing: &Drawing) -> bool {
-        let Some(tiers) = self.tiers.clone().filter(|_| drawing.is_kept) else { return false };
-        let (token, key) = (drawing.origin.token.clone(), drawing.key);
-        let looked = tokio::task::spawn_blocking(move || tiers.has_any(&token, &key)).await;
-        looked.unwrap_or(false)
     }
 
     /// Prefetches the neighbours of this tile while the render threads are idle.
@@ -392,45 +382,16 @@ impl TileService {
             Err(_) => {
                 self.metrics.neighbours_given_up.inc();
                 if let Some(flight) = flight.still_wanted() {
-                    flight.land(self.find_or_draw(Drawing::of(key, origin, plan), Urgency::Wanted)());
+                    let drawing = Drawing::of(key, origin, plan);
+                    flight.land(self.work(drawing, Urgency::Wanted).find_or_draw());
                 }
             }
         }
     }
 
-    /// A job, submitted now, that reads one tile from the disk cache, or renders it.
-    fn find_or_draw(
-        &self,
-        mut drawing: Drawing,
-        urgency: Urgency,
-    ) -> impl FnMut() -> Result<(Tile, usize), TileError> + Send + 'static {
-        let (metrics, tiers) = (self.metrics.clone(), self.tiers.clone());
-        let provisional = Arc::clone(&self.provisional);
-        let mut submitted = Some(Instant::now());
-        move || {
-            let trace = drawing.trace.as_deref();
-            if let (Some(trace), Some(submitted)) = (trace, submitted.take()) {
-                trace.add(Stage::Queue, submitted.elapsed());
-            }
-            let tiers = tiers.as_deref().filter(|_| drawing.is_kept);
-            if !provisional.is_refused(&drawing)
-                && let Some((tile, outcome)) = found(tiers, &drawing.origin, drawing.key)
-            {
-                trace.inspect(|trace| trace.set_outcome(outcome));
-                return Ok(weighed(tile));
-            }
-            let given_up = provisional.chunks.given_up();
-            let tile = drawing.drawn(&metrics)?;
-            let origin = || drawing.origin.clone();
-            match urgency {
-                Urgency::Wanted => {
-                    provisional.keep_later(tiers, origin, &tile, &drawing.footprint, given_up);
-                }
-                // Prefetches can exceed the capacity of the background writer, and all of them must be stored.
-                Urgency::Prefetch => keep_now(tiers, &drawing.origin, &tile),
-            }
-            Ok(weighed(tile))
-        }
+    fn work(&self, drawing: Drawing, urgency: Urgency) -> TileWork {
+        let (tiers, provisional) = (self.tiers.clone(), Arc::clone(&self.provisional));
+        TileWork::new(drawing, urgency, tiers, provisional, self.metrics.clone())
     }
 
     /// Ensures that a tile is in the disk cache: unless it is there, renders it on the pool and writes it before this

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from . import chunks, criterion, labels, limit, load, neuroglancer, pixels, shards, tiles, watch
+from . import chunks, criterion, labels, limit, load, neuroglancer, pixels, replicas, shards, tiles, watch
 from .servers import MIB, Missing, Server, Setting, fetch, running
 from .tiles import Tile
 from .volumes import Volumes
@@ -45,6 +45,9 @@ class Sample:
 
     value: float
     notes: dict[str, float] = field(default_factory=dict)
+
+    def noting(self, name: str, value: float) -> "Sample":
+        return replace(self, notes=self.notes | {name: value})
 
 
 @dataclass(frozen=True)
@@ -203,6 +206,30 @@ def divided(bench: Bench, name: str, turn: int, work: Callable[[Setting, Path], 
     return Sample(work(bench.setting, bench.volumes.file("gzip")))
 
 
+def replicated(bench: Bench, name: str, turn: int) -> Sample:
+    """Renders of three replicas, of which one is killed, for each distinct tile."""
+    counted = replicas.renders(bench.setting)
+    return Sample(counted["renders"] / counted["distinct"], {"tiles": counted["checked"]})
+
+
+def without_redis(bench: Bench, name: str, turn: int, how: str) -> Sample:
+    """Cold tiles that cost little to render, from a server whose Redis went away, or from one that has none."""
+    path, some = bench.volumes.file("plain"), tiles.cold("xy", bench.volumes.shape, turn)
+    paths, seconds = [tile.path("plain") for tile in some], bench.seconds
+    ask = partial(load.wrk, work=bench.setting.work, each=CLIENTS, seconds=seconds)
+    setting = bench.set("plain", neighbours=False)
+    if name == "none":
+        with running("voltile", setting) as server:
+            check_some(server, path, some)
+            return asked(server, seconds, lambda: ask(server, lists=[paths]))
+    with replicas.redis(bench.setting.work) as redis:
+        setting = replace(setting, sets=(f"cache.redis=redis://127.0.0.1:{redis.port}",))
+        with running(name, setting) as server:
+            check_some(server, path, some)
+            noticed = replicas.lose(server, redis, how, paths[-100:])
+            return asked(server, seconds, lambda: ask(server, lists=[paths])).noting("noticed after s", noticed)
+
+
 def memory(bench: Bench, name: str, turn: int) -> Sample:
     """Peak memory in MiB beyond the two cache budgets, after cold tiles, scrolls and hits have filled both caches."""
     setting, shape = bench.set("gzip", "plain", "contiguous"), bench.volumes.shape
@@ -316,6 +343,19 @@ def shards_row(key: str, title: str, work: Callable[[Setting, Path], float]) -> 
     return Row(f"shards-{key}", title, ("voltile",), partial(divided, work=work), (target,), "×")
 
 
+def replicas_rows() -> list[Row]:
+    once = Target(None, 1.1, "≤ 1.1, and no wrong tile")
+    as_fast = Target("none", 0.97, "as fast as without Redis, within 3 % of noise")
+    title = "cold random xy, uncompressed 64³ chunks, of a server whose Redis"
+    return [
+        Row("replicas", "renders of three replicas for each distinct tile, one killed", ("voltile",), replicated, (once,), "×"),
+        *(
+            Row(f"redis-{how}", f"{title} {how}", ("none", "voltile"), partial(without_redis, how=how), (as_fast,))
+            for how in ("stopped", "hangs")
+        ),
+    ]
+
+
 def real_rows() -> list[Row]:
     """Real data compresses and decodes differently from the synthetic volume."""
     servers, cold_xy = (*PEERS, "limit", "voltile"), partial(cold, token="real", plane="xy", longer=2)
@@ -364,6 +404,7 @@ def rows(volumes: Volumes, real: bool, has_labels: bool) -> list[Row]:
         threads_row("planes", "xy"),
         shards_row("pyramid", "a pyramid made", shards.pyramid),
         shards_row("warm", "all xy tiles warmed", shards.warm),
+        *replicas_rows(),
         *chunk_rows(),
         viewer_row(),
         *([labels_row()] if has_labels else []),

@@ -39,6 +39,7 @@ class Setting:
     tiles: int = 64 * MIB
     chunks: int = 64 * MIB
     neighbours: bool = True
+    sets: tuple[str, ...] = ()  # more settings of voltile
     ready: bytes = b""  # the PNG that nginx and writev serve
     published: dict[str, bytes] = field(default_factory=dict)  # more files of nginx, by path
     folders: dict[str, Path] = field(default_factory=dict)  # folders of nginx, by path
@@ -120,7 +121,7 @@ def listens(port: int) -> bool:
 
 
 def start_voltile(server: Server, setting: Setting, threads: int | None = None) -> None:
-    sets = [f"cache.tiles={setting.tiles}", f"cache.chunks={setting.chunks}"]
+    sets = [f"cache.tiles={setting.tiles}", f"cache.chunks={setting.chunks}", *setting.sets]
     if threads:
         sets.append(f"render.threads={threads}")
     if not setting.neighbours and knows_neighbours(setting.voltile):

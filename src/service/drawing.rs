@@ -13,7 +13,7 @@ use crate::plan::{BoxEncoding, Cutout, Plan};
 use crate::render::{self, RenderError, Scratch};
 use crate::tier::{Backend, Tiers};
 use crate::tile::{Tile, TileKey};
-use crate::trace::{Outcome, Trace};
+use crate::trace::{Outcome, Stage, Trace};
 use crate::volume::{Decode, ReadError, ReadPolicy, Yields};
 
 /// The result of [`super::TileService::identify`]: a tile that exists, rendered or not.
@@ -132,6 +132,79 @@ impl Drawing {
             }
         }
         Ok(Tile::new(self.key, rendered?))
+    }
+}
+
+/// Finds a tile in the tiers, or renders it and has it written there.
+pub(super) struct TileWork {
+    pub drawing: Drawing,
+    urgency: Urgency,
+    tiers: Option<Arc<Tiers>>,
+    provisional: Arc<Provisional>,
+    metrics: Metrics,
+    queued: Option<Instant>,
+}
+
+impl TileWork {
+    pub fn new(
+        drawing: Drawing,
+        urgency: Urgency,
+        tiers: Option<Arc<Tiers>>,
+        provisional: Arc<Provisional>,
+        metrics: Metrics,
+    ) -> Self {
+        let tiers = tiers.filter(|_| drawing.is_kept);
+        Self { drawing, urgency, tiers, provisional, metrics, queued: None }
+    }
+
+    /// The job that renders the tile, which is queued now.
+    pub fn into_drawing_job(mut self) -> impl FnMut() -> Result<(Tile, usize), TileError> {
+        self.queued = Some(Instant::now());
+        move || self.draw()
+    }
+
+    /// The same, but the job looks in the tiers first.
+    pub fn into_job(mut self) -> impl FnMut() -> Result<(Tile, usize), TileError> {
+        self.queued = Some(Instant::now());
+        move || self.find_or_draw()
+    }
+
+    /// The tile, if a tier has it. Blocks.
+    pub fn find(&self) -> Option<(Tile, usize)> {
+        if self.provisional.is_refused(&self.drawing) {
+            return None;
+        }
+        let (tile, outcome) = found(self.tiers.as_deref(), &self.drawing.origin, self.drawing.key)?;
+        self.drawing.trace.as_ref().inspect(|trace| trace.set_outcome(outcome));
+        Some(weighed(tile))
+    }
+
+    /// Renders the tile, and has it written to the tiers.
+    pub fn draw(&mut self) -> Result<(Tile, usize), TileError> {
+        self.note_queueing();
+        let given_up = self.provisional.chunks.given_up();
+        let tile = self.drawing.drawn(&self.metrics)?;
+        let (tiers, origin) = (self.tiers.as_deref(), &self.drawing.origin);
+        match self.urgency {
+            Urgency::Wanted => {
+                let footprint = &self.drawing.footprint;
+                self.provisional.keep_later(tiers, || origin.clone(), &tile, footprint, given_up);
+            }
+            // Prefetches can exceed the capacity of the background writer, and all of them must be stored.
+            Urgency::Prefetch => keep_now(tiers, origin, &tile),
+        }
+        Ok(weighed(tile))
+    }
+
+    pub fn find_or_draw(&mut self) -> Result<(Tile, usize), TileError> {
+        self.note_queueing();
+        self.find().map_or_else(|| self.draw(), Ok)
+    }
+
+    fn note_queueing(&mut self) {
+        if let (Some(trace), Some(queued)) = (&self.drawing.trace, self.queued.take()) {
+            trace.add(Stage::Queue, queued.elapsed());
+        }
     }
 }
 

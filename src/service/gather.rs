@@ -5,7 +5,6 @@
 //! neighbours in the direction of a scroll are fetched as well, and rendered when they have arrived.
 
 use std::collections::VecDeque;
-use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
+use super::drawing::TileWork;
 use super::pool::Brings;
 use super::verify::Footprint;
 use super::{Busy, Demand, ErrorKind, RenderPool, TileError, TileService, job};
@@ -21,6 +21,7 @@ use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::request::TileRequest;
 use crate::store::Gathering;
+use crate::tile::{Tile, TileKey};
 use crate::volume::ReadError;
 
 /// How many tiles are fetched for at once.
@@ -89,19 +90,15 @@ impl Gatherer {
         Self { pool, metrics, places: Arc::new(Semaphore::new(MOST_AT_ONCE)), waiting, ahead }
     }
 
-    /// Fetches what a flight for the dataset `token` needs, then queues the job that makes its value.
-    pub fn launch<K, V>(
+    /// Looks for a flight's tile in the tiers. If it is not there, fetches what it is made from, then queues the job that
+    /// renders it.
+    pub fn launch(
         &self,
-        footprint: Footprint,
-        token: Name,
-        mut flight: Flight<K, V, TileError>,
+        work: TileWork,
+        mut flight: Flight<TileKey, Tile, TileError>,
         brings: Brings,
         demand: Demand,
-        work: impl FnMut() -> Result<(V, usize), TileError> + Send + 'static,
-    ) where
-        K: Hash + Eq + Clone + Send + 'static,
-        V: Clone + Send + 'static,
-    {
+    ) {
         let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
         let place = Place(Arc::clone(&self.waiting));
         if waiting >= MOST_WAITING {
@@ -109,8 +106,15 @@ impl Gatherer {
             return flight.land(Err(Busy { waiting }.into()));
         }
         let (pool, metrics) = (self.pool.clone(), self.metrics.clone());
-        let (places, footprint) = (Arc::clone(&self.places), Arc::new(footprint));
+        let places = Arc::clone(&self.places);
+        let (footprint, token) =
+            (Arc::new(work.drawing.footprint.clone()), work.drawing.origin.token.clone());
         tokio::spawn(async move {
+            let looked = tokio::task::spawn_blocking(move || (work.find(), work)).await;
+            let Ok((found, work)) = looked else { return flight.land(Err(Lost.into())) };
+            if let Some(found) = found {
+                return flight.land(Ok(found));
+            }
             let interest = flight.interest();
             let result = loop {
                 let fetched = async {
@@ -138,7 +142,7 @@ impl Gatherer {
                 }
                 return flight.land(Err(error));
             }
-            let job = Box::new(job::Bring::new(flight, work, &metrics));
+            let job = Box::new(job::Bring::new(flight, work.into_drawing_job(), &metrics));
             let _ticket = pool.submit(Some(brings), demand, job);
             // The ticket stands for all who wait.
             until_unwanted(&interest).await;
@@ -166,16 +170,23 @@ impl TileService {
     }
 
     async fn fetch_neighbour(self: Arc<Self>, tile: TileRequest) {
-        let Some(footprint) = self.footprint_of(&tile) else { return };
-        if gathered(Arc::new(footprint), &tile.token.token).await.is_ok() {
+        let Some((key, footprint)) = self.footprint_of(&tile) else { return };
+        let token = &tile.token.token;
+        if self.is_stored(token.clone(), key).await || gathered(Arc::new(footprint), token).await.is_ok() {
             self.prefetch(vec![tile]);
         }
     }
 
-    /// What a tile is made from, unless it is cached or shows nothing.
-    fn footprint_of(&self, tile: &TileRequest) -> Option<Footprint> {
+    /// The key of a tile and what it is made from, unless it is cached or shows nothing.
+    fn footprint_of(&self, tile: &TileRequest) -> Option<(TileKey, Footprint)> {
         let resolved = self.catalog().resolve(tile).ok().filter(|resolved| !resolved.is_black())?;
         let is_cached = self.cache.peek(&resolved.key()).is_some();
-        (!is_cached).then(|| Footprint::of(&[resolved.plan()]))
+        (!is_cached).then(|| (resolved.key(), Footprint::of(&[resolved.plan()])))
+    }
+
+    /// Whether a tier has a tile, so that nothing need be fetched to show it.
+    async fn is_stored(&self, token: Name, key: TileKey) -> bool {
+        let Some(tiers) = self.tiers.clone() else { return false };
+        tokio::task::spawn_blocking(move || tiers.has_any(&token, &key)).await.unwrap_or(false)
     }
 }
