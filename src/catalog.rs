@@ -60,6 +60,8 @@ pub use watch::Unresponsive;
 #[derive(Debug)]
 pub struct Catalog {
     datasets: BTreeMap<Name, Arc<Dataset>>,
+    /// Datasets that could not be opened because their store did not answer, and what happened.
+    unreachable: BTreeMap<Name, String>,
     max_voxels_per_tile: u64,
     max_voxels_per_box: u64,
     profile: PngProfile,
@@ -175,16 +177,26 @@ impl Catalog {
         self.datasets.get(token)
     }
 
-    /// A copy of the catalogue in which `dataset` replaces the one with the same token.
-    pub fn with(&self, dataset: Arc<Dataset>) -> Self {
-        let mut datasets = self.datasets.clone();
-        datasets.insert(dataset.token.clone(), dataset);
-        self.with_datasets(datasets)
+    /// The datasets that could not be opened because their store did not answer, and what happened.
+    pub fn unreachable(&self) -> &BTreeMap<Name, String> {
+        &self.unreachable
     }
 
-    fn with_datasets(&self, datasets: BTreeMap<Name, Arc<Dataset>>) -> Self {
+    /// A copy of the catalogue in which `dataset` replaces the one with the same token.
+    pub fn with(&self, dataset: Arc<Dataset>) -> Self {
+        let (mut datasets, mut unreachable) = (self.datasets.clone(), self.unreachable.clone());
+        unreachable.remove(&dataset.token);
+        datasets.insert(dataset.token.clone(), dataset);
+        self.with_datasets(datasets, unreachable)
+    }
+
+    fn with_datasets(
+        &self,
+        datasets: BTreeMap<Name, Arc<Dataset>>,
+        unreachable: BTreeMap<Name, String>,
+    ) -> Self {
         let (stores, access) = (self.stores.clone(), self.access.clone());
-        Self { datasets, stores, access, views: Mutex::default(), ..*self }
+        Self { datasets, unreachable, stores, access, views: Mutex::default(), ..*self }
     }
 
     /// The rules by which datasets are protected.
@@ -201,10 +213,10 @@ impl Catalog {
         if let Some(view) = views.get(grants) {
             return Arc::clone(view);
         }
-        let datasets = self.datasets.iter().filter(|(token, _)| self.access.shows(token, grants));
-        let view = Arc::new(
-            self.with_datasets(datasets.map(|(token, set)| (token.clone(), Arc::clone(set))).collect()),
-        );
+        let (mut datasets, mut unreachable) = (self.datasets.clone(), self.unreachable.clone());
+        datasets.retain(|token, _| self.access.shows(token, grants));
+        unreachable.retain(|token, _| self.access.shows(token, grants));
+        let view = Arc::new(self.with_datasets(datasets, unreachable));
         if views.len() == MOST_VIEWS {
             views.clear();
         }

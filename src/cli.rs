@@ -263,11 +263,16 @@ struct Loaded {
     incomplete: Vec<Fault>,
     /// Files in folders that cannot be opened.
     left_out: Vec<(PathBuf, Fault)>,
+    /// Datasets that cannot be opened until their store answers.
+    unreachable: Vec<Fault>,
 }
 
-/// Reads the settings and opens their files; logs warnings and collects faults.
+/// Reads the settings and opens their files; logs warnings and collects faults. A store that does not answer is one.
 fn load(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Loaded {
-    open(config::load(layers), metrics, activity)
+    let mut loaded = open(config::load(layers), metrics, activity);
+    loaded.faults.append(&mut loaded.unreachable);
+    loaded.faults.sort();
+    loaded
 }
 
 /// Logs in the configured format from now on. A faulty configuration is reported as text.
@@ -286,7 +291,8 @@ fn open(read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded 
     }
     let files = Files::refusing(probe::refused(&settings)).at_most(limits::most_files());
     let opened = Catalog::open_among(files, &settings, metrics, activity);
-    let Opened { catalog, faults: of_files, undecodable, incomplete, unopened, warnings: more } = opened;
+    let Opened { catalog, faults: of_files, undecodable, incomplete, unopened, unreachable, warnings: more } =
+        opened;
     let left_out = unopened.into_iter().filter_map(|(token, fault)| {
         let dataset = settings.datasets.remove(&token)?;
         Some((dataset.file?, fault))
@@ -301,7 +307,7 @@ fn open(read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded 
     faults.extend(of_files);
     faults.extend(settings.cache.directory.as_deref().and_then(misnamed));
     faults.sort();
-    Loaded { settings, catalog, faults, undecodable, incomplete, left_out }
+    Loaded { settings, catalog, faults, undecodable, incomplete, left_out, unreachable }
 }
 
 /// The fault of a cache directory with foreign content or of another format, or that is not a directory.

@@ -12,7 +12,7 @@ use super::watch::Watch;
 use super::{Catalog, Dataset};
 use crate::access::{Access, Grants, OpenedAccess};
 use crate::activity::Activity;
-use crate::address;
+use crate::address::{self, Address};
 use crate::axes::AxisName;
 use crate::config::{self, ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
 use crate::description::Recognised;
@@ -21,6 +21,7 @@ use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::paint::{Kind, Window, WindowRule};
+use crate::store::{Object, StoreError};
 use crate::tile::Fingerprint;
 use crate::volume::hdf5::{ChunkStore, Digests, FileIdentity, Files, LinkPolicy, OpenFile, Opener};
 use crate::volume::{Missing, VoxelType};
@@ -39,6 +40,8 @@ pub struct Opened {
     /// Datasets that could not be opened, although others are served: found in a folder, or changed since they were
     /// opened and kept as they were.
     pub unopened: Vec<(Name, Fault)>,
+    /// Datasets that cannot be opened until their store answers; the catalogue knows their names.
+    pub unreachable: Vec<Fault>,
     /// Problems that are not faults, such as channels left out and levels not used.
     pub warnings: Vec<String>,
 }
@@ -100,9 +103,10 @@ impl Catalog {
                 None => opening.dataset(token, wanted),
             };
             let Some(same) = same else { return opened.map(Arc::new) };
-            let problems = opening.faults.drain(faults..).map(|fault| (token.clone(), fault));
+            let mut problems = opening.faults.split_off(faults);
+            problems.extend(opening.unreachable.remove(token).into_iter().flatten());
             let before = opening.unopened.len();
-            opening.unopened.extend(problems);
+            opening.unopened.extend(problems.into_iter().map(|fault| (token.clone(), fault)));
             let is_whole = opening.unopened.len() == before;
             Some(opened.filter(|_| is_whole).map_or_else(|| Arc::clone(same), Arc::new))
         })
@@ -135,8 +139,9 @@ impl Catalog {
             Some(known) => opening.again(known, settings),
             None => opening.dataset(token, settings),
         };
-        let Opening { mut faults, mut warnings, incomplete, unopened, .. } = opening;
+        let Opening { mut faults, mut warnings, incomplete, unopened, unreachable, .. } = opening;
         faults.extend(unopened.into_iter().map(|(_, fault)| fault));
+        faults.extend(unreachable.into_values().flatten());
         warnings.extend(incomplete.iter().map(Fault::to_string));
         Reopened { dataset: dataset.map(Arc::new), faults, warnings }
     }
@@ -146,6 +151,12 @@ impl DatasetSettings {
     /// The files that are named, not those that they refer to.
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.file.iter().chain(self.channels.values().filter_map(|channel| channel.file.as_ref()))
+    }
+
+    /// Whether a file is an object in a store that does not answer. Asks the store; blocks.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        let mut objects = self.files().filter_map(|file| Address::of(file));
+        objects.any(|address| matches!(Object::open(&address), Err(StoreError::Unavailable { .. })))
     }
 }
 
@@ -175,6 +186,7 @@ struct Opening {
     undecodable: Vec<Fault>,
     incomplete: Vec<Fault>,
     unopened: Vec<(Name, Fault)>,
+    unreachable: BTreeMap<Name, Vec<Fault>>,
     warnings: Vec<String>,
     /// Discovered channels that cannot be served.
     left_out: Vec<(Name, Fault)>,
@@ -182,8 +194,9 @@ struct Opening {
 
 impl Opening {
     fn with(stores: Stores) -> Self {
-        let (sidecars, faults, undecodable, incomplete, unopened, warnings, left_out) = Default::default();
-        Self { stores, sidecars, faults, undecodable, incomplete, unopened, warnings, left_out }
+        let (sidecars, faults, undecodable, incomplete) = Default::default();
+        let (unopened, unreachable, warnings, left_out) = Default::default();
+        Self { stores, sidecars, faults, undecodable, incomplete, unopened, unreachable, warnings, left_out }
     }
 
     /// A catalogue of the datasets that `open` returns.
@@ -202,8 +215,13 @@ impl Opening {
         self.warnings.extend(warnings);
         let config::Render { max_voxels_per_tile, max_voxels_per_box, png: profile, .. } = settings.render;
         let (stores, views) = (self.stores, Mutex::default());
+        let reasons = self
+            .unreachable
+            .iter()
+            .filter_map(|(token, faults)| Some((token.clone(), faults.first()?.problem.clone())));
         let catalog = Catalog {
             datasets,
+            unreachable: reasons.collect(),
             max_voxels_per_tile,
             max_voxels_per_box,
             profile,
@@ -215,7 +233,8 @@ impl Opening {
         self.warnings.extend(catalog.unknown_names());
         catalog.stores.files.save_metadata();
         let Self { faults, undecodable, incomplete, unopened, warnings, .. } = self;
-        Opened { catalog, faults, undecodable, incomplete, unopened, warnings }
+        let unreachable = self.unreachable.into_values().flatten().collect();
+        Opened { catalog, faults, undecodable, incomplete, unopened, unreachable, warnings }
     }
 
     /// The next generation of a dataset. Channels whose files have not changed are kept with their samples; that one which
@@ -238,11 +257,19 @@ impl Opening {
         dataset
     }
 
-    /// A dataset, with all channels that can be opened; `None` if it is optional and has a fault.
+    /// A dataset, with all channels that can be opened; `None` if it has a fault, and is optional or in a store that does
+    /// not answer.
     fn dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Option<Dataset> {
         let before = self.faults.len();
         let dataset = self.whole_dataset(token, settings);
-        if !settings.is_optional || self.faults.len() == before {
+        if self.faults.len() == before {
+            return Some(dataset);
+        }
+        if settings.is_unreachable() {
+            self.unreachable.insert(token.clone(), self.faults.split_off(before));
+            return None;
+        }
+        if !settings.is_optional {
             return Some(dataset);
         }
         self.unopened.extend(self.faults.drain(before..).map(|fault| (token.clone(), fault)));

@@ -19,12 +19,16 @@ use crate::volume::ReadPolicy;
 /// documents at addresses with a version, which clients keep for a year.
 pub(super) const RULES: u32 = 3;
 
-/// Why a well-formed request cannot be served: 404.
+/// Why a well-formed request cannot be served: 404, or 503 for a dataset that cannot be opened yet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum NotFound {
     #[error("there is no dataset {token}; {known}")]
     Token { token: Name, known: String },
+    #[error(
+        "the dataset {token} cannot be opened, because its store does not answer; it is tried again until it does"
+    )]
+    Unreachable { token: Name },
     #[error(
         "the dataset {token} has the version {current} now; {version} is outdated, or never was one. Its addresses are in /datasets.json"
     )]
@@ -153,9 +157,9 @@ impl Catalog {
     /// The dataset that a request names, which must have the version.
     pub fn known(&self, wanted: &VersionedToken) -> Result<&Arc<Dataset>, NotFound> {
         let VersionedToken { token, version } = wanted;
-        let dataset = self.datasets.get(token).ok_or_else(|| NotFound::Token {
-            token: token.clone(),
-            known: known("datasets", self.datasets.keys()),
+        let dataset = self.datasets.get(token).ok_or_else(|| match self.unreachable.contains_key(token) {
+            true => NotFound::Unreachable { token: token.clone() },
+            false => NotFound::Token { token: token.clone(), known: known("datasets", self.datasets.keys()) },
         })?;
         match version {
             Some(version) if version != self.version(dataset) => Err(NotFound::Version {

@@ -67,9 +67,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let activity = Activity::default();
     let mut loaded = open(read, &metrics, &activity);
     let certificates = certificates(&mut loaded);
-    let Loaded { settings, catalog, left_out, .. } = faultless(loaded)?;
-    if catalog.datasets().next().is_none() && folders.is_empty() {
+    let Loaded { settings, catalog, left_out, unreachable, .. } = faultless(loaded)?;
+    if catalog.datasets().next().is_none() && folders.is_empty() && unreachable.is_empty() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
+    }
+    for fault in &unreachable {
+        tracing::warn!("{fault}; the dataset is opened when its store answers");
     }
     left_out.iter().for_each(|(file, fault)| folders.note_broken(file, fault.to_string()));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;

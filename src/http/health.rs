@@ -10,6 +10,7 @@ use super::LiveSite;
 use super::context::Context;
 use crate::catalog::Dataset;
 use crate::description::{LivenessDescription, ProblemDescription, ReadinessDescription};
+use crate::name::Name;
 use crate::service::Part;
 use crate::store;
 
@@ -34,19 +35,22 @@ pub(super) async fn answer(live: &LiveSite, context: &Context<'_>) -> Option<Htt
 async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
     let service = &context.site.service;
     let all = service.catalog();
-    let (mut problems, mut broken) = (Vec::new(), 0);
+    let of_dataset = |token: &Name, problem: String| ProblemDescription {
+        part: "dataset".to_owned(),
+        dataset: Some(token.to_string()),
+        problem,
+    };
+    let unreachable = context.catalog.unreachable().iter();
+    let mut problems: Vec<_> =
+        unreachable.map(|(token, problem)| of_dataset(token, problem.clone())).collect();
+    let mut broken = 0;
     let check = async {
         let found = join_all(all.datasets().map(|dataset| problem_of(context, dataset))).await;
         for (dataset, problem) in all.datasets().zip(found) {
             let Some(problem) = problem else { continue };
             broken += 1;
             if context.catalog.dataset(&dataset.token).is_some() {
-                let token = dataset.token.to_string();
-                problems.push(ProblemDescription {
-                    part: "dataset".to_owned(),
-                    dataset: Some(token),
-                    problem,
-                });
+                problems.push(of_dataset(&dataset.token, problem));
             }
         }
     };

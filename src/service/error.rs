@@ -61,10 +61,11 @@ impl TileError {
     /// The kind, which decides the HTTP status.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,
-            TileError::Busy(_)
+            TileError::NotFound(NotFound::Unreachable { .. })
+            | TileError::Busy(_)
             | TileError::Unresponsive(_)
             | TileError::Render(RenderError::Read(ReadError::Unavailable { .. })) => ErrorKind::Busy,
+            TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,
             TileError::Render(_) | TileError::Lost(_) | TileError::Tier(_) | TileError::Changed { .. } => {
                 ErrorKind::Failed
             }

@@ -7,7 +7,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::catalog::{Catalog, Dataset};
 use crate::config::Settings;
-use crate::name::Name;
 
 /// The current catalogue, replaced as a whole.
 #[derive(Debug)]
@@ -44,11 +43,16 @@ impl LiveCatalog {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
-    /// Replaces one dataset, unless it has been replaced or removed since `before` was taken.
-    pub fn put(&self, dataset: Arc<Dataset>, before: &Arc<Dataset>) {
+    /// Replaces one dataset, unless it has been replaced or removed since `before` was taken; `None` if it could not be
+    /// opened until now.
+    pub fn put(&self, dataset: Arc<Dataset>, before: Option<&Arc<Dataset>>) {
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |token: &Name| state.catalog.dataset(token).is_some_and(|now| Arc::ptr_eq(now, before));
-        if is_same(&dataset.token) {
+        let is_same = match (state.catalog.dataset(&dataset.token), before) {
+            (Some(now), Some(before)) => Arc::ptr_eq(now, before),
+            (None, None) => state.catalog.unreachable().contains_key(&dataset.token),
+            _ => false,
+        };
+        if is_same {
             state.catalog = Arc::new(state.catalog.with(dataset));
         }
     }

@@ -55,8 +55,12 @@ impl TileService {
         if !exposed.is_empty() && !may_expose {
             return Err(vec![Fault { key: "access".to_owned(), problem: would_expose(&exposed) }]);
         }
+        to_open.retain(|token| opened.catalog.dataset(token).is_some());
         to_open.retain(|token| !opened.unopened.iter().any(|(other, _)| other == token));
-        settings.datasets.retain(|token, _| opened.catalog.dataset(token).is_some());
+        let is_known = |token: &Name| {
+            opened.catalog.dataset(token).is_some() || opened.catalog.unreachable().contains_key(token)
+        };
+        settings.datasets.retain(|token, _| is_known(token));
         let reloaded = Reloaded {
             opened: to_open,
             removed: removed(&catalog, &opened.catalog),

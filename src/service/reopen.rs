@@ -1,4 +1,4 @@
-//! Reopening datasets whose files have changed.
+//! Reopening datasets whose files have changed, and opening those whose store did not answer.
 //!
 //! Each dataset is reopened on a thread of its own, so that a file that takes long does not delay others: first a trial,
 //! then the dataset is opened, then the catalogue is replaced in one step. Failed attempts are repeated until one
@@ -26,6 +26,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The shortest time between two reopenings of a dataset, as a file may change all the time.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause before a dataset whose store did not answer is tried again for the first time.
+const UNREACHABLE: Duration = Duration::from_secs(1);
 /// The interval at which a growing dataset is checked, and reopened if its files have changed.
 const GROWING: Duration = Duration::from_secs(2);
 
@@ -122,7 +124,7 @@ struct Attempt {
 
 impl Schedule {
     fn run(&mut self, messages: &Receiver<Message>) {
-        self.follow_growing();
+        self.follow();
         loop {
             let can_start = self.running.len() < MOST_AT_ONCE;
             let next = self.due.values().map(|attempt| attempt.at).min().filter(|_| can_start);
@@ -132,7 +134,7 @@ impl Schedule {
             };
             match received {
                 Ok(Message::Changed(token)) => self.changed(token),
-                Ok(Message::Reloaded) => self.follow_growing(),
+                Ok(Message::Reloaded) => self.follow(),
                 Ok(Message::Ended(token, result)) => self.ended(token, result),
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -141,12 +143,14 @@ impl Schedule {
         }
     }
 
-    /// Schedules the growing datasets that are not scheduled yet.
-    fn follow_growing(&mut self) {
-        let (_, settings) = self.reopening.live.with_settings();
-        for (token, _) in settings.datasets.iter().filter(|(_, dataset)| dataset.growing) {
+    /// Schedules the growing datasets, and those whose store did not answer, unless they are scheduled.
+    fn follow(&mut self) {
+        let (catalog, settings) = self.reopening.live.with_settings();
+        let growing = settings.datasets.iter().filter(|(_, dataset)| dataset.growing);
+        let unreachable = catalog.unreachable().keys().map(|token| (token, UNREACHABLE));
+        for (token, pause) in growing.map(|(token, _)| (token, GROWING)).chain(unreachable) {
             if !self.running.contains_key(token) {
-                self.due.entry(token.clone()).or_insert_with(|| Attempt::after(GROWING));
+                self.due.entry(token.clone()).or_insert_with(|| Attempt::after(pause));
             }
         }
     }
@@ -199,7 +203,7 @@ impl Schedule {
             Ok(()) => _ = self.opened.insert(token, Instant::now()),
             Err(problem) => {
                 if attempt.problem.as_ref() != Some(&problem) {
-                    tracing::warn!("the dataset {token} cannot be reopened yet: {problem}");
+                    tracing::warn!("the dataset {token} cannot be opened yet: {problem}");
                 }
                 let pause =
                     if is_growing { GROWING } else { (2 * attempt.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE) };
@@ -210,14 +214,23 @@ impl Schedule {
 }
 
 impl Reopening {
-    /// Reopens a dataset if its files have changed, and replaces it in the catalogue if there are no faults.
+    /// Reopens a dataset if its files have changed, or opens one whose store did not answer; if there are no faults, puts it
+    /// into the catalogue.
     fn reopen(&self, token: &Name) -> Result<(), String> {
         let (catalog, all) = self.live.with_settings();
-        let (Some(dataset), Some(settings)) = (catalog.dataset(token), all.datasets.get(token)) else {
+        let (known, Some(settings)) = (catalog.dataset(token), all.datasets.get(token)) else {
             return Ok(());
         };
-        if !dataset.find_change() {
+        let is_to_open = match known {
+            Some(dataset) => dataset.find_change(),
+            None => catalog.unreachable().contains_key(token),
+        };
+        if !is_to_open {
             return Ok(());
+        }
+        // Asked before a trial, which starts a process.
+        if known.is_none() && settings.is_unreachable() {
+            return Err("its store does not answer".to_owned());
         }
         let mut alone = Settings::clone(&all);
         alone.datasets.retain(|other, _| other == token);
@@ -231,10 +244,12 @@ impl Reopening {
         }
         reopened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         if let Some(next) = reopened.dataset {
-            self.live.put(next, dataset);
+            self.live.put(next, known);
         }
-        if !settings.growing {
-            tracing::info!("the dataset {token} was reopened because its files have changed");
+        match known {
+            None => tracing::info!("the dataset {token} was opened: its store answers"),
+            Some(_) if settings.growing => {}
+            Some(_) => tracing::info!("the dataset {token} was reopened because its files have changed"),
         }
         Ok(())
     }

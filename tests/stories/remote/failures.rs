@@ -76,6 +76,24 @@ fn a_start_is_not_hindered_by_requests_that_fail_once() {
 }
 
 #[test]
+fn a_server_starts_without_a_store_and_serves_its_datasets_once_it_answers() {
+    let remote = Remote::with_scattered_planes();
+    remote.objects.go_down();
+    let server = with_local(&remote);
+    assert!(local_is_shown(&server, 1));
+    for path in [&tile(1), "/datasets/planes.json", "/zarr/0.4/planes.ome.zarr/.zattrs", "/neuroglancer/planes/raw/info"] {
+        assert_unavailable(&server.get(path), path);
+    }
+    assert!(problems(&server).contains("\"planes\""), "{}", problems(&server));
+    assert_eq!(server.get(&tile(1).replace("planes", "unknown")).status, 404);
+    let checked = remote.place.run(["check", &remote.url("planes.h5")]);
+    assert!(checked.code == 1 && checked.err.contains("unavailable"), "{}", checked.err);
+    remote.objects.come_back();
+    wait_until("it is opened", || shows(&server, 1, 3));
+    wait_until("nothing is wrong any more", || problems(&server) == "[]");
+}
+
+#[test]
 fn a_store_that_fails_makes_its_datasets_unavailable_until_it_recovers() {
     for fault in passing() {
         let story = format!("{fault:?}");
