@@ -81,7 +81,12 @@ fn a_server_starts_without_a_store_and_serves_its_datasets_once_it_answers() {
     remote.objects.go_down();
     let server = with_local(&remote);
     assert!(local_is_shown(&server, 1));
-    for path in [&tile(1), "/datasets/planes.json", "/zarr/0.4/planes.ome.zarr/.zattrs", "/neuroglancer/planes/raw/info"] {
+    for path in [
+        &tile(1),
+        "/datasets/planes.json",
+        "/zarr/0.4/planes.ome.zarr/.zattrs",
+        "/neuroglancer/planes/raw/info",
+    ] {
         assert_unavailable(&server.get(path), path);
     }
     assert!(problems(&server).contains("\"planes\""), "{}", problems(&server));
