@@ -203,7 +203,7 @@ impl TierError {
 
     /// Whether it says nothing about the next operation: a damaged tile is removed, and whether a server can be reached is
     /// up to its circuit breaker, see [`TileTier::problem`].
-    fn is_transient(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         matches!(self, TierError::Corrupt { .. } | TierError::Unreachable { .. } | TierError::Resting)
     }
 

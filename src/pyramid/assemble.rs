@@ -121,7 +121,8 @@ impl Pieces<'_> {
 
     fn load(&mut self) -> Result<(), PyramidError> {
         if self.next >= self.family.pieces.len() {
-            return Err(self.broken(self.next));
+            // The last piece holds too little.
+            return Err(self.broken(self.next.saturating_sub(1)));
         }
         let bytes = self.folder.read(self.id(self.next))?;
         self.records = records(&bytes).ok_or_else(|| self.broken(self.next))?.into_iter();

@@ -139,7 +139,7 @@ fn once() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
-fn settings(error: &dyn std::error::Error) -> StoreError {
+pub(super) fn settings(error: &dyn std::error::Error) -> StoreError {
     StoreError::Settings {
         problem: format!("the settings for the store are wrong: {}", without_query(&error.to_string())),
     }

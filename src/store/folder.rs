@@ -13,7 +13,7 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutPayload};
 
-use super::cloud::{body, bucket, failure};
+use super::cloud::{body, bucket, failure, settings};
 use super::error::StoreError;
 use super::{RETRY, runtime};
 use crate::address::{Address, Scheme};
@@ -27,7 +27,7 @@ const RULE: Rule =
 pub struct Folder {
     public: String,
     bucket: Arc<dyn ObjectStore>,
-    prefix: String,
+    prefix: Path,
     reads: Gate,
     writes: Gate,
 }
@@ -69,7 +69,7 @@ impl Folder {
         Ok(Self {
             public: address.public().to_owned(),
             bucket: bucket(address)?,
-            prefix: address.key().trim_end_matches('/').to_owned(),
+            prefix: Path::parse(address.key().trim_end_matches('/')).map_err(|error| settings(&error))?,
             reads: Gate { done: "read", breaker: Breaker::new(RULE) },
             writes: Gate { done: "written to", breaker: Breaker::new(RULE) },
         })
@@ -83,6 +83,11 @@ impl Folder {
     /// Whether the circuit breaker of reads is open.
     pub fn is_resting(&self) -> bool {
         self.reads.breaker.is_open()
+    }
+
+    /// Whether the circuit breaker of writes is open.
+    pub fn refuses_writes(&self) -> bool {
+        self.writes.breaker.is_open()
     }
 
     /// The bytes of an object; of one longer than `most`, little more than these. `None` if there is none. Blocks.
@@ -123,7 +128,7 @@ impl Folder {
     }
 
     fn path(&self, name: &str) -> Path {
-        Path::from(format!("{}/{name}", self.prefix))
+        name.split('/').fold(self.prefix.clone(), |folder, part| folder.join(part))
     }
 
     /// Runs an operation; `None` if the object is missing.

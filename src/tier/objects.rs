@@ -59,10 +59,10 @@ impl TileTier for Objects {
         };
         entry::opened(key, stored.into()).map(Some).map_err(|problem| {
             let place = format!("{}/{name}", self.folder.public());
-            match self.noted(self.folder.remove(&name, LOOKUP_TIMEOUT)) {
-                Ok(()) => TierError::Corrupt { place, problem },
-                Err(error) => error,
+            if let Err(error) = self.noted(self.folder.remove(&name, LOOKUP_TIMEOUT)) {
+                tracing::debug!("{place} is damaged and cannot be removed; it is replaced instead: {error}");
             }
+            TierError::Corrupt { place, problem }
         })
     }
 
@@ -76,8 +76,12 @@ impl TileTier for Objects {
     }
 
     fn problem(&self) -> Option<String> {
-        let is_resting = self.folder.is_resting();
-        is_resting.then(|| format!("{} does not answer, or refuses", self.folder.public()))
+        let problem = match (self.folder.is_resting(), self.folder.refuses_writes()) {
+            (true, _) => "does not answer, or refuses",
+            (false, true) => "cannot be written to",
+            (false, false) => return None,
+        };
+        Some(format!("{} {problem}", self.folder.public()))
     }
 }
 

@@ -16,6 +16,9 @@ use crate::service::{Client, Demand, ErrorKind, TileError, TileService, Warmed};
 
 /// The delay before retrying if all render threads are busy.
 const SOON: Duration = Duration::from_millis(20);
+/// The delay before retrying if a store or a server of tiles fails, and the time after which the work ends instead.
+const PAUSE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the render queue sees these requests.
 const OURS: Demand = Demand::prefetch(Client::InProcess);
@@ -50,6 +53,7 @@ impl InProcess {
 
 impl Producer for InProcess {
     fn fill(&self, tile: &TileRequest, stop: &Stop) -> Filled {
+        let began = Instant::now();
         loop {
             let warmed = match here(self.warm(tile)) {
                 Ok(warmed) => warmed,
@@ -59,6 +63,12 @@ impl Producer for InProcess {
                 Ok(Warmed::Drawn(bytes)) => Filled::Made(bytes as u64),
                 Ok(Warmed::WasThere) => Filled::Held,
                 Ok(Warmed::Black) => Filled::Black,
+                Err(TileError::Tier(error)) if error.is_transient() && began.elapsed() < PATIENCE => {
+                    if stop.wait(PAUSE) {
+                        return Filled::Stopped;
+                    }
+                    continue;
+                }
                 Err(error @ (TileError::Tier(_) | TileError::Changed { .. })) => {
                     Filled::Over(error.to_string())
                 }

@@ -85,6 +85,16 @@ fn warming_fills_the_bucket_and_does_nothing_the_second_time() {
 }
 
 #[test]
+fn warming_waits_for_a_store_that_fails_now_and_then() {
+    let remote = Remote::with_local_planes();
+    remote.objects.fail("", Fault::Status(503, String::new()), 5);
+    let mut command = remote.with_bucket(&["warm", "planes.h5", "--plane", "xy", "--level", "0"]);
+    let outcome = crate::common::outcome(&mut command);
+    assert_eq!(outcome.code, 0, "{}", outcome.err);
+    assert_eq!(remote.tiles().len(), PLANES);
+}
+
+#[test]
 fn a_damaged_object_is_removed_and_the_tile_rendered_and_written_again() {
     let remote = Remote::with_local_planes();
     let one = remote.replica();
