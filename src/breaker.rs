@@ -83,6 +83,14 @@ impl Breaker {
         matches!(*self.lock(), State::Open { .. })
     }
 
+    /// Whether an attempt or a probe would be permitted now.
+    pub fn permits(&self) -> bool {
+        match *self.lock() {
+            State::Closed { .. } => true,
+            State::Open { until, probing, .. } => !probing && Instant::now() >= until,
+        }
+    }
+
     /// The time until a probe is due; `None` while the breaker is closed or being probed.
     pub fn until_probe(&self) -> Option<Duration> {
         match *self.lock() {
@@ -178,7 +186,7 @@ mod tests {
             assert!(!breaker.permit().unwrap().failed() && !breaker.permit().unwrap().succeeded());
         }
         let breaker = opened(Instant::now());
-        assert!(breaker.is_open() && breaker.permit().is_none());
+        assert!(breaker.is_open() && breaker.permit().is_none() && !breaker.permits());
     }
 
     #[test]
@@ -201,6 +209,7 @@ mod tests {
         let breaker = opened(start);
         let later = start + Duration::from_secs(1);
         drop(breaker.probe_at(later).unwrap());
+        assert!(!Breaker::opened(RULE).permits() && Breaker::new(RULE).permits());
         assert!(breaker.probe_at(later).unwrap().succeeded(), "a probe that was not made does not count");
         assert!(!breaker.is_open() && breaker.until_probe().is_none());
         assert!(!breaker.permit().unwrap().failed(), "it starts anew");

@@ -104,6 +104,11 @@ pub trait TileTier: Send + Sync {
     /// Whether a tile exists; its checksum is not verified.
     fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError>;
 
+    /// Whether a write may succeed now: not while a circuit breaker is open. Does not block.
+    fn takes_writes(&self) -> bool {
+        true
+    }
+
     /// Why the backend as a whole cannot be used at present.
     fn problem(&self) -> Option<String> {
         None

@@ -114,6 +114,9 @@ impl Provisional {
         given_up: u64,
     ) {
         let Some(tiers) = tiers else { return };
+        if !tiers.take_writes() {
+            return tiers.count_dropped();
+        }
         match footprint.unverified().filter(|_| self.chunks.given_up() == given_up) {
             Some(chunks) if chunks.is_empty() => keep_later(Some(tiers), origin(), tile),
             Some(chunks) => {

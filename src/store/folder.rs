@@ -85,6 +85,11 @@ impl Folder {
         self.reads.breaker.is_open()
     }
 
+    /// Whether a write would be tried now.
+    pub fn takes_writes(&self) -> bool {
+        self.writes.breaker.permits()
+    }
+
     /// Whether the circuit breaker of writes is open.
     pub fn refuses_writes(&self) -> bool {
         self.writes.breaker.is_open()

@@ -75,6 +75,10 @@ impl TileTier for Objects {
         self.noted(self.folder.has(&name_of(token, key), LOOKUP_TIMEOUT))
     }
 
+    fn takes_writes(&self) -> bool {
+        self.folder.takes_writes()
+    }
+
     fn problem(&self) -> Option<String> {
         let problem = match (self.folder.is_resting(), self.folder.refuses_writes()) {
             (true, _) => "does not answer, or refuses",

@@ -84,6 +84,10 @@ impl TileTier for Redis {
         self.ask(redis::cmd("EXISTS").arg(name_of(token, key)).to_owned(), self.limit)
     }
 
+    fn takes_writes(&self) -> bool {
+        !self.lines.is_resting()
+    }
+
     fn problem(&self) -> Option<String> {
         self.lines.problem()
     }

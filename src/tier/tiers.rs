@@ -114,6 +114,11 @@ impl Tiers {
         self.0.iter().filter(|tier| tier.is_lasting())
     }
 
+    /// Whether a write to any tier may succeed now.
+    pub fn take_writes(&self) -> bool {
+        self.0.iter().any(|tier| tier.counted.store.takes_writes())
+    }
+
     /// Counts a tile that is not written to any tier.
     pub fn count_dropped(&self) {
         for tier in &self.0 {
@@ -163,6 +168,11 @@ impl Tier {
     }
 
     fn write_later(&self, token: &Name, tile: &Tile, still_so: Box<dyn FnOnce() -> bool + Send>) {
+        // Not even queued: the writer thread would have to be woken to drop it.
+        if !self.counted.store.takes_writes() {
+            self.counted.counters.dropped.inc();
+            return;
+        }
         let (token, key, png) = (token.clone(), tile.key, tile.png.clone());
         self.writer.write(Waiting { token, key, png, still_so });
     }

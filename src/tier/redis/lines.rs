@@ -99,6 +99,11 @@ impl Lines {
         self.0.server.clone()
     }
 
+    /// Whether the server is not asked at present.
+    pub fn is_resting(&self) -> bool {
+        self.0.breaker.is_open()
+    }
+
     /// Why the server is not asked, if it is not.
     pub fn problem(&self) -> Option<String> {
         if !self.0.breaker.is_open() {
