@@ -141,11 +141,14 @@ fn times(volume: &dyn Volume) -> Vec<u64> {
 }
 
 /// The time points without blank ones, and without those whose median lies outside the windows of all others, if these are
-/// at most a third: otherwise the series simply changes much.
+/// at most a third: otherwise the series simply changes much. Blank ones may be more, if all have the same value.
 fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
     frames.retain(|frame| !frame.is_empty());
     let varies = |frame: &Vec<T>| frame.first() != frame.last();
-    if frames.iter().any(varies) {
+    let blank: Vec<Option<&T>> =
+        frames.iter().filter(|frame| !varies(frame)).map(|frame| frame.first()).collect();
+    let is_one_value = blank.windows(2).all(|pair| pair[0] == pair[1]);
+    if blank.len() < frames.len() && (is_one_value || 3 * blank.len() <= frames.len()) {
         frames.retain(varies);
     }
     let at = |permille: usize| -> Vec<f64> {
@@ -346,6 +349,16 @@ mod tests {
         assert_eq!(window(&[10, 7, 5, 3]), Window::Whole { lo: 60, hi: 1190 }, "gradual changes all count");
         assert_eq!(window(&[0, 10]), Window::Whole { lo: 200, hi: 1190 });
         assert_eq!(window(&[1, 10, 100]), Window::Whole { lo: 20, hi: 11_900 }, "not most of them");
+    }
+
+    #[test]
+    fn blank_time_points_count_if_they_are_many_and_differ() {
+        let kept = |blank: &[u16]| {
+            let blank = blank.iter().map(|value| vec![*value; 4]);
+            alike(blank.chain([vec![4, 4, 5, 5]]).collect()).len()
+        };
+        assert_eq!((kept(&[0]), kept(&[0, 0, 0, 0])), (1, 1));
+        assert_eq!(kept(&[0, 1, 2, 3]), 5);
     }
 
     #[test]
