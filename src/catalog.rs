@@ -119,10 +119,18 @@ impl Dataset {
         self.channels.values().any(|channel| Address::is(&channel.file))
     }
 
+    /// The channels in the order in which they are listed: first the one that its file says is to be shown first, then by
+    /// name.
+    pub fn listed(&self) -> impl Iterator<Item = &Arc<Channel>> {
+        let (first, others): (Vec<_>, Vec<_>) =
+            self.channels.values().partition(|channel| channel.is_default);
+        first.into_iter().chain(others)
+    }
+
     /// The channel whose tile grid counts for all: the first image, else the first channel.
     fn first_channel(&self) -> Option<&Arc<Channel>> {
-        let images = self.channels.values().find(|channel| channel.kind != Kind::Labels);
-        images.or_else(|| self.channels.values().next())
+        let images = self.listed().find(|channel| channel.kind != Kind::Labels);
+        images.or_else(|| self.listed().next())
     }
 
     /// The position of a channel's first voxel in the tiles of the dataset, in voxels of level 0: as configured, else for

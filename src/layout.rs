@@ -8,6 +8,7 @@
 //! find their channels themselves. Others only add attributes to data at any path (ilastik, MATLAB, …): they
 //! read these marks in files of any layout, and the search of the plain layout finds the channels.
 
+mod alignment;
 mod axis_names;
 mod berkeley;
 mod bigdataviewer;
@@ -60,6 +61,7 @@ use crate::volume::hdf5::{OpenError, OpenFile, View};
 use contents::{About, Contents};
 use marks::Marks;
 
+pub(crate) use alignment::align;
 pub(crate) use lost::named;
 pub use plain::{Given, channel_at};
 
@@ -153,6 +155,10 @@ pub struct FoundChannel {
     pub colour: Option<String>,
     /// What its values mean.
     pub kind: Kind,
+    /// Whether the file says that it is to be shown first; at most one channel.
+    pub is_default: bool,
+    /// Whether it shows stored values that stand for others, which another channel shows.
+    pub shows_stored_values: bool,
     /// Why it holds labels, if something other than its name says so.
     pub labels_because: Option<String>,
     /// The display range stored in the file.
@@ -184,6 +190,8 @@ impl FoundChannel {
             label,
             colour,
             kind,
+            is_default: false,
+            shows_stored_values: false,
             labels_because,
             range,
             missing,
@@ -194,6 +202,12 @@ impl FoundChannel {
             made,
             remarks,
         }
+    }
+
+    /// Shows stored values although they stand for others.
+    pub(crate) fn show_stored_values(&mut self) {
+        self.levels.iter_mut().chain(&mut self.made).for_each(|level| level.view.values = None);
+        self.shows_stored_values = true;
     }
 
     fn with_voxel(self, voxel: Option<VoxelSize>) -> Self {
@@ -285,7 +299,7 @@ const MOST_NUMBERED: u64 = 1 << 20;
 impl View {
     /// A dataset with these axes and nothing special.
     fn of(axes: Axes) -> Self {
-        Self { axes, fixed: Vec::new(), means: None, size: None, values: None }
+        Self { axes, fixed: Vec::new(), means: None, size: None, values: None, repeat: Xyz::all(1) }
     }
 
     /// A dataset that holds one volume in z, y, x order.
@@ -332,7 +346,8 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
             break;
         }
     }
-    let (layout, because, channels) = found;
+    let (layout, because, mut channels) = found;
+    nexus::mark_default(&contents, &mut channels);
     let unfollowed = contents.unfollowed();
     Ok(Discovery {
         layout,

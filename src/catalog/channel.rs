@@ -48,6 +48,10 @@ pub struct Channel {
     pub labels_because: Option<String>,
     /// The values that stand for missing data.
     pub missing: Missing,
+    /// Whether its file says that it is to be shown first.
+    pub is_default: bool,
+    /// Whether it shows stored values that stand for others.
+    pub shows_stored_values: bool,
     /// The configured position of its first voxel in the tiles of its dataset.
     pub(super) offset: Option<Xyz<i64>>,
     /// The position of its first voxel in the file's space, in the unit of the voxel size.
@@ -144,8 +148,8 @@ impl Channel {
 
     /// The stored levels as an explicit configuration.
     ///
-    /// `None` if a level is not one complete dataset (separate time points or parts, gaps): a configuration cannot
-    /// express that.
+    /// `None` if a level is not one complete dataset (separate time points or parts, gaps), or its voxels are repeated: a
+    /// configuration cannot express that.
     pub fn spelled_out(&self) -> Option<SpelledOut<'_>> {
         let view = &self.levels.first()?.source.view;
         let named = |level: &'_ StoredLevel| matches!(level.source.paths, Paths::One(_));
@@ -153,7 +157,8 @@ impl Channel {
             Xyz::new(level.level().factor(), level.level().factor(), level.source.z_factor)
         };
         let levels = self.levels.iter().map(|level| (level.path(), factor(level))).collect();
-        self.levels.iter().all(named).then_some(SpelledOut { levels, view })
+        let is_complete = self.levels.iter().all(named) && !self.is_repeated();
+        is_complete.then_some(SpelledOut { levels, view })
     }
 
     /// How a level is derived: from a precomputed level if there is one, else as [`Channel::made_from`]; `None` if
@@ -248,13 +253,21 @@ impl Channel {
         }
     }
 
+    /// Whether its voxels are repeated to fill those of the dataset's first channel.
+    fn is_repeated(&self) -> bool {
+        self.levels.first().is_some_and(|level| level.source.view.repeat != Xyz::all(1))
+    }
+
     /// The distance of its first voxel from that of another channel, in voxels; `None` if the file does not say it, or if
-    /// their voxels differ in size.
+    /// their voxels differ in size. Repeated voxels without a position begin where the other channel does.
     pub(super) fn distance_from(&self, other: &Channel) -> Option<Xyz<i64>> {
         let (voxel, others) = (self.voxel_size?, other.voxel_size?);
         let is_close = |a: f64, b: f64| (a - b).abs() <= CLOSE * a.abs();
         let alike = voxel.zip(others, is_close) == Xyz::all(true) && self.voxel_unit == other.voxel_unit;
-        let distance = self.origin?.zip(other.origin?, |own, other| own - other);
+        let (Some(own), Some(others)) = (self.origin, other.origin) else {
+            return self.is_repeated().then(|| Xyz::all(0));
+        };
+        let distance = own.zip(others, |own, other| own - other);
         let voxels = distance.zip(voxel, |distance, voxel| (distance / voxel).round());
         let is_sound = voxels.map(|count| count.abs() <= FURTHEST) == Xyz::all(true);
         (alike && is_sound).then(|| voxels.map(|count| count as i64))

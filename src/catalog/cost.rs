@@ -80,7 +80,7 @@ impl Catalog {
     /// Describes a dataset with every stored level and its costs. Reads chunk indexes.
     pub fn inspect(&self, dataset: &Dataset) -> Inspection {
         let mut description = self.describe_dataset(dataset);
-        let channels = dataset.channels.values().zip(&mut description.channels);
+        let channels = dataset.listed().zip(&mut description.channels);
         let costs = channels
             .map(|(channel, described)| {
                 let views = dataset.served_views(channel);

@@ -12,12 +12,13 @@ impl StoredLevel {
     fn voxels_read(&self, view: &LevelView, plane: Plane) -> u64 {
         let wanted = plane.place(1, TILE as u64, TILE as u64).zip(view.size, u64::min);
         let stored = wanted.zip(view.downsample, u64::saturating_mul).zip(view.stored_size, u64::min);
-        match self.volumes.first() {
+        let shown = match self.volumes.first() {
             Some(volume) if self.storage.chunk.is_some() => {
-                stored.zip(volume.shape().chunk, |n, chunk| n.next_multiple_of(chunk.max(1))).volume()
+                stored.zip(volume.shape().chunk, |n, chunk| n.next_multiple_of(chunk.max(1)))
             }
-            _ => stored.volume(),
-        }
+            _ => stored,
+        };
+        shown.zip(self.source.view.repeat, u64::div_ceil).volume()
     }
 }
 
@@ -36,11 +37,7 @@ impl Catalog {
             layouts: dataset.layouts.clone(),
             scaling: dataset.scaling.name().to_owned(),
             offset: dataset.offset.into(),
-            channels: dataset
-                .channels
-                .values()
-                .map(|channel| self.describe_channel(dataset, channel))
-                .collect(),
+            channels: dataset.listed().map(|channel| self.describe_channel(dataset, channel)).collect(),
         }
     }
 

@@ -121,7 +121,7 @@ impl Images {
 /// The channels that form the dataset's image: those that are like its first intensity channel, or else its first RGB
 /// channel, or else its first channel.
 fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<Name> {
-    let of_kind = |kind: Kind| dataset.channels.values().find(move |channel| channel.kind == kind);
+    let of_kind = |kind: Kind| dataset.listed().find(move |channel| channel.kind == kind);
     let first = [Kind::Image, Kind::Rgb, Kind::Labels].into_iter().find_map(of_kind);
     let Some(first) = first else { return Vec::new() };
     if first.kind != Kind::Image {
@@ -135,7 +135,7 @@ fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<N
             && own.len() == others.len()
             && own.iter().zip(others).all(|(own, other)| own.is_like(other))
     };
-    dataset.channels.values().filter(are_alike).map(|channel| channel.name.clone()).collect()
+    dataset.listed().filter(are_alike).map(|channel| channel.name.clone()).collect()
 }
 
 impl Channel {

@@ -11,7 +11,7 @@ use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
 use crate::paint::Kind;
 use crate::tile::Fingerprint;
 use crate::volume::hdf5::{FileIdentity, KeyOf, MissingFiles, OpenError, OpenFile, StoredDataset, View};
-use crate::volume::{ChunkCoding, Mapped, ReadError, Samples, Series, Stack, Volume, VolumeShape};
+use crate::volume::{ChunkCoding, Mapped, ReadError, Repeated, Samples, Series, Stack, Volume, VolumeShape};
 
 /// In a series, only this many datasets are opened to find the further files (external, virtual) that they refer to.
 const MOST_AUDITED: usize = 1000;
@@ -247,10 +247,11 @@ fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
 
 fn open_volume(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Volume>, OpenError> {
     let stored = open_stored(file, paths, view)?;
-    Ok(match &view.values {
+    let shown: Arc<dyn Volume> = match &view.values {
         Some(values) => Arc::new(Mapped::new(stored, values.clone())),
         None => stored,
-    })
+    };
+    Ok(if view.repeat == Xyz::all(1) { shown } else { Arc::new(Repeated::new(shown, view.repeat)) })
 }
 
 /// The volume of the stored values.

@@ -357,10 +357,20 @@ impl Opening {
         } else {
             self.warnings.extend(discovery.remarks);
         }
-        for mut found in discovery.channels {
+        let mut all = discovery.channels;
+        for found in &mut all {
+            let Some(given) = settings.channels.get(&found.name) else { continue };
+            found.kind = given.kind.unwrap_or(found.kind);
+            if given.stored_values {
+                found.show_stored_values();
+            }
+        }
+        if let Some(image) = first_image(&all).cloned() {
+            layout::align(&image, &mut all);
+        }
+        for found in all {
             let none = ChannelSettings::default();
             let given = settings.channels.get(&found.name).unwrap_or(&none);
-            found.kind = given.kind.unwrap_or(found.kind);
             let name = found.name.clone();
             let key = format!("{key}.channels.{name}");
             match self.channel(&key, file, found, given, settings.scaling) {
@@ -390,7 +400,8 @@ impl Opening {
         let levels: Vec<_> = given.levels.iter().map(|level| (level.path.clone(), level.factor)).collect();
         let fixed = given.index.iter().map(|(axis, index)| (*axis, *index)).collect();
         let path = given.path.as_deref().or(levels.first().map(|(path, _)| path.as_str()))?.to_owned();
-        let known = Given { axes: given.axes.clone(), fixed, kind: given.kind, levels };
+        let (axes, kind, stored_values) = (given.axes.clone(), given.kind, given.stored_values);
+        let known = Given { axes, fixed, kind, levels, stored_values };
         let channel = layout::channel_at(file, &path, name.clone(), &known)
             .map_err(|e| e.to_string())
             .map(|found| FoundChannel { origin: None, ..found })
@@ -434,6 +445,8 @@ impl Opening {
             window: window(given.window, &found, shape.voxel),
             offset: given.offset,
             origin: found.origin,
+            is_default: found.is_default,
+            shows_stored_values: found.shows_stored_values || given.stored_values,
             labels_because: given.kind.is_none().then_some(found.labels_because).flatten(),
             surveyed: OnceLock::new(),
             watch: Arc::new(Watch::over(files)),
@@ -460,6 +473,12 @@ impl Opening {
 /// Whether to discover the file's channels: none are configured, or some of them only adjust discovered ones.
 fn is_discovered(settings: &DatasetSettings) -> bool {
     settings.channels.values().all(is_spelled_out) == settings.channels.is_empty()
+}
+
+/// The image whose grid all channels have (see [`Dataset::first_channel`]).
+fn first_image(found: &[FoundChannel]) -> Option<&FoundChannel> {
+    let images = found.iter().filter(|channel| channel.kind != Kind::Labels);
+    images.min_by_key(|image| (!image.is_default, &image.name))
 }
 
 fn is_spelled_out(given: &ChannelSettings) -> bool {

@@ -194,7 +194,9 @@ impl Catalog {
             level: view.level,
             size: view.size,
             resolution: dataset.nanometres(channel).zip(view.factor, |size, factor| size * factor as f64),
-            offset: at_level(dataset.position(channel), view.factor),
+            // Each rounded by itself, as in tiles: the channel lies over the others as it does there.
+            offset: at_level(dataset.offset, view.factor)
+                .zip(at_level(dataset.grid_offset(channel), view.factor), i64::saturating_add),
             chunk_sizes: vec![first],
             stored: passed,
         })

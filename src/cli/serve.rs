@@ -153,7 +153,7 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
         let _ = writeln!(text, "page {base}/");
         let service = settings.server.mounts.first().map_or("", |mount| mount.tile_service.as_str());
         for dataset in catalog.datasets() {
-            if let Some(channel) = dataset.channels.values().next() {
+            if let Some(channel) = dataset.listed().next() {
                 let path = dataset.sample_path(dataset.token.as_str(), channel, Plane::Xy);
                 let _ = writeln!(text, "tile {base}/{service}/tilecache/{path}");
             }

@@ -90,6 +90,7 @@ fn channel(section: &mut Section<'_, '_>, base: &Path) -> ChannelSettings {
     section.set("kind", values::choice(&kinds), &mut channel.kind);
     section.set("offset", values::triple(values::whole(i64::MIN, i64::MAX)), &mut channel.offset);
     section.set("missing", values::numbers, &mut channel.missing);
+    section.set("stored_values", values::flag, &mut channel.stored_values);
     if section.has("file") && !section.has("path") && !section.has("levels") {
         section.missing("path", "a channel with a file of its own needs the path of the HDF5 dataset in it");
     }

@@ -331,6 +331,11 @@ pub(super) const CHANNEL: &[Key] = &[
         "[65535]",
         "Values that stand for missing data: black, and left out of means and windows.",
     ),
+    optional(
+        "stored_values",
+        "true",
+        "Serve stored values although they stand for others (superpixels, indices into a palette). Default: false.",
+    ),
 ];
 
 /// A table within `levels`.

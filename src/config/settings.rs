@@ -394,6 +394,8 @@ pub struct ChannelSettings {
     pub offset: Option<Xyz<i64>>,
     /// The values that stand for missing data.
     pub missing: Option<Vec<Number>>,
+    /// Whether stored values are served although they stand for others.
+    pub stored_values: bool,
 }
 
 /// One level of an explicit pyramid.

@@ -4,9 +4,11 @@
 //! of thousands. Thumbnails, histograms and tables are distinguished from volumes here.
 
 use std::cell::OnceCell;
+use std::collections::HashMap;
 
 use super::marks::Marks;
-use super::{LAYOUTS, group_of, last_of};
+use super::nexus::Nexus;
+use super::{LAYOUTS, Layout, group_of, last_of};
 use crate::axes::Axes;
 use crate::name::natural;
 use crate::volume::VoxelType;
@@ -14,6 +16,8 @@ use crate::volume::hdf5::{Attributes, Listing, OpenError, OpenFile, Storage, Sto
 
 /// At most this many datasets are inspected.
 const MOST_LOOKED_AT: usize = 10_000;
+/// At most this many soft links to a dataset are followed to what describes it there.
+const MOST_ALIASES: usize = 16;
 /// Images have more rows and columns than this; two-dimensional datasets with fewer are tables.
 const MOST_COLUMNS: u64 = 16;
 /// Datasets whose extents except one are at most this are lists of small items, such as matrices.
@@ -31,6 +35,7 @@ struct Search {
     volumes: Vec<Candidate>,
     unopened: Vec<OpenError>,
     unfollowed: Vec<UnfollowedLink>,
+    aliases: Vec<(String, String)>,
 }
 
 /// A dataset as layouts see it.
@@ -79,6 +84,14 @@ impl<'a> Contents<'a> {
         self.search.get().and_then(|search| search.as_ref().ok()).map_or(&[], |search| &search.unopened)
     }
 
+    /// The path by which a dataset was found, to which a soft link leads; the path itself if it is none, or if there was no
+    /// search.
+    pub fn found_at<'p>(&'p self, path: &'p str) -> &'p str {
+        let search = self.search.get().and_then(|search| search.as_ref().ok());
+        let alias = search.and_then(|search| search.aliases.iter().find(|(alias, _)| alias == path));
+        alias.map_or(path, |(_, target)| target)
+    }
+
     fn search(&self) -> Result<&Search, &OpenError> {
         self.search.get_or_init(|| Search::of(self.file)).as_ref()
     }
@@ -114,16 +127,27 @@ impl Candidate {
     pub fn at(file: &OpenFile, path: &str) -> Result<Self, OpenError> {
         let dataset = file.dataset(path)?;
         let about = About { file, path, dataset: &dataset, attributes: dataset.attributes() };
-        let mut marks = Marks::default();
-        let mut marked_by = Vec::new();
-        for (layout, mut found) in LAYOUTS.iter().filter_map(|layout| Some((layout, layout.marks(&about)?))) {
-            marked_by.extend(found.because.take().map(|because| (layout.name(), because)));
-            found.axes = found.axes.filter(|axes: &Axes| axes.rank() == about.rank());
-            marks = marks.or(found);
-        }
         let (shape, voxel) = (dataset.shape.clone(), dataset.stored.voxel);
         let is_virtual = dataset.storage == Storage::Virtual;
-        Ok(Self { path: path.to_owned(), shape, voxel, marks, is_virtual, marked_by })
+        let (marks, marked_by) = Default::default();
+        let mut candidate = Self { path: path.to_owned(), shape, voxel, marks, is_virtual, marked_by };
+        LAYOUTS.iter().for_each(|layout| candidate.add_marks(*layout, &about));
+        Ok(candidate)
+    }
+
+    fn add_marks(&mut self, layout: &dyn Layout, about: &About<'_>) {
+        let Some(mut found) = layout.marks(about) else { return };
+        self.marked_by.extend(found.because.take().map(|because| (layout.name(), because)));
+        found.axes = found.axes.filter(|axes: &Axes| axes.rank() == about.rank());
+        self.marks = std::mem::take(&mut self.marks).or(found);
+    }
+
+    /// Adds what the group of a soft link to it says: the data of NeXus is often only linked to where it is described.
+    fn add_marks_of_link(&mut self, file: &OpenFile, link: &str) {
+        if let Ok(dataset) = file.dataset(link) {
+            let about = About { file, path: link, dataset: &dataset, attributes: dataset.attributes() };
+            self.add_marks(&Nexus, &about);
+        }
     }
 
     /// Why it is of the layout of that name.
@@ -146,13 +170,19 @@ impl Candidate {
 
 impl Search {
     fn of(file: &OpenFile) -> Result<Self, OpenError> {
-        let Listing { mut datasets, unfollowed } = file.datasets()?;
+        let Listing { mut datasets, unfollowed, aliases } = file.datasets()?;
+        let mut links: HashMap<&str, Vec<&str>> = HashMap::new();
+        aliases.iter().for_each(|(link, path)| links.entry(path).or_default().push(link));
         datasets.sort_by(|a, b| depth(a).cmp(&depth(b)).then_with(|| natural(a, b)));
         let (mut volumes, mut unopened) = (Vec::new(), Vec::new());
         for path in datasets.iter().filter(|path| !lies_aside(path)).take(MOST_LOOKED_AT) {
             // Datasets that are not volumes, or cannot be opened, are other programs' data.
             match Candidate::at(file, path) {
-                Ok(candidate) if candidate.has_voxels() => volumes.push(candidate),
+                Ok(mut candidate) if candidate.has_voxels() => {
+                    let links = links.get(path.as_str()).into_iter().flatten().take(MOST_ALIASES);
+                    links.for_each(|link| candidate.add_marks_of_link(file, link));
+                    volumes.push(candidate);
+                }
                 Ok(_) => {}
                 Err(reason) => {
                     tracing::debug!("skipped: {reason}");
@@ -160,7 +190,7 @@ impl Search {
                 }
             }
         }
-        Ok(Self { volumes, unopened, unfollowed })
+        Ok(Self { volumes, unopened, unfollowed, aliases })
     }
 }
 

@@ -10,7 +10,7 @@ use super::marks::Marks;
 use super::{FoundChannel, Layout, holds_ids, plain};
 use crate::name::Name;
 use crate::volume::Values;
-use crate::volume::hdf5::{OpenError, OpenFile};
+use crate::volume::hdf5::{MOST_IDS, OpenError, StoredDataset};
 
 const STACK: &str = "/stack";
 const TRANSFORMS: &str = "/transforms";
@@ -34,7 +34,7 @@ impl Layout for FlyEm {
     fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
         let mut channels = plain::channels(contents, |_| true)?;
         if let Some(place) = channels.iter().position(shows_bodies) {
-            let stored = superpixels(&channels[place]);
+            let stored = superpixels(&channels[place], free_name(&channels));
             channels.insert(place + 1, stored);
         }
         Ok(channels)
@@ -42,28 +42,36 @@ impl Layout for FlyEm {
 }
 
 fn stack(about: &About<'_>) -> Marks {
-    let table = about.file.dataset(TRANSFORMS);
-    let has_bodies = table.is_ok_and(|table| table.shape.len() == 2 && table.shape[1] == 2);
-    let (because, reason) = if has_bodies {
-        ("it has /stack and /transforms", "/transforms maps its ids to bodies")
-    } else {
-        ("it has /stack", "/stack has ids of 32 or 64 bits")
+    let table =
+        about.file.dataset(TRANSFORMS).ok().filter(|table| table.shape.len() == 2 && table.shape[1] == 2);
+    let (because, reason) = match table {
+        Some(_) => ("it has /stack and /transforms", "/transforms maps its ids to bodies"),
+        None => ("it has /stack", "/stack has ids of 32 or 64 bits"),
     };
-    let is_labels = holds_ids(about.dataset.stored.voxel) || (has_bodies && about.is_integer());
-    let marks = if is_labels { Marks::labels(reason) } else { Marks::default() };
+    let is_labels = holds_ids(about.dataset.stored.voxel) || (table.is_some() && about.is_integer());
+    let table = table.filter(|_| is_labels);
+    let bodies = table.as_ref().map(bodies);
+    let remark = bodies.as_ref().filter(|bodies| bodies.is_none()).map(|_| {
+        format!(
+            "its ids are shown as stored, not those of bodies: {TRANSFORMS} does not hold integers, or more than the \
+             {MOST_IDS} that are read"
+        )
+    });
+    let marks = match is_labels {
+        true if remark.is_some() => Marks::labels("/stack has ids next to /transforms"),
+        true => Marks::labels(reason),
+        false => Marks::default(),
+    };
     Marks {
         because: Some(because.to_owned()),
-        values: (is_labels && has_bodies).then(|| bodies(about.file)).flatten(),
+        values: bodies.flatten(),
+        remarks: remark.into_iter().collect(),
         ..marks
     }
 }
 
-/// The bodies of superpixels.
-fn bodies(file: &OpenFile) -> Option<Values> {
-    let table = file.dataset(TRANSFORMS).ok()?;
-    if table.shape.len() != 2 || table.shape[1] != 2 {
-        return None;
-    }
+/// The bodies of superpixels; `None` if the table is too long, or not of integers.
+fn bodies(table: &StoredDataset) -> Option<Values> {
     Some(Values::ids(table.ids()?.chunks_exact(2).map(|row| (row[0], row[1])).collect()))
 }
 
@@ -72,10 +80,18 @@ fn shows_bodies(channel: &FoundChannel) -> bool {
     finest.is_some_and(|level| level.paths.first() == Some(STACK) && level.view.values.is_some())
 }
 
+/// The name of the channel of superpixels, which no other channel has.
+fn free_name(channels: &[FoundChannel]) -> Name {
+    let numbered = (2u64..).map(|number| Name::nearest(&format!("stack_superpixels_{number}")));
+    let mut names = ["superpixels", "stack_superpixels"].map(Name::nearest).into_iter().chain(numbered);
+    let is_free = |name: &Name| channels.iter().all(|channel| channel.name != *name);
+    names.find(is_free).unwrap_or_else(|| Name::nearest("superpixels"))
+}
+
 /// The same stack with its stored ids.
-fn superpixels(bodies: &FoundChannel) -> FoundChannel {
-    let mut stored = FoundChannel { name: Name::nearest("superpixels"), ..bodies.clone() };
+fn superpixels(bodies: &FoundChannel, name: Name) -> FoundChannel {
+    let mut stored = FoundChannel { name, ..bodies.clone() };
     stored.labels_because = Some("/stack holds ids of superpixels".to_owned());
-    stored.levels.iter_mut().for_each(|level| level.view.values = None);
+    stored.show_stored_values();
     stored
 }

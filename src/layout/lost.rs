@@ -18,9 +18,11 @@ pub(super) fn remarks(links: &[UnfollowedLink]) -> Vec<String> {
     remarks
 }
 
-/// What explains that a file holds no volume: datasets that cannot be opened, of which one is named, and links that were
-/// not followed. `None` if there is neither.
+/// What explains that a file holds no volume: links that were not followed, and datasets that cannot be opened, of which
+/// one is named. `None` if there is neither. Datasets that are no volumes explain something only if there are no links.
 pub(super) fn explanation(unopened: &[OpenError], links: &[UnfollowedLink]) -> Option<String> {
+    let explains = |reason: &&OpenError| links.is_empty() || !matches!(reason, OpenError::NotAVolume { .. });
+    let unopened: Vec<&OpenError> = unopened.iter().filter(explains).collect();
     let closed = unopened.first().map(|reason| match unopened.len() {
         1 => reason.to_string(),
         number => format!("{reason} (the first of {number} that cannot be opened)"),
@@ -35,7 +37,7 @@ pub(super) fn explanation(unopened: &[OpenError], links: &[UnfollowedLink]) -> O
         let reasons = named(others.iter().map(|link| link.reason.to_string()));
         format!("its data may be where links lead that were not followed: {reasons}")
     });
-    let all: Vec<String> = closed.into_iter().chain(missing).chain(others).collect();
+    let all: Vec<String> = missing.into_iter().chain(others).chain(closed).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 
@@ -71,6 +73,18 @@ mod tests {
         assert!(explanation.ends_with("6.h5, 7.h5 and 492 more"), "{explanation}");
         let remarks = remarks(&links);
         assert_eq!((remarks.len(), remarks[8].as_str()), (9, "992 other links were not followed"));
+    }
+
+    #[test]
+    fn datasets_that_are_no_volumes_explain_nothing_if_links_were_not_followed() {
+        let list = OpenError::NotAVolume {
+            path: PathBuf::from("/m.h5"),
+            object: "/times".to_owned(),
+            what: "its shape is [1]".to_owned(),
+        };
+        let told = |links: &[UnfollowedLink]| explanation(std::slice::from_ref(&list), links).unwrap();
+        assert_eq!(told(&[]), "/times in /m.h5: its shape is [1]");
+        assert_eq!(told(&[link(1, true)]), "its data is in linked files that are missing: 1.h5");
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn is_labels(about: &About<'_>) -> bool {
 
 /// The scale of each position along the leading axes, if they differ.
 fn scaling(about: &About<'_>, axes: &Axes) -> Option<Scaling> {
-    let table = |name: &str| about.file.numbers(&format!("{}/{name}", about.group()));
+    let table = |name: &str| about.file.table(&format!("{}/{name}", about.group()));
     let (least, most) = (table("image-min")?, table("image-max")?);
     let differ = |values: &[f64]| values.windows(2).any(|pair| pair[0] != pair[1]);
     if least.len() != most.len() || !(differ(&least) || differ(&most)) {

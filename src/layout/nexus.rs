@@ -11,9 +11,9 @@ use super::axis_names::{axis_named, completed};
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
-use super::{FoundChannel, Layout, plain};
+use super::{FoundChannel, Layout};
 use crate::axes::AxisName;
-use crate::volume::hdf5::{Attributes, OpenError, OpenFile};
+use crate::volume::hdf5::{Attributes, OpenFile};
 
 /// At most this many groups are followed from the root.
 const MOST_DEFAULTS: usize = 8;
@@ -38,17 +38,24 @@ impl Layout for Nexus {
         let because = format!("{} is the signal of an NXdata group", about.path);
         Some(Marks { axes, voxel, origin, ..Marks::because(because) })
     }
+}
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-        let mut channels = plain::channels(contents, |_| true)?;
-        let default = default_group(contents.file);
-        let is_default = |channel: &FoundChannel| {
-            let path = channel.levels.first().and_then(|level| level.paths.first());
-            path.zip(default.as_deref()).is_some_and(|(path, group)| super::group_of(path) == group)
-        };
-        channels.sort_by_key(|channel| !is_default(channel));
-        Ok(channels)
+/// Marks the channel that the file says is to be plotted first, in files of any layout, and moves it to the front.
+pub(super) fn mark_default(contents: &Contents<'_>, channels: &mut [FoundChannel]) {
+    let Some(group) = default_group(contents.file) else { return };
+    let attributes = contents.file.attributes(&group);
+    let signal = attributes.and_then(|group| group.text("signal")).map(|signal| format!("{group}/{signal}"));
+    let signal = signal.as_deref().map(|path| contents.found_at(path));
+    let shows = |channel: &FoundChannel, wanted: &dyn Fn(&str) -> bool| {
+        channel.levels.first().is_some_and(|level| level.paths.all().any(wanted))
+    };
+    let is_signal = |channel: &FoundChannel| shows(channel, &|path| Some(path) == signal);
+    let is_within = |channel: &FoundChannel| shows(channel, &|path| super::group_of(path) == group);
+    let place = channels.iter().position(is_signal).or_else(|| channels.iter().position(is_within));
+    if let Some(channel) = place.and_then(|place| channels.get_mut(place)) {
+        channel.is_default = true;
     }
+    channels.sort_by_key(|channel| !channel.is_default);
 }
 
 /// Whether a dataset is what its group plots.

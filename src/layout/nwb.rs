@@ -1,11 +1,13 @@
 //! Neurodata Without Borders (NWB 2): `/acquisition/<name>/data` of an image series, and single images.
 //!
-//! Source: the NWB format specification, "TwoPhotonSeries", "OnePhotonSeries" and "ImageSeries": their data is (time,
-//! width, height) or (time, width, height, depth), transposed relative to images; and "GrayscaleImage", "RGBImage" and
-//! "RGBAImage", which are datasets of (width, height) or (width, height, component) in a group `Images`. Many writers store
-//! the height before the width instead; files do not state which, so the specification is followed. Four axes of bytes of
-//! which the last is 3 are frames of colours. `grid_spacing` of the imaging plane is x, y, z; `resolution` of an image is in
-//! pixels per centimetre. Series with pixels in other files (`external_file`) have no data here.
+//! Source: the NWB format specification, "ImageSeries" and its kinds ("TwoPhotonSeries", "OnePhotonSeries",
+//! "OpticalSeries", "ImageMaskSeries"): their data is (frame, x, y) or (frame, x, y, z), transposed relative to images in
+//! numpy, since version 2.2; it was (frame, y, x) or (frame, z, y, x) before (nwb-schema, issue 262). Viewers (nwbwidgets)
+//! and converters (neuroconv) follow the specification; files whose writers did not say nothing of it. "GrayscaleImage",
+//! "RGBImage" and "RGBAImage" are datasets of (x, y) or (x, y, component) in a group `Images`, likewise. Four axes of which
+//! the last is 3 are frames of colours, if they are bytes and not those of a microscope. `grid_spacing` of the imaging plane
+//! is x, y or x, y, z; `resolution` of an image is in pixels per centimetre. Series with pixels in other files
+//! (`external_file`) have no data here.
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
@@ -13,9 +15,7 @@ use super::spacing::{Calibration, Spacing};
 use super::{Layout, VoxelSize, last_of};
 use crate::axes::{Axes, AxisName};
 use crate::paint::Kind;
-use crate::volume::VoxelType;
-
-use AxisName::{C, T, X, Y, Z};
+use crate::volume::hdf5::OpenFile;
 
 const NAME: &str = "NWB";
 
@@ -46,33 +46,46 @@ fn series(about: &About<'_>) -> Option<Marks> {
         return None;
     }
     let series = about.file.attributes(about.group())?.text("neurodata_type")?;
-    if !matches!(series.as_str(), "TwoPhotonSeries" | "OnePhotonSeries" | "ImageSeries" | "ImageMaskSeries") {
-        return None;
-    }
-    let is_colour = about.dataset.stored.voxel == VoxelType::U8 && about.dataset.shape.last() == Some(&3);
-    let (axes, kind) = match about.rank() {
-        3 => (Axes::from_known([T, X, Y]), None),
-        4 if is_colour => (Axes::from_known([T, X, Y, C]), Some(Kind::Rgb)),
-        4 => (Axes::from_known([T, X, Y, Z]), None),
+    let is_of_microscope = match series.as_str() {
+        "TwoPhotonSeries" | "OnePhotonSeries" => true,
+        "ImageSeries" | "ImageMaskSeries" | "OpticalSeries" => false,
         _ => return None,
     };
+    let is_colour = !is_of_microscope && about.is_colour();
+    let (x_first, y_first) = match about.rank() {
+        3 => ("txy", "tyx"),
+        4 if is_colour => ("txyc", "tyxc"),
+        4 => ("txyz", "tzyx"),
+        _ => return None,
+    };
+    let axes = Axes::new(if is_x_first(about.file) { x_first } else { y_first }).ok()?;
     Some(Marks {
         label: Some(last_of(about.group()).to_owned()),
+        kind: is_colour.then_some(Kind::Rgb),
+        voxel: voxel_size(about, &axes),
         axes: Some(axes),
-        kind,
-        voxel: voxel_size(about),
         ..Marks::because(format!("{} is the data of a {series}", about.path))
     })
+}
+
+/// Whether x comes before y, as since version 2.2.
+fn is_x_first(file: &OpenFile) -> bool {
+    let version = file.attributes("/").and_then(|root| root.text("nwb_version")).unwrap_or_default();
+    let mut numbers = version.trim_start_matches(|c: char| !c.is_ascii_digit()).split('.');
+    let mut next = || numbers.next()?.parse::<u32>().ok();
+    next().zip(next()).is_none_or(|version| version >= (2, 2))
 }
 
 /// A single image.
 fn image(about: &About<'_>) -> Option<Marks> {
     let kind = about.attributes.text("neurodata_type")?;
-    let (axes, is_colour) = match (kind.as_str(), about.rank()) {
-        ("GrayscaleImage" | "Image", 2) => (Axes::from_known([X, Y]), false),
-        ("RGBImage" | "RGBAImage" | "Image", 3) => (Axes::from_known([X, Y, C]), true),
+    let is_colour = match (kind.as_str(), about.rank()) {
+        ("GrayscaleImage" | "Image", 2) => false,
+        ("RGBImage" | "RGBAImage" | "Image", 3) => true,
         _ => return None,
     };
+    let (x_first, y_first) = if is_colour { ("xyc", "yxc") } else { ("xy", "yx") };
+    let axes = Axes::new(if is_x_first(about.file) { x_first } else { y_first }).ok()?;
     let is_colour = is_colour && matches!(about.dataset.shape.last(), Some(3 | 4));
     let along = || {
         let density =
@@ -87,8 +100,19 @@ fn image(about: &About<'_>) -> Option<Marks> {
     })
 }
 
-fn voxel_size(about: &About<'_>) -> Option<VoxelSize> {
+fn voxel_size(about: &About<'_>, axes: &Axes) -> Option<VoxelSize> {
     let path = format!("{}/imaging_plane/grid_spacing", about.group());
     let unit = about.file.attributes(&path).and_then(|attributes| attributes.text("unit"));
-    VoxelSize::xyz(&about.file.numbers(&path)?, unit.as_deref())
+    let spacing = about.file.numbers(&path)?;
+    let [x, y] = *spacing else { return VoxelSize::xyz(&spacing, unit.as_deref()) };
+    let along = |axis| {
+        let step = match axis {
+            AxisName::X => x,
+            AxisName::Y => y,
+            _ => return None,
+        };
+        Some(Spacing::new(step, None, unit.as_deref()))
+    };
+    let spacings: Vec<_> = axes.iter().map(along).collect();
+    Calibration::of(axes, &about.dataset.shape, &spacings).voxel
 }

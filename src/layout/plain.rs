@@ -161,6 +161,8 @@ pub struct Given {
     pub kind: Option<Kind>,
     /// The stored levels; empty for the dataset alone.
     pub levels: Vec<(String, Option<Xyz<u64>>)>,
+    /// Whether stored values are served although they stand for others.
+    pub stored_values: bool,
 }
 
 /// The channel of the dataset at `path`; `given` overrides what is detected.
@@ -168,6 +170,9 @@ pub fn channel_at(file: &OpenFile, path: &str, name: Name, given: &Given) -> Res
     let mut volume = Candidate::at(file, path)?;
     let axes = given.axes.clone().unwrap_or_else(|| volume.axes());
     volume.forget_values_unless(&axes, given.kind);
+    if given.stored_values {
+        volume.marks.values = None;
+    }
     let view = View { fixed: given.fixed.clone(), ..volume.view(axes) };
     let one = [(path.to_owned(), Some(Xyz::all(1)))];
     let levels = if given.levels.is_empty() { &one[..] } else { &given.levels };

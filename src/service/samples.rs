@@ -24,14 +24,14 @@ impl TileService {
         // Describes the dataset as it was opened; if it has changed, this reopens it for later requests.
         let _ = self.ensure_channels_current(dataset, dataset.channels.values()).await;
         let mut problems = Vec::new();
-        for channel in dataset.channels.values() {
+        for channel in dataset.listed() {
             problems.push(match self.sample(channel, demand).await {
                 Err(TileError::Busy(busy)) => return Err(busy),
                 other => other.err(),
             });
         }
         let mut description = catalog.describe_dataset(dataset);
-        let channels = description.channels.iter_mut().zip(dataset.channels.values());
+        let channels = description.channels.iter_mut().zip(dataset.listed());
         for ((description, channel), problem) in channels.zip(problems) {
             description.add_survey(channel);
             description.problem = problem.map(|problem| problem.public());

@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 pub use attributes::Attributes;
 pub use chunks::{ChunkStore, Standing};
-pub use dataset::{Scale, Storage, StoredDataset};
+pub use dataset::{MOST_IDS, Scale, Storage, StoredDataset};
 pub use digests::Digests;
 pub use file::{Files, StoredFile};
 pub use filters::decode_chunk;
@@ -77,6 +77,16 @@ pub enum OpenError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A dataset is intact and not a volume: it has too few axes or too many, or elements that are not numbers.
+    #[error("{} in {}: {what}", object, path.display())]
+    NotAVolume {
+        /// The file.
+        path: PathBuf,
+        /// The path within it.
+        object: String,
+        /// What it is instead.
+        what: String,
+    },
     /// A part of the path does not exist.
     #[error("{} in {}: there is no {name:?}", object, path.display())]
     Missing {
@@ -102,6 +112,10 @@ pub enum OpenError {
 impl OpenError {
     fn missing(file: &StoredFile, object: &str, name: &str) -> Self {
         OpenError::Missing { path: file.path.clone(), object: object.to_owned(), name: name.to_owned() }
+    }
+
+    fn not_a_volume(file: &StoredFile, object: &str, what: String) -> Self {
+        OpenError::NotAVolume { path: file.path.clone(), object: object.to_owned(), what }
     }
 
     fn object(file: &StoredFile, object: &str, problem: String) -> Self {
@@ -235,6 +249,12 @@ impl OpenFile {
     pub fn numbers(&self, path: &str) -> Option<Vec<f64>> {
         let (found, _) = self.follower().dataset(&self.file, path).ok()?;
         attributes::numbers(&found.object)
+    }
+
+    /// The numbers of the dataset at `path`, which may have one for each slice of a long series.
+    pub fn table(&self, path: &str) -> Option<Vec<f64>> {
+        let (found, _) = self.follower().dataset(&self.file, path).ok()?;
+        attributes::many_numbers(&found.object)
     }
 
     /// Opens the dataset at `path` as a volume.

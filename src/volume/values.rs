@@ -1,7 +1,6 @@
 //! Volumes whose stored values stand for other values: indices into a palette, ids that were merged, and integers that
 //! are scaled slice by slice.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -31,8 +30,10 @@ enum Map {
     Scaling(Scaling),
 }
 
-/// Pairs of an id and the id it stands for, sorted.
-struct Ids(Vec<(u64, u64)>, HashMap<u64, u64>);
+/// Pairs of an id and the id it stands for, in ascending order of the first, each once. Tables may be long, so there is no
+/// faster and larger structure.
+#[derive(Hash)]
+struct Ids(Vec<(u64, u64)>);
 
 /// The linear functions that map stored integers to real values, one for each position along some of the axes.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,8 +61,14 @@ impl Values {
     /// Ids that stand for other ids; an id that is not in the table stands for itself.
     pub fn ids(mut pairs: Vec<(u64, u64)>) -> Self {
         pairs.sort_unstable();
-        let table = pairs.iter().copied().collect();
-        Self::new(Map::Ids(Ids(pairs, table)))
+        pairs.dedup_by(|next, kept| {
+            let is_same = next.0 == kept.0;
+            if is_same {
+                kept.1 = next.1;
+            }
+            is_same
+        });
+        Self::new(Map::Ids(Ids(pairs)))
     }
 
     /// Integers that are scaled to real values, which become 32-bit floats.
@@ -104,27 +111,34 @@ impl Values {
         match &*self.map {
             Map::Palette(colours) => looked_up(&colours.iter().map(|colour| colour[0]).collect::<Vec<u8>>()),
             Map::Component(table) => looked_up(table),
-            Map::Ids(Ids(_, table)) => Samples::U64(replaced(stored, table)),
+            Map::Ids(ids) => Samples::U64(ids.of(stored)),
             Map::Scaling(scaling) => Samples::F32(scaling.apply(stored, request)),
         }
     }
 }
 
-/// The ids that stored ids stand for. Neighbours mostly have the same id, which is looked up once.
-fn replaced<T: Voxel>(stored: &[T], table: &HashMap<u64, u64>) -> Vec<u64> {
-    let mut last = None;
-    let id = |voxel: &T| {
-        let id = voxel.to_label();
-        match last {
-            Some((known, stands_for)) if known == id => stands_for,
-            _ => {
-                let stands_for = table.get(&id).copied().unwrap_or(id);
-                last = Some((id, stands_for));
-                stands_for
+impl Ids {
+    /// The ids that stored ids stand for. Neighbours mostly have the same id, which is looked up once.
+    fn of<T: Voxel>(&self, stored: &[T]) -> Vec<u64> {
+        let mut last = None;
+        let id = |voxel: &T| {
+            let id = voxel.to_label();
+            match last {
+                Some((known, stands_for)) if known == id => stands_for,
+                _ => {
+                    let stands_for = self.one(id);
+                    last = Some((id, stands_for));
+                    stands_for
+                }
             }
-        }
-    };
-    stored.iter().map(id).collect()
+        };
+        stored.iter().map(id).collect()
+    }
+
+    fn one(&self, id: u64) -> u64 {
+        let place = self.0.binary_search_by_key(&id, |(id, _)| *id);
+        place.ok().and_then(|place| self.0.get(place)).map_or(id, |(_, stands_for)| *stands_for)
+    }
 }
 
 impl Scaling {
@@ -152,12 +166,6 @@ impl Scaling {
         let along = place.zip(self.space, |position, step| position as usize * step);
         let number = time as usize * self.time + along.x + along.y + along.z;
         self.lines.get(number).copied().unwrap_or([1.0, 0.0])
-    }
-}
-
-impl Hash for Ids {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
     }
 }
 
@@ -292,7 +300,7 @@ mod tests {
     fn ids_stand_for_others_or_for_themselves() {
         let size = Xyz::new(6, 1, 1);
         let stored = MemoryVolume::of(VoxelType::I32, size, |at| [3, 3, -1, 7, 3, 0][at.x as usize]);
-        let values = Values::ids(vec![(3, 1 << 40), (u64::MAX, 5)]);
+        let values = Values::ids(vec![(3, 1), (u64::MAX, 5), (3, 1 << 40)]);
         let ids = read(values, stored, &whole(size));
         assert_eq!(ids, Samples::U64(vec![1 << 40, 1 << 40, 5, 7, 1 << 40, 0]));
     }

@@ -137,7 +137,14 @@ impl Case {
         for channel in 0..extent(AxisName::C) {
             let fixed = vec![(AxisName::C, channel as u64)];
             let fixed = if axes.position(AxisName::C).is_some() { fixed } else { Vec::new() };
-            let view = View { axes: axes.clone(), fixed, means: None, size: None, values: None };
+            let view = View {
+                axes: axes.clone(),
+                fixed,
+                means: None,
+                size: None,
+                values: None,
+                repeat: Xyz::all(1),
+            };
             let volume = file.volume(&self.name, &view).unwrap();
             let tally = volume.storage().tally(1).unwrap();
             assert_eq!((tally.chunks, tally.chunks_written), self.chunks(), "{self:?}");

@@ -264,6 +264,44 @@ fn flyem_and_gala_have_labels_in_a_stack() {
 }
 
 #[test]
+fn superpixels_have_a_name_of_their_own_and_are_served_by_path_too() {
+    let place = Place::new();
+    let path = place.path("seg.h5");
+    file(&path, |file| {
+        put(file, "stack", &ArrayD::from_shape_fn(IxDyn(&[4, 20, 20]), |at| (at[2] + 1) as u32));
+        put(
+            file,
+            "transforms",
+            &ArrayD::from_shape_fn(IxDyn(&[20, 2]), |at| (at[0] + 1 + 100 * at[1]) as u64),
+        );
+        put(file, "superpixels", &zeros::<u8>(&[4, 20, 20]));
+    });
+    assert_eq!(names(&found(&path)), ["stack", "stack_superpixels", "superpixels"]);
+    // What `inspect` prints is equivalent.
+    let inspected = place.run(["inspect", "seg.h5"]);
+    let printed = inspected.out.split("your own configuration:\n").nth(1).unwrap();
+    assert_eq!(printed.matches("stored_values = true").count(), 1, "{printed}");
+    place.write("voltile.toml", printed);
+    let server = place.serve::<&str>([]);
+    let ids = |channel: &str| server.get(&format!("/voxels/seg/{channel}/0/0-20_0-1_0-1.raw")).body;
+    assert_eq!(ids("stack"), (101..121_u64).flat_map(u64::to_le_bytes).collect::<Vec<u8>>());
+    assert_eq!(ids("stack_superpixels"), (1..21_u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
+    assert_eq!(ids("superpixels"), [0; 20]);
+}
+
+#[test]
+fn a_table_of_bodies_that_cannot_be_used_is_remarked() {
+    let place = Place::new();
+    file(&place.path("seg.h5"), |file| {
+        put(file, "stack", &ArrayD::from_shape_fn(IxDyn(&[4, 20, 20]), |at| (at[2] + 1) as u32));
+        put(file, "transforms", &zeros::<f64>(&[20, 2]));
+    });
+    let stack = only(&place.path("seg.h5"));
+    assert_eq!(stack.kind, Kind::Labels);
+    assert!(stack.remarks[0].starts_with("its ids are shown as stored, not those of bodies"), "{stack:?}");
+}
+
+#[test]
 fn plantseg_and_fiji_have_element_sizes() {
     let place = Place::new();
     let path = place.path("ovule.h5");

@@ -273,6 +273,96 @@ fn nwb_stores_width_before_height() {
 }
 
 #[test]
+fn nwb_of_old_versions_stores_height_before_width() {
+    let place = Place::new();
+    for (version, expected) in [
+        ("2.1.0", ["yx", "tyx", "tzyx"]),
+        ("NWB-2.0.2", ["yx", "tyx", "tzyx"]),
+        ("2.10.0", ["xy", "txy", "txyz"]),
+    ] {
+        let path = place.path("old.nwb");
+        file(&path, |file| {
+            text(file, "nwb_version", version);
+            put(file, "acquisition/a_volumes/data", &zeros::<u16>(&[6, 5, 20, 30]));
+            put(file, "acquisition/frames/data", &zeros::<u16>(&[6, 20, 30]));
+            let image = put(file, "acquisition/images/one", &zeros::<u16>(&[20, 30]));
+            text(&image, "neurodata_type", "GrayscaleImage");
+            for (name, kind) in [("a_volumes", "TwoPhotonSeries"), ("frames", "OpticalSeries")] {
+                text(&file.group(&format!("acquisition/{name}")).unwrap(), "neurodata_type", kind);
+            }
+        });
+        let found = found(&path);
+        let mut all: Vec<String> = found.channels.iter().map(axes).collect();
+        all.sort_by_key(String::len);
+        assert_eq!(all, expected, "{version}");
+    }
+}
+
+#[test]
+fn nwb_has_colours_in_videos_and_not_in_series_of_microscopes() {
+    let place = Place::new();
+    let path = place.path("colours.nwb");
+    file(&path, |file| {
+        text(file, "nwb_version", "2.6.0");
+        for (name, kind) in [("planes", "TwoPhotonSeries"), ("video", "OpticalSeries")] {
+            put(file, &format!("acquisition/{name}/data"), &zeros::<u8>(&[6, 20, 30, 3]));
+            text(&file.group(&format!("acquisition/{name}")).unwrap(), "neurodata_type", kind);
+        }
+        let spacing = ndarray::arr1(&[0.5, 0.6]).into_dyn();
+        put(file, "general/optophysiology/plane/grid_spacing", &spacing);
+        file.link_soft("/general/optophysiology/plane", "acquisition/video/imaging_plane").unwrap();
+    });
+    let found = found(&path);
+    let of = |label: &str| found.channels.iter().find(|one| one.label.as_deref() == Some(label)).unwrap();
+    assert_eq!((of("planes").kind, axes(of("planes")).as_str()), (Kind::Image, "txyz"));
+    assert_eq!((of("video").kind, axes(of("video")).as_str()), (Kind::Rgb, "txyc"));
+    assert_eq!(voxel(of("video")), Some([0.5, 0.6, 0.5]), "a plane is as thick as its voxels are wide");
+}
+
+/// A NeXus file whose data lie with the detector and are only linked to where they are described.
+fn nexus(path: &Path) {
+    file(path, |file| {
+        let group = |path: &str, class: &str| {
+            let group = file.create_group(path).unwrap();
+            text(&group, "NX_class", class);
+            group
+        };
+        text(file, "default", "entry");
+        text(&group("entry", "NXentry"), "default", "plot");
+        group("entry/detector", "NXdetector");
+        put(file, "entry/detector/a_dark", &zeros::<u16>(&[7, 20, 30]));
+        put(file, "entry/detector/tomogram", &cube([7, 20, 30]));
+        let plot = group("entry/plot", "NXdata");
+        text(&plot, "signal", "shown");
+        let names: Vec<VarLenUnicode> = ["x", "y", "depth"].map(|name| name.parse().unwrap()).into();
+        plot.new_attr_builder().with_data(&names).create("axes").unwrap();
+        for (name, count, step) in [("x", 7, 0.5), ("y", 20, 0.25), ("depth", 30, 2.0)] {
+            let positions = ArrayD::from_shape_fn(IxDyn(&[count]), |at| at[0] as f64 * step);
+            text(&put(&plot, name, &positions), "units", "mm");
+        }
+        file.link_soft("/entry/detector/tomogram", "entry/plot/shown").unwrap();
+        file.link_soft("/nowhere", "entry/plot/lost").unwrap();
+    });
+}
+
+#[test]
+fn nexus_lists_the_default_plot_first_and_describes_data_where_it_is_linked_to() {
+    let place = Place::new();
+    nexus(&place.path("scan.nxs"));
+    let found = found(&place.path("scan.nxs"));
+    assert_eq!((found.layout, names(&found)), ("NeXus", vec!["tomogram", "a_dark"]));
+    let [tomogram, dark] = &found.channels[..] else { panic!("two volumes") };
+    assert_eq!((axes(tomogram).as_str(), voxel(tomogram)), ("xyz", Some([0.5, 0.25, 2.0])));
+    assert_eq!(axes(dark), "zyx");
+    let server = place.serve([place.path("scan.nxs")]);
+    let described = server.json("/datasets.json")["datasets"][0]["channels"].clone();
+    assert_eq!((&described[0]["name"], &described[1]["name"]), (&"tomogram".into(), &"a_dark".into()));
+    assert!(server.printed().contains("/scan/tomogram/xy/"), "{}", server.printed());
+    let inspected = place.run(["inspect", "scan.nxs"]).out;
+    assert!(inspected.find("channel    tomogram") < inspected.find("channel    a_dark"), "{inspected}");
+}
+
+#[test]
 fn velox_has_frames_along_the_last_axis() {
     let place = Place::new();
     let path = place.path("image.emd");

@@ -381,13 +381,39 @@ fn a_thousand_links_are_served_or_named_in_a_short_warning() {
 }
 
 #[test]
+fn soft_links_in_a_linked_file_are_followed_out_of_the_group_that_is_linked_to() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("parts")).unwrap();
+    made::file(&place.path("parts/data.h5"), |file| {
+        put(file, "detector/raw", &frames(0..3).into_dyn());
+        put(file, "detector/unlinked", &frames(3..6).into_dyn());
+        let entry = file.create_group("entry").unwrap();
+        put(&entry, "own", &frames(6..9).into_dyn());
+        entry.link_soft("/detector/raw", "a_soft").unwrap();
+        entry.link_soft("own", "relative").unwrap();
+        entry.link_soft("/gone", "lost").unwrap();
+        entry.link_soft("/entry", "loop").unwrap();
+    });
+    made::file(&place.path("master.h5"), |file| {
+        file.link_external("parts/data.h5", "/entry", "linked").unwrap();
+        file.link_soft("/linked/own", "alias").unwrap();
+    });
+    let discovery = found(&place.path("master.h5"));
+    assert_eq!((names(&discovery), discovery.remarks.len()), (vec!["a_soft", "own"], 0));
+    let server = place.serve(["master.h5"]);
+    assert!(slices(&server, "master/a_soft", 0..3) == bytes(0..3));
+    assert!(slices(&server, "master/own", 0..3) == bytes(6..9));
+}
+
+#[test]
 fn a_file_without_volumes_tells_which_linked_files_are_missing() {
     let place = Place::new();
     made::file(&place.path("scan.nxs"), |file| {
         let group = file.create_group("entry").unwrap();
         group.link_external("/elsewhere/tomo.h5", "/data", "tomo").unwrap();
+        put(&group, "times", &zeros::<f64>(&[100]));
     });
-    let words = "holds no dataset that looks like a volume; its data is in linked files that are missing: /elsewhere/tomo.h5";
+    let words = "holds no dataset that looks like a volume; its data is in linked files that are missing: /elsewhere/tomo.h5\n";
     for (command, code) in [("inspect", 1), ("check", 1), ("serve", 2)] {
         let outcome = place.run([command, "scan.nxs"]);
         assert_eq!(outcome.code, code, "{}", outcome.err);

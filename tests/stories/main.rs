@@ -41,6 +41,7 @@ mod packages;
 mod page;
 mod paths;
 mod pictures;
+mod placement;
 mod precomputed;
 mod process;
 mod pyramid;

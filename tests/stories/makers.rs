@@ -38,6 +38,14 @@ fn every_makers_file_opens_as_its_own_library_reads_it() {
     }
 }
 
+#[test]
+fn an_image_of_itk_whose_axes_are_turned_says_how_they_run() {
+    let remarks = |name: &str| made::only(&fixture("makers").join(name)).remarks;
+    let turned = remarks("itk_turned.h5");
+    assert!(turned.len() == 1 && turned[0].contains("axes x, y, z run along -x, -z, +y"), "{turned:?}");
+    assert_eq!(remarks("itk.h5"), [""; 0]);
+}
+
 fn all(file: &Value) -> &Vec<Value> {
     file["channels"].as_array().unwrap()
 }

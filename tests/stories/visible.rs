@@ -219,6 +219,14 @@ fn other_formats_say_where_a_channel_begins() {
     let server = placed(&place);
     let scales = server.json("/neuroglancer/cremi/ids/info")["scales"].clone();
     assert_eq!(scales[0]["voxel_offset"], json!([480, 500, 11]));
+    // The dataset's offset and the channel's are rounded down each, as in tiles.
+    place.write(
+        "odd.toml",
+        "[datasets.odd]\nfile = \"cremi.h5\"\noffset = [0, 0, 7]\nscaling = \"isotropic\"\n\
+         [datasets.odd.channels.ids]\nkind = \"labels\"\noffset = [481, 501, 3]\n",
+    );
+    let odd = place.serve(["--config", "odd.toml"]);
+    assert_eq!(odd.json("/neuroglancer/odd/ids/info")["scales"][1]["voxel_offset"], json!([240, 250, 3 + 1]));
     let zarr = server.json("/zarr/0.4/cremi/ids.ome.zarr/.zattrs");
     let transformations = &zarr["multiscales"][0]["datasets"][0]["coordinateTransformations"];
     assert_eq!(transformations[1]["translation"], json!([88.0, 2000.0, 1920.0]));

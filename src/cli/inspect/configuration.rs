@@ -12,7 +12,7 @@ use crate::paint::Kind;
 pub(super) fn configuration(dataset: &Dataset, file: &Path) -> String {
     let token = key(dataset.token.as_str());
     let mut out = format!("[datasets.{token}]\nfile = {}\n", quoted(&file.display().to_string()));
-    for channel in dataset.channels.values() {
+    for channel in dataset.listed() {
         let _ = write!(
             out,
             "\n[datasets.{token}.channels.{}]\n{}",
@@ -41,6 +41,9 @@ fn channel_keys(dataset: &Dataset, channel: &Channel) -> String {
         }
     }
     let _ = writeln!(out, "kind = \"{}\"", channel.kind.name());
+    if channel.shows_stored_values {
+        out.push_str("stored_values = true\n");
+    }
     let offset = dataset.grid_offset(channel);
     if offset != Xyz::all(0) {
         let _ = writeln!(out, "offset = [{}, {}, {}]", offset.x, offset.y, offset.z);

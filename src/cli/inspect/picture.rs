@@ -106,7 +106,7 @@ pub(super) fn print_all(catalog: &Catalog, screen: Screen) -> Result<(), Failure
     let mut scratch = Scratch::default();
     let (mut drawn, mut failed) = (0, 0);
     for dataset in catalog.datasets() {
-        for channel in dataset.channels.values() {
+        for channel in dataset.listed() {
             let text = match picture(catalog, dataset, channel, screen, &mut scratch) {
                 Ok(text) => {
                     drawn += 1;

@@ -36,7 +36,7 @@ pub(super) fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool) -> Ht
         // Writing to a string cannot fail.
         let _ = write!(body, "<h2>{}</h2><ul>", dataset.token);
         let address = catalog.address(dataset);
-        for channel in dataset.channels.values() {
+        for channel in dataset.listed() {
             Plane::ALL.into_iter().for_each(|plane| {
                 body.push_str(&figure(mount, &address, dataset, channel, plane));
             });

@@ -8,6 +8,8 @@ use crate::paint::Number;
 
 /// The longest attribute or table that is read; those of the known layouts are shorter.
 const MOST_VALUES: usize = 1 << 16;
+/// At most this many numbers are read of a table with a number for each slice.
+const MOST_IN_TABLES: usize = 1 << 24;
 
 /// The attributes of one object.
 #[derive(Debug)]
@@ -104,7 +106,16 @@ pub(super) fn texts(held: &Container) -> Option<Vec<String>> {
 
 /// The numbers of an attribute or dataset, also of an enumeration; `None` if it has another type or is too long.
 pub(super) fn numbers(held: &Container) -> Option<Vec<f64>> {
-    if held.size() > MOST_VALUES {
+    at_most(MOST_VALUES, held)
+}
+
+/// The same for a dataset that may be long.
+pub(super) fn many_numbers(held: &Container) -> Option<Vec<f64>> {
+    at_most(MOST_IN_TABLES, held)
+}
+
+fn at_most(most: usize, held: &Container) -> Option<Vec<f64>> {
+    if held.size() > most {
         return None;
     }
     match held.dtype().ok()?.to_descriptor().ok()? {

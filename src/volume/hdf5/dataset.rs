@@ -55,8 +55,8 @@ pub struct Scale {
     pub attributes: Attributes,
 }
 
-/// At most this many integers are read at once: tables of ids are shorter.
-const MOST_INTEGERS: usize = 1 << 26;
+/// At most this many integers are read of a table of ids.
+pub const MOST_IDS: usize = 1 << 27;
 /// At most this many rows of a table of bytes are read: texts in JSON are shorter.
 const MOST_ROWS: u64 = 1 << 22;
 /// The NAME attribute of a netCDF dimension without coordinates begins with this.
@@ -109,7 +109,8 @@ impl StoredDataset {
         let library = |e: hdf5::Error| wrong(e.to_string());
         let shape: Vec<u64> = handle.get_shape().map_err(library)?.into_iter().map(|n| n as u64).collect();
         if !(2..=5).contains(&shape.len()) {
-            return Err(wrong(format!("its shape is {shape:?}; a volume has 2 to 5 axes")));
+            let what = format!("its shape is {shape:?}; a volume has 2 to 5 axes");
+            return Err(OpenError::not_a_volume(&file, path, what));
         }
         let bytes = shape.iter().try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
         if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
@@ -117,7 +118,8 @@ impl StoredDataset {
         }
         let stored = library::stored_type(&handle)
             .map_err(library)?
-            .ok_or_else(|| wrong("its elements are not numbers of at most 64 bits".to_owned()))?;
+            .ok_or_else(|| "its elements are not numbers of at most 64 bits".to_owned())
+            .map_err(|what| OpenError::not_a_volume(&file, path, what))?;
         let storage = storage(&handle).map_err(library)?;
         let chunked = matches!(storage, Storage::Chunked { .. });
         let filters = library::filters(&handle).map_err(library)?;
@@ -412,7 +414,7 @@ impl StoredDataset {
     /// All its integers in storage order, as 64-bit ids (signed ones sign-extended); `None` if it has other elements, or is
     /// too long.
     pub fn ids(&self) -> Option<Vec<u64>> {
-        if !self.stored.voxel.is_integer() || self.handle.size() > MOST_INTEGERS || !is_own(&self.handle) {
+        if !self.stored.voxel.is_integer() || self.handle.size() > MOST_IDS || !is_own(&self.handle) {
             return None;
         }
         match self.stored.voxel {

@@ -1,5 +1,6 @@
 //! Lists the datasets of a file: along hard links, and along those external links that may be followed. Each object is
-//! visited once, and the numbers of objects and of followed links are limited.
+//! visited once, and the numbers of objects and of followed links are limited. Soft links are followed only in linked
+//! files: of the file itself all objects are found along hard links, of a linked one only those below the link's target.
 //!
 //! The limits exist because groups may contain themselves, files may link to each other, and files may have millions of
 //! objects.
@@ -29,6 +30,8 @@ pub struct Listing {
     pub datasets: Vec<String>,
     /// The external links that were not followed.
     pub unfollowed: Vec<UnfollowedLink>,
+    /// The soft links in the file itself, each by its path and the path that it leads to.
+    pub aliases: Vec<(String, String)>,
 }
 
 /// An external link that was not followed.
@@ -62,7 +65,7 @@ impl UnfollowedLink {
 /// Lists the datasets that can be reached from a file.
 pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Listing, OpenError> {
     let root = file.handle.group("/").map_err(|e| OpenError::object(file, "/", e.to_string()))?;
-    let mut walk = Walk::new(follower);
+    let mut walk = Walk::new(follower, file);
     let place = Place { path: String::new(), file: Arc::clone(file), depth: 0 };
     walk.enter(place, root)?;
     walk.run();
@@ -84,8 +87,9 @@ impl Place {
     }
 }
 
-/// An external link whose turn has not come yet.
+/// A link whose turn has not come yet.
 struct Ahead {
+    is_soft: bool,
     place: Place,
     /// The group that contains it, and its name there.
     group: Group,
@@ -95,6 +99,8 @@ struct Ahead {
 /// The state of a walk.
 struct Walk<'a> {
     follower: &'a Follower<'a>,
+    /// The path of the file whose datasets are listed.
+    first: PathBuf,
     /// The files visited, numbered.
     files: HashMap<PathBuf, usize>,
     /// The objects visited: the number of the file, and the address in it.
@@ -105,12 +111,14 @@ struct Walk<'a> {
     links: VecDeque<Ahead>,
     datasets: Vec<(usize, String)>,
     unfollowed: Vec<UnfollowedLink>,
+    aliases: Vec<(String, String)>,
 }
 
 impl<'a> Walk<'a> {
-    fn new(follower: &'a Follower<'a>) -> Self {
+    fn new(follower: &'a Follower<'a>, file: &Arc<StoredFile>) -> Self {
         Self {
             follower,
+            first: file.path.clone(),
             files: HashMap::new(),
             seen: HashSet::new(),
             objects: 0,
@@ -119,6 +127,7 @@ impl<'a> Walk<'a> {
             links: VecDeque::new(),
             datasets: Vec::new(),
             unfollowed: Vec::new(),
+            aliases: Vec::new(),
         }
     }
 
@@ -139,7 +148,7 @@ impl<'a> Walk<'a> {
     fn finish(mut self) -> Listing {
         self.datasets.sort();
         let datasets = self.datasets.into_iter().map(|(_, path)| path).collect();
-        Listing { datasets, unfollowed: self.unfollowed }
+        Listing { datasets, unfollowed: self.unfollowed, aliases: self.aliases }
     }
 
     /// Whether an object is visited for the first time; `false` too if it is one too many.
@@ -170,10 +179,14 @@ impl<'a> Walk<'a> {
             match kind {
                 LinkType::Hard => self.visit(below, group, &name),
                 LinkType::External => {
-                    self.links.push_back(Ahead { place: below, group: group.clone(), name });
+                    self.links.push_back(Ahead { is_soft: false, place: below, group: group.clone(), name });
                 }
-                // What soft links lead to is found along other links.
-                LinkType::Soft => {}
+                LinkType::Soft if below.file.path == self.first => {
+                    self.aliases.extend(soft_target(group, &name, &place.path).map(|to| (below.path, to)));
+                }
+                LinkType::Soft => {
+                    self.links.push_back(Ahead { is_soft: true, place: below, group: group.clone(), name });
+                }
             }
         }
     }
@@ -198,11 +211,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Visits the object that an external link leads to.
-    fn follow(&mut self, Ahead { place, group, name }: Ahead) {
+    /// Visits the object that a link leads to.
+    fn follow(&mut self, Ahead { is_soft, place, group, name }: Ahead) {
         let (path, target) = (place.path.clone(), target(&group, &name));
-        if let Err(reason) = self.followed(place, &group, &name) {
-            self.unfollowed.push(UnfollowedLink { path, target, reason });
+        match self.followed(place, &group, &name) {
+            Ok(()) => {}
+            // Soft links to nothing are common, and so are those that lead through links which are reported themselves.
+            Err(reason) if is_soft => tracing::debug!("the soft link {path} was not followed: {reason}"),
+            Err(reason) => self.unfollowed.push(UnfollowedLink { path, target, reason }),
         }
     }
 
@@ -234,6 +250,15 @@ fn target(group: &Group, name: &str) -> String {
     match library::link(group, name) {
         Ok(Link::External { file, .. }) => file,
         _ => String::new(),
+    }
+}
+
+/// The path that a soft link in the group at `path` leads to.
+fn soft_target(group: &Group, name: &str, path: &str) -> Option<String> {
+    match library::link(group, name) {
+        Ok(Link::Soft(target)) if target.starts_with('/') => Some(target),
+        Ok(Link::Soft(target)) => Some(format!("{path}/{target}")),
+        _ => None,
     }
 }
 

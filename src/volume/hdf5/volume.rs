@@ -8,6 +8,7 @@
 
 mod cached;
 
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -35,7 +36,7 @@ use crate::volume::{
 };
 
 /// How a dataset is interpreted as a volume.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// The names of its axes, slowest first.
     pub axes: Axes,
@@ -47,6 +48,18 @@ pub struct View {
     pub size: Option<Xyz<u64>>,
     /// What the stored values stand for, if not for themselves. Applied by the catalogue, on top of the dataset's volume.
     pub values: Option<Values>,
+    /// How often each voxel is repeated along each axis, so that it fills the voxels of a finer volume. Applied last.
+    pub repeat: Xyz<u64>,
+}
+
+impl Hash for View {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.axes, &self.fixed, self.means, self.size, &self.values).hash(state);
+        // The keys of all other volumes are as they were before voxels could be repeated.
+        if self.repeat != Xyz::all(1) {
+            self.repeat.hash(state);
+        }
+    }
 }
 
 /// The role of a stored axis in the volume.

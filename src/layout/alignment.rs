@@ -1,0 +1,199 @@
+//! Labels whose voxels are larger than those of the image: their voxels are repeated so that both have one grid.
+//!
+//! Tiles show all channels of a dataset in the grid of its first image. Labels are often made on a downsampled copy of
+//! it; a voxel of theirs covers a whole number of voxels of the image then, which all get its id.
+
+use super::{FoundChannel, FoundLevel};
+use crate::geometry::{Level, Xyz};
+use crate::paint::Kind;
+use crate::units;
+
+/// Voxel sizes that differ by less than this part are equal.
+const CLOSE: f64 = 1e-3;
+/// A voxel of labels covers at most this many of the image along each axis.
+const MOST: f64 = 1024.0;
+
+/// Repeats the voxels of labels that are larger than those of `image`, and describes their size and position in its unit.
+/// Labels for which that is not possible get a remark.
+pub(crate) fn align(image: &FoundChannel, channels: &mut [FoundChannel]) {
+    for labels in channels.iter_mut().filter(|channel| channel.kind == Kind::Labels) {
+        let Some(ratio) = Ratio::of(labels, image) else { continue };
+        match ratio.times {
+            Some(times) => ratio.apply(times, labels, image),
+            None => labels.remarks.push(ratio.remark(image)),
+        }
+    }
+}
+
+/// How the voxels of labels compare with those of an image.
+struct Ratio {
+    /// The size of a voxel of the labels, in voxels of the image.
+    exact: Xyz<f64>,
+    /// The same as whole numbers, if it is close to such.
+    times: Option<Xyz<u64>>,
+    /// The unit of the labels, in units of the image.
+    unit: f64,
+}
+
+impl Ratio {
+    /// `None` if the size of either is unknown, or their units cannot be compared.
+    fn of(labels: &FoundChannel, image: &FoundChannel) -> Option<Self> {
+        let unit = match (labels.voxel_unit.as_deref(), image.voxel_unit.as_deref()) {
+            (own, other) if own == other => 1.0,
+            (Some(own), Some(other)) => units::in_nanometres(own)? / units::in_nanometres(other)?,
+            _ => return None,
+        };
+        let exact = labels.voxel_size?.zip(image.voxel_size?, |own, other| own * unit / other);
+        let whole = |ratio: f64| {
+            let nearest = ratio.round();
+            let is_whole = (1.0..=MOST).contains(&nearest) && (ratio - nearest).abs() <= CLOSE * nearest;
+            is_whole.then_some(nearest as u64)
+        };
+        let Xyz { x, y, z } = exact.map(whole);
+        let times = x.zip(y).zip(z).map(|((x, y), z)| Xyz::new(x, y, z));
+        Some(Self { exact, times, unit })
+    }
+
+    fn apply(&self, times: Xyz<u64>, labels: &mut FoundChannel, image: &FoundChannel) {
+        labels.origin = labels.origin.map(|origin| origin.map(|along| along * self.unit));
+        (labels.voxel_size, labels.voxel_unit) = (image.voxel_size, image.voxel_unit.clone());
+        if times == Xyz::all(1) {
+            return;
+        }
+        labels.origin = corner(times, labels, image).or(labels.origin);
+        labels.levels = repeated(times, &labels.levels);
+        labels.made = labels.made.iter().filter_map(|level| coarser(times, level)).collect();
+    }
+
+    fn remark(&self, image: &FoundChannel) -> String {
+        let Xyz { x, y, z } = self.exact.map(|ratio| (ratio * 1e4).round() / 1e4);
+        format!(
+            "its voxels are {x} × {y} × {z} times (x × y × z) as large as those of {}; it is not drawn over that, for which \
+             whole numbers are needed",
+            image.name
+        )
+    }
+}
+
+/// The position of the first repeated voxel. Files give the position of the corner of a voxel or that of its centre: if only
+/// the centres of repeated voxels coincide with those of the image, the latter.
+fn corner(times: Xyz<u64>, labels: &FoundChannel, image: &FoundChannel) -> Option<Xyz<f64>> {
+    let (origin, voxel) = (labels.origin?, image.voxel_size?);
+    let distance =
+        origin.zip(image.origin?, |own, other| own - other).zip(voxel, |along, voxel| along / voxel);
+    let is_whole = |along: f64| (along - along.round()).abs() <= CLOSE * along.abs().max(1.0);
+    let before = times.map(|times| (times - 1) as f64 / 2.0);
+    let back = distance.zip(
+        before,
+        |along, before| {
+            if !is_whole(along) && is_whole(along - before) { before } else { 0.0 }
+        },
+    );
+    Some(origin.zip(back.zip(voxel, |back, voxel| back * voxel), |origin, back| origin - back))
+}
+
+/// The levels of labels whose voxels are repeated: the finest one so, and those that are levels of the image too as stored.
+fn repeated(times: Xyz<u64>, levels: &[FoundLevel]) -> Vec<FoundLevel> {
+    let Some(finest) = levels.first() else { return Vec::new() };
+    let whole = FoundLevel { factor: Some(Xyz::all(1)), ..finest.clone() };
+    let mut base = whole.clone();
+    base.view.repeat = times;
+    let stored =
+        std::iter::once(&whole).chain(levels.iter().skip(1)).filter_map(|level| coarser(times, level));
+    std::iter::once(base).chain(stored).collect()
+}
+
+/// A level of labels as a level of the image; `None` if the image cannot have such a level.
+fn coarser(times: Xyz<u64>, level: &FoundLevel) -> Option<FoundLevel> {
+    let factor = level.factor?.zip(times, u64::saturating_mul);
+    let is_level = factor.x == factor.y && factor.x > 1 && Level::from_factor(factor.x).is_some();
+    is_level.then(|| FoundLevel { factor: Some(factor), ..level.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Paths;
+    use crate::name::Name;
+    use crate::volume::hdf5::View;
+
+    fn found(name: &str, kind: Kind, voxel: [f64; 3], unit: &str, origin: [f64; 3]) -> FoundChannel {
+        let level = |path: &str, factor: Option<[u64; 3]>| FoundLevel {
+            factor: factor.map(Xyz::from),
+            paths: Paths::One(path.to_owned()),
+            view: View::zyx(),
+        };
+        let levels = vec![level("/a", None), level("/b", Some([2, 2, 1])), level("/c", None)];
+        let (voxel_size, origin) = (Some(voxel.into()), Some(origin.into()));
+        FoundChannel {
+            kind,
+            voxel_size,
+            voxel_unit: Some(unit.to_owned()),
+            origin,
+            ..FoundChannel::new(Name::nearest(name), levels)
+        }
+    }
+
+    /// Labels after their alignment with an image of voxels of 4 × 4 × 40 nm at 100, 100, 400.
+    fn aligned(voxel: [f64; 3], unit: &str, origin: [f64; 3]) -> FoundChannel {
+        let image = found("raw", Kind::Image, [4.0, 4.0, 40.0], "nm", [100.0, 100.0, 400.0]);
+        let mut all = [found("ids", Kind::Labels, voxel, unit, origin)];
+        align(&image, &mut all);
+        let [labels] = all;
+        labels
+    }
+
+    /// A path, the factor, and how often its voxels are repeated.
+    type Told<'a> = (&'a str, Option<[u64; 3]>, [u64; 3]);
+
+    fn levels(labels: &FoundChannel) -> Vec<Told<'_>> {
+        let level = |level: &'_ FoundLevel| (level.factor.map(Into::into), level.view.repeat.into());
+        let named = labels.levels.iter().map(|each| (each.paths.first().unwrap(), level(each)));
+        named.map(|(path, (factor, repeat))| (path, factor, repeat)).collect()
+    }
+
+    #[test]
+    fn larger_voxels_are_repeated_and_stored_levels_serve_where_the_image_has_them() {
+        let labels = aligned([8.0, 8.0, 40.0], "nm", [140.0, 100.0, 400.0]);
+        let one = [1; 3];
+        assert_eq!(
+            levels(&labels),
+            [("/a", Some(one), [2, 2, 1]), ("/a", Some([2, 2, 1]), one), ("/b", Some([4, 4, 1]), one)]
+        );
+        assert_eq!(labels.voxel_size, Some(Xyz::new(4.0, 4.0, 40.0)));
+        assert_eq!((labels.origin, labels.remarks.len()), (Some(Xyz::new(140.0, 100.0, 400.0)), 0));
+        let thirds = aligned([0.012, 0.012, 0.08], "µm", [0.1, 0.1, 0.4]);
+        assert_eq!(levels(&thirds), [("/a", Some(one), [3, 3, 2])]);
+        assert_eq!(thirds.voxel_unit.as_deref(), Some("nm"));
+        let origin = thirds.origin.unwrap();
+        assert!((origin.x - 100.0).abs() < 1e-9 && (origin.z - 400.0).abs() < 1e-9, "{origin:?}");
+    }
+
+    #[test]
+    fn voxels_of_the_same_size_are_left_alone_and_get_the_units_of_the_image() {
+        let labels = aligned([0.004, 0.004, 0.04], "µm", [0.108, 0.1, 0.4]);
+        assert_eq!((levels(&labels).len(), labels.levels[0].view.repeat), (3, Xyz::all(1)));
+        assert_eq!(labels.voxel_unit.as_deref(), Some("nm"));
+        assert!((labels.origin.unwrap().x - 108.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn positions_of_centres_are_told_from_those_of_corners() {
+        let at = |x| aligned([8.0, 8.0, 40.0], "nm", [x, 100.0, 400.0]).origin.unwrap().x;
+        assert_eq!((at(108.0), at(110.0), at(109.0)), (108.0, 108.0, 109.0));
+    }
+
+    #[test]
+    fn other_ratios_are_remarked_and_unknown_ones_are_not() {
+        for voxel in [[6.0, 6.0, 40.0], [2.0, 2.0, 40.0], [8.0, 8.0, 4.0e9]] {
+            let labels = aligned(voxel, "nm", [100.0; 3]);
+            assert_eq!((labels.voxel_size, labels.levels.len()), (Some(voxel.into()), 3));
+            assert_eq!(labels.remarks.len(), 1, "{voxel:?}");
+        }
+        let remark = aligned([6.0, 2.0, 40.0], "nm", [100.0; 3]).remarks.remove(0);
+        assert!(
+            remark.starts_with("its voxels are 1.5 × 0.5 × 1 times (x × y × z) as large as those of raw;")
+        );
+        assert!(aligned([8.0, 8.0, 40.0], "degree", [100.0; 3]).remarks.is_empty());
+    }
+}

@@ -1,0 +1,286 @@
+//! A volume in which each voxel of another one is repeated, so that it fills the finer voxels of a grid.
+//!
+//! Only for labels: ids are repeated, never interpolated.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{
+    BLOCK_BYTES, ChunkCoding, ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume,
+    VolumeShape, VolumeStorage, Voxel, with_samples,
+};
+use crate::geometry::{Region, Xyz};
+use crate::store::Gathering;
+
+/// Voxels of another volume, each repeated along every axis.
+#[derive(Debug)]
+pub struct Repeated {
+    stored: Arc<dyn Volume>,
+    times: Xyz<u64>,
+}
+
+impl Repeated {
+    /// Each voxel of `stored` becomes `times` voxels along each axis.
+    pub fn new(stored: Arc<dyn Volume>, times: Xyz<u64>) -> Self {
+        Self { stored, times: times.map(|times| times.max(1)) }
+    }
+
+    /// The stored voxels that a box shows.
+    fn stored_region(&self, region: &Region) -> Region {
+        let start = region.start.zip(self.times, |at, times| at / times);
+        let end = region.end().zip(self.times, u64::div_ceil);
+        Region { start, size: end.zip(start, u64::saturating_sub) }
+    }
+
+    /// The request for the stored voxels that a request shows: every one of them along an axis, unless the wanted ones are
+    /// a whole number of stored ones apart.
+    fn stored_request(&self, request: &ReadRequest) -> ReadRequest {
+        let last = request.size().zip(request.step, |count, step| count.saturating_sub(1) * step);
+        let shown = Region { start: request.region.start, size: last.map(|last| last + 1) };
+        let apart = |step: u64, times: u64| if step.is_multiple_of(times) { step / times } else { 1 };
+        let step = request.step.zip(self.times, apart);
+        ReadRequest { region: self.stored_region(&shown), step, ..request.clone() }
+    }
+
+    /// For each wanted voxel along an axis, the place of the one that it repeats among those read.
+    fn places(&self, request: &ReadRequest, stored: &ReadRequest) -> Xyz<Vec<usize>> {
+        let along = |axis: fn(&Xyz<u64>) -> u64| {
+            let (start, step) = (axis(&request.region.start), axis(&request.step));
+            let (first, apart) = (axis(&stored.region.start), axis(&stored.step));
+            let place = |number: u64| ((start + number * step) / axis(&self.times) - first) / apart;
+            (0..axis(&request.size())).map(|number| place(number) as usize).collect()
+        };
+        Xyz::new(along(|at| at.x), along(|at| at.y), along(|at| at.z))
+    }
+
+    /// Reads the wanted voxels of a request to a place in `into`.
+    fn read_to(
+        &self,
+        request: &ReadRequest,
+        into: &mut Samples,
+        place: usize,
+        buffer: &mut Samples,
+    ) -> Result<(), ReadError> {
+        let wanted = self.stored_request(request);
+        self.stored.read(&wanted, buffer)?;
+        let (places, size) = (self.places(request, &wanted), wanted.size().map(|count| count as usize));
+        match with_samples!(&*buffer, stored => repeat(stored, size, &places, into, place)) {
+            true => Ok(()),
+            false => {
+                let problem = format!("voxels were read as another type than {}", self.shape().voxel.name());
+                Err(ReadError::Damaged { place: "a volume of repeated voxels".to_owned(), problem })
+            }
+        }
+    }
+}
+
+/// Copies the voxels at these places of a box of `size` voxels to a place in `into`. Returns `false` and copies nothing if
+/// that is of another type, or too short.
+#[must_use]
+fn repeat<T: Voxel>(
+    stored: &[T],
+    size: Xyz<usize>,
+    places: &Xyz<Vec<usize>>,
+    into: &mut Samples,
+    place: usize,
+) -> bool {
+    let rows = places.z.iter().flat_map(|z| places.y.iter().map(move |y| (z * size.y + y) * size.x));
+    let count = places.x.len() * places.y.len() * places.z.len();
+    let Some(into) = T::slice_mut(into).and_then(|into| into.get_mut(place..place + count)) else {
+        return false;
+    };
+    for (first, shown) in rows.zip(into.chunks_exact_mut(places.x.len().max(1))) {
+        let row = stored.get(first..first + size.x).unwrap_or_default();
+        for (voxel, x) in shown.iter_mut().zip(&places.x) {
+            *voxel = row.get(*x).copied().unwrap_or_default();
+        }
+    }
+    true
+}
+
+impl Volume for Repeated {
+    fn shape(&self) -> VolumeShape {
+        let shape = self.stored.shape();
+        let enlarged = |extent: Xyz<u64>| extent.zip(self.times, u64::saturating_mul);
+        VolumeShape { size: enlarged(shape.size), chunk: enlarged(shape.chunk), ..shape }
+    }
+
+    fn has(&self, time: u64) -> bool {
+        self.stored.has(time)
+    }
+
+    /// Stored voxels that are not shown are read too if the wanted ones are not a whole number of them apart: then the box
+    /// is read in parts.
+    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
+        let size = request.size();
+        into.reset(self.stored.shape().voxel, size.volume() as usize);
+        let (most, mut buffer) = (BLOCK_BYTES / into.voxel_bytes() as u64, Samples::default());
+        if self.stored_request(request).size().volume() <= most.max(size.volume()) {
+            return self.read_to(request, into, 0, &mut buffer);
+        }
+        for (z, y) in (0..size.z).flat_map(|z| (0..size.y).map(move |y| (z, y))) {
+            let before = Xyz::new(0, y, z).zip(request.step, |number, step| number * step);
+            let start = request.region.start.zip(before, |start, before| start + before);
+            let row = Region { start, size: Xyz { x: request.region.size.x, y: 1, z: 1 } };
+            let place = ((z * size.y + y) * size.x) as usize;
+            self.read_to(&ReadRequest { region: row, ..request.clone() }, into, place, &mut buffer)?;
+        }
+        Ok(())
+    }
+
+    fn existing(&self, time: u64, region: &Region) -> Vec<Region> {
+        let enlarged = |extent: Xyz<u64>| extent.zip(self.times, u64::saturating_mul);
+        let stored = self.stored.existing(time, &self.stored_region(region)).into_iter();
+        let shown = stored.map(|part| Region { start: enlarged(part.start), size: enlarged(part.size) });
+        shown.filter_map(|part| part.intersection(region)).collect()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.stored.is_remote()
+    }
+
+    fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
+        self.stored.gather(time, &self.stored_region(region))
+    }
+
+    fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
+        self.stored.unverified(time, &self.stored_region(region))
+    }
+
+    fn may_be_refused(&self, time: u64, region: &Region) -> bool {
+        self.stored.may_be_refused(time, &self.stored_region(region))
+    }
+
+    fn is_written(&self, time: u64, region: &Region) -> Result<bool, ReadError> {
+        self.stored.is_written(time, &self.stored_region(region))
+    }
+
+    fn storage(&self) -> &dyn VolumeStorage {
+        self
+    }
+}
+
+impl VolumeStorage for Repeated {
+    fn rehearse(&self, until: Instant) {
+        self.stored.storage().rehearse(until);
+    }
+
+    fn forget_chunks(&self) {
+        self.stored.storage().forget_chunks();
+    }
+
+    fn forget_pages(&self) -> std::io::Result<()> {
+        self.stored.storage().forget_pages()
+    }
+
+    fn tally(&self, most: usize) -> Result<Tally, ReadError> {
+        self.stored.storage().tally(most)
+    }
+
+    fn chunk_coding(&self) -> Result<ChunkCoding, String> {
+        Err(format!("each stored voxel is repeated, {} times (x × y × z)", self.times))
+    }
+
+    fn fill_value(&self) -> Option<Samples> {
+        self.stored.storage().fill_value()
+    }
+
+    fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
+        self.stored.storage().located(time, &self.stored_region(region))
+    }
+
+    fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
+        let Xyz { x, y, z } = &self.times;
+        let stored = Xyz::new(shown_by(&wanted.x, *x), shown_by(&wanted.y, *y), shown_by(&wanted.z, *z));
+        self.stored.storage().cost(&stored, tally)
+    }
+}
+
+/// The stored positions that ascending ranges show, each once.
+fn shown_by(wanted: &[Range<u64>], times: u64) -> Vec<Range<u64>> {
+    let mut stored: Vec<Range<u64>> = Vec::with_capacity(wanted.len());
+    for range in wanted.iter().map(|range| range.start / times..range.end.div_ceil(times)) {
+        match stored.last_mut() {
+            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+            _ => stored.push(range),
+        }
+    }
+    stored
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::volume::{MemoryVolume, VoxelType};
+
+    const SIZE: Xyz<u64> = Xyz { x: 7, y: 5, z: 4 };
+
+    fn id(at: Xyz<u64>) -> u32 {
+        (100 * at.z + 10 * at.y + at.x) as u32
+    }
+
+    fn repeated(times: Xyz<u64>) -> Repeated {
+        Repeated::new(Arc::new(MemoryVolume::of(VoxelType::U32, SIZE, id)), times)
+    }
+
+    /// What a request must yield, voxel by voxel.
+    fn expected(times: Xyz<u64>, request: &ReadRequest) -> Samples {
+        let size = request.size();
+        let mut ids = Vec::new();
+        for (z, y) in (0..size.z).flat_map(|z| (0..size.y).map(move |y| (z, y))) {
+            for x in 0..size.x {
+                let from = Xyz::new(x, y, z).zip(request.step, |number, step| number * step);
+                let at = request.region.start.zip(from, |start, from| start + from);
+                ids.push(id(at.zip(times, |at, times| at / times)));
+            }
+        }
+        Samples::U32(ids)
+    }
+
+    #[test]
+    fn every_box_at_every_step_has_the_voxels_that_it_repeats() {
+        let boxes = [([0, 0, 0], [14, 10, 4]), ([3, 1, 1], [9, 8, 3]), ([5, 5, 3], [1, 1, 1])];
+        for times in [[2, 2, 1], [3, 2, 1], [2, 2, 4], [5, 3, 2]].map(Xyz::from) {
+            let volume = repeated(times);
+            assert_eq!(volume.shape().size, SIZE.zip(times, |extent, times| extent * times));
+            for ((start, size), step) in
+                boxes.into_iter().flat_map(|one| [1, 2, 3, 4].map(|step| (one, step)))
+            {
+                let region = Region { start: start.into(), size: size.into() };
+                let request = ReadRequest::new(0, region).every(Xyz::new(step, step, 1));
+                let mut samples = Samples::default();
+                volume.read(&request, &mut samples).unwrap();
+                assert_eq!(samples, expected(times, &request), "{times}, {start:?}, {size:?}, {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_box_of_which_few_voxels_are_wanted_is_read_in_parts() {
+        let (size, times) = (Xyz::new(2000, 1500, 1), Xyz::new(3, 3, 1));
+        let stored = MemoryVolume::of(VoxelType::U32, size, |at| (at.y * 2000 + at.x) as u32);
+        let volume = Repeated::new(Arc::new(stored), times);
+        let request = ReadRequest::new(0, Region::whole(Xyz::new(6000, 4500, 1))).every(Xyz::new(32, 32, 1));
+        let mut samples = Samples::default();
+        volume.read(&request, &mut samples).unwrap();
+        let of = |y: u64, x: u64| (32 * y / 3 * 2000 + 32 * x / 3) as u32;
+        let all = (0..141).flat_map(|y| (0..188).map(move |x| of(y, x))).collect();
+        assert_eq!(samples, Samples::U32(all));
+    }
+
+    #[test]
+    fn parts_that_exist_are_those_that_their_voxels_fill() {
+        let volume = repeated(Xyz::new(2, 2, 1));
+        let region = Region { start: Xyz::new(3, 1, 0), size: Xyz::new(4, 4, 2) };
+        assert_eq!(volume.existing(0, &region), [region]);
+        assert_eq!(volume.stored_region(&region).start, Xyz::new(1, 0, 0));
+        assert_eq!(volume.stored_region(&region).size, Xyz::new(3, 3, 2));
+    }
+
+    #[test]
+    fn a_stored_position_is_counted_once() {
+        assert_eq!(shown_by(&[0..1, 2..3, 4..5, 6..9], 4), [0..1, 1..3]);
+        assert_eq!(shown_by(&[0..3, 3..4], 1), [0..3, 3..4]);
+    }
+}
