@@ -133,7 +133,7 @@ impl Folder {
     }
 
     fn path(&self, name: &str) -> Path {
-        name.split('/').fold(self.prefix.clone(), |folder, part| folder.join(part))
+        name.split('/').fold(self.prefix.clone(), Path::join)
     }
 
     /// Runs an operation; `None` if the object is missing.
