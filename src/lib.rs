@@ -145,7 +145,7 @@
 //!
 //! A file that shrinks while it is mapped raises SIGBUS in the thread that copies from it; `volume::hdf5::mapping` turns
 //! that into an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for the calls in the macro of
-//! `simd`, one in `cli` and one in `cli::limits`.
+//! `simd`, one in `cli` and those in `cli::limits`.
 
 // They panic where it cannot be written: `cli::output` and `cli::log` print instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

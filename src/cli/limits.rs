@@ -50,9 +50,27 @@ pub(super) fn most_connections(workers: usize) -> usize {
     half.saturating_sub(RESERVE.saturating_add(FOR_EACH_WORKER.saturating_mul(workers))).max(LEAST)
 }
 
-/// Kills the process if it takes more than `bytes` of memory; mapped files do not count.
+/// Makes allocations fail beyond `bytes` of memory; mapped files do not count.
 pub(super) fn allow_memory(bytes: u64) {
     set(Resource::Data, Some(bytes));
+}
+
+/// Whether this many bytes more can be allocated within the limit. Takes them for a moment, and writes nothing to them.
+pub(super) fn has_room(bytes: u64) -> bool {
+    let Ok(length) = usize::try_from(bytes) else { return false };
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // Without it the system may refuse what exceeds its memory.
+    let kind = kind | libc::MAP_NORESERVE;
+    #[allow(unsafe_code, reason = "calls into the C library")]
+    // SAFETY: a new mapping, where the system likes, that nothing uses and that is unmapped at once.
+    unsafe {
+        let mapped = libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0);
+        mapped != libc::MAP_FAILED && libc::munmap(mapped, length) == 0
+    }
+}
+
+/// A crash writes no file with the memory of the process.
+pub(super) fn dump_no_core() {
     set(Resource::Core, Some(0));
 }
 

@@ -4,7 +4,8 @@
 //! The child is this program, run with the hidden command `probe`. It opens one file after another, with limits on
 //! CPU time and memory: a trial is sent as a line of JSON, and the child writes a line when it is done. If the child
 //! dies, the file in progress is refused, and another child continues with the rest. Only the child's survival
-//! counts; its results are discarded. The limit is on CPU time, because a slow disk is not the file's fault.
+//! counts; its results are discarded. The limit is on CPU time, because a slow disk is not the file's fault. Several
+//! children run side by side, each with files of its own.
 //!
 //! The child reads objects in stores through this process: it sends requests among its answers, and takes the bytes from
 //! its standard input.
@@ -14,10 +15,14 @@
 //!
 //! A file that cannot be tried is refused too; `files.trial = "off"` opens files without a trial.
 
+mod memory;
+
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
@@ -41,8 +46,6 @@ const BYTES_A_SECOND: u64 = 4 << 20;
 const MOST_COMPUTING: u64 = 50;
 /// The time limit on rehearsing, for all files of one child.
 const REHEARSALS: Duration = Duration::from_secs(6);
-/// The memory limit of a child, in bytes.
-const MEMORY: u64 = 1 << 30;
 /// The wait for one file: longer than the maximum CPU time, as disks may be slow and other processes need CPU time,
 /// too.
 const PATIENCE: Duration = Duration::from_secs(3 * MOST_COMPUTING);
@@ -65,7 +68,6 @@ enum Said {
 
 /// The child's side: runs trials until its input ends.
 pub(super) fn run() -> Result<(), Failure> {
-    limits::allow_memory(MEMORY);
     name_process();
     let latest = Instant::now() + REHEARSALS;
     let mut first = String::new();
@@ -73,6 +75,7 @@ pub(super) fn run() -> Result<(), Failure> {
         return Ok(());
     }
     let lacking = confine::trial_child(&serde_json::from_str(&first)?);
+    memory::watch()?;
     say(&lacking.join("; "))?;
     let relay = Relay::start(Box::new(|wanted| say(&serde_json::to_string(&Said::Wanted(wanted.clone()))?)));
     let (sender, trials) = channel();
@@ -154,28 +157,53 @@ pub(super) fn within(reach: Reach) -> service::Trial {
     })
 }
 
-/// The same, with the program to run as the child.
+/// The same, with the program to run as the child. Several children run side by side; the result is in the order of the
+/// trials.
 fn refused_by(
-    program: &dyn Fn() -> io::Result<PathBuf>,
+    program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
     confined: bool,
     trials: &[Trial],
 ) -> Vec<(PathBuf, String)> {
-    let (mut refused, mut child) = (Vec::new(), None);
     let bounds = Bounds::of(confined, trials.iter().map(|trial| (trial.file.as_str(), trial.allow_external)));
-    let start = || TrialChild::start(&program()?, &bounds);
-    for trial in trials {
-        let path = PathBuf::from(&trial.file);
-        // Missing files are reported elsewhere, and need no trial.
-        if !path.is_file() && !Address::is(&path) {
-            continue;
+    let (next, refused) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        let start = || TrialChild::start(&program()?, &bounds);
+        let mut child = None;
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(trial) = trials.get(number) else { break };
+            let path = PathBuf::from(&trial.file);
+            // Missing files are reported elsewhere, and need no trial.
+            if !path.is_file() && !Address::is(&path) {
+                continue;
+            }
+            let why = match tried(&start, child.take(), trial) {
+                Ok(Outcome::Survived(living)) => {
+                    child = Some(living);
+                    continue;
+                }
+                Ok(Outcome::Died(why)) => why,
+                Err(error) => not_tried(&error),
+            };
+            locked(&refused).insert(number, (path, why));
         }
-        match tried(&start, child.take(), trial) {
-            Ok(Outcome::Survived(living)) => child = Some(living),
-            Ok(Outcome::Died(why)) => refused.push((path, why)),
-            Err(error) => refused.push((path, not_tried(&error))),
+    };
+    thread::scope(|scope| {
+        for _ in 1..children().min(trials.len()) {
+            let thread = thread::Builder::new().name("trying".to_owned());
+            if let Err(error) = thread.spawn_scoped(scope, work) {
+                tracing::debug!("fewer files are tried side by side: {error}");
+            }
         }
-    }
-    refused
+        work();
+    });
+    refused.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+}
+
+/// How many children run side by side. More would hardly be faster, and each may take as much memory as the limit allows.
+fn children() -> usize {
+    const MOST: usize = 4;
+    thread::available_parallelism().map_or(1, usize::from).min(MOST)
 }
 
 /// Tries a file in the child of the last trial, or in a new one if there is none or it has died since.
@@ -334,10 +362,20 @@ fn died_of(status: ExitStatus, computing: u64) -> String {
     const ABORT: i32 = rustix::process::Signal::ABORT.as_raw();
     const SEGV: i32 = rustix::process::Signal::SEGV.as_raw();
     const SYS: i32 = rustix::process::Signal::SYS.as_raw();
+    const KILL: i32 = rustix::process::Signal::KILL.as_raw();
+    let mut mend = "write it again with the program that created it";
     let what = match (status.signal(), status.code()) {
         (Some(XCPU), _) => format!("takes more than {computing} seconds of CPU time"),
+        (None, Some(memory::EXCEEDED)) => {
+            mend = "write it again with the program that created it, or, if you trust it and there is enough memory, \
+                    set files.trial = \"off\"";
+            format!("takes more than {} MiB of memory", memory::MOST >> 20)
+        }
         (Some(ABORT), _) => {
-            format!("ends the process (signal {ABORT}), or takes more than {} MiB of memory", MEMORY >> 20)
+            format!("ends the process (signal {ABORT}), or takes more memory than it can get")
+        }
+        (Some(KILL), _) => {
+            format!("ends the process (signal {KILL}), most likely because the system has no more memory")
         }
         (Some(SEGV), _) => format!("crashes the HDF5 library (signal {SEGV})"),
         (Some(SYS), _) => format!(
@@ -349,7 +387,7 @@ fn died_of(status: ExitStatus, computing: u64) -> String {
     };
     format!(
         "the file is refused because opening it {what}, as a trial in a child process showed; it is damaged or \
-         malicious: write it again with the program that created it"
+         malicious: {mend}"
     )
 }
 
@@ -393,6 +431,31 @@ mod tests {
     }
 
     #[test]
+    fn files_are_refused_in_their_order_whatever_becomes_of_the_children() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let program = place.path().join("picky");
+        // Every third file takes too much memory, and some take longer than others.
+        let script = format!(
+            "#!/bin/sh\nread bounds; echo\nwhile read trial; do case $trial in *[147]x*) exit {};; *2x*) sleep 0.05;; esac; \
+             echo '\"Done\"'; done\n",
+            memory::EXCEEDED
+        );
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let files: Vec<PathBuf> = (0..40).map(|number| place.path().join(format!("{number:02}x"))).collect();
+        files.iter().for_each(|file| std::fs::write(file, "").unwrap());
+        let trials: Vec<Trial> = files.iter().map(|file| trial(file)).collect();
+        let refused = refused_by(&|| Ok(program.clone()), true, &trials);
+        let expected = files.iter().filter(|file| {
+            let name = file.to_string_lossy();
+            ["1x", "4x", "7x"].iter().any(|end| name.ends_with(end))
+        });
+        assert_eq!(refused.iter().map(|(file, _)| file).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        assert!(refused.iter().all(|(_, why)| why.contains("MiB of memory")), "{refused:?}");
+    }
+
+    #[test]
     fn a_death_is_told_by_what_caused_it() {
         let told = |script: &str| {
             let status = Command::new("sh").args(["-c", script]).stderr(Stdio::null()).status().unwrap();
@@ -403,7 +466,10 @@ mod tests {
             told("ulimit -c 0; ulimit -S -t 1; while :; do :; done")
                 .contains("more than 9 seconds of CPU time")
         );
-        assert!(told("ulimit -c 0; kill -ABRT $$").contains("more than 1024 MiB of memory"));
+        let exceeded = told(&format!("exit {}", memory::EXCEEDED));
+        assert!(exceeded.contains("more than 1024 MiB of memory") && exceeded.contains("files.trial"));
+        assert!(told("ulimit -c 0; kill -ABRT $$").contains("more memory than it can get"));
+        assert!(told("kill -KILL $$").contains("the system has no more memory"));
         assert!(told("kill -KILL $$").contains("(signal 9)"));
         assert!(told("exit 101").contains("(status 101)"));
     }

@@ -253,6 +253,29 @@ fn a_missing_filter_is_reported_before_any_tile_is_requested() {
     );
 }
 
+#[test]
+fn a_file_whose_metadata_takes_too_much_memory_is_refused_by_name_and_others_are_not() {
+    let place = Place::new();
+    volumes::greedy(&place.path("greedy.h5"));
+    volumes::planes(&place.path("good.h5"), 2, 1, Stored::Gzip);
+    let checked = place.run(["check", "good.h5", "greedy.h5"]);
+    assert_eq!(checked.code, 1, "{}", checked.err);
+    for word in ["1 thing is wrong", "datasets.greedy.file", "more than 1024 MiB of memory", "files.trial"] {
+        assert!(checked.err.contains(word), "{word} is not in {}", checked.err);
+    }
+    let served = Place::new();
+    let folder = served.path("data");
+    fs::create_dir(&folder).unwrap();
+    for name in ["good.h5", "greedy.h5"] {
+        fs::rename(place.path(name), folder.join(name)).unwrap();
+    }
+    let server = served.serve([folder.to_str().unwrap()]);
+    assert_eq!(server.tile("good/raw/xy/0/0_0_0.png").status, 200);
+    assert_eq!(server.tile("greedy/raw/xy/0/0_0_0.png").status, 404);
+    server.wait_for_log("more than 1024 MiB of memory");
+    assert!(server.peak_memory() < MEMORY / 2, "the server took {} bytes", server.peak_memory());
+}
+
 /// The library takes such a file for one that is being written in SWMR mode, and by default reads it again and again.
 #[test]
 fn a_file_with_a_wrong_checksum_in_its_superblock_is_refused_soon() {

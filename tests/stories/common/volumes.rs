@@ -117,17 +117,8 @@ fn unwritten(path: &Path, shape: (usize, usize, usize)) {
 /// Writes a file that crashes libhdf5 when it looks for `/a/raw`: two groups share one heap of names, which the library
 /// loads with the first group and expects to load again with the second.
 pub fn crashing(path: &Path) {
-    // Newer formats of groups have no such heap.
-    let oldest = hdf5::File::with_options().with_fapl(|access| access.libver_earliest()).clone();
-    let file = oldest.create(path).unwrap();
-    for name in ["raw", "a/raw"] {
-        file.new_dataset_builder().with_data(&Array3::<u8>::zeros((4, 8, 8))).create(name).unwrap();
-    }
-    file.close().unwrap();
-    let mut bytes = fs::read(path).unwrap();
-    let number = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
-    let heaps: Vec<usize> =
-        (0..bytes.len() - 4).filter(|at| &bytes[*at..*at + 4] == b"HEAP").take(2).collect();
+    let mut bytes = of_two_groups(path);
+    let heaps = heaps(&bytes);
     let (length, names) = (number(&bytes, heaps[0] + 8), number(&bytes, heaps[0] + 24));
     let copy = bytes.len();
     bytes.extend_from_within(names..names + length);
@@ -138,4 +129,40 @@ pub fn crashing(path: &Path) {
     let end = bytes.len() as u64;
     bytes[40..48].copy_from_slice(&end.to_le_bytes());
     fs::write(path, bytes).unwrap();
+}
+
+/// Writes a file with the datasets `/raw` and `/a/raw` in the oldest format, and returns its bytes. Newer formats have no
+/// heaps with the names of groups.
+fn of_two_groups(path: &Path) -> Vec<u8> {
+    let oldest = hdf5::File::with_options().with_fapl(|access| access.libver_earliest()).clone();
+    let file = oldest.create(path).unwrap();
+    for name in ["raw", "a/raw"] {
+        file.new_dataset_builder().with_data(&Array3::<u8>::zeros((4, 8, 8))).create(name).unwrap();
+    }
+    file.close().unwrap();
+    fs::read(path).unwrap()
+}
+
+/// Where the heaps of the first two groups are.
+fn heaps(bytes: &[u8]) -> Vec<usize> {
+    (0..bytes.len() - 4).filter(|at| &bytes[*at..*at + 4] == b"HEAP").take(2).collect()
+}
+
+fn number(bytes: &[u8], at: usize) -> usize {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize
+}
+
+/// Writes a sparse file that can be read, but in which the names of a group are said to take a GiB: the library reads all
+/// of it into memory, twice.
+pub fn greedy(path: &Path) {
+    const NAMES: u64 = 1 << 30;
+    let mut bytes = of_two_groups(path);
+    let heap = heaps(&bytes)[1];
+    let end = number(&bytes, heap + 24) as u64 + NAMES;
+    // The length of the names, and no free space among them. The superblock holds the end of the file.
+    for (at, value) in [(heap + 8, NAMES), (heap + 16, 1), (40, end)] {
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    fs::write(path, bytes).unwrap();
+    fs::OpenOptions::new().write(true).open(path).unwrap().set_len(end).unwrap();
 }
