@@ -58,7 +58,10 @@ impl Access {
         let (mut entries, mut faults, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
         for (place, given) in settings.iter().enumerate() {
             let key = format!("access[{place}].secrets");
-            let secrets = read(&given.secrets).unwrap_or_else(|problem| {
+            // A path that is missing or wrong is a fault of the configuration, and told already.
+            let is_given = !given.secrets.as_os_str().is_empty();
+            let read = if is_given { read(&given.secrets) } else { Ok(Vec::new()) };
+            let secrets = read.unwrap_or_else(|problem| {
                 faults.push(Fault { key: key.clone(), problem });
                 Vec::new()
             });
@@ -138,7 +141,14 @@ fn digest(secret: &[u8]) -> Hash {
 /// The secrets in a file, one per line. Empty lines and those that begin with `#` are skipped.
 fn read(path: &Path) -> Result<Vec<String>, String> {
     let unreadable = |error: io::Error| format!("{} cannot be read: {error}", path.display());
-    let file = File::open(path).map_err(unreadable)?;
+    let file = File::open(path).map_err(|error| match path.symlink_metadata() {
+        Ok(_) => unreadable(error),
+        // It may be a secret, put there by mistake.
+        Err(_) => format!(
+            "there is no file at the path that it gives, which is not repeated here in case it is a secret ({error}); \
+             expected the path of a text file with one secret per line, relative to the configuration file"
+        ),
+    })?;
     if !file.metadata().map_err(unreadable)?.is_file() {
         return Err(format!(
             "{} is not a file; a text file with one secret per line is expected",
@@ -247,8 +257,17 @@ mod tests {
             );
             assert!(!access.shows(&name("brain"), &access.grants([text.trim().as_bytes()])));
         }
-        let absent = AccessSettings { secrets: "/nonexistent/file".into(), datasets: vec![Pattern::any()] };
-        assert!(Access::open(&[absent]).faults[0].problem.contains("cannot be read"));
+    }
+
+    #[test]
+    fn a_secret_in_place_of_its_file_is_not_repeated() {
+        for secret in ["hunter2", "/base64/of+a/secret=", &"x".repeat(5000)] {
+            let given = AccessSettings { secrets: secret.into(), datasets: vec![Pattern::any()] };
+            let OpenedAccess { faults, warnings, .. } = Access::open(&[given]);
+            let told = format!("{faults:?} {warnings:?}");
+            assert!(told.contains("access[0].secrets") && told.contains("the path of a text file"), "{told}");
+            assert!(!told.contains(secret.trim_start_matches('/')), "{told}");
+        }
     }
 
     #[test]

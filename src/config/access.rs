@@ -1,6 +1,8 @@
 //! Reads the entries of `[[access]]`. Whether the files of secrets can be read is found out when they are opened.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use config::{Value, ValueKind};
 
 use super::keys;
 use super::reader::Section;
@@ -17,7 +19,7 @@ pub(super) fn read(root: &mut Section<'_, '_>, base: &Path) -> Vec<AccessSetting
     for entry in entries {
         let mut section = Section::open(entry.path, Some(entry.value), keys::ACCESS, root.notes());
         let mut given = AccessSettings { datasets: vec![Pattern::any()], ..AccessSettings::default() };
-        section.set("secrets", values::path_below(base), &mut given.secrets);
+        section.set("secrets", secrets_below(base), &mut given.secrets);
         section.set("datasets", values::list(values::pattern), &mut given.datasets);
         if !section.has("secrets") {
             section.missing(
@@ -32,4 +34,13 @@ pub(super) fn read(root: &mut Section<'_, '_>, base: &Path) -> Vec<AccessSetting
         access.push(given);
     }
     access
+}
+
+/// The path of a file of secrets. What stands there instead is not repeated: it may be a secret.
+fn secrets_below(base: &Path) -> impl Fn(&Value) -> Result<PathBuf, String> {
+    let path = values::path_below(base);
+    move |value| match &value.kind {
+        ValueKind::String(_) | ValueKind::Nil => path(value),
+        _ => Err("the path of a file, in quotes, is expected".to_owned()),
+    }
 }

@@ -45,8 +45,10 @@ impl Needs {
                 needs.anywhere = Some(token.to_string());
             }
         }
-        for access in &settings.access {
-            needs = needs.and_file(&access.secrets);
+        // A folder that does not exist may be part of a secret that was put in place of its file, and would be logged.
+        let is_known = |file: &&PathBuf| file.parent().is_some_and(|folder| folder == "" || folder.is_dir());
+        for secrets in settings.access.iter().map(|access| &access.secrets).filter(is_known) {
+            needs = needs.and_file(secrets);
         }
         if let Some(tls) = &settings.server.tls {
             needs = needs.and_file(&tls.certificate).and_file(&tls.key);

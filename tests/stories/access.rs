@@ -216,7 +216,7 @@ fn an_unreadable_file_of_secrets_is_a_fault_and_never_an_open_door() {
     let place = Place::new();
     let wide = fixture("wide.h5");
     for (content, word) in
-        [(None, "cannot be read"), (Some(""), "has no secret"), (Some("two words"), "secret 1")]
+        [(None, "there is no file"), (Some(""), "has no secret"), (Some("two words"), "secret 1")]
     {
         match content {
             Some(text) => fs::write(place.path("lab.txt"), text).unwrap(),
@@ -234,6 +234,30 @@ fn an_unreadable_file_of_secrets_is_a_fault_and_never_an_open_door() {
                 "{}",
                 outcome.err
             );
+        }
+    }
+}
+
+#[test]
+fn a_secret_in_place_of_its_file_is_never_repeated() {
+    let place = Place::new();
+    let wide = fixture("wide.h5");
+    // With and without a slash, as base64 has them; and where no path is expected.
+    for (secret, written) in [
+        ("hunter2-of-the-lab", "\"hunter2-of-the-lab\""),
+        ("aGVs/bG8gd29y/bGQh", "\"aGVs/bG8gd29y/bGQh\""),
+        ("8412367590", "8412367590"),
+    ] {
+        let access = format!("[[access]]\nsecrets = {written}\n[datasets.wide]\nfile = {wide:?}\n");
+        place.write("voltile.toml", &access);
+        for command in ["serve", "check"] {
+            let outcome = place.run([command]);
+            assert_ne!(outcome.code, 0, "{}", outcome.err);
+            let told = format!("{}{}", outcome.out, outcome.err);
+            assert!(told.contains("access[0].secrets"), "{told}");
+            for part in secret.split('/') {
+                assert!(!told.contains(part), "{part}: {told}");
+            }
         }
     }
 }
