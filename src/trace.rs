@@ -116,6 +116,11 @@ impl Trace {
         self.id.as_ref().map_or("", RequestId::as_str)
     }
 
+    /// The same, to outlive the request.
+    pub fn request_id(&self) -> Option<&RequestId> {
+        self.id.as_ref()
+    }
+
     /// Records how the request is answered.
     pub fn set_outcome(&self, outcome: Outcome) {
         self.outcome.store(outcome as u8, Ordering::Relaxed);

@@ -288,9 +288,14 @@ fn a_stream_that_breaks_off_still_shows_the_slices_before_the_damage() {
     fs::write(&path, &bytes).unwrap();
     let server = place.serve(["cubes.h5"]);
     server.expect_error("its zlib stream is invalid");
-    assert_eq!(tile(&server, &xy(FIRST, 0)).picture(), right(FIRST, 0));
+    let path = format!("{MOUNT}/{}", tile_path(&xy(FIRST, 0)));
+    let first = server.ask("GET", &path, &[("X-Request-Id", "first")]);
+    assert_eq!(first.picture(), right(FIRST, 0));
     wait_until("the other seven chunks are finished", || server.count(FINISHED) >= 7);
     server.wait_for_log("slices before the damage are shown");
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("slices before the damage")).unwrap();
+    assert!(line.contains("request=\"first\""), "the idle thread knows for whom it reads: {line}");
     for z in [FIRST, 0, 10, 20] {
         assert_eq!(tile(&server, &xy(z, 0)).picture(), right(z, 0), "{z}");
     }

@@ -22,7 +22,7 @@ use crate::cache::{Cache, Lookup, Waiter};
 use crate::config::Verify;
 use crate::metrics::{Meter, Metrics};
 use crate::tile::Fingerprint;
-use crate::trace::Trace;
+use crate::trace::{RequestId, Trace};
 use crate::volume::{ChunkId, ReadError, Samples, VoxelType, with_samples};
 
 /// A decoded chunk, or a prefix of one, contiguous in stored order.
@@ -251,6 +251,11 @@ impl ChunkRequest<'_> {
     /// Identifies the chunk, independently of the type that it is decoded to.
     pub fn id(&self) -> ChunkId {
         self.dataset.chunk_id(&self.at)
+    }
+
+    /// The id of the request that it is for, for the log.
+    fn request(&self) -> Option<&RequestId> {
+        self.trace.and_then(Trace::request_id)
     }
 
     fn key(&self) -> ChunkKey {

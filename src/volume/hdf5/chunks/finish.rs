@@ -12,6 +12,7 @@ use super::{Chunk, ChunkKey, ChunkRequest, ChunkStore};
 use crate::activity::Moment;
 use crate::config::Verify;
 use crate::metrics::Meter;
+use crate::trace::RequestId;
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::{Position, StoredBox};
 use crate::volume::hdf5::stored_chunk::{Located, Stored};
@@ -117,7 +118,7 @@ impl ChunkStore {
             Err(error) if !self.may_show_prefix(&error, wanted) || no_less => return Err(error),
             Err(_) if extent != Extent::Whole => decode(wanted.voxels)?,
             Err(damage) => {
-                tracing::warn!("{damage}; slices before the damage are shown");
+                warn_of(&damage, wanted.request());
                 let chunk = decode(wanted.voxels)?;
                 chunk.settle();
                 chunk
@@ -134,7 +135,7 @@ impl ChunkStore {
             return true;
         }
         if matches!(error, ReadError::Corrupt { .. }) {
-            self.refuse(error, wanted.id());
+            self.refuse(error, wanted.id(), wanted.request());
         }
         !self.refused.has(&wanted.id())
     }
@@ -145,7 +146,9 @@ impl ChunkStore {
             self.unfinished.remove(&wanted.id());
         } else if self.verify() == Verify::Idle && !chunk.is_settled() {
             let ChunkRequest { dataset, at, voxel, .. } = *wanted;
-            let unfinished = || Unfinished { dataset: Arc::downgrade(dataset), at, voxel };
+            let request = || wanted.request().cloned();
+            let unfinished =
+                || Unfinished { dataset: Arc::downgrade(dataset), at, voxel, request: request() };
             self.unfinished.add(wanted.id(), unfinished);
         }
     }
@@ -158,7 +161,7 @@ impl ChunkStore {
     /// Finishes one prefix-decoded chunk; false if there is none.
     pub fn finish_one(&self) -> bool {
         let Some((work, chunk)) = self.unfinished.take() else { return false };
-        let Unfinished { dataset, at, voxel } = chunk;
+        let Unfinished { dataset, at, voxel, request } = chunk;
         // The file is closed: the chunk is given up.
         let Some(dataset) = dataset.upgrade() else { return true };
         let key = (dataset.id, work.id.number, voxel);
@@ -175,10 +178,13 @@ impl ChunkStore {
                 self.cache.replace_if(&key, Arc::new(chunk), weight, |kept| !kept.whole);
             }
             Err(error @ ReadError::Corrupt { .. }) => {
-                self.refuse(&error, work.id);
+                self.refuse(&error, work.id, request.as_ref());
                 self.cache.remove_if(&key, |kept| !kept.whole);
             }
-            Err(damage @ ReadError::Damaged { .. }) => self.settle(&key, &damage),
+            Err(damage @ ReadError::Damaged { .. }) => {
+                warn_of(&damage, request.as_ref());
+                self.settle(&key);
+            }
             // It may be readable later; until then it is unverified.
             Err(_) => return true,
         }
@@ -187,17 +193,18 @@ impl ChunkStore {
     }
 
     /// Keeps the prefix of a chunk whose stream breaks off, and does not try to finish it again.
-    fn settle(&self, key: &ChunkKey, damage: &ReadError) {
-        tracing::warn!("{damage}; slices before the damage are shown");
+    fn settle(&self, key: &ChunkKey) {
         if let Some(chunk) = self.cache.peek(key) {
             chunk.settle();
         }
     }
 
-    fn refuse(&self, error: &ReadError, id: ChunkId) {
+    /// `request` wanted the chunk.
+    fn refuse(&self, error: &ReadError, id: ChunkId, request: Option<&RequestId>) {
         if self.refused.add(id) {
             self.metrics.chunks_refused.inc();
             tracing::error!(
+                request = request.map(RequestId::as_str),
                 "{error}; every tile that touches this chunk is an error until the file is mended"
             );
         }
@@ -238,6 +245,11 @@ impl ChunkStore {
     pub fn given_up(&self) -> u64 {
         self.unfinished.given_up()
     }
+}
+
+fn warn_of(damage: &ReadError, request: Option<&RequestId>) {
+    let request = request.map(RequestId::as_str);
+    tracing::warn!(request, "{damage}; slices before the damage are shown");
 }
 
 impl StoredDataset {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use lru::LruCache;
 
+use crate::trace::RequestId;
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Position;
 use crate::volume::{ChunkId, VoxelType};
@@ -22,6 +23,8 @@ pub(super) struct Unfinished {
     pub dataset: Weak<StoredDataset>,
     pub at: Position,
     pub voxel: VoxelType,
+    /// The id of the request that began it, for the log.
+    pub request: Option<RequestId>,
 }
 
 /// The waiting chunks; clones share them.
@@ -154,7 +157,8 @@ mod tests {
     }
 
     fn add(list: &List, number: u64) {
-        list.add(id(number), || Unfinished { dataset: Weak::new(), at: [0; 5], voxel: VoxelType::U8 });
+        let (dataset, at, voxel) = (Weak::new(), [0; 5], VoxelType::U8);
+        list.add(id(number), || Unfinished { dataset, at, voxel, request: None });
     }
 
     #[test]
