@@ -1,18 +1,23 @@
 //! The HTTP client of [`crate::warm`], [`crate::verify`] and [`crate::bench`], over `ureq`.
 //!
-//! Every response is returned as it is: no status is an error, and no redirect is followed. Deliberately absent: TLS,
-//! proxies, cookies, compression.
+//! Every response is returned as it is: no status is an error, and no redirect is followed. Deliberately absent: proxies,
+//! cookies, compression.
 //!
 //! A server may close a kept connection at any moment. A request that finds its connection closed before a response
 //! is sent once more over a new one.
 
 mod answer;
 mod resolver;
+mod unix;
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_rustls::rustls::crypto::ring;
 use ureq::http::{HeaderMap, Request, Uri};
+use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, Error, Timeout};
 
@@ -21,6 +26,7 @@ pub use ureq::http::Method;
 
 use crate::description::SiteDescription;
 use resolver::Remembering;
+use unix::ToSocket;
 
 /// Longer than anyone would wait for a tile.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,10 +39,29 @@ const MOST_IDLE: usize = 1 << 10;
 #[derive(Debug)]
 pub struct Client {
     agent: Agent,
-    base: String,
+    server: Server,
     /// The path before every other: empty, or a path that ends in `/k/SECRET`.
     prefix: String,
     patience: Duration,
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone)]
+struct Server {
+    /// As it is shown: the scheme and host, or `unix:` and the path of the socket.
+    base: String,
+    /// The scheme and host of the URLs that are requested.
+    origin: String,
+    /// The Unix socket, if it is one.
+    socket: Option<PathBuf>,
+}
+
+/// The scheme of the address of a Unix socket.
+const UNIX: &str = "unix:";
+
+/// Whether a text is meant as the address of a server, not as that of a file.
+pub fn is_server(text: &str) -> bool {
+    text.contains("://") || text.starts_with(UNIX)
 }
 
 /// The URL is not that of a server that can be reached.
@@ -68,57 +93,51 @@ impl From<NoAnswer> for String {
 }
 
 impl Client {
-    /// A client of the server at a URL such as `http://127.0.0.1:8080`. Of a path in it, all that follows `/k/SECRET` is
+    /// A client of the server at a URL such as `http://127.0.0.1:8080` or `https://host`, or at a Unix socket, such as
+    /// `unix:/run/voltile.sock`. Of a path in it, which follows a socket after another colon, all that follows `/k/SECRET` is
     /// ignored, or everything if there is no secret. Does not connect yet.
     pub fn new(url: &str) -> Result<Self, NotAServer> {
-        let wrong = |problem| NotAServer { url: url.to_owned(), problem };
-        let host = match url.split_once("://") {
-            Some(("http", rest)) => rest,
-            Some(("https", _)) => {
-                return Err(wrong(
-                    "TLS is not supported; give the plain HTTP address of the server, such as http://127.0.0.1:8080",
-                ));
-            }
-            Some(_) => return Err(wrong("expected http://")),
-            None => url,
-        };
-        let host = host.split(['?', '#']).next().unwrap_or_default();
-        let (host, path) = host.split_at(host.find('/').unwrap_or(host.len()));
-        if host.is_empty() {
-            return Err(wrong("it has no host; expected for example http://127.0.0.1:8080"));
-        }
-        let base = format!("http://{host}");
-        if base.parse::<Uri>().is_err() {
-            return Err(wrong("its host or port is not valid; expected for example http://127.0.0.1:8080"));
-        }
-        Ok(Self::with_patience(base, secret_prefix(path).to_owned(), PATIENCE))
+        let (server, path) =
+            Server::of(url).map_err(|problem| NotAServer { url: url.to_owned(), problem })?;
+        Ok(Self::with_patience(server, secret_prefix(path).to_owned(), PATIENCE))
     }
 
-    fn with_patience(base: String, prefix: String, patience: Duration) -> Self {
+    fn with_patience(server: Server, prefix: String, patience: Duration) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .proxy(None)
+            .tls_config(tls())
             .user_agent(concat!("voltile/", env!("CARGO_PKG_VERSION")))
             .max_idle_connections(MOST_IDLE)
             .max_idle_connections_per_host(MOST_IDLE)
             // With one limit for the whole call, each call would resolve the host's name on a new thread.
             .timeout_connect(Some(patience))
             .timeout_recv_response(Some(patience))
-            .timeout_recv_body(Some(patience));
-        let agent = Agent::with_parts(config.build(), DefaultConnector::default(), Remembering::default());
-        Self { agent, base, prefix, patience }
+            .timeout_recv_body(Some(patience))
+            .build();
+        let agent = match server.socket.clone().map(ToSocket) {
+            Some(socket) => Agent::with_parts(config, socket.clone(), socket),
+            None => Agent::with_parts(config, DefaultConnector::default(), Remembering::default()),
+        };
+        Self { agent, server, prefix, patience }
     }
 
     /// A client of the same server with connections of its own.
     pub fn another(&self) -> Self {
-        Self::with_patience(self.base.clone(), self.prefix.clone(), self.patience)
+        Self::with_patience(self.server.clone(), self.prefix.clone(), self.patience)
     }
 
-    /// The scheme and host, without a secret.
+    /// The scheme and host, or the Unix socket; without a secret.
     pub fn base(&self) -> &str {
-        &self.base
+        &self.server.base
+    }
+
+    /// Whether the server runs on this machine, as far as its address says so.
+    pub fn is_here(&self) -> bool {
+        let host = self.server.base.split_once("://").map_or("", |(_, host)| host);
+        self.server.socket.is_some() || ["127.", "localhost", "[::1]"].iter().any(|own| host.starts_with(own))
     }
 
     /// Requests what the server says of itself.
@@ -149,8 +168,8 @@ impl Client {
         url: &str,
         headers: &[(&str, &str)],
     ) -> Result<Answer, NoAnswer> {
-        let url =
-            if url.starts_with('/') { format!("{}{}{url}", self.base, self.prefix) } else { url.to_owned() };
+        let origin = &self.server.origin;
+        let url = if url.starts_with('/') { format!("{origin}{}{url}", self.prefix) } else { url.to_owned() };
         match self.answer(memory, method, &url, headers) {
             Ok((status, headers, body)) => Ok(Answer { url, status, headers, body }),
             Err(error) => {
@@ -184,7 +203,9 @@ impl Client {
     /// Explains an error of a request to `url`.
     fn problem(&self, url: &str, error: Error) -> String {
         let unreached = |problem: &dyn std::fmt::Display| {
-            let host = url.strip_prefix("http://").unwrap_or(url).split('/').next().unwrap_or_default();
+            let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+            let host = rest.split('/').next().unwrap_or_default();
+            let host = if self.server.socket.is_some() { self.base() } else { host };
             format!("{host} cannot be reached: {problem}")
         };
         let seconds = self.patience.as_secs_f32();
@@ -196,6 +217,10 @@ impl Client {
                 "the connection was closed before the end of a response".to_owned()
             }
             Error::Io(error) if is_lost(error.kind()) => format!("the connection failed: {error}"),
+            Error::Io(error) if is_distrusted(&error) => unreached(&format!(
+                "{error}. If its certificate is from an authority of your own, set SSL_CERT_FILE to a PEM file with that \
+                 authority's certificate"
+            )),
             Error::Io(error) => unreached(&error),
             Error::Protocol(error) => format!("the response is not valid HTTP/1.1: {error}"),
             Error::Http(error) => format!("the URL cannot be requested: {error}"),
@@ -203,6 +228,53 @@ impl Client {
             other => other.to_string(),
         }
     }
+}
+
+impl Server {
+    /// The server of a URL, and the path in it.
+    fn of(url: &str) -> Result<(Self, &str), &'static str> {
+        if let Some(rest) = url.strip_prefix(UNIX) {
+            let (socket, path) = rest.find(":/").map_or((rest, ""), |at| (&rest[..at], &rest[at + 1..]));
+            if socket.is_empty() {
+                return Err("it names no socket; expected for example unix:/run/voltile.sock");
+            }
+            let (base, origin) = (format!("{UNIX}{socket}"), "http://localhost".to_owned());
+            return Ok((Self { base, origin, socket: Some(socket.into()) }, path));
+        }
+        let (scheme, rest) = match url.split_once("://") {
+            Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+            Some(_) => return Err("expected http://, https:// or unix:"),
+            None => ("http", url),
+        };
+        let rest = rest.split(['?', '#']).next().unwrap_or_default();
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if host.is_empty() {
+            return Err("it has no host; expected for example http://127.0.0.1:8080");
+        }
+        let base = format!("{scheme}://{host}");
+        if base.parse::<Uri>().is_err() {
+            return Err("its host or port is not valid; expected for example http://127.0.0.1:8080");
+        }
+        Ok((Self { origin: base.clone(), base, socket: None }, path))
+    }
+}
+
+/// Trusts what the system trusts, or the certificates that `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
+fn tls() -> TlsConfig {
+    TlsConfig::builder()
+        .root_certs(RootCerts::PlatformVerifier)
+        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .build()
+}
+
+/// Whether a server's certificate is not trusted.
+fn is_distrusted(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::InvalidData && error.to_string().contains("certificate")
+}
+
+/// The path in the URL of a server, without query and fragment; empty if there is none.
+pub fn path_of(url: &str) -> &str {
+    Server::of(url).map_or("", |(_, path)| path)
 }
 
 fn read(mut body: Body, mut into: Vec<u8>) -> Result<Vec<u8>, Error> {

@@ -20,7 +20,7 @@ use super::pattern::{Case, Pattern, cases};
 use super::row::Limits;
 use super::sample::Percentiles;
 use super::target::Target;
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::description::{MountDescription, SiteDescription};
 
 use load::{Load, Loaded};
@@ -170,6 +170,11 @@ impl Remote {
         self.client.base()
     }
 
+    /// Whether it runs on this machine.
+    pub fn is_here(&self) -> bool {
+        self.client.is_here()
+    }
+
     /// Requests the tiles of a channel: every pattern with each number of clients, twice. `watch` receives
     /// each row as soon as it is measured.
     ///
@@ -264,9 +269,7 @@ fn processor_time() -> Duration {
 /// The server of a URL, and its mount if it names one.
 fn address(url: &str) -> Result<(Client, Option<String>), String> {
     let client = Client::new(url).map_err(|e| e.to_string())?;
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let path = rest.split(['?', '#']).next().unwrap_or_default();
-    let mut segments = path.split('/').skip(1).filter(|segment| !segment.is_empty());
+    let mut segments = client::path_of(url).split('/').skip(1).filter(|segment| !segment.is_empty());
     let mount = segments.next().map(str::to_owned);
     match (segments.next(), segments.next()) {
         (None | Some("tilecache"), None) => Ok((client, mount)),
@@ -295,8 +298,10 @@ mod tests {
         assert_eq!(mount("http://host:1"), Ok(None));
         assert_eq!(mount("host:1/"), Ok(None));
         assert_eq!(mount("localhost/ndtilecache"), Ok(Some("ndtilecache".to_owned())));
-        assert_eq!(mount("http://host/a/tilecache/?x"), Ok(Some("a".to_owned())));
-        for wrong in ["http://host/a/b", "http://host/a/tilecache/k", "https://host", ""] {
+        assert_eq!(mount("https://host/a/tilecache/?x"), Ok(Some("a".to_owned())));
+        assert_eq!(mount("unix:/run/a.sock"), Ok(None));
+        assert_eq!(mount("unix:/run/a.sock:/b"), Ok(Some("b".to_owned())));
+        for wrong in ["http://host/a/b", "http://host/a/tilecache/k", "ftp://host", ""] {
             assert!(mount(wrong).is_err(), "{wrong}");
         }
     }

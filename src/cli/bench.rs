@@ -124,7 +124,7 @@ fn of_server(arguments: &Arguments, server: &Server) -> Result<(), Failure> {
     let mut problems: Vec<String> = rows.iter().flat_map(|row| row.problems.clone()).collect();
     problems.dedup();
     problems.truncate(10);
-    if is_here(remote.base()) {
+    if remote.is_here() {
         remarks.push("the server is on this machine, and shares its CPU cores with the clients".to_owned());
     }
     out.put(&words::sentences(&told))?;
@@ -185,11 +185,6 @@ fn places(catalog: &Catalog, targets: &[Target]) -> BTreeMap<(String, String), P
         Some(((target.token.clone(), target.channel.clone()), file))
     };
     targets.iter().filter_map(place).collect()
-}
-
-fn is_here(base: &str) -> bool {
-    let host = base.trim_start_matches("http://");
-    ["127.", "localhost", "[::1]"].iter().any(|own| host.starts_with(own))
 }
 
 /// Where results go: text as it becomes available, or JSON at the end.

@@ -8,7 +8,7 @@ use crate::verify::{Outcome, Viewer, verify};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The URL of the server, such as http://127.0.0.1:8080
+    /// The URL of the server, such as http://127.0.0.1:8080 or https://HOST, or its Unix socket: unix:/run/voltile.sock
     #[arg(value_name = "URL")]
     url: String,
     /// Simulate only this viewer; may be repeated.

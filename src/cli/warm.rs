@@ -32,7 +32,7 @@ use signals::stop_on_signals;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// A running server (http://HOST:PORT), or HDF5 files; optionally followed by a token and a cutout in the form of
+    /// A running server (http://HOST:PORT, https://HOST, unix:/PATH/OF/A/SOCKET), or HDF5 files; optionally followed by a token and a cutout in the form of
     /// ndtilecache's prefetch: LEVEL/X1,X2/Y1,Y2/Z1,Z2
     #[arg(value_name = "URL|FILE.h5|TOKEN CUTOUT")]
     targets: Vec<String>,

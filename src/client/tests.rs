@@ -83,7 +83,8 @@ fn an_answer_that_ends_too_early_is_not_asked_for_again() {
 fn a_server_that_is_silent_or_absent_or_no_http_server_is_reported_as_such() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = listener.local_addr().unwrap().to_string();
-    let silent = Client::with_patience(format!("http://{host}"), String::new(), Duration::from_millis(30));
+    let silent =
+        Client::with_patience(Server::of(&host).unwrap().0, String::new(), Duration::from_millis(30));
     let error = get(&silent, "/").unwrap_err().to_string();
     assert_eq!(error, format!("GET http://{host}/: no answer: no complete response within 0.03 s"));
     // No test gets a port this low from the system.
@@ -113,7 +114,7 @@ fn an_address_is_reduced_to_its_host() {
     for url in ["http://host:1", "host:1", "http://host:1/", "http://host:1/a/b?c"] {
         assert_eq!(Client::new(url).unwrap().base(), "http://host:1", "{url}");
     }
-    for url in ["https://host", "ftp://host", "", "http://", "a host", "[::1"] {
+    for url in ["ftp://host", "", "http://", "https://", "unix:", "unix::/k/secret", "a host", "[::1"] {
         assert!(Client::new(url).is_err(), "{url}");
     }
 }
@@ -143,6 +144,9 @@ fn a_secret_in_the_address_comes_before_every_path() {
         ("http://a/k/secret/ndtilecache/x?y", "/k/secret"),
         ("http://a/volumes/k/secret/", "/volumes/k/secret"),
         ("a:80/k/", ""),
+        ("https://a/k/secret/x", "/k/secret"),
+        ("unix:/k/run/a.sock", ""),
+        ("unix:/run/a.sock:/k/secret/x", "/k/secret"),
     ] {
         let client = Client::new(url).unwrap();
         assert_eq!(client.prefix, prefix, "{url}");

@@ -286,7 +286,7 @@ fn wrong_arguments_are_reported_before_anything_is_measured() {
         (&["v.h5", "--clients", "2"], 2, "--clients is for a server"),
         (&["http://127.0.0.1:9", "--threads", "2"], 2, "--threads is for files"),
         (&["http://127.0.0.1:9", "em", "raw"], 2, "TOKEN CHANNEL LEVEL"),
-        (&["https://127.0.0.1:9"], 2, "TLS is not supported"),
+        (&["ftp://127.0.0.1:9"], 2, "expected http://, https:// or unix:"),
         (&[], 2, "there is nothing"),
     ];
     for (arguments, code, because) in wrong {

@@ -15,6 +15,7 @@ use clap::Args;
 
 use super::super::Sources;
 use crate::bench::{Bounds, Limits, Pattern, Selection, State, Target};
+use crate::client;
 use crate::geometry::{Level, Plane};
 
 /// Defaults of ndtilecache's benchmark.
@@ -140,7 +141,7 @@ impl Arguments {
         let words: Vec<String> = self.what.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let (url, rest) = match (&self.server, words.split_first()) {
             (Some(server), _) => (Some(server.clone()), words.as_slice()),
-            (None, Some((first, rest))) if first.contains("://") => (Some(first.clone()), rest),
+            (None, Some((first, rest))) if client::is_server(first) => (Some(first.clone()), rest),
             (None, _) => (None, words.as_slice()),
         };
         match (url, rest) {

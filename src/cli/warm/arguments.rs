@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::address::Address;
+use crate::client;
 use crate::geometry::Plane;
 use crate::name::Name;
 use crate::warm::{Channels, Extent, Numbers, Selection};
@@ -53,7 +54,7 @@ impl Target {
     pub fn of(texts: &[String]) -> Result<Self, String> {
         let mut target = Self::default();
         for (place, text) in texts.iter().enumerate() {
-            if text.contains("://") {
+            if client::is_server(text) {
                 if let Some(other) = target.url.replace(text.clone()) {
                     return Err(format!("{other} and {text} are two servers; warm them one at a time"));
                 }
