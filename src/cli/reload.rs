@@ -119,7 +119,7 @@ impl Reloader {
                 tracing::warn!("changes of {} take effect when the server is restarted", kept.join(", "));
             }
         }
-        let renewed = self.renewed(occasion, &settings)?;
+        let renewed = self.renewed(&settings)?;
         let reloaded = self
             .service
             .reload(settings.clone(), occasion == Occasion::Signal)
@@ -128,6 +128,7 @@ impl Reloader {
         self.site.replace(&settings).map_err(|error| vec![error.to_string()])?;
         if let Some((certificates, renewed)) = self.certificates.as_ref().zip(renewed) {
             certificates.replace(renewed);
+            tracing::info!("the certificate and key for TLS were replaced, for connections from now on");
         }
         Ok((reloaded, settings.files.watch))
     }
@@ -140,11 +141,11 @@ impl Reloader {
         }
     }
 
-    /// The certificate and key as they are now, if TLS is on and the signal asks for them.
-    fn renewed(&self, occasion: Occasion, settings: &Settings) -> Result<Option<Certificates>, Vec<String>> {
-        let files = settings.server.tls.as_ref().filter(|_| occasion == Occasion::Signal);
-        let read = files.map(Certificates::read).transpose();
-        read.map_err(|faults| faults.iter().map(ToString::to_string).collect())
+    /// The certificate and key as they are now, if TLS is on and they have changed.
+    fn renewed(&self, settings: &Settings) -> Result<Option<Certificates>, Vec<String>> {
+        let tls = self.certificates.as_ref().zip(settings.server.tls.as_ref());
+        let Some((certificates, files)) = tls else { return Ok(None) };
+        certificates.renewed(files).map_err(|faults| faults.iter().map(ToString::to_string).collect())
     }
 
     /// Notes the new files in folders that could not be opened.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use blake3::Hash;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -14,46 +15,85 @@ use crate::config::{Fault, Tls};
 
 /// The certificate and key in force. Connections keep those that they began with.
 #[derive(Debug)]
-pub struct Certificates(RwLock<Arc<ServerConfig>>);
+pub struct Certificates(RwLock<Pair>);
+
+/// A certificate and its key.
+#[derive(Debug)]
+struct Pair {
+    config: Arc<ServerConfig>,
+    /// Identifies the contents of both files.
+    digest: Hash,
+}
 
 impl Certificates {
     /// Reads the files. The faults have the paths of the keys in the configuration.
     pub fn read(files: &Tls) -> Result<Self, Vec<Fault>> {
-        read(files).map(|config| Self(RwLock::new(config)))
+        Contents::read(files).and_then(|contents| contents.certificates(files))
     }
 
-    /// Reads the files again, for connections that begin from now on. If there are faults, everything stays as it is.
-    pub fn reload(&self, files: &Tls) -> Result<(), Vec<Fault>> {
-        self.replace(Self::read(files)?);
-        Ok(())
+    /// Reads the files again; `None` if they hold what is in force.
+    pub fn renewed(&self, files: &Tls) -> Result<Option<Self>, Vec<Fault>> {
+        let contents = Contents::read(files)?;
+        let is_known = contents.digest() == self.0.read().unwrap_or_else(PoisonError::into_inner).digest;
+        if is_known { Ok(None) } else { contents.certificates(files).map(Some) }
     }
 
     /// Puts others in force for connections that begin from now on.
     pub fn replace(&self, others: Self) {
-        let config = others.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = config;
+        let pair = others.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = pair;
     }
 
     pub(super) fn current(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).config)
     }
 }
 
-fn read(files: &Tls) -> Result<Arc<ServerConfig>, Vec<Fault>> {
-    let provider = Arc::new(ring::default_provider());
-    let chain =
-        chain(&files.certificate).map_err(|problem| fault("certificate", &files.certificate, &problem));
-    let key = key(&files.key).map_err(|problem| fault("key", &files.key, &problem));
-    let (chain, key) = match (chain, key) {
-        (Ok(chain), Ok(key)) => (chain, key),
-        (chain, key) => return Err(chain.err().into_iter().chain(key.err()).collect()),
-    };
-    let certified = certified(chain, key, &provider, files).map_err(|fault| vec![fault])?;
-    let config = config(certified, provider)
-        .map_err(|error| vec![Fault { key: "server.tls".to_owned(), problem: error.to_string() }])?;
-    Ok(Arc::new(config))
+/// What is in the files of a certificate and its key.
+struct Contents {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
 }
 
+impl Contents {
+    fn read(files: &Tls) -> Result<Self, Vec<Fault>> {
+        let read = |name, path: &Path| {
+            fs::read(path).map_err(|error| fault(name, path, &format!("cannot be read: {error}")))
+        };
+        let (certificate, key) = both(read("certificate", &files.certificate), read("key", &files.key))?;
+        Ok(Self { certificate, key })
+    }
+
+    fn digest(&self) -> Hash {
+        let parts = [&self.certificate, &self.key].map(|text| *blake3::hash(text).as_bytes());
+        blake3::hash(&parts.concat())
+    }
+
+    fn certificates(&self, files: &Tls) -> Result<Certificates, Vec<Fault>> {
+        let config = self.config(files)?;
+        Ok(Certificates(RwLock::new(Pair { config, digest: self.digest() })))
+    }
+
+    fn config(&self, files: &Tls) -> Result<Arc<ServerConfig>, Vec<Fault>> {
+        let provider = Arc::new(ring::default_provider());
+        let chain =
+            chain(&self.certificate).map_err(|problem| fault("certificate", &files.certificate, &problem));
+        let key = key(&self.key).map_err(|problem| fault("key", &files.key, &problem));
+        let (chain, key) = both(chain, key)?;
+        let certified = certified(chain, key, &provider, files).map_err(|fault| vec![fault])?;
+        let config = config(certified, provider)
+            .map_err(|error| vec![Fault { key: "server.tls".to_owned(), problem: error.to_string() }])?;
+        Ok(Arc::new(config))
+    }
+}
+
+/// Both results, or all faults.
+fn both<A, B>(one: Result<A, Fault>, other: Result<B, Fault>) -> Result<(A, B), Vec<Fault>> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (one, other) => Err(one.err().into_iter().chain(other.err()).collect()),
+    }
+}
 fn config(certified: CertifiedKey, provider: Arc<CryptoProvider>) -> Result<ServerConfig, Error> {
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let resolver = Arc::new(SingleCertAndKey::from(certified));
@@ -66,10 +106,9 @@ fn fault(name: &str, path: &Path, problem: &str) -> Fault {
     Fault { key: format!("server.tls.{name}"), problem: format!("{}: {problem}", path.display()) }
 }
 
-fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let text = contents(path)?;
+fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let chain: Vec<_> =
-        CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(|error| not_pem(&error))?;
+        CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>().map_err(|error| not_pem(&error))?;
     if chain.is_empty() {
         return Err("there is no certificate in it; expected a PEM file with the server's certificate, \
                     followed by the intermediate ones (-----BEGIN CERTIFICATE-----)"
@@ -78,8 +117,8 @@ fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(chain)
 }
 
-fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_slice(&contents(path)?).map_err(|error| match error {
+fn key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
         pem::Error::NoItemsFound => {
             "there is no private key in it; expected a PEM file with a key that is not \
                                      encrypted (-----BEGIN PRIVATE KEY-----)"
@@ -87,10 +126,6 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
         }
         error => not_pem(&error),
     })
-}
-
-fn contents(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("cannot be read: {error}"))
 }
 
 fn not_pem(error: &pem::Error) -> String {
@@ -171,11 +206,13 @@ mod tests {
         let tls = files(directory.path(), "a.test");
         let certificates = Certificates::read(&tls).unwrap();
         let first = certificates.current();
+        assert!(certificates.renewed(&tls).unwrap().is_none(), "nothing has changed");
         fs::write(&tls.key, "").unwrap();
-        assert!(certificates.reload(&tls).is_err());
+        assert!(certificates.renewed(&tls).is_err());
         assert!(Arc::ptr_eq(&first, &certificates.current()));
         files(directory.path(), "b.test");
-        certificates.reload(&tls).unwrap();
+        certificates.replace(certificates.renewed(&tls).unwrap().unwrap());
+        assert!(certificates.renewed(&tls).unwrap().is_none());
         assert!(!Arc::ptr_eq(&first, &certificates.current()));
     }
 }

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 use super::unix::connect;
 use super::{TILE, endpoints, noise, place, rest};
 use crate::common::wire::Connection;
-use crate::common::{PATIENCE, Place, Server, metrics, wait_until};
+use crate::common::{PATIENCE, Place, Server, metrics, outcome, wait_until};
 
 type Tls = StreamOwned<ClientConnection, TcpStream>;
 
@@ -222,6 +222,57 @@ fn a_certificate_is_replaced_at_sighup_and_stays_if_the_new_one_is_broken() {
     wait_until("the new certificate is in force", || over_tls(&new, &server).try_get(TILE).is_ok());
     assert!(over_tls(&old, &server).try_get(TILE).is_err());
     assert_eq!(kept.try_get(TILE).unwrap().status, 200, "connections keep what they began with");
+}
+
+#[test]
+fn a_changed_certificate_is_noticed_without_a_signal_where_files_are_watched() {
+    let (place, old) = certified(&format!("{PATIENT}[files]\nwatch = \"100ms\"\n"));
+    let server = serve(&place);
+    let mut kept = over_tls(&old, &server);
+    assert_eq!(kept.try_get(TILE).unwrap().status, 200);
+    // Between the two files, when one has been written and the other has not, nothing changes.
+    server.allow_error("server.tls.");
+    let new = certify(&place);
+    wait_until("the new certificate is in force", || over_tls(&new, &server).try_get(TILE).is_ok());
+    assert!(over_tls(&old, &server).try_get(TILE).is_err());
+    assert_eq!(kept.try_get(TILE).unwrap().status, 200, "connections keep what they began with");
+    server.wait_for_log("for TLS were replaced");
+    assert_eq!(server.log().matches("for TLS were replaced").count(), 1, "only a change is told");
+}
+
+#[test]
+fn commands_reach_a_server_over_tls_and_over_its_socket() {
+    let (place, _) = certified("");
+    let (other, _) = certified("");
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    place.write("cert.pem", &made.cert.pem());
+    place.write("key.pem", &made.signing_key.serialize_pem());
+    let server = serve(&place);
+    let told = |trusted: &Place, words: &[&str]| {
+        outcome(place.voltile(words).env("SSL_CERT_FILE", trusted.path("cert.pem")))
+    };
+    let url = format!("https://{}", server.address);
+    let socket = format!("unix:{}", place.path("http.sock").display());
+    for address in [url.as_str(), &socket] {
+        let verified = told(&place, &["verify", address]);
+        assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
+        let warmed = told(&place, &["warm", address]);
+        let tiles = format!("{}{}", warmed.out, warmed.err);
+        assert!(warmed.code == 0 && tiles.contains("4 of 4 tiles") && tiles.contains("0 failed"), "{tiles}");
+        let measured = told(&place, &["bench", address, "--tiles", "3", "--clients", "2"]);
+        assert_eq!(measured.code, 0, "{}{}", measured.out, measured.err);
+        assert!(
+            measured.out.contains(address) && measured.out.contains("on this machine"),
+            "{}",
+            measured.out
+        );
+    }
+    let distrusted = told(&other, &["warm", &url]);
+    assert!(distrusted.code == 1 && distrusted.err.contains("SSL_CERT_FILE"), "{}", distrusted.err);
+    let plain = told(&place, &["warm", &format!("http://{}", server.address)]);
+    assert_ne!(plain.code, 0, "{}", plain.err);
+    let nowhere = told(&place, &["warm", "unix:absent.sock"]);
+    assert!(nowhere.err.contains("unix:absent.sock cannot be reached"), "{}", nowhere.err);
 }
 
 #[test]
