@@ -9,7 +9,7 @@ import numpy as np
 import tensorstore
 import zarr
 
-from . import expected
+from . import expected, viv
 from .report import Report
 from .volumes import Channel
 
@@ -63,7 +63,7 @@ def image(
     stored = [(channel, descriptions[channel.name]["levels"]) for channel in channels]
     each = {time: [expected.levels(channel, levels, time) for channel, levels in stored] for time in times}
     by_level = {level["level"]: level for level in described["levels"]}
-    for dataset in multiscale["datasets"]:
+    for place, dataset in enumerate(multiscale["datasets"]):
         number = int(dataset["path"])
         url = f"{base}/zarr/{version}/{path}/{number}"
         for time in times:
@@ -86,8 +86,20 @@ def image(
             name = f"{path} {version} level {number}" + (f" time {time}" if time else "")
             report.compare(f"TensorStore {driver} {name}", by_tensorstore, wanted, is_mean)
             report.compare(f"zarr-python {name}", by_zarr, wanted, is_mean)
+            by_viv(f"{base}/zarr/{version}/{path}", place, time, axes, name, wanted, is_mean, report)
     if not is_below:
         validate(base, version, path, report)
+
+
+def by_viv(
+    url: str, place: int, time: int, axes: str, name: str, wanted: np.ndarray, is_mean: bool, report: Report
+) -> None:
+    """Compares a level with what Viv reads, if it is there and reads the type."""
+    reader = viv.reader()
+    if reader is None:
+        report.skipped.add("Viv")
+    elif wanted.dtype.name not in viv.UNREADABLE:
+        report.compare(f"Viv {name}", lambda: reader.read(url, place, time, axes, wanted.shape), wanted, is_mean)
 
 
 def validate(base: str, version: str, path: str, report: Report) -> None:

@@ -1,0 +1,60 @@
+"""OME-Zarr images, read by Viv's loaders in Node.js (see viv.mjs). One process reads them all."""
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+# Beside the packages, where Node.js looks for them.
+HOME = HERE.parent.parent / "target" / "clients-node"
+PROGRAM, PACKAGES, LOCK = "viv.mjs", "package.json", "package-lock.json"
+# Booleans are no typed arrays in JavaScript, half floats only in the newest Node.js.
+UNREADABLE = {"bool", "float16"}
+
+
+@functools.cache
+def reader() -> "Reader | None":
+    """Viv, if Node.js is there and its packages can be fetched."""
+    if not (shutil.which("node") and shutil.which("npm")):
+        return None
+    stamp, lock = HOME / "complete", (HERE / LOCK).read_text()
+    HOME.mkdir(parents=True, exist_ok=True)
+    if not stamp.is_file() or stamp.read_text() != lock:
+        print(f"clients-check: installing Viv into {HOME}", flush=True)
+        for name in (PACKAGES, LOCK):
+            shutil.copyfile(HERE / name, HOME / name)
+        install = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1"]
+        if subprocess.run(install, cwd=HOME).returncode:
+            return None
+        stamp.write_text(lock)
+    shutil.copyfile(HERE / PROGRAM, HOME / PROGRAM)
+    return Reader()
+
+
+class Reader:
+    """The process; it ends with its input, when this one does."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            ["node", PROGRAM], cwd=HOME, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        self.file = HOME / f"{os.getpid()}.raw"
+
+    def read(self, url: str, level: int, time: int, axes: str, shape: tuple[int, ...]) -> np.ndarray:
+        """The first voxels of a level (its place in the list of levels) at a time point, in the order of the image's axes."""
+        box = dict.fromkeys("zyx", 1) | dict(zip(axes, shape))
+        request = {"url": url, "level": level, "time": time, "box": box, "file": str(self.file)}
+        print(json.dumps(request), file=self.process.stdin)
+        answer = self.process.stdout.readline()
+        try:
+            answer = json.loads(answer or '{"error": "Node.js has ended"}')
+            if "error" in answer:
+                raise OSError(answer["error"])
+            return np.fromfile(self.file, answer["dtype"].lower()).reshape(shape)
+        finally:
+            self.file.unlink(missing_ok=True)
