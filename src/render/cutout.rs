@@ -1,19 +1,17 @@
 //! Boxes of voxels in the data's own type, for programs that compute rather than look.
 
 mod chunk;
+mod means;
 mod segmentation;
-
-use std::sync::Arc;
 
 use bytemuck::cast_slice;
 use bytes::Bytes;
 use half::f16;
 
-use super::downsample::SumBuffer;
-use super::{Drawing, EncodeError, RenderError, Scratch, slice};
-use crate::geometry::{Patch, Xyz};
+use super::{Drawing, EncodeError, RenderError, Scratch};
+use crate::geometry::Xyz;
 use crate::paint::BoxFormat;
-use crate::plan::{BoxEncoding, ChunkFormat, Coding, Cutout, Source};
+use crate::plan::{BoxEncoding, ChunkFormat, Coding, Cutout};
 use crate::trace::{self, Stage};
 use crate::volume::{ReadError, ReadRequest, Samples, Volume, VoxelType, with_samples};
 
@@ -113,35 +111,12 @@ fn voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
             plan.components[component].read(&request, &mut drawing.field)?;
             append(&drawing.field, plan.voxel, &mut all);
         } else {
-            let (block, sums, field) = (&mut drawing.block, &mut drawing.sums, &mut drawing.field);
-            means(plan, component, block, sums, field, &mut all)?;
+            let start = all.len();
+            all.resize(start + bytes / plan.components.len(), 0);
+            means::write(plan, component, drawing, &mut all[start..])?;
         }
     }
     Ok(all)
-}
-
-/// Means over boxes of stored voxels, section by section.
-fn means(
-    plan: &Cutout,
-    component: usize,
-    block: &mut Samples,
-    sums: &mut SumBuffer,
-    field: &mut Samples,
-    all: &mut Vec<u8>,
-) -> Result<(), ReadError> {
-    let source = Source {
-        volume: Arc::clone(&plan.components[component]),
-        time: plan.time,
-        view: plan.view,
-        patch: None,
-        missing: plan.missing.clone(),
-    };
-    for z in plan.region.start.z..plan.region.end().z {
-        let patch = Patch::section(z, &plan.region);
-        slice::means(&source, &patch, &plan.policy, block, sums, field)?;
-        append(field, plan.voxel, all);
-    }
-    Ok(())
 }
 
 /// Appends voxels as they are stored in files of their type, little-endian. Means of floats are rounded to it.

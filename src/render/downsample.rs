@@ -41,7 +41,13 @@ impl<'a, T: Voxel> Means<'a, T> {
 
     /// Adds a block of stored voxels, contiguous in z, y, x order, that belongs to a run of rows.
     pub fn add(&mut self, block: &Samples, region: &Region, run: &RowRun) {
-        let Some(voxels) = T::slice(block) else { return };
+        if let Some(voxels) = T::slice(block) {
+            self.add_voxels(voxels, region, run);
+        }
+    }
+
+    /// Adds the voxels of a block.
+    pub fn add_voxels(&mut self, voxels: &[T], region: &Region, run: &RowRun) {
         let (width, plane) = (self.patch.width(), self.patch.plane());
         let first = self.patch.region(run).start[plane.column_axis()];
         let line = Line::of(region, &self.view, plane.column_axis());

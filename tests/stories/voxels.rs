@@ -225,3 +225,33 @@ fn a_tile_service_cannot_take_the_place_of_other_addresses() {
     assert_ne!(outcome.code, 0);
     assert!(outcome.err.contains("\"voxels\" cannot be a tile service"), "{}", outcome.err);
 }
+
+#[test]
+fn a_box_of_a_derived_level_decodes_each_chunk_once() {
+    let place = Place::new();
+    let data = Array3::from_shape_fn((48, 800, 700), |(z, y, x)| ((z * 7 + y * 3 + x) % 251) as u8);
+    let file = hdf5::File::create(place.path("a.h5")).unwrap();
+    file.new_dataset_builder().with_data(&data).chunk((16, 200, 350)).deflate(1).create("raw").unwrap();
+    file.close().unwrap();
+    // Without finishing chunks in between, and without a sample, which reads chunks too.
+    let server = place.serve([
+        "a.h5",
+        "--set",
+        "render.neighbours=0",
+        "--set",
+        "render.verify=never",
+        "--set",
+        "datasets.a.channels.raw.window=full",
+    ]);
+    // 26 MB: read in several parts.
+    let voxels = npy(&get(&server, "a/raw/1/0-350_0-400_0-48.npy"));
+    let mean = |z: usize, y: usize, x: usize| {
+        let sum: u32 =
+            data.slice(s![z, 2 * y..2 * y + 2, 2 * x..2 * x + 2]).iter().map(|v| u32::from(*v)).sum();
+        ((sum + 2) / 4) as u8
+    };
+    let expected: Vec<u8> =
+        Array3::from_shape_fn((48, 400, 350), |(z, y, x)| mean(z, y, x)).into_iter().collect();
+    assert!(voxels == ("|u1".to_owned(), vec![48, 400, 350], expected));
+    assert_eq!(server.count("voltile_chunk_reads_total"), 3 * 4 * 2);
+}

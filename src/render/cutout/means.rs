@@ -1,0 +1,64 @@
+//! Boxes of derived levels whose voxels are means of stored ones. They are made part by part: all stored voxels of a part
+//! are read at once, so that a chunk is not decoded again for each section.
+
+use super::append;
+use crate::geometry::{Patch, Region, Xyz};
+use crate::plan::Cutout;
+use crate::render::Drawing;
+use crate::render::downsample::Means;
+use crate::volume::{ReadError, ReadRequest, with_samples};
+
+/// The most stored voxels that are read for one part, in bytes; of longer chunks, parts are read.
+const PART_BYTES: u64 = 16 << 20;
+
+/// Fills `into` with one component of the box: little-endian, in the order z, y, x.
+pub(super) fn write(
+    plan: &Cutout,
+    component: usize,
+    drawing: &mut Drawing,
+    into: &mut [u8],
+) -> Result<(), ReadError> {
+    let Drawing { block, sums, field, .. } = drawing;
+    let (volume, view) = (&plan.components[component], plan.view);
+    let shape = volume.shape();
+    // Parts end where chunks do, if a chunk has a whole number of the boxes that are averaged.
+    let chunk = shape.chunk.zip(view.downsample, |chunk, step| chunk / step.max(1));
+    let most = PART_BYTES / shape.voxel.samples().voxel_bytes() as u64 / view.downsample.volume().max(1);
+    let mut bytes = Vec::new();
+    for part in plan.region.blocks(chunk, most) {
+        let stored = view.stored_region(&part);
+        volume.read(&ReadRequest::new(plan.time, stored).with(&plan.policy), block)?;
+        for z in part.start.z..part.end().z {
+            let (patch, section) = (Patch::section(z, &part), section(&part, z));
+            let from = view.stored_region(&section);
+            let first = (from.start.z - stored.start.z) * stored.size.x * stored.size.y;
+            with_samples!(&*block, voxels => {
+                let mut means = Means::new(voxels, view, &patch, &plan.missing, sums);
+                for run in patch.runs() {
+                    means.add_voxels(&voxels[first as usize..][..from.voxels() as usize], &from, run);
+                }
+                means.finish(field);
+            });
+            bytes.clear();
+            append(field, plan.voxel, &mut bytes);
+            place(&bytes, &section, plan, into);
+        }
+    }
+    Ok(())
+}
+
+/// One xy section of a region.
+fn section(region: &Region, z: u64) -> Region {
+    Region { start: Xyz { z, ..region.start }, size: Xyz { z: 1, ..region.size } }
+}
+
+/// Copies a section of a part to its place in the box.
+fn place(bytes: &[u8], section: &Region, plan: &Cutout, into: &mut [u8]) {
+    let (size, width) = (plan.region.size, plan.voxel.stored_bytes());
+    let first = section.start.zip(plan.region.start, |own, all| own - all);
+    let row = section.size.x as usize * width;
+    for (y, from) in (first.y..).zip(bytes.chunks_exact(row)) {
+        let place = (first.z * size.y + y) * size.x + first.x;
+        into[place as usize * width..][..row].copy_from_slice(from);
+    }
+}
