@@ -106,11 +106,11 @@ impl Hasher for Digest {
     }
 }
 
-/// An encoded tile, ready to send; cloning shares the bytes.
+/// An encoded tile or box of voxels, ready to send; cloning shares the bytes.
 #[derive(Debug, Clone)]
 pub struct Tile {
-    /// The PNG.
-    pub png: Bytes,
+    /// The PNG of a tile, or a box in its own encoding.
+    pub bytes: Bytes,
     /// The key of the rendering.
     pub key: TileKey,
     /// Whether it has been requested; shared by all clones.
@@ -119,8 +119,8 @@ pub struct Tile {
 
 impl Tile {
     /// A newly made tile.
-    pub fn new(key: TileKey, png: impl Into<Bytes>) -> Self {
-        Self { png: png.into(), key, asked: Arc::default() }
+    pub fn new(key: TileKey, bytes: impl Into<Bytes>) -> Self {
+        Self { bytes: bytes.into(), key, asked: Arc::default() }
     }
 
     /// Marks it as requested; true the first time.
@@ -132,7 +132,7 @@ impl Tile {
     /// How many bytes of a cache budget the tile takes, including bookkeeping.
     pub fn weight(&self) -> usize {
         const BOOKKEEPING: usize = 256;
-        self.png.len() + BOOKKEEPING
+        self.bytes.len() + BOOKKEEPING
     }
 }
 

@@ -28,7 +28,7 @@ fn poll_tile(service: &TileService, request: &TileRequest) -> Poll<usize> {
     let tile = async {
         let demand = Demand::wanted(Client::InProcess);
         let identified = service.identify(&service.catalog(), request, demand).await.unwrap();
-        service.fetch(identified, demand, &Arc::default()).await.unwrap().png.len()
+        service.fetch(identified, demand, &Arc::default()).await.unwrap().bytes.len()
     };
     pin!(tile).poll(&mut Context::from_waker(Waker::noop()))
 }

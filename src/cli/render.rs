@@ -49,9 +49,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     })?;
     let path = &arguments.output;
     if path.as_os_str() == "-" {
-        return output::print_bytes(&tile.png);
+        return output::print_bytes(&tile.bytes);
     }
-    std::fs::write(path, &tile.png).with_context(|| format!("{} cannot be written", path.display()))?;
+    std::fs::write(path, &tile.bytes).with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(())
 }
 

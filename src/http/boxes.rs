@@ -37,5 +37,5 @@ pub(super) async fn fetch(
         return Ok((chunk, permit));
     }
     let voxels = site.service.fetch(identified, context.demand(), &context.record.trace).await;
-    voxels.map(|voxels| (voxels.png, permit)).map_err(|error| problem::of(&error))
+    voxels.map(|voxels| (voxels.bytes, permit)).map_err(|error| problem::of(&error))
 }

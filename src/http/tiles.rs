@@ -44,7 +44,7 @@ async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Resu
     let content_type = HeaderValue::from_static(mount.content_type.name());
     Ok(described(HttpResponse::Ok(), site, etag, &wanted.token)
         .content_type(content_type)
-        .body(Pieces::of(tile.png)))
+        .body(Pieces::of(tile.bytes)))
 }
 
 /// Whether the client's copy is current, which is counted. A copy with voxels of a corrupt chunk is not confirmed:

@@ -310,7 +310,7 @@ pub(super) fn warmed_by(
         return Err(TileError::Changed { token: origin.token });
     }
     tiers.keep(&origin.token, &tile)?;
-    Ok(Warmed::Drawn(tile.png.len()))
+    Ok(Warmed::Drawn(tile.bytes.len()))
 }
 
 /// Runs a job with the thread's buffers. A nested job, started by work stealing, gets fresh ones.

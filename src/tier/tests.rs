@@ -70,7 +70,7 @@ fn a_tile_is_found_by_its_token_and_key_only(tier: &dyn TileTier) {
     let tokens = [name("a"), name(".."), name(&"long".repeat(100))];
     for token in &tokens {
         for number in 0..9 {
-            let Tile { key, png, .. } = tile(number);
+            let Tile { key, bytes: png, .. } = tile(number);
             assert_eq!((tier.get(token, &key), tier.has(token, &key)), (Ok(None), Ok(false)));
             for _ in 0..2 {
                 tier.put(token, &key, &png).unwrap();
@@ -88,7 +88,7 @@ fn concurrent_threads_see_complete_tiles(tier: &dyn TileTier) {
             let token = &token;
             scope.spawn(move || {
                 for step in 0..60 {
-                    let Tile { key, png, .. } = tile((step + thread * 2) % 10);
+                    let Tile { key, bytes: png, .. } = tile((step + thread * 2) % 10);
                     match (thread + step) % 2 {
                         0 => tier.put(token, &key, &png).unwrap(),
                         _ => assert!(tier.get(token, &key).unwrap().is_none_or(|found| found == png)),
@@ -97,7 +97,7 @@ fn concurrent_threads_see_complete_tiles(tier: &dyn TileTier) {
             });
         }
     });
-    assert!((0..10).all(|number| tier.get(&token, &tile(number).key).unwrap() == Some(tile(number).png)));
+    assert!((0..10).all(|number| tier.get(&token, &tile(number).key).unwrap() == Some(tile(number).bytes)));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn the_directory_satisfies_the_contract_and_outlives_its_handle() {
     let path = place.path().join("cache");
     satisfies_the_contract(&Directory::open(&path).unwrap());
     let again = Directory::open(&path).unwrap();
-    let Tile { key, png, .. } = tile(5);
+    let Tile { key, bytes: png, .. } = tile(5);
     assert_eq!(again.get(&name("a"), &key), Ok(Some(png)));
     for holding in again.holdings(true).unwrap() {
         let Holding { corrupt, unfinished, foreign, .. } = holding;
@@ -136,7 +136,7 @@ fn a_tile_file_is_an_ordinary_png() {
 fn a_damaged_tile_is_removed_and_can_be_stored_again() {
     let place = tempfile::tempdir().unwrap();
     let directory = Directory::open(place.path()).unwrap();
-    let (token, Tile { key, png, .. }) = (name("a"), tile(3));
+    let (token, Tile { key, bytes: png, .. }) = (name("a"), tile(3));
     let path = path_of(place.path(), &token, &key);
     let other = tile(4);
     let damage: [(&str, &dyn Fn()); 10] = [
@@ -148,14 +148,14 @@ fn a_damaged_tile_is_removed_and_can_be_stored_again() {
             fs::write(&path, bytes).unwrap();
         }),
         ("another tile", &|| {
-            directory.put(&token, &other.key, &other.png).unwrap();
+            directory.put(&token, &other.key, &other.bytes).unwrap();
             fs::copy(path_of(place.path(), &token, &other.key), &path).map(drop).unwrap();
         }),
         ("another file", &|| fs::write(&path, "dear diary").unwrap()),
         ("a huge file", &|| fs::File::create(&path).unwrap().set_len(1 << 40).unwrap()),
         ("a link to an endless device", &|| replaced_by_link("/dev/zero".as_ref(), &path)),
         ("a link to another tile", &|| {
-            directory.put(&token, &other.key, &other.png).unwrap();
+            directory.put(&token, &other.key, &other.bytes).unwrap();
             replaced_by_link(&path_of(place.path(), &token, &other.key), &path);
         }),
         ("a FIFO", &|| {
@@ -189,7 +189,7 @@ fn symbolic_links_to_folders_are_not_followed() {
     let place = tempfile::tempdir().unwrap();
     let (root, outside) = (place.path().join("cache"), place.path().join("outside"));
     let directory = Directory::open(&root).unwrap();
-    let (token, Tile { key, png, .. }) = (name("a"), tile(3));
+    let (token, Tile { key, bytes: png, .. }) = (name("a"), tile(3));
     directory.put(&token, &key, &png).unwrap();
     let fan = path_of(&root, &token, &key).parent().unwrap().to_owned();
     for folder in [fan, root.join("tiles/a"), root.join("tiles")] {
@@ -209,7 +209,7 @@ fn symbolic_links_to_folders_are_not_followed() {
 fn a_file_in_place_of_a_folder_is_an_error_and_is_left_alone() {
     let place = tempfile::tempdir().unwrap();
     let directory = Directory::open(place.path()).unwrap();
-    let (token, Tile { key, png, .. }) = (name("a"), tile(3));
+    let (token, Tile { key, bytes: png, .. }) = (name("a"), tile(3));
     let folder = place.path().join("tiles/a");
     fs::create_dir_all(folder.parent().unwrap()).unwrap();
     fs::write(&folder, "in the way").unwrap();
@@ -294,7 +294,7 @@ fn tiers_are_asked_in_order_and_what_a_later_one_has_is_written_to_those_before(
     ]);
     let (tiers, token) = (tiers.unwrap(), name("a"));
     assert_eq!(tiers.find(&token, &tile(1).key), None);
-    let Tile { key, png, .. } = tile(1);
+    let Tile { key, bytes: png, .. } = tile(1);
     far.put(&token, &key, &png).unwrap();
     let found = |backend| Some(Found { png: png.clone(), backend });
     assert_eq!(tiers.find(&token, &key), found(Backend::Redis));

@@ -83,7 +83,7 @@ impl Tiers {
     pub fn keep(&self, token: &Name, tile: &Tile) -> Result<(), TierError> {
         let (lasting, others): (Vec<_>, Vec<_>) = self.0.iter().partition(|tier| tier.is_lasting());
         others.into_iter().for_each(|tier| tier.write_later(token, tile, Box::new(|| true)));
-        let write = |tier: &Tier| tier.counted.put(token, &tile.key, &tile.png);
+        let write = |tier: &Tier| tier.counted.put(token, &tile.key, &tile.bytes);
         // Every tier, also after an error.
         let written: Vec<_> = lasting.into_iter().map(write).collect();
         written.into_iter().collect()
@@ -173,7 +173,7 @@ impl Tier {
             self.counted.counters.dropped.inc();
             return;
         }
-        let (token, key, png) = (token.clone(), tile.key, tile.png.clone());
+        let (token, key, png) = (token.clone(), tile.key, tile.bytes.clone());
         self.writer.write(Waiting { token, key, png, still_so });
     }
 }

@@ -100,7 +100,7 @@ impl Probe for InProcess {
             let identified = self.service.identify(&self.service.catalog(), tile, OURS).await.ok()?;
             self.service.fetch(identified, OURS, &Arc::default()).await.ok()
         });
-        let bytes = drawn.ok().flatten()?.png.len() as u64;
+        let bytes = drawn.ok().flatten()?.bytes.len() as u64;
         Some(Drawn { bytes, inflated: decoded.get() - before, took: began.elapsed() })
     }
 }

@@ -132,7 +132,7 @@ fn redis_satisfies_the_contract() {
 fn a_lookup_is_one_command() {
     let (fake, address) = Fake::start();
     let redis = opened(&address, &Metrics::default());
-    let (token, Tile { key, png, .. }) = (name("a"), tile(3));
+    let (token, Tile { key, bytes: png, .. }) = (name("a"), tile(3));
     redis.put(&token, &key, &png).unwrap();
     fake.commands.lock().unwrap().clear();
     (0..20).for_each(|_| assert_eq!(redis.get(&token, &key), Ok(Some(png.clone()))));
@@ -151,7 +151,7 @@ fn a_damaged_tile_is_counted_and_deleted() {
         while fake.strings.lock().unwrap().is_empty() {
             thread::yield_now();
         }
-        assert_eq!(tiers.find(&token, &tile.key).unwrap().png, tile.png);
+        assert_eq!(tiers.find(&token, &tile.key).unwrap().png, tile.bytes);
         let errors = metrics.redis.corrupt.get();
         fake.strings.lock().unwrap().values_mut().for_each(|value| match damaged {
             0 => value.truncate(100),
@@ -195,7 +195,7 @@ fn while_a_server_does_not_answer_it_is_not_asked_and_it_is_used_again_when_it_d
     let limit = Duration::from_millis(20);
     let redis = Redis::with_limit(&address, Duration::from_secs(90), &metrics.redis, limit).unwrap();
     let redis = Tier::start(Backend::Redis, redis, metrics.redis.clone()).unwrap();
-    let (tiers, token, Tile { key, png, .. }) = (Tiers::of(vec![redis]).unwrap(), name("a"), tile(3));
+    let (tiers, token, Tile { key, bytes: png, .. }) = (Tiers::of(vec![redis]).unwrap(), name("a"), tile(3));
     while !tiers.problems().iter().any(|(_, problem)| problem.contains("could not be reached")) {
         thread::yield_now();
     }
