@@ -1,5 +1,7 @@
 //! Images of chunked formats: resolved in a catalogue.
 
+use futures_util::future::join_all;
+
 use super::{Demand, Identified, TileError, TileService};
 use crate::catalog::{Catalog, Image, NoBox, NotFound};
 use crate::name::Name;
@@ -41,13 +43,15 @@ impl TileService {
     /// Measures the windows of an image's channels that have not been measured yet. Failures are logged: windows are
     /// useful to viewers, but not necessary.
     pub async fn measure_windows(&self, image: &Image, demand: Demand) {
-        for channel in image.multiscale().channels() {
-            if channel.kind != Kind::Labels
-                && channel.window().is_none()
-                && let Err(error) = self.measure_window(channel, demand).await
-            {
+        let arrays = image.multiscale();
+        let channels = arrays.channels().iter();
+        let unmeasured =
+            channels.filter(|channel| channel.kind != Kind::Labels && channel.window().is_none());
+        join_all(unmeasured.map(async |channel| {
+            if let Err(error) = self.measure_window(channel, demand).await {
                 tracing::warn!("channel {}: its window was not measured: {error}", channel.name);
             }
-        }
+        }))
+        .await;
     }
 }
