@@ -15,6 +15,8 @@ HOME = HERE.parent.parent / "target" / "clients-node"
 PROGRAM, PACKAGES, LOCK = "viv.mjs", "package.json", "package-lock.json"
 # Booleans are no typed arrays in JavaScript, half floats only in the newest Node.js.
 UNREADABLE = {"bool", "float16"}
+# The widths of images that Viv takes for pixels of interleaved colours.
+COLOURS = (3, 4)
 
 
 @functools.cache
@@ -34,6 +36,11 @@ def reader() -> "Reader | None":
         stamp.write_text(lock)
     shutil.copyfile(HERE / PROGRAM, HOME / PROGRAM)
     return Reader()
+
+
+def reads(voxels: np.ndarray) -> bool:
+    """Whether Viv reads images of this type and width."""
+    return voxels.dtype.name not in UNREADABLE and voxels.shape[-1] not in COLOURS
 
 
 class Reader:

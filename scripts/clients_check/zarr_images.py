@@ -94,11 +94,11 @@ def image(
 def by_viv(
     url: str, place: int, time: int, axes: str, name: str, wanted: np.ndarray, is_mean: bool, report: Report
 ) -> None:
-    """Compares a level with what Viv reads, if it is there and reads the type."""
+    """Compares a level with what Viv reads, if it is there and reads such images."""
     reader = viv.reader()
     if reader is None:
         report.skipped.add("Viv")
-    elif wanted.dtype.name not in viv.UNREADABLE:
+    elif viv.reads(wanted):
         report.compare(f"Viv {name}", lambda: reader.read(url, place, time, axes, wanted.shape), wanted, is_mean)
 
 
