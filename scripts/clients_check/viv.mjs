@@ -1,11 +1,35 @@
 // Reads boxes of OME-Zarr images with Viv's loaders. Each line of the input is a request, {url, level, time, box, file}, and
-// each line of the output an answer, {dtype} or {error}. The voxels go into the file: whole planes cut to the box, in the
-// order c, z, y, x. Viv reads planes, which is what its viewers draw.
+// each line of the output an answer, {dtype} or {error}. The voxels go into the file, in the order c, z, y, x. Planes are
+// read whole if the box contains them, else as tiles: Viv's viewers do both.
 
 import { closeSync, openSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 import { loadOmeZarr } from "@vivjs/loaders";
+
+// The rows of the box in a plane; those of tiles are in parts, one for each tile.
+async function rows(source, selection, box) {
+  const [height, width] = source.shape.slice(-2);
+  if (box.y === height && box.x === width) {
+    return rowsOf(await source.getRaster({ selection }), height, width);
+  }
+  const out = [];
+  for (let y = 0; y * source.tileSize < box.y; y++) {
+    const row = [];
+    for (let x = 0; x * source.tileSize < box.x; x++) {
+      const tile = await source.getTile({ x, y, selection });
+      const left = { y: box.y - y * source.tileSize, x: box.x - x * source.tileSize };
+      row.push(rowsOf(tile, Math.min(tile.height, left.y), Math.min(tile.width, left.x)));
+    }
+    out.push(...row[0].flatMap((_, line) => row.map((tile) => tile[line])));
+  }
+  return out;
+}
+
+// The first rows of a raster, cut to a width.
+function rowsOf(raster, height, width) {
+  return Array.from({ length: height }, (_, y) => raster.data.subarray(y * raster.width, y * raster.width + width));
+}
 
 async function read({ url, level, time, box, file }) {
   const { data } = await loadOmeZarr(url, { type: "multiscales" });
@@ -17,9 +41,7 @@ async function read({ url, level, time, box, file }) {
       for (let z = 0; z < (has("z") ? box.z : 1); z++) {
         const at = { t: time, c, z };
         const selection = Object.fromEntries(Object.entries(at).filter(([axis]) => has(axis)));
-        const raster = await source.getRaster({ selection });
-        for (let y = 0; y < box.y; y++) {
-          const row = raster.data.subarray(y * raster.width, y * raster.width + box.x);
+        for (const row of await rows(source, selection, box)) {
           writeSync(out, new Uint8Array(row.buffer, row.byteOffset, row.byteLength));
         }
       }
