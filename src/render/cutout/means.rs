@@ -6,10 +6,10 @@ use crate::geometry::{Patch, Region, Xyz};
 use crate::plan::Cutout;
 use crate::render::Drawing;
 use crate::render::downsample::Means;
-use crate::volume::{ReadError, ReadRequest, with_samples};
+use crate::volume::{BLOCK_BYTES, ReadError, ReadRequest, with_samples};
 
-/// The most stored voxels that are read for one part, in bytes; of longer chunks, parts are read.
-const PART_BYTES: u64 = 16 << 20;
+/// A part is made from as many stored voxels as a chunk has, but at least [`BLOCK_BYTES`] and at most this many bytes.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// Fills `into` with one component of the box: little-endian, in the order z, y, x.
 pub(super) fn write(
@@ -23,7 +23,9 @@ pub(super) fn write(
     let shape = volume.shape();
     // Parts end where chunks do, if a chunk has a whole number of the boxes that are averaged.
     let chunk = shape.chunk.zip(view.downsample, |chunk, step| chunk / step.max(1));
-    let most = PART_BYTES / shape.voxel.samples().voxel_bytes() as u64 / view.downsample.volume().max(1);
+    let width = shape.voxel.samples().voxel_bytes() as u64;
+    let most = shape.chunk.volume().saturating_mul(width).clamp(BLOCK_BYTES, MOST_BYTES) / width;
+    let most = most / view.downsample.volume().max(1);
     let mut bytes = Vec::new();
     for part in plan.region.blocks(chunk, most) {
         let stored = view.stored_region(&part);
