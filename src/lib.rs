@@ -10,9 +10,9 @@
 //! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config ·
 //!              man · completions; the only module that names `anyhow` and `clap`
 //! 8  fuzzing   the functions behind the fuzz targets in `fuzz/`; only with the feature `fuzzing` and in tests
-//! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page · connections:
-//!              one request at a time on each, timeouts, limits on their number and bandwidth, TLS, Unix sockets · boxes of voxels · Neuroglancer
-//!              precomputed · OME-Zarr
+//! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page ·
+//!              connections: one request at a time on each, timeouts, limits on their number and bandwidth,
+//!              TLS, Unix sockets · boxes of voxels · Neuroglancer precomputed · OME-Zarr
 //! 7  warm      every tile of a selection, in an order that decodes each chunk once; by a server or in this process
 //! 7  bench     slicing throughput, in this process or from a server: stages, percentiles, bottleneck
 //! 6  service   TileService: identify, then fetch; the boundary between async code and the render threads · the render
@@ -29,7 +29,7 @@
 //! 3  volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
 //! 3  access    who may see which datasets: secrets, and the datasets that each opens
 //! 3  tier      encoded tiles outside of memory, backends in order: trait TileTier; a directory kept to a budget (the disk
-//!              cache) · Redis
+//!              cache) · Redis · object storage
 //! 3  verify    plays viewers against a running server
 //! 2  client    the HTTP client of warm, verify and bench; the only module that names `ureq`
 //! 2  config    as typed → as meant: settings, or every fault at once
@@ -81,24 +81,26 @@
 //! 3. The [`tile::TileKey`] is a digest of everything that decides the bytes; it is the ETag. A request that names it
 //!    in `If-None-Match` gets 304, and no voxel is read.
 //! 4. [`service::TileService::fetch`] asks the [`cache`]: *ready*, *wait*, or *lead*. A leader's [`plan::Plan`] goes into
-//!    the render queue, in which clients take turns. The job looks into the disk cache ([`tier`]) first. If the tile is
-//!    not there, [`render::render`] reads boxes of voxels from each volume.
+//!    the render queue, in which clients take turns. The job looks in the tiers ([`tier`]) first. If no tier
+//!    has the tile, [`render::render`] reads boxes of voxels from each volume.
 //! 5. An HDF5 volume copies unfiltered voxels from the mapped file. Filtered chunks come from the chunk store: already
 //!    decoded, being decoded by another thread, or read and decoded now, up to the last voxel wanted; whole for
 //!    [`warm`], or if `render.verify` is "always". What voltile does not decode itself is read through libhdf5.
-//!    A file in a store is read by range ([`store`]): a tile of it enters the render queue only when its chunks have arrived.
+//!    A file in a store is read by range ([`store`]): its tiles are looked up in the tiers first, and enter
+//!    the render queue only when their chunks have arrived.
 //! 6. Voxels are averaged if the level is derived, then windowed, coloured and encoded. The flight lands: the tile is in
 //!    the cache, and every waiting request has it. A thread writes it to the disk cache.
 //! 7. While the render threads are idle, chunks that were decoded in part are finished, and their checksums compared; then
-//!    neighbours are rendered. Both yield to requests between two chunks. A tile is written to the disk cache only once
-//!    all of its chunks are verified. A corrupt chunk evicts its tiles: they are errors until the file is mended.
+//!    neighbours are rendered. Both yield to requests between two chunks. A tile is written to the
+//!    tiers only once all of its chunks are verified. A corrupt chunk evicts its tiles: they are errors until
+//!    the file is repaired.
 //!
 //! # Invariants
 //!
 //! - **No lock is held while chunks are read or decoded**, except libhdf5's own for what only it can do. (A file is
 //!   opened, and a dataset's chunk index read, under a lock of their own: once.)
-//! - **No async thread reads a file.** All reading happens on the render threads, and checks for changed files on threads for
-//!   blocking work; the queue before the render threads is bounded.
+//! - **No async thread reads a file.** Voxels are read on the render threads; checks for changed files, and
+//!   lookups before a fetch from a store, run on threads for blocking work. The render queue is bounded.
 //! - **No tile is made from two generations of a file**: every read is followed by a check of length and modification time
 //!   (`volume::hdf5::bytes`), also those of libhdf5, which reads through a file driver of ours.
 //! - **No number from a URL is used as an index** before a [`geometry::Patch`] has clipped it to a level.
@@ -128,7 +130,7 @@
 //!
 //! Besides: 24 bytes for each chunk of an index, and up to 16 MiB while the index is checked; up to 65,536 unfinished
 //! chunks, about 200 bytes each; up to 2^21 voxels while a channel is sampled (three times as many for RGB); 32 MiB of
-//! tiles that wait to be written to the disk cache, and 32 MiB whose chunks have yet to be verified; a few MiB for the
+//! tiles that wait to be written to each tier, 32 MiB whose chunks are not yet verified; a few MiB for the
 //! disk cache's sweep over ten million tiles; 1 MiB of log lines; up to 12 MiB for an overview of a slice; 2 GiB of boxes of
 //! voxels being made or sent, each up to three times while it is made, and 32 MiB more if its level is derived; less than
 //! 1 MiB for each connection besides the tile being sent (pipelined requests stay in the system's buffers). Mapped files take
@@ -138,16 +140,17 @@
 //!
 //! A key's state changes under one lock: a flight ends, its value is cached and its waiters are woken in one step. A job
 //! that starts checks under the same lock whether anybody still waits, so that nobody can join a flight that has been
-//! abandoned. A running render looks before each chunk, without a lock, whether anybody waits; if nobody does, it ends, and
-//! the same check decides whether it begins again for a request that has joined since. Waiting for a chunk on a render thread cannot deadlock: the leader of a chunk's flight only reads and
-//! decodes, and never waits for another flight. The catalogue in force is replaced as a whole; a request keeps the one
-//! that it started with.
+//! abandoned. Before each chunk, a running render checks without a lock whether anybody waits. If nobody
+//! does, it ends, and the check under the lock decides whether it begins again for a request that has joined
+//! since. Waiting for a chunk on a render thread cannot deadlock: the leader of a chunk's flight only reads
+//! and decodes, and never waits for another flight. The catalogue in force is replaced as a whole; a request
+//! keeps the one that it started with.
 //!
 //! A file that shrinks while it is mapped raises SIGBUS in the thread that copies from it; `volume::hdf5::mapping` turns
 //! that into an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for the calls in the macro of
 //! `simd`, one in `cli` and those in `cli::limits`.
 
-// They panic where it cannot be written: `cli::output` and `cli::log` print instead.
+// These macros panic if writing fails: `cli::output` and `cli::log` print instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 // This page is for those who read the code: it links to private modules too.
 #![allow(rustdoc::private_intra_doc_links)]

@@ -112,8 +112,8 @@ impl Catalog {
         })
     }
 
-    /// A warning for each name in the rules of access that no dataset has, and for each public dataset whose file shares its
-    /// stem with that of a protected one.
+    /// A warning for each name in the access rules that no dataset has, and for each public dataset whose
+    /// token is that of a protected one with a number appended, such as `brain_2`.
     fn unknown_names(&self) -> Vec<String> {
         let is_known = |name: &str| self.datasets.keys().any(|token| token.as_str() == name);
         let unknown = self.access.unknown_names(is_known);
@@ -237,8 +237,8 @@ impl Opening {
         Opened { catalog, faults, undecodable, incomplete, unopened, unreachable, warnings }
     }
 
-    /// The next generation of a dataset. Channels whose files have not changed are kept with their samples; that one which
-    /// was served is missing is a fault.
+    /// The next generation of a dataset. Channels whose files have not changed are kept with their samples; a
+    /// channel that was served and is now left out is a fault.
     fn again(&mut self, known: &Dataset, settings: &DatasetSettings) -> Option<Dataset> {
         let before = known.channels.values().flat_map(|channel| channel.watch.files());
         self.stores.files.forget(before.map(FileIdentity::path));

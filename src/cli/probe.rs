@@ -44,11 +44,14 @@ const COMPUTING: u64 = 8;
 const BYTES_A_SECOND: u64 = 4 << 20;
 /// The maximum CPU time for one file, in seconds.
 const MOST_COMPUTING: u64 = 50;
-/// The time limit on rehearsing, for all files of one child.
+/// The time limit on trial reads ([`Trial::run`]), for all files of one child.
 const REHEARSALS: Duration = Duration::from_secs(6);
 /// The wait for one file: longer than the maximum CPU time, as disks may be slow and other processes need CPU time,
 /// too.
 const PATIENCE: Duration = Duration::from_secs(3 * MOST_COMPUTING);
+
+/// The longest line from a child, in bytes. A child that a file has taken over may print anything.
+const LONGEST_LINE: u64 = 64 << 10;
 
 /// What the parent sends, one line each; the bytes of an answer follow it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -114,7 +117,7 @@ fn listen(relay: &Relay, trials: &Sender<Trial>) -> io::Result<()> {
     Ok(())
 }
 
-/// The name in lists of processes; it would be the name of the link by which the program was started.
+/// Sets the name shown in process lists, which would otherwise be `exe`, from `/proc/self/exe`.
 fn name_process() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::set_name(c"voltile") {
@@ -265,7 +268,8 @@ impl TrialChild {
         // A separate thread, because reads from pipes have no timeout.
         let (pipe, on_trial) = (Arc::clone(&told), Arc::clone(&folder));
         thread::Builder::new().name("trials".to_owned()).spawn(move || {
-            let mut lines = BufReader::new(out).lines().map_while(Result::ok);
+            let mut out = BufReader::new(out);
+            let mut lines = std::iter::from_fn(|| next_line(&mut out));
             lines.next().as_deref().map(log_lacking);
             for line in lines {
                 match serde_json::from_str(&line) {
@@ -300,6 +304,8 @@ impl TrialChild {
         match self.done.recv_timeout(PATIENCE) {
             Ok(()) => Ok(Outcome::Survived(self)),
             Err(RecvTimeoutError::Disconnected) => {
+                // It has died, unless it only closed its output: then `wait` would not return.
+                self.child.kill()?;
                 Ok(Outcome::Died(died_of(self.child.wait()?, computing(trial))))
             }
             Err(RecvTimeoutError::Timeout) => {
@@ -325,6 +331,13 @@ impl Drop for TrialChild {
     }
 }
 
+/// The next line; `None` at the end, and if it is longer than any that a child prints.
+fn next_line(out: &mut impl BufRead) -> Option<String> {
+    let mut line = Vec::new();
+    out.take(LONGEST_LINE).read_until(b'\n', &mut line).ok()?;
+    String::from_utf8(line).ok().filter(|line| line.ends_with('\n'))
+}
+
 /// Sends the bytes of an object to a child. One that has died needs none.
 fn pass_on(pipe: &Mutex<ChildStdin>, answer: store::Answer, bytes: &[u8]) {
     let mut pipe = locked(pipe);
@@ -343,14 +356,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Logs, once, what is not in force in trial children.
 fn log_lacking(lacking: &str) {
+    let lacking = lacking.trim();
     static LOGGED: Once = Once::new();
     if !lacking.is_empty() {
         LOGGED.call_once(|| tracing::debug!("trial children are not fully confined: {lacking}"));
     }
 }
 
-/// The path of this program. Where there is `/proc`, not that of its file, which may have been replaced since this process
-/// was started and confined: a confined process may execute only itself.
+/// The path by which to run this program again: `/proc/self/exe` if it exists, because the program's file may
+/// have been replaced since the start, and a confined process may execute only itself.
 fn own_program() -> io::Result<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     if running.exists() { Ok(running) } else { std::env::current_exe() }
@@ -379,7 +393,7 @@ fn died_of(status: ExitStatus, computing: u64) -> String {
         }
         (Some(SEGV), _) => format!("crashes the HDF5 library (signal {SEGV})"),
         (Some(SYS), _) => format!(
-            "does what reading a file never takes, such as starting a program, opening a connection or writing (the \
+            "does what reading a file never needs, such as starting a program, opening a connection or writing (the \
              trial child was stopped by its filter of system calls, signal {SYS})"
         ),
         (Some(signal), _) => format!("ends the process (signal {signal})"),
@@ -475,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_may_cause_more_computing_than_a_small_one() {
+    fn a_large_file_is_allowed_more_cpu_time_than_a_small_one() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let after = |length: u64| {
             file.as_file().set_len(length).unwrap();

@@ -1,4 +1,4 @@
-//! One tile on a render thread: looked up in the tiers, rendered, and written there.
+//! The work for one tile: looked up in the tiers or rendered, and then written to them.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -252,7 +252,7 @@ impl Identified {
         })
     }
 
-    /// The dataset under which it is stored; `None` for a black tile, which is never stored.
+    /// The dataset under which it is stored; `None` for black tiles and boxes, which are never stored.
     pub(super) fn token(&self) -> Option<&Name> {
         match self {
             Identified::Black(..) | Identified::Box { .. } => None,

@@ -1,8 +1,8 @@
-//! Tiles of objects in stores: what they need is fetched before they take a render thread.
+//! Tiles of files in object storage: their chunks are fetched before they take a render thread.
 //!
-//! A render thread that waited for a store could not decode for anybody else. So a tile whose chunks lie in a store enters
-//! the render queue only when they have arrived. Fetching is given up as soon as nobody waits for the tile any more. The
-//! neighbours in the direction of a scroll are fetched as well, and rendered when they have arrived.
+//! A render thread that waited for a store could not render anything else. So a tile whose chunks are in a
+//! store enters the render queue only when they have arrived. Fetching is given up as soon as nobody waits
+//! for the tile any more. The neighbours in the direction of a scroll are fetched too, and then rendered.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,16 +24,16 @@ use crate::store::Gathering;
 use crate::tile::{Tile, TileKey};
 use crate::volume::ReadError;
 
-/// How many tiles are fetched for at once.
+/// The maximum number of tiles whose chunks are fetched at once.
 const MOST_AT_ONCE: usize = 64;
-/// How many tiles wait for that, or are fetched for.
+/// The maximum number of tiles that wait for their chunks, including those being fetched.
 const MOST_WAITING: usize = 512;
-/// How many neighbours are fetched for at once; older ones are given up.
+/// The maximum number of neighbours whose chunks are fetched at once; beyond it the oldest is given up.
 const MOST_AHEAD: usize = 16;
-/// How often is checked whether anybody still waits.
+/// The interval of checks whether anybody is still waiting.
 const CHECKS: Duration = Duration::from_millis(20);
 
-/// What is being fetched.
+/// Fetches what tiles need from stores, then queues them for rendering.
 #[derive(Debug)]
 pub(super) struct Gatherer {
     pool: RenderPool,
@@ -43,7 +43,7 @@ pub(super) struct Gatherer {
     ahead: Mutex<VecDeque<(TileRequest, AbortHandle)>>,
 }
 
-/// One of those that wait; no longer counted when it is dropped.
+/// One tile in the count of those waiting; dropping it decrements the count.
 struct Place(Arc<AtomicUsize>);
 
 impl Drop for Place {
@@ -144,7 +144,7 @@ impl Gatherer {
             }
             let job = Box::new(job::Bring::new(flight, work.into_drawing_job(), &metrics));
             let _ticket = pool.submit(Some(brings), demand, job);
-            // The ticket stands for all who wait.
+            // The ticket stands for all waiters: dropping it would withdraw the job.
             until_unwanted(&interest).await;
         });
     }

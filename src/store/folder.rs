@@ -1,8 +1,8 @@
 //! A folder of small objects in a bucket, read and written whole: for caches.
 //!
-//! Unlike reads of data files, an operation is made once and may take a limited time. Circuit breakers of the folder's own
-//! keep callers from waiting for a store that does not answer: one for reads and one for writes, because a store may
-//! refuse writes and still be read.
+//! Unlike reads of data files, operations are not retried, and each has a timeout. The folder has its own
+//! circuit breakers, so that callers do not wait for a store that does not answer: one for reads and one for
+//! writes, because a store that refuses writes may still be readable.
 
 use std::fmt;
 use std::future::Future;
@@ -19,7 +19,7 @@ use super::{RETRY, runtime};
 use crate::address::{Address, Scheme};
 use crate::breaker::{Breaker, Rule};
 
-/// A store that fails so often in a row is not asked, but for one operation after each pause.
+/// After this many failures in a row, a store gets only one operation after each pause, until it succeeds.
 const RULE: Rule =
     Rule { failures: 3, first_pause: Duration::from_secs(1), longest_pause: Duration::from_secs(15) };
 
@@ -95,7 +95,7 @@ impl Folder {
         self.writes.breaker.is_open()
     }
 
-    /// The bytes of an object; of one longer than `most`, little more than these. `None` if there is none. Blocks.
+    /// The bytes of an object, cut off soon after `most`; `None` if there is no such object. Blocks.
     pub fn get(&self, name: &str, most: u64, within: Duration) -> Result<Option<Bytes>, FolderError> {
         let (bucket, path) = (Arc::clone(&self.bucket), self.path(name));
         self.ask(&self.reads, within, async move {
@@ -148,7 +148,7 @@ impl Folder {
         let in_time = async move {
             let answer = tokio::time::timeout(within, operation).await;
             answer.unwrap_or_else(|_| {
-                let problem = format!("it does not answer within {within:?}");
+                let problem = format!("it did not answer within {within:?}");
                 Err(StoreError::Unavailable { problem, retry_after: RETRY })
             })
         };
@@ -158,9 +158,9 @@ impl Folder {
             Err(error) => (Err(FolderError::Failed(error)), permit.failed()),
         };
         match &found {
-            Ok(_) if is_news => tracing::info!("{} is {done} again", self.public),
+            Ok(_) if is_news => tracing::info!("{} can be {done} again", self.public),
             Err(FolderError::Failed(error)) if is_news => {
-                tracing::warn!("{} is not {done} until that works again: {error}", self.public);
+                tracing::warn!("{} cannot be {done} and will be tried again: {error}", self.public);
             }
             _ => {}
         }

@@ -1,7 +1,8 @@
 //! Object storage as a cache of encoded tiles that several servers share: for tiles that are rendered once and kept.
 //!
-//! Each tile is one object, in the format of a tile's file: its checksum is verified. A lookup is a request, for which a
-//! tile waits for a limited time. A store that keeps failing is asked only now and then, until it answers again.
+//! Each tile is one object, in the same format as a file of the disk cache; its checksum is verified. A
+//! lookup is one request with a timeout. While a store keeps failing, a circuit breaker lets only occasional
+//! requests through.
 
 use std::time::Duration;
 
@@ -29,11 +30,11 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// The folder at an address. Nothing is asked yet: a store that is away is used once it is there.
+    /// Tiles in the folder at an address. Makes no request: a store that is down now is used once it is up.
     ///
     /// # Errors
     ///
-    /// The settings for the store in the environment are wrong.
+    /// The address is that of a web server, or the settings for the store in the environment are wrong.
     pub fn open(address: &Address, counters: &TierCounters) -> Result<Self, StoreError> {
         Ok(Self { folder: Folder::to(address)?, is_resting: counters.open.clone() })
     }
@@ -81,7 +82,7 @@ impl TileTier for Objects {
 
     fn problem(&self) -> Option<String> {
         let problem = match (self.folder.is_resting(), self.folder.refuses_writes()) {
-            (true, _) => "does not answer, or refuses",
+            (true, _) => "cannot be read: requests keep failing",
             (false, true) => "cannot be written to",
             (false, false) => return None,
         };

@@ -1,5 +1,4 @@
-//! Warming without a server: tiles are drawn in this process, and written to the disk cache of its own
-//! service.
+//! Warming without a server: tiles are drawn in this process and written to the disk cache or object storage.
 
 use std::cell::OnceCell;
 use std::future::Future;
@@ -29,7 +28,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// For a service with a disk cache, unless only sample tiles are drawn.
+    /// The service needs a lasting tier (disk cache or object storage), unless only sample tiles are drawn.
     pub fn new(service: Arc<TileService>) -> Self {
         Self { service }
     }

@@ -240,7 +240,7 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
         }
     }
 
-    /// Ends a connection whose input cannot be read. Only TLS finds data invalid: that is not an error of this server.
+    /// Ends a connection whose input cannot be read. `InvalidData` comes only from TLS: the client's fault.
     fn fail(&mut self, error: io::Error) -> io::Result<()> {
         let invalid = error.get_ref().filter(|_| error.kind() == ErrorKind::InvalidData);
         match invalid {
@@ -341,8 +341,8 @@ impl<S: AsyncWrite + Unpin> SequentialStream<S> {
 }
 
 impl<S: AsyncWrite + Unpin> SequentialStream<S> {
-    /// Sends what the socket holds in a buffer of its own, as TLS does. A response is over when nothing of it is left
-    /// there.
+    /// Flushes the socket, which may have a buffer of its own, as TLS does. A response is complete only when
+    /// it has been flushed.
     fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.socket).poll_flush(context) {
             Poll::Ready(Ok(())) => {
