@@ -209,7 +209,7 @@ mod tests {
         let breaker = opened(start);
         let later = start + Duration::from_secs(1);
         drop(breaker.probe_at(later).unwrap());
-        assert!(!Breaker::opened(RULE).permits() && Breaker::new(RULE).permits());
+        assert!(Breaker::opened(RULE).permits() && Breaker::new(RULE).permits());
         assert!(breaker.probe_at(later).unwrap().succeeded(), "a probe that was not made does not count");
         assert!(!breaker.is_open() && breaker.until_probe().is_none());
         assert!(!breaker.permit().unwrap().failed(), "it starts anew");

@@ -73,7 +73,7 @@ fn a_broken_configuration_changes_nothing_and_is_reported() {
         ("[datasets.a", "voltile.toml"),
         ("[datasets.a]\nfile = \"a.h5\"\n[datasets.b]\nfile = \"absent.h5\"\n", "absent.h5"),
         ("[datasets.a]\nfile = \"junk.h5\"\n", "junk.h5"),
-        ("[[access]]\nsecrets = \"absent.txt\"\n[datasets.a]\nfile = \"a.h5\"\n", "absent.txt"),
+        ("[[access]]\nsecrets = \"absent.txt\"\n[datasets.a]\nfile = \"a.h5\"\n", "access[0].secrets"),
     ] {
         place.write("voltile.toml", wrong);
         reload(&server);
