@@ -43,7 +43,7 @@ fn end_if_exceeded() {
     loop {
         let exceeds = !limits::has_room(ROOM);
         if exceeds && exceeded {
-            std::process::exit(EXCEEDED);
+            limits::end_at_once(EXCEEDED);
         }
         exceeded = exceeds;
         thread::sleep(INTERVAL);
