@@ -1,4 +1,4 @@
-// Reads boxes of OME-Zarr images with Viv's loaders. Each line of the input is a request, {url, level, time, box, file}, and
+// Reads boxes of OME-Zarr images with Viv's loaders. Each line of the input is a request, {url, level, time, sections, box, file}, and
 // each line of the output an answer, {dtype} or {error}. The voxels go into the file, in the order c, z, y, x. Planes are
 // read whole if the box contains them, else as tiles: Viv's viewers do both.
 
@@ -31,14 +31,14 @@ function rowsOf(raster, height, width) {
   return Array.from({ length: height }, (_, y) => raster.data.subarray(y * raster.width, y * raster.width + width));
 }
 
-async function read({ url, level, time, box, file }) {
+async function read({ url, level, time, sections, box, file }) {
   const { data } = await loadOmeZarr(url, { type: "multiscales" });
   const source = data[level];
   const has = (axis) => source.labels.includes(axis);
   const out = openSync(file, "w");
   try {
     for (let c = 0; c < (has("c") ? box.c : 1); c++) {
-      for (let z = 0; z < (has("z") ? box.z : 1); z++) {
+      for (const z of has("z") ? sections : [0]) {
         const at = { t: time, c, z };
         const selection = Object.fromEntries(Object.entries(at).filter(([axis]) => has(axis)));
         for (const row of await rows(source, selection, box)) {

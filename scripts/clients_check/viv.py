@@ -52,10 +52,11 @@ class Reader:
         )
         self.file = HOME / f"{os.getpid()}.raw"
 
-    def read(self, url: str, level: int, time: int, axes: str, shape: tuple[int, ...]) -> np.ndarray:
-        """The first voxels of a level (its place in the list of levels) at a time point, in the order of the image's axes."""
-        box = dict.fromkeys("zyx", 1) | dict(zip(axes, shape))
-        request = {"url": url, "level": level, "time": time, "box": box, "file": str(self.file)}
+    def read(self, url: str, level: int, time: int, sections: list[int], axes: str, shape: tuple[int, ...]) -> np.ndarray:
+        """The first voxels of sections of a level (its place in the list of levels) at a time point, of this shape, in the
+        order of the image's axes."""
+        box = dict.fromkeys("yx", 1) | dict(zip(axes, shape))
+        request = {"url": url, "level": level, "time": time, "sections": sections, "box": box, "file": str(self.file)}
         print(json.dumps(request), file=self.process.stdin)
         answer = self.process.stdout.readline()
         try:
