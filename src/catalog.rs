@@ -122,9 +122,9 @@ impl Dataset {
     /// The channels in the order in which they are listed: first the one that its file says is to be shown first, then by
     /// name.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        let (first, others): (Vec<_>, Vec<_>) =
-            self.channels.values().partition(|channel| channel.is_default);
-        first.into_iter().chain(others)
+        // Without a list of its own: every request for a tile asks for the first channel.
+        let first = self.channels.values().filter(|channel| channel.is_default);
+        first.chain(self.channels.values().filter(|channel| !channel.is_default))
     }
 
     /// The channel whose tile grid counts for all: the first image, else the first channel.
