@@ -331,11 +331,12 @@ impl Drop for TrialChild {
     }
 }
 
-/// The next line; `None` at the end, and if it is longer than any that a child prints.
+/// The next line, without the line break; `None` at the end of the output, and if it is longer than any that a child prints.
 fn next_line(out: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     out.take(LONGEST_LINE).read_until(b'\n', &mut line).ok()?;
-    String::from_utf8(line).ok().filter(|line| line.ends_with('\n'))
+    let is_whole = line.pop() == Some(b'\n');
+    String::from_utf8(line).ok().filter(|_| is_whole)
 }
 
 /// Sends the bytes of an object to a child. One that has died needs none.
@@ -356,7 +357,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Logs, once, what is not in force in trial children.
 fn log_lacking(lacking: &str) {
-    let lacking = lacking.trim();
     static LOGGED: Once = Once::new();
     if !lacking.is_empty() {
         LOGGED.call_once(|| tracing::debug!("trial children are not fully confined: {lacking}"));

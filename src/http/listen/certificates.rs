@@ -94,6 +94,7 @@ fn both<A, B>(one: Result<A, Fault>, other: Result<B, Fault>) -> Result<(A, B), 
         (one, other) => Err(one.err().into_iter().chain(other.err()).collect()),
     }
 }
+
 fn config(certified: CertifiedKey, provider: Arc<CryptoProvider>) -> Result<ServerConfig, Error> {
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let resolver = Arc::new(SingleCertAndKey::from(certified));
