@@ -252,7 +252,11 @@ impl Server {
             return Err("it has no host; expected for example http://127.0.0.1:8080");
         }
         let base = format!("{scheme}://{host}");
-        if base.parse::<Uri>().is_err() {
+        // A port above 65535 would be taken for none.
+        let is_valid = |uri: &Uri| {
+            uri.authority().is_some_and(|all| all.port_u16().is_some() || all.as_str().ends_with(all.host()))
+        };
+        if !base.parse::<Uri>().is_ok_and(|uri| is_valid(&uri)) {
             return Err("its host or port is not valid; expected for example http://127.0.0.1:8080");
         }
         Ok((Self { origin: base.clone(), base, socket: None }, path))

@@ -22,12 +22,13 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{Failure, limits};
@@ -52,6 +53,11 @@ const PATIENCE: Duration = Duration::from_secs(3 * MOST_COMPUTING);
 
 /// The longest line from a child, in bytes. A child that a file has taken over may print anything.
 const LONGEST_LINE: u64 = 64 << 10;
+
+/// The maximum number of bytes that a child has asked for and not read yet: it has not the memory for more.
+const MOST_UNREAD: u64 = 1 << 30;
+/// What each answer counts at least, in bytes, so that the number of answers that are not read is limited, too.
+const LEAST_ANSWER: u64 = 64 << 10;
 
 /// What the parent sends, one line each; the bytes of an answer follow it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -238,7 +244,7 @@ fn not_tried(error: &io::Error) -> String {
 /// A child process that runs trials.
 struct TrialChild {
     child: Child,
-    told: Arc<Mutex<ChildStdin>>,
+    input: Input,
     done: Receiver<()>,
     /// The folder of the object on trial: the child may read what lies below it.
     folder: Arc<Mutex<Option<PathBuf>>>,
@@ -261,12 +267,12 @@ impl TrialChild {
             .stderr(Stdio::null())
             .spawn()?;
         let missing = || io::Error::other("the child process has no pipes");
-        let told = Arc::new(Mutex::new(child.stdin.take().ok_or_else(missing)?));
+        let input = Input::of(child.stdin.take().ok_or_else(missing)?)?;
         let folder = Arc::<Mutex<Option<PathBuf>>>::default();
         let out = child.stdout.take().ok_or_else(missing)?;
         let (sender, done) = channel();
         // A separate thread, because reads from pipes have no timeout.
-        let (pipe, on_trial) = (Arc::clone(&told), Arc::clone(&folder));
+        let (answers, on_trial) = (input.clone(), Arc::clone(&folder));
         thread::Builder::new().name("trials".to_owned()).spawn(move || {
             let mut out = BufReader::new(out);
             let mut lines = std::iter::from_fn(|| next_line(&mut out));
@@ -274,12 +280,20 @@ impl TrialChild {
             for line in lines {
                 match serde_json::from_str(&line) {
                     Ok(Said::Wanted(wanted)) => {
+                        let expected = wanted.length().max(LEAST_ANSWER);
+                        if !answers.expect(expected) {
+                            break;
+                        }
                         let folder = locked(&on_trial).clone();
                         let address = Address::of(wanted.path());
                         let allowed =
                             address.zip(folder).is_some_and(|(address, folder)| address.is_below(&folder));
-                        let pipe = Arc::clone(&pipe);
-                        store::answer(wanted, allowed, move |answer, bytes| pass_on(&pipe, answer, &bytes));
+                        let answers = answers.clone();
+                        store::answer(wanted, allowed, move |answer, bytes| {
+                            if let Err(error) = answers.send(&Told::Bytes(answer), bytes, expected) {
+                                tracing::debug!("a trial child gets no answer: {error}");
+                            }
+                        });
                     }
                     Ok(Said::Done) if sender.send(()).is_ok() => {}
                     // It says what no child says, or nobody listens any more.
@@ -287,16 +301,15 @@ impl TrialChild {
                 }
             }
         })?;
-        writeln!(locked(&told), "{}", serde_json::to_string(bounds)?)?;
-        Ok(Self { child, told, done, folder })
+        input.send(bounds, Bytes::new(), 0)?;
+        Ok(Self { child, input, done, folder })
     }
 
     /// Sends a trial to the child.
     fn send(&mut self, trial: &Trial) -> io::Result<()> {
         let file = Path::new(&trial.file);
         *locked(&self.folder) = file.parent().filter(|_| Address::is(file)).map(Path::to_owned);
-        let line = serde_json::to_string(&Told::Trial(trial.clone()))?;
-        writeln!(locked(&self.told), "{line}")
+        self.input.send(&Told::Trial(trial.clone()), Bytes::new(), 0)
     }
 
     /// Waits for the child to finish the trial that was sent.
@@ -331,24 +344,58 @@ impl Drop for TrialChild {
     }
 }
 
+/// What a child is sent. A thread writes it: a child that a file has taken over may read nothing, and nobody waits for that
+/// but [`TrialChild::outcome`], which has a time limit.
+#[derive(Clone)]
+struct Input {
+    queue: Sender<Message>,
+    /// How much of [`MOST_UNREAD`] is in use, in bytes.
+    unread: Arc<AtomicU64>,
+}
+
+/// A line, and the bytes that follow it.
+struct Message {
+    line: String,
+    bytes: Bytes,
+    /// What it takes of [`MOST_UNREAD`] until it is written.
+    expected: u64,
+}
+
+impl Input {
+    fn of(mut pipe: ChildStdin) -> io::Result<Self> {
+        let (queue, messages) = channel::<Message>();
+        let unread = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&unread);
+        thread::Builder::new().name("trials".to_owned()).spawn(move || {
+            for Message { line, bytes, expected } in messages {
+                if let Err(error) = writeln!(pipe, "{line}").and_then(|()| pipe.write_all(&bytes)) {
+                    tracing::debug!("a trial child takes no more input: {error}");
+                    break;
+                }
+                counted.fetch_sub(expected, Ordering::Relaxed);
+            }
+        })?;
+        Ok(Self { queue, unread })
+    }
+
+    /// Counts an answer that was asked for; `false` if it is too long, or the child does not read its answers.
+    fn expect(&self, expected: u64) -> bool {
+        self.unread.fetch_add(expected, Ordering::Relaxed).saturating_add(expected) <= MOST_UNREAD
+    }
+
+    /// Sends a line of JSON and the bytes that follow it, without waiting; fails if the child takes no more input.
+    fn send(&self, line: &impl Serialize, bytes: Bytes, expected: u64) -> io::Result<()> {
+        let message = Message { line: serde_json::to_string(line)?, bytes, expected };
+        self.queue.send(message).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
 /// The next line, without the line break; `None` at the end of the output, and if it is longer than any that a child prints.
 fn next_line(out: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     out.take(LONGEST_LINE).read_until(b'\n', &mut line).ok()?;
     let is_whole = line.pop() == Some(b'\n');
     String::from_utf8(line).ok().filter(|_| is_whole)
-}
-
-/// Sends the bytes of an object to a child. One that has died needs none.
-fn pass_on(pipe: &Mutex<ChildStdin>, answer: store::Answer, bytes: &[u8]) {
-    let mut pipe = locked(pipe);
-    let sent = serde_json::to_string(&Told::Bytes(answer))
-        .map_err(io::Error::from)
-        .and_then(|line| writeln!(pipe, "{line}"))
-        .and_then(|()| pipe.write_all(bytes));
-    if let Err(error) = sent {
-        tracing::debug!("a trial child takes no more bytes: {error}");
-    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -442,6 +489,27 @@ mod tests {
         .unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(refused_where(&program), []);
+    }
+
+    #[test]
+    fn a_child_that_asks_for_more_than_it_reads_is_killed() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let program = place.path().join("greedy");
+        let asks = |count: u64, length: u64| {
+            let wanted = format!(
+                r#"{{"Wanted":{{"number":1,"address":"https://127.0.0.1:1/a.h5","start":0,"end":{length}}}}}"#
+            );
+            let script = format!(
+                "#!/bin/sh\nread bounds; echo; read trial\nyes '{wanted}' | head -n {count}\nexec sleep 100\n"
+            );
+            std::fs::write(&program, script).unwrap();
+            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let refused = refused_where(&program);
+            assert!(refused.iter().all(|(_, why)| why.contains("(signal 9)")), "{refused:?}");
+            refused.len()
+        };
+        assert_eq!([asks(1, u64::MAX), asks(MOST_UNREAD / LEAST_ANSWER * 2, 1)], [2, 2]);
     }
 
     #[test]

@@ -114,7 +114,18 @@ fn an_address_is_reduced_to_its_host() {
     for url in ["http://host:1", "host:1", "http://host:1/", "http://host:1/a/b?c"] {
         assert_eq!(Client::new(url).unwrap().base(), "http://host:1", "{url}");
     }
-    for url in ["ftp://host", "", "http://", "https://", "unix:", "unix::/k/secret", "a host", "[::1"] {
+    for url in [
+        "ftp://host",
+        "",
+        "http://",
+        "https://",
+        "unix:",
+        "unix::/k/secret",
+        "a host",
+        "[::1",
+        "host:65536",
+        "host:x",
+    ] {
         assert!(Client::new(url).is_err(), "{url}");
     }
 }

@@ -109,6 +109,7 @@ impl Gatherer {
         let places = Arc::clone(&self.places);
         let (footprint, token) =
             (Arc::new(work.drawing.footprint.clone()), work.drawing.origin.token.clone());
+        let (key, trace) = (work.drawing.key, work.drawing.trace.clone());
         tokio::spawn(async move {
             let looked = tokio::task::spawn_blocking(move || (work.find(), work)).await;
             let Ok((found, work)) = looked else { return flight.land(Err(Lost.into())) };
@@ -138,7 +139,8 @@ impl Gatherer {
                 // That a store is unavailable is logged once for all tiles.
                 if error.kind() == ErrorKind::Failed && !error.is_stopped() {
                     metrics.render_errors.inc();
-                    tracing::error!("a tile could not be rendered: {error}");
+                    let request = trace.as_ref().map_or("", |trace| trace.id());
+                    tracing::error!(%key, request, "a tile could not be rendered: {error}");
                 }
                 return flight.land(Err(error));
             }
