@@ -59,4 +59,9 @@ impl StoreError {
     pub(super) fn invalid(problem: impl Into<String>) -> Self {
         StoreError::Invalid { problem: problem.into() }
     }
+
+    /// Whether the same request may succeed in a moment.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self, StoreError::Unavailable { .. } | StoreError::Invalid { .. })
+    }
 }

@@ -123,7 +123,7 @@ impl Host {
                     _ => Ok(part),
                 }
             }
-            Err(error @ StoreError::Unavailable { .. }) => {
+            Err(error) if error.may_pass() => {
                 let is_down = permit.failed();
                 self.note(&error, is_down);
                 Err((error, true))
@@ -131,8 +131,7 @@ impl Host {
             // It answered: the object is at fault, not the server.
             Err(error) => {
                 self.recover(permit.succeeded());
-                let may_pass = matches!(error, StoreError::Invalid { .. });
-                Err((error, may_pass))
+                Err((error, false))
             }
         }
     }
