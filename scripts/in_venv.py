@@ -1,43 +1,66 @@
 """The Python packages of a script: installed once into a venv, in which the script restarts itself."""
 
+import fcntl
 import hashlib
 import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
+
+
+# Made by scripts/setup --tests.
+OF_THE_TESTS = Path(__file__).resolve().parent.parent / ".tools" / "venv"
 
 
 class NotInstalled(Exception):
     """The packages cannot be installed. Python or pip has printed the reason."""
 
 
-def have(libraries: Iterable[str]) -> bool:
-    """Whether this Python has all of the libraries."""
-    return all(importlib.util.find_spec(name) for name in libraries)
+def restart_with(libraries: Sequence[str], venv: Path, required: Path) -> None:
+    """Returns if this Python has the libraries; otherwise restarts the script in the venv of the tests if that has them,
+    or else in a venv with the packages of a requirements file. Raises NotInstalled."""
+    if all(importlib.util.find_spec(name) for name in libraries):
+        return
+    python = OF_THE_TESTS / "bin" / "python"
+    imports = [python, "-c", f"import {', '.join(libraries)}"]
+    if python.exists() and subprocess.run(imports, stderr=subprocess.DEVNULL).returncode == 0:
+        os.execv(python, [str(python), *sys.argv])
+    restart_in(venv, required)
 
 
 def restart_in(venv: Path, required: Path, optional: Path | None = None, wheels_only: bool = True) -> None:
     """Returns if the script runs in the venv; otherwise restarts it there.
 
     The venv has the packages of a requirements file and, if these can be installed, those of a second one. It is made anew
-    if one of the files has changed, or if optional packages are missing. Raises NotInstalled.
+    if one of the files or Python has changed, if it was moved, and if optional packages are missing. Raises NotInstalled.
     """
     if Path(sys.prefix).resolve() == venv.resolve():
         return
-    python, stamp = venv / "bin" / "python", venv / "requirements.sha256"
-    files = [required, optional] if optional else [required]
-    wanted = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-    if not stamp.is_file() or stamp.read_text() != wanted:
-        print(f"{Path(sys.argv[0]).name}: installing Python packages into {venv}", flush=True)
-        if subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)]).returncode:
-            raise NotInstalled
-        if install(python, files, wheels_only):
-            stamp.write_text(wanted)
-        elif optional is None or not install(python, [required], wheels_only):
-            raise NotInstalled
-    os.execv(python, [str(python), *sys.argv])
+    python = venv / "bin" / "python"
+    venv.parent.mkdir(parents=True, exist_ok=True)
+    # Several scripts may use one venv. The lock is released at the restart.
+    with venv.with_name(f"{venv.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        make(venv, [required, optional] if optional else [required], wheels_only)
+        os.execv(python, [str(python), *sys.argv])
+
+
+def make(venv: Path, files: list[Path], wheels_only: bool) -> None:
+    """Makes the venv with the packages of the files, or of the first alone, unless it is there."""
+    python, stamp = venv / "bin" / "python", venv / "made-of.sha256"
+    made_of = f"{venv.resolve()} {sys.base_prefix} {sys.version}".encode()
+    wanted = hashlib.sha256(b"".join([made_of, *(file.read_bytes() for file in files)])).hexdigest()
+    if python.exists() and stamp.is_file() and stamp.read_text() == wanted:
+        return
+    print(f"{Path(sys.argv[0]).name}: installing Python packages into {venv}", flush=True)
+    if subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)]).returncode:
+        raise NotInstalled
+    if install(python, files, wheels_only):
+        stamp.write_text(wanted)
+    elif len(files) == 1 or not install(python, files[:1], wheels_only):
+        raise NotInstalled
 
 
 def install(python: Path, files: list[Path], wheels_only: bool) -> bool:

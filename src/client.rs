@@ -254,7 +254,9 @@ impl Server {
         let base = format!("{scheme}://{host}");
         // A port above 65535 would be taken for none.
         let is_valid = |uri: &Uri| {
-            uri.authority().is_some_and(|all| all.port_u16().is_some() || all.as_str().ends_with(all.host()))
+            uri.authority().is_some_and(|all| {
+                all.port_u16().is_some() || all.as_str().rsplit('@').next() == Some(all.host())
+            })
         };
         if !base.parse::<Uri>().is_ok_and(|uri| is_valid(&uri)) {
             return Err("its host or port is not valid; expected for example http://127.0.0.1:8080");

@@ -54,10 +54,16 @@ const PATIENCE: Duration = Duration::from_secs(3 * MOST_COMPUTING);
 /// The longest line from a child, in bytes. A child that a file has taken over may print anything.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// The maximum number of bytes that a child has asked for and not read yet: it has not the memory for more.
+/// The maximum number of bytes that a child has asked for and not read yet: its memory limit allows no more.
 const MOST_UNREAD: u64 = 1 << 30;
 /// What each answer counts at least, in bytes, so that the number of answers that are not read is limited, too.
 const LEAST_ANSWER: u64 = 64 << 10;
+
+/// Why a child is killed: what opening the file does.
+const ASKS_TOO_MUCH: &str = "asks for more than 1 GiB of it at once";
+const SAYS_NONSENSE: &str = "makes the process say what no trial says";
+/// How to mend a damaged file.
+const WRITE_AGAIN: &str = "write it again with the program that created it";
 
 /// What the parent sends, one line each; the bytes of an answer follow it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -245,7 +251,8 @@ fn not_tried(error: &io::Error) -> String {
 struct TrialChild {
     child: Child,
     input: Input,
-    done: Receiver<()>,
+    /// One for each trial that the child finishes. An error is the reason to kill it.
+    done: Receiver<Result<(), &'static str>>,
     /// The folder of the object on trial: the child may read what lies below it.
     folder: Arc<Mutex<Option<PathBuf>>>,
 }
@@ -282,6 +289,8 @@ impl TrialChild {
                     Ok(Said::Wanted(wanted)) => {
                         let expected = wanted.length().max(LEAST_ANSWER);
                         if !answers.expect(expected) {
+                            // A receiver that is gone needs no reason.
+                            let _ = sender.send(Err(ASKS_TOO_MUCH));
                             break;
                         }
                         let folder = locked(&on_trial).clone();
@@ -295,9 +304,11 @@ impl TrialChild {
                             }
                         });
                     }
-                    Ok(Said::Done) if sender.send(()).is_ok() => {}
-                    // It says what no child says, or nobody listens any more.
-                    _ => break,
+                    Ok(Said::Done) if sender.send(Ok(())).is_ok() => {}
+                    _ => {
+                        let _ = sender.send(Err(SAYS_NONSENSE));
+                        break;
+                    }
                 }
             }
         })?;
@@ -315,7 +326,12 @@ impl TrialChild {
     /// Waits for the child to finish the trial that was sent.
     fn outcome(mut self, trial: &Trial) -> io::Result<Outcome> {
         match self.done.recv_timeout(PATIENCE) {
-            Ok(()) => Ok(Outcome::Survived(self)),
+            Ok(Ok(())) => Ok(Outcome::Survived(self)),
+            Ok(Err(what)) => {
+                self.child.kill()?;
+                self.child.wait()?;
+                Ok(Outcome::Died(refusal(what, WRITE_AGAIN)))
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 // It has died, unless it only closed its output: then `wait` would not return.
                 self.child.kill()?;
@@ -424,7 +440,7 @@ fn died_of(status: ExitStatus, computing: u64) -> String {
     const SEGV: i32 = rustix::process::Signal::SEGV.as_raw();
     const SYS: i32 = rustix::process::Signal::SYS.as_raw();
     const KILL: i32 = rustix::process::Signal::KILL.as_raw();
-    let mut mend = "write it again with the program that created it";
+    let mut mend = WRITE_AGAIN;
     let what = match (status.signal(), status.code()) {
         (Some(XCPU), _) => format!("takes more than {computing} seconds of CPU time"),
         (None, Some(memory::EXCEEDED)) => {
@@ -446,6 +462,10 @@ fn died_of(status: ExitStatus, computing: u64) -> String {
         (Some(signal), _) => format!("ends the process (signal {signal})"),
         (None, code) => format!("ends the process (status {})", code.unwrap_or_default()),
     };
+    refusal(&what, mend)
+}
+
+fn refusal(what: &str, mend: &str) -> String {
     format!(
         "the file is refused because opening it {what}, as a trial in a child process showed; it is damaged or \
          malicious: {mend}"
@@ -506,7 +526,7 @@ mod tests {
             std::fs::write(&program, script).unwrap();
             std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
             let refused = refused_where(&program);
-            assert!(refused.iter().all(|(_, why)| why.contains("(signal 9)")), "{refused:?}");
+            assert!(refused.iter().all(|(_, why)| why.contains(ASKS_TOO_MUCH)), "{refused:?}");
             refused.len()
         };
         assert_eq!([asks(1, u64::MAX), asks(MOST_UNREAD / LEAST_ANSWER * 2, 1)], [2, 2]);

@@ -124,6 +124,7 @@ fn an_address_is_reduced_to_its_host() {
         "a host",
         "[::1",
         "host:65536",
+        "0:70000",
         "host:x",
     ] {
         assert!(Client::new(url).is_err(), "{url}");
