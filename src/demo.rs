@@ -75,7 +75,8 @@ fn version_at(path: &Path) -> Result<Option<u32>, DemoError> {
     if path.symlink_metadata().is_err() {
         return Ok(None);
     }
-    let version = hdf5::File::open(path).and_then(|file| file.attr(VERSION_ATTRIBUTE)?.read_scalar());
+    let version =
+        write::without_locks().open(path).and_then(|file| file.attr(VERSION_ATTRIBUTE)?.read_scalar());
     // What libhdf5 cannot read is ours if it still has the name of our attribute near its start.
     let mut start = [0; 4096];
     let name = memchr::memmem::Finder::new(VERSION_ATTRIBUTE);

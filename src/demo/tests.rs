@@ -118,6 +118,16 @@ fn a_finished_volume_is_left_alone_and_one_of_another_version_is_replaced() {
 }
 
 #[test]
+fn a_lock_on_the_volume_that_somebody_holds_prevents_nothing() {
+    let (_folder, path) = volume(TINY);
+    let held = fs::File::open(&path).unwrap();
+    held.lock().unwrap();
+    assert_eq!(version_at(&path).unwrap(), Some(VERSION));
+    write::write(&path, TINY, VERSION + 1).unwrap();
+    ensure_sized(&path, TINY).unwrap();
+}
+
+#[test]
 fn a_damaged_volume_is_replaced_where_it_is() {
     let (folder, path) = volume(TINY);
     let link = folder.path().join("link.h5");

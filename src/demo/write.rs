@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::mpsc::sync_channel, thread::scope};
 
-use hdf5::{Dataset, File, H5Type, Result, types::VarLenAscii};
+use hdf5::{Dataset, File, FileBuilder, H5Type, Result, types::VarLenAscii};
 use ndarray::{Array3, Array4, s};
 use rayon::prelude::*;
 
@@ -16,8 +16,16 @@ pub(super) type Shapes = ([usize; 3], [usize; 4]);
 pub(super) const FULL: Shapes = ([48, 1024, 1024], [10, 12, 256, 256]);
 const CHUNK: [usize; 4] = [1, 16, 128, 128];
 
+/// Opens and creates files without libhdf5's locks, which a child process that is started meanwhile would keep. Runs at the
+/// same time exclude each other with a file of their own.
+pub(super) fn without_locks() -> FileBuilder {
+    let mut options = File::with_options();
+    options.with_fapl(|access| access.file_locking(false));
+    options
+}
+
 pub(super) fn write(path: &Path, (volume, series): Shapes, version: u32) -> Result<()> {
-    let file = File::create(path)?;
+    let file = without_locks().create(path)?;
     let mark = file.new_attr::<u32>().create(VERSION_ATTRIBUTE)?;
     write_volume(&file, volume)?;
     write_series(&file, series)?;
