@@ -14,13 +14,9 @@ from pathlib import Path
 OF_THE_TESTS = Path(__file__).resolve().parent.parent / ".tools" / "venv"
 
 
-class NotInstalled(Exception):
-    """The packages cannot be installed. Python or pip has printed the reason."""
-
-
 def restart_with(libraries: Sequence[str], venv: Path, required: Path) -> None:
     """Returns if this Python has the libraries; otherwise restarts the script in the venv of the tests if that has them,
-    or else in a venv with the packages of a requirements file. Raises NotInstalled."""
+    or else as `restart_in` does."""
     if all(importlib.util.find_spec(name) for name in libraries):
         return
     python = OF_THE_TESTS / "bin" / "python"
@@ -30,11 +26,12 @@ def restart_with(libraries: Sequence[str], venv: Path, required: Path) -> None:
     restart_in(venv, required)
 
 
-def restart_in(venv: Path, required: Path, optional: Path | None = None, wheels_only: bool = True) -> None:
+def restart_in(venv: Path, required: Path, optional: Path | None = None, wheels_only: bool = True, failed: int = 2) -> None:
     """Returns if the script runs in the venv; otherwise restarts it there.
 
     The venv has the packages of a requirements file and, if these can be installed, those of a second one. It is made anew
-    if one of the files or Python has changed, if it was moved, and if optional packages are missing. Raises NotInstalled.
+    if one of the files or Python has changed, if it was moved, and if optional packages are missing. If it cannot be
+    made, the script ends with the status `failed`.
     """
     if Path(sys.prefix).resolve() == venv.resolve():
         return
@@ -43,24 +40,27 @@ def restart_in(venv: Path, required: Path, optional: Path | None = None, wheels_
     # Several scripts may use one venv. The lock is released at the restart.
     with venv.with_name(f"{venv.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        make(venv, [required, optional] if optional else [required], wheels_only)
+        if not make(venv, [required, optional] if optional else [required], wheels_only):
+            needs = "Python's venv module and a package index"
+            print(f"{Path(sys.argv[0]).name}: cannot install {required} into {venv}; it needs {needs}", file=sys.stderr)
+            sys.exit(failed)
         os.execv(python, [str(python), *sys.argv])
 
 
-def make(venv: Path, files: list[Path], wheels_only: bool) -> None:
-    """Makes the venv with the packages of the files, or of the first alone, unless it is there."""
+def make(venv: Path, files: list[Path], wheels_only: bool) -> bool:
+    """Makes the venv with the packages of the files, or of the first alone, unless it is there. Returns whether it is."""
     python, stamp = venv / "bin" / "python", venv / "made-of.sha256"
     made_of = f"{venv.resolve()} {sys.base_prefix} {sys.version}".encode()
     wanted = hashlib.sha256(b"".join([made_of, *(file.read_bytes() for file in files)])).hexdigest()
     if python.exists() and stamp.is_file() and stamp.read_text() == wanted:
-        return
+        return True
     print(f"{Path(sys.argv[0]).name}: installing Python packages into {venv}", flush=True)
     if subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)]).returncode:
-        raise NotInstalled
+        return False
     if install(python, files, wheels_only):
         stamp.write_text(wanted)
-    elif len(files) == 1 or not install(python, files[:1], wheels_only):
-        raise NotInstalled
+        return True
+    return len(files) > 1 and install(python, files[:1], wheels_only)
 
 
 def install(python: Path, files: list[Path], wheels_only: bool) -> bool:
