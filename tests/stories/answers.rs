@@ -126,8 +126,9 @@ fn addresses_printed_at_start_can_be_opened() {
     let printed = server.printed();
     let host = format!("http://{}", server.address);
     let lines: Vec<&str> = printed.lines().collect();
-    assert_eq!(lines[..2], [format!("voltile listening on {host}"), format!("page {host}/")]);
-    let tiles: Vec<&str> = lines[2..].iter().map(|line| line.strip_prefix("tile ").unwrap()).collect();
+    assert_eq!(lines[0], format!("voltile listening on {host}"));
+    assert_eq!(lines[4..], [format!("page {host}/")]);
+    let tiles: Vec<&str> = lines[1..4].iter().map(|line| line.strip_prefix("tile ").unwrap()).collect();
     assert_eq!(tiles.len(), 3, "one per dataset");
     for tile in tiles {
         let picture = server.get(tile.strip_prefix(&host).unwrap()).picture();
@@ -142,5 +143,7 @@ fn a_port_in_use_is_an_error_that_names_it() {
     let outcome = place.run(["serve", "--bind", &server.address.to_string()]);
     assert_eq!((outcome.code, outcome.out.as_str()), (1, ""));
     assert!(outcome.err.contains(&server.address.to_string()), "{}", outcome.err);
+    assert_eq!(outcome.err.matches("Address already in use").count(), 1, "{}", outcome.err);
+    assert!(outcome.err.contains("--bind"), "it says what to do: {}", outcome.err);
     TcpStream::connect(server.address).expect("the first server still listens");
 }

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use crate::common::volumes::{self, Stored};
-use crate::common::{MOUNT, Outcome, Place, Server, fixture, outcome, shared_data};
+use crate::common::{MOUNT, Outcome, Place, Server, fixture, made, outcome, shared_data};
 
 /// The limits that no bad file may exceed: processor time in seconds, and memory in bytes.
 const SECONDS: u64 = 60;
@@ -287,4 +287,152 @@ fn a_file_with_a_wrong_checksum_in_its_superblock_is_refused_soon() {
     let told = place.run(["inspect", "torn.h5"]);
     assert_eq!(told.code, 1, "{}", told.out);
     assert!(told.err.contains("torn.h5") && !told.err.contains("refused"), "{}", told.err);
+}
+
+/// Writes `/raw` with four planes in a format, behind a user block of this many bytes.
+fn formatted(path: &Path, is_latest: bool, user_block: u64) {
+    let mut options = hdf5::File::with_options();
+    options.with_fapl(|access| if is_latest { access.libver_latest() } else { access.libver_earliest() });
+    options.with_fcpl(|creation| creation.userblock(user_block));
+    let file = options.create(path).unwrap();
+    file.new_dataset_builder().with_data(&ndarray::Array3::<u8>::ones((4, 40, 40))).create("raw").unwrap();
+    file.close().unwrap();
+}
+
+/// The line of a text that tells how many bytes are missing.
+fn told_missing<'t>(text: &'t str, missing: u64) -> Option<&'t str> {
+    text.lines().find(|line| line.contains(&format!(": {missing} bytes are missing")))
+}
+
+#[test]
+fn a_truncated_file_fails_the_check_and_serve_and_inspect_warn_of_it() {
+    for (is_latest, user_block) in [(false, 0), (true, 0), (false, 512), (true, 8192)] {
+        let (place, story) = (Place::new(), format!("latest: {is_latest}, user block: {user_block}"));
+        formatted(&place.path("raw.h5"), is_latest, user_block);
+        let whole = place.run(["check", "raw.h5"]);
+        assert_eq!(whole.code, 0, "{story}: {}", whole.err);
+        let length = fs::metadata(place.path("raw.h5")).unwrap().len();
+        volumes::truncate(&place.path("raw.h5"), length - 1000);
+        let checked = place.run(["check", "raw.h5"]);
+        assert_eq!((checked.code, checked.out.as_str()), (1, ""), "{story}: {}", checked.err);
+        assert!(checked.err.contains("1 thing is wrong"), "{story}: {}", checked.err);
+        let inspected = place.run(["inspect", "raw.h5"]);
+        assert_eq!(inspected.code, 0, "{story}: {}", inspected.err);
+        let server = place.serve(["raw.h5"]);
+        assert_eq!(server.tile("raw/raw/xy/0/0_0_0.png").status, 200, "{story}: what is left is served");
+        for (command, told) in
+            [("check", checked.err), ("inspect", inspected.err), ("serve", server.problems().join("\n"))]
+        {
+            let line = told_missing(&told, 1000).unwrap_or_else(|| panic!("{story}: {command}: {told}"));
+            for word in ["datasets.raw.file", "raw.h5", &(length - 1000).to_string(), &length.to_string()] {
+                assert!(line.contains(word), "{story}: {command}: {word} is not in {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_cut_before_its_volumes_is_refused_with_what_is_missing() {
+    let place = Place::new();
+    formatted(&place.path("whole.h5"), false, 0);
+    let whole = fs::read(place.path("whole.h5")).unwrap();
+    for left in [100, 600] {
+        fs::write(place.path("cut.h5"), &whole[..left]).unwrap();
+        for command in ["check", "inspect"] {
+            let outcome = place.run([command, "cut.h5"]);
+            assert_eq!(outcome.code, 1, "{left}: {}", outcome.err);
+            assert!(outcome.err.contains("1 thing is wrong"), "{left}: {}", outcome.err);
+            assert!(told_missing(&outcome.err, (whole.len() - left) as u64).is_some(), "{}", outcome.err);
+        }
+    }
+}
+
+#[test]
+fn a_truncated_file_behind_a_link_is_told_by_its_own_name() {
+    let place = Place::new();
+    formatted(&place.path("part.h5"), false, 0);
+    made::file(&place.path("main.h5"), |file| file.link_external("part.h5", "/raw", "raw").unwrap());
+    assert_eq!(place.run(["check", "main.h5"]).code, 0);
+    let length = fs::metadata(place.path("part.h5")).unwrap().len();
+    volumes::truncate(&place.path("part.h5"), length - 10);
+    let checked = place.run(["check", "main.h5"]);
+    assert_eq!(checked.code, 1, "{}", checked.err);
+    let line = told_missing(&checked.err, 10).expect("it is told");
+    assert!(line.contains("part.h5") && !line.contains("main.h5"), "{line}");
+}
+
+/// Such files are shorter than their superblocks say until the writer flushes them.
+#[test]
+fn a_file_that_may_grow_is_not_called_truncated() {
+    let place = Place::new();
+    formatted(&place.path("raw.h5"), true, 0);
+    let mut bytes = fs::read(place.path("raw.h5")).unwrap();
+    bytes.truncate(bytes.len() - 10);
+    fs::write(place.path("raw.h5"), &bytes).unwrap();
+    assert_eq!(place.run(["check", "raw.h5"]).code, 1);
+    let growing = place.run(["check", "raw.h5", "--set", "datasets.raw.growing=true"]);
+    assert_eq!(growing.code, 0, "{}", growing.err);
+}
+
+#[test]
+#[cfg_attr(not(has_shared_data), ignore = "needs the shared data next to the project (../shared/data)")]
+fn a_genuine_file_that_was_downloaded_in_part_fails_the_check() {
+    let place = Place::new();
+    let whole = fs::read(shared_data().join("plantseg/1135_mini.h5")).unwrap();
+    fs::write(place.path("trunc.h5"), &whole[..300_000]).unwrap();
+    let checked = place.run(["check", "trunc.h5"]);
+    assert_eq!(checked.code, 1, "{}", checked.out);
+    assert!(told_missing(&checked.err, whole.len() as u64 - 300_000).is_some(), "{}", checked.err);
+}
+
+#[test]
+fn a_file_that_is_no_hdf5_file_is_told_by_what_it_is() {
+    let place = Place::new();
+    let at = |position: usize, magic: &[u8]| [vec![1; position], magic.to_vec(), vec![2; 600]].concat();
+    for (bytes, what) in [
+        (at(0, b"II*\0"), "a TIFF image"),
+        (at(0, b"MM\0*"), "a TIFF image"),
+        (at(0, b"II+\0\x08\0"), "a BigTIFF image"),
+        (at(0, b"\x89PNG\r\n\x1a\n"), "a PNG image"),
+        (at(0, b"\xff\xd8\xff\xe0"), "a JPEG image"),
+        (at(0, b"PK\x03\x04"), "a ZIP archive"),
+        (at(0, b"\x1f\x8b\x08"), "gzip"),
+        (at(344, b"n+1\0"), "a NIfTI image"),
+        (at(128, b"DICM"), "a DICOM file"),
+        (at(0, b"ZISRAWFILE"), "CZI"),
+        (at(0, b"\xda\xce\xbe\x0a"), "ND2"),
+        (at(0, b"\x70\0\0\0"), "LIF"),
+        (at(0, b"CDF\x01"), "netCDF-3"),
+        (at(0, b"\x0e\x03\x13\x01"), "HDF4"),
+        (at(208, b"MAP "), "an MRC"),
+        (at(0, b"NRRD0005\n"), "an NRRD"),
+        (at(0, b"MATLAB 5.0 MAT-file"), "-v7.3"),
+        (b"\n<!DOCTYPE html>\n<html><body>Please log in".to_vec(), "a web page"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n".to_vec(), "git lfs pull"),
+        (b"x,y,z\n1,2,3\n".to_vec(), "text"),
+        (vec![0; 5000], "zeros"),
+        (Vec::new(), "it is empty"),
+    ] {
+        fs::write(place.path("image.h5"), bytes).unwrap();
+        for command in ["check", "inspect"] {
+            let outcome = place.run([command, "image.h5"]);
+            assert_eq!(outcome.code, 1, "{what}: {}", outcome.err);
+            assert!(
+                outcome.err.contains("HDF5 file") && outcome.err.contains(what),
+                "{what}: {}",
+                outcome.err
+            );
+            assert!(!outcome.err.contains("H5F"), "{what}: no word of the library: {}", outcome.err);
+        }
+    }
+    for (marker, what) in
+        [(".zgroup", "a Zarr tree"), ("attributes.json", "an N5 tree"), ("a.txt", "a folder")]
+    {
+        let folder = place.path(&format!("tree-{marker}"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join(marker), "{}").unwrap();
+        let outcome = place.run(["inspect".as_ref(), folder.as_os_str()]);
+        assert_eq!(outcome.code, 1, "{what}: {}", outcome.err);
+        assert!(outcome.err.contains(what), "{what}: {}", outcome.err);
+    }
 }

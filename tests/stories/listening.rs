@@ -75,7 +75,53 @@ fn one_address_that_cannot_be_bound_is_an_error() {
     let outcome = place.run(["serve", "--bind", "127.0.0.1:0", "--bind", &address]);
     assert_eq!(outcome.code, 1, "{}", outcome.err);
     assert!(outcome.err.contains(&address) && outcome.out.is_empty(), "{}", outcome.err);
+    assert_eq!(outcome.err.matches("in use").count(), 1, "{}", outcome.err);
     let nowhere = place.run(["serve", "--set", "server.bind=[]"]);
     assert_eq!(nowhere.code, 2, "{}", nowhere.err);
     assert!(nowhere.err.contains("server.unix_socket"), "{}", nowhere.err);
+}
+
+#[test]
+fn of_many_files_five_tiles_of_images_are_printed_and_the_page_last() {
+    let place = Place::new();
+    let [image, labels] = ["raw", "labels"].map(|name| {
+        move |file: &hdf5::File| drop(made::put(file, name, &made::cube(made::SMALL).mapv(u32::from)))
+    });
+    for number in 0..4 {
+        made::file(&place.path(&format!("a{number}.h5")), labels);
+        made::file(&place.path(&format!("b{number}.h5")), |file| {
+            labels(file);
+            image(file);
+        });
+    }
+    let names = ["a0.h5", "a1.h5", "a2.h5", "a3.h5", "b0.h5", "b1.h5", "b2.h5", "b3.h5"];
+    let server = place.serve(names);
+    let address = server.address;
+    let printed = server.printed();
+    let tile = |token: &str, channel: &str| {
+        format!("tile http://{address}/ndtilecache/tilecache/{token}/{channel}/xy/1/0_0_0.png")
+    };
+    let mut expected = vec![format!("voltile listening on http://{address}")];
+    expected.extend(["b0", "b1", "b2", "b3"].map(|token| tile(token, "raw")));
+    expected.extend([tile("a0", "labels"), format!("page http://{address}/")]);
+    assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn an_address_that_stands_for_all_is_printed_as_one_that_can_be_opened() {
+    for (bind, host) in [("0.0.0.0:0", "127.0.0.1"), ("[::]:0", "[::1]")] {
+        if std::net::TcpListener::bind(bind).is_err() {
+            eprintln!("skipped: {bind} cannot be listened on here");
+            continue;
+        }
+        let place = place("");
+        let server = place.start(place.voltile(["serve", "--bind", bind]));
+        let endpoints = endpoints(&server);
+        assert!(endpoints[0].starts_with(&format!("http://{host}:")), "{endpoints:?}");
+        assert!(server.printed().ends_with(&format!("\npage {}/\n", endpoints[0])), "{}", server.printed());
+        assert_eq!(server.get(TILE).status, 200);
+        server.wait_for_log("listening on all addresses of this machine");
+        let line = server.log().lines().find(|line| line.contains("all addresses")).unwrap().to_owned();
+        assert!(line.contains(&format!(":{}/", server.address.port())), "{line}");
+    }
 }

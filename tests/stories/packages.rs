@@ -1,6 +1,8 @@
 //! What packages ship beside the program: manual pages and completions, generated from its commands.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::{Place, outcome};
@@ -98,4 +100,76 @@ fn bash_completes_commands_and_options() {
     };
     assert_eq!(complete("voltile", "ver"), "verify\n");
     assert_eq!(complete("voltile serve", "--bi"), "--bind\n");
+}
+
+/// The arguments with which `scripts/serve` runs a program that has been built.
+fn passed_by_script(place: &Place, arguments: &[&str]) -> Vec<String> {
+    let ran = outcome(
+        place
+            .started(&place.path("scripts/serve"))
+            .env("PATH", format!("{}:/usr/bin:/bin", place.path("bin").display()))
+            .args(arguments),
+    );
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    ran.out.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_script_serves_the_demo_if_it_is_given_flags_alone() {
+    let place = Place::new();
+    for folder in ["scripts", "bin", "target/release"] {
+        fs::create_dir_all(place.path(folder)).unwrap();
+    }
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fs::copy(&path, place.path("scripts").join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    // Nothing is fetched or built: the script only has to pass its arguments on.
+    let target = place.path("target");
+    let cargo =
+        format!("case $1 in metadata) echo '{{\"target_directory\":\"{}\"}}' ;; esac", target.display());
+    for (name, text) in [
+        ("scripts/setup", ""),
+        ("bin/cargo", cargo.as_str()),
+        ("target/release/voltile", "for argument; do echo \"$argument\"; done"),
+    ] {
+        let path = place.write(name, &format!("#!/bin/sh\n{text}\n"));
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for flags in [
+        &[][..],
+        &["--bind", "127.0.0.1:9000"],
+        &["--bind=127.0.0.1:9000", "--set", "render.threads=2"],
+        &["--set=cache.tiles=0", "--bind", "[::1]:0"],
+    ] {
+        let expected: Vec<&str> = ["serve", "--demo"].iter().chain(flags).copied().collect();
+        assert_eq!(passed_by_script(&place, flags), expected);
+    }
+    for other in [
+        &["my.h5"][..],
+        &["--bind", "127.0.0.1:9000", "my.h5"],
+        &["--config", "lab.toml", "--bind", "127.0.0.1:9000"],
+        &["--demo", "--bind", "127.0.0.1:9000"],
+        &["--set", "datasets.a.file=a.h5"],
+        &["--help"],
+        &["--bind"],
+    ] {
+        let expected: Vec<&str> = ["serve"].iter().chain(other).copied().collect();
+        assert_eq!(passed_by_script(&place, other), expected);
+    }
+    place.write("voltile.toml", "");
+    assert_eq!(passed_by_script(&place, &["--bind", "[::1]:0"]), ["serve", "--bind", "[::1]:0"]);
+}
+
+#[test]
+fn no_package_names_an_address_that_cannot_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    assert!(manifest.contains("\nmaintainer = \"voltile developers\"\n"), "the maintainer is named");
+    for file in ["Cargo.toml", "README.md", "SECURITY.md", "scripts/package", "packaging/pyproject.toml"] {
+        let text = fs::read_to_string(root.join(file)).unwrap();
+        assert!(!text.contains("@voltile"), "{file}");
+    }
 }

@@ -1,6 +1,8 @@
 //! Serving other settings and other files without a restart, and saying what is wrong with them.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -269,4 +271,171 @@ fn files_in_a_folder_keep_their_tokens() {
     volumes::planes(&folder.join("brain.h5"), 3, 3, Stored::Flat);
     wait_until("it is back", || with("brain") == Some(volumes::plane(3, 1)));
     assert_eq!(server.get(&tile("brain")).status, 401);
+}
+
+/// Writes a volume into a folder, and makes the folder if necessary.
+fn put(folder: &Path, name: &str, seed: usize) {
+    let path = folder.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    volumes::planes(&path, 3, seed, Stored::Flat);
+}
+
+/// The tokens of everything that is served.
+fn tokens(server: &Server) -> Vec<String> {
+    let described = server.json("/datasets.json");
+    let datasets = described["datasets"].as_array().unwrap().iter();
+    datasets.map(|dataset| dataset["token"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn files_in_folders_below_are_served_and_come_and_go() {
+    let place = Place::new();
+    let data = place.path("data");
+    for (name, seed) in [("own.h5", 1), ("a/b/c/d/deep.h5", 2), ("a/b/c/d/e/deeper.h5", 3), ("a/one.h5", 4)] {
+        put(&data, name, seed);
+    }
+    // What is no folder of volumes.
+    for name in [".cache/hidden.h5", "tree.zarr/in_zarr.h5", "marked/0/in_marked.h5", "n5/in_n5.h5"] {
+        put(&data, name, 5);
+    }
+    fs::write(data.join("marked/zarr.json"), "{}").unwrap();
+    fs::write(data.join("n5/attributes.json"), "{}").unwrap();
+    put(&place.path("other"), "outside.h5", 6);
+    symlink(place.path("other"), data.join("a/link")).unwrap();
+    symlink(place.path("other/outside.h5"), data.join("a/linked.h5")).unwrap();
+    symlink(data.join("a"), data.join("a/b/loop")).unwrap();
+    symlink(data.join("own.h5"), data.join("a/within.h5")).unwrap();
+    let server = place.serve(["data", "--set", "files.watch=200ms"]);
+    server.allow_error(CHANGED);
+    assert_eq!(tokens(&server), ["deep", "one", "own", "within"]);
+    assert!(shows(&server, "deep", 2) && shows(&server, "one", 4) && shows(&server, "within", 1));
+    put(&data, "a/new/folder/later.h5", 7);
+    wait_until("a file in a new folder is served", || shows(&server, "later", 7));
+    put(&data, "a/b/c/more.h5", 8);
+    wait_until("a new file in an old folder is served", || shows(&server, "more", 8));
+    fs::remove_dir_all(data.join("a/new")).unwrap();
+    wait_until("it goes with its folder", || server.get(&tile("later")).status == 404);
+    fs::rename(data.join("a/b"), data.join("a/renamed")).unwrap();
+    // Under its new path it is another file, and its old token is not given away.
+    wait_until("the files of a renamed folder are served", || shows(&server, "d.deep", 2));
+    assert!(shows(&server, "own", 1) && shows(&server, "one", 4));
+    assert_eq!(problems(&server), "[]");
+}
+
+#[test]
+fn how_deep_folders_are_searched_can_be_set_and_follows_a_reload() {
+    let place = Place::with("[files]\ndepth = 0\n");
+    for (name, seed) in [("own.h5", 1), ("a/below.h5", 2), ("a/b/deep.h5", 3)] {
+        put(&place.path("data"), name, seed);
+    }
+    let server = place.serve(["data", "--config", "voltile.toml"]);
+    assert_eq!(tokens(&server), ["own"]);
+    place.write("voltile.toml", "[files]\ndepth = 1\n");
+    reload(&server);
+    wait_until("the folder below is searched", || tokens(&server) == ["below", "own"]);
+    assert!(shows(&server, "below", 2));
+    let checked = place.run(["check", "data"]);
+    assert!(checked.out.contains("3 datasets"), "every command searches: {} {}", checked.out, checked.err);
+    let wrong = place.run(["check", "data", "--set", "files.depth=-1"]);
+    assert!(wrong.code == 1 && wrong.err.contains("files.depth"), "{}", wrong.err);
+}
+
+#[test]
+fn files_of_the_same_name_are_told_by_their_folders() {
+    let place = Place::new();
+    let data = place.path("data");
+    for (name, seed) in [
+        ("a.h5", 1),
+        ("run1/a.h5", 2),
+        ("run2/a.h5", 3),
+        ("x/run2/a.h5", 4),
+        ("run1/b.h5", 5),
+        ("run2/b.h5", 6),
+        ("run 3/only.h5", 7),
+    ] {
+        put(&data, name, seed);
+    }
+    let server = place.serve(["data", "--set", "files.watch=200ms"]);
+    assert_eq!(tokens(&server), ["a", "only", "run1.a", "run1.b", "run2.a", "run2.a_2", "run2.b"]);
+    for (token, seed) in
+        [("a", 1), ("run1.a", 2), ("run2.a", 3), ("run2.a_2", 4), ("run1.b", 5), ("run2.b", 6), ("only", 7)]
+    {
+        assert!(shows(&server, token, seed), "{token}");
+    }
+    // A file that is served keeps its token.
+    put(&data, "run4/only.h5", 8);
+    wait_until("the second of its name is served", || shows(&server, "run4.only", 8));
+    assert!(shows(&server, "only", 7));
+}
+
+#[test]
+fn a_file_that_its_folder_names_is_not_covered_by_the_rule_for_its_own_name() {
+    let place = Place::new();
+    for (name, seed) in [("run1/brain.h5", 1), ("run2/brain.h5", 2)] {
+        put(&place.path("data"), name, seed);
+    }
+    place.write("lab.txt", "the-first-secret-of-the-lab\n");
+    place.write("voltile.toml", "[[access]]\nsecrets = \"lab.txt\"\ndatasets = [\"brain\", \"run2.*\"]\n");
+    let server = place.serve(["data", "--config", "voltile.toml"]);
+    assert_eq!(server.get(&tile("run1.brain")).status, 200);
+    assert_eq!(server.get(&tile("run2.brain")).status, 401);
+    server.wait_for_log("the dataset run1.brain is public although brain is protected");
+    assert!(!server.log().contains("run2.brain is public"), "{}", server.log());
+}
+
+#[test]
+fn a_folder_without_files_says_what_was_looked_for() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("data/below")).unwrap();
+    fs::write(place.path("data/below/image.tif"), b"II*\0").unwrap();
+    put(&place.path("data"), "1/2/3/4/5/deep.h5", 1);
+    let server = place.serve(["data"]);
+    server.wait_for_log("no HDF5 file was found in data");
+    let line = server.problems().into_iter().find(|line| line.contains("was found")).unwrap();
+    for word in ["files.depth", "hidden", "Zarr", "first bytes"] {
+        assert!(line.contains(word), "{word} is not in {line}");
+    }
+    assert!(problems(&server).contains("no HDF5 file was found"), "{}", problems(&server));
+    let checked = place.run(["check", "data"]);
+    assert_eq!(checked.code, 2, "{}", checked.out);
+    assert!(checked.err.contains("no HDF5 file was found in data"), "{}", checked.err);
+    put(&place.path("data"), "below/found.h5", 2);
+    wait_until("a file that appears is served", || shows(&server, "found", 2));
+    wait_until("nothing is missing any more", || problems(&server) == "[]");
+    fs::create_dir_all(place.path("image.zarr/0")).unwrap();
+    fs::write(place.path("image.zarr/.zgroup"), "{}").unwrap();
+    let zarr = place.run(["check", "image.zarr"]);
+    assert!(zarr.code == 2 && zarr.err.contains("a Zarr tree"), "{}", zarr.err);
+}
+
+#[test]
+fn a_file_is_found_when_it_becomes_an_hdf5_file_although_its_folder_does_not_change() {
+    let place = Place::new();
+    put(&place.path("data"), "below/first.h5", 1);
+    let slow = place.path("data/below/slow.h5");
+    fs::write(&slow, "").unwrap();
+    let server = place.serve(["data", "--set", "files.watch=200ms"]);
+    server.allow_error(CHANGED);
+    assert_eq!(tokens(&server), ["first"]);
+    // Long enough that the folder's modification time is believed.
+    thread::sleep(Duration::from_secs(4));
+    put(&place.path("elsewhere"), "whole.h5", 2);
+    fs::write(&slow, fs::read(place.path("elsewhere/whole.h5")).unwrap()).unwrap();
+    wait_until("it is served once it has contents", || shows(&server, "slow", 2));
+}
+
+#[test]
+fn a_search_ends_at_its_limits_and_says_so() {
+    let place = Place::new();
+    put(&place.path("data"), "a.h5", 1);
+    let crowd = place.path("data/crowd");
+    fs::create_dir_all(&crowd).unwrap();
+    for number in 0..100_001 {
+        symlink("nowhere", crowd.join(number.to_string())).unwrap();
+    }
+    put(&place.path("data"), "crowd/z/lost.h5", 2);
+    let server = place.serve(["data"]);
+    server.wait_for_log("100000 entries");
+    assert!(shows(&server, "a", 1));
+    assert!(problems(&server).contains("files.depth"), "{}", problems(&server));
 }

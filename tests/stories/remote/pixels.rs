@@ -149,7 +149,12 @@ fn a_truncated_object_gives_the_chunks_that_it_has() {
     let remote = Remote::with_scattered_planes();
     let whole = fs::read(remote.path("planes.h5")).unwrap();
     remote.replace("planes.h5", &whole[..5 * super::DISTANCE + 10]);
+    let checked = remote.place.run(["check".to_owned(), remote.url("planes.h5")]);
+    assert_eq!(checked.code, 1, "{}", checked.out);
+    let missing = whole.len() - (5 * super::DISTANCE + 10);
+    assert!(checked.err.contains(&format!(": {missing} bytes are missing")), "{}", checked.err);
     let server = remote.serve_planes();
+    assert!(server.problems().iter().any(|line| line.contains("bytes are missing")), "{}", server.log());
     server.expect_error("the file ends at byte");
     for z in 0..super::PLANES {
         if z < 4 {
