@@ -128,7 +128,7 @@ impl Dataset {
     }
 
     /// The channel whose tile grid counts for all: the first image, else the first channel.
-    fn first_channel(&self) -> Option<&Arc<Channel>> {
+    pub fn first_channel(&self) -> Option<&Arc<Channel>> {
         let images = self.listed().find(|channel| channel.kind != Kind::Labels);
         images.or_else(|| self.listed().next())
     }

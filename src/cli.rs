@@ -129,9 +129,9 @@ enum ConfigCommand {
 /// The sources of the settings; shared by all commands that need datasets.
 #[derive(Debug, Args)]
 struct Sources {
-    /// HDF5 files to serve without a configuration, or folders of them: the token is the name of the file without its
-    /// extension, the channels are discovered. Files may be in object storage (s3://, gs://, az://) or on a web server
-    /// (https://).
+    /// HDF5 files to serve without a configuration, or folders, in which and below which they are searched for (see
+    /// files.depth): the token is the name of the file without its extension, the channels are discovered. Files may be in
+    /// object storage (s3://, gs://, az://) or on a web server (https://).
     #[arg(value_name = "FILE.h5 | FOLDER")]
     files: Vec<PathBuf>,
     /// The configuration file; default: ./voltile.toml if it exists and no FILE is given.
@@ -144,8 +144,10 @@ struct Sources {
 
 impl Sources {
     fn layers(&self) -> Result<Layers, Failure> {
-        let (layers, mut folders) = self.with_folders()?;
-        Ok(Layers { found: folders.files()?, ..layers })
+        let (mut layers, mut folders) = self.with_folders()?;
+        search(&mut folders, &mut layers)?;
+        folders.warn();
+        Ok(layers)
     }
 
     /// The same, without the files in folders.
@@ -154,8 +156,19 @@ impl Sources {
         let files = self.files.iter().cloned().map(file).collect::<Result<_, _>>()?;
         let mut layers = Layers { config, files, set, ..Layers::of_process() }.or_default_file();
         let folders = Folders::among(&mut layers.files);
+        layers.folders = folders.paths().to_vec();
         Ok((layers, folders))
     }
+}
+
+/// Searches the folders, as deep as the settings say.
+fn search(folders: &mut Folders, layers: &mut Layers) -> std::io::Result<()> {
+    if !folders.is_empty() {
+        layers.found.clear();
+        let depth = config::load(layers).settings.files.depth;
+        layers.found = folders.files(depth)?;
+    }
+    Ok(())
 }
 
 /// A file or an address on the command line. Not parsed by clap, whose errors repeat what was typed, with its credentials.

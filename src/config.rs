@@ -51,6 +51,8 @@ pub struct Layers {
     pub files: Vec<PathBuf>,
     /// The same, for files found in folders: they may be left out if they cannot be opened.
     pub found: Vec<PathBuf>,
+    /// The folders that were searched: files in those below are told apart by the names of these.
+    pub folders: Vec<PathBuf>,
     /// The tokens of files that were found before. Each keeps its own, and no other gets it.
     pub known: BTreeMap<PathBuf, Name>,
     /// Environment variables; those of the form `VOLTILE_SECTION__KEY` are read, the others ignored.

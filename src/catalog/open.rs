@@ -113,7 +113,7 @@ impl Catalog {
     }
 
     /// A warning for each name in the access rules that no dataset has, and for each public dataset whose
-    /// token is that of a protected one with a number appended, such as `brain_2`.
+    /// token is a protected one with a number appended or a folder before it, such as `brain_2` and `run1.brain`.
     fn unknown_names(&self) -> Vec<String> {
         let is_known = |name: &str| self.datasets.keys().any(|token| token.as_str() == name);
         let unknown = self.access.unknown_names(is_known);
@@ -122,12 +122,8 @@ impl Catalog {
         let nobody = Grants::default();
         let is_public = |token: &Name| self.access.shows(token, &nobody);
         let variants = self.datasets.keys().filter(|token| is_public(token)).filter_map(|token| {
-            let (base, number) = token.as_str().rsplit_once('_')?;
-            let is_variant = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-            let base = Name::new(base).ok().filter(|_| is_variant)?;
-            let is_protected = self.datasets.contains_key(&base) && !is_public(&base);
-            is_protected
-                .then(|| format!("access: the dataset {token} is public although {base} is protected"))
+            let base = plain_names(token.as_str()).find(|base| !is_public(base))?;
+            Some(format!("access: the dataset {token} is public although {base} is protected"))
         });
         misspelt.chain(variants).collect()
     }
@@ -158,6 +154,18 @@ impl DatasetSettings {
         let mut objects = self.files().filter_map(|file| Address::of(file));
         objects.any(|address| matches!(Object::open(&address), Err(StoreError::Unavailable { .. })))
     }
+}
+
+/// The names that a token may be made from: without a number at its end, and without the names of folders before it.
+fn plain_names(token: &str) -> impl Iterator<Item = Name> {
+    let behind_folders = token.match_indices('.').filter_map(|(at, dot)| token.get(at + dot.len()..));
+    let without_number = |name: &str| {
+        let (base, number) = name.rsplit_once('_')?;
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        Name::new(base).ok().filter(|_| is_number)
+    };
+    let names = std::iter::once(token).chain(behind_folders);
+    names.flat_map(move |name| [Name::new(name).ok(), without_number(name)]).flatten()
 }
 
 /// The next generation of a dataset.
@@ -298,6 +306,7 @@ impl Opening {
         if channels.is_empty() && !self.faults.iter().any(|fault| fault.key.starts_with(&key)) {
             self.fault(&key, "none of its channels can be served; see the warnings".to_owned());
         }
+        self.note_truncation(&key, file.as_ref(), &channels);
         Dataset {
             token: token.clone(),
             scaling: settings.scaling,
@@ -312,6 +321,29 @@ impl Opening {
             version: OnceLock::new(),
             images: OnceLock::new(),
             precomputed: OnceLock::new(),
+        }
+    }
+
+    /// Notes which files of a dataset end too early. If nothing is left of it, that belongs to the fault.
+    fn note_truncation(
+        &mut self,
+        key: &str,
+        file: Option<&OpenFile>,
+        channels: &BTreeMap<Name, Arc<Channel>>,
+    ) {
+        if channels.is_empty() {
+            let fault = self.faults.last_mut().filter(|fault| fault.key.starts_with(key));
+            if let Some((fault, what)) = fault.zip(file.and_then(OpenFile::truncation)) {
+                fault.problem.push_str(&format!("; {what}"));
+            }
+            return;
+        }
+        let watched = channels.values().flat_map(|channel| channel.watch.files()).map(FileIdentity::path);
+        for path in file.map(OpenFile::path).into_iter().chain(watched).collect::<BTreeSet<_>>() {
+            if let Some(what) = self.stores.files.truncation(path) {
+                let problem = format!("{}: {what}", path.display());
+                self.incomplete.push(Fault { key: format!("{key}.file"), problem });
+            }
         }
     }
 

@@ -1,39 +1,73 @@
-//! The HDF5 files in folders that are served.
+//! The HDF5 files in folders that are served, and in the folders below them.
+//!
+//! A folder is read again only when its modification time has changed, which adding, removing and renaming files does. A
+//! file that may become an HDF5 file without that is looked at each time: one that is empty, say, or was just written.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::mem;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::catalog::sidecar_path;
+use crate::volume::hdf5::{is_hdf5, is_tree_by_name, tree_at};
 
-/// The first bytes of an HDF5 file, or of its superblock behind a user block (HDF5 file format, section II.A).
-const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
-/// Where the superblock is looked for. It may be at any further power of two, which only few files need.
-const PLACES: [u64; 5] = [0, 512, 1024, 2048, 4096];
+/// The most HDF5 files that are served.
+const MOST_FILES: usize = 10_000;
+/// The most entries of folders that are looked at in one search.
+const MOST_ENTRIES: usize = 100_000;
+/// How long after its last change a folder can change again without another modification time, on file systems that
+/// store every other second (FAT).
+const FOLDER_SETTLES: Duration = Duration::from_secs(3);
+/// How long after its last change a file counts as still being written.
+const FILE_SETTLES: Duration = Duration::from_secs(60);
+/// The shortest pause between two searches, in multiples of the time that the last one took.
+const PAUSE: u32 = 10;
 
-/// The state of a file when it was last looked at.
+/// The state of a file or folder when it was last looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+struct Stamp {
+    device: u64,
+    inode: u64,
     length: u64,
-    modified: Option<SystemTime>,
+    /// The time of the last change of contents, and of contents or attributes.
+    times: [(i64, i64); 2],
+}
+
+impl Stamp {
+    fn of(about: &Metadata) -> Self {
+        let times = [(about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec())];
+        Self { device: about.dev(), inode: about.ino(), length: about.len(), times }
+    }
+
+    fn at(path: &Path) -> Option<Self> {
+        path.metadata().ok().map(|about| Self::of(&about))
+    }
 }
 
 /// The folders to serve, and the files in them that could not be opened.
 #[derive(Debug, Default)]
 pub(super) struct Folders {
     folders: Vec<PathBuf>,
+    /// What was in them and in those below at the last search.
+    listings: HashMap<PathBuf, Listing>,
     /// Files that are not tried again until they change, with the reason.
     broken: BTreeMap<PathBuf, (Stamp, String)>,
+    /// What the last search could not find or reach.
+    remarks: BTreeSet<String>,
+    /// Those of them that were logged.
+    logged: BTreeSet<String>,
+    /// How long the last search took.
+    took: Duration,
 }
 
 impl Folders {
     /// Takes the folders out of a list of files and folders.
     pub fn among(paths: &mut Vec<PathBuf>) -> Self {
         let folders = paths.extract_if(.., |path| path.is_dir()).collect();
-        Self { folders, broken: BTreeMap::new() }
+        Self { folders, ..Self::default() }
     }
 
     pub fn paths(&self) -> &[PathBuf] {
@@ -44,70 +78,283 @@ impl Folders {
         self.folders.is_empty()
     }
 
-    /// The HDF5 files directly in the folders, sorted by name, except those known to be broken. Hidden files, and levels
-    /// made by `voltile pyramid`, are left out.
-    pub fn files(&mut self) -> io::Result<Vec<PathBuf>> {
-        let mut files = Vec::new();
-        for folder in &self.folders {
-            let named =
-                |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
-            let entries =
-                fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(named)?;
-            let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
-            paths.sort();
-            files.extend(paths.iter().filter(|path| !is_ours(path, &paths) && is_hdf5(path)).cloned());
+    /// The HDF5 files in the folders and up to `depth` folders below, those of each folder sorted by name, except those
+    /// known to be broken. Left out are hidden files and folders, levels made by `voltile pyramid`, trees of other formats,
+    /// links to folders, and folders on other file systems.
+    pub fn files(&mut self, depth: usize) -> io::Result<Vec<PathBuf>> {
+        let began = Instant::now();
+        let mut search = Search { before: mem::take(&mut self.listings), ..Search::default() };
+        search.run(&self.folders, depth)?;
+        let Search { listings, mut files, mut remarks, .. } = search;
+        let named = self.folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>();
+        let named = named.join(", ");
+        if files.is_empty() && !self.folders.is_empty() {
+            remarks.insert(format!(
+                "no HDF5 file was found in {named}, nor up to {depth} folders below (files.depth). HDF5 files are \
+                 recognised by their first bytes, whatever they are called. Not looked at are hidden files and folders, \
+                 Zarr and N5 trees, folders on other file systems, and symbolic links to folders"
+            ));
         }
-        let broken = &mut self.broken;
-        broken.retain(|path, (stamp, _)| files.contains(path) && stamp_of(path) == Some(*stamp));
-        files.retain(|path| !broken.contains_key(path));
+        if files.len() > MOST_FILES {
+            remarks.insert(format!(
+                "{named}: only the first {MOST_FILES} HDF5 files are served: name fewer folders, or a smaller files.depth"
+            ));
+            files.truncate(MOST_FILES);
+        }
+        (self.listings, self.remarks, self.took) = (listings, remarks, began.elapsed());
+        let found: HashSet<&PathBuf> = files.iter().collect();
+        self.broken.retain(|path, (stamp, _)| found.contains(path) && Stamp::at(path) == Some(*stamp));
+        files.retain(|path| !self.broken.contains_key(path));
         Ok(files)
+    }
+
+    /// Logs what the last search could not find or reach, and no search before it.
+    pub fn warn(&mut self) {
+        self.remarks.difference(&self.logged).for_each(|remark| tracing::warn!("{remark}"));
+        self.logged.clone_from(&self.remarks);
+    }
+
+    /// The shortest time until the next search: a slow file system is not busy with searches.
+    pub fn pause(&self) -> Duration {
+        PAUSE * self.took
     }
 
     /// Notes that a file could not be opened. It is tried again when it has changed.
     pub fn note_broken(&mut self, path: &Path, problem: String) {
-        if let Some(stamp) = stamp_of(path) {
+        if let Some(stamp) = Stamp::at(path) {
             self.broken.insert(path.to_owned(), (stamp, problem));
         }
     }
 
-    /// Lets broken files be tried again.
-    pub fn forget_broken(&mut self) {
+    /// Lets everything be searched, and broken files be tried again.
+    pub fn forget(&mut self) {
+        self.listings.clear();
         self.broken.clear();
     }
 
     /// Why files are left out.
     pub fn problems(&self) -> Vec<String> {
-        self.broken.values().map(|(_, problem)| problem.clone()).collect()
+        self.broken.values().map(|(_, problem)| problem).chain(&self.remarks).cloned().collect()
     }
 }
 
-/// Whether the file is hidden, or holds the levels of another of these.
-fn is_ours(path: &Path, all: &[PathBuf]) -> bool {
-    let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-    let is_sidecar = path.extension().is_some_and(|ending| ending == "pyramid")
-        && all.iter().any(|other| sidecar_path(other) == path);
-    is_hidden || is_sidecar
+/// One search through all folders, nearest first.
+#[derive(Debug, Default)]
+struct Search {
+    /// The listings of the search before.
+    before: HashMap<PathBuf, Listing>,
+    listings: HashMap<PathBuf, Listing>,
+    files: Vec<PathBuf>,
+    /// The folders searched, by device and inode: a folder may be mounted or named twice.
+    seen: HashSet<(u64, u64)>,
+    entries: usize,
+    remarks: BTreeSet<String>,
 }
 
-/// Whether a regular file begins like an HDF5 file. One that cannot be read does not.
-fn is_hdf5(path: &Path) -> bool {
-    // Opening a FIFO would block.
-    if !path.is_file() {
-        return false;
+/// A folder that was named.
+struct Root {
+    device: u64,
+    /// Its path without symbolic links.
+    resolved: PathBuf,
+}
+
+impl Search {
+    fn run(&mut self, folders: &[PathBuf], depth: usize) -> io::Result<()> {
+        let named = |folder: &Path, error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}", folder.display()))
+        };
+        let root = |folder: &PathBuf| {
+            let about = folder.metadata().and_then(|about| Ok((about.dev(), folder.canonicalize()?)));
+            about.map(|(device, resolved)| Root { device, resolved }).map_err(|error| named(folder, error))
+        };
+        let roots = folders.iter().map(root).collect::<io::Result<Vec<_>>>()?;
+        let mut level: Vec<(&Root, PathBuf)> = roots.iter().zip(folders.iter().cloned()).collect();
+        for steps in 0..=depth {
+            let mut below = Vec::new();
+            for (root, folder) in level {
+                if self.entries >= MOST_ENTRIES {
+                    self.end_early();
+                    return Ok(());
+                }
+                match self.visit(root, &folder, steps == 0) {
+                    Ok(folders) => below.extend(folders.into_iter().map(|folder| (root, folder))),
+                    Err(error) if steps == 0 => return Err(named(&folder, error)),
+                    // It was removed since the folder above was read.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => {
+                        self.remarks
+                            .insert(format!("{}: {error}; no file in it is served", folder.display()));
+                    }
+                }
+            }
+            level = below;
+        }
+        Ok(())
     }
-    let Ok(file) = File::open(path) else { return false };
-    let mut found = [0; SIGNATURE.len()];
-    PLACES.iter().any(|place| file.read_exact_at(&mut found, *place).is_ok() && found == SIGNATURE)
+
+    fn end_early(&mut self) {
+        self.remarks.insert(format!(
+            "the search for HDF5 files ended after {MOST_ENTRIES} entries of folders, and files beyond are not served: name \
+             the folders that hold HDF5 files, or set files.depth to a smaller number"
+        ));
+    }
+
+    /// Takes the files of a folder; returns the folders below it.
+    fn visit(&mut self, root: &Root, folder: &Path, is_root: bool) -> io::Result<Vec<PathBuf>> {
+        let about = if is_root { folder.metadata() } else { folder.symlink_metadata() }?;
+        let is_within = about.is_dir() && about.dev() == root.device;
+        if !is_within || !self.seen.insert((about.dev(), about.ino())) {
+            return Ok(Vec::new());
+        }
+        let known = self.before.remove(folder).filter(|listing| listing.is_current(&about));
+        let listing = match known {
+            Some(listing) => listing,
+            None => {
+                let outside = (!is_root).then_some(root.resolved.as_path());
+                Listing::of(folder, &about, outside, MOST_ENTRIES - self.entries)?
+            }
+        };
+        self.entries += listing.entries;
+        if let Some(what) = listing.tree.filter(|_| is_root) {
+            let folder = folder.display();
+            self.remarks
+                .insert(format!("{folder} is {what}: the folders below it are not searched for HDF5 files"));
+        }
+        if listing.is_cut {
+            self.end_early();
+        }
+        self.files.extend(listing.files.iter().cloned());
+        let folders = listing.folders.clone();
+        self.listings.insert(folder.to_owned(), listing);
+        Ok(folders)
+    }
 }
 
-fn stamp_of(path: &Path) -> Option<Stamp> {
-    let about = path.metadata().ok()?;
-    Some(Stamp { length: about.len(), modified: about.modified().ok() })
+/// What was in a folder when it was read.
+#[derive(Debug)]
+struct Listing {
+    stamp: Stamp,
+    /// Whether every later change of the folder changes its stamp.
+    is_settled: bool,
+    /// What it is, if it is a tree of another format.
+    tree: Option<&'static str>,
+    entries: usize,
+    /// Whether it has more entries.
+    is_cut: bool,
+    /// The HDF5 files.
+    files: Vec<PathBuf>,
+    /// The files that may become HDF5 files without a change of the folder, and what symbolic links lead to.
+    unsettled: Vec<(PathBuf, Option<Stamp>)>,
+    folders: Vec<PathBuf>,
+}
+
+impl Listing {
+    /// Reads a folder. In one that was found `below` another, symbolic links must lead to files below that, and nothing is
+    /// taken from a tree of another format.
+    fn of(folder: &Path, about: &Metadata, below: Option<&Path>, most: usize) -> io::Result<Self> {
+        let mut listing = Self {
+            stamp: Stamp::of(about),
+            is_settled: !is_younger(about, FOLDER_SETTLES),
+            tree: tree_at(folder),
+            entries: 0,
+            is_cut: false,
+            files: Vec::new(),
+            unsettled: Vec::new(),
+            folders: Vec::new(),
+        };
+        if listing.tree.is_some() && below.is_some() {
+            return Ok(listing);
+        }
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            if listing.entries == most {
+                listing.is_cut = true;
+                break;
+            }
+            let entry = entry?;
+            listing.entries += 1;
+            let (name, path) = (entry.file_name(), entry.path());
+            if name.as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let Ok(kind) = entry.file_type() else { continue };
+            let is_inside =
+                || below.is_none_or(|below| path.canonicalize().is_ok_and(|to| to.starts_with(below)));
+            if kind.is_symlink() && !path.is_dir() {
+                listing.unsettled.push((path.clone(), Stamp::at(&path)));
+            }
+            if kind.is_dir() {
+                let is_searched = listing.tree.is_none() && !is_tree_by_name(&name);
+                listing.folders.extend(is_searched.then_some(path));
+            } else if kind.is_file() || (kind.is_symlink() && path.is_file() && is_inside()) {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        listing.folders.sort();
+        for path in paths.iter().filter(|path| !is_sidecar(path, &paths)) {
+            match look(path) {
+                Ok(Look::Hdf5) => listing.files.push(path.clone()),
+                Ok(Look::Other) => {}
+                Ok(Look::Unsettled(stamp)) => listing.unsettled.push((path.clone(), Some(stamp))),
+                // It may be allowed to be read later.
+                Err(_) => listing.unsettled.push((path.clone(), Stamp::at(path))),
+            }
+        }
+        Ok(listing)
+    }
+
+    /// Whether reading the folder again would find the same.
+    fn is_current(&self, about: &Metadata) -> bool {
+        let is_same = |(path, stamp): &(PathBuf, Option<Stamp>)| Stamp::at(path) == *stamp;
+        self.is_settled && self.stamp == Stamp::of(about) && self.unsettled.iter().all(is_same)
+    }
+}
+
+/// Whether the file holds the levels of another of these, which are sorted.
+fn is_sidecar(path: &Path, all: &[PathBuf]) -> bool {
+    let other = path.with_extension("");
+    path.extension().is_some_and(|ending| ending == "pyramid")
+        && sidecar_path(&other) == path
+        && all.binary_search(&other).is_ok()
+}
+
+/// What a file was when it was looked at.
+enum Look {
+    Hdf5,
+    /// None, but it may still be being written.
+    Unsettled(Stamp),
+    Other,
+}
+
+fn look(path: &Path) -> io::Result<Look> {
+    // Opening a FIFO that has taken the place of the file would block.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let about = file.metadata()?;
+    if !about.is_file() {
+        return Ok(Look::Other);
+    }
+    if is_hdf5(&file)? {
+        return Ok(Look::Hdf5);
+    }
+    let mut first = [0; 8];
+    let read = file.read_at(&mut first, 0)?;
+    // Programs that copy or write HDF5 files may fill in the beginning last.
+    let is_unsettled = first.iter().take(read).all(|byte| *byte == 0) || is_younger(&about, FILE_SETTLES);
+    Ok(if is_unsettled { Look::Unsettled(Stamp::of(&about)) } else { Look::Other })
+}
+
+/// Whether the last change was less than this long ago, or is in the future.
+fn is_younger(about: &Metadata, than: Duration) -> bool {
+    let age = about.modified().ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
+    age.is_none_or(|age| age < than)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
 
     #[test]
     fn hdf5_files_are_found_by_their_signature() {
@@ -126,15 +373,15 @@ mod tests {
         let mut folders = Folders::among(&mut paths);
         assert_eq!(paths, [place.path().join("b.ims")]);
         let mut found = || -> Vec<String> {
-            let files = folders.files().unwrap();
+            let files = folders.files(4).unwrap();
             files.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
         };
         assert_eq!(found(), ["a.mat", "b.ims", "lone.pyramid"]);
         folders.note_broken(&place.path().join("b.ims"), "b is broken".to_owned());
-        assert_eq!(folders.files().unwrap().len(), 2);
+        assert_eq!(folders.files(4).unwrap().len(), 2);
         assert_eq!(folders.problems(), ["b is broken"]);
         write("b.ims", &behind_user_block);
-        assert_eq!(folders.files().unwrap().len(), 3);
+        assert_eq!(folders.files(4).unwrap().len(), 3);
         assert!(folders.problems().is_empty());
     }
 
@@ -145,6 +392,36 @@ mod tests {
         fs::create_dir(&gone).unwrap();
         let mut folders = Folders::among(&mut vec![gone.clone()]);
         fs::remove_dir(&gone).unwrap();
-        assert!(folders.files().unwrap_err().to_string().contains("gone"));
+        assert!(folders.files(4).unwrap_err().to_string().contains("gone"));
+    }
+
+    #[test]
+    fn only_changed_folders_are_read_again() {
+        let place = tempfile::tempdir().unwrap();
+        let old = SystemTime::now() - Duration::from_secs(100);
+        let age = |path: &Path| fs::File::open(path).unwrap().set_modified(old).unwrap();
+        let path = |name: &str| place.path().join(name);
+        for (folder, file) in [("one", "one/a.h5"), ("two", "two/b.h5"), ("three", "three/text")] {
+            fs::create_dir(path(folder)).unwrap();
+            fs::write(path(file), if folder == "three" { b"not HDF5" } else { &SIGNATURE }).unwrap();
+            age(&path(file));
+            age(&path(folder));
+        }
+        let mut folders = Folders::among(&mut vec![place.path().to_owned()]);
+        assert_eq!(folders.files(1).unwrap(), [path("one/a.h5"), path("two/b.h5")]);
+        // Contents that change without the folder are not seen.
+        fs::write(path("three/text"), SIGNATURE).unwrap();
+        age(&path("three/text"));
+        assert_eq!(folders.files(1).unwrap().len(), 2);
+        // A changed folder is read.
+        fs::write(path("three/empty"), b"").unwrap();
+        assert_eq!(folders.files(1).unwrap().len(), 3);
+        age(&path("three"));
+        assert_eq!(folders.files(1).unwrap().len(), 3);
+        // Files that may be being written are looked at.
+        fs::write(path("three/empty"), SIGNATURE).unwrap();
+        assert_eq!(folders.files(1).unwrap().len(), 4);
+        assert_eq!(folders.files(0).unwrap(), [] as [PathBuf; 0]);
+        assert_eq!(folders.problems().len(), 1);
     }
 }

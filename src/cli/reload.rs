@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::folders::Folders;
+use super::search;
 use super::serve::status;
 use crate::config::{self, Layers, Settings};
 use crate::confine::Reach;
@@ -48,6 +49,7 @@ impl Reloader {
         let run = move || {
             loop {
                 let interval = watch.or((!self.folders.is_empty()).then_some(FOLDERS));
+                let interval = interval.map(|interval| interval.max(self.folders.pause()));
                 let order = match interval {
                     Some(interval) => orders.recv_timeout(interval),
                     None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -101,9 +103,10 @@ impl Reloader {
 
     fn try_reload(&mut self, occasion: Occasion) -> Result<(Reloaded, Option<Duration>), Vec<String>> {
         if occasion == Occasion::Signal {
-            self.folders.forget_broken();
+            self.folders.forget();
         }
-        self.layers.found = self.folders.files().map_err(|error| vec![error.to_string()])?;
+        search(&mut self.folders, &mut self.layers).map_err(|error| vec![error.to_string()])?;
+        self.folders.warn();
         let config::Loaded { mut settings, faults, warnings } = config::load(&self.layers);
         if !faults.is_empty() {
             return Err(faults.iter().map(ToString::to_string).collect());

@@ -1,6 +1,7 @@
 //! `voltile serve`: opens all files, listens, prints its addresses, and drains connections when stopped.
 
 use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -15,7 +16,7 @@ use super::reload::Reloader;
 use super::signals::ServerSignals;
 use super::{
     Failure, Loaded, NOTHING_TO_SERVE, Sources, certificates, choose_log_format, confinement, faultless,
-    limits, log, open, output, probe, signals, tiers,
+    limits, log, open, output, probe, search, signals, tiers,
 };
 use crate::activity::Activity;
 use crate::catalog::Catalog;
@@ -24,10 +25,14 @@ use crate::demo;
 use crate::geometry::Plane;
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
 use crate::metrics::Metrics;
+use crate::paint::Kind;
 use crate::service::{Part, RenderPool, TileService};
 use crate::simd;
 use crate::systemd::{self, Passed};
 use crate::tier::Backend;
+
+/// The most tiles whose addresses are printed: the page shows the rest.
+const MOST_SAMPLES: usize = 5;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -52,10 +57,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         layers.files.push(demo::default_path(std::env::var_os)?);
         layers.config = arguments.sources.config;
     }
-    layers.found = folders.files()?;
+    search(&mut folders, &mut layers)?;
     // Before the first thread.
     let read = config::load(&layers);
     choose_log_format(&read);
+    folders.warn();
     let reach =
         confinement::of_server(&read.settings, layers.config.iter().chain(folders.paths()), arguments.demo)?;
     log::start_writing();
@@ -128,6 +134,7 @@ async fn listen(
     if !http::has_viewer() {
         tracing::info!("this voltile was built without its viewer: it serves the simple page instead");
     }
+    listening.endpoints.iter().filter_map(everywhere).for_each(|told| tracing::info!("{told}"));
     announce(announcement(&reloader.service.catalog(), settings, &listening.endpoints))?;
     systemd::ready(&status(&reloader.service.catalog()));
     reloader.start(ordered)?;
@@ -142,7 +149,29 @@ async fn stop_when_told(server: ServerHandle, site: Arc<LiveSite>, stop: Arc<Not
     server.stop(true).await;
 }
 
-/// The server's addresses, the address of its page, and one tile of every dataset.
+/// What is to be said of an address that stands for all of this machine.
+fn everywhere(endpoint: &Endpoint) -> Option<String> {
+    let Endpoint::Tcp(scheme, address) = endpoint else { return None };
+    if !address.ip().is_unspecified() {
+        return None;
+    }
+    let own = own_address().filter(|_| address.is_ipv4());
+    let example = own.map(|ip| format!(", such as {scheme}://{}/", SocketAddr::new(ip, address.port())));
+    let example = example.unwrap_or_default();
+    Some(format!(
+        "listening on all addresses of this machine ({address}): others can open it by its name or address{example}"
+    ))
+}
+
+/// The address of this machine in its network, if it has one.
+fn own_address() -> Option<IpAddr> {
+    // The system chooses the address from which it would send to one that is for documentation. Nothing is sent.
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}
+
+/// The server's addresses, a few tiles, and the address of its page.
 fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) -> String {
     let mut text = String::new();
     for endpoint in endpoints {
@@ -150,14 +179,15 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
     }
     if let Some(base) = endpoints.iter().find(|endpoint| matches!(endpoint, Endpoint::Tcp(..))) {
         let base = format!("{base}{}", settings.server.base_path);
-        let _ = writeln!(text, "page {base}/");
         let service = settings.server.mounts.first().map_or("", |mount| mount.tile_service.as_str());
-        for dataset in catalog.datasets() {
-            if let Some(channel) = dataset.listed().next() {
-                let path = dataset.sample_path(dataset.token.as_str(), channel, Plane::Xy);
-                let _ = writeln!(text, "tile {base}/{service}/tilecache/{path}");
-            }
+        let mut samples: Vec<_> =
+            catalog.datasets().filter_map(|dataset| Some((dataset, dataset.first_channel()?))).collect();
+        samples.sort_by_key(|(_, channel)| channel.kind == Kind::Labels);
+        for (dataset, channel) in samples.into_iter().take(MOST_SAMPLES) {
+            let path = dataset.sample_path(dataset.token.as_str(), channel, Plane::Xy);
+            let _ = writeln!(text, "tile {base}/{service}/tilecache/{path}");
         }
+        let _ = writeln!(text, "page {base}/");
     }
     text
 }

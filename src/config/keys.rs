@@ -259,6 +259,11 @@ pub(super) const FILES: &[Key] = &[
         "An interval, such as \"30s\", at which configuration and files are read again if they have changed.",
     ),
     default(
+        "depth",
+        "4",
+        "How many folders deep the folders named on the command line are searched for HDF5 files; 0: only their own files.",
+    ),
+    default(
         "identity",
         "\"file\"",
         "What keys and ETags of tiles are made from: path, inode and times of the files; or \"content\": a digest of each whole file, the same in every replica.",

@@ -106,6 +106,10 @@ fn read_file(path: &Path, notes: &mut Notes) -> Document {
 fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
     let configured = below(Some(file), "datasets");
     let mut tokens = BTreeMap::new();
+    let mut stems: BTreeMap<Name, usize> = BTreeMap::new();
+    for path in layers.files.iter().chain(&layers.found) {
+        *stems.entry(stem_of(path)).or_default() += 1;
+    }
     let named = layers.files.iter().map(|path| (path, false));
     for (path, is_optional) in named.chain(layers.found.iter().map(|path| (path, true))) {
         let is_known = |name: &Name| layers.known.values().any(|known| known == name);
@@ -113,21 +117,31 @@ fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
             tokens.contains_key(name) || is_known(name) || below(configured, name.as_str()).is_some()
         };
         let known = layers.known.get(path).filter(|_| is_optional).cloned();
-        let token = known.unwrap_or_else(|| token_of(path, taken));
+        let folder =
+            path.parent().filter(|folder| is_optional && !layers.folders.iter().any(|one| one == folder));
+        let is_alone = stems.get(&stem_of(path)) == Some(&1);
+        let token = known.unwrap_or_else(|| token_of(path, folder, is_alone, taken));
         let dataset = DatasetSettings { is_optional, ..DatasetSettings::of_file(path.clone()) };
         tokens.insert(token, dataset);
     }
     tokens
 }
 
-/// The file's stem, converted to a valid token, followed by `_2`, `_3`, … if `taken`.
-fn token_of(file: &Path, taken: impl Fn(&Name) -> bool) -> Name {
-    let stem = address::stem(file).unwrap_or_default();
-    let nearest = Name::nearest(&stem);
-    let base =
-        if values::token(nearest.as_str()).is_ok() { nearest } else { Name::nearest(&format!("{nearest}_")) };
+/// The file's stem, converted to a valid token. Unless it `is_alone` and not `taken`, the name of its folder, if that is to
+/// be used, comes before it. That is followed by `_2`, `_3`, … if `taken`.
+fn token_of(file: &Path, folder: Option<&Path>, is_alone: bool, taken: impl Fn(&Name) -> bool) -> Name {
+    let stem = stem_of(file);
+    let folder = folder.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let base = folder.as_ref().map_or_else(|| stem.clone(), |name| Name::nearest(&format!("{name}.{stem}")));
+    let first = Some(stem).filter(|_| is_alone || folder.is_none());
     let others = (2_u64..).map(|number| Name::nearest(&format!("{base}_{number}")));
-    std::iter::once(base.clone()).chain(others).find(|name| !taken(name)).unwrap_or(base)
+    first.into_iter().chain([base.clone()]).chain(others).find(|name| !taken(name)).unwrap_or(base)
+}
+
+/// The file's stem, converted to a valid token.
+fn stem_of(file: &Path) -> Name {
+    let nearest = Name::nearest(&address::stem(file).unwrap_or_default());
+    if values::token(nearest.as_str()).is_ok() { nearest } else { Name::nearest(&format!("{nearest}_")) }
 }
 
 /// `--set` in order, then every `--bind` as one list.

@@ -171,6 +171,7 @@ fn files(mut section: Section<'_, '_>, files: &mut Files) {
     section.set("trial", values::choice(&[("on", true), ("off", false)]), &mut files.trial);
     section.set("confinement", values::choice(&[("on", true), ("off", false)]), &mut files.confinement);
     section.set("watch", values::interval, &mut files.watch);
+    section.set("depth", values::whole(0usize, 64), &mut files.depth);
     let rules = [("file", IdentityRule::File), ("content", IdentityRule::Content)];
     section.set("identity", values::choice(&rules), &mut files.identity);
 }

@@ -302,6 +302,8 @@ pub struct Files {
     pub confinement: bool,
     /// The interval at which configuration and files are read again if they have changed; `None`: only when told to.
     pub watch: Option<Duration>,
+    /// How many folders deep folders are searched for HDF5 files; 0: only their own files.
+    pub depth: usize,
     /// What keys of tiles are made from.
     pub identity: IdentityRule,
 }
@@ -318,7 +320,7 @@ pub enum IdentityRule {
 
 impl Default for Files {
     fn default() -> Self {
-        Self { trial: true, confinement: true, watch: None, identity: IdentityRule::default() }
+        Self { trial: true, confinement: true, watch: None, depth: 4, identity: IdentityRule::default() }
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod admission;
 mod attributes;
+mod beginning;
 mod bytes;
 mod chunks;
 mod dataset;
@@ -38,6 +39,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use attributes::Attributes;
+pub use beginning::{is_hdf5, is_tree_by_name, tree_at};
 pub use chunks::{ChunkStore, Standing};
 pub use dataset::{MOST_IDS, Scale, Storage, StoredDataset};
 pub use digests::Digests;
@@ -168,6 +170,11 @@ impl OpenFile {
     /// The identities that must not change while the file is in use.
     pub fn watched(&self) -> impl Iterator<Item = &FileIdentity> {
         std::iter::once(self.file.identity()).chain(&self.alias)
+    }
+
+    /// What is missing at the end of the file, in words.
+    pub fn truncation(&self) -> Option<&str> {
+        self.file.truncation.as_deref()
     }
 
     /// The identity of the file when it was opened.

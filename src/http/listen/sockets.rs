@@ -1,8 +1,8 @@
 //! The sockets that a server listens on: passed by the service manager, or opened as configured.
 
 use std::fmt;
-use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -23,22 +23,32 @@ pub enum Endpoint {
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Endpoint::Tcp(scheme, address) => write!(f, "{scheme}://{address}"),
+            Endpoint::Tcp(scheme, address) => write!(f, "{scheme}://{}", to_be_opened(*address)),
             Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
+}
+
+/// The address, or this machine's own if it stands for all: that cannot be opened.
+fn to_be_opened(mut address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    address
 }
 
 /// Why the sockets could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// A host name is unknown.
-    #[error("server.bind: {address:?} cannot be resolved to an address: {source}")]
+    #[error("server.bind: {address:?} cannot be resolved to an address: {error}")]
     Unresolved {
         /// The address as configured.
         address: String,
         /// The resolver's error.
-        source: io::Error,
+        error: io::Error,
     },
     /// There is nothing to listen on.
     #[error(
@@ -46,21 +56,39 @@ pub enum ListenError {
     )]
     Nowhere,
     /// An address cannot be bound.
-    #[error("{address} cannot be listened on: {source}")]
+    #[error("{address} cannot be listened on: {error}{}", cure(error))]
     Address {
         /// The address as configured.
         address: String,
         /// The system's error.
-        source: io::Error,
+        error: io::Error,
     },
     /// A Unix socket cannot be made.
-    #[error("server.unix_socket: {} cannot be listened on: {source}", path.display())]
+    #[error("server.unix_socket: {} cannot be listened on: {error}", path.display())]
     UnixSocket {
         /// Its path.
         path: PathBuf,
         /// The system's error, or what is there.
-        source: io::Error,
+        error: io::Error,
     },
+}
+
+/// What to do about an address that cannot be bound.
+fn cure(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::AddrInUse => {
+            ". Another program listens there, perhaps another voltile: stop it, or choose another port, such as --bind \
+             127.0.0.1:0 for any that is free"
+        }
+        ErrorKind::AddrNotAvailable => {
+            ". This machine has no such address: choose 127.0.0.1 for this machine alone, or 0.0.0.0 for all of its \
+             addresses, with --bind or server.bind"
+        }
+        ErrorKind::PermissionDenied => {
+            ". Ports below 1024 need a privilege: choose a higher one with --bind or server.bind"
+        }
+        _ => "",
+    }
 }
 
 impl ListenError {
@@ -101,7 +129,7 @@ impl Sockets {
 
     fn listen_at(&mut self, path: &Path, mode: u32) -> Result<(), ListenError> {
         let (listener, file) = unix::listener(path, mode)
-            .map_err(|source| ListenError::UnixSocket { path: path.to_owned(), source })?;
+            .map_err(|error| ListenError::UnixSocket { path: path.to_owned(), error })?;
         self.unix.push((listener, path.to_owned()));
         self.files.push(file);
         Ok(())
@@ -127,15 +155,15 @@ fn bound(address: &BindAddress, passed: &[TcpListener]) -> Result<Vec<TcpListene
         }
     }
     match failed {
-        Some(source) if listeners.is_empty() => {
-            Err(ListenError::Address { address: address.to_string(), source })
+        Some(error) if listeners.is_empty() => {
+            Err(ListenError::Address { address: address.to_string(), error })
         }
         _ => Ok(listeners),
     }
 }
 
 fn resolved(address: &BindAddress) -> Result<Vec<SocketAddr>, ListenError> {
-    let unresolved = |source| ListenError::Unresolved { address: address.to_string(), source };
+    let unresolved = |error| ListenError::Unresolved { address: address.to_string(), error };
     let found: Vec<SocketAddr> = address.as_str().to_socket_addrs().map_err(unresolved)?.collect();
     // A name may resolve to several addresses, but they cannot share a port chosen by the system.
     let most = if found.iter().any(|one| one.port() == 0) { 1 } else { found.len() };

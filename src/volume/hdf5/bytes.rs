@@ -21,6 +21,7 @@ use bytes::Bytes;
 pub(super) use self::fetched::Fetched;
 pub(super) use self::loan::Loan;
 use self::loan::Mapped;
+use super::beginning;
 use super::identity::{ContentId, FileIdentity};
 use crate::address::Address;
 use crate::store::{Gathering, Object, StoreError};
@@ -70,11 +71,11 @@ impl FileBytes {
             });
         }
         // Checked before it is opened: opening a FIFO or a device can block or have side effects.
-        ensure_regular(&resolved.symlink_metadata()?)?;
+        ensure_regular(&resolved.symlink_metadata()?, &resolved)?;
         let file =
             OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(&resolved)?;
         let mut metadata = file.metadata()?;
-        ensure_regular(&metadata)?;
+        ensure_regular(&metadata, &resolved)?;
         if !growing && let Some(rest) = rest_of_tick(&metadata) {
             std::thread::sleep(rest);
             metadata = file.metadata()?;
@@ -250,8 +251,13 @@ impl FileBytes {
     }
 }
 
-fn ensure_regular(metadata: &std::fs::Metadata) -> io::Result<()> {
-    if metadata.is_file() { Ok(()) } else { Err(io::Error::other("it is not a regular file")) }
+fn ensure_regular(metadata: &std::fs::Metadata, path: &Path) -> io::Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    let other =
+        if metadata.is_dir() { beginning::tree_at(path).unwrap_or("a folder") } else { "a device or pipe" };
+    Err(io::Error::other(format!("it is not a regular file but {other}; an HDF5 file is expected")))
 }
 
 /// How long another write could leave the same modification time; `None` if it cannot any more.

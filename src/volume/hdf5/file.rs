@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::admission::Admission;
+use super::beginning;
 use super::bytes::FileBytes;
 use super::digests::Digests;
 use super::identity::{ContentId, FileIdentity};
@@ -17,6 +18,8 @@ use crate::address;
 pub struct StoredFile {
     /// Its path, with symbolic links resolved.
     pub path: PathBuf,
+    /// What is missing at its end, in words.
+    pub(super) truncation: Option<String>,
     pub(super) handle: hdf5::File,
     /// The files that the library may open on its behalf.
     pub(super) admission: Arc<Admission>,
@@ -31,7 +34,7 @@ impl StoredFile {
         let bytes = Arc::new(bytes);
         let admission = Admission::of(Arc::clone(&bytes));
         let handle = library::open_file(&admission).map_err(|e| unreadable(not_hdf5(&bytes, &e)))?;
-        Ok(Self { path, handle, admission, bytes })
+        Ok(Self { path, truncation: truncation(&bytes), handle, admission, bytes })
     }
 
     /// Whether it is an object in a store.
@@ -73,10 +76,23 @@ fn not_hdf5(bytes: &FileBytes, error: &hdf5::Error) -> String {
     if let Some(failure) = bytes.failure("its metadata") {
         return failure.to_string();
     }
-    if bytes.identity().length() == 0 {
-        return "it is empty; an HDF5 file is expected".to_owned();
-    }
-    format!("it cannot be opened as an HDF5 file ({error})")
+    let foreign = beginning::why_foreign(&|into, at| bytes.read_at(into, at), bytes.identity().length());
+    foreign
+        .or_else(|| truncation(bytes))
+        .unwrap_or_else(|| format!("it cannot be opened as an HDF5 file ({error})"))
+}
+
+/// How much is missing of a file that ends before its superblock says, in words. Nothing is missing while it grows.
+///
+/// The library would refuse such a file, but our file driver does not tell it the length ([`library`]).
+fn truncation(bytes: &FileBytes) -> Option<String> {
+    let length = bytes.current_length().ok().filter(|_| !bytes.is_growing())?;
+    let end = beginning::stated_end(&|into, at| bytes.read_at(into, at), length)?;
+    let missing = end.checked_sub(length).filter(|missing| *missing > 0)?;
+    Some(format!(
+        "the file is incomplete, as it ends at byte {length} and not, as its superblock says, at byte {end}: {missing} \
+         bytes are missing. It was truncated, or is still being copied or written: copy it again"
+    ))
 }
 
 /// The open files, and those that must not be opened.
@@ -141,6 +157,14 @@ impl Files {
             }
             None => FileIdentity::of(resolved),
         }
+    }
+
+    /// What is missing at the end of a file that is open, in words; its path is without symbolic links.
+    pub fn truncation(&self, path: &Path) -> Option<String> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = open.get(&(path.to_owned(), false)).cloned();
+        drop(open);
+        slot?.lock().as_ref()?.truncation.clone()
     }
 
     /// Opens a file, unless it is open in its current generation. `growing` if it may be appended to while it is open.

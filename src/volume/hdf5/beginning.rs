@@ -1,0 +1,209 @@
+//! What the beginning of a file tells: whether it is an HDF5 file, where that ends by its superblock, and what a file is
+//! that is none.
+//!
+//! It is read without the library, which says only that it cannot open a file.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::iter;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// The first bytes of a superblock (HDF5 file format, section II.A).
+const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
+/// The length of what is read of a superblock. The end of the file is in the first 52 bytes of each version.
+const SUPERBLOCK: usize = 52;
+/// The flag of a file that is being written in single-writer/multiple-readers mode, in superblocks of version 3.
+const SWMR_WRITING: u8 = 4;
+/// How far the superblock is looked for in files that may be none. Only few files have longer user blocks.
+const NEAR: u64 = 4097;
+/// How many bytes are compared with [`FORMATS`].
+const COMPARED: usize = 512;
+
+/// Reads bytes at a position up to the end of the file; returns their number.
+pub(super) type ReadAt<'a> = &'a dyn Fn(&mut [u8], u64) -> io::Result<usize>;
+
+/// Bytes by which a format is recognised, their position, and what to say of such a file.
+const FORMATS: [(usize, &[u8], &str); 34] = [
+    (0, b"II*\0", "a TIFF image"),
+    (0, b"MM\0*", "a TIFF image"),
+    (0, b"II+\0", "a BigTIFF image"),
+    (0, b"MM\0+", "a BigTIFF image"),
+    (0, b"\x89PNG", "a PNG image"),
+    (0, b"\xff\xd8\xff", "a JPEG image"),
+    (0, b"\0\0\0\x0cjP  ", "a JPEG 2000 image"),
+    (0, b"ZISRAWFILE", "a Zeiss CZI file"),
+    (0, b"\xda\xce\xbe\x0a", "a Nikon ND2 file"),
+    (0, b"\x70\0\0\0", "a Leica LIF file"),
+    (0, b"\xd0\xcf\x11\xe0", "a compound file, such as Olympus OIB or Zeiss ZVI"),
+    (128, b"DICM", "a DICOM file"),
+    (344, b"n+1\0", "a NIfTI image"),
+    (344, b"ni1\0", "the header of a NIfTI image"),
+    (4, b"n+2\0", "a NIfTI image"),
+    (208, b"MAP ", "an MRC file"),
+    (0, b"NRRD", "an NRRD file"),
+    (0, b"SIMPLE  =", "a FITS file"),
+    (0, b"\x93NUMPY", "a NumPy file"),
+    (0, b"MATLAB 5.0", "a MATLAB file in an older format: save it with -v7.3"),
+    (0, b"CDF\x01", "a netCDF-3 file: convert it with `nccopy -k nc4`"),
+    (0, b"CDF\x02", "a netCDF-3 file: convert it with `nccopy -k nc4`"),
+    (0, b"CDF\x05", "a netCDF-3 file: convert it with `nccopy -k nc4`"),
+    (0, b"\x0e\x03\x13\x01", "an HDF4 file: convert it with `h4toh5`"),
+    (0, b"PK\x03\x04", "a ZIP archive: unpack it first"),
+    (257, b"ustar", "a tar archive: unpack it first"),
+    (0, b"\x1f\x8b", "a file compressed with gzip: decompress it first"),
+    (0, b"BZh", "a file compressed with bzip2: decompress it first"),
+    (0, b"\xfd7zXZ\0", "a file compressed with xz: decompress it first"),
+    (0, b"\x28\xb5\x2f\xfd", "a file compressed with zstd: decompress it first"),
+    (0, b"version https://git-lfs", "a pointer of Git LFS: fetch the file itself with `git lfs pull`"),
+    (0, b"/annex/objects/", "a pointer of git-annex: fetch the file itself with `git annex get`"),
+    (0, b"<?xml", "XML: of BigDataViewer's two files, name the .h5"),
+    (0, &[0; COMPARED], "a file that begins with zeros, perhaps because it is still being copied"),
+];
+
+/// The files that mark a folder as part of a tree of chunks.
+const TREES: [(&str, &str); 4] = [
+    (".zgroup", "a Zarr tree"),
+    (".zarray", "a Zarr tree"),
+    ("zarr.json", "a Zarr tree"),
+    ("attributes.json", "an N5 tree"),
+];
+
+/// Whether a file begins like an HDF5 file, or holds a superblock behind a short user block.
+pub fn is_hdf5(file: &File) -> io::Result<bool> {
+    superblock_at(&|into, position| file.read_at(into, position), NEAR).map(|place| place.is_some())
+}
+
+/// What a folder is if it is a tree of chunks in another format.
+pub fn tree_at(folder: &Path) -> Option<&'static str> {
+    let marked = TREES.iter().find(|(marker, _)| folder.join(marker).symlink_metadata().is_ok());
+    marked.map(|(_, what)| *what)
+}
+
+/// Whether a folder of this name is a tree of chunks in another format.
+pub fn is_tree_by_name(name: &OsStr) -> bool {
+    let ending = Path::new(name).extension();
+    ending.is_some_and(|ending| ending.eq_ignore_ascii_case("zarr") || ending.eq_ignore_ascii_case("n5"))
+}
+
+/// The position of the superblock: 0, or behind a user block of 512 bytes or a larger power of two, but before `end`.
+fn superblock_at(read: ReadAt<'_>, end: u64) -> io::Result<Option<u64>> {
+    let behind = iter::successors(Some(512_u64), |place| place.checked_mul(2));
+    for place in iter::once(0).chain(behind).take_while(|place| *place < end) {
+        let mut found = [0; SIGNATURE.len()];
+        read(&mut found, place)?;
+        if found == SIGNATURE {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
+}
+
+/// The end of an HDF5 file by its superblock; `None` if that is unknown, or need not be true, as while the file is being
+/// written in SWMR mode.
+pub(super) fn stated_end(read: ReadAt<'_>, length: u64) -> Option<u64> {
+    let place = superblock_at(read, length).ok()??;
+    let mut bytes = [0; SUPERBLOCK];
+    let known = read(&mut bytes, place).ok()?;
+    let bytes = bytes.get(..known)?;
+    let (size, base) = match bytes.get(8)? {
+        0 => (*bytes.get(13)?, 24),
+        1 => (*bytes.get(13)?, 28),
+        2 | 3 if bytes.get(11)? & SWMR_WRITING == 0 => (*bytes.get(9)?, 12),
+        _ => return None,
+    };
+    let size = usize::from(size);
+    let address = |at: usize| -> Option<u64> {
+        let mut address = [0; 8];
+        address.get_mut(..size)?.copy_from_slice(bytes.get(at..at + size)?);
+        Some(u64::from_le_bytes(address))
+    };
+    // Between them is one other address. The library takes the superblock's position for the base, as this does.
+    let (base, end) = (address(base)?, address(base + 2 * size)?);
+    end.checked_sub(base)?.checked_add(place)
+}
+
+/// Why a file is no HDF5 file; `None` if it is one, or cannot be read.
+pub(super) fn why_foreign(read: ReadAt<'_>, length: u64) -> Option<String> {
+    if length == 0 {
+        return Some("it is empty; an HDF5 file is expected".to_owned());
+    }
+    if superblock_at(read, length).ok()?.is_some() {
+        return None;
+    }
+    let mut bytes = [0; COMPARED];
+    let known = read(&mut bytes, 0).ok()?;
+    let what = format_of(bytes.get(..known)?);
+    Some(format!("it is not an HDF5 file{}", what.map(|what| format!(" but {what}")).unwrap_or_default()))
+}
+
+fn format_of(bytes: &[u8]) -> Option<&'static str> {
+    let begins = |(position, magic, _): &&(usize, &[u8], &str)| {
+        bytes.get(*position..).is_some_and(|rest| rest.starts_with(magic))
+    };
+    if let Some((_, _, what)) = FORMATS.iter().find(begins) {
+        return Some(what);
+    }
+    let is_text = |byte: &u8| !byte.is_ascii_control() || byte.is_ascii_whitespace();
+    if !bytes.iter().all(is_text) {
+        return None;
+    }
+    let word = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start().to_ascii_lowercase();
+    let is_page = word.starts_with(b"<!doctype html") || word.starts_with(b"<html");
+    Some(if is_page {
+        "a web page (HTML), perhaps to log in or about an error: download the file again"
+    } else {
+        "text"
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end_of(bytes: &[u8]) -> Option<u64> {
+        let read = |into: &mut [u8], position: u64| {
+            let rest = bytes.get(position as usize..).unwrap_or_default();
+            let length = rest.len().min(into.len());
+            into[..length].copy_from_slice(&rest[..length]);
+            Ok(length)
+        };
+        stated_end(&read, bytes.len() as u64)
+    }
+
+    /// A superblock of a version, with addresses of this size: base address and end of the file.
+    fn superblock(version: u8, size: u8, base: u64, end: u64) -> Vec<u8> {
+        let address = |value: u64| value.to_le_bytes()[..usize::from(size)].to_vec();
+        let head = match version {
+            0 | 1 => {
+                [&[version, 0, 0, 0, 0, size, 8][..], &vec![0; if version == 0 { 9 } else { 13 }]].concat()
+            }
+            _ => vec![version, size, 8, 0],
+        };
+        [SIGNATURE.to_vec(), head, address(base), address(u64::MAX), address(end), vec![0; 16]].concat()
+    }
+
+    #[test]
+    fn the_end_is_told_by_superblocks_of_every_version() {
+        for version in 0..=3 {
+            assert_eq!(end_of(&superblock(version, 8, 0, 0x1234_5678)), Some(0x1234_5678), "{version}");
+            assert_eq!(end_of(&superblock(version, 4, 0, 70_000)), Some(70_000), "{version}");
+            let behind = [vec![0; 1024], superblock(version, 8, 1024, 9000)].concat();
+            assert_eq!(end_of(&behind), Some(9000), "{version}: behind a user block");
+            // A user block that was put before the file afterwards moves everything.
+            let moved = [vec![0; 512], superblock(version, 8, 0, 9000)].concat();
+            assert_eq!(end_of(&moved), Some(9512), "{version}: moved");
+            let whole = superblock(version, 8, 0, 9000);
+            for length in 0..whole.len() - 16 {
+                assert_eq!(end_of(&whole[..length]), None, "{version}: cut at {length}");
+            }
+        }
+        assert_eq!(end_of(&superblock(4, 8, 0, 9000)), None);
+        assert_eq!(end_of(&superblock(0, 16, 0, 9000)), None);
+        assert_eq!(end_of(&superblock(2, 8, 9001, 9000)), None);
+        let mut written = superblock(3, 8, 0, 9000);
+        written[11] = 1 | SWMR_WRITING;
+        assert_eq!(end_of(&written), None);
+    }
+}
