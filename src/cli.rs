@@ -146,7 +146,6 @@ impl Sources {
     fn layers(&self) -> Result<Layers, Failure> {
         let (mut layers, mut folders) = self.with_folders()?;
         search(&mut folders, &mut layers)?;
-        folders.warn();
         Ok(layers)
     }
 

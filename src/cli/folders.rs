@@ -9,10 +9,11 @@ use std::io;
 use std::mem;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::catalog::sidecar_path;
-use crate::volume::hdf5::{is_hdf5, is_tree_by_name, tree_at};
+use crate::volume::hdf5::{is_hdf5, tree_at};
 
 /// The most HDF5 files that are served.
 const MOST_FILES: usize = 10_000;
@@ -27,7 +28,7 @@ const FILE_SETTLES: Duration = Duration::from_secs(60);
 const PAUSE: u32 = 10;
 
 /// The state of a file or folder when it was last looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Stamp {
     device: u64,
     inode: u64,
@@ -57,8 +58,6 @@ pub(super) struct Folders {
     broken: BTreeMap<PathBuf, (Stamp, String)>,
     /// What the last search could not find or reach.
     remarks: BTreeSet<String>,
-    /// Those of them that were logged.
-    logged: BTreeSet<String>,
     /// How long the last search took.
     took: Duration,
 }
@@ -80,38 +79,18 @@ impl Folders {
 
     /// The HDF5 files in the folders and up to `depth` folders below, those of each folder sorted by name, except those
     /// known to be broken. Left out are hidden files and folders, levels made by `voltile pyramid`, trees of other formats,
-    /// links to folders, and folders on other file systems.
+    /// links to folders, and folders on other file systems. Logs what it cannot find or reach, and the search before could.
     pub fn files(&mut self, depth: usize) -> io::Result<Vec<PathBuf>> {
         let began = Instant::now();
         let mut search = Search { before: mem::take(&mut self.listings), ..Search::default() };
         search.run(&self.folders, depth)?;
-        let Search { listings, mut files, mut remarks, .. } = search;
-        let named = self.folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>();
-        let named = named.join(", ");
-        if files.is_empty() && !self.folders.is_empty() {
-            remarks.insert(format!(
-                "no HDF5 file was found in {named}, nor up to {depth} folders below (files.depth). HDF5 files are \
-                 recognised by their first bytes, whatever they are called. Not looked at are hidden files and folders, \
-                 Zarr and N5 trees, folders on other file systems, and symbolic links to folders"
-            ));
-        }
-        if files.len() > MOST_FILES {
-            remarks.insert(format!(
-                "{named}: only the first {MOST_FILES} HDF5 files are served: name fewer folders, or a smaller files.depth"
-            ));
-            files.truncate(MOST_FILES);
-        }
+        let Search { listings, mut files, remarks, .. } = search;
+        remarks.difference(&self.remarks).for_each(|remark| tracing::warn!("{remark}"));
         (self.listings, self.remarks, self.took) = (listings, remarks, began.elapsed());
         let found: HashSet<&PathBuf> = files.iter().collect();
         self.broken.retain(|path, (stamp, _)| found.contains(path) && Stamp::at(path) == Some(*stamp));
         files.retain(|path| !self.broken.contains_key(path));
         Ok(files)
-    }
-
-    /// Logs what the last search could not find or reach, and no search before it.
-    pub fn warn(&mut self) {
-        self.remarks.difference(&self.logged).for_each(|remark| tracing::warn!("{remark}"));
-        self.logged.clone_from(&self.remarks);
     }
 
     /// The shortest time until the next search: a slow file system is not busy with searches.
@@ -126,7 +105,7 @@ impl Folders {
         }
     }
 
-    /// Lets everything be searched, and broken files be tried again.
+    /// Lets every folder be read again, and broken files be tried again.
     pub fn forget(&mut self) {
         self.listings.clear();
         self.broken.clear();
@@ -148,90 +127,96 @@ struct Search {
     /// The folders searched, by device and inode: a folder may be mounted or named twice.
     seen: HashSet<(u64, u64)>,
     entries: usize,
+    /// Whether a folder has more entries than may be looked at.
+    is_cut: bool,
     remarks: BTreeSet<String>,
-}
-
-/// A folder that was named.
-struct Root {
-    device: u64,
-    /// Its path without symbolic links.
-    resolved: PathBuf,
 }
 
 impl Search {
     fn run(&mut self, folders: &[PathBuf], depth: usize) -> io::Result<()> {
-        let named = |folder: &Path, error: io::Error| {
-            io::Error::new(error.kind(), format!("{}: {error}", folder.display()))
-        };
-        let root = |folder: &PathBuf| {
-            let about = folder.metadata().and_then(|about| Ok((about.dev(), folder.canonicalize()?)));
-            about.map(|(device, resolved)| Root { device, resolved }).map_err(|error| named(folder, error))
-        };
-        let roots = folders.iter().map(root).collect::<io::Result<Vec<_>>>()?;
-        let mut level: Vec<(&Root, PathBuf)> = roots.iter().zip(folders.iter().cloned()).collect();
-        for steps in 0..=depth {
+        let mut level: Vec<(Option<Root>, PathBuf)> =
+            folders.iter().map(|folder| (None, folder.clone())).collect();
+        for _ in 0..=depth {
             let mut below = Vec::new();
             for (root, folder) in level {
-                if self.entries >= MOST_ENTRIES {
-                    self.end_early();
-                    return Ok(());
+                self.is_cut |= self.entries >= MOST_ENTRIES;
+                if self.is_cut {
+                    break;
                 }
-                match self.visit(root, &folder, steps == 0) {
-                    Ok(folders) => below.extend(folders.into_iter().map(|folder| (root, folder))),
-                    Err(error) if steps == 0 => return Err(named(&folder, error)),
+                let told = |error: &io::Error| format!("{}: {error}", folder.display());
+                match self.visit(root.as_ref(), &folder) {
+                    Ok(folders) => below.extend(folders),
+                    Err(error) if root.is_none() => return Err(io::Error::new(error.kind(), told(&error))),
                     // It was removed since the folder above was read.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => {
-                        self.remarks
-                            .insert(format!("{}: {error}; no file in it is served", folder.display()));
-                    }
+                    Err(error) => drop(self.remarks.insert(told(&error))),
                 }
             }
             level = below;
         }
+        self.conclude(folders, depth);
         Ok(())
     }
 
-    fn end_early(&mut self) {
-        self.remarks.insert(format!(
-            "the search for HDF5 files ended after {MOST_ENTRIES} entries of folders, and files beyond are not served: name \
-             the folders that hold HDF5 files, or set files.depth to a smaller number"
-        ));
-    }
-
     /// Takes the files of a folder; returns the folders below it.
-    fn visit(&mut self, root: &Root, folder: &Path, is_root: bool) -> io::Result<Vec<PathBuf>> {
-        let about = if is_root { folder.metadata() } else { folder.symlink_metadata() }?;
-        let is_within = about.is_dir() && about.dev() == root.device;
+    fn visit(&mut self, root: Option<&Root>, folder: &Path) -> io::Result<Vec<(Option<Root>, PathBuf)>> {
+        let about = if root.is_none() { folder.metadata() } else { folder.symlink_metadata() }?;
+        let is_within = about.is_dir() && root.is_none_or(|root| root.device == about.dev());
         if !is_within || !self.seen.insert((about.dev(), about.ino())) {
             return Ok(Vec::new());
         }
         let known = self.before.remove(folder).filter(|listing| listing.is_current(&about));
         let listing = match known {
             Some(listing) => listing,
-            None => {
-                let outside = (!is_root).then_some(root.resolved.as_path());
-                Listing::of(folder, &about, outside, MOST_ENTRIES - self.entries)?
-            }
+            None => Listing::of(folder, &about, root, MOST_ENTRIES - self.entries)?,
         };
-        self.entries += listing.entries;
-        if let Some(what) = listing.tree.filter(|_| is_root) {
-            let folder = folder.display();
+        if let Some(what) = listing.tree.filter(|_| root.is_none()) {
             self.remarks
-                .insert(format!("{folder} is {what}: the folders below it are not searched for HDF5 files"));
+                .insert(format!("{} is {what}, which is not searched for HDF5 files", folder.display()));
         }
-        if listing.is_cut {
-            self.end_early();
-        }
+        self.entries += listing.entries;
+        self.is_cut |= listing.is_cut;
         self.files.extend(listing.files.iter().cloned());
-        let folders = listing.folders.clone();
+        let root = match root {
+            Some(root) => root.clone(),
+            None => Root { device: about.dev(), resolved: folder.canonicalize()?.into() },
+        };
+        let below = listing.folders.iter().map(|folder| (Some(root.clone()), folder.clone())).collect();
         self.listings.insert(folder.to_owned(), listing);
-        Ok(folders)
+        Ok(below)
+    }
+
+    /// Keeps to the limits, and remarks on what was not found because of them or at all.
+    fn conclude(&mut self, folders: &[PathBuf], depth: usize) {
+        let all: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        let all = all.join(", ");
+        if self.files.is_empty() && !folders.is_empty() {
+            self.remarks.insert(format!(
+                "no HDF5 file was found in {all}, nor up to {depth} folders below (files.depth). HDF5 files are \
+                 recognised by their first bytes, whatever they are called. Not looked at are hidden files and folders, \
+                 Zarr and N5 trees, folders on other file systems, and symbolic links to folders"
+            ));
+        }
+        if self.is_cut || self.files.len() > MOST_FILES {
+            self.remarks.insert(format!(
+                "{all}: the search for HDF5 files ended after {MOST_FILES} files or {MOST_ENTRIES} entries of folders, and \
+                 the rest is not served: name only folders that hold HDF5 files, or set a smaller files.depth"
+            ));
+        }
+        self.files.truncate(MOST_FILES);
     }
 }
 
+/// The folder that was named, of those below it.
+#[derive(Debug, Clone)]
+struct Root {
+    device: u64,
+    /// Its path without symbolic links.
+    resolved: Rc<Path>,
+}
+
 /// What was in a folder when it was read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Listing {
     stamp: Stamp,
     /// Whether every later change of the folder changes its stamp.
@@ -249,22 +234,17 @@ struct Listing {
 }
 
 impl Listing {
-    /// Reads a folder. In one that was found `below` another, symbolic links must lead to files below that, and nothing is
+    /// Reads a folder. In one that was found below its root, symbolic links must lead to files below that, and nothing is
     /// taken from a tree of another format.
-    fn of(folder: &Path, about: &Metadata, below: Option<&Path>, most: usize) -> io::Result<Self> {
-        let mut listing = Self {
-            stamp: Stamp::of(about),
-            is_settled: !is_younger(about, FOLDER_SETTLES),
-            tree: tree_at(folder),
-            entries: 0,
-            is_cut: false,
-            files: Vec::new(),
-            unsettled: Vec::new(),
-            folders: Vec::new(),
-        };
-        if listing.tree.is_some() && below.is_some() {
+    fn of(folder: &Path, about: &Metadata, root: Option<&Root>, most: usize) -> io::Result<Self> {
+        let (stamp, is_settled) = (Stamp::of(about), !is_younger(about, FOLDER_SETTLES));
+        let mut listing = Self { stamp, is_settled, tree: tree_at(folder), ..Self::default() };
+        if listing.tree.is_some() && root.is_some() {
             return Ok(listing);
         }
+        let is_inside = |path: &Path| {
+            root.is_none_or(|root| path.canonicalize().is_ok_and(|to| to.starts_with(&root.resolved)))
+        };
         let mut paths = Vec::new();
         for entry in fs::read_dir(folder)? {
             if listing.entries == most {
@@ -273,33 +253,28 @@ impl Listing {
             }
             let entry = entry?;
             listing.entries += 1;
-            let (name, path) = (entry.file_name(), entry.path());
-            if name.as_encoded_bytes().starts_with(b".") {
+            let path = entry.path();
+            let Ok(kind) = entry.file_type() else { continue };
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
                 continue;
             }
-            let Ok(kind) = entry.file_type() else { continue };
-            let is_inside =
-                || below.is_none_or(|below| path.canonicalize().is_ok_and(|to| to.starts_with(below)));
             if kind.is_symlink() && !path.is_dir() {
                 listing.unsettled.push((path.clone(), Stamp::at(&path)));
             }
             if kind.is_dir() {
-                let is_searched = listing.tree.is_none() && !is_tree_by_name(&name);
-                listing.folders.extend(is_searched.then_some(path));
-            } else if kind.is_file() || (kind.is_symlink() && path.is_file() && is_inside()) {
+                listing.folders.extend(listing.tree.is_none().then_some(path));
+            } else if kind.is_file() || (kind.is_symlink() && path.is_file() && is_inside(&path)) {
                 paths.push(path);
             }
         }
         paths.sort();
         listing.folders.sort();
         for path in paths.iter().filter(|path| !is_sidecar(path, &paths)) {
-            match look(path) {
-                Ok(Look::Hdf5) => listing.files.push(path.clone()),
-                Ok(Look::Other) => {}
-                Ok(Look::Unsettled(stamp)) => listing.unsettled.push((path.clone(), Some(stamp))),
-                // It may be allowed to be read later.
-                Err(_) => listing.unsettled.push((path.clone(), Stamp::at(path))),
-            }
+            let stamp = Stamp::at(path);
+            // One that cannot be read may be allowed to be read later.
+            let (is_hdf5, is_settled) = look(path).unwrap_or((false, false));
+            listing.files.extend(is_hdf5.then(|| path.clone()));
+            listing.unsettled.extend((!is_hdf5 && !is_settled).then(|| (path.clone(), stamp)));
         }
         Ok(listing)
     }
@@ -314,34 +289,19 @@ impl Listing {
 /// Whether the file holds the levels of another of these, which are sorted.
 fn is_sidecar(path: &Path, all: &[PathBuf]) -> bool {
     let other = path.with_extension("");
-    path.extension().is_some_and(|ending| ending == "pyramid")
-        && sidecar_path(&other) == path
-        && all.binary_search(&other).is_ok()
+    sidecar_path(&other) == path && all.binary_search(&other).is_ok()
 }
 
-/// What a file was when it was looked at.
-enum Look {
-    Hdf5,
-    /// None, but it may still be being written.
-    Unsettled(Stamp),
-    Other,
-}
-
-fn look(path: &Path) -> io::Result<Look> {
+/// Whether a file is an HDF5 file, and if not, whether it is likely to stay so.
+fn look(path: &Path) -> io::Result<(bool, bool)> {
     // Opening a FIFO that has taken the place of the file would block.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let about = file.metadata()?;
-    if !about.is_file() {
-        return Ok(Look::Other);
-    }
-    if is_hdf5(&file)? {
-        return Ok(Look::Hdf5);
-    }
     let mut first = [0; 8];
-    let read = file.read_at(&mut first, 0)?;
+    let read = if about.is_file() { file.read_at(&mut first, 0)? } else { 0 };
     // Programs that copy or write HDF5 files may fill in the beginning last.
-    let is_unsettled = first.iter().take(read).all(|byte| *byte == 0) || is_younger(&about, FILE_SETTLES);
-    Ok(if is_unsettled { Look::Unsettled(Stamp::of(&about)) } else { Look::Other })
+    let is_settled = first.iter().take(read).any(|byte| *byte != 0) && !is_younger(&about, FILE_SETTLES);
+    Ok((about.is_file() && is_hdf5(&file)?, is_settled))
 }
 
 /// Whether the last change was less than this long ago, or is in the future.

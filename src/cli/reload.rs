@@ -106,7 +106,6 @@ impl Reloader {
             self.folders.forget();
         }
         search(&mut self.folders, &mut self.layers).map_err(|error| vec![error.to_string()])?;
-        self.folders.warn();
         let config::Loaded { mut settings, faults, warnings } = config::load(&self.layers);
         if !faults.is_empty() {
             return Err(faults.iter().map(ToString::to_string).collect());

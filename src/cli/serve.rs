@@ -1,7 +1,6 @@
 //! `voltile serve`: opens all files, listens, prints its addresses, and drains connections when stopped.
 
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -57,11 +56,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         layers.files.push(demo::default_path(std::env::var_os)?);
         layers.config = arguments.sources.config;
     }
-    search(&mut folders, &mut layers)?;
     // Before the first thread.
+    choose_log_format(&config::load(&layers));
+    search(&mut folders, &mut layers)?;
     let read = config::load(&layers);
-    choose_log_format(&read);
-    folders.warn();
     let reach =
         confinement::of_server(&read.settings, layers.config.iter().chain(folders.paths()), arguments.demo)?;
     log::start_writing();
@@ -134,7 +132,11 @@ async fn listen(
     if !http::has_viewer() {
         tracing::info!("this voltile was built without its viewer: it serves the simple page instead");
     }
-    listening.endpoints.iter().filter_map(everywhere).for_each(|told| tracing::info!("{told}"));
+    for endpoint in listening.endpoints.iter().filter(|endpoint| endpoint.is_everywhere()) {
+        tracing::info!(
+            "listening on all addresses of this machine: others can open {endpoint} by its name or address instead"
+        );
+    }
     announce(announcement(&reloader.service.catalog(), settings, &listening.endpoints))?;
     systemd::ready(&status(&reloader.service.catalog()));
     reloader.start(ordered)?;
@@ -147,28 +149,6 @@ async fn stop_when_told(server: ServerHandle, site: Arc<LiveSite>, stop: Arc<Not
     systemd::stopping();
     site.drain();
     server.stop(true).await;
-}
-
-/// What is to be said of an address that stands for all of this machine.
-fn everywhere(endpoint: &Endpoint) -> Option<String> {
-    let Endpoint::Tcp(scheme, address) = endpoint else { return None };
-    if !address.ip().is_unspecified() {
-        return None;
-    }
-    let own = own_address().filter(|_| address.is_ipv4());
-    let example = own.map(|ip| format!(", such as {scheme}://{}/", SocketAddr::new(ip, address.port())));
-    let example = example.unwrap_or_default();
-    Some(format!(
-        "listening on all addresses of this machine ({address}): others can open it by its name or address{example}"
-    ))
-}
-
-/// The address of this machine in its network, if it has one.
-fn own_address() -> Option<IpAddr> {
-    // The system chooses the address from which it would send to one that is for documentation. Nothing is sent.
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
-    socket.local_addr().ok().map(|address| address.ip())
 }
 
 /// The server's addresses, a few tiles, and the address of its page.

@@ -39,7 +39,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use attributes::Attributes;
-pub use beginning::{is_hdf5, is_tree_by_name, tree_at};
+pub use beginning::{is_hdf5, tree_at};
 pub use chunks::{ChunkStore, Standing};
 pub use dataset::{MOST_IDS, Scale, Storage, StoredDataset};
 pub use digests::Digests;

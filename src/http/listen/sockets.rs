@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -20,23 +20,27 @@ pub enum Endpoint {
     Unix(PathBuf),
 }
 
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Endpoint::Tcp(scheme, address) => write!(f, "{scheme}://{}", to_be_opened(*address)),
-            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
+impl Endpoint {
+    /// Whether it stands for all addresses of this machine.
+    pub fn is_everywhere(&self) -> bool {
+        matches!(self, Endpoint::Tcp(_, address) if address.ip().is_unspecified())
     }
 }
 
-/// The address, or this machine's own if it stands for all: that cannot be opened.
-fn to_be_opened(mut address: SocketAddr) -> SocketAddr {
-    match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // An address that stands for all cannot be opened.
+            Endpoint::Tcp(scheme, SocketAddr::V4(all)) if all.ip().is_unspecified() => {
+                write!(f, "{scheme}://{}:{}", Ipv4Addr::LOCALHOST, all.port())
+            }
+            Endpoint::Tcp(scheme, SocketAddr::V6(all)) if all.ip().is_unspecified() => {
+                write!(f, "{scheme}://[{}]:{}", Ipv6Addr::LOCALHOST, all.port())
+            }
+            Endpoint::Tcp(scheme, address) => write!(f, "{scheme}://{address}"),
+            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
     }
-    address
 }
 
 /// Why the sockets could not be opened.
@@ -75,20 +79,11 @@ pub enum ListenError {
 
 /// What to do about an address that cannot be bound.
 fn cure(error: &io::Error) -> &'static str {
-    match error.kind() {
-        ErrorKind::AddrInUse => {
-            ". Another program listens there, perhaps another voltile: stop it, or choose another port, such as --bind \
-             127.0.0.1:0 for any that is free"
-        }
-        ErrorKind::AddrNotAvailable => {
-            ". This machine has no such address: choose 127.0.0.1 for this machine alone, or 0.0.0.0 for all of its \
-             addresses, with --bind or server.bind"
-        }
-        ErrorKind::PermissionDenied => {
-            ". Ports below 1024 need a privilege: choose a higher one with --bind or server.bind"
-        }
-        _ => "",
+    if error.kind() != ErrorKind::AddrInUse {
+        return "";
     }
+    ". Another program listens there, perhaps another voltile: stop it, or choose another port, such as --bind 127.0.0.1:0 \
+     for any that is free"
 }
 
 impl ListenError {
