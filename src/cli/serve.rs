@@ -134,7 +134,7 @@ async fn listen(
     }
     for endpoint in listening.endpoints.iter().filter(|endpoint| endpoint.is_everywhere()) {
         tracing::info!(
-            "listening on all addresses of this machine: others can open {endpoint} by its name or address instead"
+            "listening on all addresses of this machine; to open {endpoint} from another, put this machine's name there"
         );
     }
     announce(announcement(&reloader.service.catalog(), settings, &listening.endpoints))?;
