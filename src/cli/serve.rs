@@ -19,7 +19,7 @@ use super::{
 };
 use crate::activity::Activity;
 use crate::catalog::Catalog;
-use crate::config::{self, Settings};
+use crate::config::{self, Memory, Settings};
 use crate::demo;
 use crate::geometry::Plane;
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
@@ -28,6 +28,7 @@ use crate::service::{Part, RenderPool, TileService};
 use crate::simd;
 use crate::systemd::{self, Passed};
 use crate::tier::Backend;
+use crate::units;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -54,7 +55,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     layers.found = folders.files()?;
     // Before the first thread.
-    let read = config::load(&layers);
+    let mut read = config::load(&layers);
+    read.faults.extend(read.shortage.take());
     choose_log_format(&read);
     let reach =
         confinement::of_server(&read.settings, layers.config.iter().chain(folders.paths()), arguments.demo)?;
@@ -75,11 +77,15 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         tracing::warn!("{fault}; the dataset is opened when its store answers");
     }
     left_out.iter().for_each(|(file, fault)| folders.note_broken(file, fault.to_string()));
+    tracing::info!("{}", memory_told(layers.memory, &settings));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     let (tiers, no_directory) = tiers(&settings, &metrics)?;
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
-    let service = service.with_tiers(tiers).with_reopening(settings.clone(), probe::within(reach.clone()))?;
+    let service = service
+        .with_tiers(tiers)
+        .with_boxes(settings.render.boxes)
+        .with_reopening(settings.clone(), probe::within(reach.clone()))?;
     let service = Arc::new(service);
     service.health().set(Part::Files, &folders.problems());
     let problem: Vec<String> = no_directory.iter().map(ToString::to_string).collect();
@@ -98,6 +104,19 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let served = System::new().block_on(listen(site, reloader, &settings, sockets, &signals));
     service.finish_writing(settings.server.shutdown_timeout);
     served
+}
+
+/// How the memory is divided, for the log.
+fn memory_told(memory: Option<Memory>, Settings { cache, render, files, .. }: &Settings) -> String {
+    let size = |bytes: usize| units::bytes(bytes as u64);
+    let [tiles, chunks, boxes] = [cache.tiles, cache.chunks, render.boxes].map(size);
+    let (memory, trials) =
+        (memory.map_or_else(String::new, |memory| format!("{memory}; ")), files.trial_memory);
+    format!(
+        "memory: {memory}cache.tiles {tiles}, cache.chunks {chunks}, render.boxes {boxes}, render.threads {}, trials of files {}",
+        render.threads,
+        units::bytes(trials)
+    )
 }
 
 /// Creates the demo volume if necessary, and returns its path.
