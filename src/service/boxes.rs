@@ -3,7 +3,7 @@
 //! A box counts [`COPIES`] times its size while it is made, because it is read, arranged and encoded, and once while it is
 //! sent. A client may hold a quarter of the memory, or a single box; no box may be larger than a quarter. So a client that
 //! reads slowly leaves three quarters to others, for as long as it likes, and at least one quarter while a large box is
-//! made for it. Requests wait until there is room for them: those of one client in order, and none behind another client's.
+//! made for it. Requests for which there is no room wait: those of one client in order, and none behind another client's.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,11 +73,14 @@ impl BoxMemory {
                 "the box has {bytes}, more than a quarter of the memory for boxes, {most}; request smaller ones, or raise render.boxes"
             )));
         }
-        let account = self.account(client);
+        let (account, bytes) = (self.account(client), bytes.saturating_mul(COPIES));
+        if let Some(held) = self.try_hold(&account, bytes) {
+            return Ok(held);
+        }
         let _turn = account.turn.lock().await;
         loop {
             let freed = self.0.freed.notified();
-            if let Some(held) = self.try_hold(&account, bytes.saturating_mul(COPIES)) {
+            if let Some(held) = self.try_hold(&account, bytes) {
                 return Ok(held);
             }
             freed.await;
@@ -207,10 +210,13 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         let first = held(&memory, 1, 90).unwrap();
         let mut large = Box::pin(memory.hold(client(1), 300));
-        let mut small = pin!(memory.hold(client(1), 10));
+        let mut small = pin!(memory.hold(client(1), 12));
         assert!(
             large.as_mut().poll(&mut context).is_pending() && small.as_mut().poll(&mut context).is_pending()
         );
+        first.shrink_to(90);
+        assert!(small.as_mut().poll(&mut context).is_pending(), "it is not its turn");
+        assert!(held(&memory, 1, 70).is_some(), "there is room at once");
         drop(large);
         assert!(small.as_mut().poll(&mut context).is_ready());
         let mut admitted = Box::pin(memory.hold(client(1), 80));
