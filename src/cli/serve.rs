@@ -108,14 +108,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
 
 /// How the memory is divided, for the log.
 fn memory_told(memory: Option<Memory>, Settings { cache, render, files, .. }: &Settings) -> String {
-    let size = |bytes: usize| units::bytes(bytes as u64);
-    let [tiles, chunks, boxes] = [cache.tiles, cache.chunks, render.boxes].map(size);
-    let (memory, trials) =
-        (memory.map_or_else(String::new, |memory| format!("{memory}; ")), files.trial_memory);
+    let memory = memory.map_or_else(String::new, |memory| format!("{memory}; "));
+    let sizes = [cache.tiles, cache.chunks, render.boxes].map(|bytes| units::bytes(bytes as u64));
+    let ([tiles, chunks, boxes], threads, trials) = (sizes, render.threads, units::bytes(files.trial_memory));
     format!(
-        "memory: {memory}cache.tiles {tiles}, cache.chunks {chunks}, render.boxes {boxes}, render.threads {}, trials of files {}",
-        render.threads,
-        units::bytes(trials)
+        "memory: {memory}cache.tiles {tiles}, cache.chunks {chunks}, render.boxes {boxes}, render.threads {threads}, trials of files {trials}"
     )
 }
 

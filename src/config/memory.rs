@@ -85,27 +85,20 @@ pub(super) fn divide(
         );
         return Some(Fault { key: "memory".to_owned(), problem });
     }
-    notes.warning(
-        "memory",
-        format!(
-            "{memory}, less than may be taken: {} by caches, boxes, write queues and {} render threads as configured, and {} \
-             by trials of files. The system may end the process; lower what is set of cache.tiles, cache.chunks, \
-             render.boxes and render.threads, or allow more",
-            units::bytes(total),
-            render.threads,
-            units::bytes(reserve)
-        ),
+    let (total, reserve) = (units::bytes(total), units::bytes(reserve));
+    let problem = format!(
+        "{memory}, but caches, boxes, write queues and render threads may take {total}, and trials of files {reserve}; lower what \
+         is set of cache.tiles, cache.chunks, render.boxes and render.threads, or allow more"
     );
+    notes.warning("memory", problem);
     None
 }
 
 /// How many queues of tiles there are: one for each tier, and if there is any, one of tiles that are not yet verified.
 fn queues(cache: &Caches) -> u64 {
     let tiers = [cache.directory.is_some() && cache.disk > 0, cache.redis.is_some(), cache.store.is_some()];
-    match tiers.into_iter().filter(|is_there| *is_there).count() as u64 {
-        0 => 0,
-        tiers => tiers + 1,
-    }
+    let tiers = tiers.into_iter().filter(|is_there| *is_there).count() as u64;
+    tiers + u64::from(tiers > 0)
 }
 
 /// Whether a key of a table is set.

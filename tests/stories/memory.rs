@@ -99,7 +99,7 @@ fn served(place: &Place, group: &Group, arguments: &[&str]) -> Server {
 /// The number of a line of the log about the memory, in MiB.
 fn told(server: &Server, key: &str) -> f64 {
     let log = server.log();
-    let line = log.lines().find(|line| line.contains(" memory: ")).expect("the log tells the memory");
+    let line = log.lines().find(|line| line.contains("INFO memory: ")).expect("the log tells the memory");
     let rest = line.split_once(key).unwrap_or_else(|| panic!("{key} is not in {line}")).1;
     let (number, unit) = rest.trim_start().split_once(' ').unwrap();
     let factor = if unit.starts_with("GiB") { 1024.0 } else { 1.0 };
