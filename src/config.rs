@@ -121,8 +121,7 @@ pub fn load(layers: &Layers) -> Loaded {
     server::read(&mut root, base, &mut settings);
     settings.access = access::read(&mut root, base);
     settings.datasets = datasets::read(&mut root, base, &merged.files);
-    let divide = |memory| memory::divide(memory, &merged.tree, &mut settings, &mut notes);
-    let shortage = layers.memory.and_then(divide);
+    let shortage = layers.memory.and_then(|all| memory::divide(all, &merged.tree, &mut settings, &mut notes));
     let (faults, warnings) = notes.sorted();
     Loaded { settings, faults, warnings, shortage }
 }

@@ -119,14 +119,13 @@ impl BoxMemory {
 impl Held {
     /// Gives back all but so many bytes: the box is made.
     pub fn shrink_to(&self, bytes: usize) {
-        let shared = &self.memory.0;
         let mut state = self.memory.lock();
         let freed = self.bytes.fetch_min(bytes as u64, Ordering::Relaxed).saturating_sub(bytes as u64);
         self.account.held.fetch_sub(freed, Ordering::Relaxed);
         state.held -= freed;
-        shared.gauge.set(state.held as i64);
+        self.memory.0.gauge.set(state.held as i64);
         drop(state);
-        shared.freed.notify_waiters();
+        self.memory.0.freed.notify_waiters();
     }
 }
 
