@@ -16,6 +16,7 @@ mod inspect;
 mod limits;
 mod log;
 mod man;
+mod memory;
 mod output;
 mod probe;
 mod pyramid;
@@ -153,7 +154,8 @@ impl Sources {
     fn with_folders(&self) -> Result<(Layers, Folders), Failure> {
         let (config, set) = (self.config.clone(), self.set.clone());
         let files = self.files.iter().cloned().map(file).collect::<Result<_, _>>()?;
-        let mut layers = Layers { config, files, set, ..Layers::of_process() }.or_default_file();
+        let mut layers = Layers { config, files, set, memory: memory::available(), ..Layers::of_process() }
+            .or_default_file();
         let folders = Folders::among(&mut layers.files);
         layers.folders = folders.paths().to_vec();
         Ok((layers, folders))
@@ -297,7 +299,7 @@ fn choose_log_format(read: &config::Loaded) {
 /// Opens the files of settings; logs warnings and collects faults.
 fn open(read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
     choose_log_format(&read);
-    let config::Loaded { mut settings, mut faults, warnings } = read;
+    let config::Loaded { mut settings, mut faults, warnings, .. } = read;
     if let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0) {
         store::keep_metadata_in(directory.join("objects"));
     }

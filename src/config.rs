@@ -14,6 +14,7 @@ mod datasets;
 mod example;
 mod keys;
 mod layers;
+mod memory;
 mod network;
 mod reader;
 mod redis;
@@ -24,6 +25,7 @@ mod values;
 
 pub use address::{BindAddress, NotAnAddress};
 pub use example::example;
+pub use memory::Memory;
 pub use network::{Network, NotANetwork, Proxy};
 pub use redis::{NotARedisAddress, RedisAddress};
 pub use settings::{
@@ -61,6 +63,8 @@ pub struct Layers {
     pub set: Vec<String>,
     /// The addresses from `--bind`; override everything unless there are none.
     pub bind: Vec<String>,
+    /// The memory that this process may use, from which defaults are computed; `None`: it is plentiful.
+    pub memory: Option<Memory>,
 }
 
 impl Layers {
@@ -105,6 +109,8 @@ pub struct Loaded {
     pub faults: Vec<Fault>,
     /// Settings without effect, which are probably mistakes, sorted by key. They do not prevent starting.
     pub warnings: Vec<Fault>,
+    /// Why a server cannot do with the memory there is. Other commands may.
+    pub shortage: Option<Fault>,
 }
 
 /// Reads a whole configuration. Data files are not opened; `file` is resolved, not checked for existence.
@@ -117,8 +123,9 @@ pub fn load(layers: &Layers) -> Loaded {
     server::read(&mut root, base, &mut settings);
     settings.access = access::read(&mut root, base);
     settings.datasets = datasets::read(&mut root, base, &merged.files);
+    let shortage = layers.memory.and_then(|all| memory::divide(all, &merged.tree, &mut settings, &mut notes));
     let (faults, warnings) = notes.sorted();
-    Loaded { settings, faults, warnings }
+    Loaded { settings, faults, warnings, shortage }
 }
 
 #[cfg(test)]

@@ -39,11 +39,13 @@ pub struct Bounds {
     pub confined: bool,
     /// The only folders that it may read; `None`: all.
     pub read: Option<Vec<String>>,
+    /// The memory that it may take, in bytes.
+    pub memory: u64,
 }
 
 impl Bounds {
     /// The bounds of a child that opens these files; each with whether its links may lead anywhere.
-    pub fn of<'a>(confined: bool, files: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
+    pub fn of<'a>(confined: bool, memory: u64, files: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
         let mut read = Some(BTreeSet::new());
         // Objects are read by the parent.
         let files = files.into_iter().filter(|(file, _)| !Address::is(Path::new(file)));
@@ -52,7 +54,7 @@ impl Bounds {
             read.iter_mut().for_each(|read| read.extend(folders(Path::new(file))));
         }
         let text = |folder: PathBuf| folder.to_string_lossy().into_owned();
-        Self { confined, read: read.map(|read| read.into_iter().map(text).collect()) }
+        Self { confined, memory, read: read.map(|read| read.into_iter().map(text).collect()) }
     }
 }
 

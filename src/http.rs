@@ -36,7 +36,6 @@ use std::time::{Duration, SystemTime};
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderValue, InvalidHeaderValue};
 use actix_web::{HttpRequest, HttpResponse, web};
-use tokio::sync::Semaphore;
 
 use crate::config;
 use crate::description::CachesDescription;
@@ -62,17 +61,16 @@ pub struct LiveSite {
 impl LiveSite {
     /// Fails if a header in the settings is not valid, which reading the configuration has ruled out.
     pub fn new(service: Arc<TileService>, settings: &config::Settings) -> Result<Self, InvalidHeaderValue> {
-        let boxes = Arc::new(Semaphore::new(boxes::MOST_MIB as usize));
         let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
-        let site = Site::new(service, settings, boxes, started)?;
+        let site = Site::new(service, settings, started)?;
         Ok(Self { site: RwLock::new(Arc::new(site)), is_draining: AtomicBool::new(false) })
     }
 
     /// Answers later requests by these settings.
     pub fn replace(&self, settings: &config::Settings) -> Result<(), InvalidHeaderValue> {
         let old = self.get();
-        let site = Site::new(Arc::clone(&old.service), settings, Arc::clone(&old.boxes), old.started)?;
+        let site = Site::new(Arc::clone(&old.service), settings, old.started)?;
         *self.site.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(site);
         Ok(())
     }
@@ -106,15 +104,12 @@ struct Site {
     neuroglancer: Option<String>,
     log: config::Log,
     deadline: Duration,
-    /// Permits for the memory of boxes of voxels that are being made or sent, in MiB.
-    boxes: Arc<Semaphore>,
 }
 
 impl Site {
     fn new(
         service: Arc<TileService>,
         settings: &config::Settings,
-        boxes: Arc<Semaphore>,
         started: u64,
     ) -> Result<Self, InvalidHeaderValue> {
         let (caches, threads) = ((&settings.cache).into(), settings.render.threads.get());
@@ -134,7 +129,6 @@ impl Site {
             neuroglancer: settings.neuroglancer.clone(),
             log,
             deadline,
-            boxes,
         })
     }
 

@@ -118,7 +118,9 @@
 //!
 //! # Memory
 //!
-//! The two cache budgets (`cache.tiles`, `cache.chunks`), and for each render thread about 8 MiB, 14 at most: a block of
+//! Three budgets, `cache.tiles`, `cache.chunks` and `render.boxes` (boxes of voxels being made or sent: each counts three times
+//! while it is made; 32 MiB more if its level is derived), divided by `config::memory` where they are not set. For each
+//! render thread about 8 MiB, 14 at most, twice if it has to be replaced: a block of
 //! stored voxels (512 KiB; 2 MiB if it is not cached), sums of one patch (2 MiB; 4 MiB for 64-bit voxels) and its voxels
 //! (up to 2 MiB), pixels and the encoder's buffers (2 MiB), one stored chunk and one decoded chunk that is not cached (up
 //! to 2 MiB each), and chunks that are copied from after the cache has evicted them (2 MiB). Chunks that would
@@ -131,8 +133,7 @@
 //! Besides: 24 bytes for each chunk of an index, and up to 16 MiB while the index is checked; up to 65,536 unfinished
 //! chunks, about 200 bytes each; up to 2^21 voxels while a channel is sampled (three times as many for RGB); 32 MiB of
 //! tiles that wait to be written to each tier, 32 MiB whose chunks are not yet verified; a few MiB for the
-//! disk cache's sweep over ten million tiles; 1 MiB of log lines; up to 12 MiB for an overview of a slice; 2 GiB of boxes of
-//! voxels being made or sent, each up to three times while it is made, and 32 MiB more if its level is derived; less than
+//! disk cache's sweep over ten million tiles; 1 MiB of log lines; up to 12 MiB for an overview of a slice; less than
 //! 1 MiB for each connection besides the tile being sent (pipelined requests stay in the system's buffers). Mapped files take
 //! addresses, not memory. Making pyramids has limits of its own: see [`pyramid`].
 //!

@@ -116,6 +116,10 @@ pub struct Metrics {
     pub chunk_decoded_bytes: Counter,
     /// Bytes of decoded chunks in memory.
     pub chunk_bytes: Gauge,
+    /// Bytes held for boxes of voxels that are being made or sent.
+    pub box_bytes: Gauge,
+    /// The most bytes that may be held for them.
+    pub box_limit: Gauge,
     /// Bytes of stored chunks that were read to be decoded.
     pub chunk_stored_bytes: Counter,
     /// Time spent reading stored chunks.
@@ -214,6 +218,8 @@ impl Metrics {
         registry.register("tile_cache_bytes", "Bytes of encoded tiles in memory", self.tile_bytes.clone());
         registry.register("tier_bytes", "Bytes of encoded tiles in the disk cache", self.tier_bytes.clone());
         registry.register("chunk_cache_bytes", "Bytes of decoded chunks in memory", self.chunk_bytes.clone());
+        registry.register("box_bytes", "Bytes of boxes of voxels being made or sent", self.box_bytes.clone());
+        registry.register("box_limit_bytes", "The limit of box_bytes (render.boxes)", self.box_limit.clone());
         self.connections.register(&mut registry);
         self.by_request.register(&mut registry);
         StoreMetrics::of_process().register(&mut registry);

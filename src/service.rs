@@ -8,6 +8,7 @@
 //! If there are tiers (a disk cache, a shared cache), a job looks there before it renders; rendered tiles are written to
 //! them in the background.
 
+mod boxes;
 mod client;
 mod drawing;
 mod error;
@@ -32,6 +33,7 @@ use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::oneshot;
 
+pub use boxes::{BoxMemory, Held};
 pub use client::{Client, Demand, Urgency};
 pub use drawing::Identified;
 use drawing::{Drawing, TileWork, found, policy, warmed_by, weighed, with_scratch};
@@ -49,7 +51,7 @@ use verify::Provisional;
 
 use crate::cache::{Cache, Flight, Lookup, Lost};
 use crate::catalog::{Catalog, NoBox, NotFound, Precomputed, Resolved, ResolvedBox, Survey};
-use crate::config::Settings;
+use crate::config::{Render, Settings};
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::paint::BoxFormat;
@@ -83,6 +85,7 @@ pub struct TileService {
     neighbours: Neighbours,
     gatherer: Gatherer,
     provisional: Arc<Provisional>,
+    boxes: BoxMemory,
     black: [Tile; 2],
     metrics: Metrics,
     health: Arc<Health>,
@@ -111,6 +114,7 @@ impl TileService {
         let provisional = Arc::new(Provisional::new(catalog.chunks().clone()));
         let live = Arc::new(LiveCatalog::of(catalog));
         let gatherer = Gatherer::new(pool.clone(), metrics.clone());
+        let boxes = BoxMemory::new(Render::default().boxes, metrics.box_bytes.clone());
         Ok(Self {
             live,
             reopener: None,
@@ -121,6 +125,7 @@ impl TileService {
             neighbours,
             gatherer,
             provisional,
+            boxes,
             black,
             metrics,
             health: Arc::default(),
@@ -130,6 +135,17 @@ impl TileService {
     /// Adds tiers.
     pub fn with_tiers(self, tiers: Option<Tiers>) -> Self {
         Self { tiers: tiers.map(Arc::new), ..self }
+    }
+
+    /// Sets the memory for boxes of voxels.
+    pub fn with_boxes(self, bytes: usize) -> Self {
+        self.metrics.box_limit.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        Self { boxes: BoxMemory::new(bytes, self.metrics.box_bytes.clone()), ..self }
+    }
+
+    /// The memory for boxes of voxels.
+    pub fn boxes(&self) -> &BoxMemory {
+        &self.boxes
     }
 
     /// Makes the service reopen datasets whose files have changed, with these settings and after a trial. Without
@@ -244,7 +260,12 @@ impl TileService {
         let channel = resolved.as_ref().ok().map(|(resolved, _)| std::iter::once(resolved.channel()));
         self.ensure_requested_current(catalog, token, channel).await?;
         let (resolved, encoding) = resolved?;
-        Ok(Identified::Box { key: resolved.key(encoding), resolved: Box::new(resolved), encoding })
+        Ok(Identified::Box {
+            key: resolved.key(encoding),
+            resolved: Box::new(resolved),
+            encoding,
+            held: None,
+        })
     }
 
     /// A channel in Neuroglancer's precomputed format, once its files have been found unchanged.

@@ -2,8 +2,9 @@
 
 use clap::Args;
 
-use super::{Failure, NOTHING_TO_SERVE, Sources, certificates, listed, load, output};
+use super::{Failure, NOTHING_TO_SERVE, Sources, certificates, listed, open, output};
 use crate::activity::Activity;
+use crate::config;
 use crate::metrics::Metrics;
 
 #[derive(Debug, Args)]
@@ -14,7 +15,10 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let layers = arguments.sources.layers()?;
-    let mut loaded = load(&layers, &Metrics::default(), &Activity::default());
+    let mut read = config::load(&layers);
+    read.faults.extend(read.shortage.take());
+    let mut loaded = open(read, &Metrics::default(), &Activity::default());
+    loaded.faults.append(&mut loaded.unreachable);
     certificates(&mut loaded);
     // A server would serve what is left; here they count as faults.
     loaded.faults.append(&mut loaded.undecodable);

@@ -50,6 +50,14 @@ pub(super) fn most_connections(workers: usize) -> usize {
     half.saturating_sub(RESERVE.saturating_add(FOR_EACH_WORKER.saturating_mul(workers))).max(LEAST)
 }
 
+/// The memory of the machine in bytes. Not from `/proc/meminfo`, which a service manager may hide.
+pub(super) fn physical_memory() -> Option<u64> {
+    #[allow(unsafe_code, reason = "calls into the C library")]
+    // SAFETY: they only return numbers.
+    let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    u64::try_from(pages).ok()?.checked_mul(u64::try_from(page).ok()?)
+}
+
 /// Makes allocations fail beyond `bytes` of memory; mapped files do not count.
 pub(super) fn allow_memory(bytes: u64) {
     set(Resource::Data, Some(bytes));

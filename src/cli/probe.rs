@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use super::{Failure, limits};
 use crate::address::Address;
 use crate::catalog::Trial;
-use crate::config::Settings;
+use crate::config::{Files, Settings};
 use crate::confine::{self, Bounds, Reach};
 use crate::service;
 use crate::store::{self, Relay};
@@ -54,13 +54,17 @@ const PATIENCE: Duration = Duration::from_secs(3 * MOST_COMPUTING);
 /// The longest line from a child, in bytes. A child that a file has taken over may print anything.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// The maximum number of bytes that a child has asked for and not read yet: its memory limit allows no more.
-const MOST_UNREAD: u64 = 1 << 30;
+/// How many children run side by side at most. More would hardly be faster.
+const MOST_CHILDREN: usize = 4;
+/// The most memory for a child. An index of a million chunks takes 60 MiB.
+const MOST_MEMORY: u64 = 1 << 30;
+/// A child that gets less than this runs alone.
+const LEAST_MEMORY: u64 = 128 << 20;
 /// What each answer counts at least, in bytes, so that the number of answers that are not read is limited, too.
 const LEAST_ANSWER: u64 = 64 << 10;
 
 /// Why a child is killed: what opening the file does.
-const ASKS_TOO_MUCH: &str = "asks for more than 1 GiB of it at once";
+const ASKS_TOO_MUCH: &str = "asks for more of it at once than its memory holds";
 const SAYS_NONSENSE: &str = "makes the process say what no trial says";
 /// How to mend a damaged file.
 const WRITE_AGAIN: &str = "write it again with the program that created it";
@@ -89,8 +93,9 @@ pub(super) fn run() -> Result<(), Failure> {
     if io::stdin().read_line(&mut first)? == 0 {
         return Ok(());
     }
-    let lacking = confine::trial_child(&serde_json::from_str(&first)?);
-    memory::watch()?;
+    let bounds: Bounds = serde_json::from_str(&first)?;
+    let lacking = confine::trial_child(&bounds);
+    memory::watch(bounds.memory)?;
     say(&lacking.join("; "))?;
     let relay = Relay::start(Box::new(|wanted| say(&serde_json::to_string(&Said::Wanted(wanted.clone()))?)));
     let (sender, trials) = channel();
@@ -157,7 +162,7 @@ pub(super) fn refused(settings: &Settings) -> Vec<(PathBuf, String)> {
     if !settings.files.trial {
         return Vec::new();
     }
-    refused_by(&own_program, settings.files.confinement, &Trial::all(settings))
+    refused_by(&own_program, settings.files, &Trial::all(settings))
 }
 
 /// The same for a confined server, which refuses files that it cannot read, too.
@@ -176,10 +181,13 @@ pub(super) fn within(reach: Reach) -> service::Trial {
 /// trials.
 fn refused_by(
     program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
-    confined: bool,
+    files: Files,
     trials: &[Trial],
 ) -> Vec<(PathBuf, String)> {
-    let bounds = Bounds::of(confined, trials.iter().map(|trial| (trial.file.as_str(), trial.allow_external)));
+    let children = children(files.trial_memory);
+    let memory = (files.trial_memory / children as u64).min(MOST_MEMORY);
+    let paths = trials.iter().map(|trial| (trial.file.as_str(), trial.allow_external));
+    let bounds = Bounds::of(files.confinement, memory, paths);
     let (next, refused) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
         let start = || TrialChild::start(&program()?, &bounds);
@@ -204,7 +212,7 @@ fn refused_by(
         }
     };
     thread::scope(|scope| {
-        for _ in 1..children().min(trials.len()) {
+        for _ in 1..children.min(trials.len()) {
             let thread = thread::Builder::new().name("trying".to_owned());
             if let Err(error) = thread.spawn_scoped(scope, work) {
                 tracing::debug!("fewer files are tried side by side: {error}");
@@ -215,10 +223,11 @@ fn refused_by(
     refused.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }
 
-/// How many children run side by side. More would hardly be faster, and each may take as much memory as the limit allows.
-fn children() -> usize {
-    const MOST: usize = 4;
-    thread::available_parallelism().map_or(1, usize::from).min(MOST)
+/// How many children run side by side and share this memory.
+fn children(memory: u64) -> usize {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let fitting = usize::try_from(memory / LEAST_MEMORY).unwrap_or(usize::MAX);
+    cores.min(MOST_CHILDREN).min(fitting).max(1)
 }
 
 /// Tries a file in the child of the last trial, or in a new one if there is none or it has died since.
@@ -255,6 +264,8 @@ struct TrialChild {
     done: Receiver<Result<(), &'static str>>,
     /// The folder of the object on trial: the child may read what lies below it.
     folder: Arc<Mutex<Option<PathBuf>>>,
+    /// The memory that it may take, in bytes.
+    memory: u64,
 }
 
 /// How a trial ended.
@@ -274,7 +285,7 @@ impl TrialChild {
             .stderr(Stdio::null())
             .spawn()?;
         let missing = || io::Error::other("the child process has no pipes");
-        let input = Input::of(child.stdin.take().ok_or_else(missing)?)?;
+        let input = Input::of(child.stdin.take().ok_or_else(missing)?, bounds.memory)?;
         let folder = Arc::<Mutex<Option<PathBuf>>>::default();
         let out = child.stdout.take().ok_or_else(missing)?;
         let (sender, done) = channel();
@@ -313,7 +324,7 @@ impl TrialChild {
             }
         })?;
         input.send(bounds, Bytes::new(), 0)?;
-        Ok(Self { child, input, done, folder })
+        Ok(Self { child, input, done, folder, memory: bounds.memory })
     }
 
     /// Sends a trial to the child.
@@ -335,7 +346,7 @@ impl TrialChild {
             Err(RecvTimeoutError::Disconnected) => {
                 // It has died, unless it only closed its output: then `wait` would not return.
                 self.child.kill()?;
-                Ok(Outcome::Died(died_of(self.child.wait()?, computing(trial))))
+                Ok(Outcome::Died(died_of(self.child.wait()?, computing(trial), self.memory)))
             }
             Err(RecvTimeoutError::Timeout) => {
                 self.child.kill()?;
@@ -365,20 +376,22 @@ impl Drop for TrialChild {
 #[derive(Clone)]
 struct Input {
     queue: Sender<Message>,
-    /// How much of [`MOST_UNREAD`] is in use, in bytes.
+    /// How many bytes the child has asked for and not read yet.
     unread: Arc<AtomicU64>,
+    /// How many these may be: what its memory holds.
+    most: u64,
 }
 
 /// A line, and the bytes that follow it.
 struct Message {
     line: String,
     bytes: Bytes,
-    /// What it takes of [`MOST_UNREAD`] until it is written.
+    /// What it counts as unread until it is written, in bytes.
     expected: u64,
 }
 
 impl Input {
-    fn of(mut pipe: ChildStdin) -> io::Result<Self> {
+    fn of(mut pipe: ChildStdin, most: u64) -> io::Result<Self> {
         let (queue, messages) = channel::<Message>();
         let unread = Arc::<AtomicU64>::default();
         let counted = Arc::clone(&unread);
@@ -391,12 +404,12 @@ impl Input {
                 counted.fetch_sub(expected, Ordering::Relaxed);
             }
         })?;
-        Ok(Self { queue, unread })
+        Ok(Self { queue, unread, most })
     }
 
     /// Counts an answer that was asked for; `false` if it is too long, or the child does not read its answers.
     fn expect(&self, expected: u64) -> bool {
-        self.unread.fetch_add(expected, Ordering::Relaxed).saturating_add(expected) <= MOST_UNREAD
+        self.unread.fetch_add(expected, Ordering::Relaxed).saturating_add(expected) <= self.most
     }
 
     /// Sends a line of JSON and the bytes that follow it, without waiting; fails if the child takes no more input.
@@ -434,7 +447,7 @@ fn own_program() -> io::Result<PathBuf> {
 }
 
 /// Describes how a file ended the process that opened it, and what to do.
-fn died_of(status: ExitStatus, computing: u64) -> String {
+fn died_of(status: ExitStatus, computing: u64, most: u64) -> String {
     const XCPU: i32 = rustix::process::Signal::XCPU.as_raw();
     const ABORT: i32 = rustix::process::Signal::ABORT.as_raw();
     const SEGV: i32 = rustix::process::Signal::SEGV.as_raw();
@@ -446,7 +459,7 @@ fn died_of(status: ExitStatus, computing: u64) -> String {
         (None, Some(memory::EXCEEDED)) => {
             mend = "write it again with the program that created it, or, if you trust it and there is enough memory, \
                     set files.trial = \"off\"";
-            format!("takes more than {} MiB of memory", memory::MOST >> 20)
+            format!("takes more than {} MiB of memory", most >> 20)
         }
         (Some(ABORT), _) => {
             format!("ends the process (signal {ABORT}), or takes more memory than it can get")
@@ -483,7 +496,11 @@ mod tests {
 
     fn refused_where(program: &Path) -> Vec<(PathBuf, String)> {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let refused = refused_by(&|| Ok(program.to_owned()), true, &[trial(file.path()), trial(file.path())]);
+        let refused = refused_by(
+            &|| Ok(program.to_owned()),
+            Files::default(),
+            &[trial(file.path()), trial(file.path())],
+        );
         assert!(refused.iter().all(|(path, _)| path == file.path()));
         refused
     }
@@ -529,7 +546,7 @@ mod tests {
             assert!(refused.iter().all(|(_, why)| why.contains(ASKS_TOO_MUCH)), "{refused:?}");
             refused.len()
         };
-        assert_eq!([asks(1, u64::MAX), asks(MOST_UNREAD / LEAST_ANSWER * 2, 1)], [2, 2]);
+        assert_eq!([asks(1, u64::MAX), asks(MOST_MEMORY / LEAST_ANSWER * 2, 1)], [2, 2]);
     }
 
     #[test]
@@ -548,7 +565,7 @@ mod tests {
         let files: Vec<PathBuf> = (0..40).map(|number| place.path().join(format!("{number:02}x"))).collect();
         files.iter().for_each(|file| std::fs::write(file, "").unwrap());
         let trials: Vec<Trial> = files.iter().map(|file| trial(file)).collect();
-        let refused = refused_by(&|| Ok(program.clone()), true, &trials);
+        let refused = refused_by(&|| Ok(program.clone()), Files::default(), &trials);
         let expected = files.iter().filter(|file| {
             let name = file.to_string_lossy();
             ["1x", "4x", "7x"].iter().any(|end| name.ends_with(end))
@@ -561,7 +578,7 @@ mod tests {
     fn a_death_is_told_by_what_caused_it() {
         let told = |script: &str| {
             let status = Command::new("sh").args(["-c", script]).stderr(Stdio::null()).status().unwrap();
-            died_of(status, 9)
+            died_of(status, 9, MOST_MEMORY)
         };
         assert!(told("kill -SEGV $$").contains("crashes the HDF5 library (signal 11)"));
         assert!(

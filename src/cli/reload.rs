@@ -106,7 +106,7 @@ impl Reloader {
             self.folders.forget();
         }
         search(&mut self.folders, &mut self.layers).map_err(|error| vec![error.to_string()])?;
-        let config::Loaded { mut settings, faults, warnings } = config::load(&self.layers);
+        let config::Loaded { mut settings, faults, warnings, .. } = config::load(&self.layers);
         if !faults.is_empty() {
             return Err(faults.iter().map(ToString::to_string).collect());
         }
@@ -193,6 +193,7 @@ fn keep_fixed(started: &Settings, settings: &mut Settings) -> Vec<&'static str> 
     let (old, new) = (&started.render, &mut settings.render);
     keep("render.threads", &old.threads, &mut new.threads, &mut kept);
     keep("render.queue", &old.queue, &mut new.queue, &mut kept);
+    keep("render.boxes", &old.boxes, &mut new.boxes, &mut kept);
     keep("render.neighbours", &old.neighbours, &mut new.neighbours, &mut kept);
     keep("render.verify", &old.verify, &mut new.verify, &mut kept);
     keep("render.png", &old.png, &mut new.png, &mut kept);

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::activity::Activity;
 use crate::catalog::Catalog;
-use crate::config::{self, Settings};
+use crate::config::{self, Memory, Settings};
 use crate::demo;
 use crate::geometry::Plane;
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
@@ -29,6 +29,7 @@ use crate::service::{Part, RenderPool, TileService};
 use crate::simd;
 use crate::systemd::{self, Passed};
 use crate::tier::Backend;
+use crate::units;
 
 /// The most tiles whose addresses are printed: the page shows the rest.
 const MOST_SAMPLES: usize = 5;
@@ -59,7 +60,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     // Before the first thread.
     choose_log_format(&config::load(&layers));
     search(&mut folders, &mut layers)?;
-    let read = config::load(&layers);
+    let mut read = config::load(&layers);
+    read.faults.extend(read.shortage.take());
     let reach =
         confinement::of_server(&read.settings, layers.config.iter().chain(folders.paths()), arguments.demo)?;
     log::start_writing();
@@ -79,11 +81,15 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         tracing::warn!("{fault}; the dataset is opened when its store answers");
     }
     left_out.iter().for_each(|(file, fault)| folders.note_broken(file, fault.to_string()));
+    tracing::info!("{}", memory_told(layers.memory, &settings));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     let (tiers, no_directory) = tiers(&settings, &metrics)?;
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
-    let service = service.with_tiers(tiers).with_reopening(settings.clone(), probe::within(reach.clone()))?;
+    let service = service
+        .with_tiers(tiers)
+        .with_boxes(settings.render.boxes)
+        .with_reopening(settings.clone(), probe::within(reach.clone()))?;
     let service = Arc::new(service);
     service.health().set(Part::Files, &folders.problems());
     let problem: Vec<String> = no_directory.iter().map(ToString::to_string).collect();
@@ -102,6 +108,16 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let served = System::new().block_on(listen(site, reloader, &settings, sockets, &signals));
     service.finish_writing(settings.server.shutdown_timeout);
     served
+}
+
+/// How the memory is divided, for the log.
+fn memory_told(memory: Option<Memory>, Settings { cache, render, files, .. }: &Settings) -> String {
+    let memory = memory.map_or_else(String::new, |memory| format!("{memory}; "));
+    let sizes = [cache.tiles, cache.chunks, render.boxes].map(|bytes| units::bytes(bytes as u64));
+    let ([tiles, chunks, boxes], threads, trials) = (sizes, render.threads, units::bytes(files.trial_memory));
+    format!(
+        "memory: {memory}cache.tiles {tiles}, cache.chunks {chunks}, render.boxes {boxes}, render.threads {threads}, trials of files {trials}"
+    )
 }
 
 /// Creates the demo volume if necessary, and returns its path.

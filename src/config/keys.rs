@@ -180,8 +180,12 @@ pub(super) const MOUNT: &[Key] = &[
 
 /// `[cache]`
 pub(super) const CACHE: &[Key] = &[
-    default("tiles", "\"512 MiB\"", "Encoded tiles in memory."),
-    default("chunks", "\"1 GiB\"", "Decoded chunks in memory."),
+    optional(
+        "tiles",
+        "\"512 MiB\"",
+        "Encoded tiles in memory. Default: this, or less if the memory of the machine or the control group requires it.",
+    ),
+    optional("chunks", "\"1 GiB\"", "Decoded chunks in memory. Default: as for tiles."),
     optional(
         "directory",
         "\"cache\"",
@@ -204,7 +208,11 @@ pub(super) const CACHE: &[Key] = &[
 
 /// `[render]`
 pub(super) const RENDER: &[Key] = &[
-    optional("threads", "2", "Threads that read, draw and encode, 1 to 1024. Default: the number of cores."),
+    optional(
+        "threads",
+        "2",
+        "Threads that read, draw and encode, 1 to 1024. Default: the number of cores, or fewer if there is little memory.",
+    ),
     default("queue", "256", "Maximum number of waiting renders; beyond it the response is 503."),
     default(
         "max_voxels_per_tile",
@@ -212,6 +220,11 @@ pub(super) const RENDER: &[Key] = &[
         "Levels that need to read more voxels for one tile are not offered.",
     ),
     default("max_voxels_per_box", "67108864", "Boxes of voxels that need to read more are refused (413)."),
+    optional(
+        "boxes",
+        "\"2 GiB\"",
+        "Memory for boxes of voxels being made or sent; a quarter of it for each client. Default: as for cache.tiles.",
+    ),
     default(
         "neighbours",
         "2",

@@ -154,6 +154,7 @@ fn render(mut section: Section<'_, '_>, render: &mut Render) {
     section.set("queue", values::whole(0, usize::MAX), &mut render.queue);
     section.set("max_voxels_per_tile", values::whole(1, u64::MAX), &mut render.max_voxels_per_tile);
     section.set("max_voxels_per_box", values::whole(1, u64::MAX), &mut render.max_voxels_per_box);
+    section.set("boxes", values::size, &mut render.boxes);
     section.set("neighbours", values::whole(0u32, 64), &mut render.neighbours);
     section.set("verify", values::choice(&Verify::NAMES), &mut render.verify);
     section.set("png", values::choice(&profiles), &mut render.png);

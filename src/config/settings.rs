@@ -223,6 +223,8 @@ pub struct Render {
     pub max_voxels_per_tile: u64,
     /// The maximum number of stored voxels read for one box of voxels; above 0.
     pub max_voxels_per_box: u64,
+    /// The memory for boxes of voxels that are being made or sent, in bytes.
+    pub boxes: usize,
     /// How tiles are encoded.
     pub png: PngProfile,
     /// How many slices are prefetched ahead of a scroll while threads are idle; 0 for none.
@@ -258,6 +260,7 @@ impl Default for Render {
             queue: 256,
             max_voxels_per_tile: 1 << 26,
             max_voxels_per_box: 1 << 26,
+            boxes: 2 << 30,
             png: PngProfile::Fast,
             neighbours: 2,
             verify: Verify::default(),
@@ -298,6 +301,8 @@ pub enum LogFormat {
 pub struct Files {
     /// Whether each is opened in a child process before it is opened in this one.
     pub trial: bool,
+    /// The memory of all child processes together that open files, in bytes; no key sets it.
+    pub trial_memory: u64,
     /// Whether a server and its trial children give up what they do not need, as far as the kernel lets them.
     pub confinement: bool,
     /// The interval at which configuration and files are read again if they have changed; `None`: only when told to.
@@ -320,7 +325,14 @@ pub enum IdentityRule {
 
 impl Default for Files {
     fn default() -> Self {
-        Self { trial: true, confinement: true, watch: None, depth: 4, identity: IdentityRule::default() }
+        Self {
+            trial: true,
+            trial_memory: 4 << 30,
+            confinement: true,
+            watch: None,
+            depth: 4,
+            identity: IdentityRule::default(),
+        }
     }
 }
 

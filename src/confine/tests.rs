@@ -67,6 +67,7 @@ fn one_act() {
         }
         _ => {
             let lacking = super::trial_child(&Bounds {
+                memory: 1 << 30,
                 confined: true,
                 read: Some(vec![folder("read").display().to_string()]),
             });

@@ -7,11 +7,13 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use actix_web::body::{BodySize, MessageBody};
 use bytes::Bytes;
-use tokio::sync::OwnedSemaphorePermit;
+
+use crate::service::Held;
 
 /// The longest piece in bytes. The write buffer holds it and the response headers, and must stay below the size that
 /// actix-http retains; smaller pieces cost more system calls.
@@ -21,7 +23,7 @@ const PIECE: usize = 96 << 10;
 pub(super) struct Pieces {
     rest: Bytes,
     /// Given back when the body has been sent, or the client has gone.
-    _permit: Option<OwnedSemaphorePermit>,
+    _held: Option<Arc<Held>>,
 }
 
 impl Pieces {
@@ -29,9 +31,9 @@ impl Pieces {
         Self::new(whole, None)
     }
 
-    /// A body; its permit, if any, accounts for its memory.
-    pub fn new(whole: Bytes, permit: Option<OwnedSemaphorePermit>) -> Self {
-        Self { rest: whole, _permit: permit }
+    /// A body, and the memory that is held for it.
+    pub fn new(whole: Bytes, held: Option<Arc<Held>>) -> Self {
+        Self { rest: whole, _held: held }
     }
 }
 

@@ -1,41 +1,38 @@
-//! Fetches boxes of voxels and chunks, within the memory set aside for all that are being made or sent.
+//! Fetches boxes of voxels and chunks, within the memory for all that are being made or sent.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use actix_web::HttpResponse;
 use bytes::Bytes;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::context::Context;
 use super::problem;
-use crate::service::{Identified, TileError};
-use crate::trace::Outcome;
+use crate::service::{Held, Identified, TileError};
+use crate::trace::{Outcome, Stage};
 
-/// The most memory of boxes that are being made or sent, in MiB.
-pub(super) const MOST_MIB: u32 = 2048;
-
-/// A box, and the permit for its memory until it is sent; the response with the error if there is none.
+/// A box, and the memory that is held for it until it is sent; the response with the error if there is none.
 pub(super) async fn fetch(
     context: &Context<'_>,
     identified: Identified,
-) -> Result<(Bytes, OwnedSemaphorePermit), HttpResponse> {
-    let site = context.site;
+) -> Result<(Bytes, Arc<Held>), HttpResponse> {
+    held(context, identified).await.map_err(|error| problem::of(&error))
+}
+
+async fn held(context: &Context<'_>, identified: Identified) -> Result<(Bytes, Arc<Held>), TileError> {
+    let (service, demand, trace) = (&context.site.service, context.demand(), &context.record.trace);
     let cutout = identified.cutout().zip(identified.encoding());
     let bytes = cutout.as_ref().map_or(0, |(plan, encoding)| encoding.bytes(plan));
-    let mib = u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1);
-    if mib > MOST_MIB {
-        let problem = format!("it has {} MiB, more than the memory for boxes, {MOST_MIB} MiB", bytes >> 20);
-        return Err(problem::of(&TileError::TooLarge(problem)));
-    }
-    let Ok(permit) = Arc::clone(&site.boxes).try_acquire_many_owned(mib) else {
-        return Err(problem::busy(&format!(
-            "other boxes take up the memory for boxes, {MOST_MIB} MiB; request it again later, or smaller ones"
-        )));
+    let began = Instant::now();
+    let held = Arc::new(service.boxes().hold(demand.client, bytes).await?);
+    trace.add(Stage::Queue, began.elapsed());
+    let whole = match cutout.and_then(|(plan, encoding)| service.cached_chunk(&plan, encoding)) {
+        Some(chunk) => {
+            trace.set_outcome(Outcome::Passed);
+            chunk
+        }
+        None => service.fetch(identified.holding(Arc::clone(&held)), demand, trace).await?.bytes,
     };
-    if let Some(chunk) = cutout.and_then(|(plan, encoding)| site.service.cached_chunk(&plan, encoding)) {
-        context.record.trace.set_outcome(Outcome::Passed);
-        return Ok((chunk, permit));
-    }
-    let voxels = site.service.fetch(identified, context.demand(), &context.record.trace).await;
-    voxels.map(|voxels| (voxels.bytes, permit)).map_err(|error| problem::of(&error))
+    held.shrink_to(whole.len());
+    Ok((whole, held))
 }

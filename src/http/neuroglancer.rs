@@ -46,13 +46,13 @@ async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpR
     } else {
         match boxes::fetch(context, identified).await {
             Err(problem) => problem,
-            Ok((chunk, permit)) => {
+            Ok((chunk, held)) => {
                 let mut response = described(HttpResponse::Ok(), site, etag, &wanted.volume.token);
                 response.content_type("application/octet-stream");
                 if let Some(coding) = coding.and_then(content_coding) {
                     response.insert_header((header::CONTENT_ENCODING, HeaderValue::from_static(coding)));
                 }
-                response.body(Pieces::new(chunk, Some(permit)))
+                response.body(Pieces::new(chunk, Some(held)))
             }
         }
     };

@@ -242,7 +242,7 @@ fn document_path() {}
             )),
         (status = 304, description = "`If-None-Match` names the ETag; nothing is read"),
         (status = 404, description = "The path is malformed, or names something that does not exist", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "The box needs more voxels than `render.max_voxels_per_box`", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The box needs more voxels than `render.max_voxels_per_box`, or a quarter of `render.boxes`", body = Problem, content_type = "application/problem+json"),
         (status = 500, description = "The data could not be read", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "The render queue is full, or the file system does not answer; see Retry-After", body = Problem, content_type = "application/problem+json")
     ))]

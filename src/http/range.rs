@@ -1,14 +1,15 @@
 //! Range requests (RFC 9110, section 14): one range of bytes, of documents and chunks that fit in memory.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::body::Pieces;
 use crate::request::digits;
+use crate::service::Held;
 
 /// The requested part of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,13 +22,13 @@ enum Part {
     Unsatisfiable,
 }
 
-/// Completes a response with a body, or with the requested range of it; `permit` as for [`Pieces::new`].
+/// Completes a response with a body, or with the requested range of it; `held` as for [`Pieces::new`].
 pub(super) fn respond(
     request: &HttpRequest,
     mut response: HttpResponseBuilder,
     etag: &str,
     whole: Bytes,
-    permit: Option<OwnedSemaphorePermit>,
+    held: Option<Arc<Held>>,
 ) -> HttpResponse {
     let length = whole.len() as u64;
     response.insert_header((header::ACCEPT_RANGES, "bytes"));
@@ -37,11 +38,11 @@ pub(super) fn respond(
     let range =
         text(header::RANGE).filter(|_| is_current && request.method() == actix_web::http::Method::GET);
     match range.map_or(Part::Whole, |range| part(range, length)) {
-        Part::Whole => response.body(Pieces::new(whole, permit)),
+        Part::Whole => response.body(Pieces::new(whole, held)),
         Part::Bytes(Range { start, end }) => {
             response.status(StatusCode::PARTIAL_CONTENT);
             response.insert_header((header::CONTENT_RANGE, format!("bytes {start}-{}/{length}", end - 1)));
-            response.body(Pieces::new(whole.slice(start as usize..end as usize), permit))
+            response.body(Pieces::new(whole.slice(start as usize..end as usize), held))
         }
         Part::Unsatisfiable => {
             response.status(StatusCode::RANGE_NOT_SATISFIABLE);

@@ -31,7 +31,7 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
         return Ok(described(HttpResponse::NotModified(), site, etag, &wanted.token).finish());
     }
     let about = identified.cutout().map(|cutout| (cutout.shape(), cutout.voxel));
-    let (voxels, permit) = match boxes::fetch(context, identified).await {
+    let (voxels, held) = match boxes::fetch(context, identified).await {
         Ok(fetched) => fetched,
         Err(problem) => return Ok(problem),
     };
@@ -46,5 +46,5 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
         }
         response.insert_header((TYPE.clone(), HeaderValue::from_static(voxel.name())));
     }
-    Ok(response.body(Pieces::new(voxels, Some(permit))))
+    Ok(response.body(Pieces::new(voxels, Some(held))))
 }

@@ -113,7 +113,7 @@ async fn chunk(
     if !is_any(request) && is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), site, etag, dataset).insert_header(fresh).finish());
     }
-    let (chunk, permit) = match boxes::fetch(context, identified).await {
+    let (chunk, held) = match boxes::fetch(context, identified).await {
         Ok(fetched) => fetched,
         Err(problem) => return Ok(problem),
     };
@@ -123,5 +123,5 @@ async fn chunk(
     let mut response = described(HttpResponse::Ok(), site, etag.clone(), dataset);
     response.insert_header(fresh);
     response.content_type("application/octet-stream");
-    Ok(range::respond(request, response, &etag, chunk, Some(permit)))
+    Ok(range::respond(request, response, &etag, chunk, Some(held)))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::verify::{Footprint, Provisional};
-use super::{TileError, Urgency, Warmed};
+use super::{Held, TileError, Urgency, Warmed};
 use crate::catalog::{Dataset, Origin, Overview, Resolved, ResolvedBox};
 use crate::metrics::{DatasetCounters, Metrics, Rendered};
 use crate::name::Name;
@@ -43,6 +43,8 @@ pub enum Identified {
         resolved: Box<ResolvedBox>,
         /// How it is encoded.
         encoding: BoxEncoding,
+        /// The memory in which it is made.
+        held: Option<Arc<Held>>,
     },
 }
 
@@ -66,6 +68,15 @@ impl Identified {
             Identified::Box { resolved, .. } => resolved.dataset(),
         };
         Some(&dataset.counters)
+    }
+
+    /// The same; the memory is held at least until it is made or given up, even if the request ends before.
+    #[must_use]
+    pub fn holding(mut self, memory: Arc<Held>) -> Self {
+        if let Identified::Box { held, .. } = &mut self {
+            *held = Some(memory);
+        }
+        self
     }
 
     /// How it is encoded, if it is a box of voxels.
@@ -242,11 +253,14 @@ impl Identified {
                 let draw = Box::new(move |scratch: &mut Scratch| render::overview(&plan, scratch));
                 Drawing { key, origin, draw, footprint, is_kept: true, rendered: Rendered::Overview, trace }
             }
-            Identified::Box { key, resolved, encoding } => {
-                let (key, encoding, trace) = (*key, *encoding, policy.trace.clone());
+            Identified::Box { key, resolved, encoding, held } => {
+                let (key, encoding, held, trace) = (*key, *encoding, held.clone(), policy.trace.clone());
                 let plan = resolved.plan(policy);
                 let footprint = Footprint::of_box(&plan);
-                let draw = Box::new(move |scratch: &mut Scratch| render::cutout(&plan, encoding, scratch));
+                let draw = Box::new(move |scratch: &mut Scratch| {
+                    let _held = &held;
+                    render::cutout(&plan, encoding, scratch)
+                });
                 Drawing { key, origin, draw, footprint, is_kept: false, rendered: Rendered::Box, trace }
             }
         })

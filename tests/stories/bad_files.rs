@@ -260,7 +260,7 @@ fn a_file_whose_metadata_takes_too_much_memory_is_refused_by_name_and_others_are
     volumes::planes(&place.path("good.h5"), 2, 1, Stored::Gzip);
     let checked = place.run(["check", "good.h5", "greedy.h5"]);
     assert_eq!(checked.code, 1, "{}", checked.err);
-    for word in ["1 thing is wrong", "datasets.greedy.file", "more than 1024 MiB of memory", "files.trial"] {
+    for word in ["1 thing is wrong", "datasets.greedy.file", "MiB of memory", "files.trial"] {
         assert!(checked.err.contains(word), "{word} is not in {}", checked.err);
     }
     let served = Place::new();
@@ -272,7 +272,7 @@ fn a_file_whose_metadata_takes_too_much_memory_is_refused_by_name_and_others_are
     let server = served.serve([folder.to_str().unwrap()]);
     assert_eq!(server.tile("good/raw/xy/0/0_0_0.png").status, 200);
     assert_eq!(server.tile("greedy/raw/xy/0/0_0_0.png").status, 404);
-    server.wait_for_log("more than 1024 MiB of memory");
+    server.wait_for_log("MiB of memory");
     assert!(server.peak_memory() < MEMORY / 2, "the server took {} bytes", server.peak_memory());
 }
 

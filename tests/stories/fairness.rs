@@ -232,3 +232,88 @@ fn the_request_of_a_client_that_has_gone_leaves_the_queue_at_once() {
         Some(())
     });
 }
+
+/// The voxels of a volume of 16 MiB, a quarter of the memory for boxes of [`with_boxes`].
+const WHOLE: &str = "/voxels/cube/raw/0/0-256_0-256_0-256.raw";
+
+/// A server whose boxes have 64 MiB.
+fn with_boxes(place: &Place) -> Server {
+    let data = ndarray::Array3::from_shape_fn((256, 256, 256), |(z, y, x)| (z ^ y ^ x) as u8);
+    let file = crate::common::made::create(&place.path("cube.h5"));
+    file.new_dataset_builder().with_data(&data).create("raw").unwrap();
+    file.close().unwrap();
+    let boxes = "render.boxes=64 MiB";
+    let patient = ["--set", "render.deadline=10m", "--set", "server.write_timeout=10m"];
+    place.serve(["cube.h5", "--set", boxes].iter().chain(&patient))
+}
+
+const HELD: &str = "voltile_box_bytes";
+
+#[test]
+fn a_client_that_does_not_read_its_boxes_delays_only_itself() {
+    let place = Place::new();
+    let server = with_boxes(&place);
+    let quarter = server.count("voltile_box_limit_bytes") / 4;
+    assert_eq!(quarter, 16 << 20);
+    let mut greedy: Vec<Connection> = (0..8).map(|_| sent(&server, GREEDY, WHOLE, &[])).collect();
+    wait_until("one of its boxes is made", || greedy.iter_mut().any(|connection| !connection.is_silent()));
+    wait_until("the box is made and not sent", || server.count(HELD) == quarter);
+    let mut lone = Connection::open_from(IpAddr::V4(LONE), server.address);
+    for path in [
+        "/voxels/cube/raw/0/0-256_0-256_0-64.npy",
+        "/zarr/0.4/cube/raw.ome.zarr/0/0/0/0",
+        "/zarr/0.5/cube/raw.ome.zarr/0/c/0/0/0",
+        "/neuroglancer/cube/raw/0/0-64_0-64_0-64",
+        // As large as any box can be.
+        WHOLE,
+    ] {
+        assert_eq!(lone.get(path).status, 200, "{path}");
+    }
+    assert_eq!(greedy.iter_mut().map(|connection| u32::from(!connection.is_silent())).sum::<u32>(), 1);
+    wait_until("only the greedy client holds memory, its quarter", || server.count(HELD) == quarter);
+    // It gets all of them as it reads.
+    while !greedy.is_empty() {
+        let mut answered = None;
+        wait_until("another one is answered", || {
+            answered = greedy.iter_mut().position(|connection| !connection.is_silent());
+            answered.is_some()
+        });
+        assert_eq!(greedy.swap_remove(answered.unwrap()).receive("GET").unwrap().body.len(), 16 << 20);
+    }
+    wait_until("nothing is held", || server.count(HELD) == 0);
+}
+
+#[test]
+fn boxes_that_are_given_up_give_their_memory_back() {
+    let place = Place::new();
+    let server = with_boxes(&place);
+    let mut greedy: Vec<Connection> = (0..8).map(|_| sent(&server, GREEDY, WHOLE, &[])).collect();
+    wait_until("one of its boxes is made", || greedy.iter_mut().any(|connection| !connection.is_silent()));
+    greedy.into_iter().for_each(Connection::hang_up);
+    wait_until("nothing is held", || server.count(HELD) == 0);
+    assert_eq!(server.get(WHOLE).status, 200);
+}
+
+#[test]
+fn a_lone_client_may_request_many_ordinary_boxes_at_once() {
+    let place = Place::new();
+    let server = with_boxes(&place);
+    let path = |number: usize| {
+        let (x, y) = (64 * (number % 4), 64 * (number / 4));
+        format!("/voxels/cube/raw/0/{x}-{}_{y}-{}_0-64.raw", x + 64, y + 64)
+    };
+    let mut all: Vec<Connection> = (0..16).map(|number| sent(&server, LONE, &path(number), &[])).collect();
+    for connection in &mut all {
+        assert_eq!(connection.receive("GET").unwrap().status, 200);
+    }
+}
+
+#[test]
+fn a_box_of_more_than_a_quarter_of_the_memory_is_too_large() {
+    let place = Place::new();
+    drop(with_boxes(&place));
+    let server = place.serve(["cube.h5", "--set", "render.boxes=63 MiB"]);
+    let answer = server.get(WHOLE);
+    assert_eq!(answer.status, 413);
+    assert!(answer.problem().contains("render.boxes"), "{answer:?}");
+}

@@ -14,8 +14,6 @@ use std::time::Duration;
 
 use crate::cli::limits;
 
-/// The memory limit, in bytes. An index of a million chunks takes 60 MiB.
-pub(super) const MOST: u64 = 1 << 30;
 /// The exit status of a child that exceeds it.
 pub(super) const EXCEEDED: i32 = 77;
 /// The difference between the system's limit and ours: 1 TiB.
@@ -23,14 +21,14 @@ const ROOM: u64 = 1 << 40;
 /// The interval between two measurements: too short for much more than the limit to be written.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Limits the memory of this process, on a thread of its own. Where it cannot be measured, allocations beyond the limit
-/// fail.
-pub(super) fn watch() -> io::Result<()> {
+/// Limits the memory of this process to `most` bytes, on a thread of its own. Where it cannot be measured, allocations
+/// beyond the limit fail.
+pub(super) fn watch(most: u64) -> io::Result<()> {
     limits::dump_no_core();
-    limits::allow_memory(MOST + ROOM);
+    limits::allow_memory(most + ROOM);
     if !limits::has_room(ROOM) {
         tracing::debug!("the memory of this process cannot be measured");
-        limits::allow_memory(MOST);
+        limits::allow_memory(most);
         return Ok(());
     }
     thread::Builder::new().name("memory".to_owned()).spawn(end_if_exceeded).map(drop)

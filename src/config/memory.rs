@@ -1,0 +1,205 @@
+//! Divides the memory that this process may use among its caches, boxes and render threads, as far as the settings do not.
+//! The manual has the formula (docs/operation.md, "Memory").
+
+use std::fmt;
+use std::num::NonZeroUsize;
+
+use config::{Value, ValueKind};
+
+use super::Fault;
+use super::reader::Notes;
+use super::settings::{Caches, Settings};
+use crate::units;
+
+const MIB: u64 = 1 << 20;
+/// The program and what is not counted otherwise, such as open files and connections.
+const PROGRAM: u64 = 64 * MIB;
+/// A render thread, and one that replaces it while it waits for a file that does not answer.
+const THREAD: u64 = 2 * 14 * MIB;
+/// The tiles that wait to be written to a tier, or for their chunks to be verified before.
+const QUEUE: u64 = 32 * MIB;
+/// The least memory for tiles; chunks and boxes get twice as much as tiles.
+const LEAST: u64 = 16 * MIB;
+/// The memory that this process may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// How much.
+    pub bytes: u64,
+    /// Whether a control group limits it to less than the machine has.
+    pub is_limited: bool,
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = if self.is_limited { "the limit of the control group is" } else { "the machine has" };
+        write!(f, "{whose} {}", units::bytes(self.bytes))
+    }
+}
+
+/// A part of the memory.
+struct Part<'s> {
+    is_given: bool,
+    weight: u64,
+    bytes: &'s mut usize,
+}
+
+/// Sets what the configuration, `tree`, does not, at most to the default. Returns why that is not possible.
+pub(super) fn divide(
+    memory: Memory,
+    tree: &Value,
+    settings: &mut Settings,
+    notes: &mut Notes,
+) -> Option<Fault> {
+    // For trials of files, losses of the allocator, and the system's page cache.
+    let reserve = (memory.bytes / 4).min(settings.files.trial_memory);
+    settings.files.trial_memory = reserve;
+    let usable = memory.bytes - reserve;
+    if !is_given(tree, "render", "threads") {
+        let most = usize::try_from(memory.bytes / 8 / THREAD).ok().and_then(NonZeroUsize::new);
+        settings.render.threads = settings.render.threads.min(most.unwrap_or(NonZeroUsize::MIN));
+    }
+    let (cache, render) = (&mut settings.cache, &mut settings.render);
+    let needed = PROGRAM + QUEUE * queues(cache);
+    let mut parts = [
+        Part { is_given: is_given(tree, "cache", "tiles"), weight: 1, bytes: &mut cache.tiles },
+        Part { is_given: is_given(tree, "cache", "chunks"), weight: 2, bytes: &mut cache.chunks },
+        Part { is_given: is_given(tree, "render", "boxes"), weight: 2, bytes: &mut render.boxes },
+    ];
+    let given = parts.iter().filter(|part| part.is_given).map(|part| *part.bytes as u64);
+    let fixed = given.fold(needed + THREAD * render.threads.get() as u64, u64::saturating_add);
+    let weights: u64 = parts.iter().filter(|part| !part.is_given).map(|part| part.weight).sum();
+    let each = (usable.saturating_sub(fixed) / weights.max(1)).max(LEAST);
+    for part in parts.iter_mut().filter(|part| !part.is_given) {
+        *part.bytes = usize::try_from(each * part.weight).map_or(*part.bytes, |bytes| bytes.min(*part.bytes));
+    }
+    let rest = parts.iter().filter(|part| !part.is_given).map(|part| *part.bytes as u64);
+    let total = rest.fold(fixed, u64::saturating_add);
+    if total <= usable {
+        return None;
+    }
+    let least = needed + THREAD + LEAST * 5;
+    if usable < least && weights > 0 {
+        let problem = format!(
+            "{memory}, and at least {} are needed; allow more, or set cache.tiles, cache.chunks and render.boxes",
+            units::bytes(least.div_ceil(3) * 4)
+        );
+        return Some(Fault { key: "memory".to_owned(), problem });
+    }
+    let (total, reserve) = (units::bytes(total), units::bytes(reserve));
+    let problem = format!(
+        "{memory}, but caches, boxes, write queues and render threads may take {total}, and trials of files {reserve}; lower what \
+         is set of cache.tiles, cache.chunks, render.boxes and render.threads, or allow more"
+    );
+    notes.warning("memory", problem);
+    None
+}
+
+/// How many queues of tiles there are: one for each tier, and if there is any, one of tiles that are not yet verified.
+fn queues(cache: &Caches) -> u64 {
+    let tiers = [cache.directory.is_some() && cache.disk > 0, cache.redis.is_some(), cache.store.is_some()];
+    let tiers = tiers.into_iter().filter(|is_there| *is_there).count() as u64;
+    tiers + u64::from(tiers > 0)
+}
+
+/// Whether a key of a table is set.
+fn is_given(tree: &Value, table: &str, key: &str) -> bool {
+    let within = |value: &Value| match &value.kind {
+        ValueKind::Table(table) => table.contains_key(key),
+        _ => false,
+    };
+    matches!(&tree.kind, ValueKind::Table(all) if all.get(table).is_some_and(within))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    /// The settings of a process with so much memory, of which these are set, with one render thread; with what is said of it.
+    fn divided(
+        bytes: u64,
+        given: &[(&str, &str, u64)],
+        mut settings: Settings,
+    ) -> (Settings, Option<Fault>, Vec<Fault>) {
+        settings.render.threads = NonZeroUsize::MIN;
+        let mut tables: HashMap<String, HashMap<String, u64>> = HashMap::new();
+        for (table, key, value) in given {
+            tables.entry((*table).to_owned()).or_default().insert((*key).to_owned(), *value);
+            match *key {
+                "tiles" => settings.cache.tiles = *value as usize,
+                "chunks" => settings.cache.chunks = *value as usize,
+                "boxes" => settings.render.boxes = *value as usize,
+                _ => settings.render.threads = NonZeroUsize::new(*value as usize).unwrap(),
+            }
+        }
+        let mut notes = Notes::default();
+        let memory = Memory { bytes, is_limited: true };
+        let shortage = divide(memory, &Value::from(tables), &mut settings, &mut notes);
+        (settings, shortage, notes.sorted().1)
+    }
+
+    fn sizes(settings: &Settings) -> [u64; 3] {
+        [settings.cache.tiles, settings.cache.chunks, settings.render.boxes].map(|bytes| bytes as u64 / MIB)
+    }
+
+    #[test]
+    fn defaults_are_what_the_manual_says() {
+        for (memory, expected, trials) in [
+            (GIB / 4, [20, 40, 40], 64),
+            (GIB / 2, [58, 116, 116], 128),
+            (GIB, [135, 270, 270], 256),
+            (4 * GIB, [512, 1024, 1192], 1024),
+            (8 * GIB, [512, 1024, 2048], 2048),
+            (256 * GIB, [512, 1024, 2048], 4096),
+        ] {
+            let (settings, shortage, warnings) = divided(memory, &[], Settings::default());
+            assert_eq!((sizes(&settings), shortage, warnings), (expected, None, vec![]), "{memory}");
+            assert_eq!(settings.files.trial_memory / MIB, trials);
+        }
+    }
+
+    #[test]
+    fn threads_are_fewer_where_memory_is_little_unless_they_are_set() {
+        let with = |bytes: u64, given: &[_]| {
+            let mut settings = Settings::default();
+            given.iter().for_each(|threads| settings.render.threads = *threads);
+            let mut notes = Notes::default();
+            let memory = Memory { bytes, is_limited: false };
+            divide(memory, &Value::from(HashMap::<String, u64>::new()), &mut settings, &mut notes);
+            settings.render.threads.get()
+        };
+        let many = [NonZeroUsize::new(64).unwrap()];
+        assert_eq!([with(GIB, &many), with(8 * GIB, &many), with(64 * GIB, &many)], [4, 36, 64]);
+        let (settings, _, warnings) = divided(GIB, &[("render", "threads", 64)], Settings::default());
+        assert_eq!((settings.render.threads.get(), warnings.len()), (64, 1));
+    }
+
+    #[test]
+    fn what_is_set_wins_with_a_warning_if_it_exceeds_the_memory() {
+        let (settings, shortage, warnings) =
+            divided(GIB, &[("cache", "chunks", 100 * MIB)], Settings::default());
+        assert_eq!((sizes(&settings), shortage, warnings), ([192, 100, 384], None, vec![]));
+        let (settings, shortage, warnings) =
+            divided(GIB, &[("cache", "chunks", 2 * GIB)], Settings::default());
+        assert_eq!((sizes(&settings), shortage), ([16, 2048, 32], None));
+        assert!(
+            warnings[0].to_string().starts_with("memory: the limit of the control group is 1.0 GiB"),
+            "{warnings:?}"
+        );
+    }
+
+    #[test]
+    fn too_little_memory_is_an_error_that_says_how_much_is_needed() {
+        let (_, shortage, _) = divided(GIB / 8, &[], Settings::default());
+        assert!(shortage.unwrap().problem.contains("at least 229."));
+        let mut settings = Settings::default();
+        settings.cache.directory = Some("cache".into());
+        assert!(divided(GIB / 4, &[], settings).1.unwrap().problem.contains("at least 314."));
+        assert_eq!(divided(230 * MIB, &[], Settings::default()).1, None);
+        let all = [("cache", "tiles", MIB), ("cache", "chunks", MIB), ("render", "boxes", MIB)];
+        assert_eq!(divided(GIB / 8, &all, Settings::default()).1, None);
+    }
+}
