@@ -22,6 +22,7 @@ mod queue;
 mod reload;
 mod reopen;
 mod samples;
+mod trials;
 mod verify;
 
 use std::hash::Hash;

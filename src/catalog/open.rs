@@ -151,7 +151,7 @@ impl Catalog {
 
 impl DatasetSettings {
     /// The files that are named, not those that they refer to.
-    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.file.iter().chain(self.channels.values().filter_map(|channel| channel.file.as_ref()))
     }
 

@@ -16,7 +16,7 @@ use super::admission::Admission;
 use super::library;
 
 /// How many files stay open in the library.
-const MOST_FILES: usize = 16;
+const MOST_FILES: usize = 8;
 /// How many datasets of each stay open: 64.
 const MOST_DATASETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
