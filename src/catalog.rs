@@ -33,6 +33,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::access::{Access, Grants};
 use crate::address::Address;
+use crate::config;
 use crate::description::Recognised;
 use crate::geometry::{Level, LevelView, Placement, Scaling, Xyz};
 use crate::metrics::DatasetCounters;
@@ -62,8 +63,7 @@ pub struct Catalog {
     datasets: BTreeMap<Name, Arc<Dataset>>,
     /// Datasets that could not be opened because their store did not answer, and what happened.
     unreachable: BTreeMap<Name, String>,
-    max_voxels_per_tile: u64,
-    max_voxels_per_box: u64,
+    limits: Limits,
     profile: PngProfile,
     stores: Stores,
     access: Access,
@@ -76,8 +76,21 @@ pub struct Catalog {
 /// The most views that are kept: requests rarely present more than one secret.
 const MOST_VIEWS: usize = 64;
 
-/// A dataset: the channels served under one token.
-#[derive(Debug)]
+/// The limits that decide which levels and chunk shapes there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Limits {
+    voxels_per_tile: u64,
+    voxels_per_box: u64,
+}
+
+impl From<&config::Render> for Limits {
+    fn from(render: &config::Render) -> Self {
+        Self { voxels_per_tile: render.max_voxels_per_tile, voxels_per_box: render.max_voxels_per_box }
+    }
+}
+
+/// A dataset: the channels served under one token, within the limits of its catalogue.
+#[derive(Debug, Clone)]
 pub struct Dataset {
     /// The token.
     pub token: Name,
@@ -99,15 +112,27 @@ pub struct Dataset {
     pub channels: BTreeMap<Name, Arc<Channel>>,
     /// What is counted for it; kept when it is reopened.
     pub counters: Arc<DatasetCounters>,
-    /// Its version, once determined.
+    limits: Limits,
+    derived: Derived,
+}
+
+/// What follows from a dataset and its limits; determined when it is first needed.
+#[derive(Debug, Clone, Default)]
+struct Derived {
+    /// Its version.
     version: OnceLock<Name>,
-    /// The images that its channels form in chunked formats, once determined.
+    /// The images that its channels form in chunked formats.
     images: OnceLock<images::Images>,
-    /// Its channels in Neuroglancer's format, or why they have none; once determined.
+    /// Its channels in Neuroglancer's format, or why they have none.
     precomputed: OnceLock<BTreeMap<Name, Result<Precomputed, String>>>,
 }
 
 impl Dataset {
+    /// The same dataset, with the same channels, within other limits.
+    fn within(&self, limits: Limits) -> Self {
+        Self { limits, derived: Derived::default(), ..self.clone() }
+    }
+
     /// Whether a file of its channels has changed since it was opened. Accesses the file system for every file.
     pub fn find_change(&self) -> bool {
         self.channels.values().for_each(|channel| channel.check());

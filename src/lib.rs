@@ -16,7 +16,7 @@
 //! 7  warm      every tile of a selection, in an order that decodes each chunk once; by a server or in this process
 //! 7  bench     slicing throughput, in this process or from a server: stages, percentiles, bottleneck
 //! 6  service   TileService: identify, then fetch; the boundary between async code and the render threads · the render
-//!              queue · reopening files that have changed · verifying chunks while idle · prefetching
+//!              queue · reloading, trials of new files · reopening files that have changed · verifying chunks while idle · prefetching
 //! 6  pyramid   computes missing levels once: in pieces that survive a kill, on one or several machines, then into one
 //!              HDF5 file
 //! 5  catalog   Token → Dataset → Channel, opened from settings; a request becomes a key and a plan
@@ -134,7 +134,8 @@
 //! chunks, about 200 bytes each; up to 2^21 voxels while a channel is sampled (three times as many for RGB); 32 MiB of
 //! tiles that wait to be written to each tier, 32 MiB whose chunks are not yet verified; a few MiB for the
 //! disk cache's sweep over ten million tiles; 1 MiB of log lines; up to 12 MiB for an overview of a slice; less than
-//! 1 MiB for each connection besides the tile being sent (pipelined requests stay in the system's buffers). Mapped files take
+//! 1 MiB for each connection besides the tile being sent (pipelined requests stay in the system's buffers); 20 KiB for each
+//! idle dataset of one channel, and half a MiB for each of the 8 files that stay open in libhdf5. Mapped files take
 //! addresses, not memory. Making pyramids has limits of its own: see [`pyramid`].
 //!
 //! # Concurrency

@@ -23,6 +23,7 @@ mod queue;
 mod reload;
 mod reopen;
 mod samples;
+mod trials;
 mod verify;
 
 use std::hash::Hash;

@@ -106,7 +106,7 @@ impl Catalog {
         }
         let stored = view.stored_region(&region);
         let decoded = |shape: &VolumeShape| decoded(shape, &stored);
-        ensure_affordable(self.max_voxels_per_box, channel, &view, stored.voxels(), decoded)?;
+        ensure_affordable(self.limits.voxels_per_box, channel, &view, stored.voxels(), decoded)?;
         let (dataset, channel) = (Arc::clone(dataset), Arc::clone(channel));
         Ok(ResolvedBox { dataset, channel, view, time, region })
     }

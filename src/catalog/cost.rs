@@ -86,7 +86,7 @@ impl Catalog {
                 let views = dataset.served_views(channel);
                 described.levels =
                     views.iter().filter_map(|view| self.describe_level(dataset, channel, view)).collect();
-                costs(dataset, channel, &views, self.max_voxels_per_box)
+                costs(dataset, channel, &views, self.limits.voxels_per_box)
             })
             .collect();
         Inspection { description, costs }

@@ -96,7 +96,7 @@ impl Catalog {
     ) -> Option<LevelDescription> {
         let stored = channel.source(view)?;
         let offered =
-            |plane: &Plane| view.is_stored() || view.voxels_per_tile(*plane) <= self.max_voxels_per_tile;
+            |plane: &Plane| view.is_stored() || view.voxels_per_tile(*plane) <= self.limits.voxels_per_tile;
         Some(LevelDescription {
             level: view.level.number(),
             size: view.size.into(),

@@ -1,6 +1,6 @@
 //! Channels as images of chunked formats: which levels they have, in which chunks, and which channels form one image.
 //!
-//! All of it follows from metadata, and is determined once for each generation of a dataset. No data is read.
+//! All of it follows from metadata, and is determined once for each generation of a dataset and its limits. No data is read.
 
 mod chunks;
 mod multiscale;
@@ -22,7 +22,7 @@ use crate::request::VersionedToken;
 use crate::volume::hdf5::View;
 
 /// The images of a dataset.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Images {
     /// The levels of each channel.
     channels: BTreeMap<Name, Vec<ArrayLevel>>,
@@ -37,7 +37,6 @@ pub(super) struct Images {
 pub struct Image {
     dataset: Arc<Dataset>,
     channel: Option<Name>,
-    max_voxels_per_box: u64,
 }
 
 impl Catalog {
@@ -48,9 +47,9 @@ impl Catalog {
             dataset.channel_at(channel, 0)?;
         }
         let (dataset, channel) = (Arc::clone(dataset), channel.cloned());
-        let image = Image { dataset, channel, max_voxels_per_box: self.max_voxels_per_box };
+        let image = Image { dataset, channel };
         if image.multiscale().levels().is_empty() {
-            return Err(NotFound::NoChunks { token: token.token.clone(), limit: self.max_voxels_per_box });
+            return Err(NotFound::NoChunks { token: token.token.clone(), limit: self.limits.voxels_per_box });
         }
         Ok(image)
     }
@@ -98,12 +97,13 @@ impl Image {
     }
 
     fn images(&self) -> &Images {
-        self.dataset.images.get_or_init(|| Images::of(&self.dataset, self.max_voxels_per_box))
+        self.dataset.derived.images.get_or_init(|| Images::of(&self.dataset))
     }
 }
 
 impl Images {
-    fn of(dataset: &Dataset, limit: u64) -> Self {
+    fn of(dataset: &Dataset) -> Self {
+        let limit = dataset.limits.voxels_per_box;
         let levels = |channel: &Channel| -> Vec<ArrayLevel> { chunks::levels(dataset, channel, limit) };
         let channels: BTreeMap<Name, Vec<ArrayLevel>> =
             dataset.channels.iter().map(|(name, channel)| (name.clone(), levels(channel))).collect();

@@ -9,12 +9,12 @@ use super::levels::Levels;
 use super::made::{Sidecars, Wanted};
 use super::stored::StoredLevel;
 use super::watch::Watch;
-use super::{Catalog, Dataset};
+use super::{Catalog, Dataset, Derived, Limits};
 use crate::access::{Access, Grants, OpenedAccess};
 use crate::activity::Activity;
 use crate::address::{self, Address};
 use crate::axes::AxisName;
-use crate::config::{self, ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
+use crate::config::{ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
 use crate::description::Recognised;
 use crate::geometry::{Level, Scaling};
 use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
@@ -23,7 +23,7 @@ use crate::name::Name;
 use crate::paint::{Kind, Window, WindowRule};
 use crate::store::{Object, StoreError};
 use crate::tile::Fingerprint;
-use crate::volume::hdf5::{ChunkStore, Digests, FileIdentity, Files, LinkPolicy, OpenFile, Opener};
+use crate::volume::hdf5::{ChunkStore, Digests, FileIdentity, Files, Kept, LinkPolicy, OpenFile, Opener};
 use crate::volume::{Missing, VoxelType};
 
 /// A catalogue, and the problems found while opening it.
@@ -60,7 +60,8 @@ impl Catalog {
             IdentityRule::File => files,
             IdentityRule::Content => files.identified_by(Digests::new(settings.cache.directory.clone())),
         };
-        let opening = Opening::with(Stores { files: Arc::new(files), chunks });
+        let opening =
+            Opening::with(Stores { files: Arc::new(files), chunks }, Limits::from(&settings.render));
         opening.catalog(settings, |opening, token, dataset| opening.dataset(token, dataset).map(Arc::new))
     }
 
@@ -91,10 +92,11 @@ impl Catalog {
         let files: Vec<PathBuf> = files.filter_map(|file| address::resolved(file).ok()).collect();
         self.stores.files.forget(files.iter().map(PathBuf::as_path));
         self.stores.files.refuse(refused);
-        Opening::with(self.stores.clone()).catalog(settings, |opening, token, wanted| {
+        let limits = Limits::from(&settings.render);
+        Opening::with(self.stores.clone(), limits).catalog(settings, |opening, token, wanted| {
             let known = self.dataset(token);
             if let Some(known) = known.filter(|_| !to_open.contains(token)) {
-                return Some(Arc::clone(known));
+                return Some(within(known, limits));
             }
             let same = known.filter(|_| before.datasets.get(token) == Some(wanted));
             let faults = opening.faults.len();
@@ -108,7 +110,7 @@ impl Catalog {
             let before = opening.unopened.len();
             opening.unopened.extend(problems.into_iter().map(|fault| (token.clone(), fault)));
             let is_whole = opening.unopened.len() == before;
-            Some(opened.filter(|_| is_whole).map_or_else(|| Arc::clone(same), Arc::new))
+            Some(opened.filter(|_| is_whole).map_or_else(|| within(same, limits), Arc::new))
         })
     }
 
@@ -130,7 +132,7 @@ impl Catalog {
 
     /// Reopens one dataset from the current files. Channels whose files have not changed are kept with their samples.
     pub fn reopen(&self, token: &Name, settings: &DatasetSettings) -> Reopened {
-        let mut opening = Opening::with(self.stores.clone());
+        let mut opening = Opening::with(self.stores.clone(), self.limits);
         let dataset = match self.dataset(token) {
             Some(known) => opening.again(known, settings),
             None => opening.dataset(token, settings),
@@ -145,7 +147,7 @@ impl Catalog {
 
 impl DatasetSettings {
     /// The files that are named, not those that they refer to.
-    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.file.iter().chain(self.channels.values().filter_map(|channel| channel.file.as_ref()))
     }
 
@@ -186,9 +188,14 @@ pub(super) struct Stores {
     pub chunks: ChunkStore,
 }
 
+fn within(known: &Arc<Dataset>, limits: Limits) -> Arc<Dataset> {
+    if known.limits == limits { Arc::clone(known) } else { Arc::new(known.within(limits)) }
+}
+
 /// State while a catalogue is being opened.
 struct Opening {
     stores: Stores,
+    limits: Limits,
     sidecars: Sidecars,
     faults: Vec<Fault>,
     undecodable: Vec<Fault>,
@@ -198,13 +205,27 @@ struct Opening {
     warnings: Vec<String>,
     /// Discovered channels that cannot be served.
     left_out: Vec<(Name, Fault)>,
+    _kept: Arc<Kept>,
 }
 
 impl Opening {
-    fn with(stores: Stores) -> Self {
+    fn with(stores: Stores, limits: Limits) -> Self {
         let (sidecars, faults, undecodable, incomplete) = Default::default();
         let (unopened, unreachable, warnings, left_out) = Default::default();
-        Self { stores, sidecars, faults, undecodable, incomplete, unopened, unreachable, warnings, left_out }
+        let _kept = stores.files.keep_open();
+        Self {
+            stores,
+            limits,
+            sidecars,
+            faults,
+            undecodable,
+            incomplete,
+            unopened,
+            unreachable,
+            warnings,
+            left_out,
+            _kept,
+        }
     }
 
     /// A catalogue of the datasets that `open` returns.
@@ -221,8 +242,7 @@ impl Opening {
         let OpenedAccess { access, faults, warnings } = Access::open(&settings.access);
         self.faults.extend(faults);
         self.warnings.extend(warnings);
-        let config::Render { max_voxels_per_tile, max_voxels_per_box, png: profile, .. } = settings.render;
-        let (stores, views) = (self.stores, Mutex::default());
+        let (stores, limits, views) = (self.stores, self.limits, Mutex::default());
         let reasons = self
             .unreachable
             .iter()
@@ -230,9 +250,8 @@ impl Opening {
         let catalog = Catalog {
             datasets,
             unreachable: reasons.collect(),
-            max_voxels_per_tile,
-            max_voxels_per_box,
-            profile,
+            limits,
+            profile: settings.render.png,
             stores,
             access,
             names_versions: settings.server.immutable,
@@ -318,9 +337,8 @@ impl Opening {
             layouts,
             channels,
             counters: self.stores.chunks.metrics().datasets.counters(token),
-            version: OnceLock::new(),
-            images: OnceLock::new(),
-            precomputed: OnceLock::new(),
+            limits: self.limits,
+            derived: Derived::default(),
         }
     }
 

@@ -131,14 +131,15 @@ impl Channel {
 }
 
 impl Catalog {
-    /// A channel of a dataset in the precomputed format; otherwise why it has none. Determined once for each generation.
+    /// A channel of a dataset in the precomputed format; otherwise why it has none. Determined once for each
+    /// generation and its limits.
     pub fn precomputed<'a>(
         &self,
         dataset: &'a Dataset,
         channel: &Channel,
     ) -> Result<&'a Precomputed, String> {
         let of = |(name, channel): (&Name, &Arc<Channel>)| (name.clone(), self.determined(dataset, channel));
-        let all = dataset.precomputed.get_or_init(|| dataset.channels.iter().map(of).collect());
+        let all = dataset.derived.precomputed.get_or_init(|| dataset.channels.iter().map(of).collect());
         match all.get(&channel.name) {
             Some(found) => found.as_ref().map_err(String::clone),
             None => Err("it is not a channel of this dataset".to_owned()),
@@ -153,7 +154,7 @@ impl Catalog {
         if scales.iter().all(|scale| scale.stored.is_none()) {
             let is_for_all = |shape: &Xyz<u64>| {
                 scales.iter().all(|scale| scale.chunk_sizes.first() != Some(shape))
-                    && listed.iter().all(|view| affords(self.max_voxels_per_box, channel, view, *shape))
+                    && listed.iter().all(|view| affords(dataset.limits.voxels_per_box, channel, view, *shape))
             };
             let flat: Vec<_> = FLAT.into_iter().filter(is_for_all).collect();
             scales.iter_mut().for_each(|scale| scale.chunk_sizes.extend_from_slice(&flat));
@@ -186,7 +187,7 @@ impl Catalog {
         view: &LevelView,
     ) -> Option<PrecomputedScale> {
         let stored = channel.stored_level(view);
-        let affords = |chunk: &Xyz<u64>| affords(self.max_voxels_per_box, channel, view, *chunk);
+        let affords = |chunk: &Xyz<u64>| affords(dataset.limits.voxels_per_box, channel, view, *chunk);
         let own = stored.and_then(|level| encoding.suitable_chunk(level).ok()).filter(affords);
         let passed = stored.filter(|_| own.is_some()).and_then(|level| encoding.passed_through(level).ok());
         let first = own.or_else(|| usual(affords))?;

@@ -206,7 +206,7 @@ impl Catalog {
         channel: &Channel,
         address: &TileAddress,
     ) -> Result<LevelView, NotFound> {
-        let (level, plane, limit) = (address.level.number(), address.plane, self.max_voxels_per_tile);
+        let (level, plane, limit) = (address.level.number(), address.plane, self.limits.voxels_per_tile);
         let view = dataset.view(channel, address.level)?;
         let voxels = view.voxels_per_tile(plane);
         if !view.is_stored() && voxels > limit {

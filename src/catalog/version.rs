@@ -50,9 +50,9 @@ enum WindowVersion {
 }
 
 impl Catalog {
-    /// The version of one of its datasets. Determined once for each generation.
+    /// The version of one of its datasets. Determined once for each generation and its limits.
     pub fn version<'a>(&self, dataset: &'a Dataset) -> &'a Name {
-        dataset.version.get_or_init(|| {
+        dataset.derived.version.get_or_init(|| {
             let digest = Fingerprint::of(&self.versioned(dataset)).to_string();
             Name::nearest(digest.get(..DIGITS).unwrap_or(&digest))
         })
@@ -70,7 +70,7 @@ impl Catalog {
         DatasetVersion {
             rules: RULES,
             profile: self.profile,
-            limits: [self.max_voxels_per_tile, self.max_voxels_per_box],
+            limits: [dataset.limits.voxels_per_tile, dataset.limits.voxels_per_box],
             scaling: dataset.scaling,
             offset: dataset.offset,
             voxel_size: dataset.voxel_size.map(bits),

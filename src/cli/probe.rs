@@ -167,28 +167,47 @@ pub(super) fn refused(settings: &Settings) -> Vec<(PathBuf, String)> {
 
 /// The same for a confined server, which refuses files that it cannot read, too.
 pub(super) fn within(reach: Reach) -> service::Trial {
-    Box::new(move |settings| {
-        let files = Trial::all(settings).into_iter().map(|trial| PathBuf::from(trial.file));
-        let outside = files.filter_map(|file| {
-            let lack = reach.lacks_file(&file)?;
-            Some((file, lack.to_string()))
-        });
-        outside.chain(refused(settings)).collect()
+    Box::new(move |settings, told| {
+        let trials = Trial::all(settings);
+        for file in trials.iter().map(|trial| PathBuf::from(&trial.file)) {
+            if let Some(lack) = reach.lacks_file(&file) {
+                told(file, Some(lack.to_string()));
+            }
+        }
+        if settings.files.trial {
+            let ended = |_, path, why| told(path, why);
+            try_each(&own_program, settings.files, &trials, &ended);
+        }
     })
 }
 
-/// The same, with the program to run as the child. Several children run side by side; the result is in the order of the
-/// trials.
+/// The same, with the program to run as the child; in the order of the trials.
 fn refused_by(
     program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
     files: Files,
     trials: &[Trial],
 ) -> Vec<(PathBuf, String)> {
+    let refused = Mutex::new(BTreeMap::new());
+    let note = |number: usize, path: PathBuf, why: Option<String>| {
+        locked(&refused).extend(why.map(|why| (number, (path, why))));
+    };
+    try_each(program, files, trials, &note);
+    refused.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+}
+
+/// Runs trials, in several children side by side. `ended` is told the number of each that has ended, the file, and the
+/// reason if it must not be opened.
+fn try_each(
+    program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
+    files: Files,
+    trials: &[Trial],
+    ended: &(dyn Fn(usize, PathBuf, Option<String>) + Sync),
+) {
     let children = children(files.trial_memory);
     let memory = (files.trial_memory / children as u64).min(MOST_MEMORY);
     let paths = trials.iter().map(|trial| (trial.file.as_str(), trial.allow_external));
     let bounds = Bounds::of(files.confinement, memory, paths);
-    let (next, refused) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let next = AtomicUsize::new(0);
     let work = || {
         let start = || TrialChild::start(&program()?, &bounds);
         let mut child = None;
@@ -198,17 +217,18 @@ fn refused_by(
             let path = PathBuf::from(&trial.file);
             // Missing files are reported elsewhere, and need no trial.
             if !path.is_file() && !Address::is(&path) {
+                ended(number, path, None);
                 continue;
             }
             let why = match tried(&start, child.take(), trial) {
                 Ok(Outcome::Survived(living)) => {
                     child = Some(living);
-                    continue;
+                    None
                 }
-                Ok(Outcome::Died(why)) => why,
-                Err(error) => not_tried(&error),
+                Ok(Outcome::Died(why)) => Some(why),
+                Err(error) => Some(not_tried(&error)),
             };
-            locked(&refused).insert(number, (path, why));
+            ended(number, path, why);
         }
     };
     thread::scope(|scope| {
@@ -220,14 +240,13 @@ fn refused_by(
         }
         work();
     });
-    refused.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }
 
-/// How many children run side by side and share this memory.
+/// How many children run side by side and share this memory: at least two if it suffices, as a file may take long.
 fn children(memory: u64) -> usize {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let fitting = usize::try_from(memory / LEAST_MEMORY).unwrap_or(usize::MAX);
-    cores.min(MOST_CHILDREN).min(fitting).max(1)
+    cores.clamp(2, MOST_CHILDREN).min(fitting).max(1)
 }
 
 /// Tries a file in the child of the last trial, or in a new one if there is none or it has died since.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::folders::Folders;
 use super::search;
+use super::log;
 use super::serve::status;
 use crate::config::{self, Layers, Settings};
 use crate::confine::Reach;
@@ -40,15 +41,26 @@ enum Occasion {
     Interval,
 }
 
+/// What decides when the next reload is due.
+#[derive(Debug, Clone, Copy)]
+struct Next {
+    /// `files.watch`.
+    watch: Option<Duration>,
+    /// Whether trials go on.
+    is_pending: bool,
+}
+
 impl Reloader {
     /// Reloads on a thread of its own whenever an order arrives, and at intervals. Ends with the process.
     pub fn start(mut self, orders: Receiver<()>) -> std::io::Result<()> {
-        let mut watch = self.started.files.watch;
+        let mut next = Next { watch: self.started.files.watch, is_pending: false };
         let started = self.started.clone();
         self.remember(&started);
         let run = move || {
             loop {
-                let interval = watch.or((!self.folders.is_empty()).then_some(FOLDERS));
+                let interval = next.watch.or((!self.folders.is_empty()).then_some(FOLDERS));
+                let interval =
+                    if next.is_pending { interval.min(Some(FOLDERS)).or(Some(FOLDERS)) } else { interval };
                 let interval = interval.map(|interval| interval.max(self.folders.pause()));
                 let order = match interval {
                     Some(interval) => orders.recv_timeout(interval),
@@ -61,32 +73,32 @@ impl Reloader {
                 };
                 // Several signals at once are one.
                 while orders.try_recv().is_ok() {}
-                watch = self.tell_and_reload(occasion).unwrap_or(watch);
+                next = self.tell_and_reload(occasion).unwrap_or(next);
             }
         };
         thread::Builder::new().name("reload".to_owned()).spawn(run).map(drop)
     }
 
     /// Tells the service manager, which may have asked for it by the signal.
-    fn tell_and_reload(&mut self, occasion: Occasion) -> Option<Option<Duration>> {
+    fn tell_and_reload(&mut self, occasion: Occasion) -> Option<Next> {
         if occasion == Occasion::Interval {
             return self.reload(occasion);
         }
         systemd::reloading();
-        let watch = self.reload(occasion);
+        let next = self.reload(occasion);
         systemd::ready(&status(&self.service.catalog()));
-        watch
+        next
     }
 
-    /// Reloads once; returns the new interval if that succeeds.
-    fn reload(&mut self, occasion: Occasion) -> Option<Option<Duration>> {
+    /// Reloads once; returns what decides the time of the next reload if that succeeds.
+    fn reload(&mut self, occasion: Occasion) -> Option<Next> {
         match self.try_reload(occasion) {
             Ok((reloaded, watch)) => {
                 self.service.health().set(Part::Configuration, &[]);
                 if occasion == Occasion::Signal || !reloaded.is_nothing() {
                     tracing::info!("reloaded: {}", told(&reloaded));
                 }
-                Some(watch)
+                Some(Next { watch, is_pending: reloaded.is_pending })
             }
             Err(problems) => {
                 let is_new = self.service.health().set(Part::Configuration, &problems);
@@ -128,6 +140,7 @@ impl Reloader {
             .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         self.note_broken(&settings, &reloaded);
         self.site.replace(&settings).map_err(|error| vec![error.to_string()])?;
+        log::choose_format(settings.log.format);
         if let Some((certificates, renewed)) = self.certificates.as_ref().zip(renewed) {
             certificates.replace(renewed);
             tracing::info!("the certificate and key for TLS were replaced, for connections from now on");
@@ -220,6 +233,9 @@ fn told(reloaded: &Reloaded) -> String {
     }
     if reloaded.access {
         told.push("the rules of access have changed".to_owned());
+    }
+    if reloaded.is_pending {
+        told.push("some files are still on trial".to_owned());
     }
     if told.is_empty() {
         told.push(

@@ -2,6 +2,7 @@
 //! replaced in one step.
 
 use super::TileService;
+use super::trials::Shown;
 use crate::access::Grants;
 use crate::catalog::{Catalog, Opened};
 use crate::config::{Fault, Settings};
@@ -20,6 +21,8 @@ pub struct Reloaded {
     pub settings: bool,
     /// Datasets that could not be opened; those that were served before still are, as they were.
     pub unopened: Vec<(Name, Fault)>,
+    /// Whether the trials of some datasets go on: another reload is to open them. Until then they are as they were.
+    pub is_pending: bool,
 }
 
 impl Reloaded {
@@ -34,7 +37,8 @@ impl TileService {
     ///
     /// Datasets with the same settings and unchanged files stay open, with their cached tiles and chunks. One with the same
     /// settings whose changed files cannot be opened stays as it is (its tiles are errors), and `/readyz` reports it.
-    /// Blocks while files are opened.
+    /// Blocks while files are opened. Datasets that are optional, or whose files alone have changed, wait for their trials
+    /// without holding up others.
     ///
     /// Unless `may_expose`, it is a fault if a protected dataset would become public: a configuration that is being written
     /// may lack the rules of access at its end.
@@ -43,10 +47,22 @@ impl TileService {
         let mut to_open = catalog.to_open(&settings, &before);
         let mut changed = settings.clone();
         changed.datasets.retain(|token, _| to_open.contains(token));
-        let refused = match &self.reopener {
-            Some(reopener) if !to_open.is_empty() => reopener.try_files(&changed),
-            _ => Vec::new(),
+        let served = |token: &Name| before.datasets.get(token).filter(|_| catalog.dataset(token).is_some());
+        let may_wait = |token: &Name| {
+            let wanted = settings.datasets.get(token);
+            wanted.is_some_and(|wanted| wanted.is_optional || served(token) == Some(wanted))
         };
+        let Shown { refused, pending } = match &self.reopener {
+            Some(reopener) if !to_open.is_empty() => reopener.try_files(&changed, may_wait),
+            _ => Shown::default(),
+        };
+        to_open.retain(|token| !pending.contains(token));
+        for token in &pending {
+            match served(token) {
+                Some(known) => _ = settings.datasets.insert(token.clone(), known.clone()),
+                None => _ = settings.datasets.remove(token),
+            }
+        }
         let opened = catalog.reload(&settings, &before, &to_open, refused);
         if !opened.faults.is_empty() {
             return Err(opened.faults);
@@ -67,6 +83,7 @@ impl TileService {
             access: catalog.access() != opened.catalog.access(),
             settings: settings != *before,
             unopened: opened.unopened.clone(),
+            is_pending: !pending.is_empty(),
         };
         self.note_datasets(&reloaded, &opened);
         if !reloaded.is_nothing() {

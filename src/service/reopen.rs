@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::live::LiveCatalog;
+use super::trials::{Shown, Trials};
 use super::{Health, Identified, TileError, TileService};
 use crate::catalog::{Catalog, Channel, Dataset};
 use crate::config::Settings;
@@ -36,14 +37,26 @@ const MOST_ANNOUNCED: usize = 64;
 /// The most datasets that are reopened at once.
 const MOST_AT_ONCE: usize = 4;
 
-/// Opens the files of some settings in a child process, and returns those that must not be opened in this one, with
-/// the reason.
-pub type Trial = Box<dyn Fn(&Settings) -> Vec<(PathBuf, String)> + Send + Sync>;
+/// Opens the files of some settings in child processes, and tells of each, as soon as it is known, whether there is a reason
+/// why it must not be opened in this one. Files that it does not tell of may be opened.
+pub type Trial = Box<dyn Fn(&Settings, &(dyn Fn(PathBuf, Option<String>) + Sync)) + Send + Sync>;
+
+/// The files of some settings that must not be opened, with the reason.
+fn refused(trial: &Trial, settings: &Settings) -> Vec<(PathBuf, String)> {
+    let refused = Mutex::default();
+    let note = |path: PathBuf, why: Option<String>| {
+        let mut refused: MutexGuard<'_, Vec<_>> = refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.extend(why.map(|why| (path, why)));
+    };
+    trial(settings, &note);
+    refused.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A handle to the thread that schedules attempts to reopen datasets, which ends when this is dropped.
 pub(super) struct Reopener {
     sender: Arc<SyncSender<Message>>,
     trial: Arc<Trial>,
+    trials: Trials,
 }
 
 #[derive(Debug)]
@@ -69,12 +82,20 @@ impl Reopener {
             opened: BTreeMap::new(),
         };
         thread::Builder::new().name("reopen".to_owned()).spawn(move || schedule.run(&messages))?;
-        Ok(Self { sender, trial })
+        let trials = Trials::of(Arc::clone(&trial));
+        Ok(Self { sender, trial, trials })
     }
 
-    /// Opens the files of these settings in a child process; returns those that must not be opened, with the reason.
-    pub fn try_files(&self, settings: &Settings) -> Vec<(PathBuf, String)> {
-        (self.trial)(settings)
+    /// Opens the files of these settings in child processes. Those of datasets that `may_wait` need not pass now.
+    pub fn try_files(&self, settings: &Settings, may_wait: impl Fn(&Name) -> bool) -> Shown {
+        let part = |waits: bool| {
+            let mut part = settings.clone();
+            part.datasets.retain(|token, _| may_wait(token) == waits);
+            part
+        };
+        let mut shown = self.trials.show(&part(true));
+        shown.refused.extend(refused(&self.trial, &part(false)));
+        shown
     }
 
     /// Notes that the settings have changed.
@@ -234,7 +255,7 @@ impl Reopening {
         }
         let mut alone = Settings::clone(&all);
         alone.datasets.retain(|other, _| other == token);
-        if let Some((path, reason)) = (self.trial)(&alone).into_iter().next() {
+        if let Some((path, reason)) = refused(&self.trial, &alone).into_iter().next() {
             return Err(format!("{}: {reason}", path.display()));
         }
         let reopened = catalog.reopen(token, settings);

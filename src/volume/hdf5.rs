@@ -20,6 +20,7 @@ mod external;
 mod file;
 mod filters;
 mod grid;
+mod handles;
 mod identity;
 mod index;
 mod library;
@@ -43,7 +44,7 @@ pub use beginning::{is_hdf5, tree_at};
 pub use chunks::{ChunkStore, Standing};
 pub use dataset::{MOST_IDS, Scale, Storage, StoredDataset};
 pub use digests::Digests;
-pub use file::{Files, StoredFile};
+pub use file::{Files, Kept, StoredFile};
 pub use filters::decode_chunk;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use filters::fuzzing as decoders;

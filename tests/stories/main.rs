@@ -55,6 +55,7 @@ mod shards;
 mod simd;
 mod spread;
 mod tier;
+mod turnover;
 mod verify;
 mod viewers;
 mod visible;

@@ -229,6 +229,58 @@ fn what_needs_a_restart_is_named() {
 }
 
 #[test]
+fn what_follows_from_limits_is_what_a_restart_would_show() {
+    let place = Place::new();
+    volumes::planes(&place.path("a.h5"), 3, 1, Stored::Gzip);
+    let write = |limit: u64| {
+        let limits = format!("[render]\nmax_voxels_per_box = {limit}\nmax_voxels_per_tile = {limit}\n");
+        place.write("voltile.toml", &format!("{limits}[datasets.a]\nfile = \"a.h5\"\n"));
+    };
+    let shown = |server: &Server| {
+        let documents = [
+            "zarr/0.4/a/raw.ome.zarr/0/.zarray",
+            "zarr/0.5/a/raw.ome.zarr/zarr.json",
+            "neuroglancer/a/raw/info",
+        ];
+        let version = server.json("/datasets.json")["datasets"][0]["version"].as_str().unwrap().to_owned();
+        let mut shown = vec![(200, version.clone().into_bytes())];
+        for document in documents {
+            let answer = server.get(&format!("/{document}"));
+            shown.push((answer.status, answer.body));
+        }
+        // A chunk that a document promises, and a tile by the version that is listed, are there.
+        let chunk = server.get("/zarr/0.4/a/raw.ome.zarr/0/0/0/0").status;
+        assert_eq!(chunk, if shown[1].0 == 200 { 200 } else { 404 });
+        assert_eq!(server.get(&tile(&format!("a@{version}"))).status, 200);
+        shown
+    };
+    write(100);
+    let server = place.serve::<&str>([]);
+    let mut before = shown(&server);
+    assert_eq!(before[1].0, 404);
+    for (reloads, limit) in [1 << 26, 1600, 100, 5000].into_iter().enumerate() {
+        write(limit);
+        reload(&server);
+        wait_for_reloads(&server, reloads + 1);
+        let now = shown(&server);
+        assert_eq!(now, shown(&place.serve::<&str>([])), "{limit}");
+        assert_ne!(now, before, "{limit}");
+        before = now;
+    }
+}
+
+#[test]
+fn the_format_of_the_log_follows_a_reload() {
+    let place = Place::new();
+    volumes::planes(&place.path("a.h5"), 3, 1, Stored::Flat);
+    place.write("voltile.toml", "[datasets.a]\nfile = \"a.h5\"\n");
+    let server = place.serve::<&str>([]);
+    place.write("voltile.toml", "[log]\nformat = \"json\"\n[datasets.a]\nfile = \"a.h5\"\n");
+    reload(&server);
+    server.wait_for_log("\"message\":\"reloaded: the settings have changed\"");
+}
+
+#[test]
 fn a_configuration_cut_before_its_rules_of_access_exposes_nothing() {
     let place = Place::new();
     volumes::planes(&place.path("a.h5"), 3, 1, Stored::Flat);

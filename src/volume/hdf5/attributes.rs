@@ -12,9 +12,10 @@ const MOST_VALUES: usize = 1 << 16;
 const MOST_IN_TABLES: usize = 1 << 24;
 
 /// The attributes of one object.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Attributes {
-    location: Location,
+    /// `None` if the object cannot be opened.
+    location: Option<Location>,
     /// The names, listed once because looking up a missing one is expensive; `None` if they cannot be listed.
     names: Option<Vec<String>>,
 }
@@ -29,14 +30,14 @@ impl Attributes {
 
     pub(super) fn at(location: Location) -> Self {
         let names = location.attr_names().ok();
-        Self { location, names }
+        Self { location: Some(location), names }
     }
 
     /// Whether the object has an attribute of this name.
     pub fn has(&self, name: &str) -> bool {
         match &self.names {
             Some(names) => names.iter().any(|known| known == name),
-            None => self.location.attr(name).is_ok(),
+            None => self.location.as_ref().is_some_and(|location| location.attr(name).is_ok()),
         }
     }
 
@@ -78,7 +79,7 @@ impl Attributes {
     }
 
     fn attribute(&self, name: &str) -> Option<Attribute> {
-        self.has(name).then(|| self.location.attr(name).ok()).flatten()
+        self.has(name).then(|| self.location.as_ref()?.attr(name).ok()).flatten()
     }
 }
 

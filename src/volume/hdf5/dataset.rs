@@ -95,7 +95,10 @@ pub struct StoredDataset {
     index: ChunkIndex,
     fill: OnceLock<Samples>,
     declared_fill: OnceLock<Option<Vec<u8>>>,
-    handle: Dataset,
+    /// The path in its file, along hard links.
+    object: Arc<str>,
+    /// The size of an element in the file, in bytes.
+    pub(super) element_bytes: u64,
 }
 
 impl StoredDataset {
@@ -126,7 +129,10 @@ impl StoredDataset {
         let pipeline = Pipeline::new(&filters);
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
         let Audited { files, raw, missing } = audited;
-        let id = Fingerprint::of(&(file.identity(), handle.name(), KeyOf::files(&files)));
+        let object: Arc<str> = handle.name().into();
+        let id = Fingerprint::of(&(file.identity(), &*object, KeyOf::files(&files)));
+        let element_bytes = handle.dtype().map_err(library)?.size() as u64;
+        file.handles.keep(&object, &handle).map_err(library)?;
         let pieces = match storage {
             Storage::Contiguous { address: Some(address) } if file.bytes.is_remote() && stored.plain => {
                 Some(Pieces::new(address, &shape, stored.voxel.stored_bytes() as u64))
@@ -138,7 +144,7 @@ impl StoredDataset {
             (_, Some(pieces)) => pieces.grid(),
             _ => Grid::new(&shape, &shape),
         };
-        let index = ChunkIndex::new(Arc::clone(&file), handle.clone(), grid);
+        let index = ChunkIndex::new(Arc::clone(&file), Arc::clone(&object), grid);
         let (path, fill) = (path.to_owned(), OnceLock::new());
         Ok(Self {
             file,
@@ -158,7 +164,8 @@ impl StoredDataset {
             index,
             fill,
             declared_fill: OnceLock::new(),
-            handle,
+            object,
+            element_bytes,
         })
     }
 
@@ -276,7 +283,8 @@ impl StoredDataset {
         // The library opens the raw files of virtual sources by name: compared before and after the read.
         self.ensure_unchanged()?;
         let failures = self.file.admission.failures();
-        let read = library::read_box(&self.handle, self.stored.voxel, start, count, into.bytes_mut());
+        let read = |handle| library::read_box(&handle, self.stored.voxel, start, count, into.bytes_mut());
+        let read = self.handle().and_then(read);
         // Checked before the library's error: it does not report that a file has changed.
         self.ensure_unchanged()?;
         if self.file.admission.failures() != failures {
@@ -353,7 +361,7 @@ impl StoredDataset {
     /// The fill value that the dataset declares, as one voxel of its stored type in native byte order; zero if it declares
     /// none, `None` if it cannot be read. Takes the library's lock once.
     pub(super) fn declared_fill(&self) -> Option<&[u8]> {
-        let read = || library::fill_value(&self.handle, self.stored.voxel).ok();
+        let read = || library::fill_value(&self.handle().ok()?, self.stored.voxel).ok();
         self.declared_fill.get_or_init(read).as_deref()
     }
 
@@ -372,40 +380,32 @@ impl StoredDataset {
 
     /// The attributes of the dataset.
     pub fn attributes(&self) -> Attributes {
-        Attributes::at((**self.handle).clone())
+        self.handle().map_or_else(|_| Attributes::default(), |handle| Attributes::at((**handle).clone()))
     }
 
     /// The DIMENSION_LABELS, one for each axis, empty if an axis has none; `None` if there are no labels.
     pub fn dimension_labels(&self) -> Option<Vec<String>> {
-        let labels = attributes::texts(&*self.handle.attr("DIMENSION_LABELS").ok()?)?;
+        let labels = attributes::texts(&*self.handle().ok()?.attr("DIMENSION_LABELS").ok()?)?;
         (labels.len() == self.shape.len()).then_some(labels)
     }
 
     /// The first scale of each axis; `None` if there are no scales.
     pub fn scales(&self) -> Option<Vec<Option<Scale>>> {
-        let list = self.handle.attr("DIMENSION_LIST").ok()?;
+        let handle = self.handle().ok()?;
+        let list = handle.attr("DIMENSION_LIST").ok()?;
         if list.size() != self.shape.len() {
             return None;
         }
         let references = list.read_raw::<VarLenArray<ObjectReference1>>().ok()?;
-        let scale = |references: &VarLenArray<ObjectReference1>| self.scale(references.first()?);
+        let scale = |references: &VarLenArray<ObjectReference1>| scale(&handle, references.first()?);
         Some(references.iter().map(scale).collect())
-    }
-
-    fn scale(&self, reference: &ObjectReference1) -> Option<Scale> {
-        let Ok(ReferencedObject::Dataset(scale)) = self.handle.dereference(reference) else { return None };
-        let attributes = Attributes::at((**scale).clone());
-        let given = attributes.text("NAME").unwrap_or_default();
-        let has_values = is_own(&scale) && !given.starts_with(NO_COORDINATES);
-        let values = has_values.then(|| attributes::numbers(&scale)).flatten().unwrap_or_default();
-        let path = scale.name();
-        Some(Scale { names: vec![given, last(&path).to_owned()], values, attributes })
     }
 
     /// The path of the dataset that an attribute refers to by an object reference, the first if there are several.
     pub fn referenced(&self, attribute: &str) -> Option<String> {
-        let references = self.handle.attr(attribute).ok()?.read_raw::<ObjectReference1>().ok()?;
-        match self.handle.dereference(references.first()?) {
+        let handle = self.handle().ok()?;
+        let references = handle.attr(attribute).ok()?.read_raw::<ObjectReference1>().ok()?;
+        match handle.dereference(references.first()?) {
             Ok(ReferencedObject::Dataset(dataset)) => Some(dataset.name()),
             _ => None,
         }
@@ -414,12 +414,13 @@ impl StoredDataset {
     /// All its integers in storage order, as 64-bit ids (signed ones sign-extended); `None` if it has other elements, or is
     /// too long.
     pub fn ids(&self) -> Option<Vec<u64>> {
-        if !self.stored.voxel.is_integer() || self.handle.size() > MOST_IDS || !is_own(&self.handle) {
+        let handle = self.handle().ok()?;
+        if !self.stored.voxel.is_integer() || handle.size() > MOST_IDS || !is_own(&handle) {
             return None;
         }
         match self.stored.voxel {
-            VoxelType::U64 => self.handle.read_raw::<u64>().ok(),
-            _ => Some(self.handle.read_raw::<i64>().ok()?.into_iter().map(i64::cast_unsigned).collect()),
+            VoxelType::U64 => handle.read_raw::<u64>().ok(),
+            _ => Some(handle.read_raw::<i64>().ok()?.into_iter().map(i64::cast_unsigned).collect()),
         }
     }
 
@@ -436,8 +437,9 @@ impl StoredDataset {
         Some(bytes.bytes().to_vec())
     }
 
-    pub(super) fn handle(&self) -> &Dataset {
-        &self.handle
+    /// The dataset, open in the library.
+    pub(super) fn handle(&self) -> hdf5::Result<Dataset> {
+        self.file.handles.dataset(&self.object)
     }
 
     /// Whether the library can decode all its filters.
@@ -463,10 +465,20 @@ impl StoredDataset {
     fn ensure_in_file(&self, stored: &StoredBox) -> Result<(), ReadError> {
         let Storage::Contiguous { address: Some(address) } = self.storage else { return Ok(()) };
         let last = linear(self.grid.shape(), &stored.last());
-        let element = self.handle.dtype().map_or(1, |dtype| dtype.size()) as u64;
-        let end = last.saturating_add(1).saturating_mul(element).saturating_add(address);
+        let end = last.saturating_add(1).saturating_mul(self.element_bytes).saturating_add(address);
         self.file.bytes.ensure_reaches(end, &self.place())
     }
+}
+
+/// The scale that a dataset refers to.
+fn scale(handle: &Dataset, reference: &ObjectReference1) -> Option<Scale> {
+    let Ok(ReferencedObject::Dataset(scale)) = handle.dereference(reference) else { return None };
+    let attributes = Attributes::at((**scale).clone());
+    let given = attributes.text("NAME").unwrap_or_default();
+    let has_values = is_own(&scale) && !given.starts_with(NO_COORDINATES);
+    let values = has_values.then(|| attributes::numbers(&scale)).flatten().unwrap_or_default();
+    let path = scale.name();
+    Some(Scale { names: vec![given, last(&path).to_owned()], values, attributes })
 }
 
 /// Whether a dataset's data is in its own file. Data in other files is not read for its description: they have not been

@@ -30,17 +30,14 @@ const MOST_AT_ONCE: u64 = 1 << 20;
 impl StoredDataset {
     /// Reads a box in stored order into `into`, which already has the box's type and length.
     pub(super) fn read_raw_files(&self, stored: &StoredBox, into: &mut Samples) -> Result<(), ReadError> {
-        let element = self.handle().dtype().map_or(0, |dtype| dtype.size());
-        if element == 0 {
-            return Err(self.damaged("its elements have no size"));
-        }
         let mut elements = Vec::new();
         let mut opened = Opened { dataset: self, files: Vec::new() };
         for outer in outer_positions(stored) {
-            opened.read_rows(stored, &outer, element as u64, &mut elements)?;
+            opened.read_rows(stored, &outer, self.element_bytes, &mut elements)?;
         }
         opened.ensure_unchanged()?;
-        let converted = library::convert(self.handle(), self.stored.voxel, &elements, into.bytes_mut());
+        let convert = |handle| library::convert(&handle, self.stored.voxel, &elements, into.bytes_mut());
+        let converted = self.handle().and_then(convert);
         converted.map_err(|e| self.damaged(&format!("the library cannot convert its elements: {e}")))
     }
 }

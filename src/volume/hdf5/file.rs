@@ -1,16 +1,19 @@
-//! Open files: one handle each, shared by all datasets in a file and all links to it.
+//! Open files: one descriptor each, shared by all datasets in a file and all links to it.
+//!
+//! A file is closed with the last dataset in it.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::OpenError;
 use super::admission::Admission;
 use super::beginning;
 use super::bytes::FileBytes;
 use super::digests::Digests;
+use super::handles::{LastUsed, OnDemand};
 use super::identity::{ContentId, FileIdentity};
-use super::{OpenError, library};
 use crate::address;
 
 /// An HDF5 file open for reading, through the library and directly.
@@ -20,7 +23,7 @@ pub struct StoredFile {
     pub path: PathBuf,
     /// What is missing at its end, in words.
     pub(super) truncation: Option<String>,
-    pub(super) handle: hdf5::File,
+    pub(super) handles: OnDemand,
     /// The files that the library may open on its behalf.
     pub(super) admission: Arc<Admission>,
     /// Its bytes, for direct reads and for the library's file driver.
@@ -28,13 +31,15 @@ pub struct StoredFile {
 }
 
 impl StoredFile {
-    fn open(path: PathBuf, growing: bool, digests: Option<&Digests>) -> Result<Self, OpenError> {
+    fn open(path: PathBuf, growing: bool, files: &Files) -> Result<Self, OpenError> {
         let unreadable = |problem: String| OpenError::File { path: path.clone(), problem };
-        let bytes = identified(path.clone(), growing, digests).map_err(|e| unreadable(e.to_string()))?;
+        let bytes = identified(path.clone(), growing, files.digests.as_ref());
+        let bytes = bytes.map_err(|e| unreadable(e.to_string()))?;
         let bytes = Arc::new(bytes);
         let admission = Admission::of(Arc::clone(&bytes));
-        let handle = library::open_file(&admission).map_err(|e| unreadable(not_hdf5(&bytes, &e)))?;
-        Ok(Self { path, truncation: truncation(&bytes), handle, admission, bytes })
+        let handles = OnDemand::open(&admission, growing, &files.last_used);
+        let handles = handles.map_err(|e| unreadable(not_hdf5(&bytes, &e)))?;
+        Ok(Self { path, truncation: truncation(&bytes), handles, admission, bytes })
     }
 
     /// Whether it is an object in a store.
@@ -105,11 +110,19 @@ pub struct Files {
     most: usize,
     /// If keys are to be made from the contents of files.
     digests: Option<Digests>,
+    last_used: Arc<LastUsed>,
+    /// While a catalogue is being opened.
+    kept: Mutex<Weak<Kept>>,
 }
+
+/// Files that stay open as long as this exists, whether or not they are in use.
+#[derive(Debug, Default)]
+pub struct Kept(Mutex<Vec<Arc<StoredFile>>>);
 
 impl Default for Files {
     fn default() -> Self {
-        Self { open: Mutex::default(), refused: Mutex::default(), most: usize::MAX, digests: None }
+        let (open, refused, last_used, kept) = Default::default();
+        Self { open, refused, most: usize::MAX, digests: None, last_used, kept }
     }
 }
 
@@ -123,10 +136,8 @@ impl Files {
 
     /// Keeps the metadata of objects in stores, as far as it was read, for the next start.
     pub fn save_metadata(&self) {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let slots: Vec<Slot> = open.values().cloned().collect();
-        drop(open);
-        slots.iter().filter_map(|slot| slot.lock().clone()).for_each(|file| file.bytes.save_metadata());
+        let slots: Vec<Slot> = locked(&self.open).values().cloned().collect();
+        slots.iter().filter_map(|slot| slot.lock().upgrade()).for_each(|file| file.bytes.save_metadata());
     }
 
     /// Adds files that must not be opened.
@@ -136,7 +147,18 @@ impl Files {
     }
 
     fn refused(&self) -> MutexGuard<'_, HashMap<PathBuf, String>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.refused)
+    }
+
+    /// Keeps all files open that are opened from now on, until the result is dropped: links may lead to the same file again
+    /// and again.
+    pub fn keep_open(&self) -> Arc<Kept> {
+        let mut kept = locked(&self.kept);
+        kept.upgrade().unwrap_or_else(|| {
+            let new = Arc::new(Kept::default());
+            *kept = Arc::downgrade(&new);
+            new
+        })
     }
 
     /// Limits the number of files that are open at once.
@@ -179,8 +201,7 @@ impl Files {
     pub fn forget<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) {
         let paths: HashSet<&Path> = paths.into_iter().collect();
         self.refused().retain(|path, _| !paths.contains(path.as_path()));
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|(path, _), _| !paths.contains(path.as_path()));
+        locked(&self.open).retain(|(path, _), slot| slot.is_in_use() && !paths.contains(path.as_path()));
     }
 
     /// Like [`Files::open`], for a path without symbolic links; follows none.
@@ -195,23 +216,24 @@ impl Files {
         let slot = self.slot((resolved.clone(), growing))?;
         // Held while the file is opened, which may take long; other files are opened in the meantime.
         let mut file = slot.lock();
-        if let Some(file) = file.as_ref().filter(|file| file.identity().is_current()) {
-            return Ok(Arc::clone(file));
+        if let Some(file) = file.upgrade().filter(|file| file.identity().is_current()) {
+            return Ok(file);
         }
-        *file = None;
-        let opened = Arc::new(StoredFile::open(resolved, growing, self.digests.as_ref())?);
-        *file = Some(Arc::clone(&opened));
+        let opened = Arc::new(StoredFile::open(resolved, growing, self)?);
+        *file = Arc::downgrade(&opened);
+        if let Some(kept) = locked(&self.kept).upgrade() {
+            locked(&kept.0).push(Arc::clone(&opened));
+        }
         Ok(opened)
     }
 
     /// The slot of a file, perhaps a new one; an error if too many files are open.
     fn slot(&self, key: (PathBuf, bool)) -> Result<Slot, OpenError> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = locked(&self.open);
         if let Some(slot) = open.get(&key) {
             return Ok(slot.clone());
         }
         if open.len() >= self.most {
-            // Files that no volume uses, such as those of time points not shown recently, can be opened again.
             open.retain(|_, slot| slot.is_in_use());
         }
         if open.len() >= self.most {
@@ -226,17 +248,21 @@ impl Files {
     }
 }
 
-/// One file of [`Files`]: empty until it has been opened.
+/// One file of [`Files`], as long as anything uses it.
 #[derive(Debug, Clone, Default)]
-struct Slot(Arc<Mutex<Option<Arc<StoredFile>>>>);
+struct Slot(Arc<Mutex<Weak<StoredFile>>>);
 
 impl Slot {
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<StoredFile>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Weak<StoredFile>> {
+        locked(&self.0)
     }
 
-    /// Whether the file is being opened, or a volume reads it.
+    /// Whether the file is being opened, or open.
     fn is_in_use(&self) -> bool {
-        Arc::strong_count(&self.0) > 1 || self.lock().as_ref().is_some_and(|file| Arc::strong_count(file) > 1)
+        Arc::strong_count(&self.0) > 1 || self.lock().strong_count() > 0
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

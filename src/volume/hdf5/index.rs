@@ -1,7 +1,7 @@
 //! The chunk index of a dataset: the addresses of its chunks, read through the library once, on first use.
 //!
 //! An index takes 24 bytes per chunk and is sorted by chunk number. While one thread reads it, others wait. The index
-//! has a grid and a handle, but not its dataset; the dataset adds its name to errors. A known bug of the library
+//! has a grid and a path, but not its dataset; the dataset adds its name to errors. A known bug of the library
 //! is worked around ([`rotation`]), and a few entries of every index are checked ([`spot_check`]).
 //!
 //! In remote files, version-1 B-trees are read without the library, in one round trip for each level ([`header`],
@@ -24,14 +24,15 @@ use self::rotation::Rotation;
 use self::spot_check::SpotCheck;
 use super::file::StoredFile;
 use super::grid::Grid;
-use super::library;
+use super::library::{self, Superblock};
 use crate::volume::ReadError;
 
 /// The lazily read chunk index of a dataset.
 #[derive(Debug)]
 pub(super) struct ChunkIndex {
     file: Arc<StoredFile>,
-    handle: Dataset,
+    /// The path of the dataset in the file, along hard links.
+    object: Arc<str>,
     grid: Grid,
     entries: OnceLock<Vec<Entry>>,
     filling: Mutex<()>,
@@ -92,8 +93,8 @@ fn find(entries: &[Entry], number: u64) -> Option<Entry> {
 
 impl ChunkIndex {
     /// Reads nothing yet.
-    pub fn new(file: Arc<StoredFile>, handle: Dataset, grid: Grid) -> Self {
-        Self { file, handle, grid, entries: OnceLock::new(), filling: Mutex::default() }
+    pub fn new(file: Arc<StoredFile>, object: Arc<str>, grid: Grid) -> Self {
+        Self { file, object, grid, entries: OnceLock::new(), filling: Mutex::default() }
     }
 
     /// The entry of a chunk; `None` if it was never written.
@@ -127,30 +128,35 @@ impl ChunkIndex {
 
     /// Reads the index.
     fn taken(&self, until: Option<Instant>) -> Result<Vec<Entry>, IndexError> {
-        let direct = if self.file.bytes.is_remote() { self.read_directly(until)? } else { None };
+        let handle = &self.file.handles.dataset(&self.object).map_err(unreadable)?;
+        let direct = if self.file.bytes.is_remote() { self.read_directly(handle, until)? } else { None };
         let mut entries = match direct {
             Some(entries) => entries,
-            None => self.read_through_library(until)?,
+            None => self.read_through_library(handle, until)?,
         };
         entries.sort_unstable_by_key(|entry| entry.number);
         entries.shrink_to_fit();
-        SpotCheck { file: &self.file, handle: &self.handle, grid: &self.grid }.run(&entries)?;
+        SpotCheck { file: &self.file, handle, grid: &self.grid }.run(&entries)?;
         Ok(entries)
     }
 
     /// Reads the index without the library if it is a version-1 B-tree. Not sorted.
-    fn read_directly(&self, until: Option<Instant>) -> Result<Option<Vec<Entry>>, IndexError> {
-        if !library::is_version_1_btree(&self.handle).map_err(unreadable)? {
+    fn read_directly(
+        &self,
+        handle: &Dataset,
+        until: Option<Instant>,
+    ) -> Result<Option<Vec<Entry>>, IndexError> {
+        if !library::is_version_1_btree(handle).map_err(unreadable)? {
             return Ok(None);
         }
-        let place = format!("{} in {}", self.handle.name(), self.file.path.display());
+        let place = format!("{} in {}", self.object, self.file.path.display());
         let bytes = &self.file.bytes;
         let metadata = Metadata {
-            superblock: library::superblock(&self.file.handle).map_err(unreadable)?,
+            superblock: self.superblock().map_err(unreadable)?,
             length: bytes.length(&place)?,
             read_many: &|ranges| bytes.read_many(ranges, &place),
         };
-        match self.tree(&metadata) {
+        match self.tree(handle, &metadata) {
             Ok(tree) => tree.map(|tree| btree::entries(&metadata, &tree, &self.grid, until)).transpose(),
             // The library has read this header, so it may be one that only we do not know.
             Err(IndexError::Wrong(problem)) => {
@@ -163,14 +169,22 @@ impl ChunkIndex {
         }
     }
 
-    fn tree(&self, metadata: &Metadata<'_>) -> Result<Option<Tree>, IndexError> {
-        let header = library::header_address(&self.handle).map_err(unreadable)?;
-        header::tree(metadata, header, self.handle.ndim())
+    fn superblock(&self) -> hdf5::Result<Superblock> {
+        library::superblock(&self.file.handles.get()?.file)
+    }
+
+    fn tree(&self, handle: &Dataset, metadata: &Metadata<'_>) -> Result<Option<Tree>, IndexError> {
+        let header = library::header_address(handle).map_err(unreadable)?;
+        header::tree(metadata, header, handle.ndim())
     }
 
     /// Reads the index through the library. Not sorted.
-    fn read_through_library(&self, until: Option<Instant>) -> Result<Vec<Entry>, IndexError> {
-        let (handle, grid) = (&self.handle, &self.grid);
+    fn read_through_library(
+        &self,
+        handle: &Dataset,
+        until: Option<Instant>,
+    ) -> Result<Vec<Entry>, IndexError> {
+        let grid = &self.grid;
         let rotation = Rotation::of(handle, grid).map_err(unreadable)?;
         let mut entries = Vec::new();
         let visited = handle.chunks_visit(|info| {

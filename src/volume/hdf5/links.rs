@@ -128,7 +128,8 @@ impl Audit {
         }
         // What the library does not find has the fill value, without an error.
         for (file, path) in &self.linked {
-            if !library::finds(&file.handle, path).is_ok_and(|is_found| is_found) {
+            let is_found = file.handles.get().and_then(|handles| library::finds(&handles.file, path));
+            if !is_found.is_ok_and(|is_found| is_found) {
                 let problem =
                     "it is a source of a virtual dataset, and the library cannot follow the links to it";
                 return Err(OpenError::object(file, path, problem.to_owned()));
@@ -486,7 +487,7 @@ impl Follower<'_> {
 }
 
 fn root(file: &StoredFile) -> Result<Group, OpenError> {
-    file.handle.group("/").map_err(|e| OpenError::object(file, "/", e.to_string()))
+    file.handles.root().map_err(|e| OpenError::object(file, "/", e.to_string()))
 }
 
 fn is_dataset(group: &Group, name: &str) -> bool {

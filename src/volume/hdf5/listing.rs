@@ -64,7 +64,7 @@ impl UnfollowedLink {
 
 /// Lists the datasets that can be reached from a file.
 pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Listing, OpenError> {
-    let root = file.handle.group("/").map_err(|e| OpenError::object(file, "/", e.to_string()))?;
+    let root = file.handles.root().map_err(|e| OpenError::object(file, "/", e.to_string()))?;
     let mut walk = Walk::new(follower, file);
     let place = Place { path: String::new(), file: Arc::clone(file), depth: 0 };
     walk.enter(place, root)?;

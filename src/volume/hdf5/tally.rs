@@ -26,7 +26,7 @@ impl StoredDataset {
     }
 
     pub(super) fn tally(&self) -> Result<Tally, ReadError> {
-        let all = product(&self.shape).saturating_mul(self.element_bytes());
+        let all = product(&self.shape).saturating_mul(self.element_bytes);
         let one = Tally { datasets: 1, ..Tally::default() };
         Ok(match &self.storage {
             Storage::Chunked { .. } => {
@@ -69,12 +69,8 @@ impl StoredDataset {
         format!("through the HDF5 library, one box at a time, because {why}")
     }
 
-    fn element_bytes(&self) -> u64 {
-        self.handle().dtype().map_or(1, |dtype| dtype.size()) as u64
-    }
-
     fn chunk_bytes(&self) -> u64 {
-        self.grid.voxels().saturating_mul(self.element_bytes())
+        self.grid.voxels().saturating_mul(self.element_bytes)
     }
 
     /// The cost of reading these positions along each stored axis; `None` for virtual datasets, where it depends on the
@@ -93,7 +89,7 @@ impl StoredDataset {
                 Some(one.times(product(&counts)))
             }
             Storage::Chunked { .. } | Storage::Contiguous { address: Some(_) } | Storage::External => {
-                Some(unfiltered_cost(self.grid.chunk(), wanted, self.element_bytes()))
+                Some(unfiltered_cost(self.grid.chunk(), wanted, self.element_bytes))
             }
             Storage::Contiguous { address: None } | Storage::Compact => Some(ReadCost::default()),
             Storage::Virtual => None,

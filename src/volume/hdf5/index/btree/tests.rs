@@ -28,7 +28,7 @@ fn dataset(path: &Path, name: &str) -> StoredDataset {
 }
 
 fn index(dataset: &StoredDataset) -> ChunkIndex {
-    ChunkIndex::new(Arc::clone(&dataset.file), dataset.handle().clone(), dataset.grid)
+    ChunkIndex::new(Arc::clone(&dataset.file), dataset.handle().unwrap().name().into(), dataset.grid)
 }
 
 fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
@@ -58,13 +58,13 @@ impl InMemory {
                 |range: &Range<u64>| Bytes::copy_from_slice(&bytes[range.start as usize..range.end as usize]);
             Ok(ranges.iter().map(read).collect())
         };
-        let superblock = library::superblock(&dataset.file.handle).unwrap();
+        let superblock = index(dataset).superblock().unwrap();
         let length = self.bytes.borrow().len() as u64;
         work(&Metadata { superblock, length, read_many: &read_many })
     }
 
     fn tree(&self, dataset: &StoredDataset) -> Result<Option<Tree>, IndexError> {
-        self.with(dataset, |metadata| index(dataset).tree(metadata))
+        self.with(dataset, |metadata| index(dataset).tree(&dataset.handle().unwrap(), metadata))
     }
 
     fn entries(&self, dataset: &StoredDataset) -> Result<Vec<Entry>, IndexError> {
@@ -95,8 +95,9 @@ impl InMemory {
 /// Compares a dataset's own index with the library's; whether it is a tree.
 fn assert_equal(dataset: &StoredDataset) -> bool {
     let (name, index) = (dataset.place(), index(dataset));
-    let direct = index.read_directly(None).unwrap_or_else(|e| panic!("{name}: {e:?}"));
-    let is_tree = library::is_version_1_btree(dataset.handle()).unwrap();
+    let handle = &dataset.handle().unwrap();
+    let direct = index.read_directly(handle, None).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+    let is_tree = library::is_version_1_btree(handle).unwrap();
     assert_eq!(direct.is_some(), is_tree, "{name}");
     let Some(direct) = direct else {
         let file = InMemory::of(dataset);
@@ -104,7 +105,7 @@ fn assert_equal(dataset: &StoredDataset) -> bool {
         assert!(!matches!(file.tree(dataset), Ok(Some(_))), "{name}");
         return false;
     };
-    let listed = index.read_through_library(None).unwrap();
+    let listed = index.read_through_library(handle, None).unwrap();
     assert!(sorted(direct) == sorted(listed), "{name}");
     let file = InMemory::of(dataset);
     let root = file.tree(dataset).unwrap().unwrap().root;
@@ -384,6 +385,6 @@ fn no_change_of_a_byte_makes_the_reader_fail_otherwise() {
 fn a_tree_is_given_up_when_its_time_is_over() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = small(folder.path());
-    let late = index(&dataset).read_directly(Some(Instant::now()));
+    let late = index(&dataset).read_directly(&dataset.handle().unwrap(), Some(Instant::now()));
     assert!(matches!(late, Err(IndexError::Wrong(problem)) if problem.contains("within the time limit")));
 }

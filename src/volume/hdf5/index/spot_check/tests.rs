@@ -26,7 +26,8 @@ fn dataset(path: &Path, gzip: bool) -> StoredDataset {
 }
 
 fn check(dataset: &StoredDataset, entries: &[Entry]) -> Result<(), String> {
-    SpotCheck { file: &dataset.file, handle: dataset.handle(), grid: &dataset.grid }.run(entries)
+    let handle = &dataset.handle().unwrap();
+    SpotCheck { file: &dataset.file, handle, grid: &dataset.grid }.run(entries)
 }
 
 /// The error for a changed list of the dataset's chunks.

@@ -1,0 +1,147 @@
+//! Trials of files while others are served: a file is taken when it has passed, and one whose trial takes long delays no
+//! other.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::reopen::Trial;
+use crate::config::Settings;
+use crate::name::Name;
+use crate::volume::hdf5::FileIdentity;
+
+/// How long a trial is waited for. Most take milliseconds, and files that arrive together are taken together.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The most groups of files on trial at once, each with child processes of its own.
+const MOST_GROUPS: usize = 4;
+
+/// Runs trials, and remembers those that have not been asked for since they ended.
+pub(super) struct Trials {
+    trial: Arc<Trial>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// A trial has ended.
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    files: BTreeMap<PathBuf, Tried>,
+    groups: usize,
+}
+
+/// A file that is, or was, on trial.
+struct Tried {
+    began: Instant,
+    /// The file at that time.
+    file: Option<FileIdentity>,
+    /// `None` during the trial; then the reason if the file must not be opened.
+    verdict: Option<Result<(), String>>,
+}
+
+/// What trials have shown so far.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    /// Files that must not be opened, with the reason.
+    pub refused: Vec<(PathBuf, String)>,
+    /// Datasets with files whose trials go on.
+    pub pending: Vec<Name>,
+}
+
+impl Trials {
+    pub fn of(trial: Arc<Trial>) -> Self {
+        Self { trial, shared: Arc::default() }
+    }
+
+    /// Tries the files of these datasets, unless their trials have ended before or go on, and waits a little.
+    pub fn show(&self, settings: &Settings) -> Shown {
+        let mut state = self.shared.lock();
+        state.files.retain(|path, tried| {
+            let is_wanted =
+                || settings.datasets.values().flat_map(|dataset| dataset.files()).any(|file| file == path);
+            let is_same = || tried.file == FileIdentity::of(path).ok();
+            tried.verdict.is_none() || (is_wanted() && is_same())
+        });
+        self.start(&mut state, settings);
+        let until = |state: &State| {
+            let wanted = settings.datasets.values().flat_map(|dataset| dataset.files());
+            let running =
+                wanted.filter_map(|file| state.files.get(file)).filter(|tried| tried.verdict.is_none());
+            running.map(|tried| tried.began + PATIENCE).max()
+        };
+        while let Some(until) = until(&state).filter(|until| *until > Instant::now()) {
+            let rest = until.saturating_duration_since(Instant::now());
+            state = self.shared.ended.wait_timeout(state, rest).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let mut shown = Shown::default();
+        for (token, dataset) in &settings.datasets {
+            let has_ended =
+                |file: &PathBuf| state.files.get(file).is_some_and(|tried| tried.verdict.is_some());
+            if !dataset.files().all(has_ended) {
+                shown.pending.push(token.clone());
+            }
+        }
+        let taken = settings.datasets.iter().filter(|(token, _)| !shown.pending.contains(token));
+        for file in taken.flat_map(|(_, dataset)| dataset.files()) {
+            if let Some(Err(why)) = state.files.remove(file).and_then(|tried| tried.verdict) {
+                shown.refused.push((file.clone(), why));
+            }
+        }
+        shown
+    }
+
+    /// Starts the trials of files that are not known, if there may be another group.
+    fn start(&self, state: &mut State, settings: &Settings) {
+        let mut new = settings.clone();
+        new.datasets.retain(|_, dataset| dataset.files().any(|file| !state.files.contains_key(file)));
+        if new.datasets.is_empty() || state.groups >= MOST_GROUPS {
+            return;
+        }
+        let files: Vec<PathBuf> =
+            new.datasets.values().flat_map(|dataset| dataset.files()).cloned().collect();
+        let began = Instant::now();
+        let entry = |path: &PathBuf| {
+            (path.clone(), Tried { began, file: FileIdentity::of(path).ok(), verdict: None })
+        };
+        let entries: Vec<(PathBuf, Tried)> = files.iter().map(entry).collect();
+        let (trial, shared) = (Arc::clone(&self.trial), Arc::clone(&self.shared));
+        let work = move || {
+            let told = |path: PathBuf, why: Option<String>| shared.note(&path, why.map_or(Ok(()), Err));
+            let result = catch_unwind(AssertUnwindSafe(|| trial(&new, &told)));
+            let rest = result.map_err(|_| "its trial panicked".to_owned());
+            files.iter().for_each(|path| shared.note(path, rest.clone()));
+            shared.lock().groups -= 1;
+        };
+        match thread::Builder::new().name("trials".to_owned()).spawn(work) {
+            Ok(_) => {
+                state.groups += 1;
+                state.files.extend(entries);
+            }
+            // Asked for again soon.
+            Err(error) => tracing::warn!("no thread could be started for trials: {error}"),
+        }
+    }
+}
+
+impl Shared {
+    /// Notes how a trial ended; a refusal is final.
+    fn note(&self, path: &Path, verdict: Result<(), String>) {
+        if let Some(tried) = self.lock().files.get_mut(path)
+            && tried.verdict.is_none()
+        {
+            tried.verdict = Some(verdict);
+        }
+        self.ended.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

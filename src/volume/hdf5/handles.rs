@@ -1,0 +1,131 @@
+//! Files that are open in libhdf5, and datasets in them.
+//!
+//! A file that is open in the library takes more than half a MiB, whatever its settings: the hash table of its metadata
+//! cache alone has 512 KiB. Once the datasets have been described and their chunk indexes read, hardly any request needs the
+//! library. So only the files used last stay open in it; another one is opened again when it is needed, from the
+//! descriptor that it was opened from first. A growing file stays open: it is served as of the time when it was opened.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use hdf5::{Dataset, File, Group, Result};
+use lru::LruCache;
+
+use super::admission::Admission;
+use super::library;
+
+/// How many files stay open in the library.
+const MOST_FILES: usize = 8;
+/// How many datasets of each stay open: 64.
+const MOST_DATASETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
+
+/// A file that is open in the library.
+#[derive(Debug)]
+pub(super) struct Handles {
+    pub file: File,
+    /// By their paths along hard links.
+    datasets: Mutex<LruCache<String, Dataset>>,
+}
+
+impl Handles {
+    fn open(admission: &Admission) -> Result<Arc<Self>> {
+        let file = library::open_file(admission)?;
+        Ok(Arc::new(Self { file, datasets: Mutex::new(LruCache::new(MOST_DATASETS)) }))
+    }
+
+    fn dataset(&self, path: &str) -> Result<Dataset> {
+        if let Some(known) = locked(&self.datasets).get(path) {
+            return Ok(known.clone());
+        }
+        let dataset = library::open_dataset(&self.file.group("/")?, path)?;
+        self.keep(path, &dataset);
+        Ok(dataset)
+    }
+
+    fn keep(&self, path: &str, dataset: &Dataset) {
+        // Closed without the lock.
+        let _oldest = locked(&self.datasets).push(path.to_owned(), dataset.clone());
+    }
+}
+
+/// The files that were used last; they stay open in the library.
+#[derive(Debug, Default)]
+pub(super) struct LastUsed(Mutex<VecDeque<Arc<Handles>>>);
+
+impl LastUsed {
+    fn note(&self, used: &Arc<Handles>) {
+        let mut files = locked(&self.0);
+        files.retain(|other| !Arc::ptr_eq(other, used));
+        files.push_back(Arc::clone(used));
+        let oldest = (files.len() > MOST_FILES).then(|| files.pop_front());
+        // Closed without the lock.
+        drop(files);
+        drop(oldest);
+    }
+
+    fn forget(&self, handles: &Arc<Handles>) {
+        locked(&self.0).retain(|other| !Arc::ptr_eq(other, handles));
+    }
+}
+
+/// The handles of one file, opened when they are needed.
+#[derive(Debug)]
+pub(super) struct OnDemand {
+    admission: Arc<Admission>,
+    open: Mutex<Weak<Handles>>,
+    last_used: Arc<LastUsed>,
+    /// Of a growing file.
+    _always: Option<Arc<Handles>>,
+}
+
+impl OnDemand {
+    /// Opens the file.
+    pub fn open(admission: &Arc<Admission>, growing: bool, last_used: &Arc<LastUsed>) -> Result<Self> {
+        let handles = Handles::open(admission)?;
+        let open = Mutex::new(Arc::downgrade(&handles));
+        last_used.note(&handles);
+        let (admission, last_used) = (Arc::clone(admission), Arc::clone(last_used));
+        Ok(Self { admission, open, last_used, _always: growing.then_some(handles) })
+    }
+
+    /// The file, which stays open in the library until this is dropped.
+    pub fn get(&self) -> Result<Arc<Handles>> {
+        let mut open = locked(&self.open);
+        let handles = match open.upgrade() {
+            Some(handles) => handles,
+            None => Handles::open(&self.admission)?,
+        };
+        *open = Arc::downgrade(&handles);
+        drop(open);
+        self.last_used.note(&handles);
+        Ok(handles)
+    }
+
+    /// The root group.
+    pub fn root(&self) -> Result<Group> {
+        self.get()?.file.group("/")
+    }
+
+    /// A dataset, by its path along hard links.
+    pub fn dataset(&self, path: &str) -> Result<Dataset> {
+        self.get()?.dataset(path)
+    }
+
+    /// Keeps a dataset open that will soon be needed.
+    pub fn keep(&self, path: &str, dataset: &Dataset) -> Result<()> {
+        self.get().map(|handles| handles.keep(path, dataset))
+    }
+}
+
+impl Drop for OnDemand {
+    fn drop(&mut self) {
+        if let Some(handles) = locked(&self.open).upgrade() {
+            self.last_used.forget(&handles);
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
