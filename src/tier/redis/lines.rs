@@ -10,11 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::gauge::Gauge;
-use redis::{
-    Client, Cmd, Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
-    RedisConnectionInfo, RedisError, RedisResult, Value, io::tcp::TcpSettings,
-};
 
+use super::connection::{Answer, Command, Connection, Failure};
 use crate::breaker::{Breaker, Permit, Rule};
 use crate::config::RedisAddress;
 use crate::tier::TierError;
@@ -31,9 +28,8 @@ const RULE: Rule =
 pub(super) struct Lines(Arc<Shared>);
 
 struct Shared {
-    client: Client,
-    /// The address without credentials.
-    server: String,
+    /// Shown without credentials.
+    address: RedisAddress,
     /// How long each connect, read and write may take.
     limit: Duration,
     breaker: Breaker,
@@ -51,11 +47,11 @@ struct Queue {
 }
 
 struct Task {
-    command: Cmd,
+    command: Command,
     /// Nobody waits for the result after this.
     until: Instant,
     /// `None`: nobody waits at all.
-    answer: Option<SyncSender<RedisResult<Value>>>,
+    answer: Option<SyncSender<Result<Answer, Failure>>>,
 }
 
 /// What a thread does next.
@@ -68,10 +64,8 @@ enum Next<'a> {
 impl Lines {
     /// Starts the threads, and waits briefly until it is known whether the server answers.
     pub fn start(address: &RedisAddress, limit: Duration, open: Gauge) -> io::Result<Self> {
-        let client = connection(address).and_then(Client::open).map_err(io::Error::other)?;
         let shared = Arc::new(Shared {
-            client,
-            server: address.to_string(),
+            address: address.clone(),
             limit,
             breaker: Breaker::opened(RULE),
             open,
@@ -96,7 +90,7 @@ impl Lines {
 
     /// The server's address without credentials.
     pub fn server(&self) -> String {
-        self.0.server.clone()
+        self.0.address.to_string()
     }
 
     /// Whether the server is not asked at present.
@@ -109,11 +103,11 @@ impl Lines {
         if !self.0.breaker.is_open() {
             return None;
         }
-        Some(self.0.problem().clone().unwrap_or_else(|| format!("{} has not answered yet", self.0.server)))
+        Some(self.0.problem().clone().unwrap_or_else(|| format!("{} has not answered yet", self.0.address)))
     }
 
     /// Runs a command, and waits for its result until then at most; not at all while the breaker is open.
-    pub fn ask(&self, command: Cmd, until: Instant) -> Result<Value, TierError> {
+    pub fn ask(&self, command: Command, until: Instant) -> Result<Answer, TierError> {
         let shared = &self.0;
         let permit = shared.breaker.permit().ok_or(TierError::Resting)?;
         let (answer, result) = sync_channel(1);
@@ -125,9 +119,9 @@ impl Lines {
                 shared.succeeded(permit);
                 Ok(value)
             }
-            Ok(Err(error)) if is_answer(&error) => {
+            Ok(Err(Failure::Refused(problem))) => {
                 shared.succeeded(permit);
-                Err(TierError::Refused { server: shared.server.clone(), problem: error.to_string() })
+                Err(TierError::Refused { server: self.server(), problem })
             }
             Ok(Err(error)) => Err(shared.failed(permit, error.to_string())),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
@@ -137,7 +131,7 @@ impl Lines {
     }
 
     /// Runs a command some time; it is lost if the server cannot be reached.
-    pub fn tell(&self, command: Cmd, until: Instant) {
+    pub fn tell(&self, command: Command, until: Instant) {
         self.0.queue(Task { command, until, answer: None });
     }
 }
@@ -187,7 +181,7 @@ impl Shared {
                         // Ignore the error: nobody waits any more.
                         Some(answer) => drop(answer.send(result)),
                         None => drop(result.inspect_err(|error| {
-                            tracing::debug!("{}: a command failed: {error}", self.server);
+                            tracing::debug!("{}: a command failed: {error}", self.address);
                         })),
                     }
                 }
@@ -219,38 +213,30 @@ impl Shared {
     }
 
     /// Runs a command on this line. A connection that was closed since its last command is made again once.
-    fn run(&self, line: &mut Option<Connection>, command: &Cmd) -> RedisResult<Value> {
+    fn run(&self, line: &mut Option<Connection>, command: &Command) -> Result<Answer, Failure> {
         if let Some(connection) = line {
-            match command.query(connection) {
-                Err(error) if is_answer(&error) => return Err(error),
-                Err(error) => {
+            match connection.run(command) {
+                Err(failure @ Failure::Broken(_)) => {
                     *line = None;
-                    if !error.is_connection_dropped() {
-                        return Err(error);
+                    if !failure.is_closed() {
+                        return Err(failure);
                     }
                 }
-                result => return result,
+                answered => return answered,
             }
         }
-        let mut connection = self.connected()?;
-        let result = command.query(&mut connection);
-        if !result.as_ref().is_err_and(|error| !is_answer(error)) {
+        let mut connection = Connection::to(&self.address, self.limit)?;
+        let answer = connection.run(command);
+        if !matches!(answer, Err(Failure::Broken(_))) {
             *line = Some(connection);
         }
-        result
-    }
-
-    fn connected(&self) -> RedisResult<Connection> {
-        let connection = self.client.get_connection_with_timeout(self.limit)?;
-        connection.set_read_timeout(Some(self.limit))?;
-        connection.set_write_timeout(Some(self.limit))?;
-        Ok(connection)
+        answer
     }
 
     /// Finds out on a new connection whether the server answers.
     fn probe(&self, line: &mut Option<Connection>, permit: Permit<'_>) {
         *line = None;
-        match self.run(line, &redis::cmd("PING")) {
+        match self.run(line, &vec![b"PING".to_vec()]) {
             Ok(_) => self.succeeded(permit),
             Err(error) => drop(self.failed(permit, error.to_string())),
         }
@@ -260,13 +246,13 @@ impl Shared {
         if permit.succeeded() {
             self.open.set(0);
             if self.problem().take().is_some() {
-                tracing::info!("cache.redis: {} answers again", self.server);
+                tracing::info!("cache.redis: {} answers again", self.address);
             }
         }
     }
 
     fn failed(&self, permit: Permit<'_>, problem: String) -> TierError {
-        let error = TierError::Unreachable { server: self.server.clone(), problem };
+        let error = TierError::Unreachable { server: self.address.to_string(), problem };
         permit.failed();
         if self.breaker.is_open() {
             self.open.set(1);
@@ -287,21 +273,4 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether the server answered with an error, so that the connection can be used again.
-fn is_answer(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
-}
-
-fn connection(address: &RedisAddress) -> RedisResult<ConnectionInfo> {
-    let mut settings = RedisConnectionInfo::default().set_db(address.database.into()).set_skip_set_lib_name();
-    if let Some(user) = &address.user {
-        settings = settings.set_username(user);
-    }
-    if let Some(password) = &address.password {
-        settings = settings.set_password(password);
-    }
-    let server = ConnectionAddr::Tcp(address.host.clone(), address.port).into_connection_info()?;
-    Ok(server.set_redis_settings(settings).set_tcp_settings(TcpSettings::default().set_nodelay(true)))
 }
