@@ -34,7 +34,7 @@
 //! 2  client    the HTTP client of warm, verify and bench; the only module that names `ureq`
 //! 2  config    as typed → as meant: settings, or every fault at once
 //! 2  store     objects in object storage and on web servers: their bytes by range, of one version; the only module that
-//!              names `object_store` and `reqwest`
+//!              names `hyper_util`, `object_store` and `reqwest`
 //! 1  description  the JSON of /datasets.json as plain data, for servers and clients; only it and http name `utoipa`
 //! 1  request   a well-formed request, not yet known to exist: all three URL forms end here
 //! 1  metrics   what the server counts and measures, in the OpenMetrics text format

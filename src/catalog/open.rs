@@ -265,7 +265,9 @@ impl Opening {
         if self.faults.len() == before {
             return Some(dataset);
         }
-        if settings.is_unreachable() {
+        // What its trial has refused need not be asked for.
+        let is_refused = settings.files().any(|file| self.stores.files.is_refused(file));
+        if !is_refused && settings.is_unreachable() {
             self.unreachable.insert(token.clone(), self.faults.split_off(before));
             return None;
         }

@@ -15,7 +15,7 @@ use super::host::Host;
 use super::stored::{self, Gathering};
 use super::transport::{self, Transport};
 use super::version::Version;
-use super::{runtime, sidecar};
+use super::{RETRY, runtime, sidecar};
 use crate::address::Address;
 
 /// How long an object is taken to be unchanged after it was last seen so. Requests for its bytes find out earlier.
@@ -45,6 +45,9 @@ struct Latest {
     /// `None` once a request has found that it is not the one that was opened.
     seen: Mutex<Option<(Version, Instant)>>,
     is_being_checked: AtomicBool,
+    /// Why it could not be opened last, and when: it is opened several times in a row, and a store that does not answer may
+    /// take long to say so.
+    failed: Mutex<Option<(StoreError, Instant)>>,
     /// The object with what was read in its trial, until it is opened.
     on_trial: Mutex<Option<Arc<Object>>>,
 }
@@ -76,12 +79,15 @@ impl Object {
 
     async fn opened(address: &Address) -> Result<Arc<Self>, StoreError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        let latest = Latest::of(address.public());
+        if let Some(failure) = latest.failure() {
+            return Err(failure);
+        }
         let source = Source::of(address)?;
-        let first = source.get(0..BLOCK, None).await?;
+        let first = source.get(0..BLOCK, None).await.inspect_err(|error| latest.has_failed(error))?;
         let blocks = Blocks::default();
         blocks.add(0, &first.bytes);
         sidecar::load(address.public(), &first.version, &blocks);
-        let latest = Latest::of(address.public());
         latest.set(Some(first.version.clone()));
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(Self { number, version: first.version, source, blocks, latest }))
@@ -229,8 +235,10 @@ impl Object {
     /// Fetches a range of this version.
     pub(super) async fn get(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         let part = self.source.get(range, Some(&self.version)).await;
-        if let Err(StoreError::Changed | StoreError::Missing) = &part {
-            self.latest.is_not(&self.version);
+        match &part {
+            Ok(_) => self.latest.is_still(&self.version),
+            Err(StoreError::Changed | StoreError::Missing) => self.latest.is_not(&self.version),
+            Err(_) => {}
         }
         Ok(part?.bytes)
     }
@@ -258,6 +266,7 @@ impl Latest {
             Arc::new(Self {
                 seen: Mutex::new(None),
                 is_being_checked: AtomicBool::new(false),
+                failed: Mutex::default(),
                 on_trial: Mutex::default(),
             })
         };
@@ -272,8 +281,30 @@ impl Latest {
         is_latest.then_some(tried)
     }
 
+    /// Why the object could not be opened a moment ago, if the store did not answer.
+    fn failure(&self) -> Option<StoreError> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        failed.filter(|(_, at)| at.elapsed() < RETRY).map(|(error, _)| error)
+    }
+
+    fn has_failed(&self, error: &StoreError) {
+        if let StoreError::Unavailable { .. } = error {
+            let failed = Some((error.clone(), Instant::now()));
+            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+        }
+    }
+
     fn set(&self, version: Option<Version>) {
         *self.seen() = version.map(|version| (version, Instant::now()));
+    }
+
+    /// Records that the object is of this version now, unless a later one has been seen.
+    fn is_still(&self, version: &Version) {
+        if let Some((seen, at)) = &mut *self.seen()
+            && seen.is_of(version)
+        {
+            *at = Instant::now();
+        }
     }
 
     /// Records that there is no object of this version any more. A later one may have been opened meanwhile.

@@ -250,7 +250,8 @@ mod tests {
         ] {
             assert!(followed(from, to, true).is_err(), "{from} to {to}");
         }
-        for to in ["https://127.0.0.1/", "https://[::1]/", "https://169.254.169.254/", "https://2130706433/"] {
+        for to in ["https://127.0.0.1/", "https://[::1]/", "https://169.254.169.254/", "https://2130706433/"]
+        {
             assert_eq!(followed("https://a.org/x", to, false), Err(reach::TO_PRIVATE));
             assert!(followed("https://10.0.0.1/x", to, true).is_ok());
         }
