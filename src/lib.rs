@@ -131,7 +131,8 @@
 //! Besides: 24 bytes for each chunk of an index, and up to 16 MiB while the index is checked; up to 65,536 unfinished
 //! chunks, about 200 bytes each; up to 2^21 voxels while a channel is sampled (three times as many for RGB); 32 MiB of
 //! tiles that wait to be written to each tier, 32 MiB whose chunks are not yet verified; a few MiB for the
-//! disk cache's sweep over ten million tiles; 1 MiB of log lines; up to 12 MiB for an overview of a slice; 2 GiB of boxes of
+//! disk cache's sweep over ten million tiles; 1 MiB of log lines; about 3 MiB for each of eight connections to Redis; up to
+//! 12 MiB for an overview of a slice; 2 GiB of boxes of
 //! voxels being made or sent, each up to three times while it is made, and 32 MiB more if its level is derived; less than
 //! 1 MiB for each connection besides the tile being sent (pipelined requests stay in the system's buffers). Mapped files take
 //! addresses, not memory. Making pyramids has limits of its own: see [`pyramid`].

@@ -14,34 +14,14 @@ macro_rules! fixed {
     };
 }
 
-const FIXED: &[Fixed] = fixed![
-    server.bind,
-    server.unix_socket,
-    server.unix_socket_mode,
-    server.workers,
-    server.shutdown_timeout,
-    server.connections,
-    server.connections_for_each_client,
-    server.bandwidth_for_each_client,
-    server.head_timeout,
-    server.idle_timeout,
-    server.write_timeout,
-    cache.tiles,
-    cache.chunks,
-    cache.directory,
-    cache.disk,
-    cache.blocks,
-    cache.redis,
-    cache.redis_expiry,
-    cache.store,
-    render.threads,
-    render.queue,
-    render.neighbours,
-    render.verify,
-    render.png,
-    files.confinement,
-    files.identity,
-];
+const FIXED: &[Fixed] = fixed! {
+    server.bind, server.unix_socket, server.unix_socket_mode, server.workers, server.shutdown_timeout,
+    server.connections, server.connections_for_each_client, server.bandwidth_for_each_client, server.head_timeout,
+    server.idle_timeout, server.write_timeout,
+    cache.tiles, cache.chunks, cache.directory, cache.disk, cache.blocks, cache.redis, cache.redis_expiry, cache.store,
+    render.threads, render.queue, render.neighbours, render.verify, render.png,
+    files.confinement, files.identity,
+};
 
 /// Only turning it on or off needs a restart.
 const TLS: Fixed = ("server.tls", |started, settings| {

@@ -45,8 +45,8 @@ struct Latest {
     /// `None` once a request has found that it is not the one that was opened.
     seen: Mutex<Option<(Version, Instant)>>,
     is_being_checked: AtomicBool,
-    /// Why it could not be opened last, and when: it is opened several times in a row, and a store that does not answer may
-    /// take long to say so.
+    /// Why its store did not answer last, and when: an object is opened several times in a row, and it may take long until
+    /// a request has failed.
     failed: Mutex<Option<(StoreError, Instant)>>,
     /// The object with what was read in its trial, until it is opened.
     on_trial: Mutex<Option<Arc<Object>>>,
@@ -64,6 +64,12 @@ impl Object {
         }
         let address = address.clone();
         runtime::wait(async move { Self::opened(&address).await })
+    }
+
+    /// Whether its store does not answer. Asks it, and blocks, unless it has just answered.
+    pub fn is_unreachable(address: &Address) -> bool {
+        Latest::of(address.public()).is_out_of_date()
+            && matches!(Self::open(address), Err(StoreError::Unavailable { .. }))
     }
 
     /// The object at an address while it is on trial. It is kept for the next time that it is opened.
@@ -238,7 +244,7 @@ impl Object {
         match &part {
             Ok(_) => self.latest.is_still(&self.version),
             Err(StoreError::Changed | StoreError::Missing) => self.latest.is_not(&self.version),
-            Err(_) => {}
+            Err(error) => self.latest.has_failed(error),
         }
         Ok(part?.bytes)
     }
@@ -281,10 +287,17 @@ impl Latest {
         is_latest.then_some(tried)
     }
 
-    /// Why the object could not be opened a moment ago, if the store did not answer.
+    /// Why the store did not answer a moment ago.
     fn failure(&self) -> Option<StoreError> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         failed.filter(|(_, at)| at.elapsed() < RETRY).map(|(error, _)| error)
+    }
+
+    /// Whether the object was not seen lately, or a request has failed since.
+    fn is_out_of_date(&self) -> bool {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, at)| *at);
+        let seen = self.seen().as_ref().map(|(_, at)| *at).filter(|at| at.elapsed() < FRESH);
+        seen.is_none_or(|seen| failed.is_some_and(|failed| failed >= seen))
     }
 
     fn has_failed(&self, error: &StoreError) {

@@ -14,6 +14,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use redis::Cmd;
 
 use super::entry;
 use super::marker::FORMAT;
@@ -22,7 +23,6 @@ use crate::config::RedisAddress;
 use crate::metrics::TierCounters;
 use crate::name::Name;
 use crate::tile::TileKey;
-use connection::{Answer, Command};
 use lines::Lines;
 
 /// How long a lookup may take. Also the limit of each connect, read and write.
@@ -55,46 +55,34 @@ impl Redis {
         Ok(Self { lines, expiry: expiry.as_secs().max(1), limit })
     }
 
-    fn ask(&self, command: Command, within: Duration) -> Result<Answer, TierError> {
-        self.lines.ask(command, Instant::now() + within)
-    }
-
-    fn unexpected(&self) -> TierError {
-        let problem = "its answer is not one to this command".to_owned();
-        TierError::Refused { server: self.lines.server(), problem }
+    fn ask<T: redis::FromRedisValue>(&self, command: Cmd, within: Duration) -> Result<T, TierError> {
+        let value = self.lines.ask(command, Instant::now() + within)?;
+        redis::from_redis_value(value)
+            .map_err(|error| TierError::Refused { server: self.lines.server(), problem: error.to_string() })
     }
 }
 
 impl TileTier for Redis {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let name = name_of(token, key);
-        let stored = match self.ask(command("GET", &name), self.limit)? {
-            Answer::Entry(stored) => stored,
-            _ => return Err(self.unexpected()),
-        };
+        let stored: Option<Vec<u8>> = self.ask(redis::cmd("GET").arg(&name).to_owned(), self.limit)?;
         let opened = stored.map(|stored| entry::opened(key, stored)).transpose();
         opened.map_err(|problem| {
             // Without waiting: the tile is rendered, and replaces it.
-            self.lines.tell(command("DEL", &name), Instant::now() + WRITE_TIMEOUT);
+            self.lines.tell(redis::cmd("DEL").arg(&name).to_owned(), Instant::now() + WRITE_TIMEOUT);
             TierError::Corrupt { place: format!("{name} in {}", self.lines.server()), problem }
         })
     }
 
     fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
         let value = [png, &entry::trailer(key, png)[..]].concat();
-        let mut command = command("SET", &name_of(token, key));
-        command.extend([value, b"EX".to_vec(), self.expiry.to_string().into_bytes()]);
-        match self.ask(command, WRITE_TIMEOUT.max(self.limit))? {
-            Answer::Done => Ok(()),
-            _ => Err(self.unexpected()),
-        }
+        let mut command = redis::cmd("SET");
+        command.arg(name_of(token, key)).arg(value).arg("EX").arg(self.expiry);
+        self.ask(command, WRITE_TIMEOUT.max(self.limit))
     }
 
     fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
-        match self.ask(command("EXISTS", &name_of(token, key)), self.limit)? {
-            Answer::Number(count) => Ok(count > 0),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(redis::cmd("EXISTS").arg(name_of(token, key)).to_owned(), self.limit)
     }
 
     fn takes_writes(&self) -> bool {
@@ -104,10 +92,6 @@ impl TileTier for Redis {
     fn problem(&self) -> Option<String> {
         self.lines.problem()
     }
-}
-
-fn command(verb: &str, name: &str) -> Command {
-    vec![verb.as_bytes().to_vec(), name.as_bytes().to_vec()]
 }
 
 /// The name of a tile's string, such as `voltile:1:brain:8d3f…`.

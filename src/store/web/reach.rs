@@ -69,7 +69,7 @@ fn is_private(address: IpAddr) -> bool {
         IpAddr::V4(address) => is_private_v4(address),
         IpAddr::V6(address) => match embedded(address) {
             Some(address) => is_private_v4(address),
-            // What is allocated on the internet, without the addresses of networks that translate for themselves.
+            // What is allocated on the internet.
             None => address.segments()[0] & 0xe000 != 0x2000,
         },
     }

@@ -10,8 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::gauge::Gauge;
+use redis::{Cmd, RedisResult, Value};
 
-use super::connection::{Answer, Command, Connection, Failure};
+use super::connection::{Connection, is_answer};
 use crate::breaker::{Breaker, Permit, Rule};
 use crate::config::RedisAddress;
 use crate::tier::TierError;
@@ -29,7 +30,7 @@ pub(super) struct Lines(Arc<Shared>);
 
 struct Shared {
     /// Shown without credentials.
-    address: RedisAddress,
+    server: RedisAddress,
     /// How long each connect, read and write may take.
     limit: Duration,
     breaker: Breaker,
@@ -47,11 +48,11 @@ struct Queue {
 }
 
 struct Task {
-    command: Command,
+    command: Cmd,
     /// Nobody waits for the result after this.
     until: Instant,
     /// `None`: nobody waits at all.
-    answer: Option<SyncSender<Result<Answer, Failure>>>,
+    answer: Option<SyncSender<RedisResult<Value>>>,
 }
 
 /// What a thread does next.
@@ -65,7 +66,7 @@ impl Lines {
     /// Starts the threads, and waits briefly until it is known whether the server answers.
     pub fn start(address: &RedisAddress, limit: Duration, open: Gauge) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            address: address.clone(),
+            server: address.clone(),
             limit,
             breaker: Breaker::opened(RULE),
             open,
@@ -90,7 +91,7 @@ impl Lines {
 
     /// The server's address without credentials.
     pub fn server(&self) -> String {
-        self.0.address.to_string()
+        self.0.server.to_string()
     }
 
     /// Whether the server is not asked at present.
@@ -103,11 +104,11 @@ impl Lines {
         if !self.0.breaker.is_open() {
             return None;
         }
-        Some(self.0.problem().clone().unwrap_or_else(|| format!("{} has not answered yet", self.0.address)))
+        Some(self.0.problem().clone().unwrap_or_else(|| format!("{} has not answered yet", self.0.server)))
     }
 
     /// Runs a command, and waits for its result until then at most; not at all while the breaker is open.
-    pub fn ask(&self, command: Command, until: Instant) -> Result<Answer, TierError> {
+    pub fn ask(&self, command: Cmd, until: Instant) -> Result<Value, TierError> {
         let shared = &self.0;
         let permit = shared.breaker.permit().ok_or(TierError::Resting)?;
         let (answer, result) = sync_channel(1);
@@ -119,9 +120,9 @@ impl Lines {
                 shared.succeeded(permit);
                 Ok(value)
             }
-            Ok(Err(Failure::Refused(problem))) => {
+            Ok(Err(error)) if is_answer(&error) => {
                 shared.succeeded(permit);
-                Err(TierError::Refused { server: self.server(), problem })
+                Err(TierError::Refused { server: shared.server.to_string(), problem: error.to_string() })
             }
             Ok(Err(error)) => Err(shared.failed(permit, error.to_string())),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
@@ -131,7 +132,7 @@ impl Lines {
     }
 
     /// Runs a command some time; it is lost if the server cannot be reached.
-    pub fn tell(&self, command: Command, until: Instant) {
+    pub fn tell(&self, command: Cmd, until: Instant) {
         self.0.queue(Task { command, until, answer: None });
     }
 }
@@ -181,7 +182,7 @@ impl Shared {
                         // Ignore the error: nobody waits any more.
                         Some(answer) => drop(answer.send(result)),
                         None => drop(result.inspect_err(|error| {
-                            tracing::debug!("{}: a command failed: {error}", self.address);
+                            tracing::debug!("{}: a command failed: {error}", self.server);
                         })),
                     }
                 }
@@ -213,30 +214,31 @@ impl Shared {
     }
 
     /// Runs a command on this line. A connection that was closed since its last command is made again once.
-    fn run(&self, line: &mut Option<Connection>, command: &Command) -> Result<Answer, Failure> {
+    fn run(&self, line: &mut Option<Connection>, command: &Cmd) -> RedisResult<Value> {
         if let Some(connection) = line {
             match connection.run(command) {
-                Err(failure @ Failure::Broken(_)) => {
+                Err(error) if is_answer(&error) => return Err(error),
+                Err(error) => {
                     *line = None;
-                    if !failure.is_closed() {
-                        return Err(failure);
+                    if !error.is_connection_dropped() {
+                        return Err(error);
                     }
                 }
-                answered => return answered,
+                result => return result,
             }
         }
-        let mut connection = Connection::to(&self.address, self.limit)?;
-        let answer = connection.run(command);
-        if !matches!(answer, Err(Failure::Broken(_))) {
+        let mut connection = Connection::to(&self.server, self.limit)?;
+        let result = connection.run(command);
+        if !result.as_ref().is_err_and(|error| !is_answer(error)) {
             *line = Some(connection);
         }
-        answer
+        result
     }
 
     /// Finds out on a new connection whether the server answers.
     fn probe(&self, line: &mut Option<Connection>, permit: Permit<'_>) {
         *line = None;
-        match self.run(line, &vec![b"PING".to_vec()]) {
+        match self.run(line, &redis::cmd("PING")) {
             Ok(_) => self.succeeded(permit),
             Err(error) => drop(self.failed(permit, error.to_string())),
         }
@@ -246,13 +248,13 @@ impl Shared {
         if permit.succeeded() {
             self.open.set(0);
             if self.problem().take().is_some() {
-                tracing::info!("cache.redis: {} answers again", self.address);
+                tracing::info!("cache.redis: {} answers again", self.server);
             }
         }
     }
 
     fn failed(&self, permit: Permit<'_>, problem: String) -> TierError {
-        let error = TierError::Unreachable { server: self.address.to_string(), problem };
+        let error = TierError::Unreachable { server: self.server.to_string(), problem };
         permit.failed();
         if self.breaker.is_open() {
             self.open.set(1);
