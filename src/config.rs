@@ -12,6 +12,7 @@ mod access;
 mod address;
 mod datasets;
 mod example;
+mod fixed;
 mod keys;
 mod layers;
 mod memory;
@@ -25,6 +26,7 @@ mod values;
 
 pub use address::{BindAddress, NotAnAddress};
 pub use example::example;
+pub use fixed::keep_fixed;
 pub use memory::Memory;
 pub use network::{Network, NotANetwork, Proxy};
 pub use redis::{NotARedisAddress, RedisAddress};

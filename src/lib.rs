@@ -34,7 +34,7 @@
 //! 2  client    the HTTP client of warm, verify and bench; the only module that names `ureq`
 //! 2  config    as typed → as meant: settings, or every fault at once
 //! 2  store     objects in object storage and on web servers: their bytes by range, of one version; the only module that
-//!              names `object_store` and `reqwest`
+//!              names `hyper_util`, `object_store` and `reqwest`
 //! 1  description  the JSON of /datasets.json as plain data, for servers and clients; only it and http name `utoipa`
 //! 1  request   a well-formed request, not yet known to exist: all three URL forms end here
 //! 1  metrics   what the server counts and measures, in the OpenMetrics text format
@@ -133,7 +133,8 @@
 //! Besides: 24 bytes for each chunk of an index, and up to 16 MiB while the index is checked; up to 65,536 unfinished
 //! chunks, about 200 bytes each; up to 2^21 voxels while a channel is sampled (three times as many for RGB); 32 MiB of
 //! tiles that wait to be written to each tier, 32 MiB whose chunks are not yet verified; a few MiB for the
-//! disk cache's sweep over ten million tiles; 1 MiB of log lines; up to 12 MiB for an overview of a slice; less than
+//! disk cache's sweep over ten million tiles; 1 MiB of log lines; about 3 MiB for each of eight connections to Redis; up to
+//! 12 MiB for an overview of a slice; less than
 //! 1 MiB for each connection besides the tile being sent (pipelined requests stay in the system's buffers); 20 KiB for each
 //! idle dataset of one channel, and half a MiB for each of the 8 files that stay open in libhdf5. Mapped files take
 //! addresses, not memory. Making pyramids has limits of its own: see [`pyramid`].

@@ -19,10 +19,13 @@ fn rows() -> BTreeMap<String, u32> {
 }
 
 /// Crates that only these modules name.
-const CRATES: [(&str, &[&str]); 6] = [
+const CRATES: [(&str, &[&str]); 9] = [
     ("anyhow", &["cli"]),
     ("clap", &["cli"]),
+    ("hyper_util", &["store"]),
     ("landlock", &["confine"]),
+    ("object_store", &["store"]),
+    ("reqwest", &["store"]),
     ("seccompiler", &["confine"]),
     ("ureq", &["client"]),
     ("utoipa", &["description", "http"]),

@@ -21,7 +21,7 @@ use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::paint::{Kind, Window, WindowRule};
-use crate::store::{Object, StoreError};
+use crate::store::Object;
 use crate::tile::Fingerprint;
 use crate::volume::hdf5::{ChunkStore, Digests, FileIdentity, Files, Kept, LinkPolicy, OpenFile, Opener};
 use crate::volume::{Missing, VoxelType};
@@ -154,7 +154,7 @@ impl DatasetSettings {
     /// Whether a file is an object in a store that does not answer. Asks the store; blocks.
     pub(crate) fn is_unreachable(&self) -> bool {
         let mut objects = self.files().filter_map(|file| Address::of(file));
-        objects.any(|address| matches!(Object::open(&address), Err(StoreError::Unavailable { .. })))
+        objects.any(|address| Object::is_unreachable(&address))
     }
 }
 
@@ -292,7 +292,9 @@ impl Opening {
         if self.faults.len() == before {
             return Some(dataset);
         }
-        if settings.is_unreachable() {
+        // What its trial has refused need not be asked for.
+        let is_refused = settings.files().any(|file| self.stores.files.is_refused(file));
+        if !is_refused && settings.is_unreachable() {
             self.unreachable.insert(token.clone(), self.faults.split_off(before));
             return None;
         }

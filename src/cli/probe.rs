@@ -225,7 +225,7 @@ fn try_each(
                     child = Some(living);
                     None
                 }
-                Ok(Outcome::Died(why)) => Some(why),
+                Ok(Outcome::Died(why) | Outcome::Late(why)) => Some(why),
                 Err(error) => Some(not_tried(&error)),
             };
             ended(number, path, why);
@@ -255,12 +255,12 @@ fn tried(
     child: Option<TrialChild>,
     trial: &Trial,
 ) -> io::Result<Outcome> {
-    // An old child may have died of an earlier file, so only the death of a new one counts.
+    // An old child may have died of an earlier file, so only the death of a new one counts. It was alive if it took too long.
     if let Some(mut child) = child
         && child.send(trial).is_ok()
-        && let survived @ Outcome::Survived(_) = child.outcome(trial)?
+        && let ended @ (Outcome::Survived(_) | Outcome::Late(_)) = child.outcome(trial)?
     {
-        return Ok(survived);
+        return Ok(ended);
     }
     let mut child = start()?;
     child.send(trial)?;
@@ -291,6 +291,8 @@ struct TrialChild {
 enum Outcome {
     Survived(TrialChild),
     Died(String),
+    /// The child was killed because it took too long.
+    Late(String),
 }
 
 impl TrialChild {
@@ -371,7 +373,7 @@ impl TrialChild {
                 self.child.kill()?;
                 self.child.wait()?;
                 let seconds = PATIENCE.as_secs();
-                Ok(Outcome::Died(format!(
+                Ok(Outcome::Late(format!(
                     "the file is refused because opening it took more than {seconds} seconds; check whether its disk \
                      can be read, or copy the file to a faster one"
                 )))

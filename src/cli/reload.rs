@@ -123,7 +123,7 @@ impl Reloader {
             return Err(faults.iter().map(ToString::to_string).collect());
         }
         self.remember(&settings);
-        let kept = keep_fixed(&self.started, &mut settings);
+        let kept = config::keep_fixed(&self.started, &mut settings);
         if let Some(lack) = self.reach.lacks(&settings) {
             return Err(vec![lack.to_string()]);
         }
@@ -180,46 +180,6 @@ impl Reloader {
     }
 }
 
-/// Gives those settings back their old values that a running server cannot change; returns their keys.
-fn keep_fixed(started: &Settings, settings: &mut Settings) -> Vec<&'static str> {
-    let mut kept = Vec::new();
-    let (old, new) = (&started.server, &mut settings.server);
-    keep("server.bind", &old.bind, &mut new.bind, &mut kept);
-    keep("server.unix_socket", &old.unix_socket, &mut new.unix_socket, &mut kept);
-    keep("server.unix_socket_mode", &old.unix_socket_mode, &mut new.unix_socket_mode, &mut kept);
-    if old.tls.is_some() != new.tls.is_some() {
-        keep("server.tls", &old.tls, &mut new.tls, &mut kept);
-    }
-    keep("server.workers", &old.workers, &mut new.workers, &mut kept);
-    keep("server.shutdown_timeout", &old.shutdown_timeout, &mut new.shutdown_timeout, &mut kept);
-    keep("server.connections", &old.connections, &mut new.connections, &mut kept);
-    let each = "server.connections_for_each_client";
-    keep(each, &old.connections_for_each_client, &mut new.connections_for_each_client, &mut kept);
-    let bandwidth = "server.bandwidth_for_each_client";
-    keep(bandwidth, &old.bandwidth_for_each_client, &mut new.bandwidth_for_each_client, &mut kept);
-    keep("server.head_timeout", &old.head_timeout, &mut new.head_timeout, &mut kept);
-    keep("server.idle_timeout", &old.idle_timeout, &mut new.idle_timeout, &mut kept);
-    keep("server.write_timeout", &old.write_timeout, &mut new.write_timeout, &mut kept);
-    keep("files.confinement", &started.files.confinement, &mut settings.files.confinement, &mut kept);
-    keep("files.identity", &started.files.identity, &mut settings.files.identity, &mut kept);
-    keep("cache", &started.cache, &mut settings.cache, &mut kept);
-    let (old, new) = (&started.render, &mut settings.render);
-    keep("render.threads", &old.threads, &mut new.threads, &mut kept);
-    keep("render.queue", &old.queue, &mut new.queue, &mut kept);
-    keep("render.boxes", &old.boxes, &mut new.boxes, &mut kept);
-    keep("render.neighbours", &old.neighbours, &mut new.neighbours, &mut kept);
-    keep("render.verify", &old.verify, &mut new.verify, &mut kept);
-    keep("render.png", &old.png, &mut new.png, &mut kept);
-    kept
-}
-
-fn keep<T: Clone + PartialEq>(key: &'static str, old: &T, new: &mut T, kept: &mut Vec<&'static str>) {
-    if old != new {
-        new.clone_from(old);
-        kept.push(key);
-    }
-}
-
 /// What changed, for the log.
 fn told(reloaded: &Reloaded) -> String {
     let names =
@@ -243,25 +203,4 @@ fn told(reloaded: &Reloaded) -> String {
         );
     }
     told.join("; ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_that_need_a_restart_are_kept_and_named() {
-        let started = Settings::default();
-        let mut settings = Settings::default();
-        settings.cache.tiles = 1;
-        settings.render.queue = 1;
-        settings.render.max_voxels_per_box = 1;
-        settings.server.cors_origins = Vec::new();
-        assert_eq!(keep_fixed(&started, &mut settings), ["cache", "render.queue"]);
-        assert_eq!(
-            (settings.cache.tiles, settings.render.queue),
-            (started.cache.tiles, started.render.queue)
-        );
-        assert!(settings.render.max_voxels_per_box == 1 && settings.server.cors_origins.is_empty());
-    }
 }

@@ -61,9 +61,7 @@ impl Record {
     pub fn finish(&self, site: &Site, request: &HttpRequest, response: &mut HttpResponse) {
         let span = self.began.elapsed();
         let (form, outcome, status) = (self.form.get(), self.trace.outcome(), response.status());
-        if let Ok(id) = HeaderValue::from_maybe_shared(self.id.bytes()) {
-            response.headers_mut().insert(REQUEST_ID.clone(), id);
-        }
+        tell_id(&self.id, response.headers_mut());
         if status.is_success() {
             self.tell_timing(span, response.headers_mut());
         }
@@ -141,6 +139,13 @@ impl Record {
             "slower than log.slow, which is {}",
             humantime::format_duration(site.log.slow)
         );
+    }
+}
+
+/// Adds `X-Request-Id`.
+pub(super) fn tell_id(id: &RequestId, headers: &mut HeaderMap) {
+    if let Ok(id) = HeaderValue::from_maybe_shared(id.bytes()) {
+        headers.insert(REQUEST_ID.clone(), id);
     }
 }
 

@@ -15,7 +15,7 @@ use super::host::Host;
 use super::stored::{self, Gathering};
 use super::transport::{self, Transport};
 use super::version::Version;
-use super::{runtime, sidecar};
+use super::{RETRY, runtime, sidecar};
 use crate::address::Address;
 
 /// How long an object is taken to be unchanged after it was last seen so. Requests for its bytes find out earlier.
@@ -45,6 +45,9 @@ struct Latest {
     /// `None` once a request has found that it is not the one that was opened.
     seen: Mutex<Option<(Version, Instant)>>,
     is_being_checked: AtomicBool,
+    /// Why its store did not answer last, and when: an object is opened several times in a row, and it may take long until
+    /// a request has failed.
+    failed: Mutex<Option<(StoreError, Instant)>>,
     /// The object with what was read in its trial, until it is opened.
     on_trial: Mutex<Option<Arc<Object>>>,
 }
@@ -63,6 +66,12 @@ impl Object {
         runtime::wait(async move { Self::opened(&address).await })
     }
 
+    /// Whether its store does not answer. Asks it, and blocks, unless it has just answered.
+    pub fn is_unreachable(address: &Address) -> bool {
+        Latest::of(address.public()).is_out_of_date()
+            && matches!(Self::open(address), Err(StoreError::Unavailable { .. }))
+    }
+
     /// The object at an address while it is on trial. It is kept for the next time that it is opened.
     pub(super) async fn on_trial(address: &Address) -> Result<Arc<Self>, StoreError> {
         let latest = Latest::of(address.public());
@@ -76,12 +85,15 @@ impl Object {
 
     async fn opened(address: &Address) -> Result<Arc<Self>, StoreError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        let latest = Latest::of(address.public());
+        if let Some(failure) = latest.failure() {
+            return Err(failure);
+        }
         let source = Source::of(address)?;
-        let first = source.get(0..BLOCK, None).await?;
+        let first = source.get(0..BLOCK, None).await.inspect_err(|error| latest.has_failed(error))?;
         let blocks = Blocks::default();
         blocks.add(0, &first.bytes);
         sidecar::load(address.public(), &first.version, &blocks);
-        let latest = Latest::of(address.public());
         latest.set(Some(first.version.clone()));
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(Self { number, version: first.version, source, blocks, latest }))
@@ -229,8 +241,10 @@ impl Object {
     /// Fetches a range of this version.
     pub(super) async fn get(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         let part = self.source.get(range, Some(&self.version)).await;
-        if let Err(StoreError::Changed | StoreError::Missing) = &part {
-            self.latest.is_not(&self.version);
+        match &part {
+            Ok(_) => self.latest.is_still(&self.version),
+            Err(StoreError::Changed | StoreError::Missing) => self.latest.is_not(&self.version),
+            Err(error) => self.latest.has_failed(error),
         }
         Ok(part?.bytes)
     }
@@ -258,6 +272,7 @@ impl Latest {
             Arc::new(Self {
                 seen: Mutex::new(None),
                 is_being_checked: AtomicBool::new(false),
+                failed: Mutex::default(),
                 on_trial: Mutex::default(),
             })
         };
@@ -272,8 +287,37 @@ impl Latest {
         is_latest.then_some(tried)
     }
 
+    /// Why the store did not answer a moment ago.
+    fn failure(&self) -> Option<StoreError> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        failed.filter(|(_, at)| at.elapsed() < RETRY).map(|(error, _)| error)
+    }
+
+    /// Whether the object was not seen lately, or a request has failed since.
+    fn is_out_of_date(&self) -> bool {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, at)| *at);
+        let seen = self.seen().as_ref().map(|(_, at)| *at).filter(|at| at.elapsed() < FRESH);
+        seen.is_none_or(|seen| failed.is_some_and(|failed| failed >= seen))
+    }
+
+    fn has_failed(&self, error: &StoreError) {
+        if let StoreError::Unavailable { .. } = error {
+            let failed = Some((error.clone(), Instant::now()));
+            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+        }
+    }
+
     fn set(&self, version: Option<Version>) {
         *self.seen() = version.map(|version| (version, Instant::now()));
+    }
+
+    /// Records that the object is of this version now, unless a later one has been seen.
+    fn is_still(&self, version: &Version) {
+        if let Some((seen, at)) = &mut *self.seen()
+            && seen.is_of(version)
+        {
+            *at = Instant::now();
+        }
     }
 
     /// Records that there is no object of this version any more. A later one may have been opened meanwhile.

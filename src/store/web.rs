@@ -1,4 +1,10 @@
 //! Objects on web servers: ranges by HTTP (RFC 9110, section 14).
+//!
+//! A redirect is followed within a host, but not from https to http; and to another host over https. A user and password
+//! are sent to the server for which they were given, and to no other. No redirect leads from a public address to a private
+//! one ([`reach`]): whoever can change what a server on the internet answers must not reach the servers of this network.
+
+mod reach;
 
 use std::error::Error;
 use std::ops::Range;
@@ -8,16 +14,19 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use reqwest::header::{
-    ACCEPT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_MATCH, LAST_MODIFIED, RANGE, RETRY_AFTER,
+    ACCEPT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_MATCH, LAST_MODIFIED, LOCATION, RANGE,
+    RETRY_AFTER,
 };
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
+use url::Url;
 
 use super::error::StoreError;
 use super::transport::{Part, Transport, checked};
 use super::version::Version;
 use super::{CONNECTING, RETRY, WAITING};
 use crate::address::Address;
+use reach::{OnlyPublic, Private, Reach};
 
 /// The most redirects that are followed.
 const REDIRECTS: usize = 5;
@@ -26,29 +35,72 @@ const REDIRECTS: usize = 5;
 #[derive(Debug)]
 pub(super) struct Web {
     address: Address,
-    client: Client,
+    clients: &'static Clients,
+}
+
+/// What makes requests. Neither follows redirects: [`Web::answer`] does.
+#[derive(Debug)]
+struct Clients {
+    /// To any server.
+    any: Client,
+    /// To servers at public addresses; finds no others.
+    public: Client,
+    reach: Reach,
+}
+
+impl Clients {
+    fn new() -> Result<Self, reqwest::Error> {
+        super::install_cryptography();
+        let builder = || {
+            let builder = Client::builder().connect_timeout(CONNECTING).read_timeout(WAITING);
+            builder.redirect(Policy::none()).user_agent(super::USER_AGENT).referer(false)
+        };
+        let public = builder().dns_resolver(OnlyPublic).build()?;
+        Ok(Self { any: builder().build()?, public, reach: Reach::of_environment() })
+    }
 }
 
 impl Web {
     pub fn to(address: &Address) -> Result<Self, StoreError> {
-        static CLIENT: LazyLock<Result<Client, String>> = LazyLock::new(|| {
-            super::install_cryptography();
-            let builder = Client::builder().connect_timeout(CONNECTING).read_timeout(WAITING);
-            let builder = builder.redirect(redirects()).user_agent(super::USER_AGENT).referer(false);
-            builder.build().map_err(|e| e.to_string())
-        });
+        static CLIENTS: LazyLock<Result<Clients, String>> =
+            LazyLock::new(|| Clients::new().map_err(|e| e.to_string()));
         let problem = |problem: &String| StoreError::Settings { problem: problem.clone() };
-        let client = CLIENT.as_ref().map_err(problem)?.clone();
-        Ok(Self { address: address.clone(), client })
+        Ok(Self { address: address.clone(), clients: CLIENTS.as_ref().map_err(problem)? })
+    }
+
+    /// The answer to a request for a range, after redirects.
+    async fn answer(&self, range: &Range<u64>, expected: Option<&Version>) -> Result<Response, StoreError> {
+        let Clients { any, public, reach } = self.clients;
+        let given = self.address.full();
+        let mut url = given.clone();
+        // Whether every server so far is the one that was given, and whether every one is at a private address.
+        let (mut is_home, mut is_inside) = (true, true);
+        for _ in 0..=REDIRECTS {
+            let client = if is_inside || reach.is_through_proxy(&url) { any } else { public };
+            let mut request = client.get(url.clone()).header(ACCEPT_ENCODING, "identity");
+            request = request.header(RANGE, format!("bytes={}-{}", range.start, range.end.saturating_sub(1)));
+            if let Some(etag) = expected.and_then(|version| version.etag.as_ref()) {
+                request = request.header(IF_MATCH, etag);
+            }
+            let response = request.send().await.map_err(unavailable)?;
+            let location = header(response.headers(), LOCATION);
+            let Some(location) = location.filter(|_| redirects(response.status())) else {
+                return Ok(response);
+            };
+            is_inside &= reach.is_private(&url, response.remote_addr());
+            let mut next = followed(&url, &location, is_inside).map_err(not_followed)?;
+            is_home &= next.origin() == given.origin();
+            let (user, password) = if is_home { (given.username(), given.password()) } else { ("", None) };
+            // An error means that the address cannot have what is set.
+            let _ = next.set_username(user);
+            let _ = next.set_password(password);
+            url = next;
+        }
+        Err(not_followed("it redirects too often"))
     }
 
     async fn part(&self, range: Range<u64>, expected: Option<&Version>) -> Result<Part, StoreError> {
-        let mut request = self.client.get(self.address.full().clone()).header(ACCEPT_ENCODING, "identity");
-        request = request.header(RANGE, format!("bytes={}-{}", range.start, range.end.saturating_sub(1)));
-        if let Some(etag) = expected.and_then(|version| version.etag.as_ref()) {
-            request = request.header(IF_MATCH, etag);
-        }
-        let response = request.send().await.map_err(unavailable)?;
+        let response = self.answer(&range, expected).await?;
         let total = match response.status() {
             StatusCode::PARTIAL_CONTENT => total(response.headers(), range.start)?,
             StatusCode::OK => whole(&response, &range)?,
@@ -86,18 +138,29 @@ impl Transport for Web {
     }
 }
 
-/// Follows a few redirects, but none from an encrypted connection to an open one.
-fn redirects() -> Policy {
-    Policy::custom(|attempt| {
-        let was_secure = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
-        if was_secure && attempt.url().scheme() != "https" {
-            return attempt.error("it redirects from https to http");
-        }
-        if attempt.previous().len() > REDIRECTS {
-            return attempt.error("it redirects too often");
-        }
-        attempt.follow()
-    })
+/// Whether an answer with this status says where the object is.
+fn redirects(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+/// Where a redirect leads, if it may be followed there. `is_inside`: from servers at private addresses only.
+fn followed(from: &Url, location: &str, is_inside: bool) -> Result<Url, &'static str> {
+    let to = from.join(location).map_err(|_| "it redirects to what is not an address")?;
+    match (from.scheme(), to.scheme()) {
+        (_, "https") => {}
+        ("https", "http") => return Err("it redirects from https to http"),
+        (_, "http") if to.host() == from.host() => {}
+        (_, "http") => return Err("it redirects to another host, and not over https"),
+        _ => return Err("it redirects to what is neither http nor https"),
+    }
+    if !is_inside && reach::names_private(&to) {
+        return Err(reach::TO_PRIVATE);
+    }
+    Ok(to)
+}
+
+fn not_followed(problem: &str) -> StoreError {
+    StoreError::Settings { problem: format!("the server's redirects cannot be followed: {problem}") }
 }
 
 fn header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
@@ -146,18 +209,51 @@ fn retry_after(headers: &HeaderMap) -> Duration {
 /// What went wrong with a connection; never the address, which may contain credentials.
 fn unavailable(error: reqwest::Error) -> StoreError {
     let error = error.without_url();
-    let mut causes = std::iter::successors(error.source(), |error| (*error).source());
-    let deepest = causes.by_ref().last().map(ToString::to_string);
-    if error.is_redirect() {
-        let problem = deepest.unwrap_or_else(|| error.to_string());
-        return StoreError::Settings {
-            problem: format!("the server's redirects cannot be followed: {problem}"),
-        };
+    let causes = || std::iter::successors(error.source(), |error| (*error).source());
+    if causes().any(|cause| cause.is::<Private>()) {
+        return not_followed(reach::TO_PRIVATE);
     }
+    let deepest = causes().last().map(ToString::to_string);
     let problem = match deepest {
         _ if error.is_timeout() => "it does not answer in time".to_owned(),
         Some(deepest) => format!("{error} ({deepest})"),
         None => error.to_string(),
     };
     StoreError::Unavailable { problem, retry_after: RETRY }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_lead_to_other_hosts_over_https_only_and_never_into_the_network() {
+        let followed = |from: &str, to: &str, is_inside| followed(&Url::parse(from).unwrap(), to, is_inside);
+        for (from, to) in [
+            ("http://a.org/x", "/y"),
+            ("http://a.org/x", "http://a.org:81/y"),
+            ("http://a.org/x", "https://a.org/y"),
+            ("http://a.org/x", "https://b.org/y"),
+            ("https://a.org/x", "//b.org/y"),
+            ("https://a.org/x", "https://9.9.9.9/y"),
+        ] {
+            assert!(followed(from, to, false).is_ok() && followed(from, to, true).is_ok(), "{from} to {to}");
+        }
+        for (from, to) in [
+            ("https://a.org/x", "http://a.org/y"),
+            ("https://a.org/x", "http://b.org/y"),
+            ("http://a.org/x", "http://b.org/y"),
+            ("http://127.0.0.1/x", "http://127.0.0.2/y"),
+            ("http://a.org/x", "file:///etc/passwd"),
+            ("http://a.org/x", "s3://bucket/key"),
+            ("http://a.org/x", "http://"),
+        ] {
+            assert!(followed(from, to, true).is_err(), "{from} to {to}");
+        }
+        for to in ["https://127.0.0.1/", "https://[::1]/", "https://169.254.169.254/", "https://2130706433/"]
+        {
+            assert_eq!(followed("https://a.org/x", to, false), Err(reach::TO_PRIVATE));
+            assert!(followed("https://10.0.0.1/x", to, true).is_ok());
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! connecting and reading take. When commands fail, a circuit breaker opens: nobody waits while it is open, and those
 //! threads find out when the server is back.
 
+mod connection;
 mod lines;
 #[cfg(test)]
 mod tests;

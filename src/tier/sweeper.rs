@@ -35,6 +35,8 @@ const PAUSE_FACTOR: u32 = 20;
 const STUCK: Duration = Duration::from_secs(30);
 /// Temporary files older than this are left over from killed processes.
 const LEFT_OVER: Duration = Duration::from_secs(3600);
+/// The clocks of machines that share a directory may differ by this much; a date further ahead is wrong.
+const AHEAD: Duration = Duration::from_secs(3600);
 
 /// Starts the sweeper thread, which runs until [`Space::stop`].
 pub(super) fn start(home: Arc<Home>, kind: Kind, space: Arc<Space>, counts: Counts) -> io::Result<()> {
@@ -158,7 +160,8 @@ impl Sweeper {
         }
         let held: u64 = tiles.iter().map(|candidate| on_disk(candidate.tile.length)).sum();
         let mut excess = held.saturating_sub(share);
-        tiles.sort_unstable_by_key(|Candidate { tile, .. }| (tile.modified, tile.key));
+        let latest = SystemTime::now() + AHEAD;
+        tiles.sort_unstable_by_key(|Candidate { tile, .. }| (last_used(tile.modified, latest), tile.key));
         for Candidate { folder, tile } in tiles {
             if excess == 0 {
                 break;
@@ -261,10 +264,16 @@ impl Sweeper {
     }
 }
 
+/// When a tile was last used; long ago if its date lies in the future, as reading it would have corrected that.
+fn last_used(modified: SystemTime, latest: SystemTime) -> SystemTime {
+    if modified > latest { SystemTime::UNIX_EPOCH } else { modified }
+}
+
 /// Removes a temporary file unless it is recent enough that it may still be in use.
 fn remove_left_over(fan: &Dir, name: &OsStr, since: SystemTime) -> io::Result<()> {
     match since.elapsed() {
         Ok(age) if age > LEFT_OVER => fan.remove(name).map(drop),
+        Err(ahead) if ahead.duration() > AHEAD => fan.remove(name).map(drop),
         _ => Ok(()),
     }
 }
@@ -342,6 +351,23 @@ mod tests {
         sweeper.count();
         sweeper.sweep();
         assert_eq!(left(&directory, 60), [3].into_iter().chain(25..60).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn tiles_dated_in_the_future_are_evicted_first_and_kept_longer_once_they_are_read() {
+        let (place, directory, sweeper) = filled(60, 40 * 4096);
+        let future = SystemTime::now() + 24 * AHEAD;
+        let since = future.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let path = |number| Folder::of(&token(number), Kind::Tiles).path(place.path(), &TileKey::of(&number));
+        (40..60).for_each(|number| set_time(&path(number), since));
+        let unfinished = path(50).with_file_name(".voltile-unfinished");
+        fs::write(&unfinished, "x").unwrap();
+        set_time(&unfinished, since);
+        directory.get(&token(45), &TileKey::of(&45_u64)).unwrap().unwrap();
+        sweeper.count();
+        sweeper.sweep();
+        assert_eq!(left(&directory, 60), (5..40).chain([45]).collect::<Vec<_>>());
+        assert!(!unfinished.exists());
     }
 
     #[test]

@@ -222,9 +222,16 @@ fn what_needs_a_restart_is_named() {
     volumes::planes(&place.path("a.h5"), 3, 1, Stored::Flat);
     place.write("voltile.toml", "[datasets.a]\nfile = \"a.h5\"\n");
     let server = place.serve::<&str>([]);
-    place.write("voltile.toml", "[cache]\ntiles = 0\n[render]\nqueue = 7\n[datasets.a]\nfile = \"a.h5\"\n");
+    place.write(
+        "voltile.toml",
+        "[server]\nunix_socket_mode = \"600\"\n[cache]\ntiles = 0\n[render]\nqueue = 7\nneighbours = 0\nverify = \"never\"\n\
+         png = \"small\"\n[files]\nidentity = \"content\"\nconfinement = \"off\"\n[datasets.a]\nfile = \"a.h5\"\n",
+    );
     reload(&server);
-    server.wait_for_log("changes of cache, render.queue take effect when the server is restarted");
+    server.wait_for_log(
+        "changes of server.unix_socket_mode, cache.tiles, render.queue, render.neighbours, render.verify, render.png, \
+         files.confinement, files.identity take effect when the server is restarted",
+    );
     assert!(shows(&server, "a", 1));
 }
 

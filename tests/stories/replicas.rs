@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -151,6 +151,69 @@ fn a_redis_that_answers_after_five_seconds_is_not_asked_for_tiles() {
     assert_eq!(server.count("voltile_redis_skipped_total"), PLANES as u64);
     assert_eq!(lookups.load(Ordering::SeqCst), 0);
     assert!(problem_of_redis(&server).is_some());
+}
+
+/// The most that is sent on one connection: less than would fill the memory of this machine.
+const MOST_SENT: usize = 256 << 20;
+
+/// A server at which everything is well but lookups: it announces two gigabytes, and begins to send them. Counts lookups,
+/// and keeps the most bytes that it could send for one.
+fn endless_redis() -> (u16, Arc<[AtomicUsize; 2]>) {
+    let (listener, seen) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::<[AtomicUsize; 2]>::default());
+    let (port, shared) = (listener.local_addr().unwrap().port(), Arc::clone(&seen));
+    let serve = |mut stream: TcpStream, [lookups, most]: &[AtomicUsize; 2]| {
+        let mut input = BufReader::new(stream.try_clone().unwrap());
+        let mut word = Vec::new();
+        while input.read_until(b'\n', &mut word).is_ok_and(|length| length > 0) {
+            let answer = match word.trim_ascii_end() {
+                b"PING" => "+PONG\r\n",
+                b"SET" => "+OK\r\n",
+                b"GET" => {
+                    lookups.fetch_add(1, Ordering::SeqCst);
+                    let mut sent = 0;
+                    let _ = stream.write_all(b"$2147483647\r\n");
+                    while sent < MOST_SENT && stream.write_all(&[7; 1 << 16]).is_ok() {
+                        sent += 1 << 16;
+                        most.fetch_max(sent, Ordering::SeqCst);
+                    }
+                    return;
+                }
+                _ => "",
+            };
+            word.clear();
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    };
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || serve(stream.unwrap(), &shared));
+        }
+    });
+    (port, seen)
+}
+
+#[test]
+fn a_redis_that_sends_without_end_is_read_no_further_than_the_longest_entry() {
+    let place = Place::new();
+    let (port, seen) = endless_redis();
+    let server = replica(&place, "one", &["--set", &format!("cache.redis=redis://127.0.0.1:{port}")]);
+    server.allow_error("cache.redis");
+    let lookups = || seen[0].load(Ordering::SeqCst);
+    wait_until("it is asked for tiles a few times", || {
+        ask_for_others(&server);
+        lookups() >= 6
+    });
+    ask_for_all(&server);
+    // What both sockets of a connection buffer may be several MiB.
+    let most = seen[1].load(Ordering::SeqCst);
+    assert!(most < MOST_SENT / 4, "{most} bytes were taken");
+    wait_until("it is reported", || {
+        ask_for_others(&server);
+        problem_of_redis(&server).is_some_and(|problem| problem.contains("longer than any entry"))
+    });
 }
 
 #[test]

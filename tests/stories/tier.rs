@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use crate::common::volumes::{self, Stored};
 use crate::common::{CHANGED, MOUNT, Place, Server, wait_until};
@@ -326,6 +327,23 @@ fn a_directory_beyond_its_budget_at_start_is_reduced_to_it() {
     let left = tiles(&place, "planes");
     assert_eq!((left.len(), server.count(EVICTED)), (22, 8));
     assert_eq!(oldest.iter().filter(|path| left.contains(path)).count(), 2, "the oldest go first");
+}
+
+#[test]
+fn tiles_dated_in_the_future_are_removed_first_unless_they_are_read() {
+    let place = Place::new();
+    warmed(&place, 30);
+    let ahead: Vec<_> = tiles(&place, "planes").into_iter().take(10).collect();
+    for path in &ahead {
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        file.set_modified(std::time::SystemTime::now() + Duration::from_secs(365 * 24 * 3600)).unwrap();
+    }
+    let budget = format!("cache.disk={}", 25 * 4096);
+    let server = served(&place, &["planes.h5", "--set", &budget]);
+    wait_until("the excess is removed", || server.count(BYTES) == 22 * 4096);
+    let left = tiles(&place, "planes");
+    assert_eq!((left.len(), server.count(EVICTED)), (22, 8));
+    assert_eq!(ahead.iter().filter(|path| left.contains(path)).count(), 2, "they go first");
 }
 
 #[test]

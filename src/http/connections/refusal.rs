@@ -2,6 +2,11 @@
 
 use std::borrow::Cow;
 
+use actix_web::http::header::HeaderMap;
+
+use crate::http::{record, security};
+use crate::trace::RequestId;
+
 /// The first byte of a TLS handshake (RFC 8446, section 5.1: a record of type 22).
 pub(in crate::http) const TLS_HANDSHAKE: u8 = 22;
 
@@ -42,7 +47,7 @@ impl Refusal {
         }
     }
 
-    /// The whole response; the connection is closed after it.
+    /// The whole response; the connection is closed after it. Its id is a random one: the request has not been read.
     pub fn answer(&self) -> Vec<u8> {
         let (status, title) = match self {
             Refusal::Malformed(_) => (400, "Bad Request"),
@@ -53,11 +58,19 @@ impl Refusal {
             "type": "about:blank", "title": title, "status": status, "detail": self.detail(),
         });
         let body = body.to_string();
-        let length = body.len();
-        format!(
+        let mut headers = HeaderMap::new();
+        security::add(&mut headers);
+        record::tell_id(&RequestId::random(), &mut headers);
+        let mut answer = format!(
             "HTTP/1.1 {status} {title}\r\nconnection: close\r\ncontent-type: application/problem+json\r\n\
-             x-content-type-options: nosniff\r\ncache-control: no-store\r\ncontent-length: {length}\r\n\r\n{body}"
+             cache-control: no-store\r\ncontent-length: {}\r\n",
+            body.len()
         )
-        .into_bytes()
+        .into_bytes();
+        for (name, value) in &headers {
+            answer.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+        answer.extend([b"\r\n", body.as_bytes()].concat());
+        answer
     }
 }

@@ -10,11 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::gauge::Gauge;
-use redis::{
-    Client, Cmd, Connection, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
-    RedisConnectionInfo, RedisError, RedisResult, Value, io::tcp::TcpSettings,
-};
+use redis::{Cmd, RedisResult, Value};
 
+use super::connection::{Connection, is_answer};
 use crate::breaker::{Breaker, Permit, Rule};
 use crate::config::RedisAddress;
 use crate::tier::TierError;
@@ -31,9 +29,8 @@ const RULE: Rule =
 pub(super) struct Lines(Arc<Shared>);
 
 struct Shared {
-    client: Client,
-    /// The address without credentials.
-    server: String,
+    /// Shown without credentials.
+    server: RedisAddress,
     /// How long each connect, read and write may take.
     limit: Duration,
     breaker: Breaker,
@@ -68,10 +65,8 @@ enum Next<'a> {
 impl Lines {
     /// Starts the threads, and waits briefly until it is known whether the server answers.
     pub fn start(address: &RedisAddress, limit: Duration, open: Gauge) -> io::Result<Self> {
-        let client = connection(address).and_then(Client::open).map_err(io::Error::other)?;
         let shared = Arc::new(Shared {
-            client,
-            server: address.to_string(),
+            server: address.clone(),
             limit,
             breaker: Breaker::opened(RULE),
             open,
@@ -96,7 +91,7 @@ impl Lines {
 
     /// The server's address without credentials.
     pub fn server(&self) -> String {
-        self.0.server.clone()
+        self.0.server.to_string()
     }
 
     /// Whether the server is not asked at present.
@@ -127,7 +122,7 @@ impl Lines {
             }
             Ok(Err(error)) if is_answer(&error) => {
                 shared.succeeded(permit);
-                Err(TierError::Refused { server: shared.server.clone(), problem: error.to_string() })
+                Err(TierError::Refused { server: shared.server.to_string(), problem: error.to_string() })
             }
             Ok(Err(error)) => Err(shared.failed(permit, error.to_string())),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
@@ -221,7 +216,7 @@ impl Shared {
     /// Runs a command on this line. A connection that was closed since its last command is made again once.
     fn run(&self, line: &mut Option<Connection>, command: &Cmd) -> RedisResult<Value> {
         if let Some(connection) = line {
-            match command.query(connection) {
+            match connection.run(command) {
                 Err(error) if is_answer(&error) => return Err(error),
                 Err(error) => {
                     *line = None;
@@ -232,19 +227,12 @@ impl Shared {
                 result => return result,
             }
         }
-        let mut connection = self.connected()?;
-        let result = command.query(&mut connection);
+        let mut connection = Connection::to(&self.server, self.limit)?;
+        let result = connection.run(command);
         if !result.as_ref().is_err_and(|error| !is_answer(error)) {
             *line = Some(connection);
         }
         result
-    }
-
-    fn connected(&self) -> RedisResult<Connection> {
-        let connection = self.client.get_connection_with_timeout(self.limit)?;
-        connection.set_read_timeout(Some(self.limit))?;
-        connection.set_write_timeout(Some(self.limit))?;
-        Ok(connection)
     }
 
     /// Finds out on a new connection whether the server answers.
@@ -266,7 +254,7 @@ impl Shared {
     }
 
     fn failed(&self, permit: Permit<'_>, problem: String) -> TierError {
-        let error = TierError::Unreachable { server: self.server.clone(), problem };
+        let error = TierError::Unreachable { server: self.server.to_string(), problem };
         permit.failed();
         if self.breaker.is_open() {
             self.open.set(1);
@@ -287,21 +275,4 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether the server answered with an error, so that the connection can be used again.
-fn is_answer(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
-}
-
-fn connection(address: &RedisAddress) -> RedisResult<ConnectionInfo> {
-    let mut settings = RedisConnectionInfo::default().set_db(address.database.into()).set_skip_set_lib_name();
-    if let Some(user) = &address.user {
-        settings = settings.set_username(user);
-    }
-    if let Some(password) = &address.password {
-        settings = settings.set_password(password);
-    }
-    let server = ConnectionAddr::Tcp(address.host.clone(), address.port).into_connection_info()?;
-    Ok(server.set_redis_settings(settings).set_tcp_settings(TcpSettings::default().set_nodelay(true)))
 }

@@ -9,6 +9,7 @@ use std::thread;
 
 use prometheus_client::metrics::counter::Counter;
 
+use super::connection::Connection;
 use super::*;
 use crate::metrics::Metrics;
 use crate::tier::tests::{name, satisfies_the_contract, tile};
@@ -229,6 +230,57 @@ fn a_few_lookups_that_take_too_long_open_the_breaker() {
     let asked = errors.iter().filter(|error| matches!(error, TierError::Unreachable { .. })).count();
     // The first ones, and perhaps some after a probe that was answered before it kept silent.
     assert!((1..=6).contains(&asked) && matches!(errors[49], TierError::Resting), "{errors:?}");
+}
+
+#[test]
+fn what_is_no_answer_to_the_command_is_an_error_and_read_in_a_limited_time() {
+    let longest = entry::LONGEST;
+    for (sent, expected) in [
+        (format!("${longest}\r\n{}\r\n", "x".repeat(longest as usize)), None),
+        (
+            format!("${}\r\n{}\r\n", longest + 1, "x".repeat(longest as usize + 200)),
+            Some("longer than any entry"),
+        ),
+        (format!("${}\r\n{}", i64::MAX, "x".repeat(2 << 20)), Some("longer than any entry")),
+        ("$3\r\nabcde".to_owned(), Some("")),
+        ("$3\r\nab".to_owned(), Some("end of file")),
+        ("*2147483647\r\n".repeat(100), Some("")),
+        ("*2147483647\r\n".repeat(1 << 20), Some("")),
+        ("+".repeat(2 << 20), Some("longer than any entry")),
+        ("\r\n".to_owned(), Some("")),
+        (String::new(), Some("end of file")),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = RedisAddress::new(&format!("redis://{}", listener.local_addr().unwrap())).unwrap();
+        let mut connection = Connection::to(&address, PATIENCE).unwrap();
+        let text = sent.clone();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            words(&mut BufReader::new(&stream)).unwrap();
+            // The client may have gone.
+            let _ = stream.write_all(text.as_bytes());
+        });
+        let answer = connection.run(redis::cmd("GET").arg("a"));
+        let shown = &sent[..sent.len().min(20)];
+        match (answer, expected) {
+            (Ok(redis::Value::BulkString(bytes)), None) => assert_eq!(bytes.len() as u64, longest),
+            (Err(failure), Some(why)) => assert!(failure.to_string().contains(why), "{shown}: {failure}"),
+            (other, _) => panic!("{shown}: {}", other.is_ok()),
+        }
+        drop(connection);
+        server.join().unwrap();
+    }
+    // One byte after the other, for longer than a lookup may take.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = RedisAddress::new(&format!("redis://{}", listener.local_addr().unwrap())).unwrap();
+    let mut connection = Connection::to(&address, Duration::from_millis(50)).unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        while stream.write_all(b"+").is_ok() {
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    assert!(connection.run(&redis::cmd("PING")).is_err());
 }
 
 #[test]

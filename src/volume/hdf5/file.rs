@@ -146,6 +146,11 @@ impl Files {
         self.refused().extend(refused.into_iter().map(resolved));
     }
 
+    /// Whether a file must not be opened.
+    pub fn is_refused(&self, path: &Path) -> bool {
+        address::resolved(path).is_ok_and(|path| self.refused().contains_key(&path))
+    }
+
     fn refused(&self) -> MutexGuard<'_, HashMap<PathBuf, String>> {
         locked(&self.refused)
     }

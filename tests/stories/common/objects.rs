@@ -56,6 +56,8 @@ pub enum Fault {
     Whole,
     /// No answer. The connection stays open.
     Silence,
+    /// The first byte of the body, and one more each second.
+    Drip,
     /// No answer. The connection is closed.
     Close,
     /// This, in place of an answer.
@@ -317,6 +319,15 @@ impl Shared {
         let reply = reply?;
         let stream = connection.get_mut();
         stream.write_all(reply.head.as_bytes())?;
+        if fault == Some(&Fault::Drip) {
+            for byte in &reply.body {
+                stream.write_all(&[*byte])?;
+                if !is_there_after(Duration::from_secs(1), stream) {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
+            }
+            return Ok(());
+        }
         if request.method != "HEAD" {
             stream.write_all(&reply.body[..reply.closes_after.unwrap_or(reply.body.len())])?;
         }

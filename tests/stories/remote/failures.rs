@@ -1,13 +1,14 @@
 //! Stores that fail: requests are repeated; while a store does not answer, its own datasets are 503 with `Retry-After`,
 //! `/readyz`, `/metrics` and the log say so, and all others are served. Service resumes by itself.
 
+use std::net::TcpListener;
 use std::time::Duration;
 
 use super::{PLAIN, PLANES, Remote, problems, shows, tile};
 use crate::common::objects::{Fault, Manner, ObjectServer};
 use crate::common::volumes::{self, Stored};
 use crate::common::wire::Answer;
-use crate::common::{MOUNT, Place, Server, wait_until};
+use crate::common::{MOUNT, Place, Server, outcome, wait_until};
 
 const RETRIES: &str = "voltile_store_retries_total";
 const UNREACHABLE: &str = "voltile_stores_unreachable";
@@ -274,6 +275,53 @@ fn redirects_are_followed_a_few_times_and_without_the_password() {
     assert_eq!(outcome.code, 1);
     assert!(outcome.err.contains("redirects too often"), "{}", outcome.err);
     assert!(remote.objects.asked().len() < 40);
+}
+
+#[test]
+fn a_server_that_drips_is_waited_for_once_and_not_by_each_that_opens_the_object() {
+    let remote = Remote::with_scattered_planes();
+    remote.objects.break_down("planes.h5", Fault::Drip);
+    let outcome = remote.place.run(["check", &remote.url("planes.h5")]);
+    assert!(outcome.code == 1 && outcome.err.contains("does not answer in time"), "{}", outcome.err);
+    // The trial opens it twice, and so does the program. What one has waited for, the next need not wait for, unless this
+    // machine is so slow that a second passes between them.
+    let asked = remote.objects.asked().iter().filter(|asked| asked.path == "planes.h5").count();
+    assert!(asked <= 2, "{asked} requests");
+}
+
+/// An address at which nobody should arrive, and what checks that.
+fn untouched() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+#[test]
+fn no_redirect_leads_to_another_host_without_tls_or_from_the_internet_into_this_network() {
+    let remote = Remote::with_scattered_planes();
+    let (listener, port) = untouched();
+    let proxy = format!("http://{}", remote.objects.address);
+    // The proxy stands for the internet: it is asked for the whole address, and names it does not have are not resolved.
+    let public = "http://data.example.org/planes.h5";
+    for (to, says) in [
+        (format!("https://127.0.0.1:{port}/planes.h5"), "from a public address to a private one"),
+        (format!("https://[::1]:{port}/planes.h5"), "from a public address to a private one"),
+        (format!("https://localhost:{port}/planes.h5"), "from a public address to a private one"),
+        (format!("http://localhost:{port}/planes.h5"), "another host, and not over https"),
+        ("file:///etc/passwd".to_owned(), "neither http nor https"),
+    ] {
+        remote.objects.break_down(public, Fault::Status(302, format!("Location: {to}")));
+        let mut command = remote.place.voltile(["check", public]);
+        let outcome = outcome(command.env("HTTP_PROXY", &proxy).env("NO_PROXY", "localhost"));
+        assert!(outcome.code == 1 && outcome.err.contains(says), "{to}: {}", outcome.err);
+    }
+    assert!(remote.objects.asked().iter().any(|asked| asked.path == public), "{:?}", remote.objects.asked());
+    let location = format!("Location: http://localhost:{port}/planes.h5");
+    remote.objects.break_down("there.h5", Fault::Status(302, location));
+    let outcome = remote.place.run(["check", &remote.url("there.h5")]);
+    assert!(outcome.code == 1 && outcome.err.contains("another host, and not over https"), "{}", outcome.err);
+    assert!(listener.accept().is_err(), "nobody came");
 }
 
 #[test]
