@@ -29,6 +29,9 @@ pub struct SiteDescription {
     /// The address of Neuroglancer, relative to that of this description if it is built in; absent if there is none.
     #[serde(default)]
     pub neuroglancer: Option<String>,
+    /// Whether there may be datasets that a secret would show, which the request did not send.
+    #[serde(default)]
+    pub protected: bool,
 }
 
 /// `/livez`: the process answers.

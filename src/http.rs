@@ -12,6 +12,7 @@ mod connections;
 mod context;
 mod cors;
 mod descriptions;
+mod documents;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod health;
@@ -39,13 +40,14 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use tokio::sync::Semaphore;
 
 use crate::config;
-use crate::description::CachesDescription;
+use crate::description::SiteDescription;
 use crate::metrics::Form;
 use crate::name::Name;
 use crate::request::{NEUROGLANCER, TilePath, VOXELS, ZARR, first_segment};
 use crate::service::TileService;
 use context::{Context, Refusal};
 use cors::Cors;
+use documents::Documents;
 pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
 pub use page::has_viewer;
 use record::Record;
@@ -72,7 +74,12 @@ impl LiveSite {
     /// Answers later requests by these settings.
     pub fn replace(&self, settings: &config::Settings) -> Result<(), InvalidHeaderValue> {
         let old = self.get();
-        let site = Site::new(Arc::clone(&old.service), settings, Arc::clone(&old.boxes), old.started)?;
+        let (service, boxes, started) =
+            (Arc::clone(&old.service), Arc::clone(&old.boxes), old.description.started);
+        let mut site = Site::new(service, settings, boxes, started)?;
+        if site.description == old.description {
+            site.documents = Arc::clone(&old.documents);
+        }
         *self.site.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(site);
         Ok(())
     }
@@ -100,10 +107,9 @@ struct Site {
     trusted_proxies: Vec<config::Proxy>,
     base_path: String,
     hosts: Vec<String>,
-    caches: CachesDescription,
-    threads: usize,
-    started: u64,
-    neuroglancer: Option<String>,
+    /// The description of everything but the datasets.
+    description: SiteDescription,
+    documents: Arc<Documents>,
     log: config::Log,
     deadline: Duration,
     /// Permits for the memory of boxes of voxels that are being made or sent, in MiB.
@@ -117,7 +123,7 @@ impl Site {
         boxes: Arc<Semaphore>,
         started: u64,
     ) -> Result<Self, InvalidHeaderValue> {
-        let (caches, threads) = ((&settings.cache).into(), settings.render.threads.get());
+        let description = descriptions::of_site(settings, started);
         let (log, deadline) = (settings.log, settings.render.deadline);
         let settings = &settings.server;
         Ok(Self {
@@ -128,10 +134,8 @@ impl Site {
             trusted_proxies: settings.trusted_proxies.clone(),
             base_path: settings.base_path.clone(),
             hosts: settings.hosts.clone(),
-            caches,
-            threads,
-            started,
-            neuroglancer: settings.neuroglancer.clone(),
+            description,
+            documents: Arc::default(),
             log,
             deadline,
             boxes,
@@ -158,7 +162,12 @@ async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse
 }
 
 /// Answers a request if its host and its secret are accepted.
-async fn below_base(live: &LiveSite, site: &Site, request: &HttpRequest, record: &Record) -> HttpResponse {
+async fn below_base(
+    live: &LiveSite,
+    site: &Arc<Site>,
+    request: &HttpRequest,
+    record: &Record,
+) -> HttpResponse {
     let host = asked::check_host(request, &site.trusted_proxies, &site.hosts);
     match Context::of(site, request, record) {
         Ok(context) => {
@@ -174,7 +183,7 @@ async fn below_base(live: &LiveSite, site: &Site, request: &HttpRequest, record:
         }
         Err(refusal) => match (host, refusal) {
             (Err(other), _) => problem::misdirected(&other.to_string()),
-            (Ok(()), Refusal::Secret) => problem::unauthorized(),
+            (Ok(()), Refusal::Secret(rest)) => page::refused(request, rest),
             (Ok(()), Refusal::Slash(segment)) => page::below(segment, request.query_string()),
         },
     }
@@ -203,6 +212,10 @@ async fn found(context: &Context<'_>) -> HttpResponse {
         record.set_form(Form::Page);
         return answer;
     }
+    if page::is_simple(context) {
+        record.set_form(Form::Page);
+        return Box::pin(page::simple(context)).await;
+    }
     // On the heap, so that the future of every tile is not as large as these.
     match first_segment(path) {
         (VOXELS, rest) => {
@@ -221,12 +234,12 @@ async fn found(context: &Context<'_>) -> HttpResponse {
     }
     record.set_form(form_of(path));
     match path {
-        "/datasets.json" => descriptions::all(context),
+        "/datasets.json" => Box::pin(descriptions::all(context)).await,
         "/metrics" => metrics(context),
-        "/openapi.json" => openapi::document(),
-        "/projects.json" => viewers::projects(context),
+        "/openapi.json" => Box::pin(openapi::document(context)).await,
+        "/projects.json" => Box::pin(viewers::projects(context)).await,
         _ => match described(path) {
-            Some(token) => descriptions::one(context, token).await,
+            Some(token) => Box::pin(descriptions::one(context, token)).await,
             None => below_mounts(context).await,
         },
     }
@@ -245,9 +258,9 @@ fn form_of(path: &str) -> Form {
 
 /// Answers paths below a mount: metadata files of viewers, and tiles.
 async fn below_mounts(context: &Context<'_>) -> HttpResponse {
-    if let Some(file) = viewers::answer(context) {
+    if let Some(file) = viewers::File::requested(context) {
         context.record.set_form(Form::Viewer);
-        return file;
+        return Box::pin(viewers::answer(context, file)).await;
     }
     let site = context.site;
     match TilePath::split(context.path) {

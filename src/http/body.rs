@@ -7,6 +7,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use actix_web::body::{BodySize, MessageBody};
@@ -48,15 +49,63 @@ impl MessageBody for Pieces {
     }
 }
 
+/// A body of several parts, with the same bytes between any two of them.
+pub(super) struct Parts {
+    parts: Arc<[Bytes]>,
+    between: Bytes,
+    /// The number of parts, and of what is between them, that have been begun.
+    begun: usize,
+    /// What remains of the one that was begun last.
+    rest: Bytes,
+    length: usize,
+}
+
+impl Parts {
+    pub fn new(parts: Arc<[Bytes]>, between: Bytes) -> Self {
+        let gaps = parts.len().saturating_sub(1);
+        let length =
+            parts.iter().map(Bytes::len).sum::<usize>().saturating_add(gaps.saturating_mul(between.len()));
+        Self { parts, between, begun: 0, rest: Bytes::new(), length }
+    }
+
+    /// The length in bytes.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Part number n, then what is between it and the next part.
+    fn next(&self) -> Option<Bytes> {
+        let part = self.parts.get(self.begun.div_ceil(2))?;
+        Some(if self.begun.is_multiple_of(2) { part } else { &self.between }.clone())
+    }
+}
+
+impl MessageBody for Parts {
+    type Error = Infallible;
+
+    fn size(&self) -> BodySize {
+        BodySize::Sized(self.length as u64)
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
+        while self.rest.is_empty() {
+            let Some(next) = self.next() else { return Poll::Ready(None) };
+            self.rest = next;
+            self.begun += 1;
+        }
+        let length = self.rest.len().min(PIECE);
+        Poll::Ready(Some(Ok(self.rest.split_to(length))))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::task::Waker;
 
     use super::*;
 
-    fn pieces(whole: &Bytes) -> Vec<Bytes> {
-        let mut body = Pieces::of(whole.clone());
-        assert_eq!(body.size(), BodySize::Sized(whole.len() as u64));
+    fn pieces(mut body: impl MessageBody<Error = Infallible> + Unpin, length: usize) -> Vec<Bytes> {
+        assert_eq!(body.size(), BodySize::Sized(length as u64));
         let mut context = Context::from_waker(Waker::noop());
         std::iter::from_fn(|| match Pin::new(&mut body).poll_next(&mut context) {
             Poll::Ready(piece) => piece.map(|piece| piece.unwrap()),
@@ -69,9 +118,23 @@ mod tests {
     fn pieces_make_up_the_whole() {
         for (length, count) in [(0, 0), (1, 1), (PIECE, 1), (PIECE + 1, 2), (5 * PIECE, 5)] {
             let whole: Bytes = (0..length).map(|at| (at % 251) as u8).collect();
-            let pieces = pieces(&whole);
+            let pieces = pieces(Pieces::of(whole.clone()), length);
             assert_eq!(pieces.len(), count);
             assert!(pieces.concat() == whole, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn parts_are_sent_with_the_same_bytes_between_them() {
+        let long = "long".repeat(PIECE);
+        for parts in [&[""][..], &["a"], &["", ""], &["a", "", "c"], &["", "b", ""], &[&long, "b", &long]] {
+            for between in ["", "-", "http://host"] {
+                let whole = parts.join(between);
+                let bytes = parts.iter().map(|part| Bytes::copy_from_slice(part.as_bytes())).collect();
+                let pieces = pieces(Parts::new(bytes, Bytes::from_static(between.as_bytes())), whole.len());
+                assert!(pieces.iter().all(|piece| (1..=PIECE).contains(&piece.len())));
+                assert!(pieces.concat() == whole.as_bytes(), "{parts:.9?}");
+            }
         }
     }
 }

@@ -8,6 +8,8 @@
 use actix_web::HttpResponse;
 use utoipa::{IntoParams, OpenApi, ToSchema};
 
+use super::context::Context;
+use super::documents;
 use super::neuroglancer::VolumeInfo;
 use super::problem::Problem;
 use super::viewers::catmaid::CatmaidProject;
@@ -15,8 +17,8 @@ use super::viewers::info::Info;
 use crate::description::{DatasetDescription, LivenessDescription, ReadinessDescription, SiteDescription};
 
 /// `/openapi.json`
-pub(super) fn document() -> HttpResponse {
-    HttpResponse::Ok().json(Document::openapi())
+pub(super) async fn document(context: &Context<'_>) -> HttpResponse {
+    documents::answer(context, &"openapi.json", 0, || documents::Document::json(&Document::openapi())).await
 }
 
 #[derive(OpenApi)]

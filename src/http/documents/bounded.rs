@@ -3,18 +3,18 @@
 use std::io::{self, Write};
 
 /// The maximum length in bytes. Thousands of channels, or hundreds of thousands of sections, take less.
-const MOST: usize = 16 << 20;
+pub(super) const MOST: usize = 16 << 20;
 
 /// The bytes written so far.
 #[derive(Debug, Default)]
-pub(super) struct Bounded(Vec<u8>);
+pub(in crate::http) struct Bounded(Vec<u8>);
 
 #[derive(Debug, thiserror::Error)]
 #[error(
     "this document would be larger than {} MiB, the limit; serve fewer datasets or channels, or volumes with fewer sections",
     MOST >> 20
 )]
-pub(super) struct TooLarge;
+pub(in crate::http) struct TooLarge;
 
 impl Bounded {
     /// Runs `write`, and returns what it has written.
