@@ -29,7 +29,7 @@ pub struct SiteDescription {
     /// The address of Neuroglancer, relative to that of this description if it is built in; absent if there is none.
     #[serde(default)]
     pub neuroglancer: Option<String>,
-    /// Whether there may be datasets that a secret would show, which the request did not send.
+    /// Whether there may be datasets that the request does not see, because it did not send their secret.
     #[serde(default)]
     pub protected: bool,
 }

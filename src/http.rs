@@ -124,6 +124,7 @@ impl Site {
         started: u64,
     ) -> Result<Self, InvalidHeaderValue> {
         let description = descriptions::of_site(settings, started);
+        let documents = Arc::new(Documents::new(service.metrics().documents.clone()));
         let (log, deadline) = (settings.log, settings.render.deadline);
         let settings = &settings.server;
         Ok(Self {
@@ -135,7 +136,7 @@ impl Site {
             base_path: settings.base_path.clone(),
             hosts: settings.hosts.clone(),
             description,
-            documents: Arc::default(),
+            documents,
             log,
             deadline,
             boxes,

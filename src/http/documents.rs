@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -81,16 +82,7 @@ pub(super) struct Documents {
     /// The newest generation of the catalogue that was requested: documents of others are not kept.
     newest: Arc<AtomicU64>,
     builders: Arc<Semaphore>,
-}
-
-impl Default for Documents {
-    fn default() -> Self {
-        Self {
-            kept: Cache::new(MOST_KEPT, Gauge::default()),
-            newest: Arc::default(),
-            builders: Arc::new(Semaphore::new(MOST_BUILT)),
-        }
-    }
+    built: Counter,
 }
 
 /// The document that the catalogue and `name` decide, and in which `measured` windows and statistics are known: kept, or
@@ -119,6 +111,16 @@ pub(super) async fn answer(
 }
 
 impl Documents {
+    /// None yet; `built` counts those that are built.
+    pub fn new(built: Counter) -> Self {
+        Self {
+            kept: Cache::new(MOST_KEPT, Gauge::default()),
+            newest: Arc::default(),
+            builders: Arc::new(Semaphore::new(MOST_BUILT)),
+            built,
+        }
+    }
+
     async fn find(
         &self,
         key: Key,
@@ -156,6 +158,7 @@ impl Documents {
         build: impl FnOnce() -> Result<Document, Unbuilt> + Send + 'static,
     ) {
         let (newest, builders) = (Arc::clone(&self.newest), Arc::clone(&self.builders));
+        let counter = self.built.clone();
         drop(tokio::spawn(async move {
             // An error means that the semaphore is closed, which never happens.
             let Ok(permit) = builders.acquire_owned().await else { return };
@@ -164,6 +167,8 @@ impl Documents {
                 let built = build();
                 let is_current = newest.load(Ordering::Relaxed) == generation;
                 flight.land(built.map(|document| {
+                    counter.inc();
+                    // No budget has room for one of a catalogue that is not served any more.
                     let weight = if is_current { document.weight() } else { usize::MAX };
                     (document, weight)
                 }));
