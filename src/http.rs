@@ -124,7 +124,6 @@ impl Site {
         started: u64,
     ) -> Result<Self, InvalidHeaderValue> {
         let description = descriptions::of_site(settings, started);
-        let documents = Arc::new(Documents::new(service.metrics().documents.clone()));
         let (log, deadline) = (settings.log, settings.render.deadline);
         let settings = &settings.server;
         Ok(Self {
@@ -136,7 +135,7 @@ impl Site {
             base_path: settings.base_path.clone(),
             hosts: settings.hosts.clone(),
             description,
-            documents,
+            documents: Arc::default(),
             log,
             deadline,
             boxes,
@@ -259,7 +258,7 @@ fn form_of(path: &str) -> Form {
 
 /// Answers paths below a mount: metadata files of viewers, and tiles.
 async fn below_mounts(context: &Context<'_>) -> HttpResponse {
-    if let Some(file) = viewers::File::requested(context) {
+    if let Some(file) = viewers::requested(context) {
         context.record.set_form(Form::Viewer);
         return Box::pin(viewers::answer(context, file)).await;
     }

@@ -10,8 +10,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use actix_web::body::{BodySize, MessageBody};
+use actix_web::body::{BodySize, MessageBody, SizedStream};
 use bytes::Bytes;
+use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// The longest piece in bytes. The write buffer holds it and the response headers, and must stay below the size that
@@ -49,53 +50,19 @@ impl MessageBody for Pieces {
     }
 }
 
-/// A body of several parts, with the same bytes between any two of them.
-pub(super) struct Parts {
+/// A body of several parts, with the same bytes between any two of them; `length` bytes in all.
+pub(super) fn joined(
     parts: Arc<[Bytes]>,
     between: Bytes,
-    /// The number of parts, and of what is between them, that have been begun.
-    begun: usize,
-    /// What remains of the one that was begun last.
-    rest: Bytes,
     length: usize,
-}
-
-impl Parts {
-    pub fn new(parts: Arc<[Bytes]>, between: Bytes) -> Self {
-        let gaps = parts.len().saturating_sub(1);
-        let length =
-            parts.iter().map(Bytes::len).sum::<usize>().saturating_add(gaps.saturating_mul(between.len()));
-        Self { parts, between, begun: 0, rest: Bytes::new(), length }
-    }
-
-    /// The length in bytes.
-    pub fn length(&self) -> usize {
-        self.length
-    }
-
-    /// Part number n, then what is between it and the next part.
-    fn next(&self) -> Option<Bytes> {
-        let part = self.parts.get(self.begun.div_ceil(2))?;
-        Some(if self.begun.is_multiple_of(2) { part } else { &self.between }.clone())
-    }
-}
-
-impl MessageBody for Parts {
-    type Error = Infallible;
-
-    fn size(&self) -> BodySize {
-        BodySize::Sized(self.length as u64)
-    }
-
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
-        while self.rest.is_empty() {
-            let Some(next) = self.next() else { return Poll::Ready(None) };
-            self.rest = next;
-            self.begun += 1;
-        }
-        let length = self.rest.len().min(PIECE);
-        Poll::Ready(Some(Ok(self.rest.split_to(length))))
-    }
+) -> impl MessageBody<Error = Infallible> + Unpin + 'static {
+    let parts = (0..(2 * parts.len()).saturating_sub(1)).filter_map(move |place| {
+        if place.is_multiple_of(2) { parts.get(place / 2).cloned() } else { Some(between.clone()) }
+    });
+    let pieces = parts.flat_map(|mut part| {
+        std::iter::from_fn(move || (!part.is_empty()).then(|| Ok(part.split_to(part.len().min(PIECE)))))
+    });
+    SizedStream::new(length as u64, stream::iter(pieces))
 }
 
 #[cfg(test)]
@@ -131,7 +98,8 @@ mod tests {
             for between in ["", "-", "http://host"] {
                 let whole = parts.join(between);
                 let bytes = parts.iter().map(|part| Bytes::copy_from_slice(part.as_bytes())).collect();
-                let pieces = pieces(Parts::new(bytes, Bytes::from_static(between.as_bytes())), whole.len());
+                let between = Bytes::from_static(between.as_bytes());
+                let pieces = pieces(joined(bytes, between, whole.len()), whole.len());
                 assert!(pieces.iter().all(|piece| (1..=PIECE).contains(&piece.len())));
                 assert!(pieces.concat() == whole.as_bytes(), "{parts:.9?}");
             }

@@ -10,7 +10,7 @@ use actix_web::http::header::{self, HeaderValue};
 
 use super::body::Pieces;
 use super::context::Context;
-use super::documents::{self, Document, Unbuilt};
+use super::documents::{self, Document};
 use super::tiles::{REVALIDATED, described, is_confirmed, lifetime};
 use super::{boxes, codings, cors, problem};
 use crate::plan::Coding;
@@ -37,7 +37,7 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Resul
     let name = ("precomputed", &volume.token.token, &volume.channel);
     let info =
         documents::find(context, &name, 0, move || Document::json(&VolumeInfo::of(&precomputed))).await;
-    Ok(info.map_or_else(Unbuilt::response, |info| info.response(context.request, fresh)))
+    Ok(info?.response(context.request, fresh, None))
 }
 
 async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpResponse, TileError> {

@@ -8,11 +8,11 @@ mod secret;
 mod simple;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::http::header::{self, HeaderName};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
+use super::codings;
 use super::context::Context;
-use super::{codings, problem};
 pub(super) use secret::refused;
 pub(super) use simple::answer as simple;
 
@@ -77,14 +77,11 @@ pub(super) fn is_simple(context: &Context<'_>) -> bool {
 pub(super) fn below(segment: &str, query: &str) -> HttpResponse {
     // With a dot first, a colon in the segment is no end of a scheme (RFC 3986, section 4.2).
     let mark = if query.is_empty() { "" } else { "?" };
-    match HeaderValue::try_from(format!("./{segment}/{mark}{query}")) {
-        Ok(place) => sent_to(StatusCode::TEMPORARY_REDIRECT, place),
-        Err(error) => problem::bad_request(&error.to_string()),
-    }
+    sent_to(StatusCode::TEMPORARY_REDIRECT, format!("./{segment}/{mark}{query}"))
 }
 
 /// A redirect that is not stored, and hides the address that it is from.
-fn sent_to(status: StatusCode, place: HeaderValue) -> HttpResponse {
+fn sent_to(status: StatusCode, place: String) -> HttpResponse {
     HttpResponse::build(status)
         .insert_header((header::LOCATION, place))
         .insert_header((header::CACHE_CONTROL, "no-store"))

@@ -12,71 +12,70 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
+use actix_web::http::header::HeaderValue;
 
 use super::context::Context;
-use super::documents::{self, BASE, Document, Unbuilt};
+use super::documents::{self, BASE, Document};
 use super::{asked, cors, problem};
 use crate::name::Name;
 use crate::request::PrecomputedVolume;
+use crate::service::TileError;
 
 /// The path segments allowed between a mount's name and a token, as in ndtilecache and ndstore.
 const BETWEEN: [&[&str]; 5] = [&[], &["tilecache"], &["tilecache", "viking"], &["ca"], &["sd"]];
 
-/// A metadata file of a dataset that a path names.
-pub(super) struct File<'p> {
-    kind: FileKind,
-    /// The mount below which it was requested.
-    mount: &'p str,
-    token: &'p str,
-}
-
-#[derive(Clone, Copy)]
-enum FileKind {
+/// The metadata files of a dataset.
+pub(super) enum File {
     /// With or without a trailing slash.
     Info,
     /// Viking uses two spellings of the name, which differ in case.
     VikingXml,
 }
 
-impl<'p> File<'p> {
-    /// The metadata file that a request names; `None` for other paths.
-    pub fn requested(context: &Context<'p>) -> Option<Self> {
-        let segments = || context.path.split('/').filter(|segment| !segment.is_empty());
-        // Check the file name first: nearly every path is that of a tile.
-        let kind = match segments().next_back()? {
-            name if name.eq_ignore_ascii_case("info") => FileKind::Info,
-            name if name.eq_ignore_ascii_case("volume.vikingxml") => FileKind::VikingXml,
-            _ => return None,
-        };
-        let segments: Vec<&str> = segments().collect();
-        let [mount, between @ .., token, _] = segments.as_slice() else { return None };
-        let is_known = BETWEEN.contains(&between)
-            && context.site.mounts.iter().any(|m| m.tile_service.as_str() == *mount);
-        is_known.then_some(Self { kind, mount, token })
+impl File {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            _ if name.eq_ignore_ascii_case("info") => Some(File::Info),
+            _ if name.eq_ignore_ascii_case("volume.vikingxml") => Some(File::VikingXml),
+            _ => None,
+        }
     }
 }
 
+/// The metadata file that a path below a mount names, with the mount and the token; `None` for other paths.
+pub(super) fn requested<'p>(context: &Context<'p>) -> Option<(File, &'p str, &'p str)> {
+    let segments = || context.path.split('/').filter(|segment| !segment.is_empty());
+    // Check the file name first: nearly every path is that of a tile.
+    let file = File::named(segments().next_back()?)?;
+    let segments: Vec<&str> = segments().collect();
+    let [mount, between @ .., token, _] = segments.as_slice() else { return None };
+    let is_known =
+        BETWEEN.contains(&between) && context.site.mounts.iter().any(|m| m.tile_service.as_str() == *mount);
+    is_known.then_some((file, *mount, *token))
+}
+
 /// The response with a metadata file.
-pub(super) async fn answer(context: &Context<'_>, file: File<'_>) -> HttpResponse {
-    let dataset = match super::descriptions::named(context, file.token) {
+pub(super) async fn answer(context: &Context<'_>, (file, mount, token): (File, &str, &str)) -> HttpResponse {
+    let dataset = match super::descriptions::named(context, token) {
         Ok(dataset) => Arc::clone(dataset),
         Err(problem) => return *problem,
     };
-    let catalog = Arc::clone(&context.catalog);
-    match file.kind {
-        FileKind::Info => {
-            let (name, measured) = (("info", dataset.token.clone()), dataset.measured());
-            documents::answer(context, &name, measured, move || {
+    let (catalog, token) = (Arc::clone(&context.catalog), dataset.token.clone());
+    match file {
+        File::Info => {
+            let measured = dataset.measured();
+            documents::answer(context, &("info", token), measured, move || {
                 Document::json(&info::of(&dataset, &catalog.describe_dataset(&dataset)))
             })
             .await
         }
-        FileKind::VikingXml => {
-            let name = ("volume.vikingxml", dataset.token.clone(), file.mount);
-            let mount = format!("{BASE}/{}", file.mount);
-            addressed(context, &name, super::escaped, move || {
+        File::VikingXml => {
+            let address = format!("{BASE}/{mount}");
+            addressed(context, &("volume.vikingxml", token, mount), super::escaped, move || {
                 let description = catalog.describe_dataset(&dataset);
-                Document::addressed("text/xml; charset=utf-8", |out| viking::write(&description, &mount, out))
+                Document::addressed("text/xml; charset=utf-8", |out| {
+                    viking::write(&description, &address, out)
+                })
             })
             .await
         }
@@ -99,18 +98,20 @@ pub(super) async fn projects(context: &Context<'_>) -> HttpResponse {
     .await
 }
 
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
 /// A document with absolute URLs, below the public address that the client used.
 async fn addressed(
     context: &Context<'_>,
     name: &impl Hash,
     escape: fn(&str) -> String,
-    build: impl FnOnce() -> Result<Document, Unbuilt> + Send + 'static,
+    build: impl FnOnce() -> Result<Document, TileError> + Send + 'static,
 ) -> HttpResponse {
     let mut response = match context.base() {
         Err(error) => problem::bad_request(&error.to_string()),
         Ok(base) => match documents::find(context, name, 0, build).await {
-            Ok(document) => document.addressed_response(context.request, escape(&base)),
-            Err(error) => error.response(),
+            Ok(document) => document.response(context.request, NO_STORE, Some(escape(&base))),
+            Err(error) => problem::of(&error),
         },
     };
     cors::add_to_vary(response.headers_mut(), asked::DECISIVE);

@@ -13,7 +13,7 @@ use actix_web::HttpResponse;
 use actix_web::http::header;
 
 use super::context::Context;
-use super::documents::{self, Document, Unbuilt};
+use super::documents::{self, Document};
 use super::tiles::{REVALIDATED, described, is_any, is_confirmed, lifetime};
 use super::{boxes, problem, range};
 use crate::catalog::{Image, NotFound};
@@ -67,7 +67,7 @@ async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpRespon
                     ZarrVersion::V05 => v3::document(&image, &node)?,
                 })
             });
-            Ok(built.await.map_or_else(Unbuilt::response, |built| built.response(request, lifetime)))
+            Ok(built.await?.response(request, lifetime, None))
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{self, HeaderValue};
+use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
@@ -19,10 +19,8 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'
 
 /// The response to a path in which `rest` follows the wrong secret.
 pub(in crate::http) fn refused(request: &HttpRequest, rest: &str) -> HttpResponse {
-    let place = typed(request.query_string()).map(|secret| place(&secret, rest));
-    // An address with bytes that no header can have gets the page again.
-    if let Some(place) = place.and_then(|place| HeaderValue::try_from(place).ok()) {
-        return super::sent_to(StatusCode::SEE_OTHER, place);
+    if let Some(secret) = typed(request.query_string()) {
+        return super::sent_to(StatusCode::SEE_OTHER, place(&secret, rest));
     }
     let mut accepted = request.headers().get_all(header::ACCEPT).filter_map(|value| value.to_str().ok());
     if !accepted.any(|types| types.contains("text/html")) {

@@ -42,7 +42,8 @@ pub(in crate::http) async fn answer(context: &Context<'_>) -> HttpResponse {
     // Below `/k/SECRET` the form would have another address.
     let form = if context.secret.is_empty() && !context.sees_everything() { FORM } else { "" };
     let build = move || {
-        Ok(Document::of("text/html; charset=utf-8", index(&catalog, &site.mounts, has_viewer(), form)))
+        let page = index(&catalog, &site.mounts, has_viewer(), form);
+        Ok(Document::of("text/html; charset=utf-8", vec![page.into()]))
     };
     let mut response = documents::answer(context, &("simple", form), 0, build).await;
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
