@@ -60,7 +60,9 @@ pub(super) fn joined(
         if place.is_multiple_of(2) { parts.get(place / 2).cloned() } else { Some(between.clone()) }
     });
     let pieces = parts.flat_map(|mut part| {
-        std::iter::from_fn(move || (!part.is_empty()).then(|| Ok(part.split_to(part.len().min(PIECE)))))
+        std::iter::from_fn(move || {
+            (!part.is_empty()).then(|| Ok::<_, Infallible>(part.split_to(part.len().min(PIECE))))
+        })
     });
     SizedStream::new(length as u64, stream::iter(pieces))
 }

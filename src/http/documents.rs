@@ -133,7 +133,10 @@ pub(super) async fn answer(
 impl Document {
     /// A JSON document without the server's address.
     pub fn json(value: &impl Serialize) -> Result<Self, TileError> {
-        Ok(Self::of("application/json", vec![serde_json::to_vec(value).map_err(failed)?.into()]))
+        Ok(Self::of(
+            "application/json",
+            vec![serde_json::to_vec(value).map_err(|error| failed(&error))?.into()],
+        ))
     }
 
     /// A document with the server's address in place of each [`BASE`] that is written. Its length is limited.
@@ -149,7 +152,7 @@ impl Document {
         whole.truncate(length);
         whole.shrink_to_fit();
         let whole = Bytes::from(whole);
-        let parts = std::str::from_utf8(&whole).map_err(failed)?.split(BASE);
+        let parts = std::str::from_utf8(&whole).map_err(|error| failed(&error))?.split(BASE);
         Ok(Self::of(content_type, parts.map(|part| whole.slice_ref(part.as_bytes())).collect()))
     }
 
@@ -207,6 +210,6 @@ fn too_large() -> TileError {
     ))
 }
 
-fn failed(error: impl std::error::Error) -> TileError {
+fn failed(error: &dyn std::error::Error) -> TileError {
     TileError::Document(error.to_string())
 }
