@@ -69,6 +69,8 @@ pub struct Catalog {
     access: Access,
     /// Whether documents name datasets with their versions.
     names_versions: bool,
+    /// How many catalogues were served before this one.
+    generation: u64,
     /// What is visible to requests with these grants.
     views: Mutex<BTreeMap<Grants, Arc<Catalog>>>,
 }
@@ -110,6 +112,8 @@ pub struct Dataset {
     pub layouts: Vec<Recognised>,
     /// The channels by name.
     pub channels: BTreeMap<Name, Arc<Channel>>,
+    /// The channel whose tile grid counts for all; see [`first_channel`].
+    first: Option<Name>,
     /// What is counted for it; kept when it is reopened.
     pub counters: Arc<DatasetCounters>,
     limits: Limits,
@@ -127,6 +131,18 @@ struct Derived {
     precomputed: OnceLock<BTreeMap<Name, Result<Precomputed, String>>>,
 }
 
+fn listed(channels: &BTreeMap<Name, Arc<Channel>>) -> impl Iterator<Item = &Arc<Channel>> {
+    let first = channels.values().filter(|channel| channel.is_default);
+    first.chain(channels.values().filter(|channel| !channel.is_default))
+}
+
+/// The channel whose tile grid counts for all: the first image in the order in which channels are listed, else the first
+/// channel.
+fn first_channel(channels: &BTreeMap<Name, Arc<Channel>>) -> Option<&Arc<Channel>> {
+    let image = listed(channels).find(|channel| channel.kind != Kind::Labels);
+    image.or_else(|| listed(channels).next())
+}
+
 impl Dataset {
     /// The same dataset, with the same channels, within other limits.
     fn within(&self, limits: Limits) -> Self {
@@ -139,6 +155,14 @@ impl Dataset {
         self.channels.values().any(|channel| channel.has_changed())
     }
 
+    /// How many windows and statistics of its channels are known. The number never falls: channels are sampled once.
+    pub fn measured(&self) -> usize {
+        let measured = |channel: &Arc<Channel>| {
+            usize::from(channel.window().is_some()) + usize::from(channel.surveyed().is_some())
+        };
+        self.channels.values().map(measured).sum()
+    }
+
     /// Whether a channel of it lies in a store, so that each read is a request.
     pub fn is_remote(&self) -> bool {
         self.channels.values().any(|channel| Address::is(&channel.file))
@@ -147,15 +171,12 @@ impl Dataset {
     /// The channels in the order in which they are listed: first the one that its file says is to be shown first, then by
     /// name.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        // Without a list of its own: every request for a tile asks for the first channel.
-        let first = self.channels.values().filter(|channel| channel.is_default);
-        first.chain(self.channels.values().filter(|channel| !channel.is_default))
+        listed(&self.channels)
     }
 
     /// The channel whose tile grid counts for all: the first image, else the first channel.
     pub fn first_channel(&self) -> Option<&Arc<Channel>> {
-        let images = self.listed().find(|channel| channel.kind != Kind::Labels);
-        images.or_else(|| self.listed().next())
+        self.channels.get(self.first.as_ref()?)
     }
 
     /// The position of a channel's first voxel in the tiles of the dataset, in voxels of level 0: as configured, else for
@@ -230,6 +251,16 @@ impl Catalog {
     ) -> Self {
         let (stores, access) = (self.stores.clone(), self.access.clone());
         Self { datasets, unreachable, stores, access, views: Mutex::default(), ..*self }
+    }
+
+    /// The number of this catalogue among those that are served one after the other; its views have it, too.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The catalogue as the one that is served after `before`.
+    pub fn after(self, before: &Self) -> Self {
+        Self { generation: before.generation + 1, ..self }
     }
 
     /// The rules by which datasets are protected.

@@ -29,6 +29,9 @@ pub struct SiteDescription {
     /// The address of Neuroglancer, relative to that of this description if it is built in; absent if there is none.
     #[serde(default)]
     pub neuroglancer: Option<String>,
+    /// Whether there may be datasets that the request does not see, because it did not send their secret.
+    #[serde(default)]
+    pub protected: bool,
 }
 
 /// `/livez`: the process answers.

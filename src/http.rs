@@ -12,6 +12,7 @@ mod connections;
 mod context;
 mod cors;
 mod descriptions;
+mod documents;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod health;
@@ -38,13 +39,14 @@ use actix_web::http::header::{self, HeaderValue, InvalidHeaderValue};
 use actix_web::{HttpRequest, HttpResponse, web};
 
 use crate::config;
-use crate::description::CachesDescription;
+use crate::description::SiteDescription;
 use crate::metrics::Form;
 use crate::name::Name;
 use crate::request::{NEUROGLANCER, TilePath, VOXELS, ZARR, first_segment};
 use crate::service::TileService;
 use context::{Context, Refusal};
 use cors::Cors;
+use documents::Documents;
 pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
 pub use page::has_viewer;
 use record::Record;
@@ -70,7 +72,10 @@ impl LiveSite {
     /// Answers later requests by these settings.
     pub fn replace(&self, settings: &config::Settings) -> Result<(), InvalidHeaderValue> {
         let old = self.get();
-        let site = Site::new(Arc::clone(&old.service), settings, old.started)?;
+        let mut site = Site::new(Arc::clone(&old.service), settings, old.description.started)?;
+        if site.description == old.description {
+            site.documents = Arc::clone(&old.documents);
+        }
         *self.site.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(site);
         Ok(())
     }
@@ -98,10 +103,9 @@ struct Site {
     trusted_proxies: Vec<config::Proxy>,
     base_path: String,
     hosts: Vec<String>,
-    caches: CachesDescription,
-    threads: usize,
-    started: u64,
-    neuroglancer: Option<String>,
+    /// The description of everything but the datasets.
+    description: SiteDescription,
+    documents: Arc<Documents>,
     log: config::Log,
     deadline: Duration,
 }
@@ -112,7 +116,7 @@ impl Site {
         settings: &config::Settings,
         started: u64,
     ) -> Result<Self, InvalidHeaderValue> {
-        let (caches, threads) = ((&settings.cache).into(), settings.render.threads.get());
+        let description = descriptions::of_site(settings, started);
         let (log, deadline) = (settings.log, settings.render.deadline);
         let settings = &settings.server;
         Ok(Self {
@@ -123,10 +127,8 @@ impl Site {
             trusted_proxies: settings.trusted_proxies.clone(),
             base_path: settings.base_path.clone(),
             hosts: settings.hosts.clone(),
-            caches,
-            threads,
-            started,
-            neuroglancer: settings.neuroglancer.clone(),
+            description,
+            documents: Arc::default(),
             log,
             deadline,
         })
@@ -152,7 +154,12 @@ async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse
 }
 
 /// Answers a request if its host and its secret are accepted.
-async fn below_base(live: &LiveSite, site: &Site, request: &HttpRequest, record: &Record) -> HttpResponse {
+async fn below_base(
+    live: &LiveSite,
+    site: &Arc<Site>,
+    request: &HttpRequest,
+    record: &Record,
+) -> HttpResponse {
     let host = asked::check_host(request, &site.trusted_proxies, &site.hosts);
     match Context::of(site, request, record) {
         Ok(context) => {
@@ -168,7 +175,7 @@ async fn below_base(live: &LiveSite, site: &Site, request: &HttpRequest, record:
         }
         Err(refusal) => match (host, refusal) {
             (Err(other), _) => problem::misdirected(&other.to_string()),
-            (Ok(()), Refusal::Secret) => problem::unauthorized(),
+            (Ok(()), Refusal::Secret(rest)) => page::refused(request, rest),
             (Ok(()), Refusal::Slash(segment)) => page::below(segment, request.query_string()),
         },
     }
@@ -197,6 +204,10 @@ async fn found(context: &Context<'_>) -> HttpResponse {
         record.set_form(Form::Page);
         return answer;
     }
+    if page::is_simple(context) {
+        record.set_form(Form::Page);
+        return Box::pin(page::simple(context)).await;
+    }
     // On the heap, so that the future of every tile is not as large as these.
     match first_segment(path) {
         (VOXELS, rest) => {
@@ -215,12 +226,12 @@ async fn found(context: &Context<'_>) -> HttpResponse {
     }
     record.set_form(form_of(path));
     match path {
-        "/datasets.json" => descriptions::all(context),
+        "/datasets.json" => Box::pin(descriptions::all(context)).await,
         "/metrics" => metrics(context),
-        "/openapi.json" => openapi::document(),
-        "/projects.json" => viewers::projects(context),
+        "/openapi.json" => Box::pin(openapi::document(context)).await,
+        "/projects.json" => Box::pin(viewers::projects(context)).await,
         _ => match described(path) {
-            Some(token) => descriptions::one(context, token).await,
+            Some(token) => Box::pin(descriptions::one(context, token)).await,
             None => below_mounts(context).await,
         },
     }
@@ -239,9 +250,9 @@ fn form_of(path: &str) -> Form {
 
 /// Answers paths below a mount: metadata files of viewers, and tiles.
 async fn below_mounts(context: &Context<'_>) -> HttpResponse {
-    if let Some(file) = viewers::answer(context) {
+    if let Some(file) = viewers::requested(context) {
         context.record.set_form(Form::Viewer);
-        return file;
+        return Box::pin(viewers::answer(context, file)).await;
     }
     let site = context.site;
     match TilePath::split(context.path) {

@@ -10,7 +10,8 @@
 //! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config ·
 //!              man · completions; the only module that names `anyhow` and `clap`
 //! 8  fuzzing   the functions behind the fuzz targets in `fuzz/`; only with the feature `fuzzing` and in tests
-//! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · the page ·
+//! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · documents, each
+//!              built once · the page ·
 //!              connections: one request at a time on each, timeouts, limits on their number and bandwidth,
 //!              TLS, Unix sockets · boxes of voxels · Neuroglancer precomputed · OME-Zarr
 //! 7  warm      every tile of a selection, in an order that decodes each chunk once; by a server or in this process

@@ -76,6 +76,8 @@ pub struct Metrics {
     pub chunks_passed: Counter,
     /// Responses with status 304, without a tile.
     pub not_modified: Counter,
+    /// Documents built; others were sent from memory.
+    pub documents: Counter,
     /// Renders refused because the queue was full.
     pub rejected: Counter,
     /// Renders waiting for a thread, as of the last sample.
@@ -167,7 +169,7 @@ impl Metrics {
     /// All values in the OpenMetrics text format; of the datasets, only the visible ones.
     pub fn text(&self, visible: impl Fn(&Name) -> bool) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix("voltile");
-        let counters: [(&str, &str, &Counter); 21] = [
+        let counters: [(&str, &str, &Counter); 22] = [
             ("renders", "Tiles rendered", &self.renders),
             ("render_errors", "Renders that failed", &self.render_errors),
             ("tile_cache_hits", "Tiles answered from memory", &self.tile_hits),
@@ -175,6 +177,7 @@ impl Metrics {
             ("black_tiles", "Requests answered with the shared black image", &self.black_tiles),
             ("chunks_passed_through", "Stored chunks sent as they are", &self.chunks_passed),
             ("not_modified", "Responses with status 304", &self.not_modified),
+            ("documents_built", "Documents built; others were sent from memory", &self.documents),
             ("renders_rejected", "Renders refused because the queue was full", &self.rejected),
             ("renders_abandoned", "Renders abandoned because no client waited any more", &self.abandoned),
             ("renders_stopped", "Renders stopped because no client waited any more", &self.stopped),

@@ -41,6 +41,18 @@ impl Catalog {
         }
     }
 
+    /// Describes one dataset, including the statistics of its channels. `problems`: why each listed channel could not be
+    /// sampled.
+    pub fn describe_sampled(&self, dataset: &Dataset, problems: &[Option<String>]) -> DatasetDescription {
+        let mut description = self.describe_dataset(dataset);
+        let channels = description.channels.iter_mut().zip(dataset.listed());
+        for ((description, channel), problem) in channels.zip(problems) {
+            description.add_survey(channel);
+            description.problem = problem.clone();
+        }
+        description
+    }
+
     fn describe_channel(&self, dataset: &Dataset, channel: &Channel) -> ChannelDescription {
         ChannelDescription {
             name: channel.name.to_string(),
@@ -116,7 +128,7 @@ impl Catalog {
 
 impl ChannelDescription {
     /// Adds the statistics of the channel's sample, if taken; none for labels, whose ids are not quantities.
-    pub fn add_survey(&mut self, channel: &Channel) {
+    fn add_survey(&mut self, channel: &Channel) {
         let survey = channel.surveyed().filter(|_| channel.kind != Kind::Labels);
         self.percentiles = survey.map(|survey| survey.percentiles.clone());
         self.histogram = survey.and_then(|survey| survey.histogram.clone());

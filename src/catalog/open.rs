@@ -9,7 +9,7 @@ use super::levels::Levels;
 use super::made::{Sidecars, Wanted};
 use super::stored::StoredLevel;
 use super::watch::Watch;
-use super::{Catalog, Dataset, Derived, Limits};
+use super::{Catalog, Dataset, Derived, Limits, first_channel};
 use crate::access::{Access, Grants, OpenedAccess};
 use crate::activity::Activity;
 use crate::address::{self, Address};
@@ -255,6 +255,7 @@ impl Opening {
             stores,
             access,
             names_versions: settings.server.immutable,
+            generation: 0,
             views,
         };
         self.warnings.extend(catalog.unknown_names());
@@ -337,6 +338,7 @@ impl Opening {
             not_found_outside: settings.not_found_outside,
             growing: settings.growing,
             layouts,
+            first: first_channel(&channels).map(|channel| channel.name.clone()),
             channels,
             counters: self.stores.chunks.metrics().datasets.counters(token),
             limits: self.limits,

@@ -10,8 +10,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use actix_web::body::{BodySize, MessageBody};
+use actix_web::body::{BodySize, MessageBody, SizedStream};
 use bytes::Bytes;
+use futures_util::stream;
 
 use crate::service::Held;
 
@@ -50,15 +51,31 @@ impl MessageBody for Pieces {
     }
 }
 
+/// A body of several parts, with the same bytes between any two of them; `length` bytes in all.
+pub(super) fn joined(
+    parts: Arc<[Bytes]>,
+    between: Bytes,
+    length: usize,
+) -> impl MessageBody<Error = Infallible> + Unpin + 'static {
+    let parts = (0..(2 * parts.len()).saturating_sub(1)).filter_map(move |place| {
+        if place.is_multiple_of(2) { parts.get(place / 2).cloned() } else { Some(between.clone()) }
+    });
+    let pieces = parts.flat_map(|mut part| {
+        std::iter::from_fn(move || {
+            (!part.is_empty()).then(|| Ok::<_, Infallible>(part.split_to(part.len().min(PIECE))))
+        })
+    });
+    SizedStream::new(length as u64, stream::iter(pieces))
+}
+
 #[cfg(test)]
 mod tests {
     use std::task::Waker;
 
     use super::*;
 
-    fn pieces(whole: &Bytes) -> Vec<Bytes> {
-        let mut body = Pieces::of(whole.clone());
-        assert_eq!(body.size(), BodySize::Sized(whole.len() as u64));
+    fn pieces(mut body: impl MessageBody<Error = Infallible> + Unpin, length: usize) -> Vec<Bytes> {
+        assert_eq!(body.size(), BodySize::Sized(length as u64));
         let mut context = Context::from_waker(Waker::noop());
         std::iter::from_fn(|| match Pin::new(&mut body).poll_next(&mut context) {
             Poll::Ready(piece) => piece.map(|piece| piece.unwrap()),
@@ -71,9 +88,24 @@ mod tests {
     fn pieces_make_up_the_whole() {
         for (length, count) in [(0, 0), (1, 1), (PIECE, 1), (PIECE + 1, 2), (5 * PIECE, 5)] {
             let whole: Bytes = (0..length).map(|at| (at % 251) as u8).collect();
-            let pieces = pieces(&whole);
+            let pieces = pieces(Pieces::of(whole.clone()), length);
             assert_eq!(pieces.len(), count);
             assert!(pieces.concat() == whole, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn parts_are_sent_with_the_same_bytes_between_them() {
+        let long = "long".repeat(PIECE);
+        for parts in [&[""][..], &["a"], &["", ""], &["a", "", "c"], &["", "b", ""], &[&long, "b", &long]] {
+            for between in ["", "-", "http://host"] {
+                let whole = parts.join(between);
+                let bytes = parts.iter().map(|part| Bytes::copy_from_slice(part.as_bytes())).collect();
+                let between = Bytes::from_static(between.as_bytes());
+                let pieces = pieces(joined(bytes, between, whole.len()), whole.len());
+                assert!(pieces.iter().all(|piece| (1..=PIECE).contains(&piece.len())));
+                assert!(pieces.concat() == whole.as_bytes(), "{parts:.9?}");
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) const SECRET: &str = "/k/";
 
 /// A request that is being answered.
 pub(super) struct Context<'r> {
-    pub site: &'r Site,
+    pub site: &'r Arc<Site>,
     pub request: &'r HttpRequest,
     pub record: &'r Record,
     /// The datasets that the request may see, as of its start.
@@ -40,17 +40,21 @@ pub(super) struct Context<'r> {
 /// Why a request has no [`Context`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal<'r> {
-    /// The secret in its path is wrong.
-    Secret,
+    /// The secret in its path is wrong; this follows it.
+    Secret(&'r str),
     /// The path is that of a folder, without the final slash; this is its last segment.
     Slash(&'r str),
 }
 
 impl<'r> Context<'r> {
-    pub fn of(site: &'r Site, request: &'r HttpRequest, record: &'r Record) -> Result<Self, Refusal<'r>> {
+    pub fn of(
+        site: &'r Arc<Site>,
+        request: &'r HttpRequest,
+        record: &'r Record,
+    ) -> Result<Self, Refusal<'r>> {
         let all = site.service.catalog();
         let place = Place::of(request.uri().path(), &site.base_path, all.access())?;
-        let grants = granted(all.access(), request, place.secret)?;
+        let grants = granted(all.access(), request, &place)?;
         if place.path.is_empty() {
             return Err(Refusal::Slash(last_segment(place.secret)));
         }
@@ -106,14 +110,14 @@ fn last_segment(path: &str) -> &str {
 }
 
 /// The entries that the request opens. A wrong secret in the path is an error; in a header it may be meant for a proxy.
-fn granted<'r>(access: &Access, request: &HttpRequest, secret: &'r str) -> Result<Grants, Refusal<'r>> {
+fn granted<'r>(access: &Access, request: &HttpRequest, place: &Place<'r>) -> Result<Grants, Refusal<'r>> {
     if access.is_open() {
         return Ok(Grants::default());
     }
-    let in_path = secret.strip_prefix(SECRET).map(|secret| Cow::from(percent_decode_str(secret)));
+    let in_path = place.secret.strip_prefix(SECRET).map(|secret| Cow::from(percent_decode_str(secret)));
     let in_path = in_path.as_deref();
     if in_path.is_some_and(|secret| access.grants([secret]).is_empty()) {
-        return Err(Refusal::Secret);
+        return Err(Refusal::Secret(place.path));
     }
     let in_headers: Vec<Vec<u8>> = request
         .headers()

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use actix_web::HttpResponse;
 
 use super::context::Context;
+use super::documents::{self, Document};
 use super::{page, problem};
 use crate::catalog::{Dataset, NotFound};
-use crate::config::{Caches, Mount};
+use crate::config::{Caches, Mount, Settings};
 use crate::description::{CachesDescription, MountDescription, SiteDescription};
 use crate::request::VersionedToken;
 
@@ -31,18 +32,31 @@ impl From<&Mount> for MountDescription {
     }
 }
 
-/// `/datasets.json`
-pub(super) fn all(context: &Context<'_>) -> HttpResponse {
-    let site = context.site;
-    HttpResponse::Ok().json(SiteDescription {
+/// The description of a site without its datasets. `started`: in milliseconds since 1970.
+pub(super) fn of_site(settings: &Settings, started: u64) -> SiteDescription {
+    let server = &settings.server;
+    SiteDescription {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        mounts: site.mounts.iter().map(MountDescription::from).collect(),
-        datasets: context.catalog.describe(),
-        caches: site.caches,
-        threads: site.threads,
-        started: site.started,
-        neuroglancer: page::neuroglancer().map(str::to_owned).or_else(|| site.neuroglancer.clone()),
+        mounts: server.mounts.iter().map(MountDescription::from).collect(),
+        datasets: Vec::new(),
+        caches: (&settings.cache).into(),
+        threads: settings.render.threads.get(),
+        started,
+        neuroglancer: page::neuroglancer().map(str::to_owned).or_else(|| server.neuroglancer.clone()),
+        protected: false,
+    }
+}
+
+/// `/datasets.json`
+pub(super) async fn all(context: &Context<'_>) -> HttpResponse {
+    let measured = context.catalog.datasets().map(|dataset| dataset.measured()).sum();
+    let (site, catalog) = (Arc::clone(context.site), Arc::clone(&context.catalog));
+    let protected = !context.sees_everything();
+    documents::answer(context, &"datasets.json", measured, move || {
+        let datasets = catalog.describe();
+        Document::json(&SiteDescription { datasets, protected, ..site.description.clone() })
     })
+    .await
 }
 
 /// The dataset that a segment of a path names, perhaps with a version; otherwise the response that says there is none.
@@ -65,8 +79,15 @@ pub(super) async fn one(context: &Context<'_>, token: &str) -> HttpResponse {
         Ok(dataset) => dataset,
         Err(problem) => return *problem,
     };
-    match context.site.service.describe(&context.catalog, dataset, context.demand()).await {
-        Ok(description) => HttpResponse::Ok().json(description),
-        Err(busy) => problem::of(&busy.into()),
-    }
+    let problems = match context.site.service.sample_all(dataset, context.demand()).await {
+        Ok(problems) => problems,
+        Err(busy) => return problem::of(&busy.into()),
+    };
+    let (catalog, dataset) = (Arc::clone(&context.catalog), Arc::clone(dataset));
+    // Problems may differ at the next request.
+    let (name, measured) = (("dataset.json", dataset.token.clone(), problems.clone()), dataset.measured());
+    documents::answer(context, &name, measured, move || {
+        Document::json(&catalog.describe_sampled(&dataset, &problems))
+    })
+    .await
 }

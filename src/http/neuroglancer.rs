@@ -10,6 +10,7 @@ use actix_web::http::header::{self, HeaderValue};
 
 use super::body::Pieces;
 use super::context::Context;
+use super::documents::{self, Document};
 use super::tiles::{REVALIDATED, described, is_confirmed, lifetime};
 use super::{boxes, codings, cors, problem};
 use crate::plan::Coding;
@@ -32,8 +33,11 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Result<HttpResponse, TileError> {
     let precomputed = context.site.service.precomputed(&context.catalog, volume).await?;
     // Chunk shapes change if a file is rewritten: a cached copy must be revalidated.
-    let fresh = (header::CACHE_CONTROL, lifetime(&volume.token, &REVALIDATED));
-    Ok(HttpResponse::Ok().insert_header(fresh).json(VolumeInfo::of(&precomputed)))
+    let fresh = lifetime(&volume.token, &REVALIDATED);
+    let name = ("precomputed", &volume.token.token, &volume.channel);
+    let info =
+        documents::find(context, &name, 0, move || Document::json(&VolumeInfo::of(&precomputed))).await;
+    Ok(info?.response(context.request, fresh, None))
 }
 
 async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpResponse, TileError> {

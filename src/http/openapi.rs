@@ -8,6 +8,8 @@
 use actix_web::HttpResponse;
 use utoipa::{IntoParams, OpenApi, ToSchema};
 
+use super::context::Context;
+use super::documents;
 use super::neuroglancer::VolumeInfo;
 use super::problem::Problem;
 use super::viewers::catmaid::CatmaidProject;
@@ -15,8 +17,8 @@ use super::viewers::info::Info;
 use crate::description::{DatasetDescription, LivenessDescription, ReadinessDescription, SiteDescription};
 
 /// `/openapi.json`
-pub(super) fn document() -> HttpResponse {
-    HttpResponse::Ok().json(Document::openapi())
+pub(super) async fn document(context: &Context<'_>) -> HttpResponse {
+    documents::answer(context, &"openapi.json", 0, || documents::Document::json(&Document::openapi())).await
 }
 
 #[derive(OpenApi)]
@@ -207,7 +209,10 @@ struct OfVikingSlice {
 
 /// Everything that is served. Never reads a voxel: windows are absent until they have been measured.
 #[utoipa::path(get, path = "/datasets.json", tag = "descriptions",
-    responses((status = 200, description = "All datasets", body = SiteDescription)))]
+    responses(
+        (status = 200, description = "All datasets", body = SiteDescription),
+        (status = 304, description = "`If-None-Match` names the ETag")
+    ))]
 fn datasets() {}
 
 /// One dataset, with windows, percentiles and histograms of its channels, which are measured at the first request.
@@ -215,6 +220,7 @@ fn datasets() {}
     params(("token" = String, Path, description = "The dataset")),
     responses(
         (status = 200, description = "The dataset; a channel that cannot be read has a `problem`", body = DatasetDescription),
+        (status = 304, description = "`If-None-Match` names the ETag"),
         (status = 404, description = "There is no such dataset", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "The render queue is full; see Retry-After", body = Problem, content_type = "application/problem+json")
     ))]
@@ -252,6 +258,7 @@ fn voxels() {}
 #[utoipa::path(get, path = "/projects.json", tag = "viewers",
     responses(
         (status = 200, description = "The projects", body = Vec<CatmaidProject>),
+        (status = 304, description = "`If-None-Match` names the ETag"),
         (status = 400, description = "The host is missing or malformed", body = Problem, content_type = "application/problem+json"),
         (status = 500, description = "The document would be larger than 16 MiB", body = Problem, content_type = "application/problem+json")
     ))]
@@ -261,6 +268,7 @@ fn projects() {}
 #[utoipa::path(get, path = "/{tile_service}/{token}/info/", tag = "viewers", params(InDataset),
     responses(
         (status = 200, description = "The dataset in ndstore's JSON format", body = Info),
+        (status = 304, description = "`If-None-Match` names the ETag"),
         (status = 404, description = "There is no such dataset", body = Problem, content_type = "application/problem+json")
     ))]
 fn info() {}
@@ -281,6 +289,7 @@ macro_rules! precomputed {
         #[utoipa::path(get, path = $path, tag = "neuroglancer", params($($params),+),
             responses(
                 (status = 200, description = "The levels and their chunk shapes", body = VolumeInfo),
+                (status = 304, description = "`If-None-Match` names the ETag"),
                 (status = 404, description = "The path is malformed, or names something unknown, or the format has no such voxels", body = Problem, content_type = "application/problem+json"),
                 (status = 500, description = "A file has changed and is being reopened", body = Problem, content_type = "application/problem+json"),
                 (status = 503, description = "The file system does not respond; see Retry-After", body = Problem, content_type = "application/problem+json")

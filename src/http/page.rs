@@ -4,13 +4,17 @@
 //! Their files are embedded twice, compressed and uncompressed, so that nothing is compressed at run time and
 //! clients without gzip are served too. Their sources are in `src/page`, which is not a Rust module.
 
+mod secret;
 mod simple;
 
+use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
 use super::codings;
 use super::context::Context;
+pub(super) use secret::refused;
+pub(super) use simple::answer as simple;
 
 struct Asset {
     /// The path below `/`; those of the two pages end in `index.html`.
@@ -46,9 +50,9 @@ pub(super) fn neuroglancer() -> Option<&'static str> {
     ASSETS.iter().any(|asset| asset.name.starts_with(NEUROGLANCER)).then_some(NEUROGLANCER)
 }
 
-/// Answers paths that belong to the pages: `/`, `/simple`, `/neuroglancer/`, or a file of one of the viewers.
+/// Answers paths of the files of the pages: `/`, `/neuroglancer/`, and what they load.
 pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
-    let Context { path, request, catalog, site, .. } = context;
+    let Context { path, request, .. } = context;
     let name = match path.strip_prefix('/')? {
         "" => "index.html",
         NEUROGLANCER => "neuroglancer/index.html",
@@ -60,19 +64,25 @@ pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
         }
         name => name,
     };
-    match ASSETS.iter().find(|asset| asset.name == name) {
-        Some(asset) => Some(file(asset, request)),
-        None if name == "simple" || *path == "/" => Some(simple::index(catalog, &site.mounts, has_viewer())),
-        None => None,
-    }
+    let asset = ASSETS.iter().find(|asset| asset.name == name)?;
+    Some(file(asset, request))
+}
+
+/// Whether a path that no file answers is that of the simple page.
+pub(super) fn is_simple(context: &Context<'_>) -> bool {
+    ["/", "/simple"].contains(&context.path)
 }
 
 /// Sends a client that omitted the final slash of a folder there: addresses in the page are relative to it.
 pub(super) fn below(segment: &str, query: &str) -> HttpResponse {
     // With a dot first, a colon in the segment is no end of a scheme (RFC 3986, section 4.2).
     let mark = if query.is_empty() { "" } else { "?" };
-    let place = format!("./{segment}/{mark}{query}");
-    HttpResponse::TemporaryRedirect()
+    sent_to(StatusCode::TEMPORARY_REDIRECT, format!("./{segment}/{mark}{query}"))
+}
+
+/// A redirect that is not stored, and hides the address that it is from.
+fn sent_to(status: StatusCode, place: String) -> HttpResponse {
+    HttpResponse::build(status)
         .insert_header((header::LOCATION, place))
         .insert_header((header::CACHE_CONTROL, "no-store"))
         .insert_header((header::REFERRER_POLICY, "no-referrer"))

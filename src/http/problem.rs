@@ -13,8 +13,10 @@ use crate::service::{ErrorKind, TileError};
 /// Sent with 503, in seconds.
 const RETRY_AFTER: &str = "1";
 
-/// Sent with 401. Basic comes first, for browsers.
-const CHALLENGES: [&str; 2] = ["Basic realm=\"voltile\", charset=\"UTF-8\"", "Bearer realm=\"voltile\""];
+/// Sent with 401 where a browser may ask for the secret: before [`BEARER`].
+const BASIC: &str = "Basic realm=\"voltile\", charset=\"UTF-8\"";
+/// Sent with 401.
+pub(super) const BEARER: &str = "Bearer realm=\"voltile\"";
 
 /// A problem detail (RFC 9457, section 3).
 #[derive(Serialize, ToSchema)]
@@ -64,14 +66,27 @@ pub(super) fn no_dataset(token: &str) -> HttpResponse {
     }
 }
 
-/// 401: a secret is needed, or the one that was sent is wrong.
+/// 401: a secret is needed, or the one that was sent in a header is wrong.
 pub(super) fn unauthorized() -> HttpResponse {
-    let mut response = problem(
-        StatusCode::UNAUTHORIZED,
+    challenged(
+        &[BASIC, BEARER],
         "there is no such dataset, or it needs a secret: send it as a bearer token, as the password of Basic \
          authentication, or in the path as /k/SECRET/ before everything else",
-    );
-    for challenge in CHALLENGES {
+    )
+}
+
+/// 401: the secret in the path is wrong. With that path no credentials help, so no browser must ask for them.
+pub(super) fn wrong_secret() -> HttpResponse {
+    challenged(
+        &[BEARER],
+        "the secret that follows /k/ in the path is wrong, or not valid any more: put the right one in its place, or leave \
+         out both and send the secret in a header",
+    )
+}
+
+fn challenged(challenges: &[&'static str], detail: &str) -> HttpResponse {
+    let mut response = problem(StatusCode::UNAUTHORIZED, detail);
+    for challenge in challenges {
         response.headers_mut().append(header::WWW_AUTHENTICATE, header::HeaderValue::from_static(challenge));
     }
     response

@@ -4,30 +4,28 @@
 //! the request's headers, so it must not be stored by caches; and it repeats the host many times, so its size is
 //! limited. Nothing here reads a voxel.
 
-mod bounded;
 pub(super) mod catmaid;
 pub(super) mod info;
 pub(super) mod viking;
 
-use std::io;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
-use actix_web::http::header::{self, HeaderValue};
+use actix_web::http::header::HeaderValue;
 
 use super::context::Context;
+use super::documents::{self, BASE, Document};
 use super::{asked, cors, problem};
-use crate::catalog::Dataset;
-use crate::description::DatasetDescription;
 use crate::name::Name;
 use crate::request::PrecomputedVolume;
-use bounded::Bounded;
+use crate::service::TileError;
 
 /// The path segments allowed between a mount's name and a token, as in ndtilecache and ndstore.
 const BETWEEN: [&[&str]; 5] = [&[], &["tilecache"], &["tilecache", "viking"], &["ca"], &["sd"]];
 
 /// The metadata files of a dataset.
-enum File {
+pub(super) enum File {
     /// With or without a trailing slash.
     Info,
     /// Viking uses two spellings of the name, which differ in case.
@@ -44,8 +42,8 @@ impl File {
     }
 }
 
-/// Answers a path that names a metadata file of a dataset below a mount; `None` for other paths.
-pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
+/// The metadata file that a path below a mount names, with the mount and the token; `None` for other paths.
+pub(super) fn requested<'p>(context: &Context<'p>) -> Option<(File, &'p str, &'p str)> {
     let segments = || context.path.split('/').filter(|segment| !segment.is_empty());
     // Check the file name first: nearly every path is that of a tile.
     let file = File::named(segments().next_back()?)?;
@@ -53,55 +51,75 @@ pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     let [mount, between @ .., token, _] = segments.as_slice() else { return None };
     let is_known =
         BETWEEN.contains(&between) && context.site.mounts.iter().any(|m| m.tile_service.as_str() == *mount);
-    is_known.then(|| {
-        let (dataset, description) = match dataset(context, token) {
-            Ok(found) => found,
-            Err(problem) => return *problem,
-        };
-        match file {
-            File::Info => HttpResponse::Ok().json(info::of(&dataset, &description)),
-            File::VikingXml => addressed(context, "text/xml; charset=utf-8", |base, out| {
-                viking::write(&description, &format!("{base}/{mount}"), out)
-            }),
-        }
-    })
+    is_known.then_some((file, *mount, *token))
 }
 
-fn dataset(
-    context: &Context<'_>,
-    segment: &str,
-) -> Result<(Arc<Dataset>, DatasetDescription), Box<HttpResponse>> {
-    let dataset = super::descriptions::named(context, segment)?;
-    Ok((Arc::clone(dataset), context.catalog.describe_dataset(dataset)))
+/// The response with a metadata file.
+pub(super) async fn answer(context: &Context<'_>, (file, mount, token): (File, &str, &str)) -> HttpResponse {
+    let dataset = match super::descriptions::named(context, token) {
+        Ok(dataset) => Arc::clone(dataset),
+        Err(problem) => return *problem,
+    };
+    let (catalog, token) = (Arc::clone(&context.catalog), dataset.token.clone());
+    match file {
+        File::Info => {
+            let measured = dataset.measured();
+            documents::answer(context, &("info", token), measured, move || {
+                Document::json(&info::of(&dataset, &catalog.describe_dataset(&dataset)))
+            })
+            .await
+        }
+        File::VikingXml => {
+            let address = format!("{BASE}/{mount}");
+            addressed(context, &("volume.vikingxml", token, mount), super::escaped, move || {
+                let description = catalog.describe_dataset(&dataset);
+                Document::addressed("text/xml; charset=utf-8", |out| {
+                    viking::write(&description, &address, out)
+                })
+            })
+            .await
+        }
+    }
 }
 
 /// `/projects.json`
-pub(super) fn projects(context: &Context<'_>) -> HttpResponse {
-    let Context { catalog, site, .. } = context;
-    let precomputed = |token: &str, channel: &str| {
-        let (token, channel) = (Name::new(token).ok()?, Name::new(channel).ok()?);
-        let volume = PrecomputedVolume { token: token.into(), channel, time: None };
-        catalog.precomputed_volume(&volume).ok().map(|(_, precomputed)| precomputed.clone())
-    };
-    addressed(context, "application/json", |base, out| {
-        catmaid::write(&catalog.describe(), precomputed, &site.mounts, base, out)
+pub(super) async fn projects(context: &Context<'_>) -> HttpResponse {
+    let (catalog, site) = (Arc::clone(&context.catalog), Arc::clone(context.site));
+    addressed(context, &"projects.json", escaped_in_json, move || {
+        let precomputed = |token: &str, channel: &str| {
+            let (token, channel) = (Name::new(token).ok()?, Name::new(channel).ok()?);
+            let volume = PrecomputedVolume { token: token.into(), channel, time: None };
+            catalog.precomputed_volume(&volume).ok().map(|(_, precomputed)| precomputed.clone())
+        };
+        Document::addressed("application/json", |out| {
+            catmaid::write(&catalog.describe(), precomputed, &site.mounts, BASE, out)
+        })
     })
+    .await
 }
 
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
 /// A document with absolute URLs, below the public address that the client used.
-fn addressed(
+async fn addressed(
     context: &Context<'_>,
-    content_type: &'static str,
-    write: impl FnOnce(&str, &mut Bounded) -> io::Result<()>,
+    name: &impl Hash,
+    escape: fn(&str) -> String,
+    build: impl FnOnce() -> Result<Document, TileError> + Send + 'static,
 ) -> HttpResponse {
     let mut response = match context.base() {
         Err(error) => problem::bad_request(&error.to_string()),
-        Ok(base) => match Bounded::written(|out| write(&base, out)) {
-            Ok(document) => HttpResponse::Ok().content_type(content_type).body(document),
-            Err(error) => problem::failed(&error.to_string()),
+        Ok(base) => match documents::find(context, name, 0, build).await {
+            Ok(document) => document.response(context.request, NO_STORE, Some(escape(&base))),
+            Err(error) => problem::of(&error),
         },
     };
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     cors::add_to_vary(response.headers_mut(), asked::DECISIVE);
     response
+}
+
+/// Escapes text for a string in JSON.
+fn escaped_in_json(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default().to_owned()
 }

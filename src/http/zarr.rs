@@ -9,13 +9,12 @@ mod omero;
 mod v2;
 mod v3;
 
-use actix_web::http::header::{self, HeaderValue};
-use actix_web::{HttpRequest, HttpResponse};
-use bytes::Bytes;
-use serde_json::Value;
+use actix_web::HttpResponse;
+use actix_web::http::header;
 
 use super::context::Context;
-use super::tiles::{REVALIDATED, described, is_any, is_confirmed, is_known, lifetime};
+use super::documents::{self, Document};
+use super::tiles::{REVALIDATED, described, is_any, is_confirmed, lifetime};
 use super::{boxes, problem, range};
 use crate::catalog::{Image, NotFound};
 use crate::geometry::Level;
@@ -24,7 +23,6 @@ use crate::paint::Kind;
 use crate::plan::BoxEncoding;
 use crate::request::{BoxRequest, VersionedToken, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
 use crate::service::{Identified, TileError};
-use crate::tile::TileKey;
 
 /// The response to a path, given without `/zarr/`.
 pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
@@ -51,34 +49,27 @@ async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpRespon
             if *node == ZarrNode::Image && document.has_attributes() {
                 site.service.measure_windows(&image, context.demand()).await;
             }
-            let value = match wanted.version {
-                ZarrVersion::V04 => v2::document(&image, node, *document)?,
-                ZarrVersion::V05 => v3::document(&image, node)?,
-            };
-            // Windows that could not be measured are missing, but only for now.
-            let is_whole = image.multiscale().channels().iter().all(|channel| {
-                channel.kind == Kind::Labels || channel.window().is_some() || !document.has_attributes()
-            });
+            let version = wanted.version;
+            let has_windows = document.has_attributes();
+            let measured = if has_windows { image.dataset().measured() } else { 0 };
+            // Windows that could not be measured are missing, but only for now. Asked before the document is: more may
+            // become known meanwhile.
+            let is_whole =
+                image.multiscale().channels().iter().all(|channel| {
+                    channel.kind == Kind::Labels || channel.window().is_some() || !has_windows
+                });
             let lifetime = if is_whole { lifetime(&wanted.token, &REVALIDATED) } else { REVALIDATED };
-            Ok(json(request, &value, lifetime))
+            let name = ("zarr", &wanted.token.token, &wanted.channel, version, node, document);
+            let (node, document) = (node.clone(), *document);
+            let built = documents::find(context, &name, measured, move || {
+                Document::json(&match version {
+                    ZarrVersion::V04 => v2::document(&image, &node, document)?,
+                    ZarrVersion::V05 => v3::document(&image, &node)?,
+                })
+            });
+            Ok(built.await?.response(request, lifetime, None))
         }
     }
-}
-
-/// A document. Clients revalidate it unless it is that of a version: it changes when windows are measured, and when the
-/// file changes.
-fn json(request: &HttpRequest, value: &Value, lifetime: HeaderValue) -> HttpResponse {
-    let body = value.to_string();
-    let etag = TileKey::of(&("document", body.as_str())).etag();
-    let is_known = is_known(request, &etag);
-    let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
-    response.insert_header((header::ETAG, etag.as_str()));
-    response.insert_header((header::CACHE_CONTROL, lifetime));
-    if is_known {
-        return response.finish();
-    }
-    response.content_type("application/json");
-    range::respond(request, response, &etag, Bytes::from(body), None)
 }
 
 /// The box of voxels that a chunk holds, and how it is encoded.

@@ -36,6 +36,9 @@ pub enum TileError {
     /// The files of the dataset could not be checked for changes.
     #[error(transparent)]
     Unresponsive(#[from] Unresponsive),
+    /// A document could not be written.
+    #[error("{0}")]
+    Document(String),
     /// A file has changed since it was opened.
     #[error("a file of the dataset {token} has changed since it was opened")]
     Changed {
@@ -66,9 +69,11 @@ impl TileError {
             | TileError::Unresponsive(_)
             | TileError::Render(RenderError::Read(ReadError::Unavailable { .. })) => ErrorKind::Busy,
             TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,
-            TileError::Render(_) | TileError::Lost(_) | TileError::Tier(_) | TileError::Changed { .. } => {
-                ErrorKind::Failed
-            }
+            TileError::Render(_)
+            | TileError::Lost(_)
+            | TileError::Tier(_)
+            | TileError::Document(_)
+            | TileError::Changed { .. } => ErrorKind::Failed,
             TileError::TooLarge(_) => ErrorKind::TooLarge,
         }
     }

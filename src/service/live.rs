@@ -39,8 +39,9 @@ impl LiveCatalog {
 
     /// Replaces everything.
     pub fn replace(&self, catalog: Catalog, settings: Settings) {
-        let state = State { catalog: Arc::new(catalog), settings: Arc::new(settings) };
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = state;
+        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let catalog = Arc::new(catalog.after(&state.catalog));
+        *state = State { catalog, settings: Arc::new(settings) };
     }
 
     /// Replaces one dataset, unless it has been replaced or removed since `before` was taken; `None` if it could not be
@@ -53,7 +54,7 @@ impl LiveCatalog {
             _ => false,
         };
         if is_same {
-            state.catalog = Arc::new(state.catalog.with(dataset));
+            state.catalog = Arc::new(state.catalog.with(dataset).after(&state.catalog));
         }
     }
 }

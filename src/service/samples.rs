@@ -4,39 +4,24 @@ use std::sync::Arc;
 
 use super::{Brings, Busy, Demand, TileError, TileService};
 use crate::cache::Lookup;
-use crate::catalog::{Catalog, Channel, Dataset, Survey};
-use crate::description::DatasetDescription;
+use crate::catalog::{Channel, Dataset, Survey};
 use crate::paint::Kind;
 use crate::render::RenderError;
 
 impl TileService {
-    /// Describes a dataset, including the statistics of its channels; channels that have not been sampled are sampled
-    /// now.
-    ///
-    /// A channel that cannot be read has a `problem` in its description. Only a full queue fails the whole
-    /// description.
-    pub async fn describe(
-        &self,
-        catalog: &Catalog,
-        dataset: &Dataset,
-        demand: Demand,
-    ) -> Result<DatasetDescription, Busy> {
-        // Describes the dataset as it was opened; if it has changed, this reopens it for later requests.
+    /// Samples the channels of a dataset that have not been sampled. Returns why each listed channel could not be; only a
+    /// full queue fails the whole dataset.
+    pub async fn sample_all(&self, dataset: &Dataset, demand: Demand) -> Result<Vec<Option<String>>, Busy> {
+        // Samples the dataset as it was opened; if it has changed, this reopens it for later requests.
         let _ = self.ensure_channels_current(dataset, dataset.channels.values()).await;
         let mut problems = Vec::new();
         for channel in dataset.listed() {
             problems.push(match self.sample(channel, demand).await {
                 Err(TileError::Busy(busy)) => return Err(busy),
-                other => other.err(),
+                other => other.err().map(|problem| problem.public()),
             });
         }
-        let mut description = catalog.describe_dataset(dataset);
-        let channels = description.channels.iter_mut().zip(dataset.listed());
-        for ((description, channel), problem) in channels.zip(problems) {
-            description.add_survey(channel);
-            description.problem = problem.map(|problem| problem.public());
-        }
-        Ok(description)
+        Ok(problems)
     }
 
     async fn sample(&self, channel: &Arc<Channel>, demand: Demand) -> Result<(), TileError> {

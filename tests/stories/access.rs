@@ -56,11 +56,15 @@ fn addresses(token: &str) -> Vec<String> {
     all
 }
 
+fn schemes(answer: &Answer) -> Vec<&str> {
+    let challenges = answer.headers.iter().filter(|(name, _)| name == "www-authenticate");
+    challenges.filter_map(|(_, value)| value.split(' ').next()).collect()
+}
+
 fn assert_unauthorized(answer: &Answer, what: &str) {
     assert_eq!(answer.status, 401, "{what}: {answer:?}");
-    let challenges = answer.headers.iter().filter(|(name, _)| name == "www-authenticate");
-    let schemes: Vec<&str> = challenges.filter_map(|(_, value)| value.split(' ').next()).collect();
-    assert_eq!(schemes, ["Basic", "Bearer"], "{what}");
+    let expected: &[&str] = if what.starts_with("/k/") { &["Bearer"] } else { &["Basic", "Bearer"] };
+    assert_eq!(schemes(answer), expected, "{what}");
     assert_eq!(answer.header("cache-control"), Some("no-store"), "{what}");
 }
 
@@ -191,6 +195,69 @@ fn lists_show_what_the_request_may_see() {
     }
     let projects = server.get(&format!("{prefix}/projects.json")).text();
     assert!(projects.contains(&format!("{prefix}{MOUNT}/brain/")), "{projects}");
+}
+
+#[test]
+fn each_view_has_documents_of_its_own() {
+    let place = Place::new();
+    let server = served(&place, "");
+    let list = |prefix: &str| server.get(&format!("{prefix}/datasets.json"));
+    let views = ["".to_owned(), format!("/k/{LAB}"), format!("/k/{GUEST}"), format!("/k/{OLD}")];
+    let [public, lab, guest, old] = views.map(|prefix| list(&prefix));
+    assert_eq!(server.count("voltile_documents_built_total"), 3, "two secrets of an entry are one view");
+    assert_eq!((old.etag(), &old.body), (lab.etag(), &lab.body));
+    for known in [&lab, &guest] {
+        let answer = server.ask("GET", "/datasets.json", &[("If-None-Match", known.etag())]);
+        assert_eq!((answer.status, &answer.body), (200, &public.body), "a view is not confirmed by another");
+        assert_eq!(known.header("cache-control"), Some("private, no-cache"));
+    }
+    let protected = [&public, &guest, &lab].map(|answer| answer.json()["protected"].clone());
+    assert_eq!(protected, [true, true, true], "nobody has opened both entries");
+    let both = [("Authorization", &*format!("Bearer {GUEST}"))];
+    let all = server.ask("GET", &format!("/k/{LAB}/datasets.json"), &both).json();
+    assert_eq!(all["protected"], false);
+}
+
+#[test]
+fn a_wrong_secret_in_a_path_is_answered_with_a_field_for_the_right_one() {
+    let place = Place::new();
+    let mut server = served(&place, "[log]\naccess = true");
+    let page = |path: &str| server.ask("GET", path, &[("Accept", "text/html,*/*;q=0.8")]);
+    for path in ["/k/wrong/", "/k/wrong", "/k/", "/k/wrong/datasets/brain.json", "/k/wrong?secret="] {
+        let answer = page(path);
+        assert_eq!(
+            (answer.status, schemes(&answer)),
+            (401, vec!["Bearer"]),
+            "no dialog asks for a password: {path}"
+        );
+        assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
+        assert!(
+            answer.header("content-security-policy").unwrap().contains("form-action 'self'"),
+            "{answer:?}"
+        );
+        assert!(answer.text().contains("name=\"secret\"") && !answer.text().contains("brain"), "{answer:?}");
+        assert_eq!(answer.body, page("/k/wrong/datasets/absent.json").body, "{path}");
+    }
+    // Without a place in the path, the secret in a header does not help there: the answer must not ask for one.
+    assert_unauthorized(&server.ask("GET", "/k/wrong/", &[("Authorization", &basic(LAB))]), "/k/wrong/");
+    // What is typed takes the place of the wrong secret, whether it is right or not.
+    for (path, place) in [
+        (format!("/k/wrong/?secret={LAB}"), format!("../{LAB}/")),
+        (format!("/k/?secret={LAB}"), format!("./{LAB}/")),
+        (format!("/k/wrong/datasets/brain.json?secret={LAB}"), format!("../../{LAB}/datasets/brain.json")),
+        ("/k/wrong/?secret=a+b%2F..".to_owned(), "../a%20b%2F../".to_owned()),
+    ] {
+        let answer = page(&path);
+        assert_eq!((answer.status, answer.header("location")), (303, Some(&*place)), "{path}");
+        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+    }
+    let right = page(&format!("/k/{LAB}/datasets/brain.json?secret=other"));
+    assert_eq!(right.status, 200, "where the secret is right, the query is nothing");
+    let simple = |prefix: &str| server.get(&format!("{prefix}/simple")).text().contains("name=\"secret\"");
+    assert_eq!([simple(""), simple(&format!("/k/{LAB}"))], [true, false]);
+    server.stop();
+    assert!(!server.log().contains(LAB), "{}", server.log());
 }
 
 #[test]

@@ -1,6 +1,12 @@
 //! Descriptions: the list of datasets reads no voxels; the description of one dataset has statistics of its channels.
 
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
 use crate::common::volumes::{self, EDGE, SLOW_LEVEL, Stored};
+use crate::common::wire::Connection;
 use crate::common::{ATTEMPTS, MOUNT, Place, Server, fixture, made, until_in_time, wait_until};
 use ndarray::{ArrayD, IxDyn};
 use serde_json::{Value, json};
@@ -131,6 +137,79 @@ fn concurrent_requests_wait_for_one_sample() {
     let answers: Vec<_> = clients.iter_mut().map(|client| client.receive("GET").unwrap()).collect();
     assert!(answers.iter().all(|answer| answer.status == 200 && answer.body == answers[0].body));
     assert_two_samples(&server);
+}
+
+#[test]
+fn each_document_is_built_once_for_a_generation_and_confirmed_by_its_etag() {
+    let place = ramped();
+    let write = |offset: u64| {
+        place.write(
+            "voltile.toml",
+            &format!("[datasets.ramp]\nfile = \"ramp.h5\"\noffset = [0, 0, {offset}]\n"),
+        )
+    };
+    write(1);
+    let server = place.serve::<&str>([]);
+    // Before windows are known, and then after.
+    let list = server.get("/datasets.json");
+    assert_eq!(channel(&list.json()["datasets"][0], "raw")["window"], Value::Null);
+    assert_eq!(server.tile("ramp/raw/xy/1/0_0_0.png").status, 200);
+    let measured = server.ask("GET", "/datasets.json", &[("If-None-Match", list.etag())]);
+    assert_eq!(measured.status, 200, "the window is known now");
+    assert!(channel(&measured.json()["datasets"][0], "raw")["window"].is_array());
+    let paths = [
+        "/datasets.json",
+        "/datasets/ramp.json",
+        "/openapi.json",
+        "/simple",
+        "/ndtilecache/ramp/info/",
+        "/neuroglancer/ramp/raw/info",
+        "/zarr/0.4/ramp.ome.zarr/.zattrs",
+        "/zarr/0.4/ramp.ome.zarr/.zmetadata",
+        "/zarr/0.4/ramp/bytes.ome.zarr/0/.zarray",
+        "/zarr/0.5/ramp.ome.zarr/zarr.json",
+    ];
+    // The first round measures the windows of all channels.
+    let first = paths.map(|path| server.get(path));
+    let known = paths.map(|path| server.get(path));
+    let built = server.count("voltile_documents_built_total");
+    for (path, known) in paths.iter().zip(&known) {
+        let same = server.get(path);
+        assert_eq!((same.status, same.etag(), &same.body), (200, known.etag(), &known.body), "{path}");
+        let confirmed = server.ask("GET", path, &[("If-None-Match", known.etag())]);
+        assert_eq!((confirmed.status, confirmed.header("cache-control")), (304, Some("no-cache")), "{path}");
+        assert_eq!(confirmed.etag(), known.etag(), "{path}");
+    }
+    assert_eq!(server.count("voltile_documents_built_total"), built);
+    assert!(first.iter().all(|answer| answer.status == 200));
+    write(2);
+    server.signal(Signal::HUP);
+    server.wait_for_log("reloaded: ");
+    let list = server.json("/datasets.json");
+    assert_eq!(list["datasets"][0]["offset"], json!([0, 0, 2]), "of the new generation");
+    assert_eq!(server.count("voltile_documents_built_total"), built + 1);
+}
+
+#[test]
+fn requests_for_a_long_list_do_not_delay_other_clients() {
+    const CHANNELS: usize = 2000;
+    const REQUESTS: usize = 60;
+    let place = Place::new();
+    made::file(&place.path("many.h5"), |file| {
+        (0..CHANNELS).for_each(|number| _ = made::put(file, &format!("c{number}"), &made::cube([2, 16, 16])));
+    });
+    let server = place.serve(["many.h5"]);
+    let client = IpAddr::from([127, 0, 0, 2]);
+    let mut waiting: Vec<_> = (0..REQUESTS).map(|_| Connection::open_from(client, server.address)).collect();
+    waiting.iter_mut().for_each(|connection| connection.send("GET", "/datasets.json", &[]));
+    let began = Instant::now();
+    assert_eq!(server.get("/livez").status, 200);
+    // It took a minute when each was built anew on the threads that answer requests.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let lists: Vec<_> = waiting.iter_mut().map(|connection| connection.receive("GET").unwrap()).collect();
+    assert_eq!(lists[0].json()["datasets"][0]["channels"].as_array().unwrap().len(), CHANNELS);
+    assert!(lists.iter().all(|list| list.body == lists[0].body && list.etag() == lists[0].etag()));
+    assert_eq!(server.count("voltile_documents_built_total"), 1);
 }
 
 #[test]

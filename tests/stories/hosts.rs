@@ -51,6 +51,30 @@ fn documents_name_the_requested_host_and_are_not_cached() {
 }
 
 #[test]
+fn a_document_is_built_once_for_all_hosts_and_confirmed_for_each() {
+    let place = Place::new();
+    let server = served(&place, "");
+    for target in [PROJECTS, VIKING] {
+        let before = server.count("voltile_documents_built_total");
+        let hosts = ["a.test", "a.longer.name.test", "[2001:db8::1]:8080"];
+        let answers = hosts.map(|host| ask(&server, target, &format!("Host: {host}\r\n")));
+        for (host, answer) in hosts.iter().zip(&answers) {
+            assert_eq!(answer.text(), answers[0].text().replace(hosts[0], host));
+            let known = format!("Host: {host}\r\nIf-None-Match: {}\r\n", answer.etag());
+            let [own, other] =
+                [known.clone(), known.replace(host, "b.test")].map(|it| ask(&server, target, &it));
+            assert_eq!((own.status, other.status), (304, 200), "{host}");
+            assert_not_stored(&own);
+            let mut connection = server.connect();
+            connection.write(format!("HEAD {target} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+            let head = connection.receive("HEAD").unwrap();
+            assert_eq!(head.header("content-length"), Some(&*answer.body.len().to_string()));
+        }
+        assert_eq!(server.count("voltile_documents_built_total"), before + 1);
+    }
+}
+
+#[test]
 fn an_invalid_host_is_refused_only_by_documents_that_name_it() {
     let place = Place::new();
     let server = served(&place, "");

@@ -3,16 +3,20 @@
 //! Plain HTML without scripts; at `/` if there is no viewer, and always at `/simple`.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use actix_web::HttpResponse;
-use actix_web::http::header;
+use actix_web::http::header::{self, HeaderValue};
 
+use super::has_viewer;
 use crate::catalog::{Catalog, Channel, Dataset};
 use crate::config::Mount;
 use crate::geometry::Plane;
+use crate::http::context::Context;
+use crate::http::documents::{self, Document};
 use crate::http::escaped;
 
-const STYLE: &str = "\
+pub(super) const STYLE: &str = "\
 :root{color-scheme:light dark}\
 body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}\
 h1 small{font-weight:normal;font-size:1rem;opacity:.7}\
@@ -22,14 +26,32 @@ img{width:16rem;height:16rem;background:#000;image-rendering:auto;border-radius:
 figcaption{font-size:.85rem;overflow-wrap:anywhere}";
 
 /// As for the viewer, but with one inline style, which is allowed by its digest.
-const POLICY: &str = "default-src 'none'; style-src 'sha256-//Fv/v5pkXB09g8Fs9JnctUW//HIbIoo/VOxjVH/lEM='; img-src 'self'; base-uri 'none'; form-action 'none'; \
+pub(super) const POLICY: &str = "default-src 'none'; style-src 'sha256-//Fv/v5pkXB09g8Fs9JnctUW//HIbIoo/VOxjVH/lEM='; img-src 'self'; base-uri 'none'; form-action 'self'; \
                       frame-ancestors 'self'";
+
+/// Leads to the page with the secret that is typed: see `secret`.
+const FORM: &str = "<form action=\"k/\"><label for=\"secret\">Secret of protected datasets</label> <input id=\"secret\" \
+                    name=\"secret\" type=\"password\" required autocomplete=\"off\"> <button>Open</button></form>";
 
 const NO_VIEWER: &str = "<p>This voltile was built without its viewer. Run <code>scripts/page</code>, which needs \
                          node and npm, and build it again.</p>";
 
-/// The page, with images from the first mount.
-pub(super) fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool) -> HttpResponse {
+/// The page.
+pub(in crate::http) async fn answer(context: &Context<'_>) -> HttpResponse {
+    let (catalog, site) = (Arc::clone(&context.catalog), Arc::clone(context.site));
+    // Below `/k/SECRET` the form would have another address.
+    let form = if context.secret.is_empty() && !context.sees_everything() { FORM } else { "" };
+    let build = move || {
+        let page = index(&catalog, &site.mounts, has_viewer(), form);
+        Ok(Document::of("text/html; charset=utf-8", vec![page.into()]))
+    };
+    let mut response = documents::answer(context, &("simple", form), 0, build).await;
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    response
+}
+
+/// The page as HTML, with images from the first mount, and a form at its end.
+fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool, form: &str) -> String {
     let mount = mounts.first().map_or("", |mount| mount.tile_service.as_str());
     let mut body = String::new();
     for dataset in catalog.datasets() {
@@ -43,19 +65,15 @@ pub(super) fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool) -> Ht
         }
         body.push_str("</ul>");
     }
-    let page = format!(
+    format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <title>voltile</title><style>{STYLE}</style>\
          <h1>voltile <small>{} · <a href=\"datasets.json\">datasets.json</a> · <a href=\"metrics\">metrics</a></small></h1>\
-         {note}{body}</html>",
+         {note}{body}{form}</html>",
         env!("CARGO_PKG_VERSION"),
         note = if has_viewer { "" } else { NO_VIEWER },
-    );
-    HttpResponse::Ok()
-        .content_type("text/html; charset=utf-8")
-        .insert_header((header::CONTENT_SECURITY_POLICY, POLICY))
-        .body(page)
+    )
 }
 
 /// Names are safe in HTML; labels come from files and are escaped.

@@ -18,6 +18,7 @@ use crate::catalog::Precomputed;
 use crate::config::{ContentType, Mount};
 use crate::description::{ChannelDescription, DatasetDescription};
 use crate::geometry::{Level, Plane, TILE, Xyz};
+use crate::http::documents::BASE;
 use crate::units;
 
 /// One entry of the project file.
@@ -131,7 +132,7 @@ fn zy_stack(
         translation: text(offset.into()),
         downsample_factors: factors.collect::<Option<_>>()?,
         canary_location: text([0, 0, 0]),
-        comment: channel.label.clone().unwrap_or_default(),
+        comment: comment(channel),
         metadata: String::new(),
         mirrors: vec![CatmaidMirror {
             title: "precomputed".to_owned(),
@@ -160,7 +161,6 @@ fn stack(
     let sheet = Sheet::of(dataset, channel, plane)?;
     let time = if channel.times.is_some() { "0/" } else { "" };
     let below = format!("{}/{}/{plane}/{time}", dataset.address(), channel.name);
-    let label = channel.label.as_deref().unwrap_or_default();
     Some(CatmaidStack {
         title: format!("{} {plane}", channel.name),
         dimension: text(sheet.dimension),
@@ -169,10 +169,15 @@ fn stack(
         translation: text(sheet.translation),
         downsample_factors: sheet.factors.into_iter().map(text).collect(),
         canary_location: text(sheet.canary),
-        comment: label.to_owned(),
+        comment: comment(channel),
         metadata: String::new(),
         mirrors: mirrors(mounts, &channel.kind, base, &below),
     })
+}
+
+/// The label, which is from the file, without the character that stands for the server's address.
+fn comment(channel: &ChannelDescription) -> String {
+    channel.label.as_deref().unwrap_or_default().replace(BASE, "")
 }
 
 /// One mirror for each mount, those first whose tiles CATMAID can draw with WebGL.

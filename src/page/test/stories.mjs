@@ -444,6 +444,35 @@ export const stories = (world) => {
       await world.picture(visit, "phone-list");
     },
 
+    async "A protected dataset is opened by its secret, typed with the keyboard"(visit) {
+      visit.forgiven = /401/;
+      const { page } = visit;
+      const secret = "secret-of-the-browser-test/+";
+      await page.goto(`${visit.server.address}#hidden?plane=xy&at=603.5,320.5,2`);
+      for (const name of ["hidden", "nowhere"]) {
+        await page.evaluate((hash) => (location.hash = hash), `#${name}?plane=xy&at=603.5,320.5,2`);
+        const told = await page.getByRole("alert").filter({ hasText: name }).textContent();
+        equal(told.replace(name, ""), "There is no dataset “” here. If it is protected, enter a secret that shows it.", name);
+      }
+      await page.evaluate(() => (location.hash = "#hidden?plane=xy&at=603.5,320.5,2"));
+      await page.getByRole("alert").filter({ hasText: "hidden" }).waitFor();
+      await world.picture(visit, "protected");
+      await page.keyboard.press("Tab");
+      truth(await page.getByLabel("Secret of protected datasets").evaluate((field) => field === document.activeElement), "Tab does not lead to the field");
+      await page.keyboard.type("a wrong secret");
+      await page.keyboard.press("Enter");
+      await page.getByText("The secret in this address is wrong").waitFor();
+      await world.picture(visit, "wrong-secret");
+      truth(await page.getByLabel("Secret").evaluate((field) => field === document.activeElement), "the field does not have the focus");
+      await page.keyboard.type(secret);
+      await page.keyboard.press("Enter");
+      await visit.settle();
+      equal(await visit.text("h1"), "hidden", "what opened");
+      equal(new URL(page.url()).pathname, `/k/${encodeURIComponent(secret)}/`, "where");
+      await visit.open("#");
+      equal(await page.getByLabel("Secret of protected datasets").count(), 1, "the fields below the list");
+    },
+
     async "What goes wrong is said in words, with a way out"(visit) {
       visit.forgiven = /.*/;
       await visit.page.route("**/datasets.json", (route) => route.abort());

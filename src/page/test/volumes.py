@@ -36,6 +36,15 @@ path = "/ids"
 axes = "zyx"
 kind = "labels"
 
+[[access]]
+secrets = "secrets.txt"
+datasets = ["hidden"]
+[datasets.hidden]
+file = "test.h5"
+[datasets.hidden.channels.pyramid]
+path = "/raw"
+axes = "zyx"
+
 [datasets.placed]
 file = "test.h5"
 [datasets.placed.channels.em]
@@ -80,6 +89,7 @@ def make(folder: Path) -> None:
         file["part"] = file["ids"][2:7, 100:400, 300:700]
         file["film"] = random.integers(0, 3500, (4, 2, 6, 40, 70)).repeat(5, 3).repeat(5, 4).astype("u2")
         file["rgb"] = random.integers(0, 256, (6, 20, 35, 3)).repeat(10, 1).repeat(10, 2).astype("u1")
+    (folder / "secrets.txt").write_text("secret-of-the-browser-test/+\n")
     (folder / "voltile.toml").write_text(CONFIGURATION)
 
 

@@ -59,6 +59,8 @@ export interface Site {
   mounts: Mount[];
   /** The address of Neuroglancer; null if there is none. */
   neuroglancer?: string | null;
+  /** Whether there may be datasets that a secret would show. */
+  protected?: boolean;
   datasets: Dataset[];
 }
 

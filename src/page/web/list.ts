@@ -4,6 +4,7 @@ import type { Channel, Dataset, Mount, Site } from "./data";
 import { h } from "./dom";
 import { Grid, TILE } from "./geometry";
 import { type Layer, layersOf } from "./layers";
+import { secretForm } from "./secret";
 import { beginning, toHash } from "./view";
 
 /** The coarsest offered level: one tile, or as few as possible. */
@@ -52,7 +53,8 @@ export function list(site: Site): HTMLElement {
   const count = cards.length === 1 ? "one dataset" : `${cards.length} datasets`;
   return h("main", { className: "list" },
     h("header", {}, h("h1", {}, "voltile"), h("span", {}, count)),
-    cards.length ? h("ul", {}, ...cards) : h("p", { className: "notice" }, "No datasets are served."),
+    cards.length ? h("ul", {}, ...cards) : h("p", { className: "notice" }, site.protected ? "No datasets are shown without a secret." : "No datasets are served."),
+    site.protected && secretForm(),
     h("footer", {}, `voltile ${site.version ?? ""} · `, h("a", { href: "simple" }, "without scripts"), " · ",
       h("a", { href: "datasets.json" }, "datasets.json"), " · ", h("a", { href: "metrics" }, "metrics")));
 }

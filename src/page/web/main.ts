@@ -3,14 +3,15 @@
 import { explain, loadSite, type Site } from "./data";
 import { h } from "./dom";
 import { list } from "./list";
+import { secretForm } from "./secret";
 import { tokenOf } from "./view";
 import { Viewer } from "./viewer";
 
 const page = document.getElementById("page") as HTMLElement;
 let viewer: Viewer | null = null;
 
-function notice(text: string, ...more: HTMLElement[]): HTMLElement {
-  return h("main", { className: "notice", role: "alert" }, h("p", {}, text), ...more);
+function notice(text: string, ...more: (HTMLElement | false | undefined)[]): HTMLElement {
+  return h("main", { className: "notice" }, h("p", { role: "alert" }, text), ...more);
 }
 
 /** Shows what the URL names. */
@@ -25,7 +26,9 @@ function route(site: Site): void {
   }
   const dataset = site.datasets.find((each) => each.token === token);
   if (!dataset?.channels.length) {
-    page.replaceChildren(notice(`There is no dataset “${token}” here.`, h("a", { href: "#" }, "All datasets")));
+    const way = site.protected ? " If it is protected, enter a secret that shows it." : "";
+    const all = h("a", { href: "#" }, "All datasets");
+    page.replaceChildren(notice(`There is no dataset “${token}” here.${way}`, site.protected && secretForm(), all));
     return;
   }
   document.title = `${token} · voltile`;
