@@ -53,6 +53,7 @@ mod scrolling;
 mod shards;
 mod simd;
 mod spread;
+mod stalls;
 mod tier;
 mod verify;
 mod viewers;

@@ -40,6 +40,7 @@ impl StoredDataset {
             opened.read_rows(stored, &outer, element as u64, &mut elements)?;
         }
         opened.ensure_unchanged()?;
+        let _library = library::locked()?;
         let converted = library::convert(self.handle(), self.stored.voxel, &elements, into.bytes_mut());
         converted.map_err(|e| self.damaged(&format!("the library cannot convert its elements: {e}")))
     }

@@ -10,7 +10,7 @@ use super::bytes::FileBytes;
 use super::digests::Digests;
 use super::identity::{ContentId, FileIdentity};
 use super::{OpenError, library};
-use crate::address;
+use crate::{address, stalls};
 
 /// An HDF5 file open for reading, through the library and directly.
 #[derive(Debug)]
@@ -168,6 +168,9 @@ impl Files {
         if let Some(problem) = self.refused().get(&resolved).cloned() {
             return Err(OpenError::File { path: resolved, problem });
         }
+        stalls::ensure_answer([resolved.as_path()]).map_err(OpenError::Unresponsive)?;
+        drop(library::locked().map_err(OpenError::Unresponsive)?);
+        let _working = stalls::working_on(&resolved.as_path().into());
         let slot = self.slot((resolved.clone(), growing))?;
         // Held while the file is opened, which may take long; other files are opened in the meantime.
         let mut file = slot.lock();

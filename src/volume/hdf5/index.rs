@@ -134,6 +134,7 @@ impl ChunkIndex {
         };
         entries.sort_unstable_by_key(|entry| entry.number);
         entries.shrink_to_fit();
+        let _library = library::locked().map_err(ReadError::from)?;
         SpotCheck { file: &self.file, handle: &self.handle, grid: &self.grid }.run(&entries)?;
         Ok(entries)
     }
@@ -171,6 +172,7 @@ impl ChunkIndex {
     /// Reads the index through the library. Not sorted.
     fn read_through_library(&self, until: Option<Instant>) -> Result<Vec<Entry>, IndexError> {
         let (handle, grid) = (&self.handle, &self.grid);
+        let _library = library::locked().map_err(ReadError::from)?;
         let rotation = Rotation::of(handle, grid).map_err(unreadable)?;
         let mut entries = Vec::new();
         let visited = handle.chunks_visit(|info| {
