@@ -6,10 +6,14 @@
 //!
 //! Pauses between jobs are recorded as well. Pauses mean that a person is looking at the tiles, and that chunks
 //! decoded in part can be finished in the next pause. Without pauses it is cheaper to decode chunks whole at once.
+//!
+//! Threads that are stuck ([`crate::stalls`]) do not count.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
+
+use rayon::ThreadPool;
 
 /// Counts the jobs that wait or run; clones share the counts.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +27,10 @@ struct Counts {
     prefetching: AtomicUsize,
     /// Threads that finish a chunk.
     finishing: AtomicUsize,
+    /// Threads, of any of the above, that are stuck.
+    stuck: AtomicUsize,
+    /// The threads over which jobs split their work, if jobs do not run on rayon's; locked by the job that does.
+    helpers: OnceLock<(ThreadPool, Mutex<()>)>,
     /// When a job last ended.
     job_ended: Latest,
     /// When the last pause ended.
@@ -78,7 +86,7 @@ impl Activity {
     /// Counts one more job. Their number is limited by the render queue, not here.
     pub fn enter(&self) -> Place {
         let before = self.0.jobs.fetch_add(1, Ordering::Relaxed);
-        if before == 0 && self.0.job_ended.age() >= PAUSE {
+        if self.besides_stuck(before) == 0 && self.0.job_ended.age() >= PAUSE {
             self.0.pause_ended.note();
         }
         Place(self.clone())
@@ -86,7 +94,7 @@ impl Activity {
 
     /// The end of the last pause, or the current time during one.
     pub fn last_pause(&self) -> Moment {
-        let pauses = self.0.jobs.load(Ordering::Relaxed) == 0 && self.0.job_ended.age() >= PAUSE;
+        let pauses = !self.has_jobs() && self.0.job_ended.age() >= PAUSE;
         if pauses { Moment::now() } else { self.0.pause_ended.moment() }
     }
 
@@ -95,15 +103,49 @@ impl Activity {
         Moment::now().since(self.last_pause()) < LATELY
     }
 
+    /// Has jobs split their work over these threads. Only the first call has an effect.
+    pub fn use_helpers(&self, helpers: ThreadPool) {
+        self.0.helpers.get_or_init(|| (helpers, Mutex::default()));
+    }
+
+    /// Notes how many threads are stuck.
+    pub fn set_stuck(&self, threads: usize) {
+        self.0.stuck.store(threads, Ordering::Relaxed);
+    }
+
+    /// Does work that splits itself with rayon, if there are several threads and the calling job is the only one;
+    /// otherwise drops it.
+    ///
+    /// No other job uses the helpers meanwhile: it would wait for threads that read this job's file, which may be stuck.
+    pub fn split<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Option<T> {
+        if !self.has_one_job() {
+            return None;
+        }
+        let Some((helpers, alone)) = self.0.helpers.get() else {
+            return (rayon::current_num_threads() > 1).then(work);
+        };
+        let alone = alone.try_lock();
+        if helpers.current_num_threads() < 2 || matches!(alone, Err(TryLockError::WouldBlock)) {
+            return None;
+        }
+        Some(helpers.install(work))
+    }
+
     /// Whether there is at most one job, and no prefetch: it may use all threads.
-    pub fn has_one_job(&self) -> bool {
-        self.0.jobs.load(Ordering::Relaxed) <= 1 && self.0.prefetching.load(Ordering::Relaxed) == 0
+    fn has_one_job(&self) -> bool {
+        self.besides_stuck(self.0.jobs.load(Ordering::Relaxed)) <= 1
+            && self.besides_stuck(self.0.prefetching.load(Ordering::Relaxed)) == 0
+    }
+
+    /// A number of threads without those that are stuck. Approximate: it is not known what each of these does.
+    fn besides_stuck(&self, threads: usize) -> usize {
+        threads.saturating_sub(self.0.stuck.load(Ordering::Relaxed))
     }
 
     /// Whether there is no job, and fewer than `most` threads prefetch or finish chunks.
     pub fn is_idle(&self, most: usize) -> bool {
         let others = self.0.prefetching.load(Ordering::Relaxed) + self.0.finishing.load(Ordering::Relaxed);
-        self.0.jobs.load(Ordering::Relaxed) == 0 && others < most
+        !self.has_jobs() && self.besides_stuck(others) < most
     }
 
     /// Runs the finishing of one chunk. Unlike a prefetch it does not keep a job from using all threads: it is short.
@@ -127,7 +169,7 @@ impl Activity {
 
     /// Whether any job waits or runs.
     pub fn has_jobs(&self) -> bool {
-        self.0.jobs.load(Ordering::Relaxed) > 0
+        self.besides_stuck(self.0.jobs.load(Ordering::Relaxed)) > 0
     }
 }
 

@@ -55,7 +55,6 @@ pub use probe::Trial;
 pub use resolve::{NotFound, Resolved};
 pub use stored::StoredLevel;
 pub use survey::Survey;
-pub use watch::Unresponsive;
 
 /// All datasets served.
 #[derive(Debug)]

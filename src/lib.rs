@@ -44,6 +44,7 @@
 //! 0  trace     what one request did: outcome, durations of its stages, what was read; its id
 //! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0  tile · color · paint · name · axes · units · activity
+//! 0  stalls    threads that wait for a file system that does not answer
 //! 0  shard     the parts of one work that several processes do
 //! 0  simd      which vector instructions the inner loops use
 //! 0  address   addresses of objects, which take the place of paths
@@ -124,7 +125,9 @@
 //! render thread about 8 MiB, 14 at most, twice if it has to be replaced: a block of
 //! stored voxels (512 KiB; 2 MiB if it is not cached), sums of one patch (2 MiB; 4 MiB for 64-bit voxels) and its voxels
 //! (up to 2 MiB), pixels and the encoder's buffers (2 MiB), one stored chunk and one decoded chunk that is not cached (up
-//! to 2 MiB each), and chunks that are copied from after the cache has evicted them (2 MiB). Chunks that would
+//! to 2 MiB each), and chunks that are copied from after the cache has evicted them (2 MiB). While files are stuck there are
+//! up to twice as many render threads. As many helpers, which decode chunks for a lone tile, hold a stored and a decoded chunk
+//! each. Chunks that would
 //! exceed a quarter of the chunk budget at 8 bytes per voxel are read box by box through libhdf5, which holds one of them at
 //! a time.
 //!
@@ -149,6 +152,11 @@
 //! since. Waiting for a chunk on a render thread cannot deadlock: the leader of a chunk's flight only reads
 //! and decodes, and never waits for another flight. The catalogue in force is replaced as a whole; a request
 //! keeps the one that it started with.
+//!
+//! A thread that waits for a file system that does not answer cannot be interrupted. [`stalls`] tells which files are stuck;
+//! reads of them fail at once, requests that wait for them are answered, and [`service::RenderPool`] replaces the threads.
+//! Nothing of another file waits for such a thread: jobs run on threads that take up nothing else meanwhile, only one job at a
+//! time splits its work over the helpers, and libhdf5's lock is waited for no longer than its holder's file answers.
 //!
 //! A file that shrinks while it is mapped raises SIGBUS in the thread that copies from it; `volume::hdf5::mapping` turns
 //! that into an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for the calls in the macro of
@@ -190,6 +198,7 @@ pub mod request;
 pub mod service;
 mod shard;
 pub mod simd;
+pub mod stalls;
 pub mod store;
 pub mod systemd;
 pub mod tier;

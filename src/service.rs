@@ -27,6 +27,7 @@ mod trials;
 mod verify;
 
 use std::hash::Hash;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -50,8 +51,8 @@ use reopen::Reopener;
 pub use reopen::Trial;
 use verify::Provisional;
 
-use crate::cache::{Cache, Flight, Lookup, Lost};
-use crate::catalog::{Catalog, NoBox, NotFound, Precomputed, Resolved, ResolvedBox, Survey};
+use crate::cache::{Cache, Flight, Lookup, Lost, Waiter};
+use crate::catalog::{Catalog, Dataset, NoBox, NotFound, Precomputed, Resolved, ResolvedBox, Survey};
 use crate::config::{Render, Settings};
 use crate::metrics::Metrics;
 use crate::name::Name;
@@ -59,6 +60,7 @@ use crate::paint::BoxFormat;
 use crate::plan::{AcceptedCodings, BoxEncoding, Cutout, PixelKind};
 use crate::render::{self, EncodeError};
 use crate::request::{BoxRequest, PrecomputedChunk, PrecomputedVolume, TileRequest};
+use crate::stalls::Unresponsive;
 use crate::tier::{TierError, Tiers};
 use crate::tile::{Fingerprint, Tile, TileKey};
 use crate::trace::{Outcome, Trace};
@@ -332,7 +334,8 @@ impl TileService {
                 trace.set_outcome(Outcome::Wait);
                 self.metrics.tile_waits.inc();
                 let _ticket = self.pool.join(brings, demand);
-                waiter.wait().await
+                let origin = identified.origin().ok_or(Lost)?;
+                self.landed(origin.files(), waiter).await
             }
             Lookup::Lead(flight) => {
                 trace.set_outcome(Outcome::Miss);
@@ -340,15 +343,34 @@ impl TileService {
                 let policy = policy(demand.urgency, ends, Some(Arc::clone(trace)));
                 let drawing = identified.drawing(policy).ok_or(Lost)?;
                 let waiter = flight.join();
+                let origin = drawing.origin.clone();
                 let work = self.work(drawing, demand.urgency);
                 if work.drawing.footprint.is_remote() {
                     self.gatherer.launch(work, flight, brings, demand);
-                    return waiter.wait().await;
+                    return self.landed(origin.files(), waiter).await;
                 }
                 let _ticket = self.launch(flight, brings, demand, work.into_job());
-                waiter.wait().await
+                self.landed(origin.files(), waiter).await
             }
         }
+    }
+
+    /// Waits for a flight, but not until stuck files answer.
+    async fn landed<V>(
+        &self,
+        files: impl Iterator<Item = &Path> + Clone,
+        waiter: Waiter<V, TileError>,
+    ) -> Result<V, TileError> {
+        tokio::select! {
+            biased;
+            landed = waiter.wait() => landed,
+            unresponsive = self.pool.stalls().held_up(files) => Err(unresponsive.into()),
+        }
+    }
+
+    /// Fails if a file of a dataset is stuck.
+    pub fn ensure_answers(&self, dataset: &Dataset) -> Result<(), Unresponsive> {
+        self.pool.stalls().ensure_answer(dataset.channels.values().flat_map(|channel| channel.files()))
     }
 
     /// Prefetches the neighbours of this tile while the render threads are idle.

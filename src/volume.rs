@@ -37,6 +37,7 @@ pub use values::{Mapped, Scaling, Values};
 
 use crate::cache::{Interest, Lost};
 use crate::geometry::{Region, Xyz};
+use crate::stalls::Unresponsive;
 use crate::store::Gathering;
 use crate::tile::Fingerprint;
 use crate::trace::Trace;
@@ -368,6 +369,9 @@ pub enum ReadError {
         /// After which time it is worth trying again.
         retry_after: Duration,
     },
+    /// The file system does not answer.
+    #[error(transparent)]
+    Unresponsive(#[from] Unresponsive),
     /// The job that was reading the data was abandoned, or panicked.
     #[error(transparent)]
     Lost(#[from] Lost),
@@ -376,7 +380,14 @@ pub enum ReadError {
 impl ReadError {
     /// Whether the stored data is at fault, rather than a change of its file or an abandoned job.
     pub fn is_of_the_data(&self) -> bool {
-        !matches!(self, ReadError::Changed { .. } | ReadError::Unavailable { .. } | ReadError::Lost(_))
+        let may_be_read_later = matches!(
+            self,
+            ReadError::Changed { .. }
+                | ReadError::Unavailable { .. }
+                | ReadError::Unresponsive(_)
+                | ReadError::Lost(_)
+        );
+        !may_be_read_later
     }
 
     /// The message for clients, which names no files.
@@ -395,6 +406,7 @@ impl ReadError {
             ReadError::Unavailable { .. } => {
                 "the store that holds the data of this tile does not answer; ask again in a moment".to_owned()
             }
+            ReadError::Unresponsive(error) => error.to_string(),
             ReadError::Lost(lost) => lost.to_string(),
         }
     }

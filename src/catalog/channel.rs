@@ -1,19 +1,20 @@
 //! A channel: its stored levels, its window, and its fingerprint.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::made;
 use super::stored::StoredLevel;
 use super::survey::{self, Survey};
-use super::watch::{Unresponsive, Watch};
+use super::watch::Watch;
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::Paths;
 use crate::layout::inventory::{ChannelRecord, range_text};
 use crate::name::Name;
 use crate::paint::{Kind, Window};
+use crate::stalls::Unresponsive;
 use crate::tile::Fingerprint;
-use crate::volume::hdf5::View;
+use crate::volume::hdf5::{FileIdentity, View};
 use crate::volume::{Missing, ReadError, Volume, VoxelType};
 
 /// Voxel sizes that differ by less than this part are equal.
@@ -178,6 +179,11 @@ impl Channel {
     pub fn lacks(&self, view: &LevelView) -> bool {
         let has = |made: &StoredLevel| made.sidecar.is_none() && made.stands_for(view);
         !view.is_stored() && !self.made.iter().any(has)
+    }
+
+    /// The paths of the files that are checked for changes.
+    pub fn files(&self) -> impl Iterator<Item = &Path> + Clone {
+        self.watch.files().map(FileIdentity::path)
     }
 
     /// Has its files checked for changes, unless that was done recently. Does not block; see [`Channel::has_changed`].

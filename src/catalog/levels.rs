@@ -306,6 +306,7 @@ fn unreadable(path: &str, error: &OpenError) -> ReadError {
             let missing = format!("{name:?} (for {object} in {})", path.display());
             ReadError::Missing { place, missing }
         }
+        OpenError::Unresponsive(error) => (*error).into(),
         other => ReadError::Damaged { place, problem: other.to_string() },
     }
 }

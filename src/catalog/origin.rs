@@ -3,6 +3,7 @@
 //! A tile's key contains the state of its files when they were opened. A tile rendered after a file was changed must
 //! not be stored under that key.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,6 +25,11 @@ impl Origin {
     /// The origin of something made from these channels.
     pub(super) fn of(dataset: &Dataset, channels: Vec<Arc<Channel>>) -> Self {
         Self { token: dataset.token.clone(), counters: Arc::clone(&dataset.counters), channels }
+    }
+
+    /// The paths of the files of the channels.
+    pub fn files(&self) -> impl Iterator<Item = &Path> + Clone {
+        self.channels.iter().flat_map(|channel| channel.files())
     }
 
     /// Records that a read found a file of the channels changed.

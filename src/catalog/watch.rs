@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::stalls::Unresponsive;
 use crate::volume::hdf5::FileIdentity;
 
 /// How long the result of a check is valid.
@@ -16,11 +17,6 @@ const FRESH: Duration = Duration::from_millis(200);
 
 /// How long a request waits for a check. Longer than a busy network file system takes.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The files of a channel could not be checked in time: the file system does not answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the file system has not answered for {} s; the files may have changed. Try again later", PATIENCE.as_secs())]
-pub struct Unresponsive;
 
 /// The origin of the times stored in [`Watch`].
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -50,7 +46,7 @@ impl Watch {
         }
     }
 
-    pub fn files(&self) -> impl Iterator<Item = &FileIdentity> {
+    pub fn files(&self) -> impl Iterator<Item = &FileIdentity> + Clone {
         self.files.iter()
     }
 
@@ -76,7 +72,7 @@ impl Watch {
         if self.is_known_at(moment) {
             return Ok(());
         }
-        tokio::time::timeout(PATIENCE, self.check_in_turn(moment)).await.map_err(|_| Unresponsive)
+        tokio::time::timeout(PATIENCE, self.check_in_turn(moment)).await.map_err(|_| Unresponsive(PATIENCE))
     }
 
     async fn check_in_turn(self: &Arc<Self>, moment: u64) {
@@ -170,7 +166,7 @@ mod tests {
         let watch = Arc::new(Watch::over(BTreeSet::new()));
         let hanging = Arc::clone(&watch.turn).lock_owned().await;
         let (one, two) = tokio::join!(watch.check_soon(), watch.check_soon());
-        assert_eq!((one, two), (Err(Unresponsive), Err(Unresponsive)));
+        assert_eq!((one, two), (Err(Unresponsive(PATIENCE)), Err(Unresponsive(PATIENCE))));
         drop(hanging);
         assert_eq!(watch.check_soon().await, Ok(()));
         assert!(watch.is_fresh());

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
 use actix_web::rt::System;
@@ -84,6 +85,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     tracing::info!("{}", memory_told(layers.memory, &settings));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
+    pool.replace_stuck()?;
     let (tiers, no_directory) = tiers(&settings, &metrics)?;
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
     let service = service
@@ -106,7 +108,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         started,
     };
     let served = System::new().block_on(listen(site, reloader, &settings, sockets, &signals));
-    service.finish_writing(settings.server.shutdown_timeout);
+    finish_writing(service, settings.server.shutdown_timeout)?;
     served
 }
 
@@ -118,6 +120,22 @@ fn memory_told(memory: Option<Memory>, Settings { cache, render, files, .. }: &S
     format!(
         "memory: {memory}cache.tiles {tiles}, cache.chunks {chunks}, render.boxes {boxes}, render.threads {threads}, trials of files {trials}"
     )
+}
+
+/// Has tiles written to the tiers, on a thread of its own: a file system that does not answer must not keep the process from
+/// ending.
+fn finish_writing(service: Arc<TileService>, within: Duration) -> Result<(), Failure> {
+    let (done, finished) = channel();
+    let work = move || {
+        service.finish_writing(within);
+        // Nobody waits for it any more if this took too long.
+        let _ = done.send(());
+    };
+    thread::Builder::new().name("finish".to_owned()).spawn(work)?;
+    if finished.recv_timeout(within).is_err() {
+        tracing::warn!("not every tile was written: a file system does not answer");
+    }
+    Ok(())
 }
 
 /// Creates the demo volume if necessary, and returns its path.

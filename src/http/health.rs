@@ -86,6 +86,7 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
 async fn problem_of(context: &Context<'_>, dataset: &Dataset) -> Option<String> {
     let service = &context.site.service;
     let current = service.ensure_channels_current(dataset, dataset.channels.values()).await;
+    let current = current.and_then(|()| Ok(service.ensure_answers(dataset)?));
     let problem = current.err().map(|error| error.to_string());
     problem.map(|problem| match service.health().of_dataset(&dataset.token) {
         Some(reason) => format!("{problem}; it cannot be reopened yet: {reason}"),

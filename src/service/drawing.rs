@@ -135,7 +135,8 @@ impl Drawing {
         let rendered = with_scratch(&mut self.draw);
         match (&rendered, &self.trace) {
             (Ok(_), Some(trace)) => metrics.observe_render(self.rendered, trace),
-            (Ok(_), None) | (Err(RenderError::Read(ReadError::Lost(_))), _) => {}
+            // That a file is stuck is logged once for all tiles.
+            (Ok(_), None) | (Err(RenderError::Read(ReadError::Lost(_) | ReadError::Unresponsive(_))), _) => {}
             (Err(error), trace) => {
                 metrics.render_errors.inc();
                 let request = trace.as_ref().map_or("", |trace| trace.id());

@@ -2,10 +2,11 @@
 
 use super::Busy;
 use crate::cache::Lost;
-use crate::catalog::{NoBox, NotFound, Unresponsive};
+use crate::catalog::{NoBox, NotFound};
 use crate::name::Name;
 use crate::render::RenderError;
 use crate::request::Malformed;
+use crate::stalls::Unresponsive;
 use crate::tier::TierError;
 use crate::volume::{CHANGED, ReadError};
 
@@ -33,7 +34,7 @@ pub enum TileError {
     /// A box of voxels is too large.
     #[error("{0}")]
     TooLarge(String),
-    /// The files of the dataset could not be checked for changes.
+    /// The files of the dataset could not be checked for changes, or read, in time.
     #[error(transparent)]
     Unresponsive(#[from] Unresponsive),
     /// A document could not be written.
@@ -67,7 +68,9 @@ impl TileError {
             TileError::NotFound(NotFound::Unreachable { .. })
             | TileError::Busy(_)
             | TileError::Unresponsive(_)
-            | TileError::Render(RenderError::Read(ReadError::Unavailable { .. })) => ErrorKind::Busy,
+            | TileError::Render(RenderError::Read(
+                ReadError::Unavailable { .. } | ReadError::Unresponsive(_),
+            )) => ErrorKind::Busy,
             TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,
             TileError::Render(_)
             | TileError::Lost(_)

@@ -1,19 +1,34 @@
 //! The render threads, and the queue in front of them.
 //!
-//! At most one job per thread is passed to rayon at a time, so that jobs run in the order of the queue. Each job that
-//! ends starts the next. A waiting job leaves the queue as soon as all of its requests have been dropped.
+//! At most one job per thread is started at a time, so that jobs run in the order of the queue. Each job that ends starts
+//! the next. A waiting job leaves the queue as soon as all of its requests have been dropped.
+//!
+//! The threads are those of a tokio runtime for blocking work, which starts more when some are stuck ([`crate::stalls`]).
+//! They are not rayon's: a thread of rayon that waits for work that it has split takes up other jobs meanwhile, and could
+//! then not go on before one of these that is stuck.
 
+use std::io;
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use rayon::ThreadPoolBuilder;
+use tokio::runtime::Runtime;
 
 use super::client::Demand;
 use super::job::Job;
 use super::queue::{Number, Queue};
 use crate::activity::{Activity, Place};
+use crate::stalls::Stalls;
 use crate::tile::{Fingerprint, TileKey};
+
+/// The interval at which stuck threads are looked for.
+const CHECKS: Duration = Duration::from_millis(250);
+
+/// How long a thread without work keeps its buffers.
+const KEPT: Duration = Duration::from_secs(60);
 
 /// The render queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -32,13 +47,15 @@ pub(super) enum Brings {
     Survey(Fingerprint),
 }
 
-/// A rayon pool with a bounded queue; clones share it.
+/// Threads with a bounded queue; clones share them.
 #[derive(Debug, Clone)]
 pub struct RenderPool(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    pool: ThreadPool,
+    /// `None` once this is dropped.
+    runtime: Option<Runtime>,
+    stalls: Stalls,
     activity: Activity,
     threads: usize,
     state: Mutex<State>,
@@ -48,6 +65,8 @@ struct Shared {
 struct State {
     waiting: Queue<Brings, Waiting>,
     running: usize,
+    /// How many threads may run jobs: those that are stuck have been replaced.
+    most: usize,
 }
 
 /// A job that is not running yet, and its entry in the activity count.
@@ -79,24 +98,54 @@ pub(super) struct Ticket {
 
 impl RenderPool {
     /// `threads` render threads, with a queue of `queue` jobs; `activity` counts all jobs.
-    pub fn new(
-        threads: NonZeroUsize,
-        queue: usize,
-        activity: Activity,
-    ) -> Result<Self, ThreadPoolBuildError> {
-        let pool = ThreadPoolBuilder::new()
-            .num_threads(threads.get())
-            .thread_name(|index| format!("render-{index}"))
-            // Without a handler rayon aborts the process. The job's waiters have been woken by unwinding.
-            .panic_handler(|panic| {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-                tracing::error!("a render thread panicked, which is a defect of this program: {text}");
-            })
+    pub fn new(threads: NonZeroUsize, queue: usize, activity: Activity) -> io::Result<Self> {
+        let (threads, stalls) = (threads.get(), Stalls::default());
+        let (renders, helps) = (stalls.clone(), stalls.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(2 * threads)
+            .thread_name("render")
+            .thread_keep_alive(KEPT)
+            .on_thread_start(move || renders.watch_thread(true))
             .build()?;
-        let threads = threads.get();
-        let state = Mutex::new(State { waiting: Queue::new(queue, threads), running: 0 });
-        Ok(Self(Arc::new(Shared { pool, activity, threads, state })))
+        let helpers = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|index| format!("decode-{index}"))
+            .start_handler(move |_| helps.watch_thread(false))
+            .build();
+        activity.use_helpers(helpers.map_err(io::Error::other)?);
+        let state = Mutex::new(State { waiting: Queue::new(queue, threads), running: 0, most: threads });
+        Ok(Self(Arc::new(Shared { runtime: Some(runtime), stalls, activity, threads, state })))
+    }
+
+    /// Looks for stuck threads and replaces them, from now on. Without this, jobs wait for files as long as it takes.
+    pub fn replace_stuck(&self) -> io::Result<()> {
+        let shared = Arc::downgrade(&self.0);
+        let look = move || {
+            while let Some(shared) = shared.upgrade() {
+                Self(shared).look();
+                thread::sleep(CHECKS);
+            }
+        };
+        thread::Builder::new().name("stalls".to_owned()).spawn(look).map(drop)
+    }
+
+    fn look(&self) {
+        let threads = self.0.threads;
+        let stuck = self.0.stalls.look(2 * threads);
+        self.0.activity.set_stuck(stuck);
+        let mut state = self.lock();
+        state.most = threads + stuck.min(threads);
+        while state.running < state.most
+            && let Some(next) = state.waiting.take(Instant::now())
+        {
+            state.running += 1;
+            self.start(next);
+        }
+    }
+
+    /// The files that are stuck.
+    pub fn stalls(&self) -> &Stalls {
+        &self.0.stalls
     }
 
     /// Whether no requested job is running or waiting, and a thread is free.
@@ -121,7 +170,17 @@ impl RenderPool {
 
     /// Runs background work on the pool, bypassing the queue.
     pub fn run(&self, work: impl FnOnce() + Send + 'static) {
-        self.0.pool.spawn(work);
+        // The job's waiters are woken by unwinding.
+        let guarded = move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+                tracing::error!("a render thread panicked, which is a defect of this program: {text}");
+            }
+        };
+        if let Some(runtime) = &self.0.runtime {
+            drop(runtime.spawn_blocking(guarded));
+        }
     }
 
     /// Runs a job when its turn comes, or refuses it if the queue is full. Hold the ticket while waiting for the
@@ -141,7 +200,7 @@ impl RenderPool {
     fn start_or_queue(&self, brings: Option<Brings>, demand: Demand, job: Box<dyn Job>) -> Option<Number> {
         let waiting = Waiting { place: self.0.activity.enter(), job };
         let mut state = self.lock();
-        if state.running < self.0.threads {
+        if state.running < state.most {
             state.running += 1;
             state.waiting.started(demand);
             drop(state);
@@ -164,7 +223,7 @@ impl RenderPool {
 
     fn start(&self, Waiting { place, job }: Waiting) {
         let turn = Turn { pool: self.clone(), place: Some(place) };
-        self.0.pool.spawn(move || {
+        self.run(move || {
             if let Some(job) = job.if_wanted() {
                 job.run(turn);
             }
@@ -174,7 +233,8 @@ impl RenderPool {
     /// Starts the next job after one has ended.
     fn start_next(&self) {
         let mut state = self.lock();
-        let next = state.waiting.take(Instant::now());
+        // One that was stuck and has been replaced starts none.
+        let next = if state.running > state.most { None } else { state.waiting.take(Instant::now()) };
         if next.is_none() {
             state.running -= 1;
         }
@@ -199,6 +259,15 @@ impl RenderPool {
     /// Ignores poisoning: nothing panics while the state is inconsistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Waits for no thread.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::cache::Lookup;
 use crate::catalog::{Channel, Dataset, Survey};
 use crate::paint::Kind;
 use crate::render::RenderError;
+use crate::volume::ReadError;
 
 impl TileService {
     /// Samples the channels of a dataset that have not been sampled. Returns why each listed channel could not be; only a
@@ -56,14 +57,15 @@ impl TileService {
             Lookup::Ready(survey) => survey,
             Lookup::Wait(waiter) => {
                 let _ticket = self.pool.join(brings, demand);
-                waiter.wait().await?
+                self.landed(channel.files(), waiter).await?
             }
             Lookup::Lead(flight) => {
                 let waiter = flight.join();
+                let files = Arc::clone(channel);
                 let channel = Arc::clone(channel);
                 let work = move || survey(&channel).map(|survey| (survey, 0));
                 let _ticket = self.launch(flight, brings, demand, work);
-                waiter.wait().await?
+                self.landed(files.files(), waiter).await?
             }
         };
         // Channels with the same voxels share a survey, but each has its own window.
@@ -80,6 +82,8 @@ fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
             let window = channel.window().unwrap_or(survey.window);
             tracing::info!(channel = %channel.name, "a sample was taken; the window is {window}");
         }
+        // Logged once for all channels and tiles.
+        Err(ReadError::Unresponsive(_)) => {}
         // The tiles of bytes report what is wrong by themselves.
         Err(error) if channel.is_of_bytes() => {
             tracing::warn!(channel = %channel.name, "no sample could be taken: {error}");

@@ -62,6 +62,9 @@ use self::links::{Follower, Found, Node};
 /// Why a file or a dataset could not be opened. The text names files: it is for operators.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OpenError {
+    /// The file system does not answer.
+    #[error("{0}")]
+    Unresponsive(crate::stalls::Unresponsive),
     /// The file cannot be opened.
     #[error("{}: {problem}", path.display())]
     File {

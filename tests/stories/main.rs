@@ -54,6 +54,7 @@ mod scrolling;
 mod shards;
 mod simd;
 mod spread;
+mod stalls;
 mod tier;
 mod turnover;
 mod verify;

@@ -157,3 +157,54 @@ fn a_waiter_that_is_given_up_late_disturbs_nobody() {
     waited.go();
     assert!(pool.is_idle());
 }
+
+/// A job that reads a file until it is released.
+struct Reading(Test);
+
+impl Job for Reading {
+    fn run(self: Box<Self>, turn: Turn) {
+        let _reading = crate::stalls::reading(&std::path::Path::new("/slow").into(), false);
+        Box::new(self.0).run(turn);
+    }
+
+    fn refuse(self: Box<Self>, busy: Busy) {
+        Box::new(self.0).refuse(busy);
+    }
+
+    fn if_wanted(self: Box<Self>) -> Option<Box<dyn Job>> {
+        Some(self)
+    }
+}
+
+#[test]
+fn threads_that_are_stuck_are_replaced_once_and_count_again_when_they_return() {
+    let pool = pool(9);
+    pool.replace_stuck().unwrap();
+    let read = || {
+        let ((tell, told), (go, gone), wanted) = (channel(), channel(), Arc::default());
+        let job = Reading(Test { told: tell, go: gone, wanted: Arc::clone(&wanted) });
+        let ticket = pool.submit(None, client(1), Box::new(job));
+        Handle { told, go, wanted, ticket }
+    };
+    let (first, second) = (read(), read());
+    first.has_begun();
+    second.has_begun();
+    let third = submit(&pool, 1);
+    while pool.stalls().look(2) < 2 {
+        assert!(third.is_waiting(), "there is one thread for the stuck ones, and one more");
+        thread::sleep(CHECKS);
+    }
+    first.go();
+    second.go();
+    third.has_begun();
+    third.go();
+    while pool.lock().most > 1 {
+        thread::sleep(CHECKS);
+    }
+    let (running, waiting) = (submit(&pool, 1), submit(&pool, 1));
+    running.has_begun();
+    assert!(waiting.is_waiting());
+    running.go();
+    waiting.has_begun();
+    waiting.go();
+}

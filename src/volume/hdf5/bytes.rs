@@ -23,7 +23,9 @@ pub(super) use self::loan::Loan;
 use self::loan::Mapped;
 use super::beginning;
 use super::identity::{ContentId, FileIdentity};
+use super::library;
 use crate::address::Address;
+use crate::stalls::{self, BusyWith};
 use crate::store::{Gathering, Object, StoreError};
 use crate::volume::ReadError;
 
@@ -33,10 +35,14 @@ const CLOCK_TICK: Duration = Duration::from_millis(20);
 /// The same for file systems that store whole seconds, or every other second (FAT).
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
+/// The most bytes that one system call reads.
+const PIECE: usize = 8 << 20;
+
 /// A regular file or an object that is open for reading, and its identity when it was opened.
 #[derive(Debug)]
 pub(super) struct FileBytes {
     source: Source,
+    path: Arc<Path>,
     identity: FileIdentity,
     growing: bool,
 }
@@ -61,15 +67,19 @@ impl FileBytes {
     /// Fails if the path is not, or no longer, that of the opened file, for example because it was replaced by a
     /// symbolic link.
     pub fn open(resolved: PathBuf, growing: bool) -> io::Result<Self> {
+        let path: Arc<Path> = resolved.as_path().into();
         if let Some(address) = Address::of(&resolved) {
             let object = Object::open(&address).map_err(io::Error::other)?;
             let identity = FileIdentity::of_object(resolved, object.version().clone());
             return Ok(Self {
                 source: Source::Object { object, failure: Mutex::default() },
+                path,
                 identity,
                 growing: false,
             });
         }
+        let reading = || stalls::reading(&path, library::is_locked_here());
+        let mut busy = reading();
         // Checked before it is opened: opening a FIFO or a device can block or have side effects.
         ensure_regular(&resolved.symlink_metadata()?, &resolved)?;
         let file =
@@ -77,7 +87,9 @@ impl FileBytes {
         let mut metadata = file.metadata()?;
         ensure_regular(&metadata, &resolved)?;
         if !growing && let Some(rest) = rest_of_tick(&metadata) {
+            drop(busy);
             std::thread::sleep(rest);
+            busy = reading();
             metadata = file.metadata()?;
         }
         let identity = FileIdentity::new(resolved, &metadata);
@@ -90,7 +102,8 @@ impl FileBytes {
         if !(lies_there && is_same) {
             return Err(io::Error::other("it changed while it was being opened; try again"));
         }
-        Ok(Self { source: Source::File { file, mapped: Mapped::default() }, identity, growing })
+        drop(busy);
+        Ok(Self { source: Source::File { file, mapped: Mapped::default() }, path, identity, growing })
     }
 
     /// Opens the file with this identity; fails if there is another one at its path.
@@ -103,6 +116,10 @@ impl FileBytes {
     /// The same, with its contents identified.
     pub fn containing(self, content: ContentId) -> Self {
         Self { identity: self.identity.containing(content), ..self }
+    }
+
+    pub fn path(&self) -> &Arc<Path> {
+        &self.path
     }
 
     pub fn identity(&self) -> &FileIdentity {
@@ -143,9 +160,12 @@ impl FileBytes {
 
     /// Fills `into` from a position in the file; `place` is for errors.
     pub fn read_exact_at(&self, into: &mut [u8], position: u64, place: &str) -> Result<(), ReadError> {
+        stalls::ensure_answer([&*self.path])?;
         self.ensure_reaches(position.saturating_add(into.len() as u64), place)?;
         let read = match &self.source {
-            Source::File { file, .. } => file.read_exact_at(into, position).map_err(|e| system(place, &e)),
+            Source::File { file, .. } => {
+                self.read_in_pieces(file, into, position).map_err(|e| system(place, &e))
+            }
             Source::Object { object, .. } => {
                 let range = position..position + into.len() as u64;
                 let fetched = object.fetch(&range).map_err(|e| unread(place, e));
@@ -155,6 +175,15 @@ impl FileBytes {
         // Checked last: the bytes are valid only if the file did not change during the read.
         self.ensure_unchanged(place)?;
         read
+    }
+
+    /// A piece at a time, so that a long read from a slow disk does not count as one that does not return.
+    fn read_in_pieces(&self, file: &File, into: &mut [u8], position: u64) -> io::Result<()> {
+        for (number, piece) in into.chunks_mut(PIECE).enumerate() {
+            let _reading = self.reading();
+            file.read_exact_at(piece, position + (number * PIECE) as u64)?;
+        }
+        Ok(())
     }
 
     /// Fills `into` from a position in the file, up to the end of the file, and returns the number of bytes read.
@@ -174,6 +203,7 @@ impl FileBytes {
         };
         let mut done = 0;
         while done < into.len() {
+            let _reading = self.reading();
             match file.read_at(&mut into[done..], position + done as u64) {
                 Ok(0) => break,
                 Ok(more) => done += more,
@@ -236,6 +266,11 @@ impl FileBytes {
         }
     }
 
+    /// Notes that this thread reads the file.
+    fn reading(&self) -> BusyWith {
+        stalls::reading(&self.path, library::is_locked_here())
+    }
+
     /// The current length; `None` if the file has changed.
     fn unchanged_length(&self) -> io::Result<Option<u64>> {
         let file = match &self.source {
@@ -244,6 +279,7 @@ impl FileBytes {
                 return Ok(object.is_unchanged().then(|| object.length()));
             }
         };
+        let _reading = self.reading();
         let metadata = file.metadata()?;
         let is_same =
             if self.growing { self.identity.is_of_grown(&metadata) } else { self.identity.is_of(&metadata) };

@@ -20,6 +20,7 @@ use super::links::{Audited, MissingFiles};
 use super::pieces::Pieces;
 use super::{OpenError, filters};
 use crate::description::StorageDescription;
+use crate::stalls::{self, BusyWith, Unresponsive};
 use crate::tile::Fingerprint;
 use crate::volume::{ReadError, Samples, VoxelType};
 
@@ -197,6 +198,12 @@ impl StoredDataset {
         }
     }
 
+    /// Begins work on its files; fails if one of them is stuck.
+    pub(super) fn work(&self) -> Result<BusyWith, Unresponsive> {
+        stalls::ensure_answer(self.files.iter().map(FileIdentity::path))?;
+        Ok(stalls::working_on(self.file.bytes.path()))
+    }
+
     /// The file and the dataset, for messages.
     pub fn place(&self) -> String {
         format!("{} in {}", self.path, self.file.path.display())
@@ -274,6 +281,7 @@ impl StoredDataset {
         if self.storage == Storage::External {
             return self.read_raw_files(stored, into);
         }
+        let _library = library::locked()?;
         self.ensure_in_file(stored)?;
         // The library does not touch voxels that were never written and have no fill value; the buffer may still
         // contain another tile's voxels.
@@ -361,8 +369,12 @@ impl StoredDataset {
     /// The fill value that the dataset declares, as one voxel of its stored type in native byte order; zero if it declares
     /// none, `None` if it cannot be read. Takes the library's lock once.
     pub(super) fn declared_fill(&self) -> Option<&[u8]> {
-        let read = || library::fill_value(&self.handle().ok()?, self.stored.voxel).ok();
-        self.declared_fill.get_or_init(read).as_deref()
+        if self.declared_fill.get().is_none() {
+            let _library = library::locked().ok()?;
+            let read = || library::fill_value(&self.handle().ok()?, self.stored.voxel).ok();
+            return self.declared_fill.get_or_init(read).as_deref();
+        }
+        self.declared_fill.get()?.as_deref()
     }
 
     /// Whether any element of a box is allocated in the file; if it is none, all have the fill value.

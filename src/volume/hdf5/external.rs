@@ -36,6 +36,7 @@ impl StoredDataset {
             opened.read_rows(stored, &outer, self.element_bytes, &mut elements)?;
         }
         opened.ensure_unchanged()?;
+        let _library = library::locked()?;
         let convert = |handle| library::convert(&handle, self.stored.voxel, &elements, into.bytes_mut());
         let converted = self.handle().and_then(convert);
         converted.map_err(|e| self.damaged(&format!("the library cannot convert its elements: {e}")))

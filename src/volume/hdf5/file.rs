@@ -7,14 +7,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::OpenError;
+use super::{OpenError, library};
 use super::admission::Admission;
 use super::beginning;
 use super::bytes::FileBytes;
 use super::digests::Digests;
 use super::handles::{LastUsed, OnDemand};
 use super::identity::{ContentId, FileIdentity};
-use crate::address;
+use crate::{address, stalls};
 
 /// An HDF5 file open for reading, through the library and directly.
 #[derive(Debug)]
@@ -218,6 +218,9 @@ impl Files {
         if let Some(problem) = self.refused().get(&resolved).cloned() {
             return Err(OpenError::File { path: resolved, problem });
         }
+        stalls::ensure_answer([resolved.as_path()]).map_err(OpenError::Unresponsive)?;
+        drop(library::locked().map_err(OpenError::Unresponsive)?);
+        let _working = stalls::working_on(&resolved.as_path().into());
         let slot = self.slot((resolved.clone(), growing))?;
         // Held while the file is opened, which may take long; other files are opened in the meantime.
         let mut file = slot.lock();

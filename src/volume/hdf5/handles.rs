@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use hdf5::sync::sync;
 use hdf5::{Dataset, File, Group, Result};
 use lru::LruCache;
 
@@ -91,15 +92,18 @@ impl OnDemand {
 
     /// The file, which stays open in the library until this is dropped.
     pub fn get(&self) -> Result<Arc<Handles>> {
-        let mut open = locked(&self.open);
-        let handles = match open.upgrade() {
-            Some(handles) => handles,
-            None => Handles::open(&self.admission)?,
-        };
-        *open = Arc::downgrade(&handles);
-        drop(open);
-        self.last_used.note(&handles);
-        Ok(handles)
+        // The library's lock first: some callers hold it already.
+        sync(|| {
+            let mut open = locked(&self.open);
+            let handles = match open.upgrade() {
+                Some(handles) => handles,
+                None => Handles::open(&self.admission)?,
+            };
+            *open = Arc::downgrade(&handles);
+            drop(open);
+            self.last_used.note(&handles);
+            Ok(handles)
+        })
     }
 
     /// The root group.

@@ -10,7 +10,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::library;
 use crate::address::Address;
+use crate::stalls;
 use crate::store::{Object, Version};
 use crate::tile::Fingerprint;
 
@@ -154,6 +156,7 @@ impl FileIdentity {
         if let State::Object(version) = &self.state {
             return Object::is_current(&self.path, version);
         }
+        let _reading = stalls::reading(&self.path.as_path().into(), library::is_locked_here());
         match self.path.metadata() {
             Ok(metadata) => self.is_of(&metadata),
             // Any error counts as missing.

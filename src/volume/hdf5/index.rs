@@ -128,7 +128,11 @@ impl ChunkIndex {
 
     /// Reads the index.
     fn taken(&self, until: Option<Instant>) -> Result<Vec<Entry>, IndexError> {
-        let handle = &self.file.handles.dataset(&self.object).map_err(unreadable)?;
+        let opened = {
+            let _library = library::locked().map_err(ReadError::from)?;
+            self.file.handles.dataset(&self.object)
+        };
+        let handle = &opened.map_err(unreadable)?;
         let direct = if self.file.bytes.is_remote() { self.read_directly(handle, until)? } else { None };
         let mut entries = match direct {
             Some(entries) => entries,
@@ -136,6 +140,7 @@ impl ChunkIndex {
         };
         entries.sort_unstable_by_key(|entry| entry.number);
         entries.shrink_to_fit();
+        let _library = library::locked().map_err(ReadError::from)?;
         SpotCheck { file: &self.file, handle, grid: &self.grid }.run(&entries)?;
         Ok(entries)
     }
@@ -185,6 +190,7 @@ impl ChunkIndex {
         until: Option<Instant>,
     ) -> Result<Vec<Entry>, IndexError> {
         let grid = &self.grid;
+        let _library = library::locked().map_err(ReadError::from)?;
         let rotation = Rotation::of(handle, grid).map_err(unreadable)?;
         let mut entries = Vec::new();
         let visited = handle.chunks_visit(|info| {

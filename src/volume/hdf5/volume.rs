@@ -250,8 +250,7 @@ impl Hdf5Volume {
         };
         // What is read from a store is all on its way before the first chunk is decoded.
         let _gathering = dataset.gather(located.iter().map(|(located, _)| located))?;
-        // Several threads take part only if no other tile is being rendered.
-        if store.activity().has_one_job() && rayon::current_num_threads() > 1 {
+        let together = || {
             for group in located.chunks(self.most_together()) {
                 let chunk = |(located, wanted): &(Located, Wanted)| {
                     let request = self.chunk_request(wanted, reading);
@@ -264,7 +263,12 @@ impl Hdf5Volume {
                     self.copy(&chunk, wanted, reading, into)?;
                 }
             }
-            return Ok(());
+            Ok(())
+        };
+        // Several threads take part only if no other tile is being rendered.
+        let read = if located.len() > 1 { store.activity().split(together) } else { None };
+        if let Some(read) = read {
+            return read;
         }
         // Chunks that another thread is decoding come last: threads that want the same chunks then decode different
         // ones in parallel, instead of all waiting for the same one.
@@ -429,6 +433,7 @@ impl Volume for Hdf5Volume {
     }
 
     fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
+        let _working = self.dataset.work()?;
         let reading = Reading { request, stored: self.stored_box(request.time, &request.region) };
         if self.shape.access == Access::Uncached {
             return self.read_via_libhdf5(&reading, into);
@@ -483,6 +488,7 @@ impl Volume for Hdf5Volume {
         place: Xyz<u64>,
         trace: Option<&Trace>,
     ) -> Result<Option<Vec<u8>>, ReadError> {
+        let _working = self.dataset.work()?;
         match self.uniform_chunk(time, place) {
             Some(at) => self.dataset.bytes_as_stored(at, Meter::new(self.chunks.metrics(), trace)),
             None => Ok(None),
@@ -498,6 +504,7 @@ impl Volume for Hdf5Volume {
         if self.dataset.declared_fill().is_none() {
             return Ok(true);
         }
+        let _working = self.dataset.work()?;
         self.dataset.is_written(&self.stored_box(time, region))
     }
 

@@ -82,6 +82,7 @@ impl Loan<'_> {
             return Err(truncated(&self.place, self.length, end));
         }
         self.reached.set(self.reached.get().max(end));
+        let _reading = self.bytes.reading();
         let mapping = self.bytes.map(end).map_err(|e| system(&self.place, &e))?;
         let range = address as usize..end as usize;
         if whole && length > Self::ANNOUNCED {

@@ -1,0 +1,275 @@
+//! Threads that wait for a file system that does not answer.
+//!
+//! A thread that reads a file cannot be interrupted. So each watched thread says what it reads, and [`Stalls::look`],
+//! called at intervals, marks a file as *stuck* while a read of it has not returned for [`PATIENCE`]. Work on a stuck file
+//! fails at once ([`ensure_answer`]): only threads that had begun before wait for it. A page fault in a mapped file
+//! counts as a read.
+//!
+//! What a thread reads is a property of the thread, whichever job it runs: it is kept in a thread-local, so that reads
+//! made by libhdf5 are seen too. Threads that are not watched say nothing, and their reads never fail for this reason.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+/// How long a read may take before its file is stuck.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+thread_local! {
+    static THREAD: RefCell<Option<Arc<Thread>>> = const { RefCell::new(None) };
+}
+
+/// The file system has not answered for this long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the file system has not answered for {} s. Try again later", .0.as_secs())]
+pub struct Unresponsive(pub Duration);
+
+/// The watched threads, and the files that are stuck; clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Stalls(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    threads: Mutex<Vec<Weak<Thread>>>,
+    stuck: watch::Sender<Stuck>,
+}
+
+/// What is stuck.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Stuck {
+    files: BTreeSet<Arc<Path>>,
+    /// A thread that reads one of them has libhdf5's lock.
+    library: bool,
+    /// No thread is left to render with.
+    everything: bool,
+}
+
+impl Stuck {
+    fn has_any<'a>(&self, files: impl IntoIterator<Item = &'a Path>) -> bool {
+        !self.files.is_empty() && files.into_iter().any(|file| self.files.contains(file))
+    }
+}
+
+/// A watched thread.
+#[derive(Debug)]
+struct Thread {
+    stalls: Arc<Shared>,
+    renders: bool,
+    busy: Mutex<Option<Busy>>,
+}
+
+/// What a thread does with a file.
+#[derive(Debug, Clone)]
+struct Busy {
+    file: Arc<Path>,
+    /// When it began to read; `None` while it does something else for which it may have to wait for other threads.
+    reads_since: Option<Instant>,
+    in_library: bool,
+}
+
+/// The thread is busy with a file until this is dropped.
+#[must_use]
+pub struct BusyWith(Option<(Arc<Thread>, Option<Busy>)>);
+
+impl Drop for BusyWith {
+    fn drop(&mut self) {
+        if let Some((thread, before)) = self.0.take() {
+            *thread.lock() = before;
+        }
+    }
+}
+
+/// Notes that this thread reads a file, and whether it has libhdf5's lock.
+pub fn reading(file: &Arc<Path>, in_library: bool) -> BusyWith {
+    busy(file, Some(Instant::now()), in_library)
+}
+
+/// Notes that this thread works on a file, and may wait for threads that read it.
+pub fn working_on(file: &Arc<Path>) -> BusyWith {
+    busy(file, None, false)
+}
+
+fn busy(file: &Arc<Path>, reads_since: Option<Instant>, in_library: bool) -> BusyWith {
+    let busy = |thread: &Arc<Thread>| {
+        let before = thread.lock().replace(Busy { file: Arc::clone(file), reads_since, in_library });
+        (Arc::clone(thread), before)
+    };
+    BusyWith(THREAD.with_borrow(|thread| thread.as_ref().map(busy)))
+}
+
+/// Fails if one of these files is stuck, unless this thread is not watched.
+pub fn ensure_answer<'a>(files: impl IntoIterator<Item = &'a Path>) -> Result<(), Unresponsive> {
+    ensure_not(|stuck| stuck.has_any(files))
+}
+
+/// Fails if libhdf5's lock is held by a thread that reads a stuck file, unless this thread is not watched.
+pub fn ensure_library_answers() -> Result<(), Unresponsive> {
+    ensure_not(|stuck| stuck.library)
+}
+
+fn ensure_not(is_stuck: impl FnOnce(&Stuck) -> bool) -> Result<(), Unresponsive> {
+    let is_stuck = THREAD
+        .with_borrow(|thread| thread.as_ref().is_some_and(|thread| is_stuck(&thread.stalls.stuck.borrow())));
+    refused(is_stuck)
+}
+
+fn refused(is_stuck: bool) -> Result<(), Unresponsive> {
+    if is_stuck { Err(Unresponsive(PATIENCE)) } else { Ok(()) }
+}
+
+impl Stalls {
+    /// Watches the calling thread from now on; whether it `renders`, or helps one that does.
+    pub fn watch_thread(&self, renders: bool) {
+        let thread = Arc::new(Thread { stalls: Arc::clone(&self.0), renders, busy: Mutex::default() });
+        self.threads().push(Arc::downgrade(&thread));
+        THREAD.set(Some(thread));
+    }
+
+    /// Marks the files whose reads have not returned, and no others. Returns how many threads that render wait for them;
+    /// there are `most`.
+    pub fn look(&self, most: usize) -> usize {
+        let mut stuck = Stuck::default();
+        let mut threads = self.threads();
+        threads.retain(|thread| thread.strong_count() > 0);
+        let busy: Vec<(bool, Busy)> = threads
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter_map(|t| Some((t.renders, t.lock().clone()?)))
+            .collect();
+        drop(threads);
+        for (_, busy) in busy.iter().filter(|(_, busy)| busy.is_overdue()) {
+            stuck.files.insert(Arc::clone(&busy.file));
+            stuck.library |= busy.in_library;
+        }
+        let waiting =
+            busy.iter().filter(|(renders, busy)| *renders && stuck.files.contains(&busy.file)).count();
+        stuck.everything = waiting >= most;
+        self.0.stuck.send_if_modified(|before| {
+            for file in stuck.files.difference(&before.files) {
+                let (file, seconds) = (file.display(), PATIENCE.as_secs());
+                tracing::warn!(
+                    "{file}: a read has not returned for {seconds} s; until it does, answers are 503"
+                );
+            }
+            for file in before.files.difference(&stuck.files) {
+                tracing::info!("{}: the file system answers again", file.display());
+            }
+            let is_new = *before != stuck;
+            *before = stuck;
+            is_new
+        });
+        waiting
+    }
+
+    /// Fails if one of these files is stuck.
+    pub fn ensure_answer<'a>(&self, files: impl IntoIterator<Item = &'a Path>) -> Result<(), Unresponsive> {
+        refused(self.0.stuck.borrow().has_any(files))
+    }
+
+    /// Returns when it is of no use to wait any longer for something that is made from these files: after [`PATIENCE`], as
+    /// soon as one of them, or everything, is stuck.
+    pub async fn held_up<'a>(&self, files: impl Iterator<Item = &'a Path> + Clone) -> Unresponsive {
+        tokio::time::sleep(PATIENCE).await;
+        let is_held_up = |stuck: &Stuck| stuck.everything || stuck.has_any(files.clone());
+        // Never an error: the sender is ours.
+        let _ = self.0.stuck.subscribe().wait_for(is_held_up).await.is_ok();
+        Unresponsive(PATIENCE)
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<Weak<Thread>>> {
+        self.0.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Thread {
+    fn lock(&self) -> MutexGuard<'_, Option<Busy>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Busy {
+    fn is_overdue(&self) -> bool {
+        self.reads_since.is_some_and(|since| since.elapsed() >= PATIENCE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str) -> Arc<Path> {
+        Path::new(name).into()
+    }
+
+    fn answers(file: &Path) -> bool {
+        ensure_answer([file]).is_ok()
+    }
+
+    /// Makes this thread's read look as if it had begun long ago.
+    fn age() {
+        THREAD.with_borrow(|thread| {
+            if let Some(busy) = thread.as_ref().unwrap().lock().as_mut() {
+                busy.reads_since = busy.reads_since.and_then(|since| since.checked_sub(PATIENCE));
+            }
+        });
+    }
+
+    #[test]
+    fn a_file_is_stuck_while_a_read_does_not_return_and_no_longer() {
+        let stalls = Stalls::default();
+        stalls.watch_thread(true);
+        let (slow, other) = (file("/slow"), file("/other"));
+        let working = working_on(&slow);
+        let read = reading(&slow, true);
+        assert!(stalls.look(1) == 0 && answers(&slow));
+        age();
+        assert_eq!(stalls.look(1), 1);
+        assert!(!answers(&slow) && ensure_library_answers().is_err() && answers(&other));
+        assert!(stalls.ensure_answer([&*other, &*slow]).is_err());
+        drop(read);
+        assert!(stalls.look(1) == 0 && answers(&slow) && ensure_library_answers().is_ok());
+        drop(working);
+        assert!(THREAD.with_borrow(|thread| thread.as_ref().unwrap().lock().is_none()));
+    }
+
+    #[test]
+    fn a_thread_that_helps_marks_a_file_and_is_not_replaced() {
+        let stalls = Stalls::default();
+        stalls.watch_thread(false);
+        let slow = file("/slow");
+        let _reading = reading(&slow, false);
+        age();
+        assert!(stalls.look(1) == 0 && !answers(&slow));
+    }
+
+    #[test]
+    fn a_thread_that_is_not_watched_is_never_refused() {
+        let slow = file("/slow");
+        let _reading = reading(&slow, true);
+        assert!(answers(&slow) && ensure_library_answers().is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_for_a_stuck_file_is_told_in_time() {
+        let stalls = Stalls::default();
+        stalls.watch_thread(true);
+        let slow = file("/slow");
+        let _reading = reading(&slow, false);
+        let waits_for = |path: &'static str| {
+            let stalls = stalls.clone();
+            async move {
+                let held_up = stalls.held_up([Path::new(path)].into_iter());
+                tokio::time::timeout(2 * PATIENCE, held_up).await.is_ok()
+            }
+        };
+        age();
+        stalls.look(2);
+        assert!(waits_for("/slow").await && !waits_for("/other").await);
+        stalls.look(1);
+        assert!(waits_for("/other").await);
+    }
+}
