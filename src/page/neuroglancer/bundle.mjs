@@ -1,26 +1,31 @@
 // Bundles Neuroglancer (npm's package, Apache-2.0) with the data sources and layers that voltile serves: precomputed
 // and Zarr, images and segmentations. The files go below /neuroglancer/.
 
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-const installed = path.join(here, "..", "node_modules", "neuroglancer");
-const entry = (name) => path.join(installed, "lib", `${name}.bundle.js`);
+const modules = path.join(here, "..", "node_modules");
+const entry = (name) => path.join(modules, "neuroglancer", "lib", `${name}.bundle.js`);
 
 const CONDITIONS = [
   "neuroglancer/datasource:none_by_default",
   "neuroglancer/datasource/precomputed:enabled",
   "neuroglancer/datasource/zarr:enabled",
+  // The page may contact this server only, and it has neither buckets nor archives.
+  "neuroglancer/kvstore:none_by_default",
+  "neuroglancer/kvstore/byte_range:enabled",
+  "neuroglancer/kvstore/gzip:enabled",
+  "neuroglancer/kvstore/http:enabled",
   "neuroglancer/layer:none_by_default",
   "neuroglancer/layer/image:enabled",
   "neuroglancer/layer/segmentation:enabled",
 ];
 
-/** `import icon from "ikonate/icons/x.svg?raw"` is the text of the file. Two icons are missing in npm's ikonate. */
+/** `import icon from "ikonate/icons/x.svg?raw"` is the text of the file. Three icons are missing in npm's ikonate. */
 const icons = {
   name: "icons",
   setup(bundler) {
@@ -60,6 +65,19 @@ const changes = {
   },
 };
 
+/** The licences of the packages that are in the bundles: most name theirs in no comment that the bundler keeps. */
+async function licences({ outputs }) {
+  const inputs = Object.values(outputs).flatMap((output) => Object.keys(output.inputs));
+  const names = inputs.map((input) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(input)?.[1]).filter(Boolean);
+  const each = [...new Set(names)].sort().map(async (name) => {
+    const folder = path.join(modules, name);
+    const file = (await readdir(folder)).find((file) => /^licen[cs]e/i.test(file));
+    if (!file) throw new Error(`${folder}: there is no licence`);
+    return `${name}\n${"=".repeat(name.length)}\n\n${(await readFile(path.join(folder, file), "utf8")).trim()}\n`;
+  });
+  return (await Promise.all(each)).join("\n\n");
+}
+
 /** The files below /neuroglancer/, by name. */
 export async function neuroglancer() {
   const bundled = await build({
@@ -73,11 +91,12 @@ export async function neuroglancer() {
     legalComments: "linked",
     outdir: "neuroglancer",
     write: false,
+    metafile: true,
     logLevel: "warning",
   });
   const files = {
     "index.html": await readFile(path.join(here, "index.html")),
-    "LICENSE.txt": await readFile(path.join(installed, "LICENSE")),
+    "LICENSE.txt": await licences(bundled.metafile),
   };
   for (const output of bundled.outputFiles) files[path.basename(output.path)] = output.contents;
   return files;
