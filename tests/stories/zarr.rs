@@ -475,7 +475,10 @@ fn documents_describe_the_image() {
         consolidated["metadata"].as_object().unwrap().clone()
     };
     for (group, nodes) in [
-        ("sample.ome.zarr", &["0", "labels", "labels/cells", "labels/cells/0", "labels/mask", "labels/mask/0"][..]),
+        (
+            "sample.ome.zarr",
+            &["0", "labels", "labels/cells", "labels/cells/0", "labels/mask", "labels/mask/0"][..],
+        ),
         ("sample.ome.zarr/labels", &["cells", "cells/0", "mask", "mask/0"]),
         ("sample.ome.zarr/labels/cells", &["0"]),
         ("sample/a.ome.zarr", &["0"]),

@@ -34,7 +34,8 @@ pub(super) fn document(image: &Image, node: &ZarrNode) -> Result<Value, NotFound
         }
     };
     let mut document = group(ome);
-    document["consolidated_metadata"] = json!({"kind": "inline", "must_understand": false, "metadata": below});
+    document["consolidated_metadata"] =
+        json!({"kind": "inline", "must_understand": false, "metadata": below});
     Ok(document)
 }
 

@@ -42,10 +42,29 @@ const icons = {
   },
 };
 
-/** Changes to the package's files: the end of the path, the text, and what it becomes. */
+/** Changes to the package's files: the end of the path, the text or a pattern of it, and what it becomes. */
 const CHANGES = [
   // All bundles are in one folder, so a worker is beside the file that starts it.
   ["async_computation/request.js", '"../async_computation.bundle.js"', '"./async_computation.bundle.js"'],
+  // The server's policy forbids to compile text, which numcodecs does to call WebAssembly: Zstandard is decoded in
+  // JavaScript instead.
+  [
+    "async_computation/decode_zstd.js",
+    /const \{ default: Zstd \} = await import\("numcodecs\/zstd"\);.*const result = await codec\.decode\(data\);/s,
+    'const { decompress } = await import("fzstd"); const result = decompress(data);',
+  ],
+  // For the same reason the worker with the decoders would not start. The arguments are the text of the same function.
+  [
+    "sliceview/compressed_segmentation/encode_common.js",
+    "const writeEncodedRepresentation = new Function(",
+    `const writeEncodedRepresentation = (() => (output, start, encoded, index, bits, words) => {
+      for (let word = 0, element = 0; word < words; ++word) {
+        let packed = 0;
+        for (let shift = 0; shift < 32; shift += bits) packed |= index[encoded[element++]] << shift;
+        output[start + word] = packed;
+      }
+    })(`,
+  ],
   // Messages wait here until the worker runs. Their senders reuse the objects, so that with several layers the worker
   // would get the last message several times, and draw nothing.
   ["worker_rpc.js", "queue.push({ data: x, transfers })", "queue.push({ data: { ...x }, transfers })"],
@@ -58,8 +77,9 @@ const changes = {
       const filter = new RegExp(`/neuroglancer/lib/${name.replaceAll(".", "\\.")}$`);
       bundler.onLoad({ filter }, async ({ path: file }) => {
         const text = await readFile(file, "utf8");
-        if (!text.includes(from)) throw new Error(`${file}: ${from} is not there; does it still need a change?`);
-        return { contents: text.replace(from, to) };
+        const changed = text.replace(from, to);
+        if (changed === text) throw new Error(`${file}: ${from} is not there; does it still need a change?`);
+        return { contents: changed };
       });
     }
   },

@@ -379,7 +379,7 @@ export const stories = (world) => {
         const state = {
           dimensions: { x: [4e-9, "m"], y: [4e-9, "m"], z: [1e-8, "m"] },
           layers: [{ name: "made", type: "image", source, shader }],
-          position: [x + 3.5, y + 20.5, z + 7.5], crossSectionScale: 0.5, layout: "xy",
+          position: [x + 3, y + 20, z + 7], crossSectionScale: 0.5, layout: "xy", // OME-Zarr counts from centres of voxels
         };
         await visit.page.goto("about:blank");
         await visit.page.goto(`${world.server.address}neuroglancer/#!${encodeURIComponent(JSON.stringify(state))}`);
