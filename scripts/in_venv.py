@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -69,4 +70,10 @@ def install(python: Path, files: list[Path], wheels_only: bool) -> bool:
     command += ["--only-binary", ":all:"] if wheels_only else []
     for file in files:
         command += ["-r", str(file)]
-    return subprocess.run(command).returncode == 0
+    began = time.monotonic()
+    with subprocess.Popen(command) as pip:
+        while True:
+            try:
+                return pip.wait(timeout=8) == 0
+            except subprocess.TimeoutExpired:
+                print(f"{Path(sys.argv[0]).name}: installing Python packages, {time.monotonic() - began:.0f} s", flush=True)

@@ -1,4 +1,4 @@
-# Shared by the scripts: paths, finding cmake and a browser, messages.
+# Shared by the scripts: paths, finding cmake and a browser, building, messages.
 # Sourced by POSIX sh (and by bash); the sourcing script sets `root` first. Has no side effects.
 # shellcheck shell=sh
 # shellcheck disable=SC2034,SC2154  # variables for the sourcing scripts, and `root` set by them
@@ -12,6 +12,56 @@ cmake_oldest=3.26
 say() { echo "${0##*/}: $*" >&2; }
 
 have() { command -v "$1" >/dev/null 2>&1; }
+
+# watched TEXT COMMAND [ARGUMENT...]: runs a command that may take minutes. Instead of the command's own output, one line
+# says for how long it has run, and how far it is: on a terminal the line is rewritten every second, elsewhere it is
+# printed every 8 s. What the command has printed follows if it fails, otherwise only its warnings.
+# Runs in a subshell, so that its traps are its own.
+watched() (
+    text=$1
+    shift
+    log=$(mktemp) || exit 1
+    ticker=''
+    trap '[ -z "$ticker" ] || kill "$ticker" 2>/dev/null; rm -f "$log"' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    tick "$text" "$log" &
+    ticker=$!
+    # Cargo draws its progress bar into a file, too, if told to. Its width is that of the bar and the names after it.
+    export CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=100 CARGO_TERM_PROGRESS_TERM_INTEGRATION=false
+    export CARGO_TERM_COLOR=never
+    status=0
+    "$@" >"$log" 2>&1 || status=$?
+    { kill "$ticker" && wait "$ticker"; } 2>/dev/null || ticker=''
+    [ ! -t 2 ] || printf '\r\033[K' >&2
+    if [ "$status" = 0 ]; then shown='^warning'; else shown=.; fi
+    tr '\r' '\n' <"$log" | grep -v '^ *Building \[' | grep "$shown" >&2 || true
+    exit "$status"
+)
+
+# tick TEXT LOG: the line of `watched`, until the script ends.
+tick() {
+    began=$(date +%s)
+    said=$began
+    while sleep 1 && kill -0 $$ 2>/dev/null; do
+        now=$(date +%s)
+        line="${0##*/}: $1, $((now - began)) s$(tail -c 2000 "$2" | how_far)"
+        if [ -t 2 ]; then
+            printf '\r\033[K%.79s' "$line" >&2
+        elif [ $((now - said)) -ge 8 ]; then
+            said=$now
+            echo "$line" >&2
+        fi
+    done
+}
+
+# How far a command is by what it has printed: what cargo's progress bar says, or else the last line.
+how_far() {
+    tr '\r' '\n' | awk '
+        sub(/^ *Building \[[^]]*\] /, "") { sub("/", " of "); sub(/hdf5-metno-src\(build\)/, "libhdf5"); bar = $0; next }
+        /[^ ]/ { last = $0 }
+        END { text = bar ? bar : last; gsub(/^ +| +$/, "", text); if (text) print ": " text }'
+}
 
 # is_good_cmake FILE: does FILE run, and is it new enough?
 # VOLTILE_CMAKE_PROBE makes our own wrapper fail, so that scripts/cmake on the PATH does not call itself recursively.
@@ -59,4 +109,19 @@ find_chromium() {
 # Prints cargo's target directory, wherever the environment or the user's configuration puts it.
 target_dir() {
     (cd "$root" && cargo metadata --no-deps --format-version 1) | sed 's/.*"target_directory":"\([^"]*\)".*/\1/'
+}
+
+# Builds the release binary and prints its path.
+build() {
+    built=$(target_dir)/release/voltile
+    [ -x "$built" ] || say "building voltile; the first time takes eight to nine minutes on two cores, a third of it for libhdf5"
+    # In $root, because cargo searches for .cargo/config.toml from the working directory upwards.
+    (cd "$root" && watched "building voltile" cargo build --release --locked) && echo "$built"
+}
+
+# apt_install PACKAGE...: for root on Debian. Lists that cannot be updated may still do.
+apt_install() {
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq </dev/null || true
+    apt-get install -qq -y --no-install-recommends "$@" </dev/null
 }

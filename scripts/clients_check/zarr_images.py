@@ -88,6 +88,7 @@ def image(
             report.compare(f"zarr-python {name}", by_zarr, wanted, is_mean)
             by_viv(f"{base}/zarr/{version}/{path}", place, time, axes, name, wanted, is_mean, report)
     if not is_below:
+        listed(base, version, path, sorted(dataset["path"] for dataset in multiscale["datasets"]), report)
         validate(base, version, path, report)
 
 
@@ -106,6 +107,13 @@ def by_viv(
         report.skipped.add("Viv")
     elif viv.reads(wanted):
         report.compare(f"Viv {name}", lambda: reader.read(url, place, time, sections, axes, wanted.shape), wanted, is_mean)
+
+
+def listed(base: str, version: str, path: str, arrays: list[str], report: Report) -> None:
+    """Whether zarr-python lists the nodes of a group, which it does by consolidated metadata only."""
+    wanted = arrays + (["labels"] if labels_of(base, version, path) else [])
+    found = sorted(zarr.open_group(f"{base}/zarr/{version}/{path}", mode="r", zarr_format=VERSIONS[version][1]))
+    report.add(f"zarr-python lists {path} {version}", found == wanted, f"{found}, expected {wanted}")
 
 
 def validate(base: str, version: str, path: str, report: Report) -> None:

@@ -32,7 +32,7 @@ include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
-/// Neuroglancer starts workers, decodes Zstandard with WebAssembly, and has images in its style sheet.
+/// Neuroglancer starts workers, has decoders in WebAssembly, and images in its style sheet.
 const NEUROGLANCER_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; \
                                    style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
                                    form-action 'none'; frame-ancestors 'self'";

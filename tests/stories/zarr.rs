@@ -447,7 +447,8 @@ fn documents_describe_the_image() {
     assert_eq!(label["image-label"], json!({"version": "0.4", "source": {"image": "../../"}}));
     assert!(label.get("omero").is_none());
     // The same in version 0.5, but for where the version is.
-    let group = server.json("/zarr/0.5/sample.ome.zarr/zarr.json");
+    let mut group = server.json("/zarr/0.5/sample.ome.zarr/zarr.json");
+    group.as_object_mut().unwrap().remove("consolidated_metadata");
     let mut expected = attributes.clone();
     expected["multiscales"][0].as_object_mut().unwrap().remove("version");
     expected["omero"].as_object_mut().unwrap().remove("version");
@@ -457,12 +458,38 @@ fn documents_describe_the_image() {
     assert_eq!(labels["attributes"]["ome"], json!({"version": "0.5", "labels": ["cells", "mask"]}));
     let array = server.json("/zarr/0.5/sample.ome.zarr/0/zarr.json");
     assert_eq!(array["dimension_names"], json!(["t", "c", "z", "y", "x"]));
-    // The consolidated document repeats every other one.
+    // The consolidated document repeats every other one; in version 0.5 each group has one of what is below it.
     let all = server.json("/zarr/0.4/sample.ome.zarr/.zmetadata");
     let all = all["metadata"].as_object().unwrap();
     assert_eq!(all.len(), 4 + 2 + 2 * 4, "{:?}", all.keys());
     for (key, value) in all {
         assert_eq!(&server.json(&format!("/zarr/0.4/sample.ome.zarr/{key}")), value, "{key}");
+    }
+    let consolidated = |group: &str| {
+        let document = server.json(&format!("/zarr/0.5/{group}/zarr.json"));
+        let consolidated = &document["consolidated_metadata"];
+        assert_eq!(
+            (&consolidated["kind"], &consolidated["must_understand"]),
+            (&json!("inline"), &json!(false))
+        );
+        consolidated["metadata"].as_object().unwrap().clone()
+    };
+    for (group, nodes) in [
+        (
+            "sample.ome.zarr",
+            &["0", "labels", "labels/cells", "labels/cells/0", "labels/mask", "labels/mask/0"][..],
+        ),
+        ("sample.ome.zarr/labels", &["cells", "cells/0", "mask", "mask/0"]),
+        ("sample.ome.zarr/labels/cells", &["0"]),
+        ("sample/a.ome.zarr", &["0"]),
+    ] {
+        let all = consolidated(group);
+        assert_eq!(all.keys().collect::<Vec<_>>(), nodes, "{group}");
+        for (key, value) in &all {
+            let mut document = server.json(&format!("/zarr/0.5/{group}/{key}/zarr.json"));
+            document.as_object_mut().unwrap().remove("consolidated_metadata");
+            assert_eq!(&document, value, "{group}/{key}");
+        }
     }
     // A channel by itself has no labels.
     assert_eq!(server.get("/zarr/0.4/sample/a.ome.zarr/labels/.zgroup").status, 404);

@@ -1,27 +1,65 @@
 //! The documents of Zarr v3: one for each group and array.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{fill, ome};
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
-use crate::request::{ZarrNode, ZarrVersion};
+use crate::request::{LABELS, ZarrNode, ZarrVersion};
 
-/// The document of a group or an array.
+/// The document of a group or an array. That of a group repeats those of all nodes below it, in the form that zarr-python
+/// calls consolidated metadata: a group cannot be listed over HTTP.
 pub(super) fn document(image: &Image, node: &ZarrNode) -> Result<Value, NotFound> {
-    Ok(match node {
-        ZarrNode::Image => group(ome::image(image, ZarrVersion::V05)),
-        ZarrNode::Labels => group(ome::labels(image)?),
-        ZarrNode::Label(name) => group(ome::label(&image.label(name)?, name.as_str(), ZarrVersion::V05)),
+    let mut below = Map::new();
+    let ome = match node {
+        ZarrNode::Image => {
+            add_arrays(&mut below, "", &image.multiscale());
+            if let Ok(labels) = ome::labels(image) {
+                below.insert(LABELS.to_owned(), group(labels));
+                add_labels(&mut below, &format!("{LABELS}/"), image)?;
+            }
+            ome::image(image, ZarrVersion::V05)
+        }
+        ZarrNode::Labels => {
+            add_labels(&mut below, "", image)?;
+            ome::labels(image)?
+        }
+        ZarrNode::Label(name) => {
+            let arrays = image.label(name)?;
+            add_arrays(&mut below, "", &arrays);
+            ome::label(&arrays, name.as_str(), ZarrVersion::V05)
+        }
         ZarrNode::Array(label, level) => {
             let arrays = label.as_ref().map_or_else(|| Ok(image.multiscale()), |label| image.label(label))?;
-            array(&arrays, arrays.level(*level)?)
+            return Ok(array(&arrays, arrays.level(*level)?));
         }
-    })
+    };
+    let mut document = group(ome);
+    document["consolidated_metadata"] =
+        json!({"kind": "inline", "must_understand": false, "metadata": below});
+    Ok(document)
 }
 
 fn group(mut ome: Value) -> Value {
     ome["version"] = ZarrVersion::V05.name().into();
     json!({"zarr_format": 3, "node_type": "group", "attributes": {"ome": ome}})
+}
+
+/// Adds the documents of all label images and their arrays.
+fn add_labels(documents: &mut Map<String, Value>, prefix: &str, image: &Image) -> Result<(), NotFound> {
+    for name in image.labels() {
+        let arrays = image.label(name)?;
+        let ome = ome::label(&arrays, name.as_str(), ZarrVersion::V05);
+        documents.insert(format!("{prefix}{name}"), group(ome));
+        add_arrays(documents, &format!("{prefix}{name}/"), &arrays);
+    }
+    Ok(())
+}
+
+/// Adds the documents of the arrays of a multiscale group.
+fn add_arrays(documents: &mut Map<String, Value>, prefix: &str, arrays: &Multiscale<'_>) {
+    for level in arrays.levels() {
+        documents.insert(format!("{prefix}{}", level.level.number()), array(arrays, level));
+    }
 }
 
 fn array(arrays: &Multiscale<'_>, level: &ArrayLevel) -> Value {

@@ -1,26 +1,31 @@
 // Bundles Neuroglancer (npm's package, Apache-2.0) with the data sources and layers that voltile serves: precomputed
 // and Zarr, images and segmentations. The files go below /neuroglancer/.
 
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-const installed = path.join(here, "..", "node_modules", "neuroglancer");
-const entry = (name) => path.join(installed, "lib", `${name}.bundle.js`);
+const modules = path.join(here, "..", "node_modules");
+const entry = (name) => path.join(modules, "neuroglancer", "lib", `${name}.bundle.js`);
 
 const CONDITIONS = [
   "neuroglancer/datasource:none_by_default",
   "neuroglancer/datasource/precomputed:enabled",
   "neuroglancer/datasource/zarr:enabled",
+  // The page may contact this server only, and it has neither buckets nor archives.
+  "neuroglancer/kvstore:none_by_default",
+  "neuroglancer/kvstore/byte_range:enabled",
+  "neuroglancer/kvstore/gzip:enabled",
+  "neuroglancer/kvstore/http:enabled",
   "neuroglancer/layer:none_by_default",
   "neuroglancer/layer/image:enabled",
   "neuroglancer/layer/segmentation:enabled",
 ];
 
-/** `import icon from "ikonate/icons/x.svg?raw"` is the text of the file. Two icons are missing in npm's ikonate. */
+/** `import icon from "ikonate/icons/x.svg?raw"` is the text of the file. Three icons are missing in npm's ikonate. */
 const icons = {
   name: "icons",
   setup(bundler) {
@@ -37,10 +42,29 @@ const icons = {
   },
 };
 
-/** Changes to the package's files: the end of the path, the text, and what it becomes. */
+/** Changes to the package's files: the end of the path, the text or a pattern of it, and what it becomes. */
 const CHANGES = [
   // All bundles are in one folder, so a worker is beside the file that starts it.
   ["async_computation/request.js", '"../async_computation.bundle.js"', '"./async_computation.bundle.js"'],
+  // The server's policy forbids to compile text, which numcodecs does to call WebAssembly: Zstandard is decoded in
+  // JavaScript instead.
+  [
+    "async_computation/decode_zstd.js",
+    /const \{ default: Zstd \} = await import\("numcodecs\/zstd"\);.*const result = await codec\.decode\(data\);/s,
+    'const { decompress } = await import("fzstd"); const result = decompress(data);',
+  ],
+  // For the same reason the worker with the decoders would not start. The arguments are the text of the same function.
+  [
+    "sliceview/compressed_segmentation/encode_common.js",
+    "const writeEncodedRepresentation = new Function(",
+    `const writeEncodedRepresentation = (() => (output, start, encoded, index, bits, words) => {
+      for (let word = 0, element = 0; word < words; ++word) {
+        let packed = 0;
+        for (let shift = 0; shift < 32; shift += bits) packed |= index[encoded[element++]] << shift;
+        output[start + word] = packed;
+      }
+    })(`,
+  ],
   // Messages wait here until the worker runs. Their senders reuse the objects, so that with several layers the worker
   // would get the last message several times, and draw nothing.
   ["worker_rpc.js", "queue.push({ data: x, transfers })", "queue.push({ data: { ...x }, transfers })"],
@@ -53,12 +77,26 @@ const changes = {
       const filter = new RegExp(`/neuroglancer/lib/${name.replaceAll(".", "\\.")}$`);
       bundler.onLoad({ filter }, async ({ path: file }) => {
         const text = await readFile(file, "utf8");
-        if (!text.includes(from)) throw new Error(`${file}: ${from} is not there; does it still need a change?`);
-        return { contents: text.replace(from, to) };
+        const changed = text.replace(from, to);
+        if (changed === text) throw new Error(`${file}: ${from} is not there; does it still need a change?`);
+        return { contents: changed };
       });
     }
   },
 };
+
+/** The licences of the packages that are in the bundles: most name theirs in no comment that the bundler keeps. */
+async function licences({ outputs }) {
+  const inputs = Object.values(outputs).flatMap((output) => Object.keys(output.inputs));
+  const names = inputs.map((input) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(input)?.[1]).filter(Boolean);
+  const each = [...new Set(names)].sort().map(async (name) => {
+    const folder = path.join(modules, name);
+    const file = (await readdir(folder)).find((file) => /^licen[cs]e/i.test(file));
+    if (!file) throw new Error(`${folder}: there is no licence`);
+    return `${name}\n${"=".repeat(name.length)}\n\n${(await readFile(path.join(folder, file), "utf8")).trim()}\n`;
+  });
+  return (await Promise.all(each)).join("\n\n");
+}
 
 /** The files below /neuroglancer/, by name. */
 export async function neuroglancer() {
@@ -73,11 +111,12 @@ export async function neuroglancer() {
     legalComments: "linked",
     outdir: "neuroglancer",
     write: false,
+    metafile: true,
     logLevel: "warning",
   });
   const files = {
     "index.html": await readFile(path.join(here, "index.html")),
-    "LICENSE.txt": await readFile(path.join(installed, "LICENSE")),
+    "LICENSE.txt": await licences(bundled.metafile),
   };
   for (const output of bundled.outputFiles) files[path.basename(output.path)] = output.contents;
   return files;

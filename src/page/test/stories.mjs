@@ -27,6 +27,38 @@ export const stories = (world) => {
     same(await visit.pixels(plane, await visit.places(plane, centre, pixels, scale)), expected, most);
   const emAt = (z) => demo({ ...EM, at: NEAR.map(([x, y]) => [x, y, z]) });
 
+  /**
+   * Waits until colours in Neuroglancer's panels pass a check. `shown` has, for some of the panels, its number and the voxel at
+   * an offset from the panel's middle, in pixels.
+   */
+  const inPanels = async (tab, count, shown, check) => {
+    const panels = () => tab.page.$$eval(".neuroglancer-rendered-data-panel", (all) =>
+      all.map((panel) => panel.getBoundingClientRect()).map(({ x, y, width, height }) => ({ x, y, width, height })));
+    const wantedIn = (boxes) => shown.flatMap(([panel, voxel]) => {
+      const { x: left, y: top, width, height } = boxes[panel];
+      // Off the lines through the middle, and inside the few sections.
+      const near = [-190, -133, -71, 57, 119, 187].flatMap((i) => [-9, -5, 4, 8].map((j) => (panel === 3 ? [j, Math.round(i / 2)] : [i, j])));
+      return near.map(([i, j]) => {
+        const place = [Math.floor(left + width / 2) + i, Math.floor(top + height / 2) + j];
+        const offset = [place[0] + 0.5 - left - width / 2, place[1] + 0.5 - top - height / 2];
+        return { place, at: voxel(offset).map(Math.floor) };
+      });
+    });
+    await tab.page.waitForSelector(".neuroglancer-rendered-data-panel");
+    for (const deadline = Date.now() + 60_000; ; await tab.page.waitForTimeout(500)) {
+      // The panels move while the layers' bar is filled.
+      const boxes = await panels();
+      try {
+        equal(boxes.length, count, "the number of panels");
+        const wanted = wantedIn(boxes);
+        check(await tab.colours(wanted.map(({ place }) => place)), wanted.map(({ at }) => at));
+        return;
+      } catch (error) {
+        if (Date.now() > deadline) throw error;
+      }
+    }
+  };
+
   return {
     async "The list shows every dataset with a picture, and a click opens one"(visit) {
       await visit.open("#");
@@ -295,10 +327,6 @@ export const stories = (world) => {
       const [x, y, z] = [600, 300, 4];
       await visit.open("#made?plane=all&at=603.25,320.25,11.3&zoom=2&show=pyramid");
       const tab = await visit.opened(() => visit.page.keyboard.press("n"));
-      const { page } = tab;
-      await page.waitForSelector(".neuroglancer-rendered-data-panel");
-      const panels = () => page.$$eval(".neuroglancer-rendered-data-panel", (all) =>
-        all.map((panel) => panel.getBoundingClientRect()).map(({ x, y, width, height }) => ({ x, y, width, height })));
       // xy, xz, three dimensions, yz. Two pixels are a voxel of 4 nm; a section is 10 nm thick; in yz, z goes left.
       const [h, v] = [0.5, 0.5 * (4 / 10)];
       const shown = [
@@ -306,33 +334,10 @@ export const stories = (world) => {
         [1, ([i, j]) => [x + 0.5 + i * h, y, z + 0.5 + j * v]],
         [3, ([i, j]) => [x, y + 0.5 + j * h, z + 0.5 - i * v]],
       ];
-      const wantedIn = (boxes) => shown.flatMap(([panel, voxel]) => {
-        const { x: left, y: top, width, height } = boxes[panel];
-        // Off the lines through the middle, and inside the few sections.
-        const near = [-190, -133, -71, 57, 119, 187].flatMap((i) => [-9, -5, 4, 8].map((j) => (panel === 3 ? [j, Math.round(i / 2)] : [i, j])));
-        return near.map(([i, j]) => {
-          const place = [Math.floor(left + width / 2) + i, Math.floor(top + height / 2) + j];
-          const offset = [place[0] + 0.5 - left - width / 2, place[1] + 0.5 - top - height / 2];
-          return { panel, place, at: voxel(offset).map(Math.floor) };
-        });
-      });
-      const deadline = Date.now() + 60_000;
-      for (;;) {
-        // The panels move while the layers' bar is filled.
-        const boxes = await panels();
-        const wanted = boxes.length === 4 ? wantedIn(boxes) : [];
-        try {
-          equal(boxes.length, 4, "the number of panels");
-          same(await tab.colours(wanted.map(({ place }) => place)), made({ ...PYRAMID, at: wanted.map(({ at }) => at) }), 1);
-          break;
-        } catch (error) {
-          if (Date.now() > deadline) throw error;
-          await page.waitForTimeout(500);
-        }
-      }
+      await inPanels(tab, 4, shown, (colours, at) => same(colours, made({ ...PYRAMID, at }), 1));
       await world.picture(tab, "neuroglancer");
       truth(tab.requests.some((url) => url.includes("/neuroglancer/made/pyramid/0/")), "no chunk of level 0 was requested");
-      await page.close();
+      await tab.page.close();
       // Several layers at once, one of them with chunks that are passed through.
       await visit.open("#demo-v1?plane=all&at=512,512,24&zoom=1&show=em,actin:M,segmentation:40");
       const layers = await visit.opened(() => visit.page.keyboard.press("n"));
@@ -344,6 +349,43 @@ export const stories = (world) => {
       await layers.page.waitForTimeout(2000);
       await world.picture(layers, "neuroglancer-layers");
       await layers.page.close();
+    },
+
+    async "Neuroglancer draws labels over the image, whichever channel comes first"(visit) {
+      const [x, y, z] = [600, 300, 2];
+      // A pixel of a panel, and its voxel: two pixels are a voxel.
+      const near = [[0, ([i, j]) => [x + 0.5 + i / 2, y + 0.5 + j / 2, z]]];
+      const [id] = made({ ...PYRAMID, path: "/ids", values: true, at: [[x + 30, y + 2, z]] });
+      await visit.open(`#made?plane=xy&at=603.25,320.25,9&zoom=2&show=ids:100:${id}:alone,pyramid`);
+      truth(visit.hash().includes("show=ids:"), `the image comes first: ${visit.hash()}`);
+      const tab = await visit.opened(() => visit.page.keyboard.press("n"));
+      await inPanels(tab, 1, near, (colours, at) => {
+        const isChosen = made({ ...PYRAMID, path: "/ids", values: true, at }).map((label) => label === id);
+        const colour = colours[isChosen.indexOf(true)];
+        truth(isChosen.includes(true) && isChosen.includes(false) && new Set(colour).size > 1, `the label is ${colour}`);
+        same(colours, made({ ...PYRAMID, at }).map((grey, i) => (isChosen[i] ? colour : grey)), 1);
+      });
+      await world.picture(tab, "neuroglancer-labels");
+      await tab.page.close();
+    },
+
+    async "Neuroglancer opens OME-Zarr of both versions"(visit) {
+      const [x, y, z] = [600, 300, 2];
+      const near = [[0, ([i, j]) => [x + 0.5 + i / 2, y + 0.5 + j / 2, z]]];
+      const shader = "void main() { emitGrayscale(toNormalized(getDataValue())); }";
+      visit.forgiven = /\b404\b/; // it looks for the documents of either version
+      for (const version of ["0.4", "0.5"]) {
+        const source = `zarr://${world.server.address}zarr/${version}/made.ome.zarr`;
+        const state = {
+          dimensions: { x: [4e-9, "m"], y: [4e-9, "m"], z: [1e-8, "m"] },
+          layers: [{ name: "made", type: "image", source, shader }],
+          position: [x + 3, y + 20, z + 7], crossSectionScale: 0.5, layout: "xy", // OME-Zarr counts from centres of voxels
+        };
+        await visit.page.goto("about:blank");
+        await visit.page.goto(`${world.server.address}neuroglancer/#!${encodeURIComponent(JSON.stringify(state))}`);
+        await inPanels(visit, 1, near, (colours, at) => same(colours, made({ ...PYRAMID, at }), 1));
+        await world.picture(visit, `neuroglancer-zarr-${version}`);
+      }
     },
 
     async "Offsets shift numbers, and stored levels of odd sizes lie where they belong"(visit) {

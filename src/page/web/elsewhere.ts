@@ -39,8 +39,9 @@ export function neuroglancer(site: Site, dataset: Dataset, view: View, zoom: num
   const channels = offered(dataset, view);
   const first = channels[0];
   if (!site.neuroglancer || !first) return null;
+  // Neuroglancer draws its layers in their order, and an image hides what is below it.
   const images = channels.filter((channel) => channel.kind !== "labels");
-  const layers = channels.map((channel) => {
+  const layers = [...images, ...channels.filter((channel) => channel.kind === "labels")].map((channel) => {
     const shown = view.shown[channel.name] as Shown;
     const point = timeOf(channel, view.time);
     const time = point === null ? "" : `@${point}`;
