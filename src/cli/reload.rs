@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::folders::Folders;
-use super::search;
 use super::log;
+use super::search;
 use super::serve::status;
 use crate::config::{self, Layers, Settings};
 use crate::confine::Reach;

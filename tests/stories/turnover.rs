@@ -86,8 +86,8 @@ fn a_file_that_leaves_the_configuration_is_closed_when_the_last_request_has_ende
     place.write("voltile.toml", &of(&["a", "b"]));
     let server = place.serve::<&str>([]);
     assert_eq!(open_files(&server), 2);
+    let slow = format!("{MOUNT}/b/raw/xy/0/0_0_{}.png", volumes::SLOW_LEVEL);
     thread::scope(|scope| {
-        let slow = format!("{MOUNT}/b/raw/xy/0/0_0_{}.png", volumes::SLOW_LEVEL);
         let asked = scope.spawn(|| server.get(&slow));
         wait_until("it is being rendered", || server.count("voltile_chunk_reads_total") > 0);
         place.write("voltile.toml", &of(&["a"]));

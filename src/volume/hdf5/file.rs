@@ -7,13 +7,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::{OpenError, library};
 use super::admission::Admission;
 use super::beginning;
 use super::bytes::FileBytes;
 use super::digests::Digests;
 use super::handles::{LastUsed, OnDemand};
 use super::identity::{ContentId, FileIdentity};
+use super::{OpenError, library};
 use crate::{address, stalls};
 
 /// An HDF5 file open for reading, through the library and directly.
@@ -191,7 +191,7 @@ impl Files {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = open.get(&(path.to_owned(), false)).cloned();
         drop(open);
-        slot?.lock().as_ref()?.truncation.clone()
+        slot?.lock().upgrade()?.truncation.clone()
     }
 
     /// Opens a file, unless it is open in its current generation. `growing` if it may be appended to while it is open.
