@@ -212,8 +212,8 @@ impl Opening {
     fn with(stores: Stores, limits: Limits) -> Self {
         let (sidecars, faults, undecodable, incomplete) = Default::default();
         let (unopened, unreachable, warnings, left_out) = Default::default();
-        let _kept = stores.files.keep_open();
         Self {
+            _kept: stores.files.keep_open(),
             stores,
             limits,
             sidecars,
@@ -224,7 +224,6 @@ impl Opening {
             unreachable,
             warnings,
             left_out,
-            _kept,
         }
     }
 

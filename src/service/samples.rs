@@ -63,7 +63,8 @@ impl TileService {
                 let waiter = flight.join();
                 let files = Arc::clone(channel);
                 let channel = Arc::clone(channel);
-                let work = move || survey(&channel).map(|survey| (survey, 0));
+                // It is heavier than the budget, which is 0: the channel keeps it.
+                let work = move || survey(&channel).map(|survey| (survey, 1));
                 let _ticket = self.launch(flight, brings, demand, work);
                 self.landed(files.files(), waiter).await?
             }

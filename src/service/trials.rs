@@ -1,7 +1,7 @@
 //! Trials of files while others are served: a file is taken when it has passed, and one whose trial takes long delays no
 //! other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ pub(super) struct Trials {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// A trial has ended.
+    /// A group of trials has ended.
     ended: Condvar,
 }
 
@@ -46,13 +46,20 @@ struct Tried {
     verdict: Option<Result<(), String>>,
 }
 
+impl Tried {
+    /// Whether the file has not changed since its trial began.
+    fn is_of_the_same(&self, path: &Path) -> bool {
+        self.file == FileIdentity::of(path).ok()
+    }
+}
+
 /// What trials have shown so far.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     /// Files that must not be opened, with the reason.
     pub refused: Vec<(PathBuf, String)>,
     /// Datasets with files whose trials go on.
-    pub pending: Vec<Name>,
+    pub pending: BTreeSet<Name>,
 }
 
 impl Trials {
@@ -62,18 +69,17 @@ impl Trials {
 
     /// Tries the files of these datasets, unless their trials have ended before or go on, and waits a little.
     pub fn show(&self, settings: &Settings) -> Shown {
+        let asked = Instant::now();
+        let files = || settings.datasets.values().flat_map(|dataset| dataset.files());
+        let wanted: BTreeSet<&PathBuf> = files().collect();
         let mut state = self.shared.lock();
         state.files.retain(|path, tried| {
-            let is_wanted =
-                || settings.datasets.values().flat_map(|dataset| dataset.files()).any(|file| file == path);
-            let is_same = || tried.file == FileIdentity::of(path).ok();
-            tried.verdict.is_none() || (is_wanted() && is_same())
+            tried.verdict.is_none() || (wanted.contains(path) && tried.is_of_the_same(path))
         });
         self.start(&mut state, settings);
         let until = |state: &State| {
-            let wanted = settings.datasets.values().flat_map(|dataset| dataset.files());
             let running =
-                wanted.filter_map(|file| state.files.get(file)).filter(|tried| tried.verdict.is_none());
+                files().filter_map(|file| state.files.get(file).filter(|tried| tried.verdict.is_none()));
             running.map(|tried| tried.began + PATIENCE).max()
         };
         while let Some(until) = until(&state).filter(|until| *until > Instant::now()) {
@@ -82,13 +88,15 @@ impl Trials {
         }
         let mut shown = Shown::default();
         for (token, dataset) in &settings.datasets {
-            let has_ended =
-                |file: &PathBuf| state.files.get(file).is_some_and(|tried| tried.verdict.is_some());
+            let has_ended = |file: &PathBuf| {
+                let tried = state.files.get(file).filter(|tried| tried.verdict.is_some());
+                tried.is_some_and(|tried| tried.began >= asked || tried.is_of_the_same(file))
+            };
             if !dataset.files().all(has_ended) {
-                shown.pending.push(token.clone());
+                shown.pending.insert(token.clone());
             }
         }
-        let taken = settings.datasets.iter().filter(|(token, _)| !shown.pending.contains(token));
+        let taken = settings.datasets.iter().filter(|(token, _)| !shown.pending.contains(*token));
         for file in taken.flat_map(|(_, dataset)| dataset.files()) {
             if let Some(Err(why)) = state.files.remove(file).and_then(|tried| tried.verdict) {
                 shown.refused.push((file.clone(), why));
@@ -118,6 +126,7 @@ impl Trials {
             let rest = result.map_err(|_| "its trial panicked".to_owned());
             files.iter().for_each(|path| shared.note(path, rest.clone()));
             shared.lock().groups -= 1;
+            shared.ended.notify_all();
         };
         match thread::Builder::new().name("trials".to_owned()).spawn(work) {
             Ok(_) => {
@@ -138,7 +147,6 @@ impl Shared {
         {
             tried.verdict = Some(verdict);
         }
-        self.ended.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
