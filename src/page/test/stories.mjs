@@ -487,7 +487,7 @@ export const stories = (world) => {
     },
 
     async "A protected dataset is opened by its secret, typed with the keyboard"(visit) {
-      visit.forgiven = /401/;
+      visit.forgiven = /40[14]/; // Chromium asks for an icon of the page that asks for the secret.
       const { page } = visit;
       const secret = "secret-of-the-browser-test/+";
       await page.goto(`${visit.server.address}#hidden?plane=xy&at=603.5,320.5,2`);
