@@ -238,17 +238,17 @@ fn what_is_no_answer_to_the_command_is_an_error_and_read_in_a_limited_time() {
     for (sent, expected) in [
         (format!("${longest}\r\n{}\r\n", "x".repeat(longest as usize)), None),
         (
-            format!("${}\r\n{}\r\n", longest + 1, "x".repeat(longest as usize + 200)),
+            format!("${}\r\n{}\r\n", longest + 100, "x".repeat(longest as usize + 200)),
             Some("longer than any entry"),
         ),
         (format!("${}\r\n{}", i64::MAX, "x".repeat(2 << 20)), Some("longer than any entry")),
         ("$3\r\nabcde".to_owned(), Some("")),
-        ("$3\r\nab".to_owned(), Some("end of file")),
+        ("$3\r\nab".to_owned(), Some("")),
         ("*2147483647\r\n".repeat(100), Some("")),
         ("*2147483647\r\n".repeat(1 << 20), Some("")),
         ("+".repeat(2 << 20), Some("longer than any entry")),
         ("\r\n".to_owned(), Some("")),
-        (String::new(), Some("end of file")),
+        (String::new(), Some("")),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = RedisAddress::new(&format!("redis://{}", listener.local_addr().unwrap())).unwrap();
