@@ -300,7 +300,7 @@ fn formatted(path: &Path, is_latest: bool, user_block: u64) {
 }
 
 /// The line of a text that tells how many bytes are missing.
-fn told_missing<'t>(text: &'t str, missing: u64) -> Option<&'t str> {
+fn told_missing(text: &str, missing: u64) -> Option<&str> {
     text.lines().find(|line| line.contains(&format!(": {missing} bytes are missing")))
 }
 
