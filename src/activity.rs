@@ -267,7 +267,8 @@ mod tests {
     #[test]
     fn a_panic_ends_a_prefetch() {
         let activity = Activity::default();
-        let result = std::panic::catch_unwind(AssertUnwindSafe(|| activity.prefetch(|| panic!("on purpose"))));
+        let result =
+            std::panic::catch_unwind(AssertUnwindSafe(|| activity.prefetch(|| panic!("on purpose"))));
         assert!(result.is_err() && activity.is_idle(1));
     }
 }
