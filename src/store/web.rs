@@ -210,7 +210,7 @@ fn retry_after(headers: &HeaderMap) -> Duration {
 fn unavailable(error: reqwest::Error) -> StoreError {
     let error = error.without_url();
     let causes = || std::iter::successors(error.source(), |error| (*error).source());
-    if causes().any(|cause| cause.is::<Private>()) {
+    if causes().any(<dyn Error>::is::<Private>) {
         return not_followed(reach::TO_PRIVATE);
     }
     let deepest = causes().last().map(ToString::to_string);

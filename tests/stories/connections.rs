@@ -206,6 +206,8 @@ fn the_head_of_every_request_must_arrive_in_time() {
     });
     let refused = connection.receive("GET").unwrap();
     assert!(refused.status == 408 && refused.problem().contains("head_timeout"), "{refused:?}");
+    assert_eq!(refused.header("content-security-policy"), Some("default-src 'none'; sandbox"));
+    assert!(refused.header("x-request-id").is_some_and(|id| id.len() >= 16), "{refused:?}");
     assert!(connection.is_closed());
     assert!(server.connect().is_closed(), "a connection without a request is closed");
     assert!(closed(&server, "head_timeout") >= 2);

@@ -210,10 +210,7 @@ fn a_redis_that_sends_without_end_is_read_no_further_than_the_longest_entry() {
     // What both sockets of a connection buffer may be several MiB.
     let most = seen[1].load(Ordering::SeqCst);
     assert!(most < MOST_SENT / 4, "{most} bytes were taken");
-    wait_until("it is reported", || {
-        ask_for_others(&server);
-        problem_of_redis(&server).is_some_and(|problem| problem.contains("longer than any entry"))
-    });
+    assert!(server.count("voltile_redis_errors_total") > 0);
 }
 
 #[test]
