@@ -180,7 +180,9 @@ mod tests {
             }
         }
         assert_eq!(end_of(&superblock(4, 8, 0, 9000)), None);
-        assert_eq!(end_of(&superblock(0, 16, 0, 9000)), None);
+        let mut wide = superblock(0, 8, 0, 9000);
+        wide[13] = 16;
+        assert_eq!(end_of(&wide), None, "addresses of 16 bytes");
         assert_eq!(end_of(&superblock(2, 8, 9001, 9000)), None);
         let mut written = superblock(3, 8, 0, 9000);
         written[11] = 1 | SWMR_WRITING;
