@@ -202,7 +202,7 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
-    use std::panic::AssertUnwindSafe;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
 
@@ -260,15 +260,14 @@ mod tests {
             let _place = activity.enter();
             assert!(activity.has_one_job() && !activity.is_idle(2));
         });
-        let result = std::panic::catch_unwind(AssertUnwindSafe(|| activity.finish(|| panic!("on purpose"))));
+        let result = catch_unwind(AssertUnwindSafe(|| activity.finish(|| panic!("on purpose"))));
         assert!(result.is_err() && activity.is_idle(1));
     }
 
     #[test]
     fn a_panic_ends_a_prefetch() {
         let activity = Activity::default();
-        let result =
-            std::panic::catch_unwind(AssertUnwindSafe(|| activity.prefetch(|| panic!("on purpose"))));
+        let result = catch_unwind(AssertUnwindSafe(|| activity.prefetch(|| panic!("on purpose"))));
         assert!(result.is_err() && activity.is_idle(1));
     }
 }

@@ -156,7 +156,7 @@ impl TileService {
     pub fn with_reopening(self, settings: Settings, trial: Trial) -> std::io::Result<Self> {
         self.live.set_settings(settings);
         let (live, health) = (Arc::clone(&self.live), Arc::clone(&self.health));
-        let reopener = Some(Reopener::start(live, health, trial)?);
+        let reopener = Some(Reopener::start(live, health, trial, self.pool.stalls().clone())?);
         Ok(Self { reopener, ..self })
     }
 

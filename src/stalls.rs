@@ -152,7 +152,7 @@ impl Stalls {
             for file in stuck.files.difference(&before.files) {
                 let (file, seconds) = (file.display(), PATIENCE.as_secs());
                 tracing::warn!(
-                    "{file}: a read has not returned for {seconds} s; until it does, answers are 503"
+                    "{file}: a read has not returned for {seconds} s; what is not cached is 503 until it does"
                 );
             }
             for file in before.files.difference(&stuck.files) {

@@ -43,6 +43,7 @@ impl TileService {
     /// Unless `may_expose`, it is a fault if a protected dataset would become public: a configuration that is being written
     /// may lack the rules of access at its end.
     pub fn reload(&self, mut settings: Settings, may_expose: bool) -> Result<Reloaded, Vec<Fault>> {
+        self.pool.stalls().watch_thread(false);
         let (catalog, before) = self.live.with_settings();
         let mut to_open = catalog.to_open(&settings, &before);
         let mut changed = settings.clone();

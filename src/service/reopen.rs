@@ -19,6 +19,7 @@ use crate::catalog::{Catalog, Channel, Dataset};
 use crate::config::Settings;
 use crate::name::Name;
 use crate::render::RenderError;
+use crate::stalls::Stalls;
 use crate::tile::Tile;
 use crate::volume::ReadError;
 
@@ -70,11 +71,16 @@ enum Message {
 }
 
 impl Reopener {
-    pub fn start(live: Arc<LiveCatalog>, health: Arc<Health>, trial: Trial) -> std::io::Result<Self> {
+    pub fn start(
+        live: Arc<LiveCatalog>,
+        health: Arc<Health>,
+        trial: Trial,
+        stalls: Stalls,
+    ) -> std::io::Result<Self> {
         let (sender, messages) = sync_channel(MOST_ANNOUNCED);
         let (sender, trial) = (Arc::new(sender), Arc::new(trial));
         let mut schedule = Schedule {
-            reopening: Arc::new(Reopening { live, trial: Arc::clone(&trial) }),
+            reopening: Arc::new(Reopening { live, trial: Arc::clone(&trial), stalls }),
             health,
             sender: Arc::downgrade(&sender),
             due: BTreeMap::new(),
@@ -132,6 +138,8 @@ struct Schedule {
 struct Reopening {
     live: Arc<LiveCatalog>,
     trial: Arc<Trial>,
+    /// Watches the threads that open files, which may have libhdf5's lock.
+    stalls: Stalls,
 }
 
 /// The next attempt to reopen a dataset.
@@ -238,6 +246,7 @@ impl Reopening {
     /// Reopens a dataset if its files have changed, or opens one whose store did not answer; if there are no faults, puts it
     /// into the catalogue.
     fn reopen(&self, token: &Name) -> Result<(), String> {
+        self.stalls.watch_thread(false);
         let (catalog, all) = self.live.with_settings();
         let (known, Some(settings)) = (catalog.dataset(token), all.datasets.get(token)) else {
             return Ok(());
