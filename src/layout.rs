@@ -91,8 +91,9 @@ trait Layout: Sync {
     }
 }
 
-/// The layouts, most specific first; marks of earlier ones take precedence.
-const LAYOUTS: [&dyn Layout; 34] = [
+/// The layouts, most specific first; marks of earlier ones take precedence. Tests compare the lists of the README and of
+/// `docs/makers.md` with this one.
+const LAYOUTS: &[&dyn Layout] = &[
     &voltile::Voltile,
     &matlab::Matlab,
     &imaris::Imaris,
@@ -410,4 +411,44 @@ fn usual_axes(rank: usize) -> Option<Axes> {
 /// Whether the type is wide enough for ids.
 fn holds_ids(voxel: VoxelType) -> bool {
     matches!(voxel, VoxelType::U32 | VoxelType::I32 | VoxelType::U64 | VoxelType::I64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of a name or a list, in lower case.
+    fn words(text: &str) -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric() && c != '.').map(|word| word.trim_matches('.'));
+        words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+    }
+
+    fn names_all(text: &str, layout: &dyn Layout) -> bool {
+        let known = words(text);
+        words(layout.name()).iter().all(|word| known.contains(word))
+    }
+
+    #[test]
+    fn the_manual_has_a_row_for_each_layout_and_no_others() {
+        let manual = include_str!("../docs/makers.md");
+        let rows = manual.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).skip(1);
+        let rows: Vec<&str> = rows.collect();
+        for row in &rows {
+            assert!(LAYOUTS.iter().any(|layout| names_all(row, *layout)), "{row} is not a layout");
+        }
+        for layout in LAYOUTS.iter().filter(|layout| !["voltile", "plain"].contains(&layout.name())) {
+            assert!(rows.iter().any(|row| names_all(row, *layout)), "there is no row for {}", layout.name());
+        }
+    }
+
+    #[test]
+    fn the_readme_lists_each_layout() {
+        let readme = include_str!("../README.md");
+        let list = readme.split("- **Layouts are recognised**: ").nth(1).unwrap();
+        let list = words(list.split("\n- ").next().unwrap());
+        for layout in LAYOUTS {
+            let name = words(layout.name());
+            assert!(list.contains(&name[0]), "{} is not listed", layout.name());
+        }
+    }
 }
