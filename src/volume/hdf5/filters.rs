@@ -11,6 +11,7 @@ mod bitshuffle;
 mod blosc;
 mod bzip2;
 mod cursor;
+mod decoder;
 mod deflate;
 mod fletcher32;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -26,8 +27,9 @@ mod tests;
 mod zstd;
 
 use std::borrow::Cow;
-use std::fmt;
 
+pub(super) use self::decoder::Broken;
+pub(in crate::volume::hdf5::filters) use self::decoder::{Bytes, Decoder, compressed};
 use super::library::FilterSpec;
 use crate::volume::ReadError;
 
@@ -43,34 +45,6 @@ pub(super) enum DecodeError {
     /// The decoded size is not that of a chunk.
     #[error("a chunk decodes to {found} bytes; {expected} are expected")]
     Length { found: usize, expected: usize },
-}
-
-/// Why a filter could not decode its input.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{problem}")]
-pub(super) struct Broken {
-    problem: Cow<'static, str>,
-    /// Whether the stream is well-formed but its checksum or length is wrong, so that a prefix would decode to wrong
-    /// voxels without an error.
-    corrupt: bool,
-}
-
-impl Broken {
-    fn corrupt(problem: &'static str) -> Self {
-        Broken { problem: Cow::Borrowed(problem), corrupt: true }
-    }
-}
-
-impl From<&'static str> for Broken {
-    fn from(problem: &'static str) -> Self {
-        Broken { problem: Cow::Borrowed(problem), corrupt: false }
-    }
-}
-
-impl From<String> for Broken {
-    fn from(problem: String) -> Self {
-        Broken { problem: Cow::Owned(problem), corrupt: false }
-    }
 }
 
 impl DecodeError {
@@ -120,38 +94,6 @@ const NAMES: &[(i32, &str)] = &[
     (32028, "SPERR"),
     (32029, "HTJ2K (JPEG 2000)"),
 ];
-
-/// Stored or decoded bytes.
-type Bytes<'a> = Cow<'a, [u8]>;
-
-/// Decodes what a filter stored, under the parameters of one dataset.
-trait Decoder: fmt::Debug + Send + Sync {
-    /// Decodes to at most `limit` bytes.
-    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken>;
-
-    /// The same, if only the first `needed` bytes are wanted; more may be returned. For filters that can save work.
-    fn decode_first<'a>(&self, bytes: Bytes<'a>, limit: usize, _needed: usize) -> Result<Bytes<'a>, Broken> {
-        self.decode(&bytes, limit).map(Cow::Owned)
-    }
-
-    /// An upper bound for the filter's output, given `before` bytes of input from a chunk of `size` bytes: the limit
-    /// for decoding the next filter.
-    fn bound(&self, _before: usize, size: usize) -> usize {
-        compressed(size)
-    }
-
-    /// How many stored bytes are needed to decode the first `needed` of `size` bytes: all, unless the filter's last
-    /// bytes are not needed.
-    fn needed_for(&self, _needed: usize, _size: usize) -> usize {
-        usize::MAX
-    }
-}
-
-/// The most that a compressor stores for `size` bytes: it expands incompressible data far less than twofold, and small
-/// blocks have headers.
-fn compressed(size: usize) -> usize {
-    size.saturating_mul(2).saturating_add(64 * 1024)
-}
 
 fn boxed(decoder: impl Decoder + 'static) -> Option<Box<dyn Decoder>> {
     Some(Box::new(decoder))
