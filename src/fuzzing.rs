@@ -28,7 +28,7 @@ pub fn run(target: &str, data: &[u8]) {
     }
 }
 
-/// The names of all targets.
+/// The names of all targets; those of the decoders share a binary, `filter`.
 pub fn targets() -> impl Iterator<Item = &'static str> {
     ["addresses", "configuration", "requests"].into_iter().chain(decoders::names())
 }

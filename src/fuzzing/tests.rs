@@ -71,10 +71,11 @@ fn targets_run_on_their_corpora_and_on_mutations_of_them() {
 fn each_target_has_a_corpus_and_a_binary() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
     let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
-    for target in targets() {
+    for target in ["addresses", "configuration", "filter", "pipeline", "requests"] {
         assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
         let code = fs::read_to_string(root.join(format!("fuzz_targets/{target}.rs"))).unwrap();
-        assert!(code.contains(&format!("run(\"{target}\", data)")), "{target}");
+        let argument = if target == "filter" { "&filter".to_owned() } else { format!("{target:?}") };
+        assert!(code.contains(&format!("run({argument}, data)")), "{target}");
     }
     let mut folders: Vec<String> = fs::read_dir(corpora())
         .unwrap()

@@ -1,7 +1,9 @@
 //! The words by which files name axes.
 
-use super::plain::MOST_CHANNELS;
 use crate::axes::{Axes, AxisName};
+
+/// The first of four axes is taken for channels, not time, if its extent is at most this.
+pub(super) const MOST_CHANNELS: u64 = 8;
 
 /// The axis that a word names: a letter, a usual word, or a letter at the end of a longer name such as `R_x` or
 /// `tomo_zdim`.

@@ -32,7 +32,7 @@ impl Layout for BigDataViewer {
         Some(format!("it has the groups {time} and {setup}/resolutions{xml}"))
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let sequence = Sequence::beside(contents.file.path()).unwrap_or_default();
         let times = numbered(contents.root(), "t");
         let mut channels = Vec::new();
@@ -40,7 +40,7 @@ impl Layout for BigDataViewer {
             let setup = Setup { file: contents.file, number, group, times: &times, sequence: &sequence };
             channels.push(setup.channel()?);
         }
-        Ok(channels)
+        Ok(Some(channels))
     }
 }
 

@@ -29,7 +29,7 @@ impl Layout for Catmaid {
         is_section.then(|| format!("it has {path}"))
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let scales = scales(contents);
         let first = scales.first().map_or(0, |(first, _)| *first);
         let level = |(number, scale): (u64, String)| {
@@ -43,7 +43,7 @@ impl Layout for Catmaid {
             }
         };
         let levels = scales.into_iter().map(level).filter(|level| level.paths.first().is_some()).collect();
-        Ok(vec![FoundChannel::new(Name::nearest("data"), levels)])
+        Ok(Some(vec![FoundChannel::new(Name::nearest("data"), levels)]))
     }
 }
 

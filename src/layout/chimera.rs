@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
 use super::names::names;
-use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, group_of, last_of, number_after, plain};
+use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, group_of, guess, last_of, number_after};
 use crate::geometry::Xyz;
 use crate::name::{Name, natural};
 use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
@@ -58,12 +58,12 @@ impl Layout for Chimera {
         })
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let images = images(contents)?;
         let is_series = images.iter().any(|image| image.time.is_some());
         let mut channels = if is_series { over_time(&images) } else { one_by_one(&images) };
         channels.iter_mut().for_each(|channel| channel.colour = colour(contents.file, channel));
-        Ok(channels)
+        Ok(Some(channels))
     }
 }
 
@@ -111,7 +111,7 @@ fn alone(image: &Image<'_>, name: Name) -> Option<FoundChannel> {
         view: View::zyx(),
     };
     let (_, finest) = image.levels.first()?;
-    Some(plain::described(name, finest, image.levels.iter().map(level).collect()))
+    Some(guess::described(name, finest, image.levels.iter().map(level).collect()))
 }
 
 /// The channels of a series.
@@ -129,7 +129,7 @@ fn over_time(images: &[Image<'_>]) -> Vec<FoundChannel> {
             view: View::zyx(),
         };
         let levels = first.levels.iter().map(level).collect();
-        Some(plain::described(Name::nearest(&name), finest, levels))
+        Some(guess::described(Name::nearest(&name), finest, levels))
     };
     series.into_iter().filter_map(channel).collect()
 }

@@ -1,4 +1,4 @@
-//! The contents of a file, read once for all layouts.
+//! What a layout is, and the contents of a file, read once for all layouts.
 //!
 //! The walk over all datasets is deferred until a layout needs it: files recognised by paths alone can hold hundreds
 //! of thousands. Thumbnails, histograms and tables are distinguished from volumes here.
@@ -6,9 +6,8 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
+use super::found::{FoundChannel, group_of, last_of};
 use super::marks::Marks;
-use super::nexus::Nexus;
-use super::{LAYOUTS, Layout, group_of, last_of};
 use crate::axes::Axes;
 use crate::name::natural;
 use crate::volume::VoxelType;
@@ -23,9 +22,44 @@ const MOST_COLUMNS: u64 = 16;
 /// Datasets whose extents except one are at most this are lists of small items, such as matrices.
 const MOST_COMPONENTS: u64 = 4;
 
+/// A way of arranging volumes in an HDF5 file, or of describing them.
+pub(super) trait Layout: Sync {
+    /// The name shown to users.
+    fn name(&self) -> &'static str;
+
+    /// What a dataset's attributes and path say about it; `None` if they are not of this layout.
+    fn marks(&self, _about: &About<'_>) -> Option<Marks> {
+        None
+    }
+
+    /// Why the file is of this layout, if it is; by default, that a volume has its marks.
+    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+        contents.marked_by(self.name())
+    }
+
+    /// Whether only datasets with its marks are channels of its files, rather than all that look like volumes.
+    fn is_exclusive(&self) -> bool {
+        false
+    }
+
+    /// Whether the group of a soft link to a dataset may have its marks, too.
+    fn marks_links(&self) -> bool {
+        false
+    }
+
+    /// The file's channels; `None` for those that are found by searching all datasets.
+    fn channels(&self, _contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
+        Ok(None)
+    }
+}
+
+/// All layouts, most specific first.
+type Layouts = &'static [&'static dyn Layout];
+
 /// A file, and what is known about it so far.
 pub(super) struct Contents<'a> {
     pub file: &'a OpenFile,
+    layouts: Layouts,
     root: OnceCell<Vec<String>>,
     search: OnceCell<Result<Search, OpenError>>,
 }
@@ -60,8 +94,8 @@ pub(super) struct Candidate {
 }
 
 impl<'a> Contents<'a> {
-    pub fn new(file: &'a OpenFile) -> Self {
-        Self { file, root: OnceCell::new(), search: OnceCell::new() }
+    pub fn new(file: &'a OpenFile, layouts: Layouts) -> Self {
+        Self { file, layouts, root: OnceCell::new(), search: OnceCell::new() }
     }
 
     /// The names in the root group, sorted.
@@ -93,7 +127,19 @@ impl<'a> Contents<'a> {
     }
 
     fn search(&self) -> Result<&Search, &OpenError> {
-        self.search.get_or_init(|| Search::of(self.file)).as_ref()
+        self.search.get_or_init(|| Search::of(self)).as_ref()
+    }
+
+    /// The dataset at a path, with its marks.
+    pub fn candidate(&self, path: &str) -> Result<Candidate, OpenError> {
+        let dataset = self.file.dataset(path)?;
+        let about = About { file: self.file, path, dataset: &dataset, attributes: dataset.attributes() };
+        let (shape, voxel) = (dataset.shape.clone(), dataset.stored.voxel);
+        let is_virtual = dataset.storage == Storage::Virtual;
+        let (marks, marked_by) = Default::default();
+        let mut candidate = Candidate { path: path.to_owned(), shape, voxel, marks, is_virtual, marked_by };
+        self.layouts.iter().for_each(|layout| candidate.add_marks(*layout, &about));
+        Ok(candidate)
     }
 
     /// Why one of the volumes is of the layout of that name.
@@ -123,18 +169,6 @@ impl About<'_> {
 }
 
 impl Candidate {
-    /// The dataset at a path, with its marks.
-    pub fn at(file: &OpenFile, path: &str) -> Result<Self, OpenError> {
-        let dataset = file.dataset(path)?;
-        let about = About { file, path, dataset: &dataset, attributes: dataset.attributes() };
-        let (shape, voxel) = (dataset.shape.clone(), dataset.stored.voxel);
-        let is_virtual = dataset.storage == Storage::Virtual;
-        let (marks, marked_by) = Default::default();
-        let mut candidate = Self { path: path.to_owned(), shape, voxel, marks, is_virtual, marked_by };
-        LAYOUTS.iter().for_each(|layout| candidate.add_marks(*layout, &about));
-        Ok(candidate)
-    }
-
     fn add_marks(&mut self, layout: &dyn Layout, about: &About<'_>) {
         let Some(mut found) = layout.marks(about) else { return };
         self.marked_by.extend(found.because.take().map(|because| (layout.name(), because)));
@@ -143,10 +177,11 @@ impl Candidate {
     }
 
     /// Adds what the group of a soft link to it says: the data of NeXus is often only linked to where it is described.
-    fn add_marks_of_link(&mut self, file: &OpenFile, link: &str) {
+    fn add_marks_of_link(&mut self, &Contents { file, layouts, .. }: &Contents<'_>, link: &str) {
         if let Ok(dataset) = file.dataset(link) {
             let about = About { file, path: link, dataset: &dataset, attributes: dataset.attributes() };
-            self.add_marks(&Nexus, &about);
+            let layouts = layouts.iter().filter(|layout| layout.marks_links());
+            layouts.for_each(|layout| self.add_marks(*layout, &about));
         }
     }
 
@@ -169,18 +204,18 @@ impl Candidate {
 }
 
 impl Search {
-    fn of(file: &OpenFile) -> Result<Self, OpenError> {
-        let Listing { mut datasets, unfollowed, aliases } = file.datasets()?;
+    fn of(contents: &Contents<'_>) -> Result<Self, OpenError> {
+        let Listing { mut datasets, unfollowed, aliases } = contents.file.datasets()?;
         let mut links: HashMap<&str, Vec<&str>> = HashMap::new();
         aliases.iter().for_each(|(link, path)| links.entry(path).or_default().push(link));
         datasets.sort_by(|a, b| depth(a).cmp(&depth(b)).then_with(|| natural(a, b)));
         let (mut volumes, mut unopened) = (Vec::new(), Vec::new());
         for path in datasets.iter().filter(|path| !lies_aside(path)).take(MOST_LOOKED_AT) {
             // Datasets that are not volumes, or cannot be opened, are other programs' data.
-            match Candidate::at(file, path) {
+            match contents.candidate(path) {
                 Ok(mut candidate) if candidate.has_voxels() => {
                     let links = links.get(path.as_str()).into_iter().flatten().take(MOST_ALIASES);
-                    links.for_each(|link| candidate.add_marks_of_link(file, link));
+                    links.for_each(|link| candidate.add_marks_of_link(contents, link));
                     volumes.push(candidate);
                 }
                 Ok(_) => {}

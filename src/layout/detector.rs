@@ -15,14 +15,13 @@ use super::contents::{About, Candidate, Contents};
 use super::lost::named;
 use super::marks::Marks;
 use super::{
-    FoundChannel, FoundLevel, Layout, MOST_NUMBERED, Part, Paths, View, group_of, last_of, number_after,
-    plain,
+    FoundChannel, FoundLevel, Layout, MOST_NUMBERED, Part, Paths, group_of, guess, last_of, number_after,
 };
 use crate::axes::{Axes, AxisName};
 use crate::name::Name;
 use crate::paint::Number;
 use crate::volume::VoxelType;
-use crate::volume::hdf5::{OpenFile, UnfollowedLink};
+use crate::volume::hdf5::{OpenFile, UnfollowedLink, View};
 
 /// The least number of digits in the name of a part.
 const LEAST_DIGITS: usize = 6;
@@ -76,7 +75,7 @@ impl Stack<'_> {
     pub fn channel(self, name: Name) -> FoundChannel {
         let (paths, view) = (Paths::Parts(self.parts), self.first.view(View::zyx().axes));
         let level = FoundLevel { factor: None, paths, view };
-        let mut channel = plain::described(name, self.first, vec![level]);
+        let mut channel = guess::described(name, self.first, vec![level]);
         if self.first.voxel == VoxelType::U32 && channel.missing.is_empty() {
             channel.missing.push(Number::Whole(BAD_PIXEL));
         }

@@ -4,8 +4,8 @@
 //! the default. The first time point is time 0 here, whatever its number. The voxel size is in the attribute
 //! read by [`super::element_size`].
 
-use super::contents::{Candidate, Contents};
-use super::plain::described;
+use super::contents::Contents;
+use super::guess::described;
 use super::{FoundChannel, FoundLevel, Layout, Paths, numbered};
 use crate::geometry::Xyz;
 use crate::name::Name;
@@ -25,19 +25,19 @@ impl Layout for Fiji {
         contents.file.dataset(&path).ok().map(|_| format!("it has {path}"))
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let times = numbered(contents.root(), "t");
-        let Some((first, time)) = times.first() else { return Ok(Vec::new()) };
+        let Some((first, time)) = times.first() else { return Ok(Some(Vec::new())) };
         let mut found = Vec::new();
         for (_, channel) in channels_in(contents, time) {
             let path = |time: &str| format!("/{time}/{channel}");
-            let volume = Candidate::at(contents.file, &path(time))?;
+            let volume = contents.candidate(&path(time))?;
             let places = times.iter().map(|(number, time)| (number - first, path(time)));
             let paths = Paths::Times(Paths::by_number(places.filter(|(_, path)| contents.file.has(path))));
             let level = FoundLevel { factor: Some(Xyz::all(1)), paths, view: View::of(volume.axes()) };
             found.push(described(Name::nearest(&channel), &volume, vec![level]));
         }
-        Ok(found)
+        Ok(Some(found))
     }
 }
 

@@ -31,13 +31,13 @@ impl Layout for FlyEm {
         }
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let mut channels = plain::channels(contents, |_| true)?;
         if let Some(place) = channels.iter().position(shows_bodies) {
             let stored = superpixels(&channels[place], free_name(&channels));
             channels.insert(place + 1, stored);
         }
-        Ok(channels)
+        Ok(Some(channels))
     }
 }
 

@@ -29,9 +29,9 @@ impl Layout for Imaris {
         Some(format!("it has {}", tree.data(level, time, channel)))
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let tree = Tree::of(contents);
-        Ok(tree.channels.iter().map(|(number, group)| tree.channel(*number, group)).collect())
+        Ok(Some(tree.channels.iter().map(|(number, group)| tree.channel(*number, group)).collect()))
     }
 }
 

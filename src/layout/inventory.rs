@@ -7,12 +7,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FoundChannel, FoundLevel, Part, Paths, View};
+use super::{FoundChannel, FoundLevel, Part, Paths};
 use crate::axes::{Axes, AxisName};
 use crate::geometry::Xyz;
 use crate::name::Name;
 use crate::paint::{Kind, Number, Window};
-use crate::volume::hdf5::OpenFile;
+use crate::volume::hdf5::{OpenFile, View};
 use crate::volume::{Stamp, VoxelType};
 
 /// The attribute that holds it.

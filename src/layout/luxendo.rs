@@ -31,14 +31,14 @@ impl Layout for Luxendo {
         (data.shape.len() == 3).then(|| format!("it has /{finest} and {beside}"))
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let level = |(factor, name): (Xyz<u64>, String)| FoundLevel {
             factor: Some(factor),
             paths: Paths::One(format!("/{name}")),
             view: View::zyx(),
         };
         let found = levels(contents).into_iter().map(level).collect();
-        Ok(vec![FoundChannel::new(Name::nearest("Data"), found).with_voxel(voxel_size(contents.file))])
+        Ok(Some(vec![FoundChannel::new(Name::nearest("Data"), found).with_voxel(voxel_size(contents.file))]))
     }
 }
 

@@ -5,9 +5,9 @@
 //! (row, column, slice) is a dataset of (slice, column, row), whose axes are z, x, y. Logical arrays are
 //! bytes. The contents of cells and structures, in `#refs#`, are ignored.
 
+use super::axis_names::MOST_CHANNELS;
 use super::contents::About;
 use super::marks::Marks;
-use super::plain::MOST_CHANNELS;
 use super::{Layout, last_of};
 use crate::axes::{Axes, AxisName};
 use crate::volume::VoxelType;

@@ -51,8 +51,8 @@ impl Layout for Minc {
         contents.file.has(IMAGE).then(|| format!("it has {IMAGE}"))
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
-        plain::channels(contents, |volume| volume.path == IMAGE)
+    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
+        plain::channels(contents, |volume| volume.path == IMAGE).map(Some)
     }
 }
 

@@ -25,6 +25,10 @@ impl Layout for Nexus {
         "NeXus"
     }
 
+    fn marks_links(&self) -> bool {
+        true
+    }
+
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let group = about.file.attributes(about.group())?;
         if group.text("NX_class").as_deref() != Some("NXdata") || !is_signal(about, &group) {

@@ -19,7 +19,7 @@ impl Layout for Voltile {
         Inventory::of(contents.file).map(|_| "it was written by voltile pyramid".to_owned())
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let inventory = Inventory::of(contents.file);
         if inventory.as_ref().is_some_and(|inventory| inventory.role == Role::Sidecar) {
             let problem = "it only holds derived levels for another file; open that file instead, which is in the \
@@ -28,6 +28,6 @@ impl Layout for Voltile {
             return Err(OpenError::File { path, problem: problem.to_owned() });
         }
         let channels = inventory.map(|inventory| inventory.channels).unwrap_or_default();
-        Ok(channels.iter().filter_map(super::inventory::ChannelRecord::found).collect())
+        Ok(Some(channels.iter().filter_map(super::inventory::ChannelRecord::found).collect()))
     }
 }

@@ -23,7 +23,7 @@ impl Layout for MainFile {
         contents.file.has(&path).then(|| format!("it has {path}"))
     }
 
-    fn channels(&self, contents: &Contents<'_>) -> Result<Vec<FoundChannel>, OpenError> {
+    fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let times = numbered(contents.root(), "timepoint_");
         let views = views(contents.file, &times);
         let has_several = |channel: &str| views.iter().filter(|view| view.channel == channel).count() > 1;
@@ -31,10 +31,12 @@ impl Layout for MainFile {
             true => Name::nearest(&format!("{}_{}", view.channel, view.view)),
             false => Name::nearest(&view.channel),
         };
-        Ok(views
-            .iter()
-            .map(|view| FoundChannel::new(name(view), view.levels(contents.file, &times)))
-            .collect())
+        Ok(Some(
+            views
+                .iter()
+                .map(|view| FoundChannel::new(name(view), view.levels(contents.file, &times)))
+                .collect(),
+        ))
     }
 }
 

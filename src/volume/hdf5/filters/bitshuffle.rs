@@ -6,7 +6,7 @@
 //! al., "A compression scheme for radio data in high performance computing" (2015).
 
 use super::cursor::Cursor;
-use super::{Broken, lz4, shuffle, zstd};
+use super::{Broken, Decoder, compressed, lz4, shuffle, zstd};
 
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,11 +41,6 @@ impl Parameters {
         };
         (element > 0 && block.is_multiple_of(8)).then_some(Self { element, block, inner })
     }
-
-    /// Whether its output can differ in length from its input.
-    pub fn compresses(&self) -> bool {
-        self.inner != Inner::None
-    }
 }
 
 /// The default block size of writers: about 8 KiB.
@@ -54,32 +49,37 @@ fn default_block(element: usize) -> Option<usize> {
     Some((fitting - fitting % 8).max(128))
 }
 
-/// Decodes to at most `limit` bytes.
-pub(super) fn decode(bytes: &[u8], parameters: Parameters, limit: usize) -> Result<Vec<u8>, Broken> {
-    let Parameters { element, block, inner } = parameters;
-    let mut input = Cursor(bytes);
-    let (size, block) = match inner {
-        Inner::None => (bytes.len(), block * element),
-        _ => (input.long_size_be()?, input.size_be()?),
-    };
-    if size > limit {
-        return Err("it is longer than a chunk".into());
-    }
-    if size % element != 0 || block == 0 || block % (8 * element) != 0 {
-        return Err(format!("{size} bytes in blocks of {block} cannot be elements of {element}").into());
-    }
-    let mut out = vec![0; size];
-    let (shuffled, tail) = out.split_at_mut(size - size % (8 * element));
-    let mut scratch = vec![0; block.min(shuffled.len())];
-    for target in shuffled.chunks_mut(block) {
-        let planes = match inner {
-            Inner::None => input.take(target.len())?,
-            _ => inflated(&mut input, inner, &mut scratch[..target.len()])?,
+impl Decoder for Parameters {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+        let Parameters { element, block, inner } = *self;
+        let mut input = Cursor(bytes);
+        let (size, block) = match inner {
+            Inner::None => (bytes.len(), block * element),
+            _ => (input.long_size_be()?, input.size_be()?),
         };
-        untranspose(planes, target, element);
+        if size > limit {
+            return Err("it is longer than a chunk".into());
+        }
+        if size % element != 0 || block == 0 || block % (8 * element) != 0 {
+            return Err(format!("{size} bytes in blocks of {block} cannot be elements of {element}").into());
+        }
+        let mut out = vec![0; size];
+        let (shuffled, tail) = out.split_at_mut(size - size % (8 * element));
+        let mut scratch = vec![0; block.min(shuffled.len())];
+        for target in shuffled.chunks_mut(block) {
+            let planes = match inner {
+                Inner::None => input.take(target.len())?,
+                _ => inflated(&mut input, inner, &mut scratch[..target.len()])?,
+            };
+            untranspose(planes, target, element);
+        }
+        tail.copy_from_slice(input.take(tail.len())?);
+        Ok(out)
     }
-    tail.copy_from_slice(input.take(tail.len())?);
-    Ok(out)
+
+    fn bound(&self, before: usize, size: usize) -> usize {
+        if self.inner == Inner::None { before } else { compressed(size) }
+    }
 }
 
 fn inflated<'a>(input: &mut Cursor<'_>, inner: Inner, scratch: &'a mut [u8]) -> Result<&'a [u8], Broken> {
@@ -190,8 +190,8 @@ mod tests {
         assert_eq!(Parameters::new(&[0, 4, 2, 0, 7]), None);
         let lz4 = Parameters::new(&[0, 4, 2, 0, 2]).unwrap();
         let no_block = [&[0, 0, 0, 0, 0, 0, 0, 16][..], &[0; 40]].concat();
-        assert!(decode(&no_block, lz4, 16).is_err());
+        assert!(lz4.decode(&no_block, 16).is_err());
         let odd = [&[0, 0, 0, 0, 0, 0, 0, 15, 0, 0, 0, 16][..], &[0; 40]].concat();
-        assert!(decode(&odd, lz4, 16).is_err());
+        assert!(lz4.decode(&odd, 16).is_err());
     }
 }

@@ -12,7 +12,7 @@ mod header;
 use super::cursor::Cursor;
 use super::{Broken, bitshuffle, shuffle};
 
-pub(super) use self::frame::decode as decode_frame;
+pub(super) use self::frame::Frame;
 use self::header::{Chunk, Content, Filter};
 
 /// Decodes one chunk of blosc or blosc2 to at most `limit` bytes.

@@ -8,10 +8,12 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use libdeflater::{DecompressionError, Decompressor};
 
 use super::super::spare;
-use super::Broken;
+use super::{Broken, Bytes, Decoder};
 
 /// Extra space after the needed bytes. libdeflate stops at the first symbol that does not fit, so at most one match of
 /// 258 bytes is missing at the end of the buffer, except before a stored block, which is copied as a whole.
@@ -21,13 +23,23 @@ const ROOM: usize = 512;
 const AHEAD: usize = 128;
 const MARK: [u8; 8] = [0xA5, 0x3C, 0x96, 0x0F, 0x69, 0xC3, 0x5A, 0xF1];
 
-/// Decodes a stream of at most `limit` decoded bytes: whole, or at least its first `needed` bytes if these are much
-/// fewer. The checksum is verified only for a whole stream.
-pub(super) fn decode(bytes: &[u8], limit: usize, needed: usize) -> Result<Vec<u8>, Broken> {
-    if needed >= limit - limit / 8 || limit - needed <= ROOM {
-        return whole(bytes, limit);
+#[derive(Debug)]
+pub(super) struct Deflate;
+
+impl Decoder for Deflate {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+        let mut out = spare::take(limit);
+        let length = inflate(bytes, &mut out)?;
+        out.truncate(length);
+        Ok(out)
     }
-    prefix(bytes, needed)?.map_or_else(|| whole(bytes, limit), Ok)
+
+    /// A prefix only if that is much shorter. The checksum is verified only for a whole stream.
+    fn decode_first<'a>(&self, bytes: Bytes<'a>, limit: usize, needed: usize) -> Result<Bytes<'a>, Broken> {
+        let is_short = needed < limit - limit / 8 && limit - needed > ROOM;
+        let prefix = if is_short { prefix(&bytes, needed)? } else { None };
+        prefix.map_or_else(|| self.decode(&bytes, limit), Ok).map(Cow::Owned)
+    }
 }
 
 /// At least the first `needed` bytes; `None` if libdeflate stopped before the marker.
@@ -45,13 +57,6 @@ fn prefix(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, Broken> {
 }
 
 const INVALID: &str = "its zlib stream is invalid";
-
-fn whole(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-    let mut out = spare::take(limit);
-    let length = inflate(bytes, &mut out)?;
-    out.truncate(length);
-    Ok(out)
-}
 
 /// Decodes a whole stream into the front of `target` and verifies its checksum; returns the decoded length.
 pub(super) fn inflate(bytes: &[u8], target: &mut [u8]) -> Result<usize, Broken> {

@@ -2,29 +2,42 @@
 
 use std::borrow::Cow;
 
-use super::Broken;
+use super::{Broken, Bytes, Decoder};
 use crate::simd::multiversion;
 
-pub(super) const BYTES: usize = 4;
+const BYTES: usize = 4;
 
-/// Checks and removes the checksum at the end.
-///
-/// Old versions of the library wrote the two halves with their bytes swapped; both forms are accepted, as in
-/// the library.
-pub(super) fn decode(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, Broken> {
-    let (data, stored) = bytes.split_last_chunk::<BYTES>().ok_or("it is too short for a checksum")?;
-    let (sum, length) = (checksum(data), data.len());
-    let [a, b, c, d] = *stored;
-    if sum != u32::from_le_bytes(*stored) && sum != u32::from_le_bytes([b, a, d, c]) {
-        return Err("the checksum differs from the stored one".into());
+#[derive(Debug)]
+pub(super) struct Fletcher32;
+
+impl Decoder for Fletcher32 {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+        self.decode_first(bytes.into(), limit, limit).map(Cow::into_owned)
     }
-    Ok(match bytes {
-        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..length]),
-        Cow::Owned(mut bytes) => {
-            bytes.truncate(length);
-            Cow::Owned(bytes)
+
+    /// Checks and removes the checksum at the end; copies nothing.
+    ///
+    /// Old versions of the library wrote the two halves with their bytes swapped; both forms are accepted, as in
+    /// the library.
+    fn decode_first<'a>(&self, bytes: Bytes<'a>, _limit: usize, _needed: usize) -> Result<Bytes<'a>, Broken> {
+        let (data, stored) = bytes.split_last_chunk::<BYTES>().ok_or("it is too short for a checksum")?;
+        let (sum, length) = (checksum(data), data.len());
+        let [a, b, c, d] = *stored;
+        if sum != u32::from_le_bytes(*stored) && sum != u32::from_le_bytes([b, a, d, c]) {
+            return Err("the checksum differs from the stored one".into());
         }
-    })
+        Ok(match bytes {
+            Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..length]),
+            Cow::Owned(mut bytes) => {
+                bytes.truncate(length);
+                Cow::Owned(bytes)
+            }
+        })
+    }
+
+    fn bound(&self, before: usize, _size: usize) -> usize {
+        before.saturating_add(BYTES)
+    }
 }
 
 /// The library's variant of Fletcher's checksum: over big-endian 16-bit words, an odd last byte as a high
@@ -102,10 +115,10 @@ mod tests {
         let data = vec![7, 1, 2, 3, 200];
         let mut stored = data.clone();
         stored.extend(checksum(&data).to_le_bytes());
-        assert_eq!(decode(stored.clone().into()), Ok(data.into()));
+        assert_eq!(Fletcher32.decode(&stored, 9), Ok(data));
         stored[2] ^= 1;
-        assert!(decode(stored.into()).is_err());
-        assert!(decode(vec![1, 2].into()).is_err());
+        assert!(Fletcher32.decode(&stored, 9).is_err());
+        assert!(Fletcher32.decode(&[1, 2], 9).is_err());
     }
 
     #[test]
@@ -113,6 +126,6 @@ mod tests {
         let data = vec![7, 1, 2, 3, 200];
         let [a, b, c, d] = checksum(&data).to_le_bytes();
         let stored = [data.as_slice(), &[b, a, d, c]].concat();
-        assert_eq!(decode(stored.into()), Ok(data.into()));
+        assert_eq!(Fletcher32.decode(&stored, 9), Ok(data));
     }
 }

@@ -9,71 +9,40 @@ mod reference;
 
 use self::input::Input;
 use self::reference::Reference;
-use super::{FilterSpec, Pipeline, deflate};
+use super::deflate::Deflate;
+use super::{Decoder, FILTERS, Filter, FilterSpec, Pipeline};
 
 /// Chunks have at most this many bytes: enough for several blocks of every format.
 const MOST_BYTES: usize = 8 << 10;
 
-/// A filter to be fuzzed.
-struct Decoder {
-    name: &'static str,
-    id: i32,
-    parameters: fn(&mut Input<'_>) -> Vec<u32>,
-    reference: Reference,
-}
-
-const fn decoder(
-    name: &'static str,
-    id: i32,
-    parameters: fn(&mut Input<'_>) -> Vec<u32>,
-    reference: Reference,
-) -> Decoder {
-    Decoder { name, id, parameters, reference }
-}
-
-const DECODERS: [Decoder; 13] = [
-    decoder("deflate", 1, |_| Vec::new(), Reference::None),
-    decoder("shuffle", 2, |input| vec![input.byte()], Reference::Decode(reference::shuffle)),
-    decoder("fletcher32", 3, |_| Vec::new(), Reference::Decode(reference::fletcher32)),
-    decoder("szip", 4, szip, Reference::None),
-    decoder("nbit", 5, nbit, Reference::Decode(reference::nbit)),
-    decoder("scaleoffset", 6, scaleoffset, Reference::Decode(reference::scaleoffset)),
-    decoder("bzip2", 307, |_| Vec::new(), Reference::Encode(reference::bzip2)),
-    decoder("lzf", 32000, |_| Vec::new(), Reference::Decode(reference::lzf)),
-    decoder("blosc", 32001, |_| Vec::new(), Reference::None),
-    decoder("lz4", 32004, |_| Vec::new(), Reference::Encode(reference::lz4)),
-    decoder("bitshuffle", 32008, bitshuffle, Reference::Encode(reference::bitshuffle)),
-    decoder("zstd", 32015, |_| Vec::new(), Reference::Encode(reference::zstd)),
-    decoder("blosc2", 32026, |_| Vec::new(), Reference::None),
-];
-
-fn szip(input: &mut Input<'_>) -> Vec<u32> {
-    vec![input.byte(), input.byte(), input.byte(), input.short()]
-}
-
-fn nbit(input: &mut Input<'_>) -> Vec<u32> {
-    let (idle, count, width) = (input.byte() & 1, input.short(), input.byte());
-    vec![8, idle, count, 1, width, input.byte() & 1, input.byte(), input.byte()]
-}
-
-fn scaleoffset(input: &mut Input<'_>) -> Vec<u32> {
-    let (factor, count, width) = (input.byte(), input.short(), input.byte());
-    vec![2, factor, count, 0, width, 0, input.byte() & 1, input.byte() & 1, input.short(), input.short()]
-}
-
-fn bitshuffle(input: &mut Input<'_>) -> Vec<u32> {
-    vec![0, 4, input.byte(), input.short(), input.byte() & 3]
+/// Parameters of a filter in a dataset.
+fn parameters(filter: &Filter, input: &mut Input<'_>) -> Vec<u32> {
+    match filter.name {
+        "shuffle" => vec![input.byte()],
+        "szip" => vec![input.byte(), input.byte(), input.byte(), input.short()],
+        "nbit" => {
+            let (idle, count, width) = (input.byte() & 1, input.short(), input.byte());
+            vec![8, idle, count, 1, width, input.byte() & 1, input.byte(), input.byte()]
+        }
+        "scaleoffset" => {
+            let (factor, count, width) = (input.byte(), input.short(), input.byte());
+            let (order, filled) = (input.byte() & 1, input.byte() & 1);
+            vec![2, factor, count, 0, width, 0, order, filled, input.short(), input.short()]
+        }
+        "bitshuffle" => vec![0, 4, input.byte(), input.short(), input.byte() & 3],
+        _ => Vec::new(),
+    }
 }
 
 /// The names of the targets.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    DECODERS.iter().map(|decoder| decoder.name).chain(["pipeline"])
+    FILTERS.iter().map(|filter| filter.name).chain(["pipeline"])
 }
 
 /// Runs the target of that name; `false` if there is none.
 pub(crate) fn run(name: &str, data: &[u8]) -> bool {
-    match DECODERS.iter().find(|decoder| decoder.name == name) {
-        Some(decoder) => one(decoder, data),
+    match FILTERS.iter().find(|filter| filter.name == name) {
+        Some(filter) => drop(one(filter, data)),
         None if name == "pipeline" => several(data),
         None => return false,
     }
@@ -86,29 +55,33 @@ fn sizes(input: &mut Input<'_>) -> (usize, usize) {
     (size, input.short() as usize % (size + 1))
 }
 
-fn spec(decoder: &Decoder, input: &mut Input<'_>) -> FilterSpec {
-    FilterSpec { id: decoder.id, name: String::new(), values: (decoder.parameters)(input), available: false }
+fn spec(filter: &Filter, input: &mut Input<'_>) -> FilterSpec {
+    let values = parameters(filter, input);
+    FilterSpec { id: filter.id, name: String::new(), values, available: false }
 }
 
-fn one(decoder: &Decoder, data: &[u8]) {
+/// The decoded chunk, if the input has one.
+pub(super) fn one(filter: &Filter, data: &[u8]) -> Option<Vec<u8>> {
     let mut input = Input(data);
     let (size, wanted) = sizes(&mut input);
-    let filter = spec(decoder, &mut input);
-    let Some(pipeline) = Pipeline::new(std::slice::from_ref(&filter)) else { return };
+    let (name, spec) = (filter.name, spec(filter, &mut input));
+    let pipeline = Pipeline::new(std::slice::from_ref(&spec))?;
     let decoded = checked(&pipeline, input.0, 0, size, wanted);
-    match decoder.reference {
+    match Reference::of(name) {
         Reference::Decode(decode) => {
-            let expected = decode(&filter.values, input.0, size).filter(|bytes| bytes.len() == size);
-            assert_eq!(decoded, expected, "{} with {:?}", decoder.name, filter.values);
+            let expected = decode(&spec.values, input.0, size).filter(|bytes| bytes.len() == size);
+            assert_eq!(decoded, expected, "{name} with {:?}", spec.values);
         }
         Reference::Encode(encode) => {
-            let Some(stored) = encode(&filter.values, input.0) else { return };
-            let decoded = checked(&pipeline, &stored, 0, input.0.len(), wanted.min(input.0.len()));
-            assert_eq!(decoded.as_deref(), Some(input.0), "{} with {:?}", decoder.name, filter.values);
+            if let Some(stored) = encode(&spec.values, input.0) {
+                let decoded = checked(&pipeline, &stored, 0, input.0.len(), wanted.min(input.0.len()));
+                assert_eq!(decoded.as_deref(), Some(input.0), "{name} with {:?}", spec.values);
+            }
         }
-        Reference::None if decoder.id == 1 => deflate_like_zlib(input.0, size, wanted),
+        Reference::Zlib => deflate_like_zlib(input.0, size, wanted),
         Reference::None => {}
     }
+    decoded
 }
 
 fn several(data: &[u8]) {
@@ -117,8 +90,8 @@ fn several(data: &[u8]) {
     let (mask, count) = (input.byte(), input.byte() as usize % 4);
     let filters: Vec<FilterSpec> = (0..count)
         .map(|_| {
-            let decoder = &DECODERS[input.byte() as usize % DECODERS.len()];
-            spec(decoder, &mut input)
+            let filter = &FILTERS[input.byte() as usize % FILTERS.len()];
+            spec(filter, &mut input)
         })
         .collect();
     if let Some(pipeline) = Pipeline::new(&filters) {
@@ -145,9 +118,9 @@ fn checked(pipeline: &Pipeline, stored: &[u8], mask: u32, size: usize, wanted: u
 fn deflate_like_zlib(bytes: &[u8], size: usize, wanted: usize) {
     let Some((stream, expected)) = reference::zlib_stream(bytes, MOST_BYTES) else { return };
     let limit = expected.len().max(size);
-    let whole = deflate::decode(&stream, limit, limit);
+    let whole = Deflate.decode(&stream, limit);
     assert_eq!(whole.as_deref(), Ok(expected.as_slice()), "zlib decodes it otherwise");
     let wanted = wanted.min(expected.len());
-    let prefix = deflate::decode(&stream, limit, wanted).unwrap_or_default();
+    let prefix = Deflate.decode_first(stream.into(), limit, wanted).unwrap_or_default();
     assert!(prefix.len() >= wanted && expected.starts_with(&prefix), "the prefix of {wanted} bytes differs");
 }

@@ -3,8 +3,8 @@
 //! Decoding puts the bits where the type has them, padded with zeros. Compounds and arrays are not voxels,
 //! and are not decoded.
 
-use super::Broken;
 use super::bits::{Elements, Packed};
+use super::{Broken, Decoder};
 
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,13 +30,18 @@ impl Parameters {
     }
 }
 
-/// Decodes to at most `limit` bytes.
-pub(super) fn decode(bytes: &[u8], parameters: Parameters, limit: usize) -> Result<Vec<u8>, Broken> {
-    match parameters {
-        Parameters::Idle => Ok(bytes.to_vec()),
-        Parameters::Packed { elements, precision, offset } => {
-            elements.unpack(Packed { bytes, bits: precision }, limit, |number| number << offset)
+impl Decoder for Parameters {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+        match *self {
+            Parameters::Idle => Ok(bytes.to_vec()),
+            Parameters::Packed { elements, precision, offset } => {
+                elements.unpack(Packed { bytes, bits: precision }, limit, |number| number << offset)
+            }
         }
+    }
+
+    fn bound(&self, before: usize, _size: usize) -> usize {
+        before
     }
 }
 
@@ -47,11 +52,11 @@ mod tests {
     #[test]
     fn packed_numbers_go_where_their_bits_belong() {
         let twelve = Parameters::new(&[8, 0, 2, 1, 2, 0, 12, 0]).unwrap();
-        assert_eq!(decode(&[0x12, 0x3a, 0xbc], twelve, 4), Ok(vec![0x23, 0x01, 0xbc, 0x0a]));
+        assert_eq!(twelve.decode(&[0x12, 0x3a, 0xbc], 4), Ok(vec![0x23, 0x01, 0xbc, 0x0a]));
         let upper = Parameters::new(&[8, 0, 2, 1, 2, 1, 12, 4]).unwrap();
-        assert_eq!(decode(&[0x12, 0x3a, 0xbc], upper, 4), Ok(vec![0x12, 0x30, 0xab, 0xc0]));
-        assert!(decode(&[0x12, 0x3a], twelve, 4).is_err());
-        assert!(decode(&[0x12, 0x3a, 0xbc], twelve, 3).is_err());
+        assert_eq!(upper.decode(&[0x12, 0x3a, 0xbc], 4), Ok(vec![0x12, 0x30, 0xab, 0xc0]));
+        assert!(twelve.decode(&[0x12, 0x3a], 4).is_err());
+        assert!(twelve.decode(&[0x12, 0x3a, 0xbc], 3).is_err());
     }
 
     #[test]

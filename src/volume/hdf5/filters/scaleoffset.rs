@@ -5,12 +5,12 @@
 //! the minimum. If the dataset has a fill value, all bits set stand for it. Floats, for which this filter is
 //! lossy, are left to the library. BigDataViewer writes all integers with this filter.
 
-use super::Broken;
 use super::bits::{Elements, Packed};
 use super::cursor::Cursor;
+use super::{Broken, Decoder};
 
 /// The size of the header before the packed numbers.
-pub(super) const HEADER: usize = 21;
+const HEADER: usize = 21;
 
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,21 +37,26 @@ impl Parameters {
     }
 }
 
-/// Decodes to at most `limit` bytes.
-pub(super) fn decode(bytes: &[u8], parameters: Parameters, limit: usize) -> Result<Vec<u8>, Broken> {
-    let Parameters { elements, fill, idle } = parameters;
-    if idle {
-        return Ok(bytes.to_vec());
+impl Decoder for Parameters {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+        let Parameters { elements, fill, idle } = *self;
+        if idle {
+            return Ok(bytes.to_vec());
+        }
+        let (bits, least) = header(bytes)?;
+        let packed = Packed { bytes: bytes.get(HEADER..).unwrap_or_default(), bits };
+        match (8 * elements.width as u32).checked_sub(bits) {
+            None => Err(format!("numbers of {bits} bits do not fit in {} bytes", elements.width).into()),
+            Some(0) => whole(packed.bytes, elements, limit),
+            Some(_) => elements.unpack(packed, limit, |distance| match fill {
+                Some(fill) if distance == (1 << bits) - 1 => fill,
+                _ => least.wrapping_add(distance),
+            }),
+        }
     }
-    let (bits, least) = header(bytes)?;
-    let packed = Packed { bytes: bytes.get(HEADER..).unwrap_or_default(), bits };
-    match (8 * elements.width as u32).checked_sub(bits) {
-        None => Err(format!("numbers of {bits} bits do not fit in {} bytes", elements.width).into()),
-        Some(0) => whole(packed.bytes, elements, limit),
-        Some(_) => elements.unpack(packed, limit, |distance| match fill {
-            Some(fill) if distance == (1 << bits) - 1 => fill,
-            _ => least.wrapping_add(distance),
-        }),
+
+    fn bound(&self, before: usize, _size: usize) -> usize {
+        before.saturating_add(HEADER + 1)
     }
 }
 
@@ -91,25 +96,25 @@ mod tests {
     #[test]
     fn distances_are_added_to_the_least_value() {
         let bytes = stored(4, -3, &[0x07, 0xf0]);
-        assert_eq!(decode(&bytes, parameters(3, 1, 0, None), 3), Ok(vec![253, 4, 12]));
-        assert_eq!(decode(&bytes, parameters(3, 2, 1, None), 6), Ok(vec![0xff, 0xfd, 0, 4, 0, 12]));
-        assert_eq!(decode(&bytes, parameters(3, 1, 0, Some(99)), 3), Ok(vec![253, 4, 99]));
+        assert_eq!(parameters(3, 1, 0, None).decode(&bytes, 3), Ok(vec![253, 4, 12]));
+        assert_eq!(parameters(3, 2, 1, None).decode(&bytes, 6), Ok(vec![0xff, 0xfd, 0, 4, 0, 12]));
+        assert_eq!(parameters(3, 1, 0, Some(99)).decode(&bytes, 3), Ok(vec![253, 4, 99]));
     }
 
     #[test]
     fn the_odd_widths_are_none_and_all() {
-        assert_eq!(decode(&stored(0, 7, &[0]), parameters(3, 1, 0, None), 3), Ok(vec![7; 3]));
+        assert_eq!(parameters(3, 1, 0, None).decode(&stored(0, 7, &[0]), 3), Ok(vec![7; 3]));
         let whole = stored(16, 1, &[1, 2, 3, 4]);
-        assert_eq!(decode(&whole, parameters(2, 2, 0, None), 4), Ok(vec![1, 2, 3, 4]));
-        assert_eq!(decode(&whole, parameters(2, 2, 1, None), 4), Ok(vec![2, 1, 4, 3]));
+        assert_eq!(parameters(2, 2, 0, None).decode(&whole, 4), Ok(vec![1, 2, 3, 4]));
+        assert_eq!(parameters(2, 2, 1, None).decode(&whole, 4), Ok(vec![2, 1, 4, 3]));
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
-        assert!(decode(&stored(9, 0, &[0; 9]), parameters(3, 1, 0, None), 3).is_err());
-        assert!(decode(&stored(4, 0, &[0]), parameters(3, 1, 0, None), 3).is_err());
-        assert!(decode(&stored(4, 0, &[0; 9]), parameters(4, 1, 0, None), 3).is_err());
-        assert!(decode(&[1, 0, 0, 0], parameters(3, 1, 0, None), 3).is_err());
+        assert!(parameters(3, 1, 0, None).decode(&stored(9, 0, &[0; 9]), 3).is_err());
+        assert!(parameters(3, 1, 0, None).decode(&stored(4, 0, &[0]), 3).is_err());
+        assert!(parameters(4, 1, 0, None).decode(&stored(4, 0, &[0; 9]), 3).is_err());
+        assert!(parameters(3, 1, 0, None).decode(&[1, 0, 0, 0], 3).is_err());
         assert_eq!(Parameters::new(&[0, 3, 9, 1, 4, 0, 0, 0, 0, 0]), None, "floats");
     }
 }

@@ -1,42 +1,62 @@
 //! shuffle (filter 2): the first bytes of all elements, then all second bytes, and so on.
 
-use super::Broken;
+use std::borrow::Cow;
+
+use super::{Broken, Bytes, Decoder};
 use crate::simd::multiversion;
+
+/// The filter's parameter: the size of an element.
+#[derive(Debug)]
+pub(super) struct Shuffle(usize);
+
+impl Shuffle {
+    pub fn new(values: &[u32]) -> Self {
+        Self(values.first().map_or(1, |size| *size as usize))
+    }
+}
+
+impl Decoder for Shuffle {
+    fn decode(&self, bytes: &[u8], _limit: usize) -> Result<Vec<u8>, Broken> {
+        Ok(decode(bytes, self.0))
+    }
+
+    fn decode_first<'a>(&self, bytes: Bytes<'a>, limit: usize, needed: usize) -> Result<Bytes<'a>, Broken> {
+        if bytes.len() >= limit || needed >= limit {
+            return self.decode(&bytes, limit).map(Cow::Owned);
+        }
+        if bytes.len() < self.needed_for(needed, limit) {
+            return Err("it ends before the requested data".into());
+        }
+        if self.0 <= 1 {
+            return Ok(Cow::Owned(bytes[..needed].to_vec()));
+        }
+        let planes = bytes.chunks((limit / self.0).max(1)).take(self.0);
+        let begun: Vec<u8> =
+            planes.flat_map(|plane| plane.iter().take(needed.div_ceil(self.0))).copied().collect();
+        Ok(Cow::Owned(decode(&begun, self.0)))
+    }
+
+    fn bound(&self, before: usize, _size: usize) -> usize {
+        before
+    }
+
+    /// All byte planes except the last, and the start of that.
+    fn needed_for(&self, needed: usize, size: usize) -> usize {
+        let count = size.checked_div(self.0).unwrap_or(0);
+        match self.0 {
+            _ if needed >= size => usize::MAX,
+            0 | 1 => needed,
+            element if needed > count * element => size,
+            element => (element - 1) * count + needed.div_ceil(element),
+        }
+    }
+}
 
 /// Reassembles the bytes of each element; leftover bytes at the end were never shuffled.
 pub(super) fn decode(bytes: &[u8], element: usize) -> Vec<u8> {
     let mut out = vec![0; bytes.len()];
     unshuffle(bytes, &mut out, element);
     out
-}
-
-/// The length of the prefix of a shuffled chunk of `size` bytes needed for its first `needed` bytes: all byte
-/// planes except the last, and the start of that.
-pub(super) fn needed_for(needed: usize, element: usize, size: usize) -> usize {
-    let count = size.checked_div(element).unwrap_or(0);
-    if element <= 1 || needed > count * element {
-        return if element <= 1 { needed } else { size };
-    }
-    (element - 1) * count + needed.div_ceil(element)
-}
-
-/// The first `needed` of `size` bytes, from the prefix of which [`needed_for`] gives the length.
-pub(super) fn decode_some(
-    bytes: &[u8],
-    element: usize,
-    size: usize,
-    needed: usize,
-) -> Result<Vec<u8>, Broken> {
-    if bytes.len() < needed_for(needed, element, size) {
-        return Err("it ends before the requested data".into());
-    }
-    let elements = needed.div_ceil(element.max(1));
-    if element <= 1 {
-        return Ok(bytes[..needed].to_vec());
-    }
-    let planes = bytes.chunks((size / element).max(1)).take(element);
-    let begun: Vec<u8> = planes.flat_map(|plane| plane.iter().take(elements)).copied().collect();
-    Ok(decode(&begun, element))
 }
 
 /// Unshuffles `bytes` into `target`, which has the same length.
@@ -110,13 +130,14 @@ mod tests {
         for element in [1, 2, 3, 4, 8] {
             let size = 24 * element + usize::from(element > 2);
             let shuffled: Vec<u8> = (0..size as u8).collect();
-            let whole = decode(&shuffled, element);
+            let (shuffle, whole) = (Shuffle(element), decode(&shuffled, element));
             for needed in 1..size {
-                let enough = needed_for(needed, element, size);
+                let enough = shuffle.needed_for(needed, size);
                 if enough < size {
-                    let some = decode_some(&shuffled[..enough], element, size, needed).unwrap();
-                    assert!(some.len() >= needed && some == whole[..some.len()], "{element} {needed}");
-                    assert!(decode_some(&shuffled[..enough - 1], element, size, needed).is_err());
+                    let some = |length: usize| shuffle.decode_first(shuffled[..length].into(), size, needed);
+                    assert!(some(enough - 1).is_err());
+                    let some = some(enough).unwrap();
+                    assert!(some.len() >= needed && *some == whole[..some.len()], "{element} {needed}");
                 }
             }
         }

@@ -8,7 +8,7 @@ mod aec;
 
 use self::aec::Coding;
 use super::cursor::Cursor;
-use super::{Broken, shuffle};
+use super::{Broken, Decoder, shuffle};
 
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,27 +43,28 @@ impl Parameters {
     }
 }
 
-/// Decodes to at most `limit` bytes.
-pub(super) fn decode(bytes: &[u8], parameters: Parameters, limit: usize) -> Result<Vec<u8>, Broken> {
-    let Parameters { bits, line, block, predicted, big_endian } = parameters;
-    let mut input = Cursor(bytes);
-    let size = input.size_le()?;
-    if size > limit {
-        return Err("it is longer than a chunk".into());
+impl Decoder for Parameters {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+        let Parameters { bits, line, block, predicted, big_endian } = *self;
+        let mut input = Cursor(bytes);
+        let size = input.size_le()?;
+        if size > limit {
+            return Err("it is longer than a chunk".into());
+        }
+        let (bits, planes) = if bits < 32 { (bits, 1) } else { (8, bits as usize / 8) };
+        let width = (bits as usize).div_ceil(8).next_power_of_two();
+        if size % (width * planes) != 0 {
+            return Err(format!("{size} bytes cannot be numbers of {}", width * planes).into());
+        }
+        let (interval, numbers) = (line.div_ceil(block), size / width);
+        let coding = Coding { bits, block, interval, predicted };
+        let count = numbers / line * (interval * block) + numbers % line;
+        let mut out = Vec::with_capacity(size);
+        aec::decode(input.0, coding, count, |filled_up| {
+            put(&mut out, &filled_up[..line.min(filled_up.len())], width, big_endian);
+        })?;
+        Ok(if planes > 1 { shuffle::decode(&out, planes) } else { out })
     }
-    let (bits, planes) = if bits < 32 { (bits, 1) } else { (8, bits as usize / 8) };
-    let width = (bits as usize).div_ceil(8).next_power_of_two();
-    if size % (width * planes) != 0 {
-        return Err(format!("{size} bytes cannot be numbers of {}", width * planes).into());
-    }
-    let (interval, numbers) = (line.div_ceil(block), size / width);
-    let coding = Coding { bits, block, interval, predicted };
-    let count = numbers / line * (interval * block) + numbers % line;
-    let mut out = Vec::with_capacity(size);
-    aec::decode(input.0, coding, count, |filled_up| {
-        put(&mut out, &filled_up[..line.min(filled_up.len())], width, big_endian);
-    })?;
-    Ok(if planes > 1 { shuffle::decode(&out, planes) } else { out })
 }
 
 fn put(out: &mut Vec<u8>, numbers: &[u32], width: usize, big_endian: bool) {
@@ -91,9 +92,9 @@ mod tests {
             let bits = bits.iter().chain(&[b'0'; 8]).take(8);
             bits.fold(0, |byte, bit| byte << 1 | (bit - b'0'))
         }));
-        assert_eq!(decode(&stored, parameters, 5), Ok(vec![1, 2, 3, 4, 5]));
-        assert!(decode(&stored, parameters, 4).is_err());
-        assert!(decode(&stored[..8], parameters, 5).is_err());
+        assert_eq!(parameters.decode(&stored, 5), Ok(vec![1, 2, 3, 4, 5]));
+        assert!(parameters.decode(&stored, 4).is_err());
+        assert!(parameters.decode(&stored[..8], 5).is_err());
     }
 
     #[test]

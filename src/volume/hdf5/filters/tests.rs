@@ -2,6 +2,10 @@
 
 mod fixtures;
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
 use proptest::prelude::*;
 
 use self::fixtures::{FIXTURES, Fixture};
@@ -121,9 +125,30 @@ fn no_filters_leave_a_chunk_alone_but_for_its_length() {
 fn a_filter_that_is_not_known_leaves_all_to_the_library() {
     let known = filter(1, &[4]);
     let zfp = filter(32013, &[]);
-    assert_eq!(Pipeline::new(&[known, zfp.clone()]), None);
+    assert!(Pipeline::new(&[known, zfp.clone()]).is_none());
     assert_eq!(describe(&zfp), "zfp (number 32013)");
     assert_eq!(describe(&FilterSpec { name: "mine".to_owned(), ..filter(300, &[]) }), "mine (number 300)");
+}
+
+#[test]
+fn the_readme_lists_the_filters_that_are_decoded() {
+    let readme = include_str!("../../../../README.md");
+    let list = readme.split("- **Filters**: ").nth(1).unwrap().split('.').next().unwrap();
+    let listed: BTreeSet<&str> = list.split(',').map(str::trim).collect();
+    assert_eq!(listed, FILTERS.iter().map(|filter| filter.name).collect());
+}
+
+#[test]
+fn each_filter_has_a_number_of_its_own_and_a_corpus_with_a_chunk_that_it_decodes() {
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/fuzz");
+    for (number, filter) in FILTERS.iter().enumerate() {
+        assert!(FILTERS[..number].iter().all(|other| other.id != filter.id), "{}", filter.name);
+        let inputs = fs::read_dir(corpora.join(filter.name)).unwrap();
+        let mut chunks = inputs.filter_map(|input| {
+            fuzzing::one(filter, &fs::read(input.unwrap().path()).unwrap()).filter(|chunk| !chunk.is_empty())
+        });
+        assert!(chunks.next().is_some(), "no input for {} decodes to a chunk", filter.name);
+    }
 }
 
 #[test]

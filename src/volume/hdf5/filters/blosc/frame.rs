@@ -4,8 +4,8 @@
 //! shape of the data and of its blocks. Then come the chunk and an index, itself a chunk, with the chunk's
 //! offset. See `README_CFRAME_FORMAT.rst` and `README_B2ND_METALAYER.rst` of c-blosc2. Frames are big-endian.
 
-use super::super::Broken;
 use super::super::cursor::Cursor;
+use super::super::{Broken, Decoder, compressed};
 use super::Buffers;
 use super::header::Chunk;
 
@@ -22,27 +22,38 @@ mod place {
 }
 const MOST_DIMENSIONS: usize = 8;
 
-/// Decodes the chunk in a frame; it must come to at most `limit` bytes.
-pub(in super::super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-    if at(bytes, place::MAGIC)?.take(MAGIC.len())? != MAGIC {
-        return Err("it is not a blosc2 frame".into());
+/// Decodes the only chunk of a frame.
+#[derive(Debug)]
+pub(in super::super) struct Frame;
+
+impl Decoder for Frame {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+        if at(bytes, place::MAGIC)?.take(MAGIC.len())? != MAGIC {
+            return Err("it is not a blosc2 frame".into());
+        }
+        if at(bytes, place::FRAME_TYPE)?.byte()? & 15 != 0 {
+            return Err("its frame is not contiguous".into());
+        }
+        let header_length = at(bytes, place::HEADER_LENGTH)?.size_be()?;
+        let header = bytes.get(..header_length).ok_or("its header ends too early")?;
+        let element = at(header, place::ELEMENT)?.size_be()?;
+        let blocks = Blocks::find(header, element)?;
+        let size = match &blocks {
+            Some(blocks) => blocks.bytes(),
+            None => Some(at(header, place::SIZE)?.long_size_be()?),
+        };
+        let size = size.filter(|size| *size <= limit).ok_or("it is longer than a chunk")?;
+        match (chunk(bytes, header_length)?, blocks) {
+            (None, _) => Ok(vec![0; size]),
+            (Some(chunk), None) => super::decode(chunk, size),
+            (Some(chunk), Some(blocks)) => blocks.decode(&Chunk::parse(chunk)?, size),
+        }
     }
-    if at(bytes, place::FRAME_TYPE)?.byte()? & 15 != 0 {
-        return Err("its frame is not contiguous".into());
-    }
-    let header_length = at(bytes, place::HEADER_LENGTH)?.size_be()?;
-    let header = bytes.get(..header_length).ok_or("its header ends too early")?;
-    let element = at(header, place::ELEMENT)?.size_be()?;
-    let blocks = Blocks::find(header, element)?;
-    let size = match &blocks {
-        Some(blocks) => blocks.bytes(),
-        None => Some(at(header, place::SIZE)?.long_size_be()?),
-    };
-    let size = size.filter(|size| *size <= limit).ok_or("it is longer than a chunk")?;
-    match (chunk(bytes, header_length)?, blocks) {
-        (None, _) => Ok(vec![0; size]),
-        (Some(chunk), None) => super::decode(chunk, size),
-        (Some(chunk), Some(blocks)) => blocks.decode(&Chunk::parse(chunk)?, size),
+
+    fn bound(&self, _before: usize, size: usize) -> usize {
+        // Padding of edge blocks can double a chunk along each of five dimensions: to 32 times its size, of which
+        // `compressed` allows for two.
+        compressed(size.saturating_mul(16))
     }
 }
 

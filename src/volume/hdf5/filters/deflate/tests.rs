@@ -9,6 +9,10 @@ use proptest::prelude::*;
 
 use super::*;
 
+fn decode(bytes: &[u8], limit: usize, needed: usize) -> Result<Vec<u8>, Broken> {
+    Deflate.decode_first(bytes.into(), limit, needed).map(Cow::into_owned)
+}
+
 /// A zlib stream by miniz_oxide (0), flate2 (1) or libdeflate (2).
 fn deflated(bytes: &[u8], compressor: u8, level: u8) -> Vec<u8> {
     match compressor {

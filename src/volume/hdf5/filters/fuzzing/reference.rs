@@ -8,11 +8,30 @@ type Decode = fn(&[u32], &[u8], usize) -> Option<Vec<u8>>;
 type Encode = fn(&[u32], &[u8]) -> Option<Vec<u8>>;
 
 /// What a filter is compared with.
-#[derive(Clone, Copy)]
 pub(super) enum Reference {
     None,
+    Zlib,
     Decode(Decode),
     Encode(Encode),
+}
+
+impl Reference {
+    /// That of the filter of this name.
+    pub fn of(name: &str) -> Self {
+        match name {
+            "deflate" => Self::Zlib,
+            "shuffle" => Self::Decode(shuffle),
+            "fletcher32" => Self::Decode(fletcher32),
+            "nbit" => Self::Decode(nbit),
+            "scaleoffset" => Self::Decode(scaleoffset),
+            "lzf" => Self::Decode(lzf),
+            "bzip2" => Self::Encode(bzip2),
+            "lz4" => Self::Encode(lz4),
+            "bitshuffle" => Self::Encode(bitshuffle),
+            "zstd" => Self::Encode(zstd),
+            _ => Self::None,
+        }
+    }
 }
 
 /// A zlib stream of raw deflate data and what zlib decodes it to; `None` if that is invalid or more than `most` bytes.
@@ -32,7 +51,7 @@ pub(super) fn zlib_stream(bytes: &[u8], most: usize) -> Option<(Vec<u8>, Vec<u8>
     Some(([&[0x78, 0x9c], data, &checksum.to_be_bytes()].concat(), out))
 }
 
-pub(super) fn shuffle(values: &[u32], stored: &[u8], _limit: usize) -> Option<Vec<u8>> {
+fn shuffle(values: &[u32], stored: &[u8], _limit: usize) -> Option<Vec<u8>> {
     let element = (*values.first()? as usize).max(1);
     let (mut out, count) = (stored.to_vec(), stored.len() / element);
     for number in 0..count {
@@ -43,7 +62,7 @@ pub(super) fn shuffle(values: &[u32], stored: &[u8], _limit: usize) -> Option<Ve
     Some(out)
 }
 
-pub(super) fn fletcher32(_values: &[u32], stored: &[u8], _limit: usize) -> Option<Vec<u8>> {
+fn fletcher32(_values: &[u32], stored: &[u8], _limit: usize) -> Option<Vec<u8>> {
     let (data, sum) = stored.split_last_chunk()?;
     let (mut first, mut second) = (0u32, 0u32);
     for word in data.chunks(2) {
@@ -75,7 +94,7 @@ fn in_order(number: u64, width: usize, is_big_endian: bool) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn nbit(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
+fn nbit(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
     let &[_, idle, count, _, width, order, precision, offset] = values else { return None };
     if idle == 1 {
         return Some(stored.to_vec());
@@ -89,7 +108,7 @@ pub(super) fn nbit(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8
     Some(numbers.collect::<Option<Vec<_>>>()?.concat())
 }
 
-pub(super) fn scaleoffset(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
+fn scaleoffset(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
     let &[_, factor, count, _, width, _, order, filled, low, high] = values else { return None };
     if factor == 8 * width {
         return Some(stored.to_vec());
@@ -119,7 +138,7 @@ pub(super) fn scaleoffset(values: &[u32], stored: &[u8], limit: usize) -> Option
     Some(numbers.collect::<Option<Vec<_>>>()?.concat())
 }
 
-pub(super) fn lzf(_values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
+fn lzf(_values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
     let (mut out, mut input) = (Vec::new(), stored.iter().map(|byte| usize::from(*byte)));
     while let Some(control) = input.next() {
         if control < 32 {
@@ -137,14 +156,14 @@ pub(super) fn lzf(_values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8
     (out.len() <= limit).then_some(out)
 }
 
-pub(super) fn bzip2(_values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
+fn bzip2(_values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
     let mut stored = Vec::with_capacity(2 * chunk.len() + 1024);
     let mut compressor = bzip2::Compress::new(bzip2::Compression::fast(), 0);
     compressor.compress_vec(chunk, &mut stored, bzip2::Action::Finish).ok()?;
     Some(stored)
 }
 
-pub(super) fn lz4(_values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
+fn lz4(_values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
     const BLOCK: usize = 100;
     let mut stored = [&(chunk.len() as u64).to_be_bytes()[..], &(BLOCK as u32).to_be_bytes()].concat();
     for block in chunk.chunks(BLOCK) {
@@ -156,11 +175,11 @@ pub(super) fn lz4(_values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
     Some(stored)
 }
 
-pub(super) fn zstd(_values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
+fn zstd(_values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
     zstd::bulk::compress(chunk, 1).ok()
 }
 
-pub(super) fn bitshuffle(values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
+fn bitshuffle(values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
     let &[_, _, element, block, inner] = values else { return None };
     let (element, inner) = (element as usize, inner as usize);
     let elements = if block == 0 { (8192 / element - 8192 / element % 8).max(128) } else { block as usize };

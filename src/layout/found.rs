@@ -1,0 +1,255 @@
+//! What layouts find: channels, their levels, and the paths of their datasets; and how paths are taken apart.
+
+use crate::axes::{Axes, AxisName};
+use crate::geometry::Xyz;
+use crate::name::Name;
+use crate::paint::{Kind, Number, Window};
+use crate::units;
+use crate::volume::VoxelType;
+use crate::volume::hdf5::View;
+
+/// A channel found in a file.
+#[derive(Debug, Clone)]
+pub struct FoundChannel {
+    /// The name in URLs.
+    pub name: Name,
+    /// The name in the file, if it is more informative.
+    pub label: Option<String>,
+    /// The colour given in the file, as `#rrggbb`.
+    pub colour: Option<String>,
+    /// What its values mean.
+    pub kind: Kind,
+    /// Whether the file says that it is to be shown first; at most one channel.
+    pub is_default: bool,
+    /// Whether it shows stored values that stand for others, which another channel shows.
+    pub shows_stored_values: bool,
+    /// Why it holds labels, if something other than its name says so.
+    pub labels_because: Option<String>,
+    /// The display range stored in the file.
+    pub range: Option<Window>,
+    /// The values that the file declares as missing.
+    pub missing: Vec<Number>,
+    /// The voxel size, in the file's own unit.
+    pub voxel_size: Option<Xyz<f64>>,
+    /// The unit of the voxel size, if the file states it.
+    pub voxel_unit: Option<String>,
+    /// The position of its first voxel in the file's space, in the unit of the voxel size.
+    pub origin: Option<Xyz<f64>>,
+    /// The stored levels, finest first.
+    pub levels: Vec<FoundLevel>,
+    /// Levels that `voltile pyramid` precomputed from these.
+    pub made: Vec<FoundLevel>,
+    /// Information in the file that tiles do not show.
+    pub remarks: Vec<String>,
+}
+
+impl FoundChannel {
+    /// An image with these levels and nothing else known.
+    pub(super) fn new(name: Name, levels: Vec<FoundLevel>) -> Self {
+        let (label, colour, kind) = (None, None, Kind::Image);
+        let (labels_because, range, voxel_size, voxel_unit, origin) = (None, None, None, None, None);
+        let (missing, made, remarks) = (Vec::new(), Vec::new(), Vec::new());
+        Self {
+            name,
+            label,
+            colour,
+            kind,
+            is_default: false,
+            shows_stored_values: false,
+            labels_because,
+            range,
+            missing,
+            voxel_size,
+            voxel_unit,
+            origin,
+            levels,
+            made,
+            remarks,
+        }
+    }
+
+    /// Shows stored values although they stand for others.
+    pub(crate) fn show_stored_values(&mut self) {
+        self.levels.iter_mut().chain(&mut self.made).for_each(|level| level.view.values = None);
+        self.shows_stored_values = true;
+    }
+
+    pub(super) fn with_voxel(self, voxel: Option<VoxelSize>) -> Self {
+        let (voxel_size, voxel_unit) = voxel.map(|voxel| (voxel.size, voxel.unit)).unzip();
+        Self { voxel_size, voxel_unit: voxel_unit.flatten(), ..self }
+    }
+}
+
+/// A stored level.
+#[derive(Debug, Clone)]
+pub struct FoundLevel {
+    /// The downsample factor relative to the finest level; `None` if only the sizes imply it.
+    pub factor: Option<Xyz<u64>>,
+    /// The datasets with its voxels.
+    pub paths: Paths,
+    /// How to interpret its datasets.
+    pub view: View,
+}
+
+/// The dataset of a level, or the datasets that make it up.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Paths {
+    /// One dataset.
+    One(String),
+    /// One for each time point; `None` where it is missing.
+    Times(Vec<Option<String>>),
+    /// Several that follow each other along z.
+    Parts(Vec<Part>),
+    /// One dataset with an axis t along which time points may be missing; whether each is present.
+    Frames(String, Vec<bool>),
+}
+
+/// Consecutive slices of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// The dataset that holds them, which may be missing; `None` if no dataset does.
+    pub path: Option<String>,
+    /// The number of slices, at least 1.
+    pub depth: u64,
+}
+
+impl Paths {
+    /// The first path.
+    pub fn first(&self) -> Option<&str> {
+        self.all().next()
+    }
+
+    /// All paths, in order.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        let (one, times, parts) = match self {
+            Paths::One(path) | Paths::Frames(path, _) => (Some(path), &[][..], &[][..]),
+            Paths::Times(paths) => (None, paths.as_slice(), &[][..]),
+            Paths::Parts(parts) => (None, &[][..], parts.as_slice()),
+        };
+        let parts = parts.iter().filter_map(|part| part.path.as_ref());
+        one.into_iter().chain(times.iter().flatten()).chain(parts).map(String::as_str)
+    }
+
+    /// At least `count` time points, each path at its index; empty if there are no paths.
+    pub(super) fn times(count: u64, paths: impl Iterator<Item = (u64, String)>) -> Self {
+        let mut placed = Self::by_number(paths);
+        if !placed.is_empty() {
+            placed.resize(placed.len().max(count.min(MOST_NUMBERED) as usize), None);
+        }
+        Paths::Times(placed)
+    }
+
+    /// One dataset for each section, at its number.
+    pub(super) fn sections(paths: impl Iterator<Item = (u64, String)>) -> Self {
+        let section = |path| Part { path, depth: 1 };
+        Paths::Parts(Self::by_number(paths).into_iter().map(section).collect())
+    }
+
+    /// Each path at its number's index, with gaps for missing numbers.
+    pub(super) fn by_number(paths: impl Iterator<Item = (u64, String)>) -> Vec<Option<String>> {
+        let mut placed = Vec::new();
+        for (number, path) in paths.filter(|(number, _)| *number < MOST_NUMBERED) {
+            let place = number as usize;
+            placed.resize(placed.len().max(place + 1), None);
+            placed[place] = Some(path);
+        }
+        placed
+    }
+}
+
+/// Larger numbers are not time points or sections of a real file.
+pub(super) const MOST_NUMBERED: u64 = 1 << 20;
+
+impl View {
+    /// A dataset with these axes and nothing special.
+    pub(super) fn of(axes: Axes) -> Self {
+        Self { axes, fixed: Vec::new(), means: None, size: None, values: None, repeat: Xyz::all(1) }
+    }
+
+    /// A dataset that holds one volume in z, y, x order.
+    pub fn zyx() -> Self {
+        Self::of(Axes::from_known([AxisName::Z, AxisName::Y, AxisName::X]))
+    }
+}
+
+/// The voxel size given in a file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct VoxelSize {
+    pub size: Xyz<f64>,
+    pub unit: Option<String>,
+}
+
+impl VoxelSize {
+    /// A size along each axis; `None` unless all are positive and finite.
+    pub(super) fn new(size: Xyz<f64>, unit: Option<&str>) -> Option<Self> {
+        let usable = |edge: f64| edge.is_finite() && edge > 0.0;
+        let unit = unit.map(str::trim).filter(|unit| !unit.is_empty()).map(units::usual);
+        (usable(size.x) && usable(size.y) && usable(size.z)).then_some(Self { size, unit })
+    }
+
+    /// From numbers in z, y, x order.
+    pub(super) fn zyx(numbers: &[f64], unit: Option<&str>) -> Option<Self> {
+        let [z, y, x] = *numbers else { return None };
+        Self::new(Xyz::new(x, y, z), unit)
+    }
+
+    /// From numbers in x, y, z order.
+    pub(super) fn xyz(numbers: &[f64], unit: Option<&str>) -> Option<Self> {
+        let [x, y, z] = *numbers else { return None };
+        Self::new(Xyz::new(x, y, z), unit)
+    }
+}
+
+/// The number after a prefix, as in `TimePoint 12`: ASCII digits only.
+pub(super) fn number_after(name: &str, prefix: &str) -> Option<u64> {
+    let digits = name.strip_prefix(prefix)?;
+    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| digits.parse().ok()).flatten()
+}
+
+/// The names that consist of this prefix and a number, sorted by number.
+pub(super) fn numbered(names: &[String], prefix: &str) -> Vec<(u64, String)> {
+    let mut found: Vec<(u64, String)> = names
+        .iter()
+        .filter_map(|name| number_after(name, prefix).map(|number| (number, name.clone())))
+        .collect();
+    found.sort();
+    found
+}
+
+/// A display range: `Whole` if both limits are integers.
+pub(super) fn range(lo: f64, hi: f64) -> Option<Window> {
+    let is_whole = |value: f64| value.fract() == 0.0 && value.abs() < (1u64 << 53) as f64;
+    match (lo.is_finite() && hi.is_finite(), is_whole(lo) && is_whole(hi)) {
+        (true, true) => Some(Window::Whole { lo: lo as i128, hi: hi as i128 }),
+        (true, false) => Some(Window::Real { lo, hi }),
+        _ => None,
+    }
+}
+
+/// The path of the group that holds `path`, without the trailing slash; empty for the root.
+pub(super) fn group_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(group, _)| group)
+}
+
+/// The last component of a path.
+pub(super) fn last_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The extents along x, y and z; axes that are not stored have extent 1.
+pub(super) fn spatial(shape: &[u64], axes: &Axes) -> Xyz<u64> {
+    let along = |axis| axes.position(axis).and_then(|position| shape.get(position)).copied().unwrap_or(1);
+    Xyz::new(along(AxisName::X), along(AxisName::Y), along(AxisName::Z))
+}
+
+/// Default axes of a dataset of that rank: yx, zyx or tzyx.
+pub(super) fn usual_axes(rank: usize) -> Option<Axes> {
+    let axes = ["yx", "zyx", "tzyx"].get(rank.checked_sub(2)?)?;
+    Axes::new(axes).ok()
+}
+
+/// Whether the type is wide enough for ids.
+pub(super) fn holds_ids(voxel: VoxelType) -> bool {
+    matches!(voxel, VoxelType::U32 | VoxelType::I32 | VoxelType::U64 | VoxelType::I64)
+}

@@ -1,0 +1,64 @@
+//! What every filter does: decode stored bytes to at most a limit.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Why a filter could not decode its input.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}")]
+pub(in super::super) struct Broken {
+    problem: Cow<'static, str>,
+    /// Whether the stream is well-formed but its checksum or length is wrong, so that a prefix would decode to wrong
+    /// voxels without an error.
+    pub(super) corrupt: bool,
+}
+
+impl Broken {
+    pub(super) fn corrupt(problem: &'static str) -> Self {
+        Broken { problem: Cow::Borrowed(problem), corrupt: true }
+    }
+}
+
+impl From<&'static str> for Broken {
+    fn from(problem: &'static str) -> Self {
+        Broken { problem: Cow::Borrowed(problem), corrupt: false }
+    }
+}
+
+impl From<String> for Broken {
+    fn from(problem: String) -> Self {
+        Broken { problem: Cow::Owned(problem), corrupt: false }
+    }
+}
+
+/// Stored or decoded bytes.
+pub(super) type Bytes<'a> = Cow<'a, [u8]>;
+
+/// Decodes what a filter stored, under the parameters of one dataset.
+pub(super) trait Decoder: fmt::Debug + Send + Sync {
+    /// Decodes to at most `limit` bytes.
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken>;
+
+    /// The same, if only the first `needed` bytes are wanted; more may be returned. For filters that can save work.
+    fn decode_first<'a>(&self, bytes: Bytes<'a>, limit: usize, _needed: usize) -> Result<Bytes<'a>, Broken> {
+        self.decode(&bytes, limit).map(Cow::Owned)
+    }
+
+    /// An upper bound for the filter's output, given `before` bytes of input from a chunk of `size` bytes: the limit
+    /// for decoding the next filter.
+    fn bound(&self, _before: usize, size: usize) -> usize {
+        compressed(size)
+    }
+
+    /// How many stored bytes are needed to decode the first `needed` of `size` bytes: all, unless the filter's last
+    /// bytes are not needed.
+    fn needed_for(&self, _needed: usize, _size: usize) -> usize {
+        usize::MAX
+    }
+}
+
+/// The most that a compressor stores for `size` bytes: it expands incompressible data far less than twofold, and small
+/// blocks have headers.
+pub(super) fn compressed(size: usize) -> usize {
+    size.saturating_mul(2).saturating_add(64 * 1024)
+}
