@@ -24,6 +24,7 @@ mod handles;
 mod identity;
 mod index;
 mod library;
+mod library_lock;
 mod links;
 mod listing;
 mod mapping;

@@ -231,7 +231,8 @@ fn a_trial_child_has_no_privileges_and_a_filter_of_system_calls() {
     let trial = json!({"Trial": {
         "file": place.path("data/planes.h5"), "allow_external": false, "discover": true, "paths": ["/raw"],
     }});
-    let mut child = TrialChild::start(&place, &json!({"confined": true, "read": [folder]}));
+    let mut child =
+        TrialChild::start(&place, &json!({"confined": true, "read": [folder], "memory": 1 << 30}));
     let one = |value: &str| BTreeSet::from([value.to_owned()]);
     for _ in 0..2 {
         assert_eq!(child.of_threads("NoNewPrivs"), one("1"));
@@ -239,7 +240,7 @@ fn a_trial_child_has_no_privileges_and_a_filter_of_system_calls() {
         assert_eq!((child.of_threads("Seccomp"), child.of_threads("Seccomp_filters")), (one("2"), one("2")));
         assert_eq!(child.answer_to(&trial), "\"Done\"");
     }
-    let mut free = TrialChild::start(&place, &json!({"confined": false, "read": null}));
+    let mut free = TrialChild::start(&place, &json!({"confined": false, "read": null, "memory": 1 << 30}));
     assert_eq!((free.of_threads("NoNewPrivs"), free.of_threads("Seccomp")), (one("0"), one("0")));
     assert_eq!(free.answer_to(&trial), "\"Done\"");
 }

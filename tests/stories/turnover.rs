@@ -92,7 +92,7 @@ fn a_file_that_leaves_the_configuration_is_closed_when_the_last_request_has_ende
     let slow = format!("{MOUNT}/b/raw/xy/0/0_0_{}.png", volumes::SLOW_LEVEL);
     thread::scope(|scope| {
         let asked = scope.spawn(|| server.get(&slow));
-        wait_until("it is being rendered", || server.count("voltile_chunk_reads_total") > 0);
+        wait_until("it is being rendered", || server.renders() > 0);
         place.write("voltile.toml", &of(&["a"]));
         server.signal(Signal::HUP);
         server.wait_for_log("removed b");

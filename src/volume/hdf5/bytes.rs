@@ -23,7 +23,7 @@ pub(super) use self::loan::Loan;
 use self::loan::Mapped;
 use super::beginning;
 use super::identity::{ContentId, FileIdentity};
-use super::library;
+use super::library_lock;
 use crate::address::Address;
 use crate::stalls::{self, BusyWith};
 use crate::store::{Gathering, Object, StoreError};
@@ -78,7 +78,7 @@ impl FileBytes {
                 growing: false,
             });
         }
-        let reading = || stalls::reading(&path, library::is_locked_here());
+        let reading = || stalls::reading(&path, library_lock::is_held_here());
         let mut busy = reading();
         // Checked before it is opened: opening a FIFO or a device can block or have side effects.
         ensure_regular(&resolved.symlink_metadata()?, &resolved)?;
@@ -268,7 +268,7 @@ impl FileBytes {
 
     /// Notes that this thread reads the file.
     fn reading(&self) -> BusyWith {
-        stalls::reading(&self.path, library::is_locked_here())
+        stalls::reading(&self.path, library_lock::is_held_here())
     }
 
     /// The current length; `None` if the file has changed.

@@ -16,6 +16,7 @@ use super::grid::{Grid, Position, RANK, StoredBox, linear, padded};
 use super::identity::{FileIdentity, KeyOf};
 use super::index::{ChunkIndex, Entry, IndexError};
 use super::library::{self, FilterSpec, StoredType};
+use super::library_lock;
 use super::links::{Audited, MissingFiles};
 use super::pieces::Pieces;
 use super::{OpenError, filters};
@@ -281,7 +282,7 @@ impl StoredDataset {
         if self.storage == Storage::External {
             return self.read_raw_files(stored, into);
         }
-        let _library = library::locked()?;
+        let _library = library_lock::lock()?;
         self.ensure_in_file(stored)?;
         // The library does not touch voxels that were never written and have no fill value; the buffer may still
         // contain another tile's voxels.
@@ -370,7 +371,7 @@ impl StoredDataset {
     /// none, `None` if it cannot be read. Takes the library's lock once.
     pub(super) fn declared_fill(&self) -> Option<&[u8]> {
         if self.declared_fill.get().is_none() {
-            let _library = library::locked().ok()?;
+            let _library = library_lock::lock().ok()?;
             let read = || library::fill_value(&self.handle().ok()?, self.stored.voxel).ok();
             return self.declared_fill.get_or_init(read).as_deref();
         }

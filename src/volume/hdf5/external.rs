@@ -8,7 +8,7 @@ use super::bytes::{FileBytes, changed, system};
 use super::dataset::StoredDataset;
 use super::grid::{Position, RANK, StoredBox, linear};
 use super::identity::FileIdentity;
-use super::library;
+use super::{library, library_lock};
 use crate::volume::{ReadError, Samples};
 
 /// A raw file that contains part of a dataset, as it was when the dataset was opened.
@@ -36,7 +36,7 @@ impl StoredDataset {
             opened.read_rows(stored, &outer, self.element_bytes, &mut elements)?;
         }
         opened.ensure_unchanged()?;
-        let _library = library::locked()?;
+        let _library = library_lock::lock()?;
         let convert = |handle| library::convert(&handle, self.stored.voxel, &elements, into.bytes_mut());
         let converted = self.handle().and_then(convert);
         converted.map_err(|e| self.damaged(&format!("the library cannot convert its elements: {e}")))

@@ -13,7 +13,7 @@ use super::bytes::FileBytes;
 use super::digests::Digests;
 use super::handles::{LastUsed, OnDemand};
 use super::identity::{ContentId, FileIdentity};
-use super::{OpenError, library};
+use super::{OpenError, library_lock};
 use crate::{address, stalls};
 
 /// An HDF5 file open for reading, through the library and directly.
@@ -89,7 +89,7 @@ fn not_hdf5(bytes: &FileBytes, error: &hdf5::Error) -> String {
 
 /// How much is missing of a file that ends before its superblock says, in words. Nothing is missing while it grows.
 ///
-/// The library would refuse such a file, but our file driver does not tell it the length ([`library`]).
+/// The library would refuse such a file, but our file driver does not tell it the length ([`super::library`]).
 fn truncation(bytes: &FileBytes) -> Option<String> {
     let length = bytes.current_length().ok().filter(|_| !bytes.is_growing())?;
     let end = beginning::stated_end(&|into, at| bytes.read_at(into, at), length)?;
@@ -219,7 +219,7 @@ impl Files {
             return Err(OpenError::File { path: resolved, problem });
         }
         stalls::ensure_answer([resolved.as_path()]).map_err(OpenError::Unresponsive)?;
-        drop(library::locked().map_err(OpenError::Unresponsive)?);
+        drop(library_lock::lock().map_err(OpenError::Unresponsive)?);
         let _working = stalls::working_on(&resolved.as_path().into());
         let slot = self.slot((resolved.clone(), growing))?;
         // Held while the file is opened, which may take long; other files are opened in the meantime.

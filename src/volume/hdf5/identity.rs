@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::library;
+use super::library_lock;
 use crate::address::Address;
 use crate::stalls;
 use crate::store::{Object, Version};
@@ -156,7 +156,7 @@ impl FileIdentity {
         if let State::Object(version) = &self.state {
             return Object::is_current(&self.path, version);
         }
-        let _reading = stalls::reading(&self.path.as_path().into(), library::is_locked_here());
+        let _reading = stalls::reading(&self.path.as_path().into(), library_lock::is_held_here());
         match self.path.metadata() {
             Ok(metadata) => self.is_of(&metadata),
             // Any error counts as missing.

@@ -25,6 +25,7 @@ use self::spot_check::SpotCheck;
 use super::file::StoredFile;
 use super::grid::Grid;
 use super::library::{self, Superblock};
+use super::library_lock;
 use crate::volume::ReadError;
 
 /// The lazily read chunk index of a dataset.
@@ -129,7 +130,7 @@ impl ChunkIndex {
     /// Reads the index.
     fn taken(&self, until: Option<Instant>) -> Result<Vec<Entry>, IndexError> {
         let opened = {
-            let _library = library::locked().map_err(ReadError::from)?;
+            let _library = library_lock::lock().map_err(ReadError::from)?;
             self.file.handles.dataset(&self.object)
         };
         let handle = &opened.map_err(unreadable)?;
@@ -140,7 +141,7 @@ impl ChunkIndex {
         };
         entries.sort_unstable_by_key(|entry| entry.number);
         entries.shrink_to_fit();
-        let _library = library::locked().map_err(ReadError::from)?;
+        let _library = library_lock::lock().map_err(ReadError::from)?;
         SpotCheck { file: &self.file, handle, grid: &self.grid }.run(&entries)?;
         Ok(entries)
     }
@@ -190,7 +191,7 @@ impl ChunkIndex {
         until: Option<Instant>,
     ) -> Result<Vec<Entry>, IndexError> {
         let grid = &self.grid;
-        let _library = library::locked().map_err(ReadError::from)?;
+        let _library = library_lock::lock().map_err(ReadError::from)?;
         let rotation = Rotation::of(handle, grid).map_err(unreadable)?;
         let mut entries = Vec::new();
         let visited = handle.chunks_visit(|info| {

@@ -14,7 +14,6 @@ mod link;
 
 use std::ffi::{CStr, CString, c_char, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::time::Duration;
 
 use hdf5::{Dataset, Datatype, File, Group, Result, from_id, globals, sync::sync};
 use hdf5_sys::h5d::{H5Dopen2, H5Dread, H5Dwrite_chunk};
@@ -36,26 +35,7 @@ pub(super) use element::stored_type;
 pub(super) use link::{Link, link};
 
 use super::admission::Admission;
-use crate::stalls::{Unresponsive, ensure_library_answers};
 use crate::volume::VoxelType;
-
-/// The interval of checks whether the thread that holds the library's lock is stuck.
-const CHECKS: Duration = Duration::from_millis(250);
-
-/// Holds the library's lock until the result is dropped. Fails if it is held by a thread that reads a stuck file.
-pub(super) fn locked() -> std::result::Result<impl Sized, Unresponsive> {
-    loop {
-        if let Some(guard) = hdf5_sys::LOCK.try_lock_for(CHECKS) {
-            return Ok(guard);
-        }
-        ensure_library_answers()?;
-    }
-}
-
-/// Whether this thread holds the library's lock.
-pub(super) fn is_locked_here() -> bool {
-    hdf5_sys::LOCK.is_owned_by_current_thread()
-}
 
 /// Longer names are an error; they are never truncated.
 const LONGEST_NAME: usize = 64 * 1024;
