@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::reopen::Trial;
-use crate::config::Settings;
+use crate::config::{DatasetSettings, Settings};
 use crate::name::Name;
 use crate::volume::hdf5::FileIdentity;
 
@@ -70,7 +70,7 @@ impl Trials {
     /// Tries the files of these datasets, unless their trials have ended before or go on, and waits a little.
     pub fn show(&self, settings: &Settings) -> Shown {
         let asked = Instant::now();
-        let files = || settings.datasets.values().flat_map(|dataset| dataset.files());
+        let files = || settings.datasets.values().flat_map(DatasetSettings::files);
         let wanted: BTreeSet<&PathBuf> = files().collect();
         let mut state = self.shared.lock();
         state.files.retain(|path, tried| {
@@ -112,8 +112,7 @@ impl Trials {
         if new.datasets.is_empty() || state.groups >= MOST_GROUPS {
             return;
         }
-        let files: Vec<PathBuf> =
-            new.datasets.values().flat_map(|dataset| dataset.files()).cloned().collect();
+        let files: Vec<PathBuf> = new.datasets.values().flat_map(DatasetSettings::files).cloned().collect();
         let began = Instant::now();
         let entry = |path: &PathBuf| {
             (path.clone(), Tried { began, file: FileIdentity::of(path).ok(), verdict: None })

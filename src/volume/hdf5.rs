@@ -190,7 +190,7 @@ impl OpenFile {
     /// Opens the dataset at `path`.
     pub fn dataset(&self, path: &str) -> Result<StoredDataset, OpenError> {
         let (found, files) = self.follower().dataset(&self.file, path)?;
-        StoredDataset::new(found.file, found.object, path, files)
+        StoredDataset::new(found.file, &found.object, path, files)
     }
 
     /// The file that contains the object at `path`, after all links.

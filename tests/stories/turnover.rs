@@ -81,9 +81,9 @@ fn files_of_removed_datasets_are_closed_and_their_memory_is_free() {
 #[test]
 fn a_file_that_leaves_the_configuration_is_closed() {
     let place = Place::new();
-    ["a", "b"]
-        .iter()
-        .for_each(|name| volumes::planes(&place.path(&format!("{name}.h5")), 3, 1, Stored::Gzip));
+    for name in ["a", "b"] {
+        volumes::planes(&place.path(&format!("{name}.h5")), 3, 1, Stored::Gzip);
+    }
     let of = |datasets: &[&str]| -> String {
         datasets.iter().map(|name| format!("[datasets.{name}]\nfile = \"{name}.h5\"\n")).collect()
     };

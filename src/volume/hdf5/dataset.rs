@@ -106,7 +106,7 @@ pub struct StoredDataset {
 impl StoredDataset {
     pub(super) fn new(
         file: Arc<StoredFile>,
-        handle: Dataset,
+        handle: &Dataset,
         path: &str,
         audited: Audited,
     ) -> Result<Self, OpenError> {
@@ -121,20 +121,20 @@ impl StoredDataset {
         if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
             return Err(wrong(format!("its shape {shape:?} is impossibly large; the file may be damaged")));
         }
-        let stored = library::stored_type(&handle)
+        let stored = library::stored_type(handle)
             .map_err(library)?
             .ok_or_else(|| "its elements are not numbers of at most 64 bits".to_owned())
             .map_err(|what| OpenError::not_a_volume(&file, path, what))?;
-        let storage = storage(&handle).map_err(library)?;
+        let storage = storage(handle).map_err(library)?;
         let chunked = matches!(storage, Storage::Chunked { .. });
-        let filters = library::filters(&handle).map_err(library)?;
+        let filters = library::filters(handle).map_err(library)?;
         let pipeline = Pipeline::new(&filters);
-        let edges_are_plain = chunked && library::edge_chunks_are_plain(&handle).map_err(library)?;
+        let edges_are_plain = chunked && library::edge_chunks_are_plain(handle).map_err(library)?;
         let Audited { files, raw, missing } = audited;
         let object: Arc<str> = handle.name().into();
         let id = Fingerprint::of(&(file.identity(), &*object, KeyOf::files(&files)));
         let element_bytes = handle.dtype().map_err(library)?.size() as u64;
-        file.handles.keep(&object, &handle).map_err(library)?;
+        file.handles.keep(&object, handle).map_err(library)?;
         let pieces = match storage {
             Storage::Contiguous { address: Some(address) } if file.bytes.is_remote() && stored.plain => {
                 Some(Pieces::new(address, &shape, stored.voxel.stored_bytes() as u64))
