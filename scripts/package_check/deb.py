@@ -68,7 +68,9 @@ def lintian(report: Report, package: Path) -> None:
     if not find("lintian"):
         report.skip("lintian", "it is not installed")
         return
-    done = run("lintian", "--allow-root", "--fail-on", "error", "--suppress-tags", "unstripped-binary-or-object", package)
+    # The binary of a test is not stripped; and Debian wants an address of the maintainer, but there is none to give.
+    expected = "unstripped-binary-or-object,malformed-contact,bogus-mail-host-in-debian-changelog"
+    done = run("lintian", "--allow-root", "--fail-on", "error", "--suppress-tags", expected, package)
     report.ran("lintian finds no error", done)
     print("".join(f"        {line}\n" for line in done.stdout.splitlines()), end="")
 
