@@ -21,12 +21,12 @@ watched() (
     text=$1
     shift
     log=$(mktemp) || exit 1
-    ticker=''
+    # Before the traps: until a new shell has reset those that it inherits, it could outlive the signal that ends it.
+    tick "$text" "$log" &
+    ticker=$!
     trap '[ -z "$ticker" ] || kill "$ticker" 2>/dev/null; rm -f "$log"' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
-    tick "$text" "$log" &
-    ticker=$!
     # Cargo draws its progress bar into a file, too, if told to. Its width is that of the bar and the names after it.
     export CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=100 CARGO_TERM_PROGRESS_TERM_INTEGRATION=false
     export CARGO_TERM_COLOR=never
