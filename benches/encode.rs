@@ -18,8 +18,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{ExtendedColorType, ImageEncoder};
 use libdeflater::{CompressionLvl, Compressor};
-use voltile::paint::PngProfile;
-use voltile::plan::PixelKind;
+use voltile::base::paint::PngProfile;
+use voltile::render::plan::PixelKind;
 use voltile::render::{EncodeBuffers, encode};
 
 use common::{Picture, SIDE};

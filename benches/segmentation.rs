@@ -19,15 +19,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use voltile::activity::Activity;
+use voltile::base::name::Name;
+use voltile::base::paint::BoxFormat;
+use voltile::base::request::PrecomputedFile;
 use voltile::catalog::Catalog;
 use voltile::config::{DatasetSettings, Settings};
+use voltile::flow::activity::Activity;
 use voltile::metrics::Metrics;
-use voltile::name::Name;
-use voltile::paint::BoxFormat;
-use voltile::plan::{AcceptedCodings, BoxEncoding, Cutout};
+use voltile::render::plan::{AcceptedCodings, BoxEncoding, Cutout};
 use voltile::render::{Scratch, cutout};
-use voltile::request::PrecomputedFile;
 use voltile::volume::ReadPolicy;
 
 /// The edge of a chunk in voxels.

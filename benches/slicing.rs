@@ -23,14 +23,14 @@ use flate2::{Compression, Decompress, FlushDecompress, Status};
 use libdeflater::Decompressor;
 use ndarray::Array3;
 use rayon::prelude::*;
-use voltile::activity::Activity;
-use voltile::axes::Axes;
+use voltile::base::axes::Axes;
+use voltile::base::paint::Style;
+use voltile::flow::activity::Activity;
 use voltile::geometry::{
     Level, LevelView, Orthogonal, Placement, Plane, Region, Scaling, TileAddress, Xyz, patch,
 };
 use voltile::metrics::Metrics;
-use voltile::paint::PngProfile;
-use voltile::plan::{Layer, Picture, Plan, Source};
+use voltile::render::plan::{Layer, Picture, Plan, Shading, Source};
 use voltile::render::{Scratch, render};
 use voltile::volume::hdf5::{ChunkStore, LinkPolicy, Opener, View};
 use voltile::volume::{Missing, ReadPolicy, ReadRequest, Samples, Volume};
@@ -68,7 +68,7 @@ fn volume(path: &Path, name: &str, budget: usize, activity: &Activity) -> Arc<dy
     let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     let axes = Axes::new("zyx").unwrap();
     let view = View { axes, fixed: Vec::new(), means: None, size: None, values: None, repeat: Xyz::all(1) };
-    Arc::new(opener.open(path).unwrap().volume(name, &view).unwrap())
+    Arc::new(opener.open(&path.into()).unwrap().volume(name, &view).unwrap())
 }
 
 /// The whole slice at index `at`.
@@ -142,8 +142,8 @@ fn plan(volume: &Arc<dyn Volume>, slice: u64) -> Plan {
     let patch = patch(&address, &view, Placement::default(), Orthogonal::Stored);
     let source = Source { volume: Arc::clone(volume), time: 0, view, patch, missing: Missing::default() };
     let window = volume.shape().voxel.full_window();
-    let picture = Picture::Grey(Layer { source, window, gamma: None });
-    Plan { picture, profile: PngProfile::Fast, policy: ReadPolicy::default() }
+    let picture = Picture::Grey(Layer { source, shading: Shading { window, gamma: None } });
+    Plan { picture, style: Style::default(), policy: ReadPolicy::default() }
 }
 
 /// A chunk of a micrograph, as gzip stores it.

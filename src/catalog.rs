@@ -8,6 +8,7 @@
 //! catalogue ([`Catalog::with`]). All faults are collected, each with the key of its setting. Resolving a request
 //! reads no data; the [`Resolved`] request yields the plan for reading.
 
+pub(crate) mod access;
 mod boxes;
 mod channel;
 mod chunks;
@@ -31,22 +32,21 @@ mod watch;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::access::{Access, Grants};
-use crate::address::Address;
+use crate::base::description::Recognised;
+use crate::base::name::Name;
+use crate::base::paint::{DatasetStyle, Kind, Style};
+use crate::catalog::access::{Access, Grants};
 use crate::config;
-use crate::description::Recognised;
-use crate::geometry::{Level, LevelView, Placement, Scaling, Xyz};
+use crate::geometry::{Level, LevelView, Placement, Xyz};
 use crate::metrics::DatasetCounters;
-use crate::name::Name;
-use crate::paint::{Kind, PngProfile};
-use crate::volume::hdf5::ChunkStore;
+use crate::store::Store;
+use crate::volume::hdf5::{ChunkStore, Files};
 
 pub use boxes::{NoBox, ResolvedBox};
 pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, PassThrough, TileCost};
 pub use images::{ArrayLevel, Image, ImageAxes, Multiscale};
 pub use made::sidecar_path;
-use open::Stores;
 pub use open::{Opened, Reopened};
 pub use origin::Origin;
 pub use overview::Overview;
@@ -63,7 +63,7 @@ pub struct Catalog {
     /// Datasets that could not be opened because their store did not answer, and what happened.
     unreachable: BTreeMap<Name, String>,
     limits: Limits,
-    profile: PngProfile,
+    style: Style,
     stores: Stores,
     access: Access,
     /// Whether documents name datasets with their versions.
@@ -74,11 +74,18 @@ pub struct Catalog {
     views: Mutex<BTreeMap<Grants, Arc<Catalog>>>,
 }
 
+/// Shared by all datasets: the open files, and the cache of decoded chunks.
+#[derive(Debug, Clone)]
+struct Stores {
+    files: Arc<Files>,
+    chunks: ChunkStore,
+}
+
 /// The most views that are kept: requests rarely present more than one secret.
 const MOST_VIEWS: usize = 64;
 
 /// The limits that decide which levels and chunk shapes there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Limits {
     voxels_per_tile: u64,
     voxels_per_box: u64,
@@ -95,16 +102,8 @@ impl From<&config::Render> for Limits {
 pub struct Dataset {
     /// The token.
     pub token: Name,
-    /// What halving a level does to z.
-    pub scaling: Scaling,
-    /// The position of the first voxel, in voxels of level 0; it shifts slice numbers.
-    pub offset: Xyz<i64>,
-    /// The configured voxel size in nanometres: x, y, z; overrides the channels' own.
-    pub voxel_size: Option<Xyz<f64>>,
-    /// Whether xz and yz tiles are drawn with square pixels if the voxel size is known.
-    pub square_pixels: bool,
-    /// Whether a tile entirely outside is 404 instead of black.
-    pub not_found_outside: bool,
+    /// What its settings decide about pixels.
+    pub style: DatasetStyle,
     /// Whether its files are still being written: it is served as of the last time they were opened.
     pub growing: bool,
     /// The layouts recognised in its files.
@@ -164,7 +163,7 @@ impl Dataset {
 
     /// Whether a channel of it lies in a store, so that each read is a request.
     pub fn is_remote(&self) -> bool {
-        self.channels.values().any(|channel| Address::is(&channel.file))
+        self.channels.values().any(|channel| channel.file.is_remote())
     }
 
     /// The channels in the order in which they are listed: first the one that its file says is to be shown first, then by
@@ -196,17 +195,17 @@ impl Dataset {
 
     /// The position of a channel's first voxel in the dataset's space, in voxels of level 0.
     pub fn position(&self, channel: &Channel) -> Xyz<i64> {
-        self.offset.zip(self.grid_offset(channel), i64::saturating_add)
+        self.style.offset.zip(self.grid_offset(channel), i64::saturating_add)
     }
 
     /// The position of a channel in the tiles of the dataset.
     fn placement(&self, channel: &Channel) -> Placement {
-        Placement { slices: self.offset, grid: self.grid_offset(channel) }
+        Placement { slices: self.style.offset, grid: self.grid_offset(channel) }
     }
 
     /// How each level of a channel is derived, finest first.
     pub(crate) fn views(&self, channel: &Channel) -> impl Iterator<Item = LevelView> + Clone {
-        Level::all().map_while(|level| channel.view(level, self.scaling))
+        Level::all().map_while(|level| channel.view(level, self.style.scaling))
     }
 
     /// The levels up to the first that fits one tile or the last that is stored, whichever is coarser.
@@ -287,13 +286,18 @@ impl Catalog {
         view
     }
 
+    /// The store of the objects among the files.
+    pub fn store(&self) -> &Store {
+        self.stores.files.store()
+    }
+
     /// The cache of decoded chunks, shared by all volumes.
     pub fn chunks(&self) -> &ChunkStore {
         &self.stores.chunks
     }
 
-    /// How tiles are encoded.
-    pub fn profile(&self) -> PngProfile {
-        self.profile
+    /// What the settings of the server decide about pixels.
+    pub fn style(&self) -> Style {
+        self.style
     }
 }

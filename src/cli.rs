@@ -36,14 +36,13 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::activity::Activity;
-use crate::address::Address;
+use crate::base::simd;
 use crate::catalog::{Catalog, Opened};
 use crate::config::{self, Fault, Layers, Settings};
+use crate::flow::activity::Activity;
 use crate::http::Certificates;
 use crate::metrics::Metrics;
-use crate::simd;
-use crate::store;
+use crate::store::{Location, Store};
 use crate::tier::{Backend, Directory, Objects, Redis, Tier, TierError, Tiers};
 use crate::volume::hdf5::{Files, look_beside_files};
 use folders::Folders;
@@ -173,8 +172,8 @@ fn search(folders: &mut Folders, layers: &mut Layers) -> std::io::Result<()> {
 }
 
 /// A file or an address on the command line. Not parsed by clap, whose errors repeat what was typed, with its credentials.
-fn file(given: PathBuf) -> Result<PathBuf, Failure> {
-    Address::file(given).map_err(|error| Failure::Usage(error.to_string()))
+fn file(given: PathBuf) -> Result<Location, Failure> {
+    Location::given(given).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// How long an exiting server may take to write the rest of its log.
@@ -276,14 +275,14 @@ struct Loaded {
     /// Channels that can be served, although files of theirs are missing.
     incomplete: Vec<Fault>,
     /// Files in folders that cannot be opened.
-    left_out: Vec<(PathBuf, Fault)>,
+    left_out: Vec<(Location, Fault)>,
     /// Datasets that cannot be opened until their store answers.
     unreachable: Vec<Fault>,
 }
 
-/// Reads the settings and opens their files; logs warnings and collects faults. A store that does not answer is one.
-fn load(layers: &Layers, metrics: &Metrics, activity: &Activity) -> Loaded {
-    let mut loaded = open(config::load(layers), metrics, activity);
+/// Opens the files of settings, as [`open`] does. A store that does not answer is a fault.
+fn load(read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
+    let mut loaded = open(read, metrics, activity);
     loaded.faults.append(&mut loaded.unreachable);
     loaded.faults.sort();
     loaded
@@ -300,10 +299,12 @@ fn choose_log_format(read: &config::Loaded) {
 fn open(read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
     choose_log_format(&read);
     let config::Loaded { mut settings, mut faults, warnings, .. } = read;
-    if let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0) {
-        store::keep_metadata_in(directory.join("objects"));
-    }
-    let files = Files::refusing(probe::refused(&settings)).at_most(limits::most_files());
+    let directory = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0);
+    let metadata = directory.map(|directory| directory.join("objects"));
+    let store = Store::new(None, metrics.stores.clone(), metadata);
+    let refused = probe::refused(&settings, &store);
+    let files = Files::of(store).at_most(limits::most_files());
+    files.refuse(refused);
     let opened = Catalog::open_among(files, &settings, metrics, activity);
     let Opened { catalog, faults: of_files, undecodable, incomplete, unopened, unreachable, warnings: more } =
         opened;
@@ -311,7 +312,7 @@ fn open(read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded 
         let dataset = settings.datasets.remove(&token)?;
         Some((dataset.file?, fault))
     });
-    let left_out: Vec<(PathBuf, Fault)> = left_out.collect();
+    let left_out: Vec<(Location, Fault)> = left_out.collect();
     for (_, fault) in &left_out {
         tracing::warn!("left out: {fault}");
     }
@@ -331,8 +332,12 @@ fn misnamed(directory: &Path) -> Option<Fault> {
 }
 
 /// Opens the tiers that are configured. If the disk cache cannot be used now, logs an error, and returns it.
-fn tiers(settings: &Settings, metrics: &Metrics) -> Result<(Option<Tiers>, Option<TierError>), Failure> {
-    blocks::keep(settings, metrics);
+fn tiers(
+    settings: &Settings,
+    metrics: &Metrics,
+    store: &Store,
+) -> Result<(Option<Tiers>, Option<TierError>), Failure> {
+    blocks::keep(settings, metrics, store);
     let mut tiers = Vec::new();
     let mut problem = None;
     if let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0) {
@@ -348,7 +353,7 @@ fn tiers(settings: &Settings, metrics: &Metrics) -> Result<(Option<Tiers>, Optio
             }
         }
     }
-    tiers.extend(shared_tiers(settings, metrics)?);
+    tiers.extend(shared_tiers(settings, metrics, store)?);
     Ok((Tiers::of(tiers), problem))
 }
 
@@ -361,8 +366,9 @@ fn directory_tier(directory: Directory, budget: usize, metrics: &Metrics) -> Res
 fn shared_tiers(
     settings: &Settings,
     metrics: &Metrics,
+    store: &Store,
 ) -> Result<impl Iterator<Item = Tier> + use<>, Failure> {
-    let (redis, objects) = (redis_tier(settings, metrics)?, objects_tier(settings, metrics)?);
+    let (redis, objects) = (redis_tier(settings, metrics)?, objects_tier(settings, metrics, store)?);
     Ok(redis.into_iter().chain(objects))
 }
 
@@ -372,9 +378,9 @@ fn redis_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<Tier>, Fa
     Ok(Some(Tier::start(Backend::Redis, redis, metrics.redis.clone())?))
 }
 
-fn objects_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<Tier>, Failure> {
-    let Some(address) = settings.cache.store.as_deref().and_then(Address::of) else { return Ok(None) };
-    let objects = Objects::open(&address, &metrics.tile_store)
+fn objects_tier(settings: &Settings, metrics: &Metrics, store: &Store) -> Result<Option<Tier>, Failure> {
+    let Some(address) = &settings.cache.store else { return Ok(None) };
+    let objects = Objects::open(store, address, &metrics.tile_store)
         .map_err(|error| Failure::Usage(format!("cache.store: {error}")))?;
     Ok(Some(Tier::start(Backend::Objects, objects, metrics.tile_store.clone())?))
 }
@@ -408,7 +414,7 @@ fn load_sound(
     metrics: &Metrics,
     activity: &Activity,
 ) -> Result<(Settings, Catalog), Failure> {
-    let loaded = faultless(load(layers, metrics, activity))?;
+    let loaded = faultless(load(config::load(layers), metrics, activity))?;
     if loaded.catalog.datasets().next().is_none() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }

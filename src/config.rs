@@ -5,14 +5,18 @@
 //! replaced by its default, the fault is recorded, and reading continues, so that one run reports everything.
 //!
 //! Flags override the environment, which overrides the file, which overrides the defaults. The `config` crate
-//! merges these layers (`layers`); `reader` walks the result along the table of `keys`, from which
-//! [`example()`] is generated too.
+//! merges these layers (`layers`); `reader` walks the result along a table of settings, each with its key, its explanation,
+//! its parser, its place in [`Settings`], and whether a reload applies it. [`example()`] and [`keep_fixed`] walk along the
+//! same table, and tests compare the manual with it. The defaults are those of the types; a test compares them with the
+//! table.
+//!
+//! The values are not deserialized by serde, because it stops at the first error: this reader reports all of them at once,
+//! each with its line.
 
 mod access;
 mod address;
 mod datasets;
 mod example;
-mod fixed;
 mod keys;
 mod layers;
 mod memory;
@@ -25,82 +29,20 @@ mod toml_file;
 mod values;
 
 pub use address::{BindAddress, NotAnAddress};
-pub use example::example;
-pub use fixed::keep_fixed;
+pub use layers::{DEFAULT_FILE, Layers};
 pub use memory::Memory;
 pub use network::{Network, NotANetwork, Proxy};
+pub use reader::Fault;
 pub use redis::{NotARedisAddress, RedisAddress};
 pub use settings::{
     AccessSettings, Caches, ChannelSettings, ContentType, DatasetSettings, Files, IdentityRule,
     LevelSettings, Log, LogFormat, Mount, Render, Server, Settings, Tls, Verify,
 };
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::name::Name;
-use reader::{Notes, Section};
-
-/// The configuration file that is read if none is named and no data file is given.
-pub const DEFAULT_FILE: &str = "voltile.toml";
-
-/// The unparsed sources of settings.
-#[derive(Debug, Clone, Default)]
-pub struct Layers {
-    /// The configuration file (`--config`).
-    pub config: Option<PathBuf>,
-    /// Data files to serve without a configuration, each under its file stem (`serve FILE ...`).
-    pub files: Vec<PathBuf>,
-    /// The same, for files found in folders: they may be left out if they cannot be opened.
-    pub found: Vec<PathBuf>,
-    /// The folders that were searched: files in those below are told apart by the names of these.
-    pub folders: Vec<PathBuf>,
-    /// The tokens of files that were found before. Each keeps its own, and no other gets it.
-    pub known: BTreeMap<PathBuf, Name>,
-    /// Environment variables; those of the form `VOLTILE_SECTION__KEY` are read, the others ignored.
-    pub env: Vec<(String, String)>,
-    /// `KEY=VALUE` from `--set`; later ones win.
-    pub set: Vec<String>,
-    /// The addresses from `--bind`; override everything unless there are none.
-    pub bind: Vec<String>,
-    /// The memory that this process may use, from which defaults are computed; `None`: it is plentiful.
-    pub memory: Option<Memory>,
-}
-
-impl Layers {
-    /// The environment of this process, and nothing else.
-    pub fn of_process() -> Self {
-        let text = |part: OsString| part.to_string_lossy().into_owned();
-        let env = std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
-        Self { env, ..Self::default() }
-    }
-
-    /// Adds [`DEFAULT_FILE`] if it exists and neither a configuration nor a data file was named.
-    pub fn or_default_file(mut self) -> Self {
-        if self.config.is_none() && self.files.is_empty() && Path::new(DEFAULT_FILE).is_file() {
-            self.config = Some(PathBuf::from(DEFAULT_FILE));
-        }
-        self
-    }
-}
-
-/// One error in a configuration.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fault {
-    /// The key's path, such as `datasets.kasthuri11.channels.image.window`; for text that cannot be parsed at
-    /// all, the file, the variable or the flag.
-    pub key: String,
-    /// What is wrong, what is expected, and the place of the setting.
-    pub problem: String,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.problem)
-    }
-}
+use keys::Key;
+use reader::{Notes, Section, Setting};
 
 /// The result of reading a configuration.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -115,19 +57,41 @@ pub struct Loaded {
     pub shortage: Option<Fault>,
 }
 
+/// All settings, in the order of the example. Relative paths in the configuration file are relative to `base`.
+fn table(base: &Path) -> Vec<Setting<Settings>> {
+    vec![
+        Key::table("server", "HTTP.", server::server(base), |s: &mut Settings| &mut s.server),
+        Key::table("cache", "Cache sizes: bytes, or \"KiB\", \"MiB\", \"GiB\".", server::cache(base), |s| {
+            &mut s.cache
+        }),
+        Key::table("render", "Rendering.", server::render(), |s| &mut s.render),
+        Key::table("files", "How HDF5 files are opened.", server::files(), |s| &mut s.files),
+        Key::table("log", "The log on standard error.", server::log(), |s| &mut s.log),
+        access::access(base),
+        datasets::datasets(base),
+    ]
+}
+
 /// Reads a whole configuration. Data files are not opened; `file` is resolved, not checked for existence.
 pub fn load(layers: &Layers) -> Loaded {
-    let mut notes = Notes::default();
-    let merged = layers::merge(layers, &mut notes);
-    let mut root = Section::open(String::new(), Some(&merged.tree), keys::ROOT, &mut notes);
-    let mut settings = Settings::default();
     let base = layers.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-    server::read(&mut root, base, &mut settings);
-    settings.access = access::read(&mut root, base);
-    settings.datasets = datasets::read(&mut root, base, &merged.files);
+    let (table, mut notes) = (table(base), Notes::default());
+    let merged = layers::merge(layers, &reader::keys(&table), &mut notes);
+    let mut settings = Settings { datasets: merged.files, ..Settings::default() };
+    Section::read(String::new(), Some(&merged.tree), &table, &mut settings, &mut notes);
     let shortage = layers.memory.and_then(|all| memory::divide(all, &merged.tree, &mut settings, &mut notes));
     let (faults, warnings) = notes.sorted();
     Loaded { settings, faults, warnings, shortage }
+}
+
+/// Gives those settings back their old values that a running server cannot change; returns their keys.
+pub fn keep_fixed(started: &Settings, settings: &mut Settings) -> Vec<String> {
+    reader::keep_fixed(&table(Path::new("")), &mut started.clone(), settings)
+}
+
+/// A complete configuration file with every key explained. It is valid as it is, and with every key uncommented.
+pub fn example() -> String {
+    example::of(&reader::keys(&table(Path::new(""))))
 }
 
 #[cfg(test)]

@@ -27,9 +27,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::address::Address;
-
 pub use needs::Needs;
+use needs::folders;
 pub use reach::{Lack, Reach};
 
 /// What a trial child is told before its first trial.
@@ -45,13 +44,11 @@ pub struct Bounds {
 
 impl Bounds {
     /// The bounds of a child that opens these files; each with whether its links may lead anywhere.
-    pub fn of<'a>(confined: bool, memory: u64, files: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
+    pub fn of<'a>(confined: bool, memory: u64, files: impl IntoIterator<Item = (&'a Path, bool)>) -> Self {
         let mut read = Some(BTreeSet::new());
-        // Objects are read by the parent.
-        let files = files.into_iter().filter(|(file, _)| !Address::is(Path::new(file)));
         for (file, anywhere) in files {
             read = read.filter(|_| !anywhere);
-            read.iter_mut().for_each(|read| read.extend(folders(Path::new(file))));
+            read.iter_mut().for_each(|read| read.extend(folders(file)));
         }
         let text = |folder: PathBuf| folder.to_string_lossy().into_owned();
         Self { confined, memory, read: read.map(|read| read.into_iter().map(text).collect()) }
@@ -92,24 +89,3 @@ pub fn is_superuser() -> bool {
 
 #[cfg(not(target_os = "linux"))]
 const ELSEWHERE: &str = "only Linux offers what voltile uses";
-
-/// The path with symbolic links resolved, as far as it exists.
-fn resolved(path: &Path) -> PathBuf {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let known = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
-    let Some((above, real)) = known else { return path };
-    match path.strip_prefix(above) {
-        Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
-        _ => real,
-    }
-}
-
-/// The folder of a file as named, and that of what it leads to.
-fn folders(file: &Path) -> impl Iterator<Item = PathBuf> {
-    let parent = |path: &Path| match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        Some(_) => PathBuf::from("."),
-        None => path.to_owned(),
-    };
-    [parent(file), parent(&resolved(file))].into_iter()
-}

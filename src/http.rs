@@ -1,18 +1,21 @@
 //! The HTTP server: tile paths in, tiles out, and the headers that viewers rely on.
 //!
-//! One handler answers every path, because tile paths are parsed by [`crate::request`] and not by a router: repeated
+//! One handler answers every path, because tile paths are parsed by [`crate::base::request`] and not by a router: repeated
 //! slashes merge, numbers have bounds, and a malformed path is a 404 with a reason. Nothing here blocks: slow work is
 //! awaited from the service.
 
-mod asked;
 mod body;
 mod boxes;
+mod caching;
+mod client;
 mod codings;
 mod connections;
 mod context;
 mod cors;
 mod descriptions;
+mod document;
 mod documents;
+mod escape;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod health;
@@ -25,119 +28,28 @@ mod protection;
 mod range;
 mod record;
 mod security;
+mod site;
+pub mod systemd;
 mod tiles;
 mod viewers;
 mod voxels;
 mod zarr;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
 
 use actix_web::http::Method;
-use actix_web::http::header::{self, HeaderValue, InvalidHeaderValue};
+use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 
-use crate::config;
-use crate::description::SiteDescription;
+use crate::base::name::Name;
+use crate::base::request::{NEUROGLANCER, TilePath, VOXELS, ZARR, first_segment};
 use crate::metrics::Form;
-use crate::name::Name;
-use crate::request::{NEUROGLANCER, TilePath, VOXELS, ZARR, first_segment};
-use crate::service::TileService;
 use context::{Context, Refusal};
-use cors::Cors;
-use documents::Documents;
 pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
-pub use page::has_viewer;
+pub use page::assets::has_viewer;
 use record::Record;
-
-/// The methods allowed on every path (`Allow` header).
-const ALLOWED: &str = "GET, HEAD, OPTIONS";
-
-/// What the server answers with, and whether it still accepts requests. A reload replaces the site in one step.
-pub struct LiveSite {
-    site: RwLock<Arc<Site>>,
-    is_draining: AtomicBool,
-}
-
-impl LiveSite {
-    /// Fails if a header in the settings is not valid, which reading the configuration has ruled out.
-    pub fn new(service: Arc<TileService>, settings: &config::Settings) -> Result<Self, InvalidHeaderValue> {
-        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
-        let site = Site::new(service, settings, started)?;
-        Ok(Self { site: RwLock::new(Arc::new(site)), is_draining: AtomicBool::new(false) })
-    }
-
-    /// Answers later requests by these settings.
-    pub fn replace(&self, settings: &config::Settings) -> Result<(), InvalidHeaderValue> {
-        let old = self.get();
-        let mut site = Site::new(Arc::clone(&old.service), settings, old.description.started)?;
-        if site.description == old.description {
-            site.documents = Arc::clone(&old.documents);
-        }
-        *self.site.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(site);
-        Ok(())
-    }
-
-    /// From now on the server reports that it accepts no more requests.
-    pub fn drain(&self) {
-        self.is_draining.store(true, Ordering::Relaxed);
-    }
-
-    fn is_draining(&self) -> bool {
-        self.is_draining.load(Ordering::Relaxed)
-    }
-
-    fn get(&self) -> Arc<Site> {
-        Arc::clone(&self.site.read().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// How requests are answered: the service, and what the settings say of addresses and headers.
-struct Site {
-    service: Arc<TileService>,
-    mounts: Vec<config::Mount>,
-    cache_control: HeaderValue,
-    cors: Cors,
-    trusted_proxies: Vec<config::Proxy>,
-    base_path: String,
-    hosts: Vec<String>,
-    /// The description of everything but the datasets.
-    description: SiteDescription,
-    documents: Arc<Documents>,
-    log: config::Log,
-    deadline: Duration,
-}
-
-impl Site {
-    fn new(
-        service: Arc<TileService>,
-        settings: &config::Settings,
-        started: u64,
-    ) -> Result<Self, InvalidHeaderValue> {
-        let description = descriptions::of_site(settings, started);
-        let (log, deadline) = (settings.log, settings.render.deadline);
-        let settings = &settings.server;
-        Ok(Self {
-            service,
-            mounts: settings.mounts.clone(),
-            cache_control: HeaderValue::from_str(&settings.cache_control)?,
-            cors: Cors::new(&settings.cors_origins),
-            trusted_proxies: settings.trusted_proxies.clone(),
-            base_path: settings.base_path.clone(),
-            hosts: settings.hosts.clone(),
-            description,
-            documents: Arc::default(),
-            log,
-            deadline,
-        })
-    }
-
-    fn mount(&self, path: &TilePath<'_>) -> Option<&config::Mount> {
-        self.mounts.iter().find(|mount| mount.tile_service.as_str() == path.tile_service)
-    }
-}
+pub use site::LiveSite;
+use site::Site;
 
 async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse {
     let site = live.get();
@@ -160,7 +72,7 @@ async fn below_base(
     request: &HttpRequest,
     record: &Record,
 ) -> HttpResponse {
-    let host = asked::check_host(request, &site.trusted_proxies, &site.hosts);
+    let host = client::check_host(request, &site.trusted_proxies, &site.hosts);
     match Context::of(site, request, record) {
         Ok(context) => {
             if let Some(health) = health::answer(live, &context).await {
@@ -261,31 +173,16 @@ async fn below_mounts(context: &Context<'_>) -> HttpResponse {
                 context.record.set_form(if path.is_overview() { Form::Overview } else { Form::Tile });
                 in_time(context, tiles::answer(context, mount, &path)).await
             }
-            None => problem::not_found(&unknown_mount(site, path.tile_service)),
+            None => problem::not_found(&site.unknown_mount(path.tile_service)),
         },
         Some(Err(malformed)) => problem::not_found(&malformed.to_string()),
-        None => problem::not_found(&nothing_here(site)),
+        None => problem::not_found(&site.nothing_here()),
     }
 }
 
 /// The token in `/datasets/TOKEN.json`.
 fn described(path: &str) -> Option<&str> {
     path.strip_prefix("/datasets/")?.strip_suffix(".json").filter(|token| !token.contains('/'))
-}
-
-fn unknown_mount(site: &Site, name: &str) -> String {
-    let mounts: Vec<&str> = site.mounts.iter().map(|mount| mount.tile_service.as_str()).collect();
-    format!("there is no tile service {name:?}; there is {}", mounts.join(", "))
-}
-
-fn nothing_here(site: &Site) -> String {
-    let mounts = site.mounts.iter().map(|mount| format!("/{}/tilecache/", mount.tile_service));
-    format!("there is nothing at this path; tiles are below {}", mounts.collect::<Vec<_>>().join(" and "))
-}
-
-/// Escapes text for HTML and XML, including attribute values in double quotes.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// The metrics; protected datasets are named only to requests that may see them.

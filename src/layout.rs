@@ -52,7 +52,7 @@ mod spacing;
 mod velox;
 mod voltile;
 
-use crate::name::Name;
+use crate::base::name::Name;
 use crate::volume::hdf5::{OpenError, OpenFile};
 
 use contents::{Candidate, Contents};

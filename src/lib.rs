@@ -7,54 +7,35 @@
 //! A module names only modules in rows below its own.
 //!
 //! ```text
-//! 8  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config ·
-//!              man · completions; the only module that names `anyhow` and `clap`
-//! 8  fuzzing   the functions behind the fuzz targets in `fuzz/`; only with the feature `fuzzing` and in tests
-//! 7  http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · documents, each
-//!              built once · the page ·
-//!              connections: one request at a time on each, timeouts, limits on their number and bandwidth,
-//!              TLS, Unix sockets · boxes of voxels · Neuroglancer precomputed · OME-Zarr
-//! 7  warm      every tile of a selection, in an order that decodes each chunk once; by a server or in this process
-//! 7  bench     slicing throughput, in this process or from a server: stages, percentiles, bottleneck
-//! 6  service   TileService: identify, then fetch; the boundary between async code and the render threads · the render
-//!              queue · reloading, trials of new files · reopening files that have changed · verifying chunks while idle · prefetching
-//! 6  pyramid   computes missing levels once: in pieces that survive a kill, on one or several machines, then into one
-//!              HDF5 file
-//! 5  catalog   Token → Dataset → Channel, opened from settings; a request becomes a key and a plan
-//! 5  render    slice → downsample → window → composite → encode
-//! 4  layout    the file layouts of programs and instruments: Imaris, BigDataViewer, ilastik, …, and plain files ·
-//!              inventory: what files written by voltile say of themselves
-//! 4  plan      what to read and how to paint it: the renderer's only input
-//! 3  confine   gives up what this process does not need: Landlock and seccomp; the only module that names `landlock` and
-//!              `seccompiler`
-//! 3  volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
-//! 3  access    who may see which datasets: secrets, and the datasets that each opens
-//! 3  tier      encoded tiles outside of memory, backends in order: trait TileTier; a directory kept to a budget (the disk
-//!              cache) · Redis · object storage
-//! 3  verify    plays viewers against a running server
-//! 2  client    the HTTP client of warm, verify and bench; the only module that names `ureq`
-//! 2  config    as typed → as meant: settings, or every fault at once
-//! 2  store     objects in object storage and on web servers: their bytes by range, of one version; the only module that
-//!              names `hyper_util`, `object_store` and `reqwest`
-//! 1  description  the JSON of /datasets.json as plain data, for servers and clients; only it and http name `utoipa`
-//! 1  request   a well-formed request, not yet known to exist: all three URL forms end here
-//! 1  metrics   what the server counts and measures, in the OpenMetrics text format
-//! 0  cache     absent | in flight | ready in one structure; least recently used by bytes
-//! 0  breaker   a circuit breaker: who may try a service that fails
-//! 0  trace     what one request did: outcome, durations of its stages, what was read; its id
-//! 0  geometry  Plane, Level, Region, Patch: all coordinate arithmetic
-//! 0  tile · color · paint · name · axes · units · activity
-//! 0  stalls    threads that wait for a file system that does not answer
-//! 0  shard     the parts of one work that several processes do
-//! 0  simd      which vector instructions the inner loops use
-//! 0  address   addresses of objects, which take the place of paths
-//! 0  systemd   sockets passed by the service manager, and what it is told
-//! 0  demo      a synthetic volume, made at first use
+//! 11  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config · man ·
+//!               completions; the only module that names `anyhow` and `clap`
+//! 10  tools     what the other commands do: warm · pyramid · bench · verify, and the HTTP client of these, the only module
+//!               that names `ureq` · the demo volume · the functions behind the fuzz targets
+//! 9   http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · documents, each built once
+//!               · the page · boxes of voxels, Neuroglancer precomputed, OME-Zarr · connections: one request at a time on each,
+//!               timeouts, limits on their number and bandwidth · TLS, Unix sockets, sockets of the service manager
+//! 8   service   TileService: identify, then fetch; the boundary between async code and the render threads · the render queue ·
+//!               reloading, reopening changed files, trials of new ones · verifying chunks while idle · prefetching
+//! 7   catalog   Token → Dataset → Channel, opened from settings; a request becomes a key and a plan · access: who may see what
+//! 6   layout    the file layouts of programs and instruments: Imaris, BigDataViewer, ilastik, …, and plain files
+//! 6   render    plan: what to read and how to paint it · slice → downsample → window → composite → encode
+//! 5   volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
+//! 5   tier      encoded tiles outside of memory, backends in order: a directory kept to a budget (the disk cache) · Redis ·
+//!               object storage
+//! 5   confine   gives up what this process does not need; the only module that names `landlock` and `seccompiler`
+//! 4   config    as typed → as meant: settings, or every fault at once
+//! 3   store     objects in object storage and on web servers: their addresses, and their bytes by range, of one version; the
+//!               only module that names `hyper_util`, `object_store` and `reqwest`
+//! 2   metrics   what the server counts and measures, in the OpenMetrics text format
+//! 1   base      plain values: names, colours, axes, what to paint, addresses of tiles, requests, the JSON of /datasets.json
+//! 0   geometry  Plane, Level, Region, Patch: all coordinate arithmetic
+//! 0   flow      of work: values made once for all who wait (cache) · services that fail (breaker) · file systems that do not
+//!               answer (stalls) · what a request did (trace) · when background work may run (activity)
 //! ```
 //!
 //! A test (`src/map.rs`) compares these rows with the code.
 //!
-//! The page's own code is `src/page` (TypeScript), bundled by `build.rs` into what [`http`] serves. `demo` writes its volume
+//! The page's own code is `src/page` (TypeScript), bundled by `build.rs` into what [`http`] serves. `tools::demo` writes its volume
 //! with the `hdf5` crate.
 //!
 //! # Words
@@ -72,37 +53,22 @@
 //!
 //! # One request
 //!
-//! `GET /ndtilecache/tilecache/kasthuri11/image/xy/5/1_2_0.png`
-//!
-//! 1. [`http`] hands the raw path to [`request::TilePath`], which parses a [`request::TileRequest`]: names, numbers and a
-//!    [`geometry::TileAddress`]. A malformed path is a 404 with a reason.
-//! 2. [`service::TileService::identify`] takes the [`catalog`] in force and resolves the request in it. Unknown names are
-//!    404s. If a file of the channels has changed since it was opened, the answer is 500 and the dataset is reopened.
-//!    Each channel's level is read or derived from a stored one ([`geometry::LevelView`]); the part of the tile that
-//!    lies inside is its [`geometry::Patch`]. A tile without any is one of two shared black images.
-//! 3. The [`tile::TileKey`] is a digest of everything that decides the bytes; it is the ETag. A request that names it
-//!    in `If-None-Match` gets 304, and no voxel is read.
-//! 4. [`service::TileService::fetch`] asks the [`cache`]: *ready*, *wait*, or *lead*. A leader's [`plan::Plan`] goes into
-//!    the render queue, in which clients take turns. The job looks in the tiers ([`tier`]) first. If no tier
-//!    has the tile, [`render::render`] reads boxes of voxels from each volume.
-//! 5. An HDF5 volume copies unfiltered voxels from the mapped file. Filtered chunks come from the chunk store: already
-//!    decoded, being decoded by another thread, or read and decoded now, up to the last voxel wanted; whole for
-//!    [`warm`], or if `render.verify` is "always". What voltile does not decode itself is read through libhdf5.
-//!    A file in a store is read by range ([`store`]): its tiles are looked up in the tiers first, and enter
-//!    the render queue only when their chunks have arrived.
-//! 6. Voxels are averaged if the level is derived, then windowed, coloured and encoded. The flight lands: the tile is in
-//!    the cache, and every waiting request has it. A thread writes it to the disk cache.
-//! 7. While the render threads are idle, chunks that were decoded in part are finished, and their checksums compared; then
-//!    neighbours are rendered. Both yield to requests between two chunks. A tile is written to the
-//!    tiers only once all of its chunks are verified. A corrupt chunk evicts its tiles: they are errors until
-//!    the file is repaired.
+//! The page `docs/architecture.md` follows a tile, a chunk and a cache hit by the names of functions. In short: [`http`] parses
+//! a path to a [`base::request::TileRequest`]; [`service::TileService::identify`] resolves it in the [`catalog`] to channels,
+//! levels and a [`geometry::Patch`], and to a [`base::tile::TileKey`], a digest of everything that decides the bytes;
+//! [`service::TileService::fetch`] asks the [cache](flow::cache): *ready*, *wait*, or *lead*. What a leader wants is looked for
+//! in the tiers ([`tier`]) and fetched from its store ([`store`]); then it enters the render queue, in which clients take turns;
+//! then [`render::render`] reads boxes of voxels from volumes ([`volume`]), windows, colours and encodes them; then the flight
+//! lands, and the tile is kept in the tiers once all of its chunks are verified. While the render threads are idle, chunks that
+//! were decoded in part are finished, which verifies their checksums, and neighbours are rendered. A corrupt chunk evicts its
+//! tiles: they are errors until the file is repaired.
 //!
 //! # Invariants
 //!
 //! - **No lock is held while chunks are read or decoded**, except libhdf5's own for what only it can do. (A file is
 //!   opened, and a dataset's chunk index read, under a lock of their own: once.)
 //! - **No async thread reads a file.** Voxels are read on the render threads; checks for changed files, and
-//!   lookups before a fetch from a store, run on threads for blocking work. The render queue is bounded.
+//!   lookups in the tiers, run on threads for blocking work. The render queue is bounded.
 //! - **No tile is made from two generations of a file**: every read is followed by a check of length and modification time
 //!   (`volume::hdf5::bytes`), also those of libhdf5, which reads through a file driver of ours.
 //! - **No number from a URL is used as an index** before a [`geometry::Patch`] has clipped it to a level.
@@ -127,9 +93,8 @@
 //! (up to 2 MiB), pixels and the encoder's buffers (2 MiB), one stored chunk and one decoded chunk that is not cached (up
 //! to 2 MiB each), and chunks that are copied from after the cache has evicted them (2 MiB). While files are stuck there are
 //! up to twice as many render threads. As many helpers, which decode chunks for a lone tile, hold a stored and a decoded chunk
-//! each. Chunks that would
-//! exceed a quarter of the chunk budget at 8 bytes per voxel are read box by box through libhdf5, which holds one of them at
-//! a time.
+//! each. Chunks that would exceed a quarter of the chunk budget at 8 bytes per voxel are read box by box through libhdf5, which
+//! holds one of them at a time.
 //!
 //! For files in stores: 128 MiB of stored chunks that were fetched, up to 4 MiB (or one longer chunk) for each of 64 requests
 //! in flight to a server, and up to 128 MiB of metadata of each file.
@@ -138,10 +103,10 @@
 //! chunks, about 200 bytes each; up to 2^21 voxels while a channel is sampled (three times as many for RGB); 32 MiB of
 //! tiles that wait to be written to each tier, 32 MiB whose chunks are not yet verified; a few MiB for the
 //! disk cache's sweep over ten million tiles; 1 MiB of log lines; about 3 MiB for each of eight connections to Redis; up to
-//! 12 MiB for an overview of a slice; less than
-//! 1 MiB for each connection besides the tile being sent (pipelined requests stay in the system's buffers); 20 KiB for each
-//! idle dataset of one channel, and half a MiB for each of the 8 files that stay open in libhdf5. Mapped files take
-//! addresses, not memory. Making pyramids has limits of its own: see [`pyramid`].
+//! 12 MiB for an overview of a slice; 64 MiB of documents; less than 1 MiB for each connection besides the tile being sent
+//! (pipelined requests stay in the system's buffers); 20 KiB for each idle dataset of one channel, and half a MiB for each of
+//! the 8 files that stay open in libhdf5. Mapped files take addresses, not memory. Making pyramids has limits of its own: see
+//! [`tools::pyramid`].
 //!
 //! # Concurrency
 //!
@@ -153,7 +118,7 @@
 //! and decodes, and never waits for another flight. The catalogue in force is replaced as a whole; a request
 //! keeps the one that it started with.
 //!
-//! A thread that waits for a file system that does not answer cannot be interrupted. [`stalls`] tells which files are stuck;
+//! A thread that waits for a file system that does not answer cannot be interrupted. [`flow::stalls`] tells which files are stuck;
 //! reads of them fail at once, requests that wait for them are answered, and [`service::RenderPool`] replaces the threads.
 //! Nothing of another file waits for such a thread: jobs run on threads that take up nothing else meanwhile, only one job at a
 //! time splits its work over the helpers, and libhdf5's lock is waited for no longer than its holder's file answers.
@@ -167,47 +132,22 @@
 // This page is for those who read the code: it links to private modules too.
 #![allow(rustdoc::private_intra_doc_links)]
 
-mod access;
-pub mod activity;
-pub mod address;
-pub mod axes;
-pub mod bench;
-mod breaker;
-mod cache;
+pub mod base;
 pub mod catalog;
 pub mod cli;
-mod client;
-pub mod color;
 pub mod config;
 pub mod confine;
-mod demo;
-mod description;
-#[cfg(any(test, feature = "fuzzing"))]
-#[doc(hidden)]
-pub mod fuzzing;
+pub mod flow;
 pub mod geometry;
 pub mod http;
 pub mod layout;
 pub mod metrics;
-pub mod name;
-pub mod paint;
-pub mod plan;
-mod pyramid;
 pub mod render;
-pub mod request;
 pub mod service;
-mod shard;
-pub mod simd;
-pub mod stalls;
 pub mod store;
-pub mod systemd;
 pub mod tier;
-mod tile;
-pub mod trace;
-mod units;
-mod verify;
+pub mod tools;
 pub mod volume;
-mod warm;
 
 #[cfg(test)]
 mod map;

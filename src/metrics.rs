@@ -2,6 +2,7 @@
 //!
 //! Code that counts something holds a handle to its counter; no metric is looked up by name while serving.
 
+mod clock;
 mod connections;
 mod datasets;
 mod histogram;
@@ -13,8 +14,7 @@ mod stores;
 mod tiers;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::encoding::text::{encode, encode_registry};
@@ -22,6 +22,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+pub use clock::Clock;
 pub use connections::Connections;
 pub use datasets::{DatasetCounters, Datasets};
 pub use meter::Meter;
@@ -32,32 +33,8 @@ use requests::{RequestCounts, RequestTimes};
 pub use stores::StoreMetrics;
 pub use tiers::TierCounters;
 
-use crate::name::Name;
-use crate::trace::{Outcome, Trace};
-
-/// The time that all threads spent on one kind of work; clones share it.
-#[derive(Debug, Clone, Default)]
-pub struct Clock(Counter<f64, AtomicU64>);
-
-impl Clock {
-    /// Runs `work` and adds its duration.
-    pub fn time<T>(&self, work: impl FnOnce() -> T) -> T {
-        let began = Instant::now();
-        let result = work();
-        self.add(began.elapsed());
-        result
-    }
-
-    /// Adds a duration measured elsewhere.
-    pub fn add(&self, span: Duration) {
-        self.0.inc_by(span.as_secs_f64());
-    }
-
-    /// The total so far.
-    pub fn seconds(&self) -> f64 {
-        self.0.get()
-    }
-}
+use crate::base::name::Name;
+use crate::flow::trace::{Outcome, Trace};
 
 /// The counters; clones share their values.
 #[derive(Debug, Clone, Default)]
@@ -98,6 +75,8 @@ pub struct Metrics {
     pub redis: TierCounters,
     /// The cache in object storage.
     pub tile_store: TierCounters,
+    /// Requests to stores that hold volumes.
+    pub stores: StoreMetrics,
     /// Tiles evicted from the disk cache to keep to its budget.
     pub tier_evicted: Counter,
     /// Bytes of encoded tiles in the disk cache, as last counted.
@@ -225,7 +204,7 @@ impl Metrics {
         registry.register("box_limit_bytes", "The limit of box_bytes (render.boxes)", self.box_limit.clone());
         self.connections.register(&mut registry);
         self.by_request.register(&mut registry);
-        StoreMetrics::of_process().register(&mut registry);
+        self.stores.register(&mut registry);
         for (name, help, metric) in self.datasets.listed(visible).metrics() {
             registry.register(name, help, metric);
         }

@@ -5,55 +5,216 @@
 //! flight while threads that decode and encode do not wait for each of them.
 //!
 //! ```text
-//! Object ── Blocks      metadata, in aligned blocks of growing size, each fetched once
-//!        └─ Stored      stored chunks, merged over small gaps, many at once
-//!             └─ Host ── Transport        attempts, retries, breaker · one request: web, cloud
+//! Store ── Object ── Blocks      metadata, in aligned blocks of growing size, each fetched once
+//!             └───── stored      stored chunks, merged over small gaps, many at once
+//!                      └─ Source ─ Host ── Transport      attempts, retries, breaker · one request: web, cloud
 //! ```
 //!
 //! A [`Folder`] holds small objects that are read and written whole: a cache of tiles.
 
+pub mod address;
 mod blocks;
 mod cloud;
+mod connections;
 mod error;
 mod folder;
 mod host;
-mod kept;
+mod location;
 mod merge;
 mod object;
 mod profile;
 mod relay;
-mod runtime;
+mod shared;
 mod sidecar;
+mod source;
 mod stored;
+mod threads;
 mod transport;
 mod version;
 mod web;
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::address::Address;
+use bytes::Bytes;
+use prometheus_client::metrics::gauge::Gauge;
+
+use crate::flow::cache::Cache;
+use crate::metrics::StoreMetrics;
+use crate::store::address::Address;
+use connections::Connections;
+use host::Host;
+use shared::Shared;
+use source::Source;
+use threads::Threads;
+use transport::Part;
 
 pub use error::StoreError;
 pub use folder::{Folder, FolderError};
-pub use kept::{Keeps, keep_chunks_in};
+pub use location::Location;
 pub use merge::Requests;
 pub use object::Object;
-pub use relay::{Answer, Relay, Wanted, answer};
-pub use sidecar::keep_in as keep_metadata_in;
+pub use relay::{Answer, Relay, Wanted};
+pub use shared::Keeps;
 pub use stored::Gathering;
 pub use version::Version;
 
-/// Room made for a body before it arrives; longer ones make more as they do.
-const ROOM: u64 = 4 << 20;
-/// How long a connection may take to be made.
-const CONNECTING: Duration = Duration::from_secs(5);
-/// How long an answer, or its next bytes, may take.
-const WAITING: Duration = Duration::from_secs(15);
-/// After which time a failed request is worth repeating, unless the store says otherwise.
-const RETRY: Duration = Duration::from_secs(1);
+/// How many bytes of stored chunks that have arrived are kept: those of a dozen tiles.
+const KEPT: usize = 128 << 20;
 
-const USER_AGENT: &str = concat!("voltile/", env!("CARGO_PKG_VERSION"));
+/// All objects that this process reads, and what they share. Clones are handles to the same.
+#[derive(Debug, Clone)]
+pub struct Store(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    shared: Arc<Shared>,
+    connections: Connections,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    hosts: BTreeMap<String, Arc<Host>>,
+    sources: HashMap<Address, Arc<Source>>,
+    /// Objects with what was read in their trial, until they are opened.
+    tried: HashMap<Address, Arc<Object>>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::new(None, StoreMetrics::default(), None)
+    }
+}
+
+impl Store {
+    /// Counts in `metrics`, and keeps metadata for the next start in a folder. If there is a relay, all objects are read
+    /// through it.
+    pub fn new(relay: Option<Arc<Relay>>, metrics: StoreMetrics, metadata: Option<PathBuf>) -> Self {
+        let shared = Shared {
+            threads: Threads::new(relay.is_none()),
+            metrics,
+            next: AtomicU64::new(0),
+            metadata,
+            kept: OnceLock::new(),
+            stored: Cache::new(KEPT, Gauge::default()),
+        };
+        let (connections, shared) = (Connections::new(relay), Arc::new(shared));
+        Self(Arc::new(State { shared, connections, known: Mutex::default() }))
+    }
+
+    /// Keeps stored chunks from now on, unless something else keeps them already.
+    pub fn keep_chunks_in(&self, kept: Arc<dyn Keeps>) {
+        self.0.shared.kept.get_or_init(|| kept);
+    }
+
+    /// Opens the object at an address; blocks until its first bytes have arrived.
+    pub fn open(&self, address: &Address) -> Result<Arc<Object>, StoreError> {
+        let tried = self.known().tried.remove(address);
+        if let Some(tried) = tried.filter(|tried| tried.is_fresh()) {
+            return Ok(tried);
+        }
+        self.0.shared.threads.wait(Object::open(self.source(address)?))
+    }
+
+    /// The text of an object of at most `most` bytes; `None` if there is none.
+    pub fn text(&self, address: &Address, most: u64) -> Option<String> {
+        let read = || {
+            let object = self.open(address)?;
+            let mut bytes = vec![0; object.length().min(most) as usize];
+            object.read_metadata(&mut bytes, 0).map(|_| bytes)
+        };
+        match read() {
+            Ok(bytes) => String::from_utf8(bytes).ok(),
+            Err(StoreError::Missing) => None,
+            Err(error) => {
+                tracing::warn!("{address} cannot be read: {error}");
+                None
+            }
+        }
+    }
+
+    /// The folder at an address, which is not that of a web server. Nothing is asked yet.
+    ///
+    /// # Errors
+    ///
+    /// The settings for the store in the environment are wrong.
+    pub fn folder(&self, address: &Address) -> Result<Folder, StoreError> {
+        Folder::new(address, Arc::clone(&self.0.shared), self.0.connections.bucket(address)?)
+    }
+
+    /// The servers that do not answer, and what happened last.
+    pub fn unreachable(&self) -> Vec<String> {
+        self.known().hosts.values().filter_map(|host| host.problem()).collect()
+    }
+
+    /// Whether the store of an object does not answer. Asks it, and blocks, unless it has just answered.
+    pub fn is_unreachable(&self, address: &Address) -> bool {
+        self.source(address).is_ok_and(|source| source.is_out_of_date())
+            && matches!(self.open(address), Err(StoreError::Unavailable { .. }))
+    }
+
+    fn source(&self, address: &Address) -> Result<Arc<Source>, StoreError> {
+        let Known { hosts, sources, .. } = &mut *self.known();
+        if let Some(source) = sources.get(address) {
+            return Ok(Arc::clone(source));
+        }
+        let shared = Arc::clone(&self.0.shared);
+        let transport = self.0.connections.to(address)?;
+        let host = hosts.entry(address.server());
+        let host = host.or_insert_with_key(|name| Arc::new(Host::new(name.clone(), shared.metrics.clone())));
+        let (address, host) = (address.clone(), Arc::clone(host));
+        let source = Arc::new(Source { address, shared, transport, host, known: Mutex::default() });
+        sources.insert(source.address.clone(), Arc::clone(&source));
+        Ok(source)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The parent's side of a [`Relay`]: has a request answered in the background. The address is `None` if the child
+    /// may not read it. What is read is kept, so that opening the object afterwards needs no further request.
+    pub fn answer(
+        &self,
+        wanted: Wanted,
+        address: Option<Address>,
+        reply: impl FnOnce(Answer, Bytes) + Send + 'static,
+    ) {
+        let store = self.clone();
+        let task = async move {
+            let part = match address {
+                Some(address) => store.part(&wanted, &address).await,
+                None => Err(StoreError::Denied { problem: "this object is not on trial".to_owned() }),
+            };
+            let (result, bytes) = match part {
+                Ok(part) => (Ok((part.version, part.bytes.len())), part.bytes),
+                Err(error) => (Err(error), Bytes::new()),
+            };
+            reply(Answer { number: wanted.number, result }, bytes);
+        };
+        if let Err(error) = self.0.shared.threads.spawn(task) {
+            tracing::error!("a trial child gets no answer: {error}");
+        }
+    }
+
+    async fn part(&self, wanted: &Wanted, address: &Address) -> Result<Part, StoreError> {
+        let known = self.known().tried.get(address).cloned();
+        let object = match known {
+            Some(known) => known,
+            None => {
+                let opened = Object::open(self.source(address)?).await?;
+                self.known().tried.insert(address.clone(), Arc::clone(&opened));
+                opened
+            }
+        };
+        let end = wanted.end.min(object.length());
+        let bytes = object.exactly(wanted.start.min(end)..end).await?;
+        Ok(Part { version: object.version().clone(), bytes })
+    }
+}
 
 /// The folders with what connections and credentials take: names of hosts, certificates, and the clouds' own files.
 pub fn files() -> Vec<PathBuf> {
@@ -72,32 +233,4 @@ pub fn files() -> Vec<PathBuf> {
     let of_home =
         home.iter().flat_map(|home| [".aws", ".config/gcloud", ".azure"].map(|name| home.join(name)));
     system.into_iter().map(PathBuf::from).chain(named.into_iter().filter_map(folder)).chain(of_home).collect()
-}
-
-/// The servers that do not answer, and what happened last.
-pub fn unreachable() -> Vec<String> {
-    host::Host::unreachable()
-}
-
-/// The text of an object of at most `most` bytes; `None` if there is none.
-pub fn text(address: &Address, most: u64) -> Option<String> {
-    let read = || {
-        let object = Object::open(address)?;
-        let mut bytes = vec![0; object.length().min(most) as usize];
-        object.read_metadata(&mut bytes, 0).map(|_| bytes)
-    };
-    match read() {
-        Ok(bytes) => String::from_utf8(bytes).ok(),
-        Err(StoreError::Missing) => None,
-        Err(error) => {
-            tracing::warn!("{address} cannot be read: {error}");
-            None
-        }
-    }
-}
-
-/// Chooses the implementation of TLS's cryptography for this process, if nobody has.
-fn install_cryptography() {
-    // An error means that one was installed before.
-    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
 }

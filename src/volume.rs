@@ -1,9 +1,9 @@
 //! Volumes, from which boxes of voxels are read.
 //!
 //! The renderer knows only the [`Volume`] trait. Where the voxels come from (an HDF5 dataset, a series of datasets,
-//! memory) is decided when a catalogue is opened. A box is always returned contiguously in z, y, x order (x fastest),
-//! whatever the order in the file. A box that is one voxel thick is therefore already the slice, row by row, in all
-//! three planes.
+//! memory) is decided when a catalogue is opened. A box is an `ndarray` view with axes z, y, x, whatever the order in the
+//! file. In a buffer of its own it is contiguous (x fastest): a box that is one voxel thick is therefore already the slice,
+//! row by row, in all three planes.
 
 mod cost;
 pub mod hdf5;
@@ -23,27 +23,28 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use ndarray::ShapeError;
 
 pub use cost::{Positions, ReadCost, Tally};
 pub use memory::MemoryVolume;
 pub use missing::Missing;
 pub use repeated::Repeated;
-pub(crate) use samples::with_samples;
-pub use samples::{Samples, Voxel, VoxelType};
+pub use samples::{BoxMut, Samples, Voxel, VoxelType};
+pub(crate) use samples::{with_samples, with_variant};
 pub use series::Series;
 pub use stack::Stack;
 pub use stamp::Stamp;
 pub use values::{Mapped, Scaling, Values};
 
-use crate::cache::{Interest, Lost};
+use crate::base::tile::Fingerprint;
+use crate::flow::cache::{Interest, Lost};
+use crate::flow::stalls::Unresponsive;
+use crate::flow::trace::Trace;
 use crate::geometry::{Region, Xyz};
-use crate::stalls::Unresponsive;
 use crate::store::Gathering;
-use crate::tile::Fingerprint;
-use crate::trace::Trace;
 
-/// The metadata of a volume, known before any voxel is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a volume is, known before any voxel is read.
+#[derive(Debug, Clone, PartialEq)]
 pub struct VolumeShape {
     /// The type of its voxels.
     pub voxel: VoxelType,
@@ -51,10 +52,26 @@ pub struct VolumeShape {
     pub size: Xyz<u64>,
     /// The number of time points, at least 1.
     pub times: u64,
+    /// Which time points exist, if some do not; missing ones are shown as outside.
+    pub present: Option<Arc<[bool]>>,
     /// The chunk shape: reads aligned to it decode the fewest unwanted voxels.
     pub chunk: Xyz<u64>,
     /// The cost of reading part of a chunk.
     pub access: Access,
+    /// Whether its bytes come from a store, so that each read is a request.
+    pub is_remote: bool,
+    /// The coding of its chunks, if programs that know nothing of HDF5 can decode their stored bytes; otherwise why not.
+    pub coding: Result<ChunkCoding, String>,
+    /// The value of voxels that were never written, as one voxel; `None` if it is unknown.
+    pub fill: Option<Samples>,
+}
+
+impl VolumeShape {
+    /// Whether this time point exists.
+    pub fn has(&self, time: u64) -> bool {
+        let is_present = |present: &Arc<[bool]>| present.get(time as usize).copied().unwrap_or(false);
+        time < self.times && self.present.as_ref().is_none_or(is_present)
+    }
 }
 
 /// What reading part of a chunk costs.
@@ -177,50 +194,83 @@ impl ReadRequest {
     }
 }
 
+/// A box of a volume at a time point.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// The volume.
+    pub volume: Arc<dyn Volume>,
+    /// The time point.
+    pub time: u64,
+    /// The box.
+    pub region: Region,
+}
+
+/// Volumes, each opened when the iterator reaches it.
+pub type Members<'a> = Box<dyn Iterator<Item = Result<Arc<dyn Volume>, ReadError>> + 'a>;
+
 /// One scalar value for each (time, z, y, x).
+///
+/// A volume that shows the voxels of others names them ([`Volume::members`], [`Volume::parts`]), and the other methods ask
+/// these unless they are implemented.
 pub trait Volume: Send + Sync + fmt::Debug {
     /// Type, extents and storage.
-    fn shape(&self) -> VolumeShape;
+    fn shape(&self) -> &VolumeShape;
 
-    /// Whether this time point exists; missing ones are shown as outside.
-    fn has(&self, time: u64) -> bool {
-        time < self.shape().times
-    }
+    /// Reads the requested voxels into a box of the type [`VolumeShape::voxel`] and of as many voxels.
+    fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError>;
 
     /// Reads the requested voxels into `into`, contiguously in z, y, x order.
     ///
     /// Sets the type and length of `into`, reusing its memory.
-    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError>;
+    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
+        let size = request.size();
+        into.reset(self.shape().voxel, size.volume() as usize);
+        self.read_box(request, into.as_box(size)?)
+    }
+
+    /// The volumes whose voxels it shows; none if they are its own.
+    fn members(&self) -> Members<'_> {
+        Box::new(std::iter::empty())
+    }
+
+    /// The parts of its members that a box shows.
+    fn parts(&self, _time: u64, _region: &Region) -> Result<Vec<Part>, ReadError> {
+        Ok(Vec::new())
+    }
 
     /// The parts of a box that exist. Gaps in a stack do not; they are read as 0.
     fn existing(&self, _time: u64, region: &Region) -> Vec<Region> {
         vec![*region]
     }
 
-    /// The chunks in a box that are not verified yet, or are corrupt; `None` if that is not known.
-    fn unverified(&self, _time: u64, _region: &Region) -> Option<Vec<ChunkId>> {
-        Some(Vec::new())
+    /// The chunks in a box that are not verified yet, or are corrupt; `None` if that is not known. Reads nothing.
+    fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
+        let mut all = Vec::new();
+        for part in self.parts(time, region).ok()? {
+            all.extend(part.volume.unverified(part.time, &part.region)?);
+        }
+        Some(all)
     }
 
-    /// Whether its bytes come from a store, so that each read is a request.
-    fn is_remote(&self) -> bool {
-        false
+    /// Whether a chunk in a box is known to be corrupt; also true if nothing is known. Reads nothing.
+    fn may_be_refused(&self, time: u64, region: &Region) -> bool {
+        let may_be = |part: &Part| part.volume.may_be_refused(part.time, &part.region);
+        self.parts(time, region).map_or(true, |parts| parts.iter().any(may_be))
     }
 
     /// Starts to fetch the stored bytes that a box needs and that are not cached; nothing if they lie in a local file.
     /// May block while the chunk index is read, but not for the bytes.
-    fn gather(&self, _time: u64, _region: &Region) -> Result<Gathering, ReadError> {
-        Ok(Gathering::none())
-    }
-
-    /// Whether a chunk in a box is known to be corrupt; also true if nothing is known. Reads nothing.
-    fn may_be_refused(&self, _time: u64, _region: &Region) -> bool {
-        false
+    fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
+        let mut all = Gathering::none();
+        for part in self.parts(time, region)? {
+            all.extend(part.volume.gather(part.time, &part.region)?);
+        }
+        Ok(all)
     }
 
     /// The bytes of a stored chunk as they are in the file: the chunk at `place` in the grid of [`VolumeShape::chunk`].
-    /// `None` unless it was written with the coding of all chunks ([`VolumeStorage::chunk_coding`]), and if it is known
-    /// to be corrupt: then it is to be decoded, which reports the error. Its checksum is not verified.
+    /// `None` unless it was written with the coding of all chunks ([`VolumeShape::coding`]), and if it is known to be
+    /// corrupt: then it is to be decoded, which reports the error. Its checksum is not verified.
     ///
     /// Chunks at the end of the volume are stored in full size too, with arbitrary voxels beyond it.
     fn stored_chunk(
@@ -238,61 +288,84 @@ pub trait Volume: Send + Sync + fmt::Debug {
     }
 
     /// Whether any voxel of a box was ever written. The voxels of a box that was not have the fill value
-    /// ([`VolumeStorage::fill_value`]); if that is unknown, every box counts as written.
-    fn is_written(&self, _time: u64, _region: &Region) -> Result<bool, ReadError> {
-        Ok(true)
+    /// ([`VolumeShape::fill`]); if that is unknown, every box counts as written.
+    fn is_written(&self, time: u64, region: &Region) -> Result<bool, ReadError> {
+        let fill = self.shape().fill.as_ref().map(Samples::bytes);
+        if fill.is_none() {
+            return Ok(true);
+        }
+        for Part { volume, time, region } in self.parts(time, region)? {
+            // Members may have different fill values.
+            let is_alike = volume.shape().fill.as_ref().map(Samples::bytes) == fill;
+            if !is_alike || volume.is_written(time, &region)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
-    /// Its storage, for commands that inspect or measure files, and for trials.
-    fn storage(&self) -> &dyn VolumeStorage {
-        &InMemory
-    }
-}
-
-/// The storage of a volume: needed by `inspect`, `bench` and trials, but not for rendering tiles.
-pub trait VolumeStorage {
     /// Does everything that happens on a first read (reads the index, one voxel), starting nothing new after `until`.
     /// Called in the trial process, where a crash does no harm. The results are discarded.
-    fn rehearse(&self, _until: Instant) {}
+    fn rehearse(&self, until: Instant) {
+        let mut members = self.members();
+        while Instant::now() <= until
+            && let Some(member) = members.next()
+        {
+            // Errors are reported when voxels are read for a tile.
+            if let Ok(volume) = member {
+                volume.rehearse(until);
+            }
+        }
+    }
 
     /// Removes decoded chunks from the cache, also those of other volumes that share it, for cold measurements.
-    fn forget_chunks(&self) {}
+    fn forget_chunks(&self) {
+        self.members().flatten().for_each(|volume| volume.forget_chunks());
+    }
 
     /// Drops its files from the system's page cache, as far as permissions allow, for cold measurements.
     fn forget_pages(&self) -> std::io::Result<()> {
-        Ok(())
+        self.members().flatten().try_for_each(|volume| volume.forget_pages())
     }
 
     /// The stored size of its first `most` datasets, summed over those that can be inspected; fails if none can.
-    fn tally(&self, _most: usize) -> Result<Tally, ReadError> {
-        Ok(Tally::default())
-    }
-
-    /// The coding of its chunks, if programs that know nothing of HDF5 can decode their stored bytes; otherwise why not.
-    fn chunk_coding(&self) -> Result<ChunkCoding, String> {
-        Err("it is not stored in chunks".to_owned())
-    }
-
-    /// The value of voxels that were never written, as one voxel; `None` if it is unknown.
-    fn fill_value(&self) -> Option<Samples> {
-        None
+    fn tally(&self, most: usize) -> Result<Tally, ReadError> {
+        let (mut sum, mut problem) = (Tally::default(), None);
+        for volume in self.members().take(most) {
+            match volume.and_then(|volume| volume.tally(most)) {
+                Ok(one) => sum += one,
+                Err(error) => {
+                    sum.unreadable += 1;
+                    problem = problem.or(Some(error));
+                }
+            }
+        }
+        match problem {
+            Some(error) if sum.datasets == 0 => return Err(error),
+            Some(error) => tracing::warn!(
+                "{} datasets are missing from the statistics of a channel; the first: {error}",
+                sum.unreadable
+            ),
+            None => {}
+        }
+        Ok(sum)
     }
 
     /// The byte ranges of the stored chunks that a box lies in, whether or not they are cached; `None` of local files, and
     /// of data whose bytes are not located before they are read.
-    fn located(&self, _time: u64, _region: &Region) -> Option<Vec<Range<u64>>> {
-        None
+    fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
+        let mut all = Vec::new();
+        for part in self.parts(time, region).ok()? {
+            all.extend(part.volume.located(part.time, &part.region)?);
+        }
+        Some(all)
     }
 
     /// The cost of reading all voxels at these positions, estimated from its tally; `None` if unknown.
-    fn cost(&self, _wanted: &Positions, _tally: &Tally) -> Option<ReadCost> {
-        None
+    fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
+        self.members().find_map(Result::ok)?.cost(wanted, tally)
     }
 }
-
-struct InMemory;
-
-impl VolumeStorage for InMemory {}
 
 /// The message to clients if a file has changed since it was opened.
 pub(crate) const CHANGED: &str =
@@ -359,6 +432,9 @@ pub enum ReadError {
         /// The system's error message.
         problem: String,
     },
+    /// A buffer has another number of voxels than the box that is read.
+    #[error("a box of voxels does not fit its buffer: {0}")]
+    Shape(#[from] ShapeError),
     /// The store that holds the data does not answer.
     #[error("{place}: the store is unavailable: {problem}")]
     Unavailable {
@@ -402,7 +478,9 @@ impl ReadError {
             ReadError::MissingFilter { filter, .. } => {
                 format!("the data is stored with the filter {filter}, which this server cannot decode")
             }
-            ReadError::System { .. } => "the data of this tile could not be read".to_owned(),
+            ReadError::System { .. } | ReadError::Shape(_) => {
+                "the data of this tile could not be read".to_owned()
+            }
             ReadError::Unavailable { .. } => {
                 "the store that holds the data of this tile does not answer; ask again in a moment".to_owned()
             }

@@ -14,7 +14,7 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use hdf5::DatasetBuilder;
 use hdf5::filters::ScaleOffset;
 use libdeflater::Decompressor;
-use voltile::activity::Activity;
+use voltile::flow::activity::Activity;
 use voltile::metrics::Metrics;
 use voltile::volume::hdf5::{ChunkStore, FilterSpec, LinkPolicy, Opener, decode_chunk};
 
@@ -133,7 +133,7 @@ fn written<T: hdf5::H5Type>(
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
     let opener =
         Opener { files: std::sync::Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
-    (opener.open(&path).unwrap().dataset("raw").unwrap().filters.clone(), bytes)
+    (opener.open(&path.into()).unwrap().dataset("raw").unwrap().filters.clone(), bytes)
 }
 
 fn stored(folder: &Path) -> Vec<Stored> {

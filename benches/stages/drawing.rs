@@ -5,12 +5,12 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::Criterion;
-use voltile::color::Colour;
+use voltile::base::color::Colour;
+use voltile::base::paint::{Finite, Style, Window};
 use voltile::geometry::{
     Level, LevelView, Orthogonal, Placement, Plane, Scaling, TILE, TileAddress, Xyz, patch,
 };
-use voltile::paint::{Finite, PngProfile, Window};
-use voltile::plan::{Layer, Picture, Plan, Source};
+use voltile::render::plan::{Layer, Picture, Plan, Shading, Source};
 use voltile::render::{Scratch, draw};
 use voltile::volume::{MemoryVolume, Missing, ReadPolicy, Volume, VoxelType};
 
@@ -40,7 +40,7 @@ fn source(volume: &Arc<dyn Volume>, level: u64) -> Source {
 }
 
 fn layer(volume: &Arc<dyn Volume>, level: u64, window: Window) -> Layer {
-    Layer { source: source(volume, level), window, gamma: None }
+    Layer { source: source(volume, level), shading: Shading { window, gamma: None } }
 }
 
 /// Every way to draw a tile, by name.
@@ -53,7 +53,8 @@ fn pictures() -> Vec<(&'static str, &'static str, Picture)> {
     let wide = Window::Whole { lo: 300, hi: 3900 };
     let real = Window::Real { lo: 0.1, hi: 0.9 };
     let grey = |volume, level, window| Picture::Grey(layer(volume, level, window));
-    let bent = Layer { gamma: Finite::new(0.5), ..layer(&words, 0, wide) };
+    let shading = Shading { window: wide, gamma: Finite::new(0.5) };
+    let bent = Layer { shading, ..layer(&words, 0, wide) };
     let of = |colours: &[Colour]| {
         Picture::Composite(colours.iter().map(|colour| (layer(&bytes, 0, narrow), *colour)).collect())
     };
@@ -82,7 +83,7 @@ pub fn drawing(criterion: &mut Criterion) {
     group.sample_size(30);
     let mut scratch = Scratch::default();
     for (stage, name, picture) in pictures() {
-        let plan = Plan { picture, profile: PngProfile::Fast, policy: ReadPolicy::default() };
+        let plan = Plan { picture, style: Style::default(), policy: ReadPolicy::default() };
         group.bench_function(format!("{stage}: {name}"), |bencher| {
             bencher.iter(|| draw(black_box(&plan), &mut scratch).unwrap().len());
         });

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, SamplingMode};
-use voltile::bench::{Bounds, Selection, Target};
 use voltile::catalog::Catalog;
 use voltile::geometry::{Plane, TileAddress};
+use voltile::tools::bench::{Bounds, Selection, Target};
 
 use crate::layouts::{Drawer, opened};
 

@@ -12,15 +12,15 @@ use criterion::{BenchmarkId, Criterion};
 use hdf5::types::FixedAscii;
 use hdf5::{DatasetBuilder, H5Type, Location};
 use ndarray::Array3;
-use voltile::activity::Activity;
+use voltile::base::name::Name;
+use voltile::base::request::{ChannelChoice, TileRequest};
 use voltile::catalog::Catalog;
 use voltile::config::{DatasetSettings, Settings};
+use voltile::flow::activity::Activity;
 use voltile::geometry::{Axis, Level, Plane, Region, TileAddress};
 use voltile::metrics::Metrics;
-use voltile::name::Name;
-use voltile::plan::{Picture, Plan};
+use voltile::render::plan::{Picture, Plan};
 use voltile::render::{Scratch, render};
-use voltile::request::{ChannelChoice, TileRequest};
 use voltile::volume::{ReadRequest, Samples, Volume};
 
 use crate::common::{Dice, micrograph};
@@ -155,7 +155,7 @@ impl<'a> Drawer<'a> {
     /// Draws one tile and returns the time. If `cold`, chunks are dropped from the cache before the measurement.
     pub fn tile(&mut self, address: &TileAddress, cold: bool) -> Duration {
         if cold {
-            self.volume(address).storage().forget_chunks();
+            self.volume(address).forget_chunks();
         }
         let began = Instant::now();
         let plan = self.plan(address);

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use criterion::Criterion;
-use voltile::activity::Activity;
+use voltile::base::request::{TilePath, TileRequest};
 use voltile::catalog::Catalog;
+use voltile::flow::activity::Activity;
 use voltile::metrics::Metrics;
-use voltile::request::{TilePath, TileRequest};
 use voltile::service::{Client, Demand, RenderPool, TileService};
 
 use crate::layouts::{self, opened};
@@ -28,7 +28,7 @@ fn poll_tile(service: &TileService, request: &TileRequest) -> Poll<usize> {
     let tile = async {
         let demand = Demand::wanted(Client::InProcess);
         let identified = service.identify(&service.catalog(), request, demand).await.unwrap();
-        service.fetch(identified, demand, &Arc::default()).await.unwrap().bytes.len()
+        service.fetch(&identified, demand, &Arc::default()).await.unwrap().bytes.len()
     };
     pin!(tile).poll(&mut Context::from_waker(Waker::noop()))
 }

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| voltile::fuzzing::run("addresses", data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| voltile::tools::fuzzing::run("addresses", data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| voltile::fuzzing::run("configuration", data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| voltile::tools::fuzzing::run("configuration", data));

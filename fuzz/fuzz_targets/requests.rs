@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| voltile::fuzzing::run("requests", data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| voltile::tools::fuzzing::run("requests", data));

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::resolve::RULES;
 use super::{Catalog, Channel, Dataset, NotFound, Origin};
-use crate::geometry::{LevelView, Region, Scaling, Xyz};
-use crate::paint::Kind;
-use crate::plan::{BoxEncoding, Cutout};
-use crate::request::BoxRequest;
-use crate::tile::{Fingerprint, TileKey};
+use crate::base::paint::{DatasetStyle, Kind};
+use crate::base::request::BoxRequest;
+use crate::base::tile::{Fingerprint, TileKey};
+use crate::geometry::{Level, LevelView, Region, Xyz};
+use crate::render::plan::{BoxEncoding, Cutout};
 use crate::volume::{Access, ReadPolicy, VolumeShape};
 
 /// Why there is no box.
@@ -84,30 +84,42 @@ struct BoxRendering {
     encoding: BoxEncoding,
     channel: Fingerprint,
     made: Option<Fingerprint>,
-    scaling: Scaling,
-    level: u8,
+    dataset: DatasetStyle,
+    level: Level,
     time: u64,
-    start: Xyz<u64>,
-    size: Xyz<u64>,
+    region: Region,
 }
 
 impl Catalog {
     /// Resolves a request for a box. Reads no data.
     pub fn resolve_box(&self, request: &BoxRequest) -> Result<ResolvedBox, NoBox> {
-        let (time, region) = (request.time.unwrap_or(0), request.region);
         let dataset = self.known(&request.token)?;
+        let time = request.time.unwrap_or(0);
         let channel = dataset.channel_at(&request.channel, time)?;
-        let view = dataset.view(channel, request.level)?;
+        dataset.cut(channel, time, request.level, request.region)
+    }
+}
+
+impl Dataset {
+    /// A box of a channel, at a time point that it has.
+    pub(super) fn cut(
+        self: &Arc<Self>,
+        channel: &Arc<Channel>,
+        time: u64,
+        level: Level,
+        region: Region,
+    ) -> Result<ResolvedBox, NoBox> {
+        let view = self.view(channel, level)?;
         let end = region.start.zip(region.size, u64::checked_add);
         let is_within = end.zip(view.size, |end, size| end.is_some_and(|end| end <= size));
         if !(is_within.x && is_within.y && is_within.z) {
-            let (channel, level) = (channel.name.clone(), request.level.number());
+            let (channel, level) = (channel.name.clone(), level.number());
             return Err(NotFound::Box { channel, level, size: view.size }.into());
         }
         let stored = view.stored_region(&region);
         let decoded = |shape: &VolumeShape| decoded(shape, &stored);
         ensure_affordable(self.limits.voxels_per_box, channel, &view, stored.voxels(), decoded)?;
-        let (dataset, channel) = (Arc::clone(dataset), Arc::clone(channel));
+        let (dataset, channel) = (Arc::clone(self), Arc::clone(channel));
         Ok(ResolvedBox { dataset, channel, view, time, region })
     }
 }
@@ -132,7 +144,7 @@ fn ensure_affordable(
     if voxels > limit {
         return Err(NoBox::TooLarge { voxels, limit });
     }
-    let decoded = volumes.iter().map(|volume| decoded(&volume.shape())).fold(0, u64::saturating_add);
+    let decoded = volumes.iter().map(|volume| decoded(volume.shape())).fold(0, u64::saturating_add);
     if decoded / MOST_WASTE > limit {
         return Err(NoBox::Wasteful { voxels, decoded });
     }
@@ -157,22 +169,22 @@ impl ResolvedBox {
 
     /// The key of the box in an encoding: a digest of everything that determines its bytes.
     pub fn key(&self, encoding: BoxEncoding) -> TileKey {
+        let Self { dataset, channel, view, time, region } = self;
         TileKey::of(&BoxRendering {
             rules: RULES,
             encoding,
-            channel: self.channel.fingerprint,
-            made: self.channel.made_fingerprint(&self.view),
-            scaling: self.dataset.scaling,
-            level: self.view.level.number(),
-            time: self.time,
-            start: self.region.start,
-            size: self.region.size,
+            channel: channel.fingerprint,
+            made: channel.made_fingerprint(view),
+            dataset: dataset.style,
+            level: view.level,
+            time: *time,
+            region: *region,
         })
     }
 
     /// What to read.
     pub fn plan(&self, policy: ReadPolicy) -> Cutout {
-        let is_there = self.channel.is_there(&self.view, self.dataset.scaling, self.time);
+        let is_there = self.channel.is_there(&self.view, self.dataset.style.scaling, self.time);
         Cutout {
             components: self.channel.volumes(&self.view).to_vec(),
             voxel: self.channel.voxel,

@@ -1,19 +1,20 @@
 //! A channel: its stored levels, its window, and its fingerprint.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::made;
 use super::stored::StoredLevel;
 use super::survey::{self, Survey};
 use super::watch::Watch;
+use crate::base::name::Name;
+use crate::base::paint::{Kind, Window};
+use crate::base::tile::Fingerprint;
+use crate::flow::stalls::Unresponsive;
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::Paths;
 use crate::layout::inventory::{ChannelRecord, range_text};
-use crate::name::Name;
-use crate::paint::{Kind, Window};
-use crate::stalls::Unresponsive;
-use crate::tile::Fingerprint;
+use crate::store::Location;
 use crate::volume::hdf5::{FileIdentity, View};
 use crate::volume::{Missing, ReadError, Volume, VoxelType};
 
@@ -28,7 +29,7 @@ pub struct Channel {
     /// The name in URLs.
     pub name: Name,
     /// Its file, with links resolved.
-    pub file: PathBuf,
+    pub file: Location,
     /// Its name in the file, if that is more informative.
     pub label: Option<String>,
     /// The colour given in the file, as `#rrggbb`.
@@ -231,13 +232,16 @@ impl Channel {
         let is_made = view.stored >= self.levels.len();
         let base = if is_made { self.made_from(view.level, scaling) } else { Some(*view) };
         let base = base.and_then(|view| self.source(&view));
-        base.and_then(|base| base.volumes.first()).is_some_and(|volume| volume.has(time))
+        base.and_then(|base| base.volumes.first()).is_some_and(|volume| volume.shape().has(time))
     }
 
     /// The channel's record in the inventory of a file written by voltile, without levels.
     pub fn record(&self, scaling: Scaling) -> ChannelRecord {
         let has = |time: &u64| {
-            self.levels.first().and_then(|l| l.volumes.first()).is_some_and(|volume| volume.has(*time))
+            self.levels
+                .first()
+                .and_then(|l| l.volumes.first())
+                .is_some_and(|volume| volume.shape().has(*time))
         };
         ChannelRecord {
             name: self.name.to_string(),
@@ -281,6 +285,6 @@ impl Channel {
 
     /// The extent at full resolution.
     pub fn size(&self) -> Xyz<u64> {
-        self.levels.first().map_or(Xyz::all(0), |level| level.size)
+        self.levels.first().map_or(Xyz::all(0), |level| level.shape.size)
     }
 }

@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 use super::{Channel, Dataset, StoredLevel};
+use crate::base::units;
 use crate::geometry::{LevelView, Xyz};
-use crate::units;
 
 /// The shape of chunks where the stored one does not suit clients.
 const CUBE: Xyz<u64> = Xyz { x: 64, y: 64, z: 64 };
@@ -52,7 +52,7 @@ impl StoredLevel {
     /// The chunk shape, clipped to the level, if it suits clients that get `bytes` for each voxel; otherwise why it does not.
     pub(super) fn suitable_chunk(&self, bytes: u64) -> Result<Xyz<u64>, String> {
         let chunk = self.chunk().ok_or("it is not stored in chunks")?;
-        suitable(chunk, self.size, bytes).ok_or_else(|| {
+        suitable(chunk, self.shape.size, bytes).ok_or_else(|| {
             let (least, most, bytes) = (EDGES.start(), EDGES.end(), units::bytes(MOST_BYTES));
             format!(
                 "its chunks of {chunk} are not between {least} and {most} voxels along each axis and at most {bytes}"

@@ -11,8 +11,8 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::{Catalog, Channel, Dataset, StoredLevel, images};
-use crate::axes::AxisName;
-use crate::description::DatasetDescription;
+use crate::base::axes::AxisName;
+use crate::base::description::DatasetDescription;
 use crate::geometry::{LevelView, Patch, Placement, Plane, TileAddress, patch};
 use crate::store::Requests;
 use crate::volume::{Positions, ReadCost, ReadError, Tally};
@@ -119,7 +119,7 @@ fn costs(dataset: &Dataset, channel: &Channel, views: &[LevelView], limit: u64) 
 }
 
 fn tally(level: &StoredLevel) -> Result<Tally, ReadError> {
-    level.volumes.first().map_or(Ok(Tally::default()), |volume| volume.storage().tally(MOST_COUNTED))
+    level.volumes.first().map_or(Ok(Tally::default()), |volume| volume.tally(MOST_COUNTED))
 }
 
 fn tile_cost(
@@ -136,7 +136,7 @@ fn tile_cost(
     let wanted = positions(&patch, view, plane);
     let components = stored.volumes.len() as u64;
     let volume = stored.volumes.first()?;
-    let once = volume.storage().cost(&wanted, tally)?;
+    let once = volume.cost(&wanted, tally)?;
     let cost = if stored.shares_chunks() { once } else { once.times(components) };
     let length = |runs: Vec<Range<u64>>| runs.iter().map(|run| run.end - run.start).sum::<u64>();
     let voxels = wanted.map(length).volume().saturating_mul(components);
@@ -149,7 +149,7 @@ fn requests(stored: &StoredLevel, view: &LevelView, patch: &Patch) -> Option<Req
     let mut ranges = Vec::new();
     for volume in &stored.volumes {
         for run in patch.runs() {
-            ranges.extend(volume.storage().located(0, &view.stored_region(&patch.region(run)))?);
+            ranges.extend(volume.located(0, &view.stored_region(&patch.region(run)))?);
         }
     }
     Some(Requests::of(ranges))

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Catalog, Channel, Dataset, StoredLevel, source};
-use crate::description::{ChannelDescription, DatasetDescription, LevelDescription};
+use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription};
+use crate::base::paint::{Kind, Window};
 use crate::geometry::{LevelView, Orthogonal, Plane, TILE, Xyz};
-use crate::paint::{Kind, Window};
 
 impl StoredLevel {
     /// The number of stored voxels that a whole tile at the origin of a level reads, in whole chunks.
@@ -35,8 +35,8 @@ impl Catalog {
             version: Some(self.version(dataset).to_string()),
             address: Some(self.address(dataset)),
             layouts: dataset.layouts.clone(),
-            scaling: dataset.scaling.name().to_owned(),
-            offset: dataset.offset.into(),
+            scaling: dataset.style.scaling.name().to_owned(),
+            offset: dataset.style.offset.into(),
             channels: dataset.listed().map(|channel| self.describe_channel(dataset, channel)).collect(),
         }
     }
@@ -66,8 +66,8 @@ impl Catalog {
             histogram: None,
             problem: None,
             times: channel.is_series.then_some(channel.times),
-            voxel_size: dataset.voxel_size.or(channel.voxel_size).map(Xyz::into),
-            voxel_unit: match dataset.voxel_size {
+            voxel_size: dataset.style.voxel_size.or(channel.voxel_size).map(Xyz::into),
+            voxel_unit: match dataset.style.voxel_size {
                 Some(_) => Some("nm".to_owned()),
                 None => channel.voxel_unit.clone(),
             },

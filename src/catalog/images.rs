@@ -2,35 +2,27 @@
 //!
 //! All of it follows from metadata, and is determined once for each generation of a dataset and its limits. No data is read.
 
+mod array;
 mod chunks;
 mod multiscale;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use chunks::ArrayLevel;
+pub use array::ArrayLevel;
+pub(super) use array::Images;
 use chunks::Shrink;
 pub(super) use chunks::passed_through;
 pub use multiscale::{ImageAxes, Multiscale};
 
 use super::resolve::known;
-use super::{Catalog, Channel, Dataset, NotFound};
-use crate::axes::AxisName;
-use crate::name::Name;
-use crate::paint::Kind;
-use crate::request::VersionedToken;
+use super::{Catalog, Channel, Dataset, NoBox, NotFound, ResolvedBox};
+use crate::base::axes::AxisName;
+use crate::base::name::Name;
+use crate::base::paint::Kind;
+use crate::base::request::{VersionedToken, ZarrChunk, ZarrRequest, ZarrVersion};
+use crate::render::plan::BoxEncoding;
 use crate::volume::hdf5::View;
-
-/// The images of a dataset.
-#[derive(Debug, Clone)]
-pub(super) struct Images {
-    /// The levels of each channel.
-    channels: BTreeMap<Name, Vec<ArrayLevel>>,
-    /// The channels that form the dataset's image.
-    members: Vec<Name>,
-    /// The labels with as many levels as the dataset's image.
-    labels: BTreeMap<Name, Vec<ArrayLevel>>,
-}
 
 /// An image: one channel, or all channels of a dataset that can share an array, with the dataset's labels.
 #[derive(Debug, Clone)]
@@ -52,6 +44,26 @@ impl Catalog {
             return Err(NotFound::NoChunks { token: token.token.clone(), limit: self.limits.voxels_per_box });
         }
         Ok(image)
+    }
+
+    /// Resolves a request for a chunk of an image to the box of voxels that it holds, and how it is encoded. Reads no data.
+    pub fn resolve_chunk(
+        &self,
+        request: &ZarrRequest,
+        chunk: &ZarrChunk,
+    ) -> Result<(ResolvedBox, BoxEncoding), NoBox> {
+        let image = self.image(&request.token, request.channel.as_ref())?;
+        let arrays = match &chunk.label {
+            None => image.multiscale(),
+            Some(label) => image.label(label)?,
+        };
+        let level = arrays.level(chunk.level)?;
+        let format = match request.version {
+            ZarrVersion::V04 => level.as_stored(arrays.voxel()),
+            ZarrVersion::V05 => level.in_zstd(arrays.voxel()),
+        };
+        let (channel, time, region) = arrays.chunk(level, &chunk.place)?;
+        Ok((image.dataset.cut(channel, time, chunk.level, region)?, BoxEncoding::WrittenChunk(format)))
     }
 }
 
@@ -97,25 +109,24 @@ impl Image {
     }
 
     fn images(&self) -> &Images {
-        self.dataset.derived.images.get_or_init(|| Images::of(&self.dataset))
+        self.dataset.derived.images.get_or_init(|| formed(&self.dataset))
     }
 }
 
-impl Images {
-    fn of(dataset: &Dataset) -> Self {
-        let limit = dataset.limits.voxels_per_box;
-        let levels = |channel: &Channel| -> Vec<ArrayLevel> { chunks::levels(dataset, channel, limit) };
-        let channels: BTreeMap<Name, Vec<ArrayLevel>> =
-            dataset.channels.iter().map(|(name, channel)| (name.clone(), levels(channel))).collect();
-        let members = members(dataset, &channels);
-        let image = members.first().and_then(|name| Some((dataset.channels.get(name)?, channels.get(name)?)));
-        let label = |(name, channel): (&Name, &Arc<Channel>)| {
-            let (image, levels) = image?;
-            Some((name.clone(), label_levels(dataset, channel, image, levels, limit)?))
-        };
-        let labels = dataset.channels.iter().filter_map(label).collect();
-        Self { channels, members, labels }
-    }
+/// The images that the channels of a dataset form.
+fn formed(dataset: &Dataset) -> Images {
+    let limit = dataset.limits.voxels_per_box;
+    let levels = |channel: &Channel| -> Vec<ArrayLevel> { chunks::levels(dataset, channel, limit) };
+    let channels: BTreeMap<Name, Vec<ArrayLevel>> =
+        dataset.channels.iter().map(|(name, channel)| (name.clone(), levels(channel))).collect();
+    let members = members(dataset, &channels);
+    let image = members.first().and_then(|name| Some((dataset.channels.get(name)?, channels.get(name)?)));
+    let label = |(name, channel): (&Name, &Arc<Channel>)| {
+        let (image, levels) = image?;
+        Some((name.clone(), label_levels(dataset, channel, image, levels, limit)?))
+    };
+    let labels = dataset.channels.iter().filter_map(label).collect();
+    Images { channels, members, labels }
 }
 
 /// The channels that form the dataset's image: those that are like its first intensity channel, or else its first RGB
@@ -174,7 +185,7 @@ fn label_levels(
         return None;
     }
     let level = |of: &ArrayLevel| {
-        let view = label.view(of.level, dataset.scaling)?;
+        let view = label.view(of.level, dataset.style.scaling)?;
         chunks::level(label, &view, limit, Shrink::AsNeeded)
     };
     levels.iter().map(level).collect()

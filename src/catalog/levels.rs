@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::stored::{LevelSource, StoredLevel};
-use crate::axes::AxisName;
-use crate::description::StorageDescription;
+use crate::base::axes::AxisName;
+use crate::base::description::StorageDescription;
+use crate::base::paint::Kind;
+use crate::base::tile::Fingerprint;
 use crate::geometry::{Level, Xyz};
 use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
-use crate::paint::Kind;
-use crate::tile::Fingerprint;
 use crate::volume::hdf5::{FileIdentity, KeyOf, MissingFiles, OpenError, OpenFile, StoredDataset, View};
-use crate::volume::{ChunkCoding, Mapped, ReadError, Repeated, Samples, Series, Stack, Volume, VolumeShape};
+use crate::volume::{Mapped, ReadError, Repeated, Series, Stack, Volume, VolumeShape};
 
 /// In a series, only this many datasets are opened to find the further files (external, virtual) that they refer to.
 const MOST_AUDITED: usize = 1000;
@@ -35,7 +35,7 @@ impl Levels {
         let (mut remarks, mut incomplete) = (Vec::new(), Vec::new());
         let mut full: Option<VolumeShape> = None;
         for level in &found.levels {
-            let open = match (open_level(file, level, found.kind), full) {
+            let open = match (open_level(file, level, found.kind), &full) {
                 (Ok(open), _) => open,
                 (Err(error), None) => return Err(error.to_string()),
                 (Err(error), Some(_)) => {
@@ -43,9 +43,9 @@ impl Levels {
                     continue;
                 }
             };
-            let finest = *full.get_or_insert(open.shape);
+            let finest = full.get_or_insert_with(|| open.shape.clone());
             let factor = level.factor.unwrap_or_else(|| finest.size.zip(open.shape.size, nearest_ratio));
-            match usable(&open, &finest, factor, &stored) {
+            match usable(&open, finest, factor, &stored) {
                 Ok(number) => {
                     incomplete.extend(incompleteness(file, found, level, &open.missing));
                     stored.push(open.into_stored(number, factor.z.max(1), level));
@@ -88,15 +88,12 @@ fn usable(
 
 fn not_used(file: &OpenFile, found: &FoundChannel, level: &FoundLevel, reason: &str) -> String {
     let (path, name) = (level.paths.first().unwrap_or_default(), &found.name);
-    format!(
-        "the stored level {path} of the channel {name} of {} is not used: {reason}",
-        file.path().display()
-    )
+    format!("the stored level {path} of the channel {name} of {} is not used: {reason}", file.location())
 }
 
 /// Messages for the filters of a level that cannot be decoded.
 fn undecodable(file: &OpenFile, found: &FoundChannel, level: &StoredLevel) -> Vec<String> {
-    let (path, name, file) = (level.path(), &found.name, file.path().display());
+    let (path, name, file) = (level.path(), &found.name, file.location());
     let message = |filter: &String| {
         format!(
             "the dataset {path} of {file} (channel {name}) is stored with the filter {filter}, which this build cannot \
@@ -113,7 +110,7 @@ fn incompleteness(
     level: &FoundLevel,
     missing: &MissingFiles,
 ) -> Vec<String> {
-    let (path, name, file) = (level.paths.first().unwrap_or_default(), &found.name, file.path().display());
+    let (path, name, file) = (level.paths.first().unwrap_or_default(), &found.name, file.location());
     let message = |missing: String, what: &str| {
         let about = format!("the dataset {path} of {file} (channel {name}) is incomplete: {what}: {missing}");
         (!missing.is_empty()).then_some(about)
@@ -132,8 +129,6 @@ struct OpenLevel {
     files: BTreeSet<FileIdentity>,
     missing: MissingFiles,
     storage: StorageDescription,
-    coding: Result<ChunkCoding, String>,
-    fill: Option<Samples>,
 }
 
 impl OpenLevel {
@@ -141,9 +136,8 @@ impl OpenLevel {
         let (paths, view) = (found.paths.clone(), found.view.clone());
         let source = LevelSource { level, z_factor, paths, view };
         let fingerprint = Fingerprint::of(&(&source, KeyOf::files(&self.files)));
-        let Self { shape, volumes, files, storage, coding, fill, .. } = self;
-        let size = shape.size;
-        StoredLevel { size, storage, coding, fill, sidecar: None, source, files, fingerprint, volumes }
+        let Self { shape, volumes, files, storage, .. } = self;
+        StoredLevel { shape, storage, sidecar: None, source, files, fingerprint, volumes }
     }
 }
 
@@ -165,7 +159,7 @@ pub(super) fn open_made(
 fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLevel, OpenError> {
     let (path, dataset) = file.first_dataset(level.paths.all())?;
     let wrong = |problem: String| OpenError::Object {
-        path: dataset.file.path.clone(),
+        file: dataset.file.location.clone(),
         object: path.to_owned(),
         problem,
     };
@@ -176,9 +170,9 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
     let volumes =
         views.iter().map(|view| open_volume(file, &level.paths, view)).collect::<Result<Vec<_>, _>>()?;
     let first = volumes.first().ok_or_else(|| wrong("it has no voxels".to_owned()))?;
-    let (shape, coding, fill) = (first.shape(), first.storage().chunk_coding(), first.storage().fill_value());
+    let shape = first.shape().clone();
     let Referred { files, missing } = Referred::by(file, &level.paths, &dataset);
-    Ok(OpenLevel { shape, volumes, files, missing, storage: dataset.describe(), coding, fill })
+    Ok(OpenLevel { shape, volumes, files, missing, storage: dataset.describe() })
 }
 
 /// The files that the datasets of a level refer to.
@@ -266,7 +260,7 @@ fn open_stored(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Vo
 
 /// A time series in one dataset, some of whose time points are missing.
 fn open_frames(file: &OpenFile, path: &str, present: &[bool], view: &View) -> Result<Series, OpenError> {
-    let shape = file.volume(path, view)?.shape();
+    let shape = file.volume(path, view)?.shape().clone();
     let (file, path, view) = (file.clone(), path.to_owned(), view.clone());
     let open = move |time: u64| {
         let mut view = view.clone();
@@ -287,7 +281,7 @@ fn open_stack(file: &OpenFile, parts: &[Part], view: &View) -> Result<Stack, Ope
 
 fn open_series(file: &OpenFile, paths: &[Option<String>], view: &View) -> Result<Series, OpenError> {
     let (first, _) = file.first_dataset(paths.iter().flatten().map(String::as_str))?;
-    let shape = file.volume(first, view)?.shape();
+    let shape = file.volume(first, view)?.shape().clone();
     let present = paths.iter().map(Option::is_some).collect();
     let (file, view, paths) = (file.clone(), view.clone(), paths.to_vec());
     let open = move |number: u64| {
@@ -302,8 +296,8 @@ fn open_series(file: &OpenFile, paths: &[Option<String>], view: &View) -> Result
 fn unreadable(path: &str, error: &OpenError) -> ReadError {
     let place = path.to_owned();
     match error {
-        OpenError::Missing { path, object, name } => {
-            let missing = format!("{name:?} (for {object} in {})", path.display());
+        OpenError::Missing { file, object, name } => {
+            let missing = format!("{name:?} (for {object} in {file})");
             ReadError::Missing { place, missing }
         }
         OpenError::Unresponsive(error) => (*error).into(),

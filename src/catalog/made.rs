@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use super::levels::open_made;
 use super::stored::StoredLevel;
+use crate::base::paint::Kind;
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::inventory::{ChannelRecord, Inventory, OriginRecord, Role};
 use crate::layout::{FoundChannel, FoundLevel};
-use crate::paint::Kind;
+use crate::store::Location;
 use crate::volume::hdf5::OpenFile;
 use crate::volume::{Missing, VoxelType};
 
@@ -33,12 +34,12 @@ pub(super) struct Sidecar {
 
 /// The sidecars of all files opened so far; `None` for a file without a usable one.
 #[derive(Debug, Default)]
-pub(super) struct Sidecars(HashMap<PathBuf, Option<Arc<Sidecar>>>);
+pub(super) struct Sidecars(HashMap<Location, Option<Arc<Sidecar>>>);
 
 impl Sidecars {
     /// The sidecar of a file; warns once per file if it is not usable.
     fn of(&mut self, file: &OpenFile, warnings: &mut Vec<String>) -> Option<Arc<Sidecar>> {
-        if let Some(known) = self.0.get(file.path()) {
+        if let Some(known) = self.0.get(file.location()) {
             return known.clone();
         }
         let sidecar = Sidecar::beside(file).unwrap_or_else(|reason| {
@@ -46,26 +47,29 @@ impl Sidecars {
             None
         });
         let sidecar = sidecar.map(Arc::new);
-        self.0.insert(file.path().to_owned(), sidecar.clone());
+        self.0.insert(file.location().clone(), sidecar.clone());
         sidecar
     }
 }
 
 impl Sidecar {
     fn beside(file: &OpenFile) -> Result<Option<Self>, String> {
-        let path = sidecar_path(file.path());
+        // Next to an object nothing is looked for.
+        let Some(original) = file.location().path() else { return Ok(None) };
+        let path = sidecar_path(original);
         if !path.exists() {
             return Ok(None);
         }
         let ignored = |reason: String| format!("{} is ignored: {reason}", path.display());
-        let sidecar = file.other(&path).map_err(|e| ignored(e.to_string()))?;
+        let sidecar = file.other(&path.as_path().into()).map_err(|e| ignored(e.to_string()))?;
         let inventory = Inventory::of(&sidecar).filter(|inventory| inventory.role == Role::Sidecar);
         let Some(inventory) = inventory else {
             return Err(ignored("it was not written by this version of voltile pyramid".to_owned()));
         };
         for stamp in &inventory.originals {
             let again = "its levels were made from other data; remove it and run `voltile pyramid` again";
-            stamp.check(&stamp.path(file.path())).map_err(|reason| ignored(format!("{reason}; {again}")))?;
+            let checked = stamp.check(&stamp.path(original));
+            checked.map_err(|reason| ignored(format!("{reason}; {again}")))?;
         }
         Ok(Some(Self { file: sidecar, inventory }))
     }
@@ -95,7 +99,7 @@ pub(super) fn origin(levels: &[StoredLevel], missing: &Missing) -> Vec<OriginRec
     let record = |level: &StoredLevel| OriginRecord {
         level: level.level().number(),
         z_factor: level.source.z_factor,
-        size: level.size.into(),
+        size: level.shape.size.into(),
         paths: level.source.paths.in_words(),
         view: level.source.view.in_words() + &without,
     };
@@ -121,7 +125,8 @@ impl Wanted<'_> {
             self.add(self.file, level, None, &mut made, warnings);
         }
         let Some(sidecar) = sidecars.of(self.file, warnings) else { return made };
-        let name = sidecar.file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name =
+            sidecar.file.location().as_path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         match sidecar.record(self) {
             Ok(record) => {
                 for level in record.levels.iter().filter(|level| level.made) {
@@ -130,7 +135,7 @@ impl Wanted<'_> {
             }
             Err(reason) => warnings.push(format!(
                 "the levels in {} are not used for the channel {}: {reason}",
-                sidecar.file.path().display(),
+                sidecar.file.location(),
                 self.found.name
             )),
         }
@@ -158,7 +163,7 @@ impl Wanted<'_> {
             Err(reason) => warnings.push(format!(
                 "the precomputed level {} in {} is not used: {reason}",
                 level.paths.first().unwrap_or_default(),
-                file.path().display()
+                file.location()
             )),
         }
     }
@@ -172,6 +177,6 @@ impl Wanted<'_> {
 /// How a level is derived from the levels found by the layout.
 pub(super) fn view(levels: &[StoredLevel], level: Level, scaling: Scaling) -> Option<LevelView> {
     let stored: Vec<(Level, u64, Xyz<u64>)> =
-        levels.iter().map(|l| (l.level(), l.source.z_factor, l.size)).collect();
+        levels.iter().map(|l| (l.level(), l.source.z_factor, l.shape.size)).collect();
     LevelView::choose(level, &stored, scaling)
 }

@@ -1,7 +1,6 @@
 //! Opens a catalogue: builds datasets and channels from settings and files, and collects all faults.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::channel::{Channel, ChannelWindow};
@@ -9,20 +8,19 @@ use super::levels::Levels;
 use super::made::{Sidecars, Wanted};
 use super::stored::StoredLevel;
 use super::watch::Watch;
-use super::{Catalog, Dataset, Derived, Limits, first_channel};
-use crate::access::{Access, Grants, OpenedAccess};
-use crate::activity::Activity;
-use crate::address::{self, Address};
-use crate::axes::AxisName;
+use super::{Catalog, Dataset, Derived, Limits, Stores, first_channel};
+use crate::base::axes::AxisName;
+use crate::base::description::Recognised;
+use crate::base::name::Name;
+use crate::base::paint::{Kind, Window, WindowRule};
+use crate::base::tile::Fingerprint;
+use crate::catalog::access::{Access, Grants, OpenedAccess};
 use crate::config::{ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
-use crate::description::Recognised;
+use crate::flow::activity::Activity;
 use crate::geometry::{Level, Scaling};
 use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
 use crate::metrics::Metrics;
-use crate::name::Name;
-use crate::paint::{Kind, Window, WindowRule};
-use crate::store::Object;
-use crate::tile::Fingerprint;
+use crate::store::{Location, Store};
 use crate::volume::hdf5::{ChunkStore, Digests, FileIdentity, Files, Kept, LinkPolicy, OpenFile, Opener};
 use crate::volume::{Missing, VoxelType};
 
@@ -49,7 +47,8 @@ pub struct Opened {
 impl Catalog {
     /// Opens everything that the settings name. `activity` lets the volumes yield to busy render threads.
     pub fn open(settings: &Settings, metrics: &Metrics, activity: &Activity) -> Opened {
-        Self::open_among(Files::default(), settings, metrics, activity)
+        let files = Files::of(Store::new(None, metrics.stores.clone(), None));
+        Self::open_among(files, settings, metrics, activity)
     }
 
     /// Like [`Catalog::open`], with files that must not be opened already recorded in `files`.
@@ -85,12 +84,12 @@ impl Catalog {
         settings: &Settings,
         before: &Settings,
         to_open: &[Name],
-        refused: Vec<(PathBuf, String)>,
+        refused: Vec<(Location, String)>,
     ) -> Opened {
         let files =
             to_open.iter().filter_map(|token| settings.datasets.get(token)).flat_map(DatasetSettings::files);
-        let files: Vec<PathBuf> = files.filter_map(|file| address::resolved(file).ok()).collect();
-        self.stores.files.forget(files.iter().map(PathBuf::as_path));
+        let files: Vec<Location> = files.filter_map(|file| file.resolved().ok()).collect();
+        self.stores.files.forget(&files);
         self.stores.files.refuse(refused);
         let limits = Limits::from(&settings.render);
         Opening::with(self.stores.clone(), limits).catalog(settings, |opening, token, wanted| {
@@ -147,14 +146,13 @@ impl Catalog {
 
 impl DatasetSettings {
     /// The files that are named, not those that they refer to.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Location> {
         self.file.iter().chain(self.channels.values().filter_map(|channel| channel.file.as_ref()))
     }
 
     /// Whether a file is an object in a store that does not answer. Asks the store; blocks.
-    pub(crate) fn is_unreachable(&self) -> bool {
-        let mut objects = self.files().filter_map(|file| Address::of(file));
-        objects.any(|address| Object::is_unreachable(&address))
+    pub(crate) fn is_unreachable(&self, store: &Store) -> bool {
+        self.files().any(|file| matches!(file, Location::Object(address) if store.is_unreachable(address)))
     }
 }
 
@@ -179,13 +177,6 @@ pub struct Reopened {
     pub faults: Vec<Fault>,
     /// Problems that are not faults, as in [`Opened::warnings`].
     pub warnings: Vec<String>,
-}
-
-/// Shared by all datasets: the open files, and the cache of decoded chunks.
-#[derive(Debug, Clone)]
-pub(super) struct Stores {
-    pub files: Arc<Files>,
-    pub chunks: ChunkStore,
 }
 
 fn within(known: &Arc<Dataset>, limits: Limits) -> Arc<Dataset> {
@@ -250,7 +241,7 @@ impl Opening {
             datasets,
             unreachable: reasons.collect(),
             limits,
-            profile: settings.render.png,
+            style: settings.render.style,
             stores,
             access,
             names_versions: settings.server.immutable,
@@ -268,7 +259,7 @@ impl Opening {
     /// channel that was served and is now left out is a fault.
     fn again(&mut self, known: &Dataset, settings: &DatasetSettings) -> Option<Dataset> {
         let before = known.channels.values().flat_map(|channel| channel.watch.files());
-        self.stores.files.forget(before.map(FileIdentity::path));
+        self.stores.files.forget(before.map(FileIdentity::location));
         let others = std::mem::take(&mut self.left_out);
         let mut dataset = self.dataset(&known.token, settings);
         for (name, channel) in dataset.iter_mut().flat_map(|dataset| &mut dataset.channels) {
@@ -294,7 +285,7 @@ impl Opening {
         }
         // What its trial has refused need not be asked for.
         let is_refused = settings.files().any(|file| self.stores.files.is_refused(file));
-        if !is_refused && settings.is_unreachable() {
+        if !is_refused && settings.is_unreachable(self.stores.files.store()) {
             self.unreachable.insert(token.clone(), self.faults.split_off(before));
             return None;
         }
@@ -310,7 +301,7 @@ impl Opening {
         let policy = if settings.allow_external { LinkPolicy::Anywhere } else { LinkPolicy::BelowTheFile };
         let Stores { files, chunks } = self.stores.clone();
         let opener = Opener { files, chunks, policy, growing: settings.growing };
-        let file = settings.file.as_deref().and_then(|path| self.file(&opener, path, &format!("{key}.file")));
+        let file = settings.file.as_ref().and_then(|file| self.file(&opener, file, &format!("{key}.file")));
         let (mut channels, mut layouts) = (BTreeMap::new(), Vec::new());
         if let Some(file) = &file
             && is_discovered(settings)
@@ -319,9 +310,10 @@ impl Opening {
         }
         for (name, given) in settings.channels.iter().filter(|(_, given)| is_spelled_out(given)) {
             let key = format!("{key}.channels.{name}");
-            let own = given.file.as_deref().and_then(|path| self.file(&opener, path, &format!("{key}.file")));
+            let own = given.file.as_ref().and_then(|file| self.file(&opener, file, &format!("{key}.file")));
             let file = if given.file.is_some() { own } else { file.clone() };
-            let channel = file.and_then(|file| self.spelled_out(&key, name, given, &file, settings.scaling));
+            let channel =
+                file.and_then(|file| self.spelled_out(&key, name, given, &file, settings.style.scaling));
             channels.extend(channel.map(|channel| (name.clone(), Arc::new(channel))));
         }
         if channels.is_empty() && !self.faults.iter().any(|fault| fault.key.starts_with(&key)) {
@@ -330,11 +322,7 @@ impl Opening {
         self.note_truncation(&key, file.as_ref(), &channels);
         Dataset {
             token: token.clone(),
-            scaling: settings.scaling,
-            offset: settings.offset.unwrap_or_default(),
-            voxel_size: settings.voxel_size,
-            square_pixels: settings.square_pixels,
-            not_found_outside: settings.not_found_outside,
+            style: settings.style,
             growing: settings.growing,
             layouts,
             first: first_channel(&channels).map(|channel| channel.name.clone()),
@@ -359,17 +347,17 @@ impl Opening {
             }
             return;
         }
-        let watched = channels.values().flat_map(|channel| channel.watch.files()).map(FileIdentity::path);
-        for path in file.map(OpenFile::path).into_iter().chain(watched).collect::<BTreeSet<_>>() {
+        let watched = channels.values().flat_map(|channel| channel.watch.files()).map(FileIdentity::location);
+        for path in file.map(OpenFile::location).into_iter().chain(watched).collect::<BTreeSet<_>>() {
             if let Some(what) = self.stores.files.truncation(path) {
-                let problem = format!("{}: {what}", path.display());
+                let problem = format!("{path}: {what}");
                 self.incomplete.push(Fault { key: format!("{key}.file"), problem });
             }
         }
     }
 
-    fn file(&mut self, opener: &Opener, path: &Path, key: &str) -> Option<OpenFile> {
-        opener.open(path).map_err(|e| self.fault(key, e.to_string())).ok()
+    fn file(&mut self, opener: &Opener, location: &Location, key: &str) -> Option<OpenFile> {
+        opener.open(location).map_err(|e| self.fault(key, e.to_string())).ok()
     }
 
     fn fault(&mut self, key: &str, problem: String) {
@@ -397,15 +385,14 @@ impl Opening {
                 let found = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
                 let problem = format!(
                     "there is no such channel in {}; found there: {found}. Give its path, or one of these names",
-                    file.path().display()
+                    file.location()
                 );
                 self.fault(&format!("{key}.channels.{name}"), problem);
             }
         }
         if names.is_empty() && settings.channels.is_empty() {
             let lost = discovery.lost.map(|lost| format!("; {lost}")).unwrap_or_default();
-            let problem =
-                format!("{} holds no dataset that looks like a volume{lost}", file.path().display());
+            let problem = format!("{} holds no dataset that looks like a volume{lost}", file.location());
             self.fault(&format!("{key}.file"), problem);
         } else {
             self.warnings.extend(discovery.remarks);
@@ -426,7 +413,7 @@ impl Opening {
             let given = settings.channels.get(&found.name).unwrap_or(&none);
             let name = found.name.clone();
             let key = format!("{key}.channels.{name}");
-            match self.channel(&key, file, found, given, settings.scaling) {
+            match self.channel(&key, file, found, given, settings.style.scaling) {
                 Ok(channel) => {
                     channels.insert(name, Arc::new(channel));
                 }
@@ -475,8 +462,7 @@ impl Opening {
         let fault = |problem| Fault { key: key.to_owned(), problem };
         self.undecodable.extend(undecodable.into_iter().map(fault));
         self.incomplete.extend(incomplete.into_iter().map(fault));
-        let about =
-            |remark: &String| format!("the channel {} of {}: {remark}", found.name, file.path().display());
+        let about = |remark: &String| format!("the channel {} of {}: {remark}", found.name, file.location());
         self.warnings.extend(found.remarks.iter().map(about));
         let first = levels.first().filter(|level| level.level() == Level::FULL);
         let shape = first.and_then(|level| level.volumes.first()).map(|volume| volume.shape());
@@ -494,7 +480,7 @@ impl Opening {
         let files: BTreeSet<_> = files.cloned().collect();
         Ok(Channel {
             made,
-            file: file.path().to_owned(),
+            file: file.location().clone(),
             window: window(given.window, &found, shape.voxel),
             offset: given.offset,
             origin: found.origin,

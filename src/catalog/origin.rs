@@ -1,4 +1,4 @@
-//! The origin of a tile: its dataset, and whether its files have changed since they were opened.
+//! The origin of a tile: its dataset and channels, and whether their files have changed since they were opened.
 //!
 //! A tile's key contains the state of its files when they were opened. A tile rendered after a file was changed must
 //! not be stored under that key.
@@ -7,29 +7,46 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Channel, Dataset, Overview, Resolved};
-use crate::metrics::DatasetCounters;
-use crate::name::Name;
+use super::{Channel, Dataset};
+use crate::base::name::Name;
+use crate::flow::stalls::Unresponsive;
 
-/// The dataset and the channels of a tile.
+/// The dataset and the channels that a tile is made from.
 #[derive(Debug, Clone)]
 pub struct Origin {
-    /// The dataset's token.
-    pub token: Name,
-    /// The dataset's counters.
-    pub counters: Arc<DatasetCounters>,
+    /// The dataset.
+    pub dataset: Arc<Dataset>,
     channels: Vec<Arc<Channel>>,
 }
 
 impl Origin {
     /// The origin of something made from these channels.
-    pub(super) fn of(dataset: &Dataset, channels: Vec<Arc<Channel>>) -> Self {
-        Self { token: dataset.token.clone(), counters: Arc::clone(&dataset.counters), channels }
+    pub(super) fn of(dataset: &Arc<Dataset>, channels: Vec<Arc<Channel>>) -> Self {
+        Self { dataset: Arc::clone(dataset), channels }
+    }
+
+    /// All channels of a dataset.
+    pub fn whole(dataset: &Arc<Dataset>) -> Self {
+        Self::of(dataset, dataset.channels.values().cloned().collect())
+    }
+
+    /// The dataset's token.
+    pub fn token(&self) -> &Name {
+        &self.dataset.token
     }
 
     /// The paths of the files of the channels.
     pub fn files(&self) -> impl Iterator<Item = &Path> + Clone {
         self.channels.iter().flat_map(|channel| channel.files())
+    }
+
+    /// Has the files checked for changes, unless that was done recently, and returns whether one has changed. Changes to a
+    /// growing dataset do not count: it is reopened at intervals. Does not block.
+    pub async fn has_changed(&self) -> Result<bool, Unresponsive> {
+        for channel in &self.channels {
+            channel.check_soon().await?;
+        }
+        Ok(!self.dataset.growing && self.channels.iter().any(|channel| channel.has_changed()))
     }
 
     /// Records that a read found a file of the channels changed.
@@ -41,19 +58,5 @@ impl Origin {
     /// system for every file.
     pub fn was_unchanged_at(&self, moment: Instant) -> bool {
         self.channels.iter().all(|channel| channel.watch.was_unchanged_at(moment))
-    }
-}
-
-impl Resolved {
-    /// The origin of its tile.
-    pub fn origin(&self) -> Origin {
-        Origin::of(self.dataset(), self.channels().cloned().collect())
-    }
-}
-
-impl Overview {
-    /// The origin of its picture.
-    pub fn origin(&self) -> Option<Origin> {
-        self.tiles().first().map(Resolved::origin)
     }
 }

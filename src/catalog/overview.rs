@@ -3,11 +3,11 @@
 //! CATMAID requests one for each slice and draws it unscaled into a map of 192 pixels. `voltile inspect` draws them in the
 //! terminal, at other sizes.
 
-use super::{Catalog, Channel, Dataset, NotFound, Resolved};
+use super::{Catalog, Channel, Dataset, NotFound, Origin, Resolved};
+use crate::base::request::TileRequest;
+use crate::base::tile::TileKey;
 use crate::geometry::{LevelView, TILE, TileAddress};
-use crate::plan;
-use crate::request::TileRequest;
-use crate::tile::TileKey;
+use crate::render::plan;
 
 /// The maximum width and height in pixels, unless another is asked for.
 const MOST: (usize, usize) = (192, 192);
@@ -17,6 +17,7 @@ const MOST_TILES: u64 = 16;
 /// A request for an overview with its names resolved.
 #[derive(Debug)]
 pub struct Overview {
+    origin: Origin,
     tiles: Vec<Resolved>,
     across: usize,
     extent: (usize, usize),
@@ -43,7 +44,8 @@ impl Catalog {
         let all = (0..down).flat_map(|row| (0..across).map(move |column| (row, column)));
         let tiles = all.map(|(row, column)| tile(row, column)).collect::<Result<Vec<_>, _>>()?;
         let extent = (columns as usize, rows as usize);
-        Ok(Overview { tiles, across: across as usize, extent, most: MOST })
+        let origin = tiles.first().unwrap_or(&first).origin();
+        Ok(Overview { origin, tiles, across: across as usize, extent, most: MOST })
     }
 }
 
@@ -61,13 +63,18 @@ fn fitting(dataset: &Dataset, channel: &Channel, address: &TileAddress) -> Optio
 /// Converts a slice number at full resolution to the slice number at a level.
 fn slice_at(dataset: &Dataset, view: &LevelView, address: &TileAddress) -> u64 {
     let axis = address.plane.slice_axis();
-    let (offset, factor) = (i128::from(dataset.offset[axis]), i128::from(view.factor[axis]));
+    let (offset, factor) = (i128::from(dataset.style.offset[axis]), i128::from(view.factor[axis]));
     let slice = (i128::from(address.slice) - offset).div_euclid(factor) + offset.div_euclid(factor);
     // Negative numbers lie outside, as does u64::MAX.
     u64::try_from(slice).unwrap_or(u64::MAX)
 }
 
 impl Overview {
+    /// The origin of its picture.
+    pub fn origin(&self) -> Origin {
+        self.origin.clone()
+    }
+
     /// The tiles that it is composed of, row by row; not empty.
     pub fn tiles(&self) -> &[Resolved] {
         &self.tiles

@@ -5,17 +5,18 @@
 //! and the datasets of a long series. The command line starts the child process and sets its limits.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Catalog, Dataset};
-use crate::activity::Activity;
+use crate::base::name::Name;
 use crate::config::{ChannelSettings, DatasetSettings, Settings};
+use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
-use crate::name::Name;
+use crate::store::{Location, Store};
+use crate::volume::hdf5::Files;
 
 /// The time limit per file for deferred reads: an index of a million chunks takes a second at most, but minutes from
 /// a slow disk, and long series have tens of thousands of datasets.
@@ -24,8 +25,9 @@ const REHEARSAL: Duration = Duration::from_secs(2);
 /// A file to be opened, and what will be used of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The path of the file; invalid UTF-8 is replaced, as the HDF5 crate accepts only UTF-8.
-    pub file: String,
+    /// The file. Sent to a child, invalid UTF-8 is replaced, as the HDF5 crate accepts only UTF-8, and credentials are left
+    /// out.
+    pub file: Location,
     /// Whether its links may leave its directory.
     pub allow_external: bool,
     /// Whether its channels are to be discovered.
@@ -37,7 +39,7 @@ pub struct Trial {
 impl Trial {
     /// The trials required by settings: one for each file and link policy.
     pub fn all(settings: &Settings) -> Vec<Trial> {
-        let mut trials: BTreeMap<(PathBuf, bool), Trial> = BTreeMap::new();
+        let mut trials: BTreeMap<(Location, bool), Trial> = BTreeMap::new();
         for dataset in settings.datasets.values() {
             let is_adjusted = |given: &ChannelSettings| paths(given).next().is_none();
             let discover = dataset.channels.is_empty() || dataset.channels.values().any(is_adjusted);
@@ -56,20 +58,21 @@ impl Trial {
     }
 
     /// A trial that only opens the file.
-    fn nothing((file, allow_external): &(PathBuf, bool)) -> Self {
-        let (file, allow_external) = (file.to_string_lossy().into_owned(), *allow_external);
+    fn nothing((file, allow_external): &(Location, bool)) -> Self {
+        let (file, allow_external) = (file.clone(), *allow_external);
         Self { file, allow_external, discover: false, paths: BTreeSet::new() }
     }
 
     /// Opens the file and everything used of it, then performs deferred reads until `latest` at most. Ignores errors:
     /// they are reported when the file is opened for use.
-    pub fn run(&self, latest: Instant) {
+    pub fn run(&self, latest: Instant, store: &Store) {
         let until = latest.min(Instant::now() + REHEARSAL);
-        let opened = Catalog::open(&self.settings(), &Metrics::default(), &Activity::default());
+        let (files, metrics) = (Files::of(store.clone()), Metrics::default());
+        let opened = Catalog::open_among(files, &self.settings(), &metrics, &Activity::default());
         for channel in opened.catalog.datasets().flat_map(|dataset: &Arc<Dataset>| dataset.channels.values())
         {
             for volume in channel.levels().iter().flat_map(|level| &level.volumes) {
-                volume.storage().rehearse(until);
+                volume.rehearse(until);
             }
         }
     }
@@ -80,7 +83,7 @@ impl Trial {
             allow_external: self.allow_external,
             // Otherwise a file that is being written would be refused.
             growing: true,
-            ..DatasetSettings::of_file(PathBuf::from(&self.file))
+            ..DatasetSettings::of_file(self.file.clone())
         };
         let named =
             |path: &String| ChannelSettings { path: Some(path.clone()), ..ChannelSettings::default() };

@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{Catalog, Channel, Dataset};
-use crate::color::Colour;
-use crate::geometry::{
-    Level, LevelView, Orthogonal, Patch, Placement, Plane, Scaling, TileAddress, Xyz, patch,
-};
-use crate::name::Name;
-use crate::paint::{Finite, Kind, PngProfile, Window};
-use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
-use crate::request::{Adjustment, ChannelChoice, TileRequest, VersionedToken};
-use crate::tile::{Fingerprint, TileKey};
+use super::{Catalog, Channel, Dataset, Origin};
+use crate::base::color::Colour;
+use crate::base::name::Name;
+use crate::base::paint::{DatasetStyle, Kind, Style, Window};
+use crate::base::request::{Adjustment, ChannelChoice, TileRequest, VersionedToken};
+use crate::base::tile::{Fingerprint, TileKey};
+use crate::geometry::{Level, LevelView, Orthogonal, Patch, Placement, Plane, TileAddress, Xyz, patch};
+use crate::render::plan::{Layer, Picture, PixelKind, Plan, Shading, Source};
 use crate::volume::ReadPolicy;
 
 /// The version of the rendering, part of every key. Incremented by every change that affects pixels, be it of drawing
 /// rules or a bug fix in reading or decoding: the disk cache may contain tiles of older versions. Also by every change of
 /// documents at addresses with a version, which clients keep for a year.
-pub(super) const RULES: u32 = 3;
+pub(super) const RULES: u32 = 4;
 
 /// Why a well-formed request cannot be served: 404, or 503 for a dataset that cannot be opened yet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,7 +81,7 @@ pub enum NotFound {
 #[derive(Debug)]
 pub struct Resolved {
     dataset: Arc<Dataset>,
-    profile: PngProfile,
+    style: Style,
     layers: Vec<ResolvedLayer>,
     time: u64,
     address: TileAddress,
@@ -96,7 +94,6 @@ struct ResolvedLayer {
     adjust: Adjustment,
     view: LevelView,
     placement: Placement,
-    orthogonal: Orthogonal,
     patch: Option<Patch>,
 }
 
@@ -104,8 +101,8 @@ struct ResolvedLayer {
 #[derive(Hash)]
 struct Rendering {
     rules: u32,
-    profile: PngProfile,
-    scaling: Scaling,
+    style: Style,
+    dataset: DatasetStyle,
     time: u64,
     address: TileAddress,
     layers: Vec<LayerRendering>,
@@ -114,14 +111,13 @@ struct Rendering {
 #[derive(Hash)]
 struct LayerRendering {
     channel: Fingerprint,
-    placement: Placement,
-    colour: Option<Colour>,
-    window: Option<Window>,
+    /// The bits of the voxel size in the file.
+    voxel_size: Option<Xyz<u64>>,
     /// The precomputed level that is read, if any.
     made: Option<Fingerprint>,
-    gamma: Option<Finite>,
-    /// The bits of the voxel size, if it determines the rows of the tile.
-    voxel_size: Option<Xyz<u64>>,
+    placement: Placement,
+    colour: Option<Colour>,
+    shading: Shading,
 }
 
 impl Catalog {
@@ -143,12 +139,12 @@ impl Catalog {
         };
         let resolved = Resolved {
             dataset: Arc::clone(dataset),
-            profile: self.profile,
+            style: self.style,
             layers,
             time,
             address: request.address,
         };
-        if dataset.not_found_outside && resolved.is_black() {
+        if dataset.style.not_found_outside && resolved.is_black() {
             return Err(NotFound::Outside { token: dataset.token.clone() });
         }
         Ok(resolved)
@@ -184,20 +180,12 @@ impl Catalog {
             return Err(NotFound::NotComposable { channel: name.clone(), kind: channel.kind.name() });
         }
         let view = self.view(dataset, channel, address)?;
-        let orthogonal = dataset.orthogonal(channel);
-        let there = channel.is_there(&view, dataset.scaling, time);
+        let there = channel.is_there(&view, dataset.style.scaling, time);
         let placement = dataset.placement(channel);
+        let orthogonal = dataset.orthogonal(channel);
         let patch = there.then(|| patch(address, &view, placement, orthogonal)).flatten();
-        let channel = Arc::clone(channel);
-        Ok(ResolvedLayer {
-            channel,
-            colour,
-            adjust: Adjustment::default(),
-            view,
-            placement,
-            orthogonal,
-            patch,
-        })
+        let (channel, adjust) = (Arc::clone(channel), Adjustment::default());
+        Ok(ResolvedLayer { channel, colour, adjust, view, placement, patch })
     }
 
     fn view(
@@ -239,6 +227,26 @@ impl ResolvedLayer {
             _ => self.channel.window().map(|window| window.with_limits(lo, hi)),
         }
     }
+
+    /// How its voxels become shades: all that the renderer learns of it besides the voxels and the colour.
+    fn shading(&self) -> Shading {
+        let window = self.window().unwrap_or(self.channel.voxel.full_window());
+        Shading { window, gamma: self.adjust.gamma }
+    }
+
+    /// Its part of the key.
+    fn rendering(&self) -> LayerRendering {
+        // The adjustments are in the colour and the shading, and the patch follows from all the others.
+        let Self { channel, colour, adjust: _, view, placement, patch: _ } = self;
+        LayerRendering {
+            channel: channel.fingerprint,
+            voxel_size: channel.voxel_size.map(|size| size.map(f64::to_bits)),
+            made: channel.made_fingerprint(view),
+            placement: *placement,
+            colour: *colour,
+            shading: self.shading(),
+        }
+    }
 }
 
 impl Dataset {
@@ -257,7 +265,7 @@ impl Dataset {
 
     /// How a level of a channel is derived.
     pub(super) fn view(&self, channel: &Channel, level: Level) -> Result<LevelView, NotFound> {
-        channel.view(level, self.scaling).ok_or_else(|| NotFound::Level {
+        channel.view(level, self.style.scaling).ok_or_else(|| NotFound::Level {
             channel: channel.name.clone(),
             level: level.number(),
             last: self.last_level(channel).number(),
@@ -266,8 +274,8 @@ impl Dataset {
 
     /// How xz and yz tiles of a channel treat anisotropic voxels.
     pub(super) fn orthogonal(&self, channel: &Channel) -> Orthogonal {
-        match self.voxel_size.or(channel.voxel_size) {
-            Some(voxel) if self.square_pixels => Orthogonal::Isotropic(voxel),
+        match self.style.voxel_size.or(channel.voxel_size) {
+            Some(voxel) if self.style.square_pixels => Orthogonal::Isotropic(voxel),
             _ => Orthogonal::Stored,
         }
     }
@@ -289,9 +297,13 @@ impl Resolved {
         &self.dataset
     }
 
-    /// The dataset's token.
-    pub fn token(&self) -> &Name {
-        &self.dataset.token
+    /// The origin of its tile. One that lies outside of the volume may lie within in the next generation of any file: it
+    /// depends on all channels.
+    pub fn origin(&self) -> Origin {
+        match self.is_black() {
+            true => Origin::whole(&self.dataset),
+            false => Origin::of(&self.dataset, self.channels().cloned().collect()),
+        }
     }
 
     /// The channels, in the order of the request.
@@ -320,25 +332,14 @@ impl Resolved {
 
     /// The key of the rendering: a digest of everything that determines its bytes.
     pub fn key(&self) -> TileKey {
-        let layers = self.layers.iter().map(|layer| LayerRendering {
-            channel: layer.channel.fingerprint,
-            placement: layer.placement,
-            colour: layer.colour,
-            window: layer.window(),
-            gamma: layer.adjust.gamma,
-            made: layer.channel.made_fingerprint(&layer.view),
-            voxel_size: match layer.orthogonal {
-                Orthogonal::Isotropic(voxel) => Some(voxel.map(f64::to_bits)),
-                Orthogonal::Stored => None,
-            },
-        });
+        let Self { dataset, style, layers, time, address } = self;
         TileKey::of(&Rendering {
             rules: RULES,
-            profile: self.profile,
-            scaling: self.dataset.scaling,
-            time: self.time,
-            address: self.address,
-            layers: layers.collect(),
+            style: *style,
+            dataset: dataset.style,
+            time: *time,
+            address: *address,
+            layers: layers.iter().map(ResolvedLayer::rendering).collect(),
         })
     }
 
@@ -350,7 +351,7 @@ impl Resolved {
                 layers.iter().filter_map(|l| Some((self.shaded(l, 0), l.colour?))).collect(),
             ),
         };
-        Plan { picture, profile: self.profile, policy: ReadPolicy::default() }
+        Plan { picture, style: self.style, policy: ReadPolicy::default() }
     }
 
     fn picture(&self, layer: &ResolvedLayer) -> Picture {
@@ -362,8 +363,7 @@ impl Resolved {
     }
 
     fn shaded(&self, layer: &ResolvedLayer, component: usize) -> Layer {
-        let window = layer.window().unwrap_or(layer.channel.voxel.full_window());
-        Layer { source: self.source(layer, component), window, gamma: layer.adjust.gamma }
+        Layer { source: self.source(layer, component), shading: layer.shading() }
     }
 
     fn source(&self, layer: &ResolvedLayer, component: usize) -> Source {

@@ -2,11 +2,11 @@
 //! decodes each box once.
 
 use super::StoredLevel;
-use crate::axes::AxisName;
-use crate::description::SourceDescription;
+use crate::base::axes::AxisName;
+use crate::base::description::SourceDescription;
+use crate::base::tile::Fingerprint;
 use crate::geometry::LevelView;
 use crate::layout::Paths;
-use crate::tile::Fingerprint;
 use crate::volume::hdf5::KeyOf;
 
 /// Describes `level` as the source of `view`; `None` if it has no volume.
@@ -22,7 +22,7 @@ pub(super) fn describe(level: &StoredLevel, view: &LevelView) -> Option<SourceDe
     let factor = view.factor.zip(view.downsample, |factor, downsample| (factor / downsample.max(1)).max(1));
     Some(SourceDescription {
         id: level.boxes_id().to_string(),
-        size: level.size.into(),
+        size: level.shape.size.into(),
         factor: factor.into(),
         chunk: shape.chunk.into(),
         times,

@@ -3,30 +3,26 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::description::StorageDescription;
-use crate::geometry::{Level, LevelView, Xyz};
+use crate::base::description::StorageDescription;
+use crate::base::tile::Fingerprint;
+use crate::geometry::{Level, LevelView};
 use crate::layout::Paths;
-use crate::tile::Fingerprint;
 use crate::volume::hdf5::{FileIdentity, View};
-use crate::volume::{ChunkCoding, Samples, Volume};
+use crate::volume::{Volume, VolumeShape};
 
 /// A level stored in a file.
 #[derive(Debug)]
 pub struct StoredLevel {
-    /// Its extent in voxels.
-    pub size: Xyz<u64>,
+    /// What its volumes are; of several datasets, the first.
+    pub shape: VolumeShape,
     /// How its dataset is stored; of several datasets, the first.
     pub storage: StorageDescription,
-    /// The coding of its chunks, or why their stored bytes are of no use to other programs. Of several datasets, the first.
-    pub coding: Result<ChunkCoding, String>,
     /// The file name of the sidecar that contains it, if it is in one.
     pub sidecar: Option<String>,
     pub(super) source: LevelSource,
     pub(super) files: BTreeSet<FileIdentity>,
     /// Identifies its voxels, in the current generation of its files.
     pub(super) fingerprint: Fingerprint,
-    /// The value of voxels that were never written; `None` if it is unknown.
-    pub(super) fill: Option<Samples>,
     /// One volume, or one for each of red, green and blue; not empty.
     pub(super) volumes: Vec<Arc<dyn Volume>>,
 }
@@ -64,6 +60,6 @@ impl StoredLevel {
 
     /// Whether it is the same level as that of the view: number, z factor and size.
     pub(super) fn stands_for(&self, view: &LevelView) -> bool {
-        (self.level(), self.source.z_factor, self.size) == (view.level, view.factor.z, view.size)
+        (self.level(), self.source.z_factor, self.shape.size) == (view.level, view.factor.z, view.size)
     }
 }

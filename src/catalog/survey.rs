@@ -8,9 +8,9 @@
 
 use std::sync::Arc;
 
-use crate::description::{Histogram, Percentile};
+use crate::base::description::{Histogram, Percentile};
+use crate::base::paint::Window;
 use crate::geometry::{Region, Xyz};
-use crate::paint::Window;
 use crate::volume::{Missing, ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples};
 
 /// A level of at most this many voxels, at all sampled time points together, is read whole.
@@ -131,8 +131,8 @@ fn times(volume: &dyn Volume) -> Vec<u64> {
     let count = all.min(TIMES);
     let place = |number: u64| (u128::from(number) * u128::from(all - 1)).checked_div(u128::from(count - 1));
     let existing = |from: u64| {
-        let near = (from..all.min(from.saturating_add(NEAR_TIMES))).find(|time| volume.has(*time));
-        near.or_else(|| (from.saturating_sub(NEAR_TIMES)..from).rev().find(|time| volume.has(*time)))
+        let near = (from..all.min(from.saturating_add(NEAR_TIMES))).find(|time| volume.shape().has(*time));
+        near.or_else(|| (from.saturating_sub(NEAR_TIMES)..from).rev().find(|time| volume.shape().has(*time)))
     };
     let mut times: Vec<u64> =
         (0..count).filter_map(|number| existing(place(number).unwrap_or(0) as u64)).collect();
@@ -260,7 +260,7 @@ fn histogram<T: Voxel>(sorted: &[T], full: Window) -> Option<Histogram> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paint::Number;
+    use crate::base::paint::Number;
     use crate::volume::{MemoryVolume, Series};
 
     fn sorted<T: Voxel>(mut values: Vec<T>) -> Vec<T> {
@@ -336,7 +336,7 @@ mod tests {
             MemoryVolume::of(VoxelType::U16, size, move |at| brightness[time as usize] * (20 + at.x as u16))
         };
         let open = move |time| Ok(Arc::new(frame(time)) as Arc<dyn Volume>);
-        Series::new(frame(0).shape(), vec![true; brightness.len()], Box::new(open))
+        Series::new(frame(0).shape().clone(), vec![true; brightness.len()], Box::new(open))
     }
 
     #[test]

@@ -1,46 +1,20 @@
 //! The version of a dataset: a short digest of all that decides its pixels, and what its documents say of it.
 //!
 //! It is known before windows are measured: the sample that a window is measured from depends on the files only.
+//!
+//! Addresses with a version are cached for a year, so nothing may be forgotten here: datasets and channels are taken apart
+//! without `..`, and a new field does not compile until it is named.
 
 use super::channel::ChannelWindow;
 use super::resolve::RULES;
 use super::{Catalog, Channel, Dataset};
-use crate::geometry::{Scaling, Xyz};
-use crate::name::Name;
-use crate::paint::{PngProfile, Window};
-use crate::tile::Fingerprint;
+use crate::base::name::Name;
+use crate::base::paint::Window;
+use crate::base::tile::Fingerprint;
+use crate::geometry::Xyz;
 
 /// The number of hexadecimal digits.
 const DIGITS: usize = 12;
-
-#[derive(Hash)]
-struct DatasetVersion<'a> {
-    rules: u32,
-    profile: PngProfile,
-    /// They decide which levels and chunk shapes there are.
-    limits: [u64; 2],
-    scaling: Scaling,
-    offset: Xyz<i64>,
-    voxel_size: Option<Xyz<u64>>,
-    square_pixels: bool,
-    not_found_outside: bool,
-    channels: Vec<ChannelVersion<'a>>,
-}
-
-#[derive(Hash)]
-struct ChannelVersion<'a> {
-    name: &'a Name,
-    channel: Fingerprint,
-    made: Vec<Fingerprint>,
-    window: WindowVersion,
-    label: Option<&'a str>,
-    colour: Option<&'a str>,
-    voxel_size: Option<Xyz<u64>>,
-    voxel_unit: Option<&'a str>,
-    position: Option<Xyz<i64>>,
-    origin: Option<Xyz<u64>>,
-    times: Option<u64>,
-}
 
 #[derive(Hash)]
 enum WindowVersion {
@@ -53,7 +27,7 @@ impl Catalog {
     /// The version of one of its datasets. Determined once for each generation and its limits.
     pub fn version<'a>(&self, dataset: &'a Dataset) -> &'a Name {
         dataset.derived.version.get_or_init(|| {
-            let digest = Fingerprint::of(&self.versioned(dataset)).to_string();
+            let digest = self.versioned(dataset).to_string();
             Name::nearest(digest.get(..DIGITS).unwrap_or(&digest))
         })
     }
@@ -66,39 +40,62 @@ impl Catalog {
         }
     }
 
-    fn versioned<'a>(&self, dataset: &'a Dataset) -> DatasetVersion<'a> {
-        DatasetVersion {
-            rules: RULES,
-            profile: self.profile,
-            limits: [dataset.limits.voxels_per_tile, dataset.limits.voxels_per_box],
-            scaling: dataset.scaling,
-            offset: dataset.offset,
-            voxel_size: dataset.voxel_size.map(bits),
-            square_pixels: dataset.square_pixels,
-            not_found_outside: dataset.not_found_outside,
-            channels: dataset.channels.values().map(|channel| channel_version(dataset, channel)).collect(),
-        }
+    fn versioned(&self, dataset: &Dataset) -> Fingerprint {
+        let Dataset {
+            token: _,
+            style,
+            growing: _,
+            layouts: _,
+            channels,
+            // Which channel is the first shows in the positions of all.
+            first: _,
+            counters: _,
+            // They decide which levels and chunk shapes there are.
+            limits,
+            derived: _,
+        } = dataset;
+        let channels: Vec<_> = channels.values().map(|channel| channel_version(dataset, channel)).collect();
+        Fingerprint::of(&(RULES, self.style, style, limits, channels))
     }
 }
 
-fn channel_version<'a>(dataset: &Dataset, channel: &'a Channel) -> ChannelVersion<'a> {
-    ChannelVersion {
-        name: &channel.name,
-        channel: channel.fingerprint,
-        made: channel.made.iter().map(|level| level.fingerprint).collect(),
-        window: match &channel.window {
-            ChannelWindow::Known(window) => WindowVersion::Known(*window),
-            ChannelWindow::Measured(_) => WindowVersion::Measured,
-            ChannelWindow::OfBytes { range, .. } => WindowVersion::OfBytes(*range),
-        },
-        label: channel.label.as_deref(),
-        colour: channel.colour.as_deref(),
-        voxel_size: channel.voxel_size.map(bits),
-        voxel_unit: channel.voxel_unit.as_deref(),
-        position: dataset.placed(channel),
-        origin: channel.origin.map(bits),
-        times: channel.is_series.then_some(channel.times),
-    }
+fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
+    let Channel {
+        name,
+        label,
+        colour,
+        voxel_size,
+        voxel_unit,
+        origin,
+        times,
+        is_series,
+        window,
+        made,
+        fingerprint,
+        // In the fingerprint.
+        kind: _,
+        voxel: _,
+        missing: _,
+        shows_stored_values: _,
+        levels: _,
+        // In the position.
+        offset: _,
+        // Documents do not depend on these.
+        file: _,
+        labels_because: _,
+        is_default: _,
+        surveyed: _,
+        watch: _,
+    } = channel;
+    let window = match window {
+        ChannelWindow::Known(window) => WindowVersion::Known(*window),
+        ChannelWindow::Measured(_) => WindowVersion::Measured,
+        ChannelWindow::OfBytes { range, .. } => WindowVersion::OfBytes(*range),
+    };
+    let made: Vec<_> = made.iter().map(|level| level.fingerprint).collect();
+    let space = (voxel_size.map(bits), voxel_unit, dataset.placed(channel), origin.map(bits));
+    let times = is_series.then_some(times);
+    Fingerprint::of(&(name, label, colour, fingerprint, made, window, space, times))
 }
 
 fn bits(numbers: Xyz<f64>) -> Xyz<u64> {

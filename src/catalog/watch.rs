@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::stalls::Unresponsive;
+use crate::flow::stalls::Unresponsive;
 use crate::volume::hdf5::FileIdentity;
 
 /// How long the result of a check is valid.
@@ -145,7 +145,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("a.h5");
         fs::write(&path, "one").unwrap();
-        let watch = Watch::over(BTreeSet::from([FileIdentity::of(&path).unwrap()]));
+        let watch =
+            Watch::over(BTreeSet::from([
+                FileIdentity::of(&path.as_path().into(), &Default::default()).unwrap()
+            ]));
         assert!(!watch.is_fresh());
         let checked_just_now = || {
             watch.check();

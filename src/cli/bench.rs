@@ -10,20 +10,20 @@ mod table;
 mod words;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::{Failure, load_sound, output};
-use crate::activity::Activity;
-use crate::bench::{
+use crate::base::name::Name;
+use crate::base::paint::PngProfile;
+use crate::catalog::Catalog;
+use crate::flow::activity::Activity;
+use crate::metrics::Metrics;
+use crate::store::Location;
+use crate::tools::bench::{
     Local, Machine, NotReached, Remote, RemoteRow, Row, Selection, Subject, Target, Unknown, scaling, told,
     verdicts,
 };
-use crate::catalog::Catalog;
-use crate::metrics::Metrics;
-use crate::name::Name;
-use crate::paint::PngProfile;
 
 pub(super) use form::Arguments;
 use form::{Files, Form, Server};
@@ -63,7 +63,7 @@ fn of_files(arguments: &Arguments, files: &Files) -> Result<(), Failure> {
         written?;
         subjects.extend(own);
     }
-    let small = settings.render.png == PngProfile::Small;
+    let small = settings.render.style.png == PngProfile::Small;
     let (verdicts, scaling) = (verdicts(&rows, &subjects, small), scaling(&rows));
     let places = places(&catalog, &choice.targets);
     let remarks = [local.remarks(), &words::not_from_disk(&rows)].concat();
@@ -173,12 +173,12 @@ fn reached(arguments: &Arguments, server: &Server) -> Result<(Remote, Selection,
     }
 }
 
-fn chosen(selection: &Selection, all: Vec<Target>) -> Result<crate::bench::Choice, Failure> {
+fn chosen(selection: &Selection, all: Vec<Target>) -> Result<crate::tools::bench::Choice, Failure> {
     selection.choose(all).map_err(|unknown: Unknown| Failure::Usage(unknown.to_string()))
 }
 
 /// The file of each channel, for the commands suggested to the user.
-fn places(catalog: &Catalog, targets: &[Target]) -> BTreeMap<(String, String), PathBuf> {
+fn places(catalog: &Catalog, targets: &[Target]) -> BTreeMap<(String, String), Location> {
     let place = |target: &Target| {
         let (token, channel) = (Name::new(&target.token).ok()?, Name::new(&target.channel).ok()?);
         let file = catalog.dataset(&token)?.channels.get(&channel)?.file.clone();

@@ -5,41 +5,30 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::base::name::Name;
+use crate::base::tile::TileKey;
 use crate::config::Settings;
-use crate::metrics::{Metrics, StoreMetrics};
-use crate::name::Name;
-use crate::store::{self, Keeps};
+use crate::metrics::Metrics;
+use crate::store::{Keeps, Store};
 use crate::tier::{Directory, TileTier};
-use crate::tile::TileKey;
 
-/// A directory, with its errors counted and logged.
-struct Blocks(Directory);
-
-impl Keeps for Blocks {
-    fn get(&self, name: &str, key: &TileKey) -> Option<Bytes> {
-        let found = self.0.get(&Name::nearest(name), key);
-        found.inspect_err(|error| count(&error.to_string())).ok().flatten()
+impl Keeps for Directory {
+    fn get(&self, name: &str, key: &TileKey) -> Result<Option<Bytes>, String> {
+        TileTier::get(self, &Name::nearest(name), key).map_err(|error| error.to_string())
     }
 
-    fn put(&self, name: &str, key: &TileKey, bytes: &Bytes) {
-        if let Err(error) = self.0.put(&Name::nearest(name), key, bytes) {
-            count(&error.to_string());
-        }
+    fn put(&self, name: &str, key: &TileKey, bytes: &Bytes) -> Result<(), String> {
+        TileTier::put(self, &Name::nearest(name), key, bytes).map_err(|error| error.to_string())
     }
-}
-
-fn count(error: &str) {
-    StoreMetrics::of_process().block_errors.inc();
-    tracing::debug!("cache.blocks: {error}");
 }
 
 /// Keeps stored chunks as the settings say. What cannot be kept is only logged: it is fetched again.
-pub(super) fn keep(settings: &Settings, metrics: &Metrics) {
+pub(super) fn keep(settings: &Settings, metrics: &Metrics, store: &Store) {
     let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.blocks > 0) else {
         return;
     };
     match opened(directory, settings.cache.blocks as u64, metrics) {
-        Ok(directory) => store::keep_chunks_in(Arc::new(Blocks(directory))),
+        Ok(directory) => store.keep_chunks_in(Arc::new(directory)),
         Err(error) => tracing::error!("cache.blocks: {error:#}; stored chunks are not kept"),
     }
 }

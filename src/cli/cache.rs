@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::{Failure, listed, output};
+use crate::base::name::Name;
 use crate::config::{self, Layers};
-use crate::name::Name;
 use crate::tier::{Directory, Holding};
 
 #[derive(Debug, Args)]

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::{Failure, NOTHING_TO_SERVE, Sources, certificates, listed, open, output};
-use crate::activity::Activity;
+use super::{Failure, NOTHING_TO_SERVE, Sources, certificates, listed, load, output};
 use crate::config;
+use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
 
 #[derive(Debug, Args)]
@@ -17,8 +17,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let layers = arguments.sources.layers()?;
     let mut read = config::load(&layers);
     read.faults.extend(read.shortage.take());
-    let mut loaded = open(read, &Metrics::default(), &Activity::default());
-    loaded.faults.append(&mut loaded.unreachable);
+    let mut loaded = load(read, &Metrics::default(), &Activity::default());
     certificates(&mut loaded);
     // A server would serve what is left; here they count as faults.
     loaded.faults.append(&mut loaded.undecodable);

@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
-use crate::bench::{Pattern, State};
-use crate::verify::Viewer;
+use crate::tools::bench::{Pattern, State};
+use crate::tools::verify::Viewer;
 
 impl ValueEnum for Viewer {
     fn value_variants<'a>() -> &'a [Self] {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Failure;
 use crate::config::Settings;
 use crate::confine::{self, Needs, Reach};
-use crate::demo;
+use crate::tools::demo;
 
 const SUPERUSER: &str = "voltile runs as root, which it never needs: run it as a user who may only read the data files and \
      write the cache directory, such as with User= in a systemd unit or --user of the container";

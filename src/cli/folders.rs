@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::catalog::sidecar_path;
+use crate::store::Location;
 use crate::volume::hdf5::{is_hdf5, tree_at};
 
 /// The most HDF5 files that are served.
@@ -64,8 +65,9 @@ pub(super) struct Folders {
 
 impl Folders {
     /// Takes the folders out of a list of files and folders.
-    pub fn among(paths: &mut Vec<PathBuf>) -> Self {
-        let folders = paths.extract_if(.., |path| path.is_dir()).collect();
+    pub fn among(files: &mut Vec<Location>) -> Self {
+        let is_folder = |file: &mut Location| file.path().is_some_and(Path::is_dir);
+        let folders = files.extract_if(.., is_folder).map(|folder| folder.as_path().to_owned()).collect();
         Self { folders, ..Self::default() }
     }
 
@@ -329,9 +331,9 @@ mod tests {
         write("text.h5", b"not HDF5");
         write("empty.h5", b"");
         fs::create_dir(place.path().join("folder.h5")).unwrap();
-        let mut paths = vec![place.path().join("b.ims"), place.path().to_owned()];
+        let mut paths = vec![place.path().join("b.ims").into(), place.path().into()];
         let mut folders = Folders::among(&mut paths);
-        assert_eq!(paths, [place.path().join("b.ims")]);
+        assert_eq!(paths, [Location::from(place.path().join("b.ims"))]);
         let mut found = || -> Vec<String> {
             let files = folders.files(4).unwrap();
             files.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
@@ -350,7 +352,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let gone = place.path().join("gone");
         fs::create_dir(&gone).unwrap();
-        let mut folders = Folders::among(&mut vec![gone.clone()]);
+        let mut folders = Folders::among(&mut vec![gone.clone().into()]);
         fs::remove_dir(&gone).unwrap();
         assert!(folders.files(4).unwrap_err().to_string().contains("gone"));
     }
@@ -367,7 +369,7 @@ mod tests {
             age(&path(file));
             age(&path(folder));
         }
-        let mut folders = Folders::among(&mut vec![place.path().to_owned()]);
+        let mut folders = Folders::among(&mut vec![place.path().into()]);
         assert_eq!(folders.files(1).unwrap(), [path("one/a.h5"), path("two/b.h5")]);
         // Contents that change without the folder are not seen.
         fs::write(path("three/text"), SIGNATURE).unwrap();

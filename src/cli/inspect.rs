@@ -14,9 +14,9 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{Failure, listed, load, log_unreadable, output};
-use crate::activity::Activity;
 use crate::catalog::Inspection;
-use crate::config::Layers;
+use crate::config::{self, Layers};
+use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
 
 use advice::Warning;
@@ -45,7 +45,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let file = super::file(arguments.file.clone())?;
     let layers = Layers { files: vec![file.clone()], ..Layers::default() };
-    let loaded = load(&layers, &Metrics::default(), &Activity::default());
+    let loaded = load(config::load(&layers), &Metrics::default(), &Activity::default());
     if !loaded.faults.is_empty() {
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
     }

@@ -32,12 +32,13 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{Failure, limits};
-use crate::address::Address;
 use crate::catalog::Trial;
 use crate::config::{Files, Settings};
 use crate::confine::{self, Bounds, Reach};
+use crate::metrics::StoreMetrics;
 use crate::service;
-use crate::store::{self, Relay};
+use crate::store::address::Address;
+use crate::store::{self, Location, Relay, Store};
 
 /// The CPU time for a small file, in seconds. A sound one takes a hundredth of it.
 const COMPUTING: u64 = 8;
@@ -97,7 +98,9 @@ pub(super) fn run() -> Result<(), Failure> {
     let lacking = confine::trial_child(&bounds);
     memory::watch(bounds.memory)?;
     say(&lacking.join("; "))?;
-    let relay = Relay::start(Box::new(|wanted| say(&serde_json::to_string(&Said::Wanted(wanted.clone()))?)));
+    let relay = Relay::new(Box::new(|wanted| say(&serde_json::to_string(&Said::Wanted(wanted.clone()))?)));
+    let relay = Arc::new(relay);
+    let store = Store::new(Some(Arc::clone(&relay)), StoreMetrics::default(), None);
     let (sender, trials) = channel();
     // Answers arrive while a trial runs.
     thread::Builder::new().name("input".to_owned()).spawn(move || {
@@ -107,7 +110,7 @@ pub(super) fn run() -> Result<(), Failure> {
     })?;
     for trial in trials {
         limits::allow_computing(computing(&trial));
-        trial.run(latest);
+        trial.run(latest, &store);
         say(&serde_json::to_string(&Said::Done)?)?;
     }
     Ok(())
@@ -150,33 +153,31 @@ fn say(line: &str) -> io::Result<()> {
 
 /// The CPU time allowed for a file, in seconds.
 fn computing(trial: &Trial) -> u64 {
-    if Address::is(Path::new(&trial.file)) {
-        return MOST_COMPUTING;
-    }
-    let bytes = std::fs::metadata(&trial.file).map_or(0, |about| about.len());
+    let Some(path) = trial.file.path() else { return MOST_COMPUTING };
+    let bytes = std::fs::metadata(path).map_or(0, |about| about.len());
     (COMPUTING + bytes / BYTES_A_SECOND).min(MOST_COMPUTING)
 }
 
 /// The files of the settings that must not be opened in this process, with the reason.
-pub(super) fn refused(settings: &Settings) -> Vec<(PathBuf, String)> {
+pub(super) fn refused(settings: &Settings, store: &Store) -> Vec<(Location, String)> {
     if !settings.files.trial {
         return Vec::new();
     }
-    refused_by(&own_program, settings.files, &Trial::all(settings))
+    refused_by(&own_program, store, settings.files, &Trial::all(settings))
 }
 
 /// The same for a confined server, which refuses files that it cannot read, too.
-pub(super) fn within(reach: Reach) -> service::Trial {
+pub(super) fn within(reach: Reach, store: Store) -> service::Trial {
     Box::new(move |settings, told| {
         let trials = Trial::all(settings);
-        for file in trials.iter().map(|trial| PathBuf::from(&trial.file)) {
-            if let Some(lack) = reach.lacks_file(&file) {
-                told(file, Some(lack.to_string()));
+        for Trial { file, .. } in &trials {
+            if let Some(lack) = reach.lacks_file(file) {
+                told(file.clone(), Some(lack.to_string()));
             }
         }
         if settings.files.trial {
-            let ended = |_, path, why| told(path, why);
-            try_each(&own_program, settings.files, &trials, &ended);
+            let ended = |_, file, why| told(file, why);
+            try_each(&own_program, &store, settings.files, &trials, &ended);
         }
     })
 }
@@ -184,14 +185,15 @@ pub(super) fn within(reach: Reach) -> service::Trial {
 /// The same, with the program to run as the child; in the order of the trials.
 fn refused_by(
     program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
+    store: &Store,
     files: Files,
     trials: &[Trial],
-) -> Vec<(PathBuf, String)> {
+) -> Vec<(Location, String)> {
     let refused = Mutex::new(BTreeMap::new());
-    let note = |number: usize, path: PathBuf, why: Option<String>| {
-        locked(&refused).extend(why.map(|why| (number, (path, why))));
+    let note = |number: usize, file: Location, why: Option<String>| {
+        locked(&refused).extend(why.map(|why| (number, (file, why))));
     };
-    try_each(program, files, trials, &note);
+    try_each(program, store, files, trials, &note);
     refused.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }
 
@@ -199,25 +201,27 @@ fn refused_by(
 /// reason if it must not be opened.
 fn try_each(
     program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
+    store: &Store,
     files: Files,
     trials: &[Trial],
-    ended: &(dyn Fn(usize, PathBuf, Option<String>) + Sync),
+    ended: &(dyn Fn(usize, Location, Option<String>) + Sync),
 ) {
     let children = children(files.trial_memory);
     let memory = (files.trial_memory / children as u64).min(MOST_MEMORY);
-    let paths = trials.iter().map(|trial| (trial.file.as_str(), trial.allow_external));
+    // Objects are read by this process.
+    let paths = trials.iter().filter_map(|trial| Some((trial.file.path()?, trial.allow_external)));
     let bounds = Bounds::of(files.confinement, memory, paths);
     let next = AtomicUsize::new(0);
     let work = || {
-        let start = || TrialChild::start(&program()?, &bounds);
+        let start = || TrialChild::start(&program()?, store, &bounds);
         let mut child = None;
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(trial) = trials.get(number) else { break };
-            let path = PathBuf::from(&trial.file);
+            let file = trial.file.clone();
             // Missing files are reported elsewhere, and need no trial.
-            if !path.is_file() && !Address::is(&path) {
-                ended(number, path, None);
+            if file.path().is_some_and(|path| !path.is_file()) {
+                ended(number, file, None);
                 continue;
             }
             let why = match tried(&start, child.take(), trial) {
@@ -228,7 +232,7 @@ fn try_each(
                 Ok(Outcome::Died(why) | Outcome::Late(why)) => Some(why),
                 Err(error) => Some(not_tried(&error)),
             };
-            ended(number, path, why);
+            ended(number, file, why);
         }
     };
     thread::scope(|scope| {
@@ -281,8 +285,8 @@ struct TrialChild {
     input: Input,
     /// One for each trial that the child finishes. An error is the reason to kill it.
     done: Receiver<Result<(), &'static str>>,
-    /// The folder of the object on trial: the child may read what lies below it.
-    folder: Arc<Mutex<Option<PathBuf>>>,
+    /// The object on trial: the child may read what lies in its folder and below.
+    on_trial: Arc<Mutex<Option<Address>>>,
     /// The memory that it may take, in bytes.
     memory: u64,
 }
@@ -296,7 +300,7 @@ enum Outcome {
 }
 
 impl TrialChild {
-    fn start(program: &Path, bounds: &Bounds) -> io::Result<Self> {
+    fn start(program: &Path, store: &Store, bounds: &Bounds) -> io::Result<Self> {
         let mut child = Command::new(program)
             .arg0(env!("CARGO_PKG_NAME"))
             .arg("probe")
@@ -307,11 +311,11 @@ impl TrialChild {
             .spawn()?;
         let missing = || io::Error::other("the child process has no pipes");
         let input = Input::of(child.stdin.take().ok_or_else(missing)?, bounds.memory)?;
-        let folder = Arc::<Mutex<Option<PathBuf>>>::default();
+        let on_trial = Arc::<Mutex<Option<Address>>>::default();
         let out = child.stdout.take().ok_or_else(missing)?;
         let (sender, done) = channel();
         // A separate thread, because reads from pipes have no timeout.
-        let (answers, on_trial) = (input.clone(), Arc::clone(&folder));
+        let (answers, allowed, store) = (input.clone(), Arc::clone(&on_trial), store.clone());
         thread::Builder::new().name("trials".to_owned()).spawn(move || {
             let mut out = BufReader::new(out);
             let mut lines = std::iter::from_fn(|| next_line(&mut out));
@@ -325,12 +329,10 @@ impl TrialChild {
                             let _ = sender.send(Err(ASKS_TOO_MUCH));
                             break;
                         }
-                        let folder = locked(&on_trial).clone();
-                        let address = Address::of(wanted.path());
-                        let allowed =
-                            address.zip(folder).is_some_and(|(address, folder)| address.is_below(&folder));
+                        let allowed = locked(&allowed).clone();
+                        let address = allowed.and_then(|own| own.asked_on_trial(&wanted.address));
                         let answers = answers.clone();
-                        store::answer(wanted, allowed, move |answer, bytes| {
+                        store.answer(wanted, address, move |answer, bytes| {
                             if let Err(error) = answers.send(&Told::Bytes(answer), bytes, expected) {
                                 tracing::debug!("a trial child gets no answer: {error}");
                             }
@@ -345,13 +347,15 @@ impl TrialChild {
             }
         })?;
         input.send(bounds, Bytes::new(), 0)?;
-        Ok(Self { child, input, done, folder, memory: bounds.memory })
+        Ok(Self { child, input, done, on_trial, memory: bounds.memory })
     }
 
     /// Sends a trial to the child.
     fn send(&mut self, trial: &Trial) -> io::Result<()> {
-        let file = Path::new(&trial.file);
-        *locked(&self.folder) = file.parent().filter(|_| Address::is(file)).map(Path::to_owned);
+        *locked(&self.on_trial) = match &trial.file {
+            Location::Object(address) => Some(address.clone()),
+            Location::Path(_) => None,
+        };
         self.input.send(&Told::Trial(trial.clone()), Bytes::new(), 0)
     }
 
@@ -511,18 +515,18 @@ mod tests {
     use super::*;
 
     fn trial(path: &Path) -> Trial {
-        let file = path.display().to_string();
-        Trial { file, allow_external: false, discover: true, paths: Default::default() }
+        Trial { file: path.into(), allow_external: false, discover: true, paths: Default::default() }
     }
 
-    fn refused_where(program: &Path) -> Vec<(PathBuf, String)> {
+    fn refused_where(program: &Path) -> Vec<(Location, String)> {
         let file = tempfile::NamedTempFile::new().unwrap();
         let refused = refused_by(
             &|| Ok(program.to_owned()),
+            &Store::default(),
             Files::default(),
             &[trial(file.path()), trial(file.path())],
         );
-        assert!(refused.iter().all(|(path, _)| path == file.path()));
+        assert!(refused.iter().all(|(refused, _)| refused.path() == Some(file.path())));
         refused
     }
 
@@ -586,12 +590,15 @@ mod tests {
         let files: Vec<PathBuf> = (0..40).map(|number| place.path().join(format!("{number:02}x"))).collect();
         files.iter().for_each(|file| std::fs::write(file, "").unwrap());
         let trials: Vec<Trial> = files.iter().map(|file| trial(file)).collect();
-        let refused = refused_by(&|| Ok(program.clone()), Files::default(), &trials);
+        let refused = refused_by(&|| Ok(program.clone()), &Store::default(), Files::default(), &trials);
         let expected = files.iter().filter(|file| {
             let name = file.to_string_lossy();
             ["1x", "4x", "7x"].iter().any(|end| name.ends_with(end))
         });
-        assert_eq!(refused.iter().map(|(file, _)| file).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        assert_eq!(
+            refused.iter().filter_map(|(file, _)| file.path()).collect::<Vec<_>>(),
+            expected.collect::<Vec<_>>()
+        );
         assert!(refused.iter().all(|(_, why)| why.contains("MiB of memory")), "{refused:?}");
     }
 

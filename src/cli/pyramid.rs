@@ -8,14 +8,14 @@ use clap::Args;
 
 use super::bar::Bar;
 use super::{Failure, Sources, load_sound, output};
-use crate::activity::Activity;
-use crate::address::Address;
+use crate::base::name::Name;
+use crate::base::shard::Shard;
 use crate::catalog::{Catalog, sidecar_path};
+use crate::flow::activity::Activity;
 use crate::layout::inventory::Role;
 use crate::metrics::Metrics;
-use crate::name::Name;
-use crate::pyramid::{Progress, Report, ShardReport, Wanted, Work};
-use crate::shard::Shard;
+use crate::store::Location;
+use crate::tools::pyramid::{Progress, Report, ShardReport, Wanted, Work};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -74,7 +74,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The selected channels, by file.
-fn by_file(catalog: &Catalog, tokens: &[String]) -> Result<BTreeMap<PathBuf, Vec<Wanted>>, Failure> {
+fn by_file(catalog: &Catalog, tokens: &[String]) -> Result<BTreeMap<Location, Vec<Wanted>>, Failure> {
     for token in tokens {
         if Name::new(token).ok().and_then(|token| catalog.dataset(&token)).is_none() {
             let known: Vec<&str> = catalog.datasets().map(|dataset| dataset.token.as_str()).collect();
@@ -82,12 +82,12 @@ fn by_file(catalog: &Catalog, tokens: &[String]) -> Result<BTreeMap<PathBuf, Vec
             return Err(Failure::Usage(problem));
         }
     }
-    let mut files: BTreeMap<PathBuf, Vec<Wanted>> = BTreeMap::new();
+    let mut files: BTreeMap<Location, Vec<Wanted>> = BTreeMap::new();
     let is_wanted = |token: &str| tokens.is_empty() || tokens.iter().any(|wanted| wanted == token);
     for dataset in catalog.datasets().filter(|dataset| is_wanted(dataset.token.as_str())) {
         for channel in dataset.channels.values() {
-            let (channel, scaling) = (channel.clone(), dataset.scaling);
-            let wanted = Wanted { channel, scaling, voxel_size: dataset.voxel_size };
+            let (channel, scaling) = (channel.clone(), dataset.style.scaling);
+            let wanted = Wanted { channel, scaling, voxel_size: dataset.style.voxel_size };
             files.entry(wanted.channel.file.clone()).or_default().push(wanted);
         }
     }
@@ -96,32 +96,26 @@ fn by_file(catalog: &Catalog, tokens: &[String]) -> Result<BTreeMap<PathBuf, Vec
 
 fn one(
     arguments: &Arguments,
-    (number, file, wanted): (u64, &Path, &[Wanted]),
+    (number, file, wanted): (u64, &Location, &[Wanted]),
     threads: NonZeroUsize,
     activity: &Activity,
 ) -> Result<(), Failure> {
+    let advice = format!(
+        "levels are looked for beside a file; write a local copy that has all levels: voltile pyramid --rechunk FILE.h5 {file}"
+    );
     let (output, role) = match (&arguments.rechunk, &arguments.output) {
         (Some(volume), _) => (volume.clone(), Role::Volume),
-        (None, Some(sidecar)) => (sidecar.clone(), Role::Sidecar),
-        (None, None) => (sidecar_path(file), Role::Sidecar),
+        (None, Some(sidecar)) => (local(file, &advice).map(|_| sidecar.clone())?, Role::Sidecar),
+        (None, None) => (sidecar_path(local(file, &advice)?), Role::Sidecar),
     };
-    if role == Role::Sidecar && Address::is(file) {
-        return Err(Failure::Usage(format!(
-            "{} is not on a local disk, and levels are looked for beside a file; write a local copy that has all levels: \
-             voltile pyramid --rechunk FILE.h5 {0}",
-            file.display()
-        )));
-    }
-    if Address::is(&output) {
-        let problem = format!("{} is not on a local disk; voltile writes local files only", output.display());
-        return Err(Failure::Usage(problem));
-    }
+    let output = super::file(output)?;
+    let output = local(&output, "voltile writes local files only")?;
     if role == Role::Volume {
         measure(wanted);
     }
-    let work = Work::plan(file, &output, role, wanted)?.numbered(number).paged(arguments.paged);
+    let work = Work::plan(file, output, role, wanted)?.numbered(number).paged(arguments.paged);
     if work.is_empty() {
-        return output::print(&format!("{} has all levels; nothing to do\n", file.display()));
+        return output::print(&format!("{file} has all levels; nothing to do\n"));
     }
     let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let bar = Bar::new(name, "voxels", "read");
@@ -133,6 +127,10 @@ fn one(
     let report = if arguments.assemble { work.assemble(&bar)? } else { work.run(threads, activity, &bar)? };
     bar.finish();
     told(&work, file, &report)
+}
+
+fn local<'a>(file: &'a Location, why: &str) -> Result<&'a Path, Failure> {
+    file.path().ok_or_else(|| Failure::Usage(format!("{file} is not on a local disk; {why}")))
 }
 
 impl Progress for Bar {
@@ -160,7 +158,7 @@ fn measure(wanted: &[Wanted]) {
 }
 
 /// Reports what was written, and fails if that was not everything.
-fn told(work: &Work, file: &Path, report: &Report) -> Result<(), Failure> {
+fn told(work: &Work, file: &Location, report: &Report) -> Result<(), Failure> {
     let mut text = String::new();
     if !report.levels.is_empty() {
         text = format!("{}\n", work.output().display());
@@ -173,7 +171,7 @@ fn told(work: &Work, file: &Path, report: &Report) -> Result<(), Failure> {
 }
 
 /// Reports what a shard made, and what remains to be done.
-fn shard_told(shard: &Shard, work: &Work, file: &Path, report: &ShardReport) -> Result<(), Failure> {
+fn shard_told(shard: &Shard, work: &Work, file: &Location, report: &ShardReport) -> Result<(), Failure> {
     let ShardReport { pieces, all, missing, failed } = report;
     let rest = match missing {
         0 => "all are there: --assemble puts them together".to_owned(),
@@ -184,14 +182,14 @@ fn shard_told(shard: &Shard, work: &Work, file: &Path, report: &ShardReport) -> 
     failures_told(file, failed)
 }
 
-fn failures_told(file: &Path, failed: &[(String, Vec<u8>, String)]) -> Result<(), Failure> {
+fn failures_told(file: &Location, failed: &[(String, Vec<u8>, String)]) -> Result<(), Failure> {
     for (channel, levels, why) in failed {
         let levels = numbers(levels);
         output::complain(&format!("the levels {levels} of the channel {channel} could not be made: {why}"));
     }
     match failed.is_empty() {
         true => Ok(()),
-        false => Err(anyhow::anyhow!("not all levels of {} could be made", file.display()).into()),
+        false => Err(anyhow::anyhow!("not all levels of {file} could be made").into()),
     }
 }
 

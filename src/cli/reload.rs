@@ -9,14 +9,14 @@ use std::thread;
 use std::time::Duration;
 
 use super::folders::Folders;
-use super::log;
-use super::search;
 use super::serve::status;
+use super::{log, search};
 use crate::config::{self, Layers, Settings};
 use crate::confine::Reach;
+use crate::http::systemd;
 use crate::http::{Certificates, LiveSite};
 use crate::service::{Part, Reloaded, TileService};
-use crate::systemd;
+use crate::store::Location;
 
 /// The interval at which folders are listed, unless `files.watch` says otherwise.
 const FOLDERS: Duration = Duration::from_secs(2);
@@ -58,10 +58,9 @@ impl Reloader {
         self.remember(&started);
         let run = move || {
             loop {
-                let interval = next.watch.or((!self.folders.is_empty()).then_some(FOLDERS));
-                let interval =
-                    if next.is_pending { interval.min(Some(FOLDERS)).or(Some(FOLDERS)) } else { interval };
-                let interval = interval.map(|interval| interval.max(self.folders.pause()));
+                let usual = next.watch.or((!self.folders.is_empty()).then_some(FOLDERS));
+                let soon = next.is_pending.then_some(FOLDERS);
+                let interval = usual.into_iter().chain(soon).min().map(|it| it.max(self.folders.pause()));
                 let order = match interval {
                     Some(interval) => orders.recv_timeout(interval),
                     None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -151,8 +150,8 @@ impl Reloader {
     /// Notes the tokens of files found in folders, so that no other file gets one of them later.
     fn remember(&mut self, settings: &Settings) {
         for (token, dataset) in settings.datasets.iter().filter(|(_, dataset)| dataset.is_optional) {
-            let file = dataset.file.iter().cloned();
-            self.layers.known.extend(file.map(|file| (file, token.clone())));
+            let path = dataset.file.as_ref().and_then(Location::path);
+            self.layers.known.extend(path.map(|path| (path.to_owned(), token.clone())));
         }
     }
 
@@ -173,7 +172,7 @@ impl Reloader {
                 && let Some(file) = &dataset.file
             {
                 tracing::warn!("{fault}");
-                self.folders.note_broken(file, fault.to_string());
+                self.folders.note_broken(file.as_path(), fault.to_string());
             }
         }
         self.service.health().set(Part::Files, &self.folders.problems());
@@ -182,8 +181,9 @@ impl Reloader {
 
 /// What changed, for the log.
 fn told(reloaded: &Reloaded) -> String {
-    let names =
-        |names: &[crate::name::Name]| names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let names = |names: &[crate::base::name::Name]| {
+        names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
     let mut told = Vec::new();
     if !reloaded.opened.is_empty() {
         told.push(format!("opened {}", names(&reloaded.opened)));

@@ -6,9 +6,9 @@ use anyhow::Context;
 use clap::Args;
 
 use super::{Failure, Sources, load_sound, output};
-use crate::activity::Activity;
+use crate::base::request::TilePath;
+use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
-use crate::request::TilePath;
 use crate::service::{Client, Demand, RenderPool, TileService};
 
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let tile = actix_web::rt::System::new().block_on(async {
         let demand = Demand::wanted(Client::InProcess);
         let identified = service.identify(&service.catalog(), &request, demand).await?;
-        service.fetch(identified, demand, &std::sync::Arc::default()).await
+        service.fetch(&identified, demand, &std::sync::Arc::default()).await
     })?;
     let path = &arguments.output;
     if path.as_os_str() == "-" {

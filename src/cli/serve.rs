@@ -18,19 +18,22 @@ use super::{
     Failure, Loaded, NOTHING_TO_SERVE, Sources, certificates, choose_log_format, confinement, faultless,
     limits, log, open, output, probe, search, signals, tiers,
 };
-use crate::activity::Activity;
+use crate::base::paint::Kind;
+use crate::base::simd;
+use crate::base::units;
 use crate::catalog::Catalog;
 use crate::config::{self, Memory, Settings};
-use crate::demo;
+use crate::flow::activity::Activity;
 use crate::geometry::Plane;
+use crate::http::systemd::{self, Passed};
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
 use crate::metrics::Metrics;
-use crate::paint::Kind;
 use crate::service::{Part, RenderPool, TileService};
-use crate::simd;
-use crate::systemd::{self, Passed};
 use crate::tier::Backend;
-use crate::units;
+use crate::tools::demo;
+
+/// How much longer than `server.shutdown_timeout` the last writes may take: beyond it, a write does not return.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// The most tiles whose addresses are printed: the page shows the rest.
 const MOST_SAMPLES: usize = 5;
@@ -55,7 +58,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let (mut layers, mut folders) = arguments.sources.with_folders()?;
     layers.bind = arguments.bind;
     if arguments.demo {
-        layers.files.push(demo::default_path(std::env::var_os)?);
+        layers.files.push(demo::default_path(std::env::var_os)?.into());
         layers.config = arguments.sources.config;
     }
     // Before the first thread.
@@ -81,17 +84,18 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     for fault in &unreachable {
         tracing::warn!("{fault}; the dataset is opened when its store answers");
     }
-    left_out.iter().for_each(|(file, fault)| folders.note_broken(file, fault.to_string()));
+    left_out.iter().for_each(|(file, fault)| folders.note_broken(file.as_path(), fault.to_string()));
     tracing::info!("{}", memory_told(layers.memory, &settings));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     pool.replace_stuck()?;
-    let (tiers, no_directory) = tiers(&settings, &metrics)?;
+    let (tiers, no_directory) = tiers(&settings, &metrics, catalog.store())?;
+    let store = catalog.store().clone();
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
     let service = service
         .with_tiers(tiers)
         .with_boxes(settings.render.boxes)
-        .with_reopening(settings.clone(), probe::within(reach.clone()))?;
+        .with_reopening(settings.clone(), probe::within(reach.clone(), store))?;
     let service = Arc::new(service);
     service.health().set(Part::Files, &folders.problems());
     let problem: Vec<String> = no_directory.iter().map(ToString::to_string).collect();
@@ -132,7 +136,7 @@ fn finish_writing(service: Arc<TileService>, within: Duration) -> Result<(), Fai
         let _ = done.send(());
     };
     thread::Builder::new().name("finish".to_owned()).spawn(work)?;
-    if finished.recv_timeout(within).is_err() {
+    if finished.recv_timeout(within + GRACE).is_err() {
         tracing::warn!("not every tile was written: a file system does not answer");
     }
     Ok(())

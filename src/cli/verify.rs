@@ -3,8 +3,8 @@
 use clap::Args;
 
 use super::{Failure, output};
-use crate::client::Client;
-use crate::verify::{Outcome, Viewer, verify};
+use crate::tools::client::Client;
+use crate::tools::verify::{Outcome, Viewer, verify};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {

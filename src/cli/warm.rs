@@ -2,33 +2,28 @@
 
 mod arguments;
 mod job;
-mod journals;
-mod signals;
-mod tell;
+mod progress;
 
 use std::num::NonZeroUsize;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::{Failure, Sources, directory_tier, load_sound, shared_tiers};
-use crate::activity::Activity;
+use super::{Failure, Sources, directory_tier, load_sound, shared_tiers, signals};
+use crate::base::description::DatasetDescription;
+use crate::base::shard::Shard;
 use crate::config::Settings;
-use crate::description::DatasetDescription;
+use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
-use crate::request::TileRequest;
 use crate::service::{RenderPool, TileService};
-use crate::shard::Shard;
+use crate::store::{Location, Store};
 use crate::tier::{Directory, Tier, Tiers};
-use crate::tile::Fingerprint;
-use crate::warm::{Counted, DRAWN, EVICTED, INFLATED, InProcess, Selection, Server, Stop, Title, Work};
+use crate::tools::warm::{Counted, DRAWN, EVICTED, INFLATED, InProcess, Selection, Server, Stop, Work};
 
 use arguments::{Selecting, Target};
 use job::Job;
-use signals::stop_on_signals;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -63,10 +58,8 @@ pub(super) struct Arguments {
     /// At most this many tiles per second.
     #[arg(long, value_name = "TILES", value_parser = arguments::rate)]
     rate: Option<f64>,
-    /// File that records progress, so that a stopped run can be resumed; removed when the run is complete.
-    #[arg(long, value_name = "FILE")]
-    journal: Option<PathBuf>,
-    /// Estimate the number of tiles, bytes and minutes without doing the work; a few tiles are rendered as samples.
+    /// Print the number of tiles and of chunks to decode, and estimate bytes and time, without doing the work; a few
+    /// tiles are rendered as samples.
     #[arg(long)]
     dry_run: bool,
     /// Print JSON for programs.
@@ -84,6 +77,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// On the first Ctrl-C or SIGTERM, stops the work after finishing tiles in flight. The second ends the process with
+/// status 1, as for any unfinished work.
+fn stop_on_signals() -> Result<Arc<Stop>, Failure> {
+    let stop = Arc::new(Stop::default());
+    let stopped = Arc::clone(&stop);
+    signals::stop_then_exit(1, move || {
+        tracing::info!("stopping: finishing the tiles in flight");
+        stopped.request();
+    })?;
+    Ok(stop)
+}
+
 fn over_http(
     arguments: &Arguments,
     url: &str,
@@ -98,22 +103,16 @@ fn over_http(
         Server::new(url, arguments.retries).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
     let site = server.ask().map_err(anyhow::Error::msg)?;
     let work = chosen(selection, &site.datasets, site.caches.chunks)?;
-    // A server without a disk cache has lost its tiles after a restart.
-    let life = site.caches.disk.is_none().then_some(site.started);
-    let tags = tags(&work, |tile| server.entity_tag(tile));
-    let title = titled(selection, &work, &(server.address(), life, tags));
-    let journal = arguments.journal.clone().or_else(|| journals::of_address(server.address(), &title));
-    let drawers = site.threads.min(arguments.clients.get());
-    let (part, threads) = (part(arguments, &work), arguments.clients);
-    let job = Job { arguments, work: &work, title: &title, part, journal, threads, drawers, stop };
+    let renderers = site.threads.min(arguments.clients.get());
+    let job = Job { arguments, work: &work, threads: arguments.clients, renderers, stop };
     if arguments.dry_run {
-        return job.foretell(&server, site.caches.disk.unwrap_or(site.caches.tiles) as u64);
+        return job.estimate(&server, site.caches.disk.unwrap_or(site.caches.tiles) as u64);
     }
     let before = server.counters();
-    job.work_off(&server, || {
+    job.run(&server, || {
         let after = server.counters();
         let since = |name: &str| Some(after.get(name)?.saturating_sub(*before.get(name)?));
-        Counted { drawn: since(DRAWN), inflated: since(INFLATED), evicted: since(EVICTED) }
+        Counted { drawn: since(DRAWN), evicted: since(EVICTED), bytes_inflated: since(INFLATED) }
     })
 }
 
@@ -128,36 +127,34 @@ fn in_process(
         Sources { files: target.files.clone(), config: arguments.config.clone(), set: arguments.set.clone() }
             .layers()?;
     if arguments.demo {
-        layers.files.push(super::serve::demo_volume()?);
+        layers.files.push(super::serve::demo_volume()?.into());
         layers.config = arguments.config.clone();
     }
     let (settings, catalog) = load_sound(&layers, &metrics, &activity)?;
     let directory = arguments.into.clone().or_else(|| settings.cache.directory.clone());
     let budget = settings.cache.disk as u64;
-    let tiers =
-        if arguments.dry_run { Vec::new() } else { tiers(directory.as_deref(), &settings, &metrics)? };
+    let tiers = if arguments.dry_run {
+        Vec::new()
+    } else {
+        tiers(directory.as_deref(), &settings, &metrics, catalog.store())?
+    };
     let work = chosen(selection, &catalog.describe(), settings.cache.chunks)?;
     let threads = settings.render.threads;
     let pool = RenderPool::new(threads, settings.render.queue, activity)?;
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics.clone())?;
     let service = Arc::new(service.with_tiers(Tiers::of(tiers)));
     let producer = InProcess::new(Arc::clone(&service));
-    let title = titled(selection, &work, &tags(&work, |tile| producer.entity_tag(tile)));
-    let in_directory = || Some(journals::of_directory(directory.as_ref()?, &title));
-    let of_store = || journals::of_address(settings.cache.store.as_ref()?.to_str()?, &title);
-    let journal = arguments.journal.clone().or_else(in_directory).or_else(of_store);
-    let (part, drawers) = (part(arguments, &work), threads.get());
-    let job = Job { arguments, work: &work, title: &title, part, journal, threads, drawers, stop };
+    let job = Job { arguments, work: &work, threads, renderers: threads.get(), stop };
     if arguments.dry_run {
-        return job.foretell(&producer, budget);
+        return job.estimate(&producer, budget);
     }
     let (drawn, inflated) = (metrics.renders.get(), metrics.chunk_decoded_bytes.get());
     let counted = || Counted {
         drawn: Some(metrics.renders.get() - drawn),
-        inflated: Some(metrics.chunk_decoded_bytes.get() - inflated),
         evicted: Some(metrics.tier_evicted.get()),
+        bytes_inflated: Some(metrics.chunk_decoded_bytes.get() - inflated),
     };
-    let done = job.work_off(&producer, counted);
+    let done = job.run(&producer, counted);
     service.finish_writing(Duration::ZERO);
     done
 }
@@ -165,7 +162,9 @@ fn in_process(
 /// The option or file that makes no sense together with a server, if any.
 fn misplaced(arguments: &Arguments, target: &Target) -> Option<String> {
     if let Some(other) = target.files.first() {
-        let other = other.display();
+        // It may be an address with credentials.
+        let other =
+            Location::given(other.clone()).map_or_else(|error| error.to_string(), |file| file.to_string());
         return Some(format!("{other}: a server has its own files; select one of its datasets with --token"));
     }
     let without_server = [
@@ -184,13 +183,18 @@ const WHERE_TO: &str = "no target: name a server (http://HOST:PORT), a directory
                         cache.store";
 
 /// The tiers that tiles are written to; at least one that is meant to last.
-fn tiers(directory: Option<&Path>, settings: &Settings, metrics: &Metrics) -> Result<Vec<Tier>, Failure> {
+fn tiers(
+    directory: Option<&Path>,
+    settings: &Settings,
+    metrics: &Metrics,
+    store: &Store,
+) -> Result<Vec<Tier>, Failure> {
     if directory.is_none() && settings.cache.store.is_none() {
         return Err(Failure::Usage(WHERE_TO.to_owned()));
     }
     let directory =
         directory.map(|directory| tier_in(directory, settings.cache.disk, metrics)).transpose()?;
-    Ok(directory.into_iter().chain(shared_tiers(settings, metrics)?).collect())
+    Ok(directory.into_iter().chain(shared_tiers(settings, metrics, store)?).collect())
 }
 
 /// The disk cache. Without one there is nothing to do, so failing to open it is an error.
@@ -212,21 +216,4 @@ fn chosen(selection: &Selection, datasets: &[DatasetDescription], chunks: usize)
         tracing::warn!("{remark}");
     }
     Ok(work)
-}
-
-/// The numbers of the tiles to be done.
-fn part(arguments: &Arguments, work: &Work) -> Range<u64> {
-    arguments.shard.map_or(0..work.total(), |shard| work.part(&shard))
-}
-
-/// What the journal belongs to: the work, and everything else that its tiles depend on.
-fn titled(selection: &Selection, work: &Work, besides: &impl std::hash::Hash) -> Title {
-    let digest = Fingerprint::of(&(work.digest().to_string(), Fingerprint::of(besides).to_string()));
-    Title { work: digest.to_string(), selection: selection.to_string(), tiles: work.total() }
-}
-
-/// The ETags of the first tiles: they change if windows or rendering change. An error is reported when the tile's
-/// turn comes.
-fn tags(work: &Work, tag: impl Fn(&TileRequest) -> Result<String, String>) -> Vec<String> {
-    work.firsts().map(|tile| tag(&tile).unwrap_or_else(|why| why)).collect()
 }

@@ -1,71 +1,95 @@
-//! Reads the sections of datasets, channels and levels. Whether the files match is checked by the catalogue.
+//! The tables of datasets, channels and levels. Whether the files match is checked by the catalogue.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use config::{Value, ValueKind};
 
-use super::keys;
-use super::reader::{Entry, Notes, Section, at};
-use super::settings::{ChannelSettings, DatasetSettings, LevelSettings};
+use super::keys::{Key, Shape, default, needed, optional};
+use super::reader::{Entry, Notes, Section, Setting, at, keys};
+use super::settings::{ChannelSettings, DatasetSettings, LevelSettings, Settings};
 use super::values::{self, Parsed};
-use crate::axes::AxisName;
+use crate::base::axes::AxisName;
+use crate::base::name::Name;
+use crate::base::paint::Kind;
 use crate::geometry::{Scaling, Xyz};
-use crate::name::Name;
-use crate::paint::Kind;
 
-/// Reads every dataset.
-///
-/// `base` is the directory of the configuration file, `files` are the data files that need no configuration, with their
-/// tokens.
-pub(super) fn read(
-    root: &mut Section<'_, '_>,
-    base: &Path,
-    files: &BTreeMap<Name, DatasetSettings>,
-) -> BTreeMap<Name, DatasetSettings> {
-    let mut datasets = BTreeMap::new();
-    for entry in root.named("datasets", values::token) {
-        let start = entry.name.as_ref().and_then(|token| files.get(token)).cloned().unwrap_or_default();
-        let mut section = Section::open(entry.path, Some(entry.value), keys::DATASET, root.notes());
-        let dataset = dataset(&mut section, base, start);
-        datasets.extend(entry.name.map(|token| (token, dataset)));
-    }
-    datasets
+/// `[datasets.TOKEN]`; `base` is the directory of the configuration file. The settings contain the data files of the command
+/// line, which need no configuration, already.
+pub(super) fn datasets(base: &Path) -> Setting<Settings> {
+    let table = dataset(base);
+    Key::new("datasets", Shape::Named("kasthuri11", keys(&table)))
+        .doc("A dataset; the name is the token in URLs. Quote a name with a dot: [datasets.\"FlyEM.v1\"].")
+        .reads(move |root, settings: &mut Settings| {
+            for entry in root.named("datasets", values::token) {
+                let known = entry.name.as_ref().and_then(|token| settings.datasets.remove(token));
+                let mut dataset = known.unwrap_or_default();
+                Section::read(entry.path, Some(entry.value), &table, &mut dataset, root.notes());
+                settings.datasets.extend(entry.name.map(|token| (token, dataset)));
+            }
+        })
 }
 
-fn dataset(section: &mut Section<'_, '_>, base: &Path, mut dataset: DatasetSettings) -> DatasetSettings {
-    let scalings = [Scaling::Zslices, Scaling::Isotropic].map(|scaling| (scaling.name(), scaling));
-    section.set("file", values::file_below(base), &mut dataset.file);
-    section.set("scaling", values::choice(&scalings), &mut dataset.scaling);
-    section.set("voxel_size", values::triple(values::length), &mut dataset.voxel_size);
-    section.set("offset", values::triple(values::whole(i64::MIN, i64::MAX)), &mut dataset.offset);
-    let squares = [("isotropic", true), ("stored", false)];
-    section.set("orthogonal", values::choice(&squares), &mut dataset.square_pixels);
-    let outside = [("black", false), ("not_found", true)];
-    section.set("out_of_bounds", values::choice(&outside), &mut dataset.not_found_outside);
-    section.set("allow_external", values::flag, &mut dataset.allow_external);
-    section.set("growing", values::flag, &mut dataset.growing);
-    let without_file = channels(section, base, &mut dataset.channels);
-    if dataset.file.is_none() && !section.has("file") {
-        check_files(section, &without_file);
-    }
-    dataset
+fn dataset(base: &Path) -> Vec<Setting<DatasetSettings>> {
+    vec![
+        needed("file", "\"data/kasthuri11.h5\"")
+            .doc("The HDF5 file, relative to this configuration file.")
+            .sets(values::file_below(base), |s| &mut s.file),
+        default("scaling", "\"zslices\"")
+            .doc("Downsampling keeps z; or \"isotropic\": halves z as well.")
+            .sets(
+                values::choice(
+                    [Scaling::Zslices, Scaling::Isotropic].map(|scaling| (scaling.name(), scaling)),
+                ),
+                |s| &mut s.style.scaling,
+            ),
+        optional("voxel_size", "[6.0, 6.0, 30.0]")
+            .doc("x, y, z in nanometres. Default: from the file.")
+            .sets(values::triple(values::length), |s| &mut s.style.voxel_size),
+        default("offset", "[0, 0, 0]")
+            .doc("x, y, z of the first voxel: where slice numbers start.")
+            .sets(values::triple(values::whole(i64::MIN, i64::MAX)), |s| &mut s.style.offset),
+        default("orthogonal", "\"isotropic\"")
+            .doc("xz and yz tiles have square pixels; or \"stored\": one voxel per pixel.")
+            .sets(values::choice([("isotropic", true), ("stored", false)]), |s| &mut s.style.square_pixels),
+        default("out_of_bounds", "\"black\"")
+            .doc("Tiles entirely outside; or \"not_found\".")
+            .sets(values::choice([("black", false), ("not_found", true)]), |s| {
+                &mut s.style.not_found_outside
+            }),
+        default("allow_external", "false")
+            .doc("Whether links may leave the directory of the file that names them.")
+            .sets(values::flag, |s| &mut s.allow_external),
+        default("growing", "false")
+            .doc(
+                "Whether the file is still being written: it is checked every two seconds, and reopened if \
+                 it has changed.",
+            )
+            .sets(values::flag, |s| &mut s.growing),
+        channels(base),
+    ]
 }
 
-/// Reads the channels; returns those that name no file of their own, except those with invalid names.
-fn channels(
-    section: &mut Section<'_, '_>,
-    base: &Path,
-    channels: &mut BTreeMap<Name, ChannelSettings>,
-) -> Vec<Name> {
-    let mut without_file = Vec::new();
-    for entry in section.named("channels", values::name) {
-        let mut section = Section::open(entry.path, Some(entry.value), keys::CHANNEL, section.notes());
-        let channel = channel(&mut section, base);
-        without_file.extend(entry.name.clone().filter(|_| !section.has("file")));
-        channels.extend(entry.name.map(|name| (name, channel)));
-    }
-    without_file
+/// `[datasets.TOKEN.channels.CHANNEL]`
+fn channels(base: &Path) -> Setting<DatasetSettings> {
+    let table = channel(base);
+    Key::new("channels", Shape::Named("image", keys(&table)))
+        .doc("A channel; without path and levels it adjusts the discovered one. No channels: all as discovered.")
+        .reads(move |section, dataset: &mut DatasetSettings| {
+            // The channels that name no file of their own, except those with invalid names.
+            let mut without_file = Vec::new();
+            for entry in section.named("channels", values::name) {
+                let mut channel = ChannelSettings::default();
+                let notes = section.notes();
+                let mut section = Section::read(entry.path, Some(entry.value), &table, &mut channel, notes);
+                check_channel(&mut section, &channel);
+                without_file.extend(entry.name.clone().filter(|_| !section.has("file")));
+                dataset.channels.extend(entry.name.map(|name| (name, channel)));
+            }
+            if dataset.file.is_none() && !section.has("file") {
+                check_files(section, &without_file);
+            }
+        })
 }
 
 /// A dataset without a file needs a file in every channel.
@@ -78,53 +102,93 @@ fn check_files(section: &mut Section<'_, '_>, without_file: &[Name]) {
     }
 }
 
-fn channel(section: &mut Section<'_, '_>, base: &Path) -> ChannelSettings {
-    let kinds = [Kind::Image, Kind::Labels, Kind::Rgb].map(|kind| (kind.name(), kind));
-    let mut channel = ChannelSettings::default();
-    section.set("path", values::path, &mut channel.path);
-    section.set("file", values::file_below(base), &mut channel.file);
-    channel.levels = levels(section);
-    section.set("axes", values::axes, &mut channel.axes);
-    section.set("index", index, &mut channel.index);
-    section.set("window", values::window, &mut channel.window);
-    section.set("kind", values::choice(&kinds), &mut channel.kind);
-    section.set("offset", values::triple(values::whole(i64::MIN, i64::MAX)), &mut channel.offset);
-    section.set("missing", values::numbers, &mut channel.missing);
-    section.set("stored_values", values::flag, &mut channel.stored_values);
+fn channel(base: &Path) -> Vec<Setting<ChannelSettings>> {
+    vec![
+        optional("path", "\"/volumes/raw\"").doc("The HDF5 dataset.").sets(values::path, |s| &mut s.path),
+        optional("file", "\"data/other.h5\"")
+            .doc("If it is in another file than the dataset's.")
+            .sets(values::file_below(base), |s| &mut s.file),
+        levels(),
+        optional("axes", "\"czyx\"")
+            .doc("The axes as stored: any order of t c z y x. Default: from the layout or the rank.")
+            .sets(values::axes, |s| &mut s.axes),
+        optional("index", "{ c = 1 }")
+            .doc("Positions along axes that are not served.")
+            .sets(index, |s| &mut s.index),
+        optional("window", "[10, 240]")
+            .doc("The values shown as black and white; or \"auto\", or \"full\".")
+            .sets(values::window, |s| &mut s.window),
+        optional("kind", "\"image\"").doc("Or \"labels\", or \"rgb\". Default: from the layout.").sets(
+            values::choice([Kind::Image, Kind::Labels, Kind::Rgb].map(|kind| (kind.name(), kind))),
+            |s| &mut s.kind,
+        ),
+        optional("offset", "[300, 200, 15]")
+            .doc(
+                "x, y, z of the first voxel in voxels of the dataset's first channel. Default: from the \
+                 file for discovered channels, else 0.",
+            )
+            .sets(values::triple(values::whole(i64::MIN, i64::MAX)), |s| &mut s.offset),
+        optional("missing", "[65535]")
+            .doc("Values that stand for missing data: black, and left out of means and windows.")
+            .sets(values::numbers, |s| &mut s.missing),
+        optional("stored_values", "true")
+            .doc(
+                "Serve stored values although they stand for others (superpixels, indices into a palette). \
+                 Default: false.",
+            )
+            .sets(values::flag, |s| &mut s.stored_values),
+    ]
+}
+
+fn check_channel(section: &mut Section<'_, '_>, channel: &ChannelSettings) {
     if section.has("file") && !section.has("path") && !section.has("levels") {
         section.missing("path", "a channel with a file of its own needs the path of the HDF5 dataset in it");
     }
-    warn_of_unused_indices(section, &channel);
-    channel
+    let Some(axes) = &channel.axes else { return };
+    for axis in channel.index.keys().filter(|axis| axes.position(**axis).is_none()) {
+        section.warning("index", format!("{axis} has no effect: the axes \"{axes}\" do not have it"));
+    }
 }
 
-fn levels(section: &mut Section<'_, '_>) -> Vec<LevelSettings> {
-    let Some(entries) = section.list("levels") else { return Vec::new() };
-    if entries.is_empty() {
-        section.fault("levels", "expected at least one level; omit the key if there is no pyramid");
-    }
-    entries.into_iter().filter_map(|entry| level(entry, section.notes())).collect()
+fn levels() -> Setting<ChannelSettings> {
+    let table: Vec<Setting<LevelSettings>> = vec![
+        needed("path", "\"/volumes/raw_4\"").doc("The HDF5 dataset.").sets(values::path, |s| &mut s.path),
+        optional("factor", "[4, 4, 1]")
+            .doc("x, y, z relative to the first level.")
+            .sets(values::triple(values::whole(1, u64::MAX)), |s| &mut s.factor),
+    ];
+    let example = "[\"/volumes/raw\", { path = \"/volumes/raw_4\", factor = [4, 4, 1] }]";
+    Key::new("levels", Shape::Inline(example, keys(&table)))
+        .doc("An explicit pyramid instead of path, finest first; factor: x, y, z relative to the first, default: from \
+              the sizes.")
+        .reads(move |section, channel: &mut ChannelSettings| {
+            let Some(entries) = section.list("levels") else { return };
+            if entries.is_empty() {
+                section.fault("levels", "expected at least one level; omit the key if there is no pyramid");
+            }
+            let read = |entry| level(entry, &table, section.notes());
+            channel.levels = entries.into_iter().filter_map(read).collect();
+        })
 }
 
 /// A level is a path, or a table with a path and optionally a factor.
-fn level(entry: Entry<'_, usize>, notes: &mut Notes) -> Option<LevelSettings> {
+fn level(
+    entry: Entry<'_, usize>,
+    table: &[Setting<LevelSettings>],
+    notes: &mut Notes,
+) -> Option<LevelSettings> {
     let Entry { name: position, path: key, value } = entry;
     if !matches!(value.kind, ValueKind::Table(_)) {
         let path = values::path(value).map_err(|problem| notes.fault(key, at(&problem, value))).ok()?;
         return Some(LevelSettings { path, factor: None });
     }
-    let mut section = Section::open(key, Some(value), keys::LEVEL, notes);
-    let mut path = None;
-    let mut factor = None;
-    section.set("path", values::path, &mut path);
-    section.set("factor", values::triple(values::whole(1, u64::MAX)), &mut factor);
-    if !section.has("path") {
-        section.missing("path", "a level needs the path of its HDF5 dataset, such as \"/volumes/raw_4\"");
-    }
-    if position == 0 && factor.is_some_and(|factor| factor != Xyz::all(1)) {
+    let mut level = LevelSettings::default();
+    let mut section = Section::read(key, Some(value), table, &mut level, notes);
+    section.require("path", "a level needs the path of its HDF5 dataset, such as \"/volumes/raw_4\"");
+    if position == 0 && level.factor.is_some_and(|factor| factor != Xyz::all(1)) {
         section.fault("factor", "factors are relative to the first level: expected [1, 1, 1]");
     }
-    Some(LevelSettings { path: path?, factor })
+    Some(level).filter(|level| !level.path.is_empty())
 }
 
 /// `{ c = 1 }`: positions by axis.
@@ -143,11 +207,4 @@ fn index(value: &Value) -> Parsed<BTreeMap<AxisName, u64>> {
 
 fn fixable(letter: &str) -> Option<AxisName> {
     [AxisName::T, AxisName::C, AxisName::Z].into_iter().find(|axis| axis.to_string() == letter)
-}
-
-fn warn_of_unused_indices(section: &mut Section<'_, '_>, channel: &ChannelSettings) {
-    let Some(axes) = &channel.axes else { return };
-    for axis in channel.index.keys().filter(|axis| axes.position(**axis).is_none()) {
-        section.warning("index", format!("{axis} has no effect: the axes \"{axes}\" do not have it"));
-    }
 }

@@ -1,6 +1,6 @@
 //! The annotated example, generated from the table of keys, so that it is complete and has no unknown keys.
 
-use super::keys::{Key, ROOT, Shape};
+use super::keys::{Key, Shape};
 
 const HEAD: &str = "\
 # All settings of voltile. Lines that begin with # and a space are explanations; lines that begin with # alone are
@@ -11,18 +11,16 @@ const HEAD: &str = "\
 # directory, those in flags and variables to the working directory.
 ";
 
-/// A complete configuration file with every key explained. It is valid as it is, and with every key
-/// uncommented.
-pub fn example() -> String {
+pub(super) fn of(keys: &[Key]) -> String {
     let mut text = HEAD.to_owned();
-    ROOT.iter().for_each(|key| write_table(&mut text, key, "", true));
+    keys.iter().for_each(|key| write_table(&mut text, key, "", true));
     text
 }
 
 /// A table's header, its values, and its subtables. Unless `live` they are commented out.
 fn write_table(text: &mut String, key: &Key, parent: &str, live: bool) {
     let path = if parent.is_empty() { key.name.to_owned() } else { format!("{parent}.{}", key.name) };
-    let (header, path, live) = match key.shape {
+    let (header, path, live) = match &key.shape {
         Shape::List(_) => (format!("[[{path}]]"), path, live),
         Shape::OptionalList(_) => (format!("[[{path}]]"), path, false),
         Shape::Named(name, _) => {
@@ -36,7 +34,7 @@ fn write_table(text: &mut String, key: &Key, parent: &str, live: bool) {
 }
 
 fn write_value(text: &mut String, key: &Key, live: bool) {
-    let (value, live) = match key.shape {
+    let (value, live) = match &key.shape {
         Shape::Default(value) | Shape::Needed(value) => (value, live),
         Shape::Optional(value) | Shape::Inline(value, _) | Shape::InlineTable(value, _) => (value, false),
         Shape::Table(_) | Shape::List(_) | Shape::OptionalList(_) | Shape::Named(..) => return,

@@ -6,17 +6,22 @@
 //! interpreted elsewhere.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use config::{Config, ConfigError, Map, Source, Value, ValueKind};
 
 use super::keys::{self, Key, Shape};
+use super::memory::Memory;
 use super::reader::Notes;
 use super::settings::DatasetSettings;
 use super::toml_file::{self, Document};
-use super::{Layers, values};
-use crate::address;
-use crate::name::Name;
+use super::values;
+use crate::base::name::Name;
+use crate::store::Location;
+
+/// The configuration file that is read if none is named and no data file is given.
+pub const DEFAULT_FILE: &str = "voltile.toml";
 
 /// The single key above every layer while they are merged.
 const TOP: &str = "voltile";
@@ -24,6 +29,46 @@ const TOP: &str = "voltile";
 const PREFIX: &str = "VOLTILE_";
 /// Separates the levels of a key in an environment variable.
 const BETWEEN: &str = "__";
+
+/// The unparsed sources of settings.
+#[derive(Debug, Clone, Default)]
+pub struct Layers {
+    /// The configuration file (`--config`).
+    pub config: Option<PathBuf>,
+    /// Data files to serve without a configuration, each under its file stem (`serve FILE ...`).
+    pub files: Vec<Location>,
+    /// The same, for files found in folders: they may be left out if they cannot be opened.
+    pub found: Vec<PathBuf>,
+    /// The folders that were searched: files in those below are told apart by the names of these.
+    pub folders: Vec<PathBuf>,
+    /// The tokens of files that were found before. Each keeps its own, and no other gets it.
+    pub known: BTreeMap<PathBuf, Name>,
+    /// Environment variables; those of the form `VOLTILE_SECTION__KEY` are read, the others ignored.
+    pub env: Vec<(String, String)>,
+    /// `KEY=VALUE` from `--set`; later ones win.
+    pub set: Vec<String>,
+    /// The addresses from `--bind`; override everything unless there are none.
+    pub bind: Vec<String>,
+    /// The memory that this process may use, from which defaults are computed; `None`: it is plentiful.
+    pub memory: Option<Memory>,
+}
+
+impl Layers {
+    /// The environment of this process, and nothing else.
+    pub fn of_process() -> Self {
+        let text = |part: OsString| part.to_string_lossy().into_owned();
+        let env = std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
+        Self { env, ..Self::default() }
+    }
+
+    /// Adds [`DEFAULT_FILE`] if it exists and neither a configuration nor a data file was named.
+    pub fn or_default_file(mut self) -> Self {
+        if self.config.is_none() && self.files.is_empty() && Path::new(DEFAULT_FILE).is_file() {
+            self.config = Some(PathBuf::from(DEFAULT_FILE));
+        }
+        self
+    }
+}
 
 /// All layers merged.
 pub(super) struct Merged {
@@ -48,14 +93,14 @@ impl Source for Layer {
 }
 
 /// Reads and merges the layers. A layer that cannot be read is a fault, and the rest is merged without it.
-pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Merged {
+pub(super) fn merge(layers: &Layers, keys: &[Key], notes: &mut Notes) -> Merged {
     let document = layers.config.as_deref().map(|path| read_file(path, notes));
     let file = document.map_or_else(|| table([]), |document| document.tree);
     let files = tokens(layers, &file);
     let named = files.keys().map(|token| nest(&["datasets", token.as_str()], table([])));
     let below: Vec<Value> = named.chain([file]).collect();
     let known = merged(below.clone(), notes);
-    let above = environment(&layers.env, &known, notes).into_iter().chain(flags(layers, notes));
+    let above = environment(&layers.env, &known, keys, notes).into_iter().chain(flags(layers, notes));
     Merged { tree: merged(below.into_iter().chain(above), notes), files }
 }
 
@@ -107,21 +152,24 @@ fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
     let configured = below(Some(file), "datasets");
     let mut tokens = BTreeMap::new();
     let mut stems: BTreeMap<Name, usize> = BTreeMap::new();
-    for path in layers.files.iter().chain(&layers.found) {
-        *stems.entry(stem_of(path)).or_default() += 1;
+    let found = layers.found.iter().map(|path| (Location::from(path.as_path()), true));
+    let files: Vec<(Location, bool)> =
+        layers.files.iter().map(|file| (file.clone(), false)).chain(found).collect();
+    for (file, _) in &files {
+        *stems.entry(stem_of(file)).or_default() += 1;
     }
-    let named = layers.files.iter().map(|path| (path, false));
-    for (path, is_optional) in named.chain(layers.found.iter().map(|path| (path, true))) {
+    for (file, is_optional) in files {
         let is_known = |name: &Name| layers.known.values().any(|known| known == name);
         let taken = |name: &Name| {
             tokens.contains_key(name) || is_known(name) || below(configured, name.as_str()).is_some()
         };
-        let known = layers.known.get(path).filter(|_| is_optional).cloned();
-        let folder =
-            path.parent().filter(|folder| is_optional && !layers.folders.iter().any(|one| one == folder));
-        let is_alone = stems.get(&stem_of(path)) == Some(&1);
-        let token = known.unwrap_or_else(|| token_of(path, folder, is_alone, taken));
-        let dataset = DatasetSettings { is_optional, ..DatasetSettings::of_file(path.clone()) };
+        let path = file.path().filter(|_| is_optional);
+        let known = path.and_then(|path| layers.known.get(path)).cloned();
+        let folder = path.and_then(Path::parent);
+        let folder = folder.filter(|folder| !layers.folders.iter().any(|one| one == folder));
+        let is_alone = stems.get(&stem_of(&file)) == Some(&1);
+        let token = known.unwrap_or_else(|| token_of(&file, folder, is_alone, taken));
+        let dataset = DatasetSettings { is_optional, ..DatasetSettings::of_file(file) };
         tokens.insert(token, dataset);
     }
     tokens
@@ -129,7 +177,7 @@ fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
 
 /// The file's stem, converted to a valid token. Unless it `is_alone` and not `taken`, the name of its folder, if that is to
 /// be used, comes before it. That is followed by `_2`, `_3`, … if `taken`.
-fn token_of(file: &Path, folder: Option<&Path>, is_alone: bool, taken: impl Fn(&Name) -> bool) -> Name {
+fn token_of(file: &Location, folder: Option<&Path>, is_alone: bool, taken: impl Fn(&Name) -> bool) -> Name {
     let stem = stem_of(file);
     let folder = folder.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let base = folder.as_ref().map_or_else(|| stem.clone(), |name| Name::nearest(&format!("{name}.{stem}")));
@@ -139,8 +187,8 @@ fn token_of(file: &Path, folder: Option<&Path>, is_alone: bool, taken: impl Fn(&
 }
 
 /// The file's stem, converted to a valid token.
-fn stem_of(file: &Path) -> Name {
-    let nearest = Name::nearest(&address::stem(file).unwrap_or_default());
+fn stem_of(file: &Location) -> Name {
+    let nearest = Name::nearest(&file.stem().unwrap_or_default());
     if values::token(nearest.as_str()).is_ok() { nearest } else { Name::nearest(&format!("{nearest}_")) }
 }
 
@@ -167,7 +215,7 @@ fn set_flag(text: &str, notes: &mut Notes) -> Option<Value> {
 }
 
 /// The variables with two underscores between levels, each as a tree. Empty ones count as not set.
-fn environment(variables: &[(String, String)], known: &Value, notes: &mut Notes) -> Vec<Value> {
+fn environment(variables: &[(String, String)], known: &Value, keys: &[Key], notes: &mut Notes) -> Vec<Value> {
     let mut ours: Vec<_> = variables
         .iter()
         .filter_map(|(name, value)| Some((name, name.strip_prefix(PREFIX)?, value)))
@@ -176,8 +224,8 @@ fn environment(variables: &[(String, String)], known: &Value, notes: &mut Notes)
     let mut trees = Vec::new();
     for (name, rest, value) in ours.into_iter().filter(|(.., value)| !value.is_empty()) {
         if rest.contains(BETWEEN) {
-            trees.push(nest(&variable_path(rest, known), toml_file::value_or_text(value, name)));
-        } else if let Some(meant) = single_underscore(rest) {
+            trees.push(nest(&variable_path(rest, known, keys), toml_file::value_or_text(value, name)));
+        } else if let Some(meant) = single_underscore(rest, keys) {
             notes.warning(
                 name,
                 format!("has no effect: levels are separated by two underscores; {meant} would set it"),
@@ -189,8 +237,8 @@ fn environment(variables: &[(String, String)], known: &Value, notes: &mut Notes)
 
 /// The key path that a variable name refers to. Keys are lower case. A user-chosen name is the one already
 /// known that differs only in case; otherwise as written, or in lower case if all of it is upper case.
-fn variable_path(rest: &str, known: &Value) -> Vec<String> {
-    let mut place = Place::Keys(keys::ROOT);
+fn variable_path(rest: &str, known: &Value, keys: &[Key]) -> Vec<String> {
+    let mut place = Place::Keys(keys);
     let mut tree = Some(known);
     let mut path = Vec::new();
     for segment in rest.split(BETWEEN) {
@@ -206,12 +254,12 @@ fn variable_path(rest: &str, known: &Value) -> Vec<String> {
 }
 
 #[derive(Clone, Copy)]
-enum Place {
-    Keys(&'static [Key]),
-    Names(&'static [Key]),
+enum Place<'k> {
+    Keys(&'k [Key]),
+    Names(&'k [Key]),
 }
 
-impl Place {
+impl Place<'_> {
     fn below(self, key: &str) -> Self {
         match self {
             Place::Names(keys) => Place::Keys(keys),
@@ -239,8 +287,8 @@ fn as_written(segment: &str) -> String {
 }
 
 /// The variable that was meant by a name with a single underscore between section and key.
-fn single_underscore(rest: &str) -> Option<String> {
-    let (section, key) = keys::ROOT.iter().find_map(|section| {
+fn single_underscore(rest: &str, keys: &[Key]) -> Option<String> {
+    let (section, key) = keys.iter().find_map(|section| {
         let key = rest.strip_prefix(&section.name.to_ascii_uppercase())?.strip_prefix('_')?;
         Some((section, keys::find(section.below(), &key.to_ascii_lowercase())?))
     })?;

@@ -1,5 +1,5 @@
 //! Divides the memory that this process may use among its caches, boxes and render threads, as far as the settings do not.
-//! The manual has the formula (docs/operation.md, "Memory").
+//! The manual has the formula (docs/sizing.md, "Memory").
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -9,7 +9,7 @@ use config::{Value, ValueKind};
 use super::Fault;
 use super::reader::Notes;
 use super::settings::{Caches, Settings};
-use crate::units;
+use crate::base::units;
 
 const MIB: u64 = 1 << 20;
 /// The program and what is not counted otherwise, such as open files and connections.
@@ -20,6 +20,7 @@ const THREAD: u64 = 2 * 14 * MIB;
 const QUEUE: u64 = 32 * MIB;
 /// The least memory for tiles; chunks and boxes get twice as much as tiles.
 const LEAST: u64 = 16 * MIB;
+
 /// The memory that this process may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {

@@ -1,14 +1,119 @@
 //! Walks the configuration table by table and key by key, and collects faults.
 //!
-//! A [`Section`] is opened with its allowed keys and reports all others at once. Values are parsed by the
+//! A [`Section`] is read with the [`Setting`]s of its table and reports all other keys at once. Values are parsed by the
 //! functions of [`values`](super::values), which know neither keys nor faults.
+
+use std::fmt;
+use std::rc::Rc;
 
 use config::{Map, Value, ValueKind};
 
-use super::Fault;
-use super::keys::Key;
+use super::keys::{Key, Shape};
 use super::values::{Parsed, expected};
-use crate::name::Name;
+use crate::base::name::Name;
+
+/// One error in a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fault {
+    /// The key's path, such as `datasets.kasthuri11.channels.image.window`; for text that cannot be parsed at
+    /// all, the file, the variable or the flag.
+    pub key: String,
+    /// What is wrong, what is expected, and the place of the setting.
+    pub problem: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.problem)
+    }
+}
+
+type Read<S> = dyn Fn(&mut Section<'_, '_>, &mut S);
+type Keep<S> = dyn Fn(&mut S, &mut S) -> Vec<String>;
+
+/// A key, and what it sets in the settings `S` of its table.
+pub(super) struct Setting<S> {
+    pub key: Key,
+    read: Box<Read<S>>,
+    keep: Box<Keep<S>>,
+}
+
+impl Key {
+    /// A setting that is read in a way of its own.
+    pub fn reads<S>(self, read: impl Fn(&mut Section<'_, '_>, &mut S) + 'static) -> Setting<S> {
+        Setting { key: self, read: Box::new(read), keep: Box::new(|_, _| Vec::new()) }
+    }
+
+    /// Sets what `slot` returns, also when the configuration is read again.
+    pub fn sets<S: 'static, T, F: From<T> + 'static>(
+        self,
+        parse: impl Fn(&Value) -> Parsed<T> + 'static,
+        slot: fn(&mut S) -> &mut F,
+    ) -> Setting<S> {
+        let name = self.name;
+        self.reads(move |section, settings| section.set(name, &parse, slot(settings)))
+    }
+
+    /// Sets what `slot` returns; a server that runs keeps it.
+    pub fn sets_at_start<S: 'static, T, F: From<T> + Clone + PartialEq + 'static>(
+        self,
+        parse: impl Fn(&Value) -> Parsed<T> + 'static,
+        slot: fn(&mut S) -> &mut F,
+    ) -> Setting<S> {
+        self.sets(parse, slot).kept_if(move |started, settings| slot(started) != slot(settings), slot)
+    }
+
+    /// The table of these settings.
+    pub fn table<S: 'static, T: 'static>(
+        name: &'static str,
+        doc: &'static str,
+        table: Vec<Setting<T>>,
+        slot: fn(&mut S) -> &mut T,
+    ) -> Setting<S> {
+        let is_fixed = table.iter().any(|setting| setting.key.is_fixed);
+        let key = Key { is_fixed, ..Key::new(name, Shape::Table(keys(&table))).doc(doc) };
+        let table = Rc::new(table);
+        let same = Rc::clone(&table);
+        let read = move |section: &mut Section<'_, '_>, settings: &mut S| {
+            section.below(name, &table, slot(settings));
+        };
+        let keep = move |started: &mut S, settings: &mut S| {
+            let kept = keep_fixed(&same, slot(started), slot(settings));
+            kept.into_iter().map(|key| format!("{name}.{key}")).collect()
+        };
+        Setting { key, read: Box::new(read), keep: Box::new(keep) }
+    }
+}
+
+impl<S: 'static> Setting<S> {
+    /// A server that runs keeps what `slot` returns, if the settings differ.
+    pub fn kept_if<F: Clone + 'static>(
+        self,
+        differ: impl Fn(&mut S, &mut S) -> bool + 'static,
+        slot: fn(&mut S) -> &mut F,
+    ) -> Self {
+        let name = self.key.name;
+        let keep = move |started: &mut S, settings: &mut S| {
+            if !differ(started, settings) {
+                return Vec::new();
+            }
+            slot(settings).clone_from(slot(started));
+            vec![name.to_owned()]
+        };
+        Self { key: Key { is_fixed: true, ..self.key }, keep: Box::new(keep), ..self }
+    }
+}
+
+/// The keys of a table.
+pub(super) fn keys<S>(table: &[Setting<S>]) -> Vec<Key> {
+    table.iter().map(|setting| setting.key.clone()).collect()
+}
+
+/// Gives those settings back their old values that a running server cannot change; returns their keys.
+pub(super) fn keep_fixed<S>(table: &[Setting<S>], started: &mut S, settings: &mut S) -> Vec<String> {
+    let fixed = table.iter().filter(|setting| setting.key.is_fixed);
+    fixed.flat_map(|setting| (setting.keep)(started, settings)).collect()
+}
 
 /// The faults and warnings found.
 #[derive(Debug, Default)]
@@ -66,20 +171,28 @@ pub(super) struct Section<'v, 'n> {
 }
 
 impl<'v, 'n> Section<'v, 'n> {
-    /// Opens the table at that path. Keys not in `keys` are faults; without a value the table is empty.
-    pub fn open(path: String, value: Option<&'v Value>, keys: &'static [Key], notes: &'n mut Notes) -> Self {
+    /// Reads the table at that path. Keys that are not settings of it are faults; without a value the table is empty.
+    pub fn read<S>(
+        path: String,
+        value: Option<&'v Value>,
+        settings: &[Setting<S>],
+        into: &mut S,
+        notes: &'n mut Notes,
+    ) -> Self {
         let table = value.and_then(|value| table_of(&path, value, notes));
         for (name, value) in by_name(table) {
-            if !keys.iter().any(|key| key.name == name) {
-                notes.fault(child(&path, name), at(&unknown(&path, name, value, keys), value));
+            if !settings.iter().any(|setting| setting.key.name == name) {
+                notes.fault(child(&path, name), at(&unknown(&path, name, value, &keys(settings)), value));
             }
         }
-        Self { path, table, notes }
+        let mut section = Self { path, table, notes };
+        settings.iter().for_each(|setting| (setting.read)(&mut section, into));
+        section
     }
 
-    /// The table below that key.
-    pub fn section(&mut self, name: &str, keys: &'static [Key]) -> Section<'v, '_> {
-        Section::open(child(&self.path, name), self.get(name), keys, self.notes)
+    /// Reads the table below that key.
+    pub fn below<S>(&mut self, name: &str, settings: &[Setting<S>], into: &mut S) -> Section<'v, '_> {
+        Section::read(child(&self.path, name), self.get(name), settings, into, self.notes)
     }
 
     /// Assigns the value of the key; if it is absent or invalid, the slot keeps its value.
@@ -131,10 +244,17 @@ impl<'v, 'n> Section<'v, 'n> {
         self.notes.fault(child(&self.path, name), problem);
     }
 
-    /// A fault at a required key; none if the table itself could not be read.
+    /// A fault at a key that should be there; none if the table itself could not be read.
     pub fn missing(&mut self, name: &str, problem: impl Into<String>) {
         if self.table.is_some() && !self.notes.incomplete {
             self.fault(name, problem);
+        }
+    }
+
+    /// A fault at a required key that was not given.
+    pub fn require(&mut self, name: &str, problem: &str) {
+        if !self.has(name) {
+            self.missing(name, problem);
         }
     }
 

@@ -8,10 +8,12 @@ use std::time::Duration;
 use super::address::BindAddress;
 use super::network::Proxy;
 use super::redis::RedisAddress;
-use crate::axes::{Axes, AxisName};
-use crate::geometry::{Scaling, Xyz};
-use crate::name::{Name, Pattern};
-use crate::paint::{Kind, Number, PngProfile, WindowRule};
+use crate::base::axes::{Axes, AxisName};
+use crate::base::name::{Name, Pattern};
+use crate::base::paint::{DatasetStyle, Kind, Number, Style, WindowRule};
+use crate::geometry::Xyz;
+use crate::store::Location;
+use crate::store::address::Address;
 
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -193,8 +195,8 @@ pub struct Caches {
     pub redis: Option<RedisAddress>,
     /// How long Redis keeps a tile; at least a second.
     pub redis_expiry: Duration,
-    /// The folder in object storage that keeps encoded tiles too, by the path that stands for its address; `None`: none.
-    pub store: Option<PathBuf>,
+    /// The folder in object storage that keeps encoded tiles too, not that of a web server; `None`: none.
+    pub store: Option<Address>,
 }
 
 impl Default for Caches {
@@ -225,8 +227,8 @@ pub struct Render {
     pub max_voxels_per_box: u64,
     /// The memory for boxes of voxels that are being made or sent, in bytes.
     pub boxes: usize,
-    /// How tiles are encoded.
-    pub png: PngProfile,
+    /// What decides pixels.
+    pub style: Style,
     /// How many slices are prefetched ahead of a scroll while threads are idle; 0 for none.
     pub neighbours: u32,
     /// When chunks that were decoded in part are verified.
@@ -261,7 +263,7 @@ impl Default for Render {
             max_voxels_per_tile: 1 << 26,
             max_voxels_per_box: 1 << 26,
             boxes: 2 << 30,
-            png: PngProfile::Fast,
+            style: Style::default(),
             neighbours: 2,
             verify: Verify::default(),
             deadline: Duration::from_secs(60),
@@ -337,21 +339,13 @@ impl Default for Files {
 }
 
 /// One dataset.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct DatasetSettings {
     /// The file whose channels are discovered, and from which channels without a file of their own are read.
     /// Absent only if every channel has a file and a path.
-    pub file: Option<PathBuf>,
-    /// How halving a level scales z.
-    pub scaling: Scaling,
-    /// The size of a voxel of level 0 in nanometres, finite and above 0; overrides the file's.
-    pub voxel_size: Option<Xyz<f64>>,
-    /// Where slice numbers start, in voxels of level 0; absent means 0.
-    pub offset: Option<Xyz<i64>>,
-    /// Whether xz and yz tiles are drawn with square pixels if the voxel size is known.
-    pub square_pixels: bool,
-    /// Whether a tile entirely outside is 404 instead of black.
-    pub not_found_outside: bool,
+    pub file: Option<Location>,
+    /// What decides pixels.
+    pub style: DatasetStyle,
     /// Whether links may leave the directory of the file that names them.
     pub allow_external: bool,
     /// Whether its files are still being written: they are reopened every two seconds, and served in between
@@ -363,27 +357,10 @@ pub struct DatasetSettings {
     pub channels: BTreeMap<Name, ChannelSettings>,
 }
 
-impl Default for DatasetSettings {
-    fn default() -> Self {
-        Self {
-            file: None,
-            scaling: Scaling::default(),
-            voxel_size: None,
-            offset: None,
-            square_pixels: true,
-            not_found_outside: false,
-            allow_external: false,
-            growing: false,
-            is_optional: false,
-            channels: BTreeMap::new(),
-        }
-    }
-}
-
 impl DatasetSettings {
     /// A file without further settings.
-    pub fn of_file(file: PathBuf) -> Self {
-        Self { file: Some(file), ..Self::default() }
+    pub fn of_file(file: impl Into<Location>) -> Self {
+        Self { file: Some(file.into()), ..Self::default() }
     }
 }
 
@@ -393,7 +370,7 @@ pub struct ChannelSettings {
     /// The HDF5 dataset.
     pub path: Option<String>,
     /// Set if it is in another file than the dataset's.
-    pub file: Option<PathBuf>,
+    pub file: Option<Location>,
     /// An explicit pyramid, finest first. If there is one, its first level takes the place of `path`.
     pub levels: Vec<LevelSettings>,
     /// The axes as stored, slowest first; y and x are among them.
@@ -413,7 +390,7 @@ pub struct ChannelSettings {
 }
 
 /// One level of an explicit pyramid.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LevelSettings {
     /// The HDF5 dataset.
     pub path: String,

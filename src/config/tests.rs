@@ -1,15 +1,15 @@
 //! Configurations as typed, and the resulting settings or faults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::keys::{Key, ROOT, Shape};
+use super::keys::Shape;
 use super::*;
-use crate::axes::{Axes, AxisName};
+use crate::base::axes::{Axes, AxisName};
+use crate::base::name::Name;
+use crate::base::paint::{Kind, PngProfile, Window, WindowRule};
 use crate::geometry::{Scaling, Xyz};
-use crate::name::Name;
-use crate::paint::{Kind, PngProfile, Window, WindowRule};
 
 /// A configuration file in a directory of its own.
 struct Typed {
@@ -108,15 +108,15 @@ fn a_full_configuration_is_read() {
     let typed = typed(&TYPICAL.replace("# file =", "file =").replace("# levels =", "levels ="));
     let dataset = typed.dataset("kasthuri11");
     let channel = &dataset.channels[&name("image")];
-    assert_eq!(dataset.file, Some(typed.directory.path().join("data/kasthuri11.h5")));
-    assert_eq!(dataset.voxel_size, Some(Xyz::new(6.0, 6.0, 30.0)));
-    assert_eq!(dataset.offset, Some(Xyz::new(0, 0, 1)));
+    assert_eq!(dataset.file, Some(typed.directory.path().join("data/kasthuri11.h5").into()));
+    assert_eq!(dataset.style.voxel_size, Some(Xyz::new(6.0, 6.0, 30.0)));
+    assert_eq!(dataset.style.offset, Xyz::new(0, 0, 1));
     assert_eq!(
-        (dataset.square_pixels, dataset.not_found_outside, dataset.allow_external),
+        (dataset.style.square_pixels, dataset.style.not_found_outside, dataset.allow_external),
         (true, false, false)
     );
     assert_eq!(channel.path.as_deref(), Some("/volumes/raw"));
-    assert_eq!(channel.file, Some(typed.directory.path().join("other.h5")));
+    assert_eq!(channel.file, Some(typed.directory.path().join("other.h5").into()));
     let paths: Vec<_> = channel.levels.iter().map(|level| (level.path.as_str(), level.factor)).collect();
     assert_eq!(paths, [("/raw", None), ("/raw_2", None), ("/raw_4", Some(Xyz::new(4, 4, 1)))]);
     assert_eq!(channel.axes, Some(Axes::new("zyx").unwrap()));
@@ -202,7 +202,7 @@ fn tokens_survive_exactly_through_every_layer() {
     assert_eq!(tokens, ["FlyEM.v1", "New.one", "a-B_c"]);
     assert_eq!(faults.iter().map(|fault| fault.key.as_str()).collect::<Vec<_>>(), ["datasets.\"1[0]\""]);
     let fly = &settings.datasets[&name("FlyEM.v1")];
-    assert_eq!((fly.scaling, fly.offset), (Scaling::Isotropic, Some(Xyz::new(1, 2, 3))));
+    assert_eq!((fly.style.scaling, fly.style.offset), (Scaling::Isotropic, Xyz::new(1, 2, 3)));
     assert!(settings.datasets[&name("a-B_c")].allow_external);
 }
 
@@ -221,7 +221,7 @@ fn flags_override_the_environment_which_overrides_the_file() {
     let settings = typed.settings();
     assert_eq!(settings.server.bind, Some(vec![address("c:3")]));
     assert_eq!((settings.render.queue, settings.render.threads.get()), (4, 2));
-    assert_eq!((settings.render.png, settings.cache.tiles), (PngProfile::Small, 1));
+    assert_eq!((settings.render.style.png, settings.cache.tiles), (PngProfile::Small, 1));
     typed.layers.bind = vec!["localhost:0".to_owned(), "[::1]:1".to_owned()];
     assert_eq!(typed.settings().server.bind, Some(vec![address("localhost:0"), address("[::1]:1")]));
 }
@@ -281,7 +281,7 @@ fn values_of_flags_and_variables_are_toml_or_else_text() {
     assert_eq!((settings.cache.tiles, settings.cache.chunks), (1024, 2048));
     assert_eq!(settings.server.shutdown_timeout, Duration::from_millis(1500));
     let dataset = &settings.datasets[&name("Em")];
-    assert_eq!(dataset.voxel_size, Some(Xyz::new(4.0, 4.0, 40.5)));
+    assert_eq!(dataset.style.voxel_size, Some(Xyz::new(4.0, 4.0, 40.5)));
     assert_eq!(dataset.channels[&name("raw")].index, BTreeMap::from([(AxisName::C, 2)]));
     assert_eq!(
         dataset.channels[&name("raw")].window,
@@ -356,11 +356,11 @@ fn files_are_served_under_their_stems() {
     let files =
         ["em/vol 1.h5", "fluo/vol_1.hdf", "mcfc.h5", "b.h5", "b.tar.h5", "/x/b.h5", "größe.h5", "..h5"];
     let config = typed("[datasets.b]\nfile = \"c.h5\"");
-    let files = files.map(PathBuf::from).to_vec();
+    let files = files.map(|file| Path::new(file).into()).to_vec();
     let set = vec!["datasets.vol_1.voxel_size=[1,1,9]".to_owned()];
     let loaded = load(&Layers { files, set, ..config.layers.clone() });
     assert_eq!(loaded.faults, []);
-    let file = |dataset: &DatasetSettings| dataset.file.clone().unwrap().display().to_string();
+    let file = |dataset: &DatasetSettings| dataset.file.clone().unwrap().to_string();
     let served: Vec<_> =
         loaded.settings.datasets.iter().map(|(token, dataset)| (token.as_str(), file(dataset))).collect();
     let configured = config.directory.path().join("c.h5").display().to_string();
@@ -376,21 +376,21 @@ fn files_are_served_under_their_stems() {
         ("vol_1_2", "fluo/vol_1.hdf"),
     ];
     assert_eq!(served, expected.map(|(token, file)| (token, file.to_owned())));
-    assert_eq!(loaded.settings.datasets[&name("vol_1")].voxel_size, Some(Xyz::new(1.0, 1.0, 9.0)));
+    assert_eq!(loaded.settings.datasets[&name("vol_1")].style.voxel_size, Some(Xyz::new(1.0, 1.0, 9.0)));
 }
 
 #[test]
 fn paths_in_flags_are_relative_to_the_working_directory() {
     let typed = typed("[datasets.a]\nfile = \"a.h5\"\n[datasets.b]\nfile = \"/data/b.h5\"");
-    assert_eq!(typed.dataset("a").file, Some(typed.directory.path().join("a.h5")));
-    assert_eq!(typed.dataset("b").file, Some(PathBuf::from("/data/b.h5")));
-    assert_eq!(typed.set(&["datasets.a.file=x/a.h5"]).dataset("a").file, Some(PathBuf::from("x/a.h5")));
+    assert_eq!(typed.dataset("a").file, Some(typed.directory.path().join("a.h5").into()));
+    assert_eq!(typed.dataset("b").file, Some(Path::new("/data/b.h5").into()));
+    assert_eq!(typed.set(&["datasets.a.file=x/a.h5"]).dataset("a").file, Some(Path::new("x/a.h5").into()));
 }
 
 #[test]
 fn a_text_that_only_begins_like_a_number_is_a_text() {
     let typed = typed("").set(&["datasets.a.file=2020.h5", "server.cache_control=1 2"]);
-    assert_eq!(typed.dataset("a").file, Some(PathBuf::from("2020.h5")));
+    assert_eq!(typed.dataset("a").file, Some(Path::new("2020.h5").into()));
     assert_eq!(typed.settings().server.cache_control, "1 2");
 }
 
@@ -540,7 +540,7 @@ proptest::proptest! {
     ) {
         let set = vec![text.clone(), format!("datasets={text}"), format!("{text}=1"), format!("server.{text}")];
         let env = vec![(format!("VOLTILE_{text}__{text}"), text.clone())];
-        load(&Layers { set, env, bind: vec![text.clone()], files: vec![text.clone().into()], ..Layers::default() });
+        load(&Layers { set, env, bind: vec![text.clone()], files: vec![Path::new(&text).into()], ..Layers::default() });
         toml_file::document(&text);
     }
 }
@@ -559,8 +559,7 @@ fn the_example_unchanged_gives_the_defaults_and_one_dataset() {
     let typed = typed(&example());
     let settings = typed.settings();
     let file = typed.directory.path().join("data/kasthuri11.h5");
-    let dataset = DatasetSettings { offset: Some(Xyz::all(0)), ..DatasetSettings::of_file(file) };
-    let datasets = BTreeMap::from([(name("kasthuri11"), dataset)]);
+    let datasets = BTreeMap::from([(name("kasthuri11"), DatasetSettings::of_file(file))]);
     assert_eq!(settings, Settings { datasets, ..Settings::default() });
 }
 
@@ -574,19 +573,14 @@ fn the_example_with_every_key_uncommented_is_valid() {
 }
 
 /// The path of every key, with a flag that sets it to a date, which no key accepts.
-fn every_key(
-    keys: &'static [Key],
-    path: &str,
-    around: &dyn Fn(&str) -> String,
-    all: &mut Vec<(String, String)>,
-) {
+fn every_key(keys: &[Key], path: &str, around: &dyn Fn(&str) -> String, all: &mut Vec<(String, String)>) {
     for key in keys {
         let here = format!("{path}{}", key.name);
         let flag = around(&format!("{} = 2001-01-01", key.name));
         all.push((here.clone(), flag));
         let table = |inner: &str| format!("{} = {{ {inner} }}", key.name);
         let list = |inner: &str| format!("{} = [{{ {inner} }}]", key.name);
-        match key.shape {
+        match &key.shape {
             Shape::Named(name, keys) => {
                 let named = |inner: &str| around(&table(&format!("{name} = {{ {inner} }}")));
                 every_key(keys, &format!("{here}.{name}."), &named, all);
@@ -605,7 +599,7 @@ fn every_key(
 #[test]
 fn every_key_in_the_table_is_read_and_is_in_the_example() {
     let mut keys = Vec::new();
-    every_key(ROOT, "", &str::to_owned, &mut keys);
+    every_key(&reader::keys(&table(Path::new(""))), "", &str::to_owned, &mut keys);
     assert!(keys.len() > 30, "the walk goes down to the channels: {keys:?}");
     for (key, text) in keys {
         let faults = typed(&text).load().faults;
@@ -640,4 +634,92 @@ fn a_cache_directory_is_relative_to_its_source() {
         faults[0].starts_with("cache.directory: a path in quotes") && faults[1].contains("cache.disk"),
         "{faults:?}"
     );
+}
+
+/// The keys of values in the tables of the whole server, as `render.queue`, with what is known of them.
+fn keys_of_the_server() -> Vec<(String, Key)> {
+    let sections = reader::keys(&table(Path::new("")));
+    let sections = sections.into_iter().filter(|key| matches!(key.shape, Shape::Table(_)));
+    sections
+        .flat_map(|of| {
+            of.below()
+                .iter()
+                .map(move |key| (format!("{}.{}", of.name, key.name), key.clone()))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn the_manual_names_the_keys_that_need_a_restart() {
+    let fixed = keys_of_the_server().into_iter().filter(|(_, key)| key.is_fixed).map(|(path, _)| path);
+    let manual = include_str!("../../docs/reloading.md");
+    let named = manual.split("take effect only after a restart").nth(1).unwrap().split("\n\n").next();
+    let named = named.unwrap().split('`').skip(1).step_by(2).map(str::to_owned);
+    assert_eq!(named.collect::<BTreeSet<_>>(), fixed.collect::<BTreeSet<_>>());
+}
+
+/// The rows of the manual's table below a heading: key and default.
+fn manual_rows(heading: &str) -> Vec<(&'static str, &'static str)> {
+    let manual = include_str!("../../docs/configuration.md");
+    let section = manual.split(&format!("\n## `{heading}`\n")).nth(1).expect(heading);
+    let rows = section.split("\n## ").next().unwrap().lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| row.split(" | ").map(|cell| cell.trim_matches(['|', ' '])))
+        .map(|mut cells| (cells.next().unwrap().trim_matches('`'), cells.next().unwrap()))
+        .collect()
+}
+
+/// Compares the tables of the manual with these keys, which are below a heading.
+fn is_in_the_manual(keys: &[Key], heading: &str) {
+    let rows = manual_rows(heading);
+    let is_listed = |key: &&Key| !matches!(key.shape, Shape::List(_) | Shape::Named(..));
+    let names: BTreeSet<&str> = keys.iter().filter(is_listed).map(|key| key.name).collect();
+    assert_eq!(rows.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>(), names, "{heading}");
+    for key in keys {
+        assert_ne!(key.doc, "", "{heading} {}", key.name);
+        let default = rows.iter().find(|(name, _)| *name == key.name).map(|(_, default)| *default);
+        if let Shape::Default(value) = key.shape {
+            assert_eq!(default, Some(format!("`{value}`").as_str()), "{heading} {}", key.name);
+        }
+        let inner = heading.trim_matches(['[', ']']);
+        match &key.shape {
+            Shape::List(below) => is_in_the_manual(below, &format!("[[{inner}.{}]]", key.name)),
+            Shape::Named(_, below) => is_in_the_manual(below, &format!("[{inner}.{}.CHANNEL]", key.name)),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_manual_has_every_key_with_its_default() {
+    for key in reader::keys(&table(Path::new(""))) {
+        let heading = match key.shape {
+            Shape::OptionalList(_) => format!("[[{}]]", key.name),
+            Shape::Named(..) => format!("[{}.TOKEN]", key.name),
+            _ => format!("[{}]", key.name),
+        };
+        is_in_the_manual(key.below(), &heading);
+    }
+}
+
+#[test]
+fn settings_that_need_a_restart_are_kept_and_named() {
+    let started = Settings::default();
+    let mut settings = Settings::default();
+    settings.cache.tiles = 1;
+    settings.render.queue = 1;
+    settings.render.max_voxels_per_box = 1;
+    settings.server.cors_origins = Vec::new();
+    settings.server.tls = Some(Tls::default());
+    assert_eq!(keep_fixed(&started, &mut settings), ["server.tls", "cache.tiles", "render.queue"]);
+    assert_eq!((&settings.cache, &settings.server.tls), (&started.cache, &None));
+    assert!(settings.render.queue == started.render.queue && settings.render.max_voxels_per_box == 1);
+    assert!(settings.server.cors_origins.is_empty());
+    // Other files of TLS are applied.
+    let [one, mut other] = ["a", "b"].map(|key| {
+        let mut settings = Settings::default();
+        settings.server.tls = Some(Tls { key: key.into(), ..Default::default() });
+        settings
+    });
+    assert!(keep_fixed(&one, &mut other).is_empty() && one != other);
 }

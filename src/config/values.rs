@@ -15,12 +15,13 @@ use super::address::BindAddress;
 use super::network::Proxy;
 use super::redis::RedisAddress;
 use super::toml_file::is_in_file;
-use crate::address::{Address, Scheme};
-use crate::axes::{Axes, AxisName};
+use crate::base::axes::{Axes, AxisName};
+use crate::base::name::{Name, Pattern};
+use crate::base::paint::{Number, Window, WindowRule};
+use crate::base::request::{MCFC, VIKING};
 use crate::geometry::Xyz;
-use crate::name::{Name, Pattern};
-use crate::paint::{Number, Window, WindowRule};
-use crate::request::{MCFC, VIKING};
+use crate::store::Location;
+use crate::store::address::{Address, Scheme};
 
 /// The parsed value, or what is wrong.
 pub(super) type Parsed<T> = Result<T, String>;
@@ -96,7 +97,8 @@ pub(super) fn path(value: &Value) -> Parsed<String> {
 
 /// A path in the file system, relative to `base` (the configuration file's directory) if the value is in the
 /// file.
-pub(super) fn path_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> {
+pub(super) fn path_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> + use<> {
+    let base = base.to_owned();
     move |value| {
         let path = PathBuf::from(path(value)?);
         Ok(if is_in_file(value) { base.join(path) } else { path })
@@ -104,10 +106,11 @@ pub(super) fn path_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> {
 }
 
 /// The same, or the address of an object in a store.
-pub(super) fn file_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> {
-    move |value| match Address::path_of(&path(value)?) {
-        Some(address) => address.map_err(|error| error.to_string()),
-        None => path_below(base)(value),
+pub(super) fn file_below(base: &Path) -> impl Fn(&Value) -> Parsed<Location> + use<> {
+    let below = path_below(base);
+    move |value| match Address::parsed(&path(value)?) {
+        Some(address) => address.map(Location::Object).map_err(|error| error.to_string()),
+        None => below(value).map(Location::Path),
     }
 }
 
@@ -119,7 +122,7 @@ pub(super) fn flag(value: &Value) -> Parsed<bool> {
     }
 }
 
-pub(super) fn choice<T: Copy>(words: &[(&str, T)]) -> impl Fn(&Value) -> Parsed<T> {
+pub(super) fn choice<T: Copy, const N: usize>(words: [(&'static str, T); N]) -> impl Fn(&Value) -> Parsed<T> {
     move |value| {
         let found = words.iter().find(|(word, _)| text_of(value) == Some(word));
         let all = || words.iter().map(|(word, _)| format!("{word:?}")).collect::<Vec<_>>().join(" or ");
@@ -290,12 +293,11 @@ pub(super) fn redis(value: &Value) -> Parsed<Option<RedisAddress>> {
 }
 
 /// The address of a folder in a bucket.
-pub(super) fn bucket_folder(value: &Value) -> Parsed<Option<PathBuf>> {
+pub(super) fn bucket_folder(value: &Value) -> Parsed<Option<Address>> {
     let wrong = || expected("the address of a folder in a bucket, such as \"s3://bucket/tiles\",", value);
-    let address = Address::path_of(text_of(value).ok_or_else(wrong)?).ok_or_else(wrong)?;
-    let path = address.map_err(|error| error.to_string())?;
-    let is_bucket = Address::of(&path).is_some_and(|address| address.scheme() != Scheme::Web);
-    if is_bucket { Ok(Some(path)) } else { Err(wrong()) }
+    let address = Address::parsed(text_of(value).ok_or_else(wrong)?).ok_or_else(wrong)?;
+    let address = address.map_err(|error| error.to_string())?;
+    if address.scheme() == Scheme::Web { Err(wrong()) } else { Ok(Some(address)) }
 }
 
 /// How long something is kept.

@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::folders;
-use crate::address::Address;
 use crate::config::{DatasetSettings, Settings};
-use crate::store;
+use crate::store::{self, Location};
 
 /// The folders that a process needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,9 +35,12 @@ impl Needs {
     fn with_datasets(settings: &Settings, is_needed: impl Fn(&DatasetSettings) -> bool) -> Self {
         let mut needs = Self::default();
         for (token, dataset) in settings.datasets.iter().filter(|(_, dataset)| is_needed(dataset)) {
-            let channels = dataset.channels.values().filter_map(|channel| channel.file.as_deref());
-            for file in dataset.file.as_deref().into_iter().chain(channels) {
-                needs = needs.and_file(file);
+            let channels = dataset.channels.values().filter_map(|channel| channel.file.as_ref());
+            for file in dataset.file.iter().chain(channels) {
+                needs = match file {
+                    Location::Path(path) => needs.and_file(path),
+                    Location::Object(_) => needs.and_store(),
+                };
             }
             if dataset.allow_external && needs.anywhere.is_none() {
                 needs.anywhere = Some(token.to_string());
@@ -59,21 +60,25 @@ impl Needs {
         if settings.cache.disk > 0 {
             needs.write.extend(settings.cache.directory.clone());
         }
-        if let Some(store) = &settings.cache.store {
-            needs = needs.and_file(store);
+        if settings.cache.store.is_some() {
+            needs = needs.and_store();
         }
         needs
     }
 
     /// Adds the folder of a file to be read, so that a file renamed into its place can be read too. Of a folder, itself.
     pub fn and_file(mut self, file: &Path) -> Self {
-        if Address::is(file) {
-            self.read.extend(store::files().into_iter().filter(|folder| folder.is_dir()));
-        } else if file.is_dir() {
+        if file.is_dir() {
             self.read.insert(file.to_owned());
         } else {
             self.read.extend(folders(file));
         }
+        self
+    }
+
+    /// Adds what connections to stores take.
+    fn and_store(mut self) -> Self {
+        self.read.extend(store::files().into_iter().filter(|folder| folder.is_dir()));
         self
     }
 
@@ -104,4 +109,25 @@ impl Needs {
             .cloned()
             .collect()
     }
+}
+
+/// The path with symbolic links resolved, as far as it exists.
+pub(super) fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let known = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, real)) = known else { return path };
+    match path.strip_prefix(above) {
+        Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+        _ => real,
+    }
+}
+
+/// The folder of a file as named, and that of what it leads to.
+pub(super) fn folders(file: &Path) -> impl Iterator<Item = PathBuf> {
+    let parent = |path: &Path| match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        Some(_) => PathBuf::from("."),
+        None => path.to_owned(),
+    };
+    [parent(file), parent(&resolved(file))].into_iter()
 }

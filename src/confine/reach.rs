@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Needs, resolved};
-use crate::address::Address;
+use super::needs::{Needs, resolved};
 use crate::config::Settings;
+use crate::store::Location;
 
 /// The most folders named in one line of the log.
 const MOST_NAMED: usize = 8;
@@ -137,7 +137,7 @@ impl Reach {
             return None;
         }
         let needs = Needs::of_named(settings);
-        let reading = || needs.read.iter().find_map(|folder| self.lacks_file(folder));
+        let reading = || needs.read.iter().find_map(|folder| self.lacks_path(folder));
         let outside = |needed: &BTreeSet<PathBuf>, folders: &[PathBuf]| {
             needed.iter().find(|folder| !lies_in(folder, folders)).cloned().map(Lack::Writing)
         };
@@ -147,12 +147,13 @@ impl Reach {
         reading().or_else(writing).or_else(anywhere)
     }
 
-    /// Whether a file or folder, with symbolic links resolved, cannot be read. An object in a store can be if what
-    /// connections take can be.
-    pub fn lacks_file(&self, path: &Path) -> Option<Lack> {
-        if Address::is(path) {
-            return self.lacks_file(Path::new("/etc"));
-        }
+    /// Whether a file cannot be read. An object in a store can be if what connections take can be.
+    pub fn lacks_file(&self, file: &Location) -> Option<Lack> {
+        self.lacks_path(file.path().unwrap_or(Path::new("/etc")))
+    }
+
+    /// Whether a file or folder, with symbolic links resolved, cannot be read.
+    fn lacks_path(&self, path: &Path) -> Option<Lack> {
         let can_read = match self.force {
             Force::Nothing(_) => true,
             Force::Full | Force::Partial => {

@@ -14,8 +14,8 @@ use landlock::{AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Bounds, Lack, Needs, Reach};
+use crate::base::name::Name;
 use crate::config::{DatasetSettings, Settings};
-use crate::name::Name;
 
 const ACT: &str = "VOLTILE_TEST_ACT";
 const PLACE: &str = "VOLTILE_TEST_PLACE";
@@ -236,8 +236,8 @@ fn settings_that_need_another_folder_lack_it() {
     );
     assert_eq!(lacks(&[&file], Some(&at("read")), false), Some(Lack::Writing(at("read"))));
     assert_eq!(lacks(&[&file], None, true), Some(Lack::Anywhere("d0".to_owned())));
-    assert_eq!(reach.lacks_file(&at("read/link")), Some(Lack::Reading(at("read/link"))));
-    assert_eq!(reach.lacks_file(&at("read/file")), None);
+    assert_eq!(reach.lacks_file(&at("read/link").into()), Some(Lack::Reading(at("read/link"))));
+    assert_eq!(reach.lacks_file(&at("read/file").into()), None);
     let anywhere = Reach::of(&Needs::of(&settings(&[&file], None, true)));
     assert_eq!(anywhere.lacks(&settings(&[&at("outside/file")], None, false)), None);
     assert_eq!(Reach::unconfined().lacks(&settings(&[&file], Some(&cache), true)), None);

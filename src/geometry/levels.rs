@@ -1,6 +1,6 @@
 //! Levels: sizes and downsample factors of stored and derived levels.
 
-use super::{TILE, Xyz};
+use super::space::{TILE, Xyz};
 
 /// The number of a level: 0 is full resolution, each further level halves x and y.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

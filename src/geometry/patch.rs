@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Level, LevelView, Plane, Region, TILE, Xyz};
+use super::levels::{Level, LevelView};
+use super::space::{Plane, Region, TILE, Xyz};
 
 /// A tile of a channel: numbers as in the URL, relative to the plane, not yet known to lie inside the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

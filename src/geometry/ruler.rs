@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use super::TILE;
 use super::patch::shown_by;
+use super::space::TILE;
 
 /// The tiles of a level along one axis.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::context::Context;
 use super::problem;
+use crate::flow::trace::Stage;
 use crate::service::{Held, Identified, TileError};
-use crate::trace::{Outcome, Stage};
 
 /// A box, and the memory that is held for it until it is sent; the response with the error if there is none.
 pub(super) async fn fetch(
@@ -21,18 +21,11 @@ pub(super) async fn fetch(
 
 async fn held(context: &Context<'_>, identified: Identified) -> Result<(Bytes, Arc<Held>), TileError> {
     let (service, demand, trace) = (&context.site.service, context.demand(), &context.record.trace);
-    let cutout = identified.cutout().zip(identified.encoding());
-    let bytes = cutout.as_ref().map_or(0, |(plan, encoding)| encoding.bytes(plan));
+    let bytes = identified.cutout().map_or(0, |(plan, encoding)| encoding.bytes(&plan));
     let began = Instant::now();
     let held = Arc::new(service.boxes().hold(demand.client, bytes).await?);
     trace.add(Stage::Queue, began.elapsed());
-    let whole = match cutout.and_then(|(plan, encoding)| service.cached_chunk(&plan, encoding)) {
-        Some(chunk) => {
-            trace.set_outcome(Outcome::Passed);
-            chunk
-        }
-        None => service.fetch(identified.holding(Arc::clone(&held)), demand, trace).await?.bytes,
-    };
+    let whole = service.fetch(&identified.holding(Arc::clone(&held)), demand, trace).await?.bytes;
     held.shrink_to(whole.len());
     Ok((whole, held))
 }

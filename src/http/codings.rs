@@ -3,7 +3,7 @@
 use actix_web::HttpRequest;
 use actix_web::http::header;
 
-use crate::plan::AcceptedCodings;
+use crate::render::plan::AcceptedCodings;
 
 /// The request headers that decide the coding: the value of `Vary`.
 pub(super) const DECISIVE: &str = "Accept-Encoding, User-Agent";

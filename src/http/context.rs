@@ -13,10 +13,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 
+use super::client;
 use super::record::Record;
-use super::{Site, asked};
-use crate::access::{Access, Grants};
+use super::site::Site;
 use crate::catalog::Catalog;
+use crate::catalog::access::{Access, Grants};
 use crate::service::Demand;
 
 /// The path segment before a secret.
@@ -68,12 +69,12 @@ impl<'r> Context<'r> {
     }
 
     pub fn demand(&self) -> Demand {
-        asked::demand(self.request, &self.site.trusted_proxies)
+        client::demand(self.request, &self.site.trusted_proxies)
     }
 
     /// The public address of `/`, without the final slash: scheme, host, base path and secret.
-    pub fn base(&self) -> Result<String, asked::BadHost> {
-        let mut base = asked::base(self.request, &self.site.trusted_proxies)?;
+    pub fn base(&self) -> Result<String, client::BadHost> {
+        let mut base = client::base_url(self.request, &self.site.trusted_proxies)?;
         base.push_str(&self.site.base_path);
         base.push_str(self.secret);
         Ok(base)

@@ -3,8 +3,8 @@
 use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 
-use super::ALLOWED;
-
+/// The methods allowed on every path (`Allow` header).
+pub(super) const ALLOWED: &str = "GET, HEAD, OPTIONS";
 /// The response headers exposed to scripts of other origins.
 const EXPOSED: HeaderValue =
     HeaderValue::from_static("ETag, Content-Length, Content-Range, X-Voltile-Shape, X-Voltile-Type");

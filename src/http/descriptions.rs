@@ -9,43 +9,10 @@ use actix_web::HttpResponse;
 
 use super::context::Context;
 use super::documents::{self, Document};
-use super::{page, problem};
+use super::problem;
+use crate::base::description::SiteDescription;
+use crate::base::request::VersionedToken;
 use crate::catalog::{Dataset, NotFound};
-use crate::config::{Caches, Mount, Settings};
-use crate::description::{CachesDescription, MountDescription, SiteDescription};
-use crate::request::VersionedToken;
-
-impl From<&Caches> for CachesDescription {
-    fn from(caches: &Caches) -> Self {
-        let disk = caches.directory.is_some().then_some(caches.disk).filter(|disk| *disk > 0);
-        Self { tiles: caches.tiles, chunks: caches.chunks, disk }
-    }
-}
-
-impl From<&Mount> for MountDescription {
-    fn from(mount: &Mount) -> Self {
-        Self {
-            tile_service: mount.tile_service.to_string(),
-            content_type: mount.content_type.name().to_owned(),
-            adjustable: mount.adjustable,
-        }
-    }
-}
-
-/// The description of a site without its datasets. `started`: in milliseconds since 1970.
-pub(super) fn of_site(settings: &Settings, started: u64) -> SiteDescription {
-    let server = &settings.server;
-    SiteDescription {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        mounts: server.mounts.iter().map(MountDescription::from).collect(),
-        datasets: Vec::new(),
-        caches: (&settings.cache).into(),
-        threads: settings.render.threads.get(),
-        started,
-        neuroglancer: page::neuroglancer().map(str::to_owned).or_else(|| server.neuroglancer.clone()),
-        protected: false,
-    }
-}
 
 /// `/datasets.json`
 pub(super) async fn all(context: &Context<'_>) -> HttpResponse {

@@ -1,18 +1,19 @@
 //! `/livez` and `/readyz`: whether the process answers, and whether requests should be sent to it.
 
+use std::sync::Arc;
+
 use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::http::{StatusCode, header};
 use futures_util::future::join_all;
 
-use super::LiveSite;
 use super::context::Context;
-use crate::catalog::Dataset;
-use crate::description::{LivenessDescription, ProblemDescription, ReadinessDescription};
-use crate::name::Name;
+use super::site::LiveSite;
+use crate::base::description::{LivenessDescription, ProblemDescription, ReadinessDescription};
+use crate::base::name::Name;
+use crate::catalog::{Dataset, Origin};
 use crate::service::Part;
-use crate::store;
 
 /// How long the files of all datasets may take to be checked for changes.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -63,7 +64,7 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
     }
     if context.sees_everything() {
         let tiers = service.tier_problems();
-        let stores = store::unreachable().into_iter().map(|problem| (Part::Store, problem));
+        let stores = all.store().unreachable().into_iter().map(|problem| (Part::Store, problem));
         problems.extend(service.health().others().into_iter().chain(tiers).chain(stores).map(
             |(part, problem)| ProblemDescription { part: part.name().to_owned(), dataset: None, problem },
         ));
@@ -83,9 +84,9 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
 }
 
 /// Why the tiles of a dataset are errors now.
-async fn problem_of(context: &Context<'_>, dataset: &Dataset) -> Option<String> {
+async fn problem_of(context: &Context<'_>, dataset: &Arc<Dataset>) -> Option<String> {
     let service = &context.site.service;
-    let current = service.ensure_channels_current(dataset, dataset.channels.values()).await;
+    let current = service.ensure_unchanged(&Origin::whole(dataset)).await;
     let current = current.and_then(|()| Ok(service.ensure_answers(dataset)?));
     let problem = current.err().map(|error| error.to_string());
     problem.map(|problem| match service.health().of_dataset(&dataset.token) {

@@ -1,8 +1,8 @@
 //! Sockets and the threads that serve them: what `actix_web::HttpServer` does, but with our own stream between each
 //! socket and actix-http ([`super::connections`]).
 //!
-//! actix-http's own timeouts are off, because that stream applies all timeouts. Two functions used here are
-//! documented as internal to actix-web: `HttpServer` is built on them, and there are no public equivalents.
+//! actix-http's own timeouts are off, because that stream applies all timeouts. The signal of a graceful shutdown is not
+//! in the documentation of actix-http: `HttpServer` passes it on in the same way.
 
 mod certificates;
 mod socket;
@@ -10,7 +10,7 @@ mod sockets;
 mod unix;
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,18 +20,17 @@ use actix_server::{GracefulShutdownSignal, Server};
 use actix_service::{IntoServiceFactory, ServiceFactory, ServiceFactoryExt, fn_service, map_config};
 use actix_web::dev::AppConfig;
 use actix_web::rt::net::{TcpStream, UnixStream};
-use actix_web::{App, web};
+use actix_web::{App, HttpRequest, web};
 
-use super::connections::{Connections, Limits, SequentialStream};
-use super::{LiveSite, answer};
+use super::answer;
+use super::client::Tls;
+use super::connections::{Connections, Limits, SequentialStream, followed};
+use super::site::LiveSite;
 use crate::config;
 pub use certificates::Certificates;
 use socket::Socket;
 pub use sockets::{Endpoint, ListenError, Sockets};
 use unix::SocketFile;
-
-/// The length of the system's queue of connections that have not been accepted.
-const BACKLOG: i32 = 1024;
 
 type Stream = SequentialStream<Socket>;
 /// What actix-http takes: a stream, its protocol, and the address of the peer.
@@ -73,7 +72,7 @@ pub fn start(
         let address = listener.local_addr()?;
         let endpoint = Endpoint::Tcp(shared.scheme(), address);
         let shared = shared.clone();
-        builder = builder.listen(endpoint.to_string(), listener, move || shared.over_tcp(address))?;
+        builder = builder.listen(endpoint.to_string(), listener, move || shared.over_tcp())?;
         endpoints.push(endpoint);
     }
     for (listener, path) in unix {
@@ -128,7 +127,6 @@ impl Shared {
     /// The service for connections of one TCP socket on one worker thread.
     fn over_tcp(
         &self,
-        address: SocketAddr,
     ) -> impl ServiceFactory<TcpStream, Config = (), Response = (), Error = DispatchError, InitError = ()> + use<>
     {
         let (connections, certificates) = (Arc::clone(&self.connections), self.certificates.clone());
@@ -136,7 +134,7 @@ impl Shared {
             let admitted = admit_tcp(socket, &connections, certificates.as_deref());
             async move { admitted.map_err(DispatchError::from) }
         };
-        fn_service(admitted).and_then(self.http(address, self.certificates.is_some()))
+        fn_service(admitted).and_then(self.http(self.certificates.is_some()))
     }
 
     /// The same for a Unix socket.
@@ -149,21 +147,21 @@ impl Shared {
             let admitted = admit(Socket::Unix(socket), None, &connections);
             async move { admitted.map_err(DispatchError::from) }
         };
-        // Used by actix-web only for requests without a host.
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
-        fn_service(admitted).and_then(self.http(address, false))
+        fn_service(admitted).and_then(self.http(false))
     }
 
     fn http(
         &self,
-        address: SocketAddr,
-        is_secure: bool,
+        is_tls: bool,
     ) -> impl ServiceFactory<Admitted, Config = (), Response = (), Error = DispatchError, InitError = ()> + use<>
     {
-        let app = App::new().app_data(self.site.clone()).default_service(web::to(answer)).into_factory();
-        let app = map_config(app.map_err(|error| error.error_response()), move |()| {
-            AppConfig::__priv_test_new(is_secure, address.to_string(), address)
-        });
+        let served = async |site: web::Data<LiveSite>, request: HttpRequest, payload| {
+            followed(&request, payload, answer(site, request.clone())).await
+        };
+        let app = App::new().app_data(self.site.clone()).default_service(web::to(served));
+        let app = if is_tls { app.app_data(Tls) } else { app }.into_factory();
+        // What actix-web would use in redirects and URLs, of which there are none.
+        let app = map_config(app.map_err(|error| error.error_response()), |()| AppConfig::default());
         let stops = self.stops.clone();
         HttpService::<Stream, _, _>::build()
             .graceful_shutdown_signal(move || {
@@ -176,7 +174,7 @@ impl Shared {
             // A client that has closed its sending side is treated as gone, so that tiles only it waited for need not
             // be rendered.
             .h1_allow_half_closed(false)
-            .local_addr(address)
+            .on_connect_ext(|stream: &Stream, data| drop(data.insert(stream.exchange())))
             .finish(app)
     }
 }

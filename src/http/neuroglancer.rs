@@ -9,19 +9,20 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderValue};
 
 use super::body::Pieces;
+use super::caching::{REVALIDATED, lifetime};
 use super::context::Context;
 use super::documents::{self, Document};
-use super::tiles::{REVALIDATED, described, is_confirmed, lifetime};
+use super::tiles::{described, is_confirmed};
 use super::{boxes, codings, cors, problem};
-use crate::plan::Coding;
-use crate::request::{PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
+use crate::base::request::{PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
+use crate::render::plan::Coding;
 use crate::service::TileError;
 pub(super) use info::VolumeInfo;
 
 /// The response to a path, given without `/neuroglancer/`.
 pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
     let answered = match PrecomputedFile::parse(path) {
-        None => return problem::not_found(&super::nothing_here(context.site)),
+        None => return problem::not_found(&context.site.nothing_here()),
         Some(Err(malformed)) => Err(malformed.into()),
         Some(Ok(PrecomputedFile::Info(volume))) => description(context, &volume).await,
         Some(Ok(PrecomputedFile::Chunk(wanted))) => chunk(context, &wanted).await,
@@ -44,7 +45,8 @@ async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpR
     let Context { site, request, catalog, .. } = context;
     let identified = site.service.identify_precomputed(catalog, wanted, codings::accepted(request)).await?;
     context.record.set_dataset(&identified);
-    let (etag, coding) = (identified.key().etag(), identified.encoding().map(|encoding| encoding.coding()));
+    let (etag, coding) =
+        (identified.key().etag(), identified.cutout().map(|(_, encoding)| encoding.coding()));
     let mut response = if is_confirmed(site, request, &identified, &etag) {
         described(HttpResponse::NotModified(), site, etag, &wanted.volume.token).finish()
     } else {

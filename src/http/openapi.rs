@@ -1,12 +1,17 @@
 //! The OpenAPI document: every path that is served, and the schema of every JSON response, derived from the types.
 //!
-//! Paths are parsed by [`crate::request`] and not by a router, so the functions here are never called: they only carry
-//! the documentation of a path. A test requests every path in the document and checks each response against its schema.
-
-#![allow(dead_code, reason = "these items are only read by derive macros")]
+//! Paths are parsed by [`crate::base::request`] and not by a router, so they are listed here. A test requests every path in
+//! the document and checks each response against its schema.
 
 use actix_web::HttpResponse;
-use utoipa::{IntoParams, OpenApi, ToSchema};
+use utoipa::openapi::path::{
+    HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem, Paths,
+};
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder};
+use utoipa::openapi::{
+    Content, HeaderBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema, Type,
+};
+use utoipa::{OpenApi, PartialSchema};
 
 use super::context::Context;
 use super::documents;
@@ -14,11 +19,19 @@ use super::neuroglancer::VolumeInfo;
 use super::problem::Problem;
 use super::viewers::catmaid::CatmaidProject;
 use super::viewers::info::Info;
-use crate::description::{DatasetDescription, LivenessDescription, ReadinessDescription, SiteDescription};
+use crate::base::description::{
+    DatasetDescription, LivenessDescription, ReadinessDescription, SiteDescription,
+};
+use crate::base::paint::{BOX_FILES, BoxFile};
 
 /// `/openapi.json`
 pub(super) async fn document(context: &Context<'_>) -> HttpResponse {
-    documents::answer(context, &"openapi.json", 0, || documents::Document::json(&Document::openapi())).await
+    documents::answer(context, &"openapi.json", 0, || {
+        let mut document = Document::openapi();
+        document.paths = paths();
+        documents::Document::json(&document)
+    })
+    .await
 }
 
 #[derive(OpenApi)]
@@ -37,462 +50,352 @@ pub(super) async fn document(context: &Context<'_>) -> HttpResponse {
         (name = "viewers", description = "Metadata files for other viewers"),
         (name = "server", description = "The server itself")
     ),
-    paths(
-        tile, tile_at_time, composite, composite_at_time, viking_tile, overview, datasets, dataset, document_path,
-        voxels, precomputed_info, precomputed_info_at_time, precomputed_chunk, zarr_attributes, zarr_array,
-        zarr_consolidated, zarr_group, zarr_channel, zarr_chunk, zarr3_group, zarr3_array, zarr3_chunk, projects, info,
-        viking_volume, page, metrics, health, livez, readyz
-    )
+    components(schemas(
+        CatmaidProject, DatasetDescription, Info, LivenessDescription, Problem, ReadinessDescription, SiteDescription,
+        VolumeInfo
+    ))
 )]
 struct Document;
 
-/// The orientation of a slice: its columns, then its rows.
-#[derive(ToSchema)]
-#[schema(rename_all = "lowercase")]
-enum PlaneName {
-    Xy,
-    Xz,
-    Yz,
+/// The paths: their tag, name and address, and what is there.
+const PATHS: &str = "\
+tiles tile /{tile_service}/tilecache/{token}/{channel}/{plane}/{slice}/{row}_{column}_{level}.png
+    A tile of one channel; the first time point of a time series.
+tiles tile_at_time /{tile_service}/tilecache/{token}/{channel}/{plane}/{time}/{slice}/{row}_{column}_{level}.png
+    A tile of one channel at a time point.
+tiles composite /{tile_service}/tilecache/mcfc/{token}/{channels}/{plane}/{slice}/{row}_{column}_{level}.png
+    A composite tile: several channels in colours, summed.
+tiles composite_at_time /{tile_service}/tilecache/mcfc/{token}/{channels}/{plane}/{time}/{slice}/{row}_{column}_{level}.png
+    A composite tile at a time point.
+tiles viking_tile /{tile_service}/tilecache/viking/{token}/volume/{channel}/{level}/X{column}_Y{row}_Z{slice}.png
+    A tile of the plane xy, in Viking's path syntax.
+tiles overview /{tile_service}/tilecache/{token}/{channel}/{plane}/{slice}/small.png
+    A whole slice within 192 × 192 pixels, for CATMAID's map. Composites and time points have them, too.
+descriptions datasets /datasets.json
+    Everything that is served. Never reads a voxel: windows are absent until they have been measured.
+descriptions dataset /datasets/{token}.json
+    One dataset, with windows, percentiles and histograms of its channels, which are measured at the first request.
+descriptions document_path /openapi.json
+    This document.
+voxels voxels /voxels/{token}/{channel}/{level}/{box}
+    A box of voxels of any level, in the data's own type: C order z, y, x (and colours last), little-endian.
+viewers projects /projects.json
+    Projects for CATMAID's importer: one for each dataset, with a stack for each channel in xy and xz.
+viewers info /{tile_service}/{token}/info/
+    The dataset as described by ndstore, for its old clients. Also below `tilecache`, `ca` and `sd`.
+viewers viking_volume /{tile_service}/tilecache/viking/{token}/volume.vikingxml
+    The volume file that Viking opens. Also without `viking`, and below `ca` and `sd`.
+neuroglancer precomputed_info /neuroglancer/{token}/{channel}/info
+    A channel in Neuroglancer's precomputed format; the first time point of a time series.
+neuroglancer precomputed_info_at_time /neuroglancer/{token}/{channel}@{time}/info
+    A channel at a time point in Neuroglancer's precomputed format.
+neuroglancer precomputed_chunk /neuroglancer/{token}/{channel}/{level}/{x0}-{x1}_{y0}-{y1}_{z0}-{z1}
+    A chunk of the channel, also of `{channel}@{time}`. A stored chunk is passed through if it has the form that is asked for.
+zarr zarr_attributes /zarr/0.4/{token}.ome.zarr/.zattrs
+    The image of a dataset in OME-Zarr 0.4: axes, levels, scale, channels and windows, which are measured at the first request.
+zarr zarr_group /zarr/0.4/{token}.ome.zarr/.zgroup
+    Marks a group of Zarr v2.
+zarr zarr_channel /zarr/0.4/{token}/{channel}.ome.zarr/.zattrs
+    The image of one channel. All other paths exist below it, too, except `labels/`.
+zarr zarr_array /zarr/0.4/{token}.ome.zarr/{level}/.zarray
+    The array of a level in Zarr v2.
+zarr zarr_consolidated /zarr/0.4/{token}.ome.zarr/.zmetadata
+    All documents of the image and its label images in one.
+zarr zarr_chunk /zarr/0.4/{token}.ome.zarr/{level}/{chunk}
+    A chunk of a level: the file's own bytes where stored chunks can be passed through, else Zstandard.
+zarr zarr3_group /zarr/0.5/{token}.ome.zarr/zarr.json
+    The image of a dataset in OME-Zarr 0.5. `/zarr/0.5/TOKEN/CHANNEL.ome.zarr/` is that of one channel.
+zarr zarr3_array /zarr/0.5/{token}.ome.zarr/{level}/zarr.json
+    The array of a level in Zarr v3.
+zarr zarr3_chunk /zarr/0.5/{token}.ome.zarr/{level}/c/{chunk}
+    A chunk of a level: Zstandard.
+server page /
+    The viewer: a web page.
+server metrics /metrics
+    Counters for Prometheus.
+server health /healthz
+    Whether the server is up.
+server livez /livez
+    Whether the process answers.
+server readyz /readyz
+    Whether requests should be sent to this server, and what is wrong with what it serves.";
+
+/// The parameters: the tag or the name of the paths that have them, their place, name, type and example (or a dash), and
+/// what they are. Those in a path apply where it names them. Of several that apply, the last one is meant.
+const PARAMETERS: &str = "\
+* path tile_service string ndtilecache The first segment of a mount's path; `/datasets.json` lists the mounts.
+* path token string - The name of the dataset.
+descriptions path token string - The dataset
+voxels path token string - The dataset
+zarr path token string - The name of the dataset. `TOKEN/CHANNEL.ome.zarr` is the image of one channel.
+* path channel string - The name of the channel.
+voxels path channel string - The channel
+* path channels string c0:R,c1:G One to six channels with commas between, each NAME, or NAME:COLOUR with one of C M Y R G B.
+* path plane plane - The orientation.
+* path slice count - The index along the axis perpendicular to the plane, in voxels of the level.
+* path time count - The time point; only for a time series.
+* path row count - The tile's row.
+* path column count - The tile's column.
+tiles path level count - The level: 0 is full resolution, each further one halves x and y.
+neuroglancer path level count - The level.
+voxels path level count - The level
+zarr path level count - The number of the level. Arrays of label images are below `labels/NAME/`.
+viking_tile path slice count - The position along z, in voxels of the level.
+* path x0 integer - The first position along x.
+* path x1 integer - The first position after the chunk along x.
+* path y0 integer - The first position along y.
+* path y1 integer - The first position after the chunk along y.
+* path z0 integer - The first position along z.
+* path z1 integer - The first position after the chunk along z.
+* path box string 0-64_0-64_0-1.npy `x0-x1_y0-y1_z0-z1` in voxels of the level, ends exclusive, and its format: {formats}
+* path chunk string - The position in the chunk grid, slowest axis first, with `/` between: `T/C/Z/Y/X`, without the axes that the image lacks.
+tiles query color string - Colours by channel, with commas between: red, green, blue, cyan, magenta, yellow, white.
+tiles query min string - The value shown as black, by channel.
+tiles query max string - The value shown as white, by channel.
+tiles query gamma string - The exponent of the gamma curve, by channel.
+voxels query time count - The time point; the first without it";
+
+fn paths() -> Paths {
+    let mut paths = Paths::new();
+    let lines: Vec<&str> = PATHS.lines().collect();
+    for pair in lines.chunks(2) {
+        let [tag, id, path] = words(pair[0]);
+        let operation = OperationBuilder::new().tag(tag).operation_id(Some(id));
+        let operation = operation.summary(pair.get(1).map(|summary| summary.trim()));
+        let parameters = parameters(tag, id, path);
+        let operation = operation.parameters((!parameters.is_empty()).then_some(parameters));
+        let operation = responses(tag, id).into_iter().fold(operation, |operation, (status, response)| {
+            operation.response(status.to_string(), response)
+        });
+        paths.paths.insert(path.to_owned(), PathItem::new(HttpMethod::Get, operation));
+    }
+    paths
 }
 
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-struct InDataset {
-    /// The first segment of a mount's path; `/datasets.json` lists the mounts.
-    #[param(example = "ndtilecache")]
-    tile_service: String,
-    /// The name of the dataset.
-    token: String,
+/// Splits a line of a table at spaces; the last part may contain some.
+fn words<const COUNT: usize>(line: &str) -> [&str; COUNT] {
+    let mut words = line.splitn(COUNT, ' ');
+    std::array::from_fn(|_| words.next().unwrap_or_default())
 }
 
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-struct OfChannel {
-    /// The name of the channel.
-    channel: String,
+fn parameters(tag: &str, id: &str, path: &str) -> Vec<Parameter> {
+    let mut parameters: Vec<Parameter> = Vec::new();
+    for line in PARAMETERS.lines() {
+        let [scope, place, name, kind, example, description] = words(line);
+        let is_in_query = place == "query";
+        let applies =
+            [tag, id, "*"].contains(&scope) && (is_in_query || path.contains(&format!("{{{name}}}")));
+        if !applies {
+            continue;
+        }
+        parameters.retain(|other| other.name != name);
+        let parameter = ParameterBuilder::new()
+            .name(name)
+            .parameter_in(if is_in_query { ParameterIn::Query } else { ParameterIn::Path })
+            .required(if is_in_query { Required::False } else { Required::True })
+            .description(Some(description.replace("{formats}", &box_formats())))
+            .schema(Some(type_of(kind)))
+            .example((example != "-").then(|| example.into()));
+        parameters.push(parameter.build());
+    }
+    parameters
 }
 
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-struct OfChannels {
-    /// One to six channels with commas between, each NAME, or NAME:COLOUR with one of C M Y R G B.
-    #[param(example = "c0:R,c1:G")]
-    channels: String,
+/// The formats of boxes of voxels.
+fn box_formats() -> String {
+    let about = |file: &BoxFile| format!("`{}` ({}): {}", file.suffix, file.content_type, file.description);
+    BOX_FILES.each_ref().map(about).join("; ")
 }
 
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-struct OfSlice {
-    /// The orientation.
-    #[param(inline)]
-    plane: PlaneName,
-    /// The index along the axis perpendicular to the plane, in voxels of the level.
-    slice: u64,
+fn type_of(kind: &str) -> RefOr<Schema> {
+    match kind {
+        "count" => u64::schema(),
+        "integer" => i64::schema(),
+        "plane" => {
+            let plane = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["xy", "xz", "yz"]));
+            plane.description(Some("The orientation of a slice: its columns, then its rows.")).into()
+        }
+        _ => String::schema(),
+    }
 }
 
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-struct AtTime {
-    /// The time point; only for a time series.
-    time: u64,
+fn responses(tag: &str, id: &str) -> Vec<(u16, Response)> {
+    let known = || plain(304, "`If-None-Match` names the ETag");
+    let no_dataset = || problem(404, "There is no such dataset");
+    let no_host = || problem(400, "The host is missing or malformed");
+    let too_long = || problem(500, "The document would be larger than 16 MiB");
+    let readiness = || schema("ReadinessDescription");
+    match id {
+        "datasets" => vec![json("All datasets", schema("SiteDescription")), known()],
+        "dataset" => {
+            let whole = "The dataset; a channel that cannot be read has a `problem`";
+            vec![json(whole, schema("DatasetDescription")), known(), no_dataset(), problem(503, QUEUE_FULL)]
+        }
+        "document_path" => vec![plain(200, "OpenAPI 3.1")],
+        "projects" => {
+            let projects = ArrayBuilder::new().items(schema("CatmaidProject"));
+            vec![json("The projects", projects), known(), no_host(), too_long()]
+        }
+        "info" => vec![json("The dataset in ndstore's JSON format", schema("Info")), known(), no_dataset()],
+        "viking_volume" => {
+            vec![text("VikingXML", "text/xml; charset=utf-8"), no_host(), no_dataset(), too_long()]
+        }
+        "page" => vec![text("HTML", "text/html; charset=utf-8")],
+        "metrics" => {
+            vec![text("OpenMetrics", "application/openmetrics-text; version=1.0.0; charset=utf-8")]
+        }
+        "health" => vec![text("ok", "text/plain; charset=utf-8")],
+        "livez" => vec![json("It does.", schema("LivenessDescription"))],
+        "readyz" => {
+            let not_ready = "It is being stopped, or nothing can be served.";
+            vec![json("They should.", readiness()), content(503, not_ready, "application/json", readiness())]
+        }
+        "voxels" => voxel_responses(),
+        "precomputed_chunk" => precomputed_chunk_responses(),
+        "zarr_chunk" | "zarr3_chunk" => zarr_chunk_responses(),
+        _ if tag == "zarr" => zarr_responses(),
+        _ if tag == "neuroglancer" => precomputed_responses(),
+        _ => tile_responses(),
+    }
 }
 
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-struct AtPlace {
-    /// The tile's row.
-    row: u64,
-    /// The tile's column.
-    column: u64,
-    /// The level: 0 is full resolution, each further one halves x and y.
-    level: u64,
+const QUEUE_FULL: &str = "The render queue is full; see Retry-After";
+const UNREADABLE: &str = "The data could not be read";
+const UNKNOWN: &str = "The path is malformed, or names something unknown";
+const LENGTH: (&str, &str) = ("Content-Length", "Always present");
+
+fn tile_responses() -> Vec<(u16, Response)> {
+    let png = Response::new("The PNG");
+    let png = ["application/png", "image/png"]
+        .iter()
+        .fold(ResponseBuilder::from(png), |png, content_type| png.content(*content_type, Content::default()));
+    let headers = [
+        ("ETag", "Strong: a digest of everything that decides the pixels"),
+        ("Cache-Control", "As configured"),
+        LENGTH,
+    ];
+    vec![
+        with_headers((200, png.build()), &headers),
+        plain(304, "`If-None-Match` names the ETag; nothing is rendered"),
+        problem(404, UNKNOWN),
+        problem(500, UNREADABLE),
+        problem(503, QUEUE_FULL),
+    ]
 }
 
-/// Query parameters of adjustable mounts; other mounts ignore the query.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-struct Adjusted {
-    /// Colours by channel, with commas between: red, green, blue, cyan, magenta, yellow, white.
-    color: Option<String>,
-    /// The value shown as black, by channel.
-    min: Option<String>,
-    /// The value shown as white, by channel.
-    max: Option<String>,
-    /// The exponent of the gamma curve, by channel.
-    gamma: Option<String>,
+fn voxel_responses() -> Vec<(u16, Response)> {
+    let voxels = ResponseBuilder::new().description("The voxels");
+    let voxels =
+        BOX_FILES.iter().fold(voxels, |voxels, file| voxels.content(file.content_type, Content::default()));
+    let headers = [
+        ("ETag", "Strong: a digest of everything that decides the voxels"),
+        ("X-Voltile-Shape", "Of `.raw`: the extents, such as 1,64,64"),
+        ("X-Voltile-Type", "Of `.raw`: NumPy's name of the type, such as uint16"),
+    ];
+    vec![
+        with_headers((200, voxels.build()), &headers),
+        plain(304, "`If-None-Match` names the ETag; nothing is read"),
+        problem(404, "The path is malformed, or names something that does not exist"),
+        problem(
+            413,
+            "The box needs more voxels than `render.max_voxels_per_box`, or a quarter of `render.boxes`",
+        ),
+        problem(500, UNREADABLE),
+        problem(503, "The render queue is full, or the file system does not answer; see Retry-After"),
+    ]
 }
 
-macro_rules! picture {
-    ($name:ident, $path:literal, $doc:literal, $($params:ident),+) => {
-        #[doc = $doc]
-        #[utoipa::path(
-            get, path = $path, tag = "tiles", params($($params),+, Adjusted),
-            responses(
-                (status = 200, description = "The PNG", content(("application/png"), ("image/png")),
-                    headers(
-                        ("ETag" = String, description = "Strong: a digest of everything that decides the pixels"),
-                        ("Cache-Control" = String, description = "As configured"),
-                        ("Content-Length" = u64, description = "Always present")
-                    )),
-                (status = 304, description = "`If-None-Match` names the ETag; nothing is rendered"),
-                (status = 404, description = "The path is malformed, or names something unknown", body = Problem, content_type = "application/problem+json"),
-                (status = 500, description = "The data could not be read", body = Problem, content_type = "application/problem+json"),
-                (status = 503, description = "The render queue is full; see Retry-After", body = Problem, content_type = "application/problem+json")
-            )
-        )]
-        fn $name() {}
-    };
+fn precomputed_responses() -> Vec<(u16, Response)> {
+    vec![
+        json("The levels and their chunk shapes", schema("VolumeInfo")),
+        plain(304, "`If-None-Match` names the ETag"),
+        problem(404, "The path is malformed, or names something unknown, or the format has no such voxels"),
+        problem(500, "A file has changed and is being reopened"),
+        problem(503, "The file system does not respond; see Retry-After"),
+    ]
 }
 
-picture!(
-    tile,
-    "/{tile_service}/tilecache/{token}/{channel}/{plane}/{slice}/{row}_{column}_{level}.png",
-    "A tile of one channel; the first time point of a time series.",
-    InDataset,
-    OfChannel,
-    OfSlice,
-    AtPlace
-);
-picture!(
-    tile_at_time,
-    "/{tile_service}/tilecache/{token}/{channel}/{plane}/{time}/{slice}/{row}_{column}_{level}.png",
-    "A tile of one channel at a time point.",
-    InDataset,
-    OfChannel,
-    OfSlice,
-    AtTime,
-    AtPlace
-);
-picture!(
-    composite,
-    "/{tile_service}/tilecache/mcfc/{token}/{channels}/{plane}/{slice}/{row}_{column}_{level}.png",
-    "A composite tile: several channels in colours, summed.",
-    InDataset,
-    OfChannels,
-    OfSlice,
-    AtPlace
-);
-picture!(
-    composite_at_time,
-    "/{tile_service}/tilecache/mcfc/{token}/{channels}/{plane}/{time}/{slice}/{row}_{column}_{level}.png",
-    "A composite tile at a time point.",
-    InDataset,
-    OfChannels,
-    OfSlice,
-    AtTime,
-    AtPlace
-);
-picture!(
-    viking_tile,
-    "/{tile_service}/tilecache/viking/{token}/volume/{channel}/{level}/X{column}_Y{row}_Z{slice}.png",
-    "A tile of the plane xy, in Viking's path syntax.",
-    InDataset,
-    OfChannel,
-    AtPlace,
-    OfVikingSlice
-);
-picture!(
-    overview,
-    "/{tile_service}/tilecache/{token}/{channel}/{plane}/{slice}/small.png",
-    "A whole slice within 192 × 192 pixels, for CATMAID's map. Composites and time points have them, too.",
-    InDataset,
-    OfChannel,
-    OfSlice
-);
-
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-struct OfVikingSlice {
-    /// The position along z, in voxels of the level.
-    slice: u64,
+fn precomputed_chunk_responses() -> Vec<(u16, Response)> {
+    let voxels = "The voxels, in the encoding named in `info`; compressed as `Content-Encoding` says";
+    let headers = [
+        ("ETag", "Strong: a digest of everything that decides the bytes, one per content coding"),
+        ("Cache-Control", "As configured"),
+        ("Vary", "Includes Accept-Encoding and User-Agent"),
+        LENGTH,
+    ];
+    vec![
+        with_headers(content(200, voxels, "application/octet-stream", Vec::<u8>::schema()), &headers),
+        plain(304, "`If-None-Match` names the ETag; nothing is read"),
+        problem(404, "The path is malformed, names something unknown, or is not a chunk of the level"),
+        problem(500, UNREADABLE),
+        problem(503, QUEUE_FULL),
+    ]
 }
 
-/// Everything that is served. Never reads a voxel: windows are absent until they have been measured.
-#[utoipa::path(get, path = "/datasets.json", tag = "descriptions",
-    responses(
-        (status = 200, description = "All datasets", body = SiteDescription),
-        (status = 304, description = "`If-None-Match` names the ETag")
-    ))]
-fn datasets() {}
-
-/// One dataset, with windows, percentiles and histograms of its channels, which are measured at the first request.
-#[utoipa::path(get, path = "/datasets/{token}.json", tag = "descriptions",
-    params(("token" = String, Path, description = "The dataset")),
-    responses(
-        (status = 200, description = "The dataset; a channel that cannot be read has a `problem`", body = DatasetDescription),
-        (status = 304, description = "`If-None-Match` names the ETag"),
-        (status = 404, description = "There is no such dataset", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The render queue is full; see Retry-After", body = Problem, content_type = "application/problem+json")
-    ))]
-fn dataset() {}
-
-/// This document.
-#[utoipa::path(get, path = "/openapi.json", tag = "descriptions", responses((status = 200, description = "OpenAPI 3.1")))]
-fn document_path() {}
-
-/// A box of voxels of any level, in the data's own type: C order z, y, x (and colours last), little-endian.
-#[utoipa::path(get, path = "/voxels/{token}/{channel}/{level}/{box}", tag = "voxels",
-    params(
-        ("token" = String, Path, description = "The dataset"),
-        ("channel" = String, Path, description = "The channel"),
-        ("level" = u64, Path, description = "The level"),
-        ("box" = String, Path, description = "`x0-x1_y0-y1_z0-z1.npy` or `.raw`, in voxels of the level, ends exclusive", example = "0-64_0-64_0-1.npy"),
-        ("time" = Option<u64>, Query, description = "The time point; the first without it")
-    ),
-    responses(
-        (status = 200, description = "The voxels, as a NumPy file or raw", content_type = "application/octet-stream",
-            headers(
-                ("ETag" = String, description = "Strong: a digest of everything that decides the voxels"),
-                ("X-Voltile-Shape" = String, description = "Of `.raw`: the extents, such as 1,64,64"),
-                ("X-Voltile-Type" = String, description = "Of `.raw`: NumPy's name of the type, such as uint16")
-            )),
-        (status = 304, description = "`If-None-Match` names the ETag; nothing is read"),
-        (status = 404, description = "The path is malformed, or names something that does not exist", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "The box needs more voxels than `render.max_voxels_per_box`, or a quarter of `render.boxes`", body = Problem, content_type = "application/problem+json"),
-        (status = 500, description = "The data could not be read", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The render queue is full, or the file system does not answer; see Retry-After", body = Problem, content_type = "application/problem+json")
-    ))]
-fn voxels() {}
-
-/// Projects for CATMAID's importer: one for each dataset, with a stack for each channel in xy and xz.
-#[utoipa::path(get, path = "/projects.json", tag = "viewers",
-    responses(
-        (status = 200, description = "The projects", body = Vec<CatmaidProject>),
-        (status = 304, description = "`If-None-Match` names the ETag"),
-        (status = 400, description = "The host is missing or malformed", body = Problem, content_type = "application/problem+json"),
-        (status = 500, description = "The document would be larger than 16 MiB", body = Problem, content_type = "application/problem+json")
-    ))]
-fn projects() {}
-
-/// The dataset as described by ndstore, for its old clients. Also below `tilecache`, `ca` and `sd`.
-#[utoipa::path(get, path = "/{tile_service}/{token}/info/", tag = "viewers", params(InDataset),
-    responses(
-        (status = 200, description = "The dataset in ndstore's JSON format", body = Info),
-        (status = 304, description = "`If-None-Match` names the ETag"),
-        (status = 404, description = "There is no such dataset", body = Problem, content_type = "application/problem+json")
-    ))]
-fn info() {}
-
-/// The volume file that Viking opens. Also without `viking`, and below `ca` and `sd`.
-#[utoipa::path(get, path = "/{tile_service}/tilecache/viking/{token}/volume.vikingxml", tag = "viewers", params(InDataset),
-    responses(
-        (status = 200, description = "VikingXML", body = String, content_type = "text/xml; charset=utf-8"),
-        (status = 400, description = "The host is missing or malformed", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such dataset", body = Problem, content_type = "application/problem+json"),
-        (status = 500, description = "The document would be larger than 16 MiB", body = Problem, content_type = "application/problem+json")
-    ))]
-fn viking_volume() {}
-
-macro_rules! precomputed {
-    ($name:ident, $path:literal, $doc:literal, $($params:ident),+) => {
-        #[doc = $doc]
-        #[utoipa::path(get, path = $path, tag = "neuroglancer", params($($params),+),
-            responses(
-                (status = 200, description = "The levels and their chunk shapes", body = VolumeInfo),
-                (status = 304, description = "`If-None-Match` names the ETag"),
-                (status = 404, description = "The path is malformed, or names something unknown, or the format has no such voxels", body = Problem, content_type = "application/problem+json"),
-                (status = 500, description = "A file has changed and is being reopened", body = Problem, content_type = "application/problem+json"),
-                (status = 503, description = "The file system does not respond; see Retry-After", body = Problem, content_type = "application/problem+json")
-            ))]
-        fn $name() {}
-    };
+fn zarr_responses() -> Vec<(u16, Response)> {
+    let whole =
+        json("JSON, as the Zarr and OME-Zarr specifications describe it", serde_json::Value::schema());
+    vec![
+        with_headers(whole, &[("ETag", "Strong"), LENGTH]),
+        plain(206, "The range that was requested"),
+        plain(304, "`If-None-Match` names the ETag"),
+        problem(404, UNKNOWN),
+        plain(416, "The range begins beyond the end"),
+        problem(500, "The file has changed and has not been reopened yet"),
+    ]
 }
 
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-struct PrecomputedPath {
-    /// The name of the dataset.
-    token: String,
-    /// The name of the channel.
-    channel: String,
+fn zarr_chunk_responses() -> Vec<(u16, Response)> {
+    let whole = "The chunk, compressed as the array's metadata says";
+    let whole = content(200, whole, "application/octet-stream", Vec::<u8>::schema());
+    vec![
+        with_headers(whole, &[("ETag", "Strong"), LENGTH]),
+        plain(206, "The range that was requested"),
+        plain(304, "`If-None-Match` names the ETag; nothing is read"),
+        problem(404, "The path is malformed, there is no such chunk, or it was never written"),
+        plain(416, "The range begins beyond the end"),
+        problem(500, UNREADABLE),
+        problem(503, QUEUE_FULL),
+    ]
 }
 
-precomputed!(
-    precomputed_info,
-    "/neuroglancer/{token}/{channel}/info",
-    "A channel in Neuroglancer's precomputed format; the first time point of a time series.",
-    PrecomputedPath
-);
-precomputed!(
-    precomputed_info_at_time,
-    "/neuroglancer/{token}/{channel}@{time}/info",
-    "A channel at a time point in Neuroglancer's precomputed format.",
-    PrecomputedPath,
-    AtTime
-);
-
-/// The bounds of a chunk, with the level's `voxel_offset` added: multiples of one of the level's chunk shapes, clipped
-/// at its end.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-struct Bounds {
-    /// The level.
-    level: u64,
-    /// The first position along x.
-    x0: i64,
-    /// The first position after the chunk along x.
-    x1: i64,
-    /// The first position along y.
-    y0: i64,
-    /// The first position after the chunk along y.
-    y1: i64,
-    /// The first position along z.
-    z0: i64,
-    /// The first position after the chunk along z.
-    z1: i64,
+/// The schema of a type among the components.
+fn schema(name: &str) -> RefOr<Schema> {
+    Ref::from_schema_name(name).into()
 }
 
-/// A chunk of the channel, also of `{channel}@{time}`. A stored chunk is passed through if it has the form that is asked
-/// for.
-#[utoipa::path(get, path = "/neuroglancer/{token}/{channel}/{level}/{x0}-{x1}_{y0}-{y1}_{z0}-{z1}", tag = "neuroglancer",
-    params(PrecomputedPath, Bounds),
-    responses(
-        (status = 200, description = "The voxels, in the encoding named in `info`; compressed as `Content-Encoding` says", body = Vec<u8>, content_type = "application/octet-stream",
-            headers(
-                ("ETag" = String, description = "Strong: a digest of everything that decides the bytes, one per content coding"),
-                ("Cache-Control" = String, description = "As configured"),
-                ("Vary" = String, description = "Includes Accept-Encoding and User-Agent"),
-                ("Content-Length" = u64, description = "Always present")
-            )),
-        (status = 304, description = "`If-None-Match` names the ETag; nothing is read"),
-        (status = 404, description = "The path is malformed, names something unknown, or is not a chunk of the level", body = Problem, content_type = "application/problem+json"),
-        (status = 500, description = "The data could not be read", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The render queue is full; see Retry-After", body = Problem, content_type = "application/problem+json")
-    ))]
-fn precomputed_chunk() {}
-
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-struct InImage {
-    /// The name of the dataset. `TOKEN/CHANNEL.ome.zarr` is the image of one channel.
-    token: String,
+/// A response whose body is not described.
+fn plain(status: u16, description: &str) -> (u16, Response) {
+    (status, Response::new(description))
 }
 
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-struct OfArray {
-    /// The number of the level. Arrays of label images are below `labels/NAME/`.
-    level: u64,
+fn problem(status: u16, description: &str) -> (u16, Response) {
+    content(status, description, "application/problem+json", schema("Problem"))
 }
 
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-struct AtChunk {
-    /// The position in the chunk grid, slowest axis first, with `/` between: `T/C/Z/Y/X`, without the axes that the
-    /// image lacks.
-    chunk: String,
+fn text(description: &str, content_type: &str) -> (u16, Response) {
+    content(200, description, content_type, String::schema())
 }
 
-macro_rules! zarr_document {
-    ($name:ident, $path:literal, $doc:literal, $($params:ident),+) => {
-        #[doc = $doc]
-        #[utoipa::path(
-            get, path = $path, tag = "zarr", params($($params),+),
-            responses(
-                (status = 200, description = "JSON, as the Zarr and OME-Zarr specifications describe it", body = serde_json::Value,
-                    headers(("ETag" = String, description = "Strong"), ("Content-Length" = u64, description = "Always present"))),
-                (status = 206, description = "The range that was requested"),
-                (status = 304, description = "`If-None-Match` names the ETag"),
-                (status = 404, description = "The path is malformed, or names something unknown", body = Problem, content_type = "application/problem+json"),
-                (status = 416, description = "The range begins beyond the end"),
-                (status = 500, description = "The file has changed and has not been reopened yet", body = Problem, content_type = "application/problem+json")
-            )
-        )]
-        fn $name() {}
-    };
+fn json(description: &str, schema: impl Into<RefOr<Schema>>) -> (u16, Response) {
+    content(200, description, "application/json", schema)
 }
 
-macro_rules! zarr_chunk {
-    ($name:ident, $path:literal, $doc:literal) => {
-        #[doc = $doc]
-        #[utoipa::path(
-            get, path = $path, tag = "zarr", params(InImage, OfArray, AtChunk),
-            responses(
-                (status = 200, description = "The chunk, compressed as the array's metadata says", body = Vec<u8>, content_type = "application/octet-stream",
-                    headers(("ETag" = String, description = "Strong"), ("Content-Length" = u64, description = "Always present"))),
-                (status = 206, description = "The range that was requested"),
-                (status = 304, description = "`If-None-Match` names the ETag; nothing is read"),
-                (status = 404, description = "The path is malformed, there is no such chunk, or it was never written", body = Problem, content_type = "application/problem+json"),
-                (status = 416, description = "The range begins beyond the end"),
-                (status = 500, description = "The data could not be read", body = Problem, content_type = "application/problem+json"),
-                (status = 503, description = "The render queue is full; see Retry-After", body = Problem, content_type = "application/problem+json")
-            )
-        )]
-        fn $name() {}
-    };
+fn content(
+    status: u16,
+    description: &str,
+    content_type: &str,
+    schema: impl Into<RefOr<Schema>>,
+) -> (u16, Response) {
+    let response = ResponseBuilder::new().description(description);
+    (status, response.content(content_type, Content::new(Some(schema))).build())
 }
 
-zarr_document!(
-    zarr_attributes,
-    "/zarr/0.4/{token}.ome.zarr/.zattrs",
-    "The image of a dataset in OME-Zarr 0.4: axes, levels, scale, channels and windows, which are measured at the first request.",
-    InImage
-);
-zarr_document!(zarr_group, "/zarr/0.4/{token}.ome.zarr/.zgroup", "Marks a group of Zarr v2.", InImage);
-zarr_document!(
-    zarr_channel,
-    "/zarr/0.4/{token}/{channel}.ome.zarr/.zattrs",
-    "The image of one channel. All other paths exist below it, too, except `labels/`.",
-    InImage,
-    OfChannel
-);
-zarr_document!(
-    zarr_array,
-    "/zarr/0.4/{token}.ome.zarr/{level}/.zarray",
-    "The array of a level in Zarr v2.",
-    InImage,
-    OfArray
-);
-zarr_document!(
-    zarr_consolidated,
-    "/zarr/0.4/{token}.ome.zarr/.zmetadata",
-    "All documents of the image and its label images in one.",
-    InImage
-);
-zarr_document!(
-    zarr3_group,
-    "/zarr/0.5/{token}.ome.zarr/zarr.json",
-    "The image of a dataset in OME-Zarr 0.5. `/zarr/0.5/TOKEN/CHANNEL.ome.zarr/` is that of one channel.",
-    InImage
-);
-zarr_document!(
-    zarr3_array,
-    "/zarr/0.5/{token}.ome.zarr/{level}/zarr.json",
-    "The array of a level in Zarr v3.",
-    InImage,
-    OfArray
-);
-zarr_chunk!(
-    zarr_chunk,
-    "/zarr/0.4/{token}.ome.zarr/{level}/{chunk}",
-    "A chunk of a level: the file's own bytes where stored chunks can be passed through, else Zstandard."
-);
-zarr_chunk!(zarr3_chunk, "/zarr/0.5/{token}.ome.zarr/{level}/c/{chunk}", "A chunk of a level: Zstandard.");
-
-/// The viewer: a web page.
-#[utoipa::path(get, path = "/", tag = "server",
-    responses((status = 200, description = "HTML", body = String, content_type = "text/html; charset=utf-8")))]
-fn page() {}
-
-/// Counters for Prometheus.
-#[utoipa::path(get, path = "/metrics", tag = "server",
-    responses((status = 200, description = "OpenMetrics", body = String, content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8")))]
-fn metrics() {}
-
-/// Whether the server is up.
-#[utoipa::path(get, path = "/healthz", tag = "server",
-    responses((status = 200, description = "ok", body = String, content_type = "text/plain; charset=utf-8")))]
-fn health() {}
-
-/// Whether the process answers.
-#[utoipa::path(get, path = "/livez", tag = "server",
-    responses((status = 200, description = "It does.", body = LivenessDescription, content_type = "application/json")))]
-fn livez() {}
-
-/// Whether requests should be sent to this server, and what is wrong with what it serves.
-#[utoipa::path(get, path = "/readyz", tag = "server",
-    responses(
-        (status = 200, description = "They should.", body = ReadinessDescription, content_type = "application/json"),
-        (status = 503, description = "It is being stopped, or nothing can be served.", body = ReadinessDescription,
-            content_type = "application/json")))]
-fn readyz() {}
+fn with_headers((status, response): (u16, Response), headers: &[(&str, &str)]) -> (u16, Response) {
+    let builder = headers.iter().fold(ResponseBuilder::from(response), |builder, (name, description)| {
+        let schema = if *name == LENGTH.0 { u64::schema() } else { String::schema() };
+        let header = HeaderBuilder::new().schema(Some(schema)).description(Some(*description));
+        builder.header(*name, header.build())
+    });
+    (status, builder.build())
+}

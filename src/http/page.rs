@@ -4,6 +4,7 @@
 //! Their files are embedded twice, compressed and uncompressed, so that nothing is compressed at run time and
 //! clients without gzip are served too. Their sources are in `src/page`, which is not a Rust module.
 
+pub(super) mod assets;
 mod secret;
 mod simple;
 
@@ -11,21 +12,12 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
+use super::caching::is_known;
 use super::codings;
 use super::context::Context;
+use assets::{Asset, NEUROGLANCER, neuroglancer};
 pub(super) use secret::refused;
 pub(super) use simple::answer as simple;
-
-struct Asset {
-    /// The path below `/`; those of the two pages end in `index.html`.
-    name: &'static str,
-    digest: &'static str,
-    plain: &'static [u8],
-    gzip: &'static [u8],
-}
-
-// Defines `static ASSETS: &[Asset]`; empty if the viewers are not built in.
-include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
 /// Everything is loaded from this server, with no inline scripts or styles. Only pages of this server may embed the
 /// page in a frame: to embed it elsewhere, let a proxy change this header.
@@ -36,19 +28,6 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const NEUROGLANCER_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; \
                                    style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
                                    form-action 'none'; frame-ancestors 'self'";
-
-/// The path of Neuroglancer, and of its files below it.
-const NEUROGLANCER: &str = "neuroglancer/";
-
-/// Whether the viewer is built in.
-pub fn has_viewer() -> bool {
-    !ASSETS.is_empty()
-}
-
-/// The path of Neuroglancer relative to `/`, if it is built in.
-pub(super) fn neuroglancer() -> Option<&'static str> {
-    ASSETS.iter().any(|asset| asset.name.starts_with(NEUROGLANCER)).then_some(NEUROGLANCER)
-}
 
 /// Answers paths of the files of the pages: `/`, `/neuroglancer/`, and what they load.
 pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
@@ -64,8 +43,7 @@ pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
         }
         name => name,
     };
-    let asset = ASSETS.iter().find(|asset| asset.name == name)?;
-    Some(file(asset, request))
+    Some(file(assets::find(name)?, request))
 }
 
 /// Whether a path that no file answers is that of the simple page.
@@ -94,7 +72,7 @@ fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
     // The two encodings differ in their bytes, so they need different ETags.
     let etag = format!("\"{}{}\"", asset.digest, if gzip { "-gz" } else { "" });
     let policy = if asset.name.starts_with(NEUROGLANCER) { NEUROGLANCER_POLICY } else { POLICY };
-    if super::tiles::is_known(request, &etag) {
+    if is_known(request, &etag) {
         return described(HttpResponse::NotModified(), &etag, policy).finish();
     }
     let mut response = described(HttpResponse::Ok(), &etag, policy);

@@ -5,9 +5,9 @@ use actix_web::http::{StatusCode, header};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::ALLOWED;
+use super::cors::ALLOWED;
+use crate::base::name::Name;
 use crate::catalog::NotFound;
-use crate::name::Name;
 use crate::service::{ErrorKind, TileError};
 
 /// Sent with 503, in seconds.
@@ -122,7 +122,8 @@ pub(super) fn method_not_allowed() -> HttpResponse {
     response
 }
 
-fn problem(status: StatusCode, detail: &str) -> HttpResponse {
+/// A response with that detail.
+pub(super) fn problem(status: StatusCode, detail: &str) -> HttpResponse {
     let title = status.canonical_reason().unwrap_or("Error");
     let body = Problem {
         r#type: "about:blank",

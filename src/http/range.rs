@@ -8,7 +8,7 @@ use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 
 use super::body::Pieces;
-use crate::request::digits;
+use crate::base::request::digits;
 use crate::service::Held;
 
 /// The requested part of a body.

@@ -13,10 +13,11 @@ use actix_web::http::Method;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 
-use super::{Site, asked};
+use super::client;
+use super::site::Site;
+use crate::flow::trace::{Outcome, RequestId, Stage, Trace};
 use crate::metrics::{DatasetCounters, Form};
 use crate::service::Identified;
-use crate::trace::{Outcome, RequestId, Stage, Trace};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -51,19 +52,17 @@ impl Record {
 
     /// Records the dataset that is requested.
     pub fn set_dataset(&self, identified: &Identified) {
-        if let Some(counters) = identified.counters() {
-            // It is set once for each request.
-            let _ = self.counters.set(Arc::clone(counters));
-        }
+        // It is set once for each request.
+        let _ = self.counters.set(Arc::clone(identified.counters()));
     }
 
     /// Counts the request, logs it, and adds headers to its response.
     pub fn finish(&self, site: &Site, request: &HttpRequest, response: &mut HttpResponse) {
         let span = self.began.elapsed();
         let (form, outcome, status) = (self.form.get(), self.trace.outcome(), response.status());
-        tell_id(&self.id, response.headers_mut());
+        add_id(&self.id, response.headers_mut());
         if status.is_success() {
-            self.tell_timing(span, response.headers_mut());
+            self.add_timing(span, response.headers_mut());
         }
         let bytes = sent_bytes(request, response);
         site.service.metrics().count_request(form, status.as_u16(), outcome, span);
@@ -80,7 +79,7 @@ impl Record {
     }
 
     /// `Server-Timing` (W3C): the stages of a render, or else where the bytes came from.
-    fn tell_timing(&self, span: Duration, headers: &mut HeaderMap) {
+    fn add_timing(&self, span: Duration, headers: &mut HeaderMap) {
         let value = match self.trace.outcome() {
             Outcome::None => return,
             Outcome::Hit => HeaderValue::from_static("cache;desc=\"hit\""),
@@ -112,7 +111,7 @@ impl Record {
             status,
             bytes,
             ms = milliseconds(span),
-            client = %asked::client(request, &site.trusted_proxies),
+            client = %client::address(request, &site.trusted_proxies),
             cache = self.trace.outcome().name(),
             form = self.form.get().name(),
             request = self.id.as_str(),
@@ -143,7 +142,7 @@ impl Record {
 }
 
 /// Adds `X-Request-Id`.
-pub(super) fn tell_id(id: &RequestId, headers: &mut HeaderMap) {
+pub(super) fn add_id(id: &RequestId, headers: &mut HeaderMap) {
     if let Ok(id) = HeaderValue::from_maybe_shared(id.bytes()) {
         headers.insert(REQUEST_ID.clone(), id);
     }

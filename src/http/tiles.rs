@@ -4,10 +4,12 @@ use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
 use super::body::Pieces;
+use super::caching::{is_known, lifetime};
 use super::context::Context;
-use super::{Site, problem};
+use super::problem;
+use super::site::Site;
+use crate::base::request::{TilePath, VersionedToken, adjustments};
 use crate::config::Mount;
-use crate::request::{TilePath, VersionedToken, adjustments};
 use crate::service::{Identified, TileError, Urgency};
 
 /// Answers a request for a tile or an overview below a mount.
@@ -35,10 +37,10 @@ async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Resu
     if is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), site, etag, &wanted.token).finish());
     }
-    let tile = site.service.fetch(identified, demand, &record.trace).await?;
+    let tile = site.service.fetch(&identified, demand, &record.trace).await?;
     // Neighbours are only prefetched for tiles that a user is looking at: not for overviews, nor for prefetches.
     if !is_overview && demand.urgency == Urgency::Wanted {
-        site.service.look_ahead(&wanted, &tile);
+        site.service.look_ahead(&wanted, &identified, &tile);
     }
     // A body of known length gets a Content-Length, even if HEAD omits the body.
     let content_type = HeaderValue::from_static(mount.content_type.name());
@@ -67,26 +69,4 @@ pub(super) fn described(
     response.insert_header((header::ETAG, etag));
     response.insert_header((header::CACHE_CONTROL, lifetime(dataset, &site.cache_control)));
     response
-}
-
-/// The `Cache-Control` of what an address names: what is there at the address of a version never changes.
-pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> HeaderValue {
-    if dataset.version.is_some() { IMMUTABLE } else { otherwise.clone() }
-}
-
-/// For a year, as long as makes sense.
-const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-/// To be revalidated at each use.
-pub(super) const REVALIDATED: HeaderValue = HeaderValue::from_static("no-cache");
-
-/// Whether `If-None-Match` is `*`, which names every existing representation.
-pub(super) fn is_any(request: &HttpRequest) -> bool {
-    request.headers().get_all(header::IF_NONE_MATCH).any(|value| value.as_bytes().trim_ascii() == b"*")
-}
-
-/// Whether `If-None-Match` names this ETag (RFC 9110, section 13.1.2: weak comparison).
-pub(super) fn is_known(request: &HttpRequest, etag: &str) -> bool {
-    let values = request.headers().get_all(header::IF_NONE_MATCH).filter_map(|value| value.to_str().ok());
-    let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
-    tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }

@@ -1,6 +1,6 @@
 //! Metadata files for other viewers, made from descriptions: CATMAID's projects, Viking's volume, ndstore's info.
 //!
-//! Some contain absolute URLs of tiles, with the host that the client used ([`asked`]). Such a document depends on
+//! Some contain absolute URLs of tiles, with the host that the client used ([`client`]). Such a document depends on
 //! the request's headers, so it must not be stored by caches; and it repeats the host many times, so its size is
 //! limited. Nothing here reads a voxel.
 
@@ -16,9 +16,10 @@ use actix_web::http::header::HeaderValue;
 
 use super::context::Context;
 use super::documents::{self, BASE, Document};
-use super::{asked, cors, problem};
-use crate::name::Name;
-use crate::request::PrecomputedVolume;
+use super::escape::{in_json, in_markup};
+use super::{client, cors, problem};
+use crate::base::name::Name;
+use crate::base::request::PrecomputedVolume;
 use crate::service::TileError;
 
 /// The path segments allowed between a mount's name and a token, as in ndtilecache and ndstore.
@@ -71,7 +72,7 @@ pub(super) async fn answer(context: &Context<'_>, (file, mount, token): (File, &
         }
         File::VikingXml => {
             let address = format!("{BASE}/{mount}");
-            addressed(context, &("volume.vikingxml", token, mount), super::escaped, move || {
+            addressed(context, &("volume.vikingxml", token, mount), in_markup, move || {
                 let description = catalog.describe_dataset(&dataset);
                 Document::addressed("text/xml; charset=utf-8", |out| {
                     viking::write(&description, &address, out)
@@ -85,7 +86,7 @@ pub(super) async fn answer(context: &Context<'_>, (file, mount, token): (File, &
 /// `/projects.json`
 pub(super) async fn projects(context: &Context<'_>) -> HttpResponse {
     let (catalog, site) = (Arc::clone(&context.catalog), Arc::clone(context.site));
-    addressed(context, &"projects.json", escaped_in_json, move || {
+    addressed(context, &"projects.json", in_json, move || {
         let precomputed = |token: &str, channel: &str| {
             let (token, channel) = (Name::new(token).ok()?, Name::new(channel).ok()?);
             let volume = PrecomputedVolume { token: token.into(), channel, time: None };
@@ -114,12 +115,6 @@ async fn addressed(
             Err(error) => problem::of(&error),
         },
     };
-    cors::add_to_vary(response.headers_mut(), asked::DECISIVE);
+    cors::add_to_vary(response.headers_mut(), client::DECISIVE);
     response
-}
-
-/// Escapes text for a string in JSON.
-fn escaped_in_json(text: &str) -> String {
-    let quoted = serde_json::Value::from(text).to_string();
-    quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default().to_owned()
 }

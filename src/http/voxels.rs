@@ -7,8 +7,7 @@ use super::body::Pieces;
 use super::context::Context;
 use super::tiles::{described, is_confirmed};
 use super::{boxes, problem};
-use crate::paint::BoxFormat;
-use crate::request::BoxRequest;
+use crate::base::request::BoxRequest;
 use crate::service::TileError;
 
 static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
@@ -23,22 +22,22 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 
 async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
     let Context { site, request, catalog, .. } = context;
-    let (wanted, format) = BoxRequest::parse(path, request.query_string())?;
-    let identified = site.service.identify_box(catalog, &wanted, format).await?;
+    let (wanted, file) = BoxRequest::parse(path, request.query_string())?;
+    let identified = site.service.identify_box(catalog, &wanted, file.format).await?;
     context.record.set_dataset(&identified);
     let etag = identified.key().etag();
     if is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), site, etag, &wanted.token).finish());
     }
-    let about = identified.cutout().map(|cutout| (cutout.shape(), cutout.voxel));
+    let about = identified.cutout().map(|(cutout, _)| (cutout.shape(), cutout.voxel));
     let (voxels, held) = match boxes::fetch(context, identified).await {
         Ok(fetched) => fetched,
         Err(problem) => return Ok(problem),
     };
     let mut response = described(HttpResponse::Ok(), site, etag, &wanted.token);
-    response.content_type("application/octet-stream");
+    response.content_type(file.content_type);
     if let Some((shape, voxel)) = about
-        && format == BoxFormat::Raw
+        && file.is_bare
     {
         let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
         if let Ok(shape) = HeaderValue::from_str(&shape.join(",")) {

@@ -12,16 +12,14 @@ mod v3;
 use actix_web::HttpResponse;
 use actix_web::http::header;
 
+use super::caching::{REVALIDATED, is_any, lifetime};
 use super::context::Context;
 use super::documents::{self, Document};
-use super::tiles::{REVALIDATED, described, is_any, is_confirmed, lifetime};
+use super::tiles::{described, is_confirmed};
 use super::{boxes, problem, range};
-use crate::catalog::{Image, NotFound};
-use crate::geometry::Level;
-use crate::name::Name;
-use crate::paint::Kind;
-use crate::plan::BoxEncoding;
-use crate::request::{BoxRequest, VersionedToken, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
+use crate::base::paint::Kind;
+use crate::base::request::{VersionedToken, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
+use crate::catalog::NotFound;
 use crate::service::{Identified, TileError};
 
 /// The response to a path, given without `/zarr/`.
@@ -37,11 +35,8 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpResponse, TileError> {
     let Context { site, request, catalog, .. } = context;
     match &wanted.part {
-        ZarrPart::Chunk { label, level, place } => {
-            let find = |image: &Image| boxed(image, wanted.version, label.as_ref(), *level, place);
-            let service = &site.service;
-            let identified =
-                service.identify_chunk(catalog, &wanted.token, wanted.channel.as_ref(), find).await?;
+        ZarrPart::Chunk(place) => {
+            let identified = site.service.identify_chunk(catalog, wanted, place).await?;
             chunk(context, &wanted.token, identified).await
         }
         ZarrPart::Document(node, document) => {
@@ -70,23 +65,6 @@ async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpRespon
             Ok(built.await?.response(request, lifetime, None))
         }
     }
-}
-
-/// The box of voxels that a chunk holds, and how it is encoded.
-fn boxed(
-    image: &Image,
-    version: ZarrVersion,
-    label: Option<&Name>,
-    level: Level,
-    place: &[u64],
-) -> Result<(BoxRequest, BoxEncoding), NotFound> {
-    let arrays = label.map_or_else(|| Ok(image.multiscale()), |label| image.label(label))?;
-    let level = arrays.level(level)?;
-    let format = match version {
-        ZarrVersion::V04 => level.as_stored(arrays.voxel()),
-        ZarrVersion::V05 => level.in_zstd(arrays.voxel()),
-    };
-    Ok((arrays.chunk(level, place)?, BoxEncoding::WrittenChunk(format)))
 }
 
 async fn chunk(

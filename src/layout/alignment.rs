@@ -4,9 +4,9 @@
 //! it; a voxel of theirs covers a whole number of voxels of the image then, which all get its id.
 
 use super::{FoundChannel, FoundLevel};
+use crate::base::paint::Kind;
+use crate::base::units;
 use crate::geometry::{Level, Xyz};
-use crate::paint::Kind;
-use crate::units;
 
 /// Voxel sizes that differ by less than this part are equal.
 const CLOSE: f64 = 1e-3;
@@ -113,8 +113,8 @@ fn coarser(times: Xyz<u64>, level: &FoundLevel) -> Option<FoundLevel> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::name::Name;
     use crate::layout::Paths;
-    use crate::name::Name;
     use crate::volume::hdf5::View;
 
     fn found(name: &str, kind: Kind, voxel: [f64; 3], unit: &str, origin: [f64; 3]) -> FoundChannel {

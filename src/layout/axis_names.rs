@@ -1,6 +1,6 @@
 //! The words by which files name axes.
 
-use crate::axes::{Axes, AxisName};
+use crate::base::axes::{Axes, AxisName};
 
 /// The first of four axes is taken for channels, not time, if its extent is at most this.
 pub(super) const MOST_CHANNELS: u64 = 8;

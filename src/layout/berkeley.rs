@@ -11,7 +11,7 @@ use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{last_of, usual_axes};
-use crate::axes::AxisName;
+use crate::base::axes::AxisName;
 
 pub(super) struct Berkeley;
 

@@ -10,8 +10,8 @@ mod xml;
 
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, numbered};
+use crate::base::name::Name;
 use crate::geometry::Xyz;
-use crate::name::Name;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{OpenError, OpenFile, View};
 
@@ -27,13 +27,13 @@ impl Layout for BigDataViewer {
     fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
         let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
         let (_, setup) = setups(contents).into_iter().next()?;
-        let beside = Sequence::beside(contents.file.path());
+        let beside = Sequence::beside(contents.file.location(), contents.file.store());
         let xml = beside.map(|sequence| format!(", and {} next to it", sequence.name)).unwrap_or_default();
         Some(format!("it has the groups {time} and {setup}/resolutions{xml}"))
     }
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let sequence = Sequence::beside(contents.file.path()).unwrap_or_default();
+        let sequence = Sequence::beside(contents.file.location(), contents.file.store()).unwrap_or_default();
         let times = numbered(contents.root(), "t");
         let mut channels = Vec::new();
         for (number, group) in setups(contents) {

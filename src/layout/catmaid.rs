@@ -6,9 +6,9 @@
 
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, numbered};
-use crate::axes::{Axes, AxisName};
+use crate::base::axes::{Axes, AxisName};
+use crate::base::name::Name;
 use crate::geometry::Xyz;
-use crate::name::Name;
 use crate::volume::hdf5::{OpenError, View};
 
 /// Larger numbers are not scales of a real file.

@@ -11,8 +11,8 @@ use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
 use super::names::names;
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, group_of, guess, last_of, number_after};
+use crate::base::name::{Name, natural};
 use crate::geometry::Xyz;
-use crate::name::{Name, natural};
 use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
 const NAME: &str = "Chimera map";

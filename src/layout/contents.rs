@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use super::found::{FoundChannel, group_of, last_of};
 use super::marks::Marks;
-use crate::axes::Axes;
-use crate::name::natural;
+use crate::base::axes::Axes;
+use crate::base::name::natural;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{Attributes, Listing, OpenError, OpenFile, Storage, StoredDataset, UnfollowedLink};
 

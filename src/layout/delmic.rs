@@ -9,8 +9,8 @@ use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{Layout, group_of, last_of, number_after};
-use crate::axes::Axes;
-use crate::paint::Kind;
+use crate::base::axes::Axes;
+use crate::base::paint::Kind;
 
 const NAME: &str = "Delmic";
 /// Values of `State` that do not come from the instrument.

@@ -17,9 +17,9 @@ use super::marks::Marks;
 use super::{
     FoundChannel, FoundLevel, Layout, MOST_NUMBERED, Part, Paths, group_of, guess, last_of, number_after,
 };
-use crate::axes::{Axes, AxisName};
-use crate::name::Name;
-use crate::paint::Number;
+use crate::base::axes::{Axes, AxisName};
+use crate::base::name::Name;
+use crate::base::paint::Number;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{OpenFile, UnfollowedLink, View};
 
@@ -303,7 +303,7 @@ impl<'a> Joining<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::path::Path;
 
     use super::*;
     use crate::volume::hdf5::OpenError;
@@ -313,8 +313,8 @@ mod tests {
     }
 
     fn lost(name: &str) -> UnfollowedLink {
-        let (path, object) = (PathBuf::from("/m.h5"), format!("/entry/data/{name}"));
-        let reason = OpenError::Missing { path, object: object.clone(), name: "gone.h5".to_owned() };
+        let (file, object) = (Path::new("/m.h5").into(), format!("/entry/data/{name}"));
+        let reason = OpenError::Missing { file, object: object.clone(), name: "gone.h5".to_owned() };
         UnfollowedLink { path: object, target: "gone.h5".to_owned(), reason }
     }
 

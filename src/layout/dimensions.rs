@@ -10,7 +10,7 @@ use super::axis_names::{axis_named, completed};
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
-use crate::axes::AxisName;
+use crate::base::axes::AxisName;
 use crate::volume::hdf5::{Attributes, Scale};
 
 pub(super) struct Dimensions;

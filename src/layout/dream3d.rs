@@ -10,9 +10,9 @@ pub(super) mod simplnx;
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize};
-use crate::axes::Axes;
+use crate::base::axes::Axes;
+use crate::base::paint::Kind;
 use crate::geometry::Xyz;
-use crate::paint::Kind;
 
 const NAME: &str = "DREAM.3D";
 const CONTAINERS: &str = "/DataContainers/";

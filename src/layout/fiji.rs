@@ -7,8 +7,8 @@
 use super::contents::Contents;
 use super::guess::described;
 use super::{FoundChannel, FoundLevel, Layout, Paths, numbered};
+use crate::base::name::Name;
 use crate::geometry::Xyz;
-use crate::name::Name;
 use crate::volume::hdf5::{OpenError, View};
 
 pub(super) struct Fiji;

@@ -8,7 +8,7 @@
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::{FoundChannel, Layout, holds_ids, plain};
-use crate::name::Name;
+use crate::base::name::Name;
 use crate::volume::Values;
 use crate::volume::hdf5::{MOST_IDS, OpenError, StoredDataset};
 

@@ -1,10 +1,10 @@
 //! What layouts find: channels, their levels, and the paths of their datasets; and how paths are taken apart.
 
-use crate::axes::{Axes, AxisName};
+use crate::base::axes::{Axes, AxisName};
+use crate::base::name::Name;
+use crate::base::paint::{Kind, Number, Window};
+use crate::base::units;
 use crate::geometry::Xyz;
-use crate::name::Name;
-use crate::paint::{Kind, Number, Window};
-use crate::units;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::View;
 

@@ -3,10 +3,10 @@
 use super::axis_names::MOST_CHANNELS;
 use super::contents::Candidate;
 use super::found::{FoundChannel, FoundLevel, spatial};
-use crate::axes::{Axes, AxisName};
+use crate::base::axes::{Axes, AxisName};
+use crate::base::name::Name;
+use crate::base::paint::Kind;
 use crate::geometry::Xyz;
-use crate::name::Name;
-use crate::paint::Kind;
 use crate::volume::hdf5::View;
 
 /// A last axis with at most this extent is taken for channels.

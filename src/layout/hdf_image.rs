@@ -8,8 +8,8 @@
 use super::Layout;
 use super::contents::About;
 use super::marks::Marks;
-use crate::axes::Axes;
-use crate::paint::Kind;
+use crate::base::axes::Axes;
+use crate::base::paint::Kind;
 use crate::volume::Values;
 
 pub(super) struct HdfImage;

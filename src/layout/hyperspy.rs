@@ -9,7 +9,7 @@ use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{Layout, last_of, usual_axes};
-use crate::axes::{Axes, AxisName};
+use crate::base::axes::{Axes, AxisName};
 
 const EXPERIMENTS: &str = "/Experiments/";
 

@@ -11,10 +11,9 @@ use serde_json::Value;
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize, range};
-use crate::address;
-use crate::axes::{Axes, AxisName};
-use crate::paint::{Kind, Window};
-use crate::units;
+use crate::base::axes::{Axes, AxisName};
+use crate::base::paint::{Kind, Window};
+use crate::base::units;
 
 /// The results of ilastik's workflows that are labels, as exported files are named.
 const LABELS: [&str; 5] = [
@@ -76,7 +75,7 @@ fn labels_because(about: &About<'_>) -> Option<String> {
     if about.attributes.text("display_mode").as_deref() == Some("random-colortable") {
         return Some("display_mode is random-colortable".to_owned());
     }
-    let stem = address::stem(about.file.path())?;
+    let stem = about.file.location().stem()?;
     exported_labels(&stem).map(|result| format!("its file is named {result}"))
 }
 

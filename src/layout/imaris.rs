@@ -8,9 +8,9 @@
 
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, numbered, range};
+use crate::base::name::Name;
+use crate::base::paint::Window;
 use crate::geometry::Xyz;
-use crate::name::Name;
-use crate::paint::Window;
 use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
 const LEVEL: &str = "ResolutionLevel ";

@@ -8,10 +8,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{FoundChannel, FoundLevel, Part, Paths};
-use crate::axes::{Axes, AxisName};
+use crate::base::axes::{Axes, AxisName};
+use crate::base::name::Name;
+use crate::base::paint::{Kind, Number, Window};
 use crate::geometry::Xyz;
-use crate::name::Name;
-use crate::paint::{Kind, Number, Window};
 use crate::volume::hdf5::{OpenFile, View};
 use crate::volume::{Stamp, VoxelType};
 

@@ -11,8 +11,8 @@ use super::Layout;
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
-use crate::axes::Axes;
-use crate::paint::Kind;
+use crate::base::axes::Axes;
+use crate::base::paint::Kind;
 use crate::volume::VoxelType;
 
 const NAME: &str = "ITK";

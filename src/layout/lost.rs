@@ -53,15 +53,15 @@ pub(crate) fn named(texts: impl IntoIterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::path::Path;
 
     use super::*;
 
     fn link(number: usize, is_missing: bool) -> UnfollowedLink {
-        let (path, name) = (PathBuf::from("/m.h5"), format!("{number}.h5"));
+        let (file, name) = (Path::new("/m.h5").into(), format!("{number}.h5"));
         let reason = match is_missing {
-            true => OpenError::Missing { path, object: "/a".to_owned(), name: name.clone() },
-            false => OpenError::Refused { path, name: name.clone(), why: "which is elsewhere" },
+            true => OpenError::Missing { file, object: "/a".to_owned(), name: name.clone() },
+            false => OpenError::Refused { file, name: name.clone(), why: "which is elsewhere" },
         };
         UnfollowedLink { path: format!("/{number}"), target: name, reason }
     }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn datasets_that_are_no_volumes_explain_nothing_if_links_were_not_followed() {
         let list = OpenError::NotAVolume {
-            path: PathBuf::from("/m.h5"),
+            file: Path::new("/m.h5").into(),
             object: "/times".to_owned(),
             what: "its shape is [1]".to_owned(),
         };

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, number_after};
+use crate::base::name::Name;
 use crate::geometry::Xyz;
-use crate::name::Name;
 use crate::volume::hdf5::{OpenError, OpenFile, View};
 
 const METADATA: &str = "/metadata";

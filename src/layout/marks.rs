@@ -5,9 +5,9 @@
 //! [`super::plain`].
 
 use super::VoxelSize;
-use crate::axes::Axes;
+use crate::base::axes::Axes;
+use crate::base::paint::{Kind, Number, Window};
 use crate::geometry::Xyz;
-use crate::paint::{Kind, Number, Window};
 use crate::volume::{Values, VoxelType};
 
 /// What is known about a dataset without guessing.

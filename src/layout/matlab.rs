@@ -9,7 +9,7 @@ use super::axis_names::MOST_CHANNELS;
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, last_of};
-use crate::axes::{Axes, AxisName};
+use crate::base::axes::{Axes, AxisName};
 use crate::volume::VoxelType;
 
 pub(super) struct Matlab;

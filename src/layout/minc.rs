@@ -12,9 +12,9 @@
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::{FoundChannel, Layout, VoxelSize, plain, usual_axes};
-use crate::axes::{Axes, AxisName};
+use crate::base::axes::{Axes, AxisName};
+use crate::base::paint::{Kind, Window};
 use crate::geometry::Xyz;
-use crate::paint::{Kind, Window};
 use crate::volume::hdf5::{OpenError, OpenFile};
 use crate::volume::{Scaling, Values};
 

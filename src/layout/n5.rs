@@ -8,7 +8,7 @@
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize, group_of, number_after};
-use crate::axes::Axes;
+use crate::base::axes::Axes;
 use crate::geometry::Xyz;
 use crate::volume::hdf5::{Attributes, OpenFile};
 

@@ -6,7 +6,7 @@
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, usual_axes};
-use crate::paint::Kind;
+use crate::base::paint::Kind;
 
 const NAME: &str = "ndstore export";
 

@@ -8,7 +8,7 @@
 use super::Layout;
 use super::contents::About;
 use super::marks::Marks;
-use crate::paint::Number;
+use crate::base::paint::Number;
 use crate::volume::hdf5::Attributes;
 
 /// Attributes that only libnetcdf writes.

@@ -12,7 +12,7 @@ use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{FoundChannel, Layout};
-use crate::axes::AxisName;
+use crate::base::axes::AxisName;
 use crate::volume::hdf5::{Attributes, OpenFile};
 
 /// At most this many groups are followed from the root.

@@ -13,8 +13,8 @@ use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{Layout, VoxelSize, last_of};
-use crate::axes::{Axes, AxisName};
-use crate::paint::Kind;
+use crate::base::axes::{Axes, AxisName};
+use crate::base::paint::Kind;
 use crate::volume::hdf5::OpenFile;
 
 const NAME: &str = "NWB";

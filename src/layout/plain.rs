@@ -12,10 +12,10 @@ use super::guess::described;
 use super::names::names;
 use super::pyramid::{Pyramid, pyramids};
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize};
-use crate::axes::{Axes, AxisName};
+use crate::base::axes::{Axes, AxisName};
+use crate::base::name::Name;
+use crate::base::paint::Kind;
 use crate::geometry::Xyz;
-use crate::name::Name;
-use crate::paint::Kind;
 use crate::volume::hdf5::{OpenError, View};
 
 /// A channel axis yields at most this many channels.

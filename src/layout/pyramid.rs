@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::contents::Candidate;
 use super::{group_of, last_of, number_after, spatial};
-use crate::axes::AxisName;
+use crate::base::axes::AxisName;
 use crate::geometry::Xyz;
 
 /// Prefixes of level numbers.

@@ -1,9 +1,9 @@
 //! Voxel sizes and origins from what files state axis by axis.
 
 use super::VoxelSize;
-use crate::axes::{Axes, AxisName};
+use crate::base::axes::{Axes, AxisName};
+use crate::base::units;
 use crate::geometry::Xyz;
-use crate::units;
 
 /// Relative tolerance for evenly spaced positions.
 const EVEN: f64 = 1e-3;

@@ -10,7 +10,7 @@ use super::Layout;
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
-use crate::axes::{Axes, AxisName};
+use crate::base::axes::{Axes, AxisName};
 
 const NAME: &str = "Velox EMD";
 const IMAGES: &str = "/Data/Image";

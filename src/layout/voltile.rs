@@ -24,8 +24,8 @@ impl Layout for Voltile {
         if inventory.as_ref().is_some_and(|inventory| inventory.role == Role::Sidecar) {
             let problem = "it only holds derived levels for another file; open that file instead, which is in the \
                            same folder";
-            let path = contents.file.path().to_owned();
-            return Err(OpenError::File { path, problem: problem.to_owned() });
+            let file = contents.file.location().clone();
+            return Err(OpenError::File { file, problem: problem.to_owned() });
         }
         let channels = inventory.map(|inventory| inventory.channels).unwrap_or_default();
         Ok(Some(channels.iter().filter_map(super::inventory::ChannelRecord::found).collect()))

@@ -5,7 +5,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::Clock;
+use super::clock::Clock;
 
 type Reason = [(&'static str, &'static str); 1];
 

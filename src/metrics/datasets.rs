@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use crate::name::Name;
+use crate::base::name::Name;
 
 /// The most datasets with counters of their own.
 const MOST: usize = 256;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::Metrics;
-use crate::trace::{Stage, Trace};
+use super::clock::Clock;
+use crate::flow::trace::{Stage, Trace};
 
 /// The totals, and the trace of the request that a read is for, if it has one.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +49,7 @@ impl<'a> Meter<'a> {
     }
 
     /// Reads on the render thread: through the HDF5 library, or by copying unfiltered voxels.
-    pub fn read_at_once<T>(&self, clock: &super::Clock, work: impl FnOnce() -> T) -> T {
+    pub fn read_at_once<T>(&self, clock: &Clock, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let result = work();
         let span = began.elapsed();

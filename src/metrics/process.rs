@@ -41,8 +41,8 @@ fn resident_bytes() -> Option<u64> {
     Some(resident.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
-#[cfg(test)]
 #[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use super::*;
 

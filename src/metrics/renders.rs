@@ -4,7 +4,7 @@ use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 
 use super::histogram::Histogram;
-use crate::trace::{Stage, Trace};
+use crate::flow::trace::{Stage, Trace};
 
 /// What a render makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 use super::histogram::Histogram;
-use crate::trace::Outcome;
+use crate::flow::trace::Outcome;
 
 /// What a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

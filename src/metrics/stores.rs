@@ -1,13 +1,12 @@
 //! Requests to object storage and to web servers that hold volumes.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::Clock;
+use super::clock::Clock;
 
 /// What is counted for all stores together; clones share the values.
 #[derive(Debug, Clone, Default)]
@@ -37,12 +36,6 @@ pub struct StoreMetrics {
 }
 
 impl StoreMetrics {
-    /// Those of this process: connections to a store are shared by all that read from it.
-    pub fn of_process() -> Self {
-        static ALL: LazyLock<StoreMetrics> = LazyLock::new(StoreMetrics::default);
-        ALL.clone()
-    }
-
     /// Counts a request that took `span`; `bytes` is the length of the answer, or `None` if it failed.
     pub fn observe(&self, span: Duration, bytes: Option<u64>) {
         self.requests.inc();

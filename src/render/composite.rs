@@ -1,8 +1,8 @@
 //! Compositing: turns 8-bit values, one per distinct row and column, into the pixels of a tile.
 
-use crate::color::{Colour, Rgb, label_colour};
+use crate::base::color::{Colour, Rgb, label_colour};
+use crate::base::simd::multiversion;
 use crate::geometry::{Patch, TILE};
-use crate::simd::multiversion;
 use crate::volume::{Missing, Samples, Voxel, with_samples};
 
 /// Copies shades into a grey tile.

@@ -1,19 +1,20 @@
 //! Boxes of voxels in the data's own type, for programs that compute rather than look.
 
 mod chunk;
+mod little_endian;
 mod means;
 mod segmentation;
 
-use bytemuck::cast_slice;
 use bytes::Bytes;
-use half::f16;
 
-use super::{Drawing, EncodeError, RenderError, Scratch};
+use self::little_endian::append;
+use super::drawing::{Drawing, RenderError, Scratch};
+use super::encode::EncodeError;
+use crate::base::paint::BoxFormat;
+use crate::flow::trace::{self, Stage};
 use crate::geometry::Xyz;
-use crate::paint::BoxFormat;
-use crate::plan::{BoxEncoding, ChunkFormat, Coding, Cutout};
-use crate::trace::{self, Stage};
-use crate::volume::{ReadError, ReadRequest, Samples, Volume, VoxelType, with_samples};
+use crate::render::plan::{BoxEncoding, ChunkFormat, Coding, Cutout};
+use crate::volume::{ReadError, ReadRequest, Volume, VoxelType};
 
 /// Reads a box and encodes it. A stored chunk that already has the format is passed through.
 pub fn cutout(plan: &Cutout, encoding: BoxEncoding, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
@@ -71,7 +72,7 @@ fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Vo
     let (chunk, region) = (volume.shape().chunk, plan.region);
     let is_on_grid = region.start.zip(chunk, |start, edge| start % edge == 0) == Xyz::all(true);
     let coding = format.coding;
-    let is_alike = volume.storage().chunk_coding().is_ok_and(|stored| {
+    let is_alike = volume.shape().coding.as_ref().is_ok_and(|stored| {
         let is_zlib = coding == Coding::Zlib;
         (stored.is_zlib, stored.is_big_endian, stored.voxel) == (is_zlib, format.is_big_endian, format.voxel)
     });
@@ -117,29 +118,6 @@ fn voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
         }
     }
     Ok(all)
-}
-
-/// Appends voxels as they are stored in files of their type, little-endian. Means of floats are rounded to it.
-fn append(samples: &Samples, voxel: VoxelType, all: &mut Vec<u8>) {
-    match (samples, voxel) {
-        (Samples::F32(values), VoxelType::F16) => {
-            all.extend(values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()));
-        }
-        (Samples::F64(values), VoxelType::F16) => {
-            all.extend(values.iter().flat_map(|value| f16::from_f64(*value).to_le_bytes()));
-        }
-        (Samples::F64(values), VoxelType::F32) => {
-            all.extend(values.iter().flat_map(|value| (*value as f32).to_le_bytes()));
-        }
-        (samples, _) if cfg!(target_endian = "little") => {
-            with_samples!(samples, voxels => all.extend_from_slice(cast_slice(voxels)));
-        }
-        (samples, _) => with_samples!(samples, voxels => {
-            for voxel in voxels {
-                all.extend(bytemuck::bytes_of(voxel).iter().rev());
-            }
-        }),
-    }
 }
 
 /// Components last, as NumPy and imaging libraries expect colours.

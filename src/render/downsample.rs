@@ -6,8 +6,8 @@
 
 use bytemuck::cast_slice_mut;
 
+use crate::base::simd::multiversion;
 use crate::geometry::{Axis, LevelView, Patch, Region, RowRun, held};
-use crate::simd::multiversion;
 use crate::volume::{Missing, Samples, Voxel};
 
 /// Memory for sums of any type; reused, because touching new memory costs more than the additions.

@@ -12,14 +12,18 @@ mod filter;
 mod huffman;
 mod pairs;
 
+use image::error::{
+    EncodingError, ParameterError, ParameterErrorKind, UnsupportedError, UnsupportedErrorKind,
+};
+use image::{DynamicImage, ExtendedColorType, ImageEncoder, ImageError, ImageFormat, ImageResult};
 use libdeflater::{CompressionLvl, Compressor};
 
 use self::deflate::{SLACK, Stream};
 use self::filter::Filter;
 use self::pairs::Pairs;
+use crate::base::paint::PngProfile;
 use crate::geometry::TILE;
-use crate::paint::PngProfile;
-use crate::plan::PixelKind;
+use crate::render::plan::PixelKind;
 
 /// The pixels could not be encoded.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -46,6 +50,60 @@ pub struct EncodeBuffers {
     pairs: Pairs,
 }
 
+/// Encodes rows of 8-bit grey or colour pixels; replaces `png`.
+#[derive(Debug)]
+pub struct PngEncoder<'a> {
+    /// The file.
+    pub png: &'a mut Vec<u8>,
+    /// Whether speed or size matters.
+    pub profile: PngProfile,
+    /// Memory that is reused.
+    pub buffers: &'a mut EncodeBuffers,
+}
+
+impl ImageEncoder for PngEncoder<'_> {
+    fn write_image(
+        self,
+        pixels: &[u8],
+        width: u32,
+        height: u32,
+        colour: ExtendedColorType,
+    ) -> ImageResult<()> {
+        let kind = match colour {
+            ExtendedColorType::L8 => PixelKind::Grey,
+            ExtendedColorType::Rgb8 => PixelKind::Rgb,
+            other => {
+                let kind = UnsupportedErrorKind::Color(other);
+                let error = UnsupportedError::from_format_and_kind(ImageFormat::Png.into(), kind);
+                return Err(ImageError::Unsupported(error));
+            }
+        };
+        let (size, pixel) = ((width as usize, height as usize), kind.bytes());
+        let row = size.0 * pixel;
+        if row == 0 || height == 0 || pixels.len() != row * size.1 {
+            let kind = ParameterErrorKind::DimensionMismatch;
+            return Err(ImageError::Parameter(ParameterError::from_kind(kind)));
+        }
+        let EncodeBuffers { filtered, pairs } = self.buffers;
+        let filter = Filter::choose(pixels, row, pixel, filtered);
+        filter.apply(pixels, row, pixel, filtered);
+        let quick = Stream::of(filtered, pairs);
+        if self.profile == PngProfile::Fast {
+            *self.png = written(&quick, kind, size);
+            return Ok(());
+        }
+        let mut spare = Vec::new();
+        Filter::None.apply(pixels, row, pixel, &mut spare);
+        let plain = matched(&spare)?;
+        filter::least_sum(pixels, row, pixel, &mut spare);
+        let summed = matched(&spare)?;
+        let smaller = if summed.len() < plain.len() { summed } else { plain };
+        let is_smaller = smaller.len() < quick.len();
+        *self.png = if is_smaller { copied(&smaller, kind, size) } else { written(&quick, kind, size) };
+        Ok(())
+    }
+}
+
 /// Encodes the pixels of a tile: 512 rows of 512 pixels without gaps, one byte each for grey and three for
 /// colour.
 pub fn encode(
@@ -54,41 +112,36 @@ pub fn encode(
     profile: PngProfile,
     buffers: &mut EncodeBuffers,
 ) -> Result<Vec<u8>, EncodeError> {
-    sized(pixels, kind, TILE, profile, buffers)
+    let colour = match kind {
+        PixelKind::Grey => ExtendedColorType::L8,
+        PixelKind::Rgb => ExtendedColorType::Rgb8,
+    };
+    sized(pixels, (TILE as u32, TILE as u32), colour, profile, buffers)
 }
 
-/// Encodes rows of any width; at least one row.
-pub(super) fn sized(
+/// Encodes a picture of any size.
+pub(super) fn picture(image: &DynamicImage, buffers: &mut EncodeBuffers) -> Result<Vec<u8>, EncodeError> {
+    let (size, colour) = ((image.width(), image.height()), image.color().into());
+    sized(image.as_bytes(), size, colour, PngProfile::Fast, buffers)
+}
+
+fn sized(
     pixels: &[u8],
-    kind: PixelKind,
-    width: usize,
+    (width, height): (u32, u32),
+    colour: ExtendedColorType,
     profile: PngProfile,
     buffers: &mut EncodeBuffers,
 ) -> Result<Vec<u8>, EncodeError> {
-    let (row, pixel) = (width * kind.bytes(), kind.bytes());
-    if row == 0 || pixels.len() < row {
-        return Err(EncodeError::of(pixels.len(), format!("expected rows of {width} pixels")));
-    }
-    let size = (width, pixels.len() / row);
-    let EncodeBuffers { filtered, pairs } = buffers;
-    let filter = Filter::choose(pixels, row, pixel, filtered);
-    filter.apply(pixels, row, pixel, filtered);
-    let quick = Stream::of(filtered, pairs);
-    if profile == PngProfile::Fast {
-        return Ok(written(&quick, kind, size));
-    }
-    let mut spare = Vec::new();
-    Filter::None.apply(pixels, row, pixel, &mut spare);
-    let plain = matched(&spare)?;
-    filter::least_sum(pixels, row, pixel, &mut spare);
-    let summed = matched(&spare)?;
-    let smaller = if summed.len() < plain.len() { summed } else { plain };
-    Ok(if smaller.len() < quick.len() { copied(&smaller, kind, size) } else { written(&quick, kind, size) })
+    let mut png = Vec::new();
+    let encoder = PngEncoder { png: &mut png, profile, buffers };
+    let encoded = encoder.write_image(pixels, width, height, colour);
+    encoded.map_err(|e| EncodeError::of(pixels.len(), e.to_string()))?;
+    Ok(png)
 }
 
 /// The zlib stream made by libdeflate.
-fn matched(bytes: &[u8]) -> Result<Vec<u8>, EncodeError> {
-    let wrong = |problem: String| EncodeError { bytes: bytes.len(), problem };
+fn matched(bytes: &[u8]) -> ImageResult<Vec<u8>> {
+    let wrong = |problem: String| ImageError::Encoding(EncodingError::new(ImageFormat::Png.into(), problem));
     let level = CompressionLvl::new(SMALL_LEVEL).map_err(|e| wrong(format!("{e:?}")))?;
     let mut compressor = Compressor::new(level);
     let mut out = vec![0; compressor.zlib_compress_bound(bytes.len())];
@@ -186,6 +239,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn images_of_8_bits_and_any_size_are_encoded_and_others_are_refused() {
+        let (mut png, mut buffers) = (Vec::new(), EncodeBuffers::default());
+        fn encoder<'a>(png: &'a mut Vec<u8>, buffers: &'a mut EncodeBuffers) -> PngEncoder<'a> {
+            PngEncoder { png, profile: PngProfile::Fast, buffers }
+        }
+        let small = image::RgbImage::from_fn(7, 3, |x, y| image::Rgb([x as u8, y as u8, 200]));
+        small.write_with_encoder(encoder(&mut png, &mut buffers)).unwrap();
+        assert_eq!(image::load_from_memory(&png).unwrap().to_rgb8(), small);
+        let deep = image::ImageBuffer::<image::Luma<u16>, _>::new(7, 3);
+        assert!(deep.write_with_encoder(encoder(&mut png, &mut buffers)).is_err());
+        assert!(encoder(&mut png, &mut buffers).write_image(&[0; 20], 7, 3, ExtendedColorType::L8).is_err());
     }
 
     #[test]

@@ -4,47 +4,34 @@
 //! values, this averages windowed 8-bit values: thumbnails are not for measurements.
 
 use image::imageops::{FilterType, resize, thumbnail as averaged};
-use image::{ImageBuffer, Luma, Pixel, Rgb};
+use image::{DynamicImage, ImageBuffer, Luma, Pixel, Rgb};
 
-use super::{EncodeError, RenderError, Scratch, encode};
+use super::drawing::{RenderError, Scratch};
+use super::encode::{self, EncodeError};
+use crate::flow::trace::{self, Stage};
 use crate::geometry::TILE;
-use crate::paint::PngProfile;
-use crate::plan::{Overview, Picture, PixelKind};
-use crate::trace::{self, Stage};
+use crate::render::plan::{Overview, Picture, PixelKind};
 
-/// A slice, or a shrunk one: its pixels, row by row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Thumbnail {
-    /// The number of columns, at least 1.
-    pub width: usize,
-    /// Whether each pixel is one byte or three.
-    pub kind: PixelKind,
-    /// The pixels.
-    pub pixels: Vec<u8>,
-}
-
-impl Thumbnail {
-    /// The thumbnail as a PNG.
-    pub fn png(&self, scratch: &mut Scratch) -> Result<Vec<u8>, EncodeError> {
-        encode::sized(&self.pixels, self.kind, self.width, PngProfile::Fast, &mut scratch.encoder)
-    }
+/// A picture as a PNG.
+pub fn png(picture: &DynamicImage, scratch: &mut Scratch) -> Result<Vec<u8>, EncodeError> {
+    encode::picture(picture, &mut scratch.encoder)
 }
 
 /// Renders a thumbnail of one slice as a PNG.
 pub fn overview(plan: &Overview, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
     let trace = plan.tiles.first().and_then(|tile| tile.policy.trace.as_deref());
     let thumbnail = trace::drawing(trace, || thumbnail(plan, scratch))?;
-    Ok(trace::stage(trace, Stage::Encode, || thumbnail.png(scratch))?)
+    Ok(trace::stage(trace, Stage::Encode, || png(&thumbnail, scratch))?)
 }
 
 /// Renders a thumbnail of one slice without encoding it.
-pub fn thumbnail(plan: &Overview, scratch: &mut Scratch) -> Result<Thumbnail, RenderError> {
+pub fn thumbnail(plan: &Overview, scratch: &mut Scratch) -> Result<DynamicImage, RenderError> {
     let first = plan.tiles.first().map(|tile| &tile.picture);
     let is_labels = matches!(first, Some(Picture::Labels(_)));
-    match first.map_or(PixelKind::Grey, Picture::pixels) {
-        PixelKind::Grey => shrunk::<Luma<u8>>(plan, PixelKind::Grey, is_labels, scratch),
-        PixelKind::Rgb => shrunk::<Rgb<u8>>(plan, PixelKind::Rgb, is_labels, scratch),
-    }
+    Ok(match first.map_or(PixelKind::Grey, Picture::pixels) {
+        PixelKind::Grey => shrunk::<Luma<u8>>(plan, PixelKind::Grey, is_labels, scratch)?.into(),
+        PixelKind::Rgb => shrunk::<Rgb<u8>>(plan, PixelKind::Rgb, is_labels, scratch)?.into(),
+    })
 }
 
 fn shrunk<P: Pixel<Subpixel = u8> + 'static>(
@@ -52,17 +39,16 @@ fn shrunk<P: Pixel<Subpixel = u8> + 'static>(
     kind: PixelKind,
     is_labels: bool,
     scratch: &mut Scratch,
-) -> Result<Thumbnail, RenderError> {
+) -> Result<ImageBuffer<P, Vec<u8>>, RenderError> {
     let (width, height) = plan.extent;
     let pixels = assembled(plan, kind, scratch)?;
     let (small_width, small_height) = fitted(plan.extent, plan.most);
     let whole: ImageBuffer<P, _> = ImageBuffer::from_raw(width as u32, height as u32, pixels)
         .ok_or_else(|| EncodeError::of(width * height, "there are too few pixels".to_owned()))?;
-    let small = match is_labels {
+    Ok(match is_labels {
         true => resize(&whole, small_width as u32, small_height as u32, FilterType::Nearest),
         false => averaged(&whole, small_width as u32, small_height as u32),
-    };
-    Ok(Thumbnail { width: small_width, kind, pixels: small.into_raw() })
+    })
 }
 
 /// The pixels of the whole slice, row by row.

@@ -6,7 +6,7 @@
 use super::downsample::{Means, SumBuffer};
 use super::window::Blank;
 use crate::geometry::{Patch, Region, RowRun};
-use crate::plan::Source;
+use crate::render::plan::Source;
 use crate::volume::{Access, BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Samples, with_samples};
 
 /// The maximum block size in bytes if small blocks cost no extra decoding: a block stays in the core's private cache
@@ -25,7 +25,7 @@ pub(super) fn means<'a>(
     field: &mut Samples,
 ) -> Result<Blank<'a>, ReadError> {
     if source.view.is_stored() {
-        return picks(source, patch, policy, block, field).map(|()| Blank::Values(&source.missing));
+        return picks(source, patch, policy, field).map(|()| Blank::Values(&source.missing));
     }
     let typed = source.volume.shape().voxel.samples();
     let empty = with_samples!(&typed, typed => {
@@ -45,23 +45,16 @@ pub(super) fn picks(
     source: &Source,
     patch: &Patch,
     policy: &ReadPolicy,
-    block: &mut Samples,
     field: &mut Samples,
 ) -> Result<(), ReadError> {
-    let read = |run: &RowRun, into: &mut Samples| {
+    let (plane, width, height) = (patch.plane(), patch.width(), patch.height());
+    field.reset(source.volume.shape().voxel, width * height);
+    let mut field = field.as_box(plane.place(1, height as u64, width as u64))?;
+    for run in patch.runs() {
         let region = source.view.stored_region(&patch.region(run));
         let request = ReadRequest::new(source.time, region).every(source.view.downsample).with(policy);
-        source.volume.read(&request, into)
-    };
-    if let [run] = patch.runs() {
-        return read(run, field);
-    }
-    field.reset(source.volume.shape().voxel, patch.width() * patch.height());
-    let row = patch.width() * field.voxel_bytes();
-    for run in patch.runs() {
-        read(run, block)?;
-        let bytes = block.bytes();
-        field.bytes_mut()[run.first * row..][..bytes.len()].copy_from_slice(bytes);
+        let into = field.part(plane.place(0, run.first as u64, 0), request.size());
+        source.volume.read_box(&request, into)?;
     }
     Ok(())
 }

@@ -7,8 +7,9 @@
 
 use bytemuck::Pod;
 
-use crate::paint::{Finite, Window};
-use crate::simd::multiversion;
+use crate::base::paint::Window;
+use crate::base::simd::multiversion;
+use crate::render::plan::Shading;
 use crate::volume::{Missing, Samples, Voxel, with_samples};
 
 /// Limits below which integer windows are exact in floating point; see [`whole_exact`].
@@ -32,14 +33,14 @@ impl Blank<'_> {
 }
 
 /// Windows `field` into `shades`, which is overwritten, and returns it; if voxels are shown as stored, returns the
-/// bytes of `field` instead. `gamma` is the exponent of the curve from black to white. What is `blank` is black.
+/// bytes of `field` instead. What is `blank` is black.
 pub(super) fn apply<'a>(
     field: &'a Samples,
-    window: &Window,
-    gamma: Option<Finite>,
+    shading: &Shading,
     blank: &Blank<'_>,
     shades: &'a mut Vec<u8>,
 ) -> &'a [u8] {
+    let Shading { window, gamma } = shading;
     if gamma.is_none()
         && *window == Window::AsStored
         && blank.is_empty()

@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
 
-use super::{Client, TileError};
-use crate::units;
+use super::client::Client;
+use super::error::TileError;
+use crate::base::units;
 
 /// How often the voxels of a box are in memory while it is made.
 const COPIES: u64 = 3;

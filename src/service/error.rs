@@ -1,12 +1,12 @@
 //! Errors of tile requests, and their kinds.
 
-use super::Busy;
-use crate::cache::Lost;
+use super::queue::Busy;
+use crate::base::name::Name;
+use crate::base::request::Malformed;
 use crate::catalog::{NoBox, NotFound};
-use crate::name::Name;
+use crate::flow::cache::Lost;
+use crate::flow::stalls::Unresponsive;
 use crate::render::RenderError;
-use crate::request::Malformed;
-use crate::stalls::Unresponsive;
 use crate::tier::TierError;
 use crate::volume::{CHANGED, ReadError};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::name::Name;
+use crate::base::name::Name;
 use crate::tier::Backend;
 
 /// The problems at present.

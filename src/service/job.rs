@@ -1,27 +1,14 @@
-//! Jobs of the render queue: what happens when a job runs, is refused, or is no longer wanted.
+//! The job of a flight: what happens when it runs, is refused, or is no longer wanted.
 
 use std::hash::Hash;
 
 use prometheus_client::metrics::counter::Counter;
-use tokio::sync::oneshot;
 
-use super::pool::{Busy, Turn};
-use super::{TileError, Warmed};
-use crate::cache::Flight;
+use super::error::TileError;
+use super::pool::{Job, Turn};
+use super::queue::Busy;
+use crate::flow::cache::Flight;
 use crate::metrics::Metrics;
-
-/// Work for a render thread.
-pub(super) trait Job: Send {
-    /// Runs the job. Drops the turn before it delivers the result, so that a client that requests another tile at
-    /// once finds room in the queue.
-    fn run(self: Box<Self>, turn: Turn);
-
-    /// Fails the job because the queue is full.
-    fn refuse(self: Box<Self>, busy: Busy);
-
-    /// Returns the job if anybody still waits for it; otherwise drops it.
-    fn if_wanted(self: Box<Self>) -> Option<Box<dyn Job>>;
-}
 
 /// Makes the value of a flight.
 pub(super) struct Bring<K: Hash + Eq + Clone, V: Clone, F> {
@@ -84,40 +71,17 @@ where
     }
 }
 
-/// Makes sure that a tile is in the disk cache, and reports the outcome.
-pub(super) struct Warm<F> {
-    pub work: F,
-    pub done: oneshot::Sender<Result<Warmed, TileError>>,
-}
-
-impl<F: FnOnce() -> Result<Warmed, TileError> + Send + 'static> Job for Warm<F> {
-    fn run(self: Box<Self>, turn: Turn) {
-        let Self { work, done } = *self;
-        let result = work();
-        drop(turn);
-        // Ignore the error: the receiver is gone.
-        let _ = done.send(result);
-    }
-
-    fn refuse(self: Box<Self>, busy: Busy) {
-        let _ = self.done.send(Err(busy.into()));
-    }
-
-    fn if_wanted(self: Box<Self>) -> Option<Box<dyn Job>> {
-        (!self.done.is_closed()).then_some(self as Box<dyn Job>)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroUsize;
 
     use prometheus_client::metrics::gauge::Gauge;
 
-    use super::super::{Client, Demand, RenderPool};
+    use super::super::client::{Client, Demand};
+    use super::super::pool::RenderPool;
     use super::*;
-    use crate::activity::Activity;
-    use crate::cache::{Cache, Lookup, Lost};
+    use crate::flow::activity::Activity;
+    use crate::flow::cache::{Cache, Lookup, Lost};
     use crate::volume::ReadError;
 
     type Numbers = Cache<u8, u32, TileError>;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use lru::LruCache;
 
-use crate::request::TileRequest;
+use crate::base::request::TileRequest;
 
 /// The maximum number of tiles in the list: those of two large screens.
 const MOST: usize = 128;
@@ -110,7 +110,7 @@ fn beside(tile: &TileRequest, by: i64) -> Option<TileRequest> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::TilePath;
+    use crate::base::request::TilePath;
 
     fn tile(dataset: &str, slice: u64) -> TileRequest {
         let path = format!("/ndtilecache/tilecache/{dataset}/b/xy/{slice}/0_0_0.png");

@@ -3,7 +3,7 @@
 //! At most one job per thread is started at a time, so that jobs run in the order of the queue. Each job that ends starts
 //! the next. A waiting job leaves the queue as soon as all of its requests have been dropped.
 //!
-//! The threads are those of a tokio runtime for blocking work, which starts more when some are stuck ([`crate::stalls`]).
+//! The threads are those of a tokio runtime for blocking work, which starts more when some are stuck ([`crate::flow::stalls`]).
 //! They are not rayon's: a thread of rayon that waits for work that it has split takes up other jobs meanwhile, and could
 //! then not go on before one of these that is stuck.
 
@@ -18,25 +18,17 @@ use rayon::ThreadPoolBuilder;
 use tokio::runtime::Runtime;
 
 use super::client::Demand;
-use super::job::Job;
-use super::queue::{Number, Queue};
-use crate::activity::{Activity, Place};
-use crate::stalls::Stalls;
-use crate::tile::{Fingerprint, TileKey};
+use super::queue::rotation::Number;
+use super::queue::{Busy, Queue};
+use crate::base::tile::{Fingerprint, TileKey};
+use crate::flow::activity::{Activity, Place};
+use crate::flow::stalls::Stalls;
 
 /// The interval at which stuck threads are looked for.
 const CHECKS: Duration = Duration::from_millis(250);
 
 /// How long a thread without work keeps its buffers.
 const KEPT: Duration = Duration::from_secs(60);
-
-/// The render queue is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the render queue is full: {waiting} tiles wait to be rendered; ask again in a moment")]
-pub struct Busy {
-    /// The number of waiting jobs.
-    pub waiting: usize,
-}
 
 /// What a job makes; later requests for the same join it while it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,6 +37,19 @@ pub(super) enum Brings {
     Tile(TileKey),
     /// A channel's statistics.
     Survey(Fingerprint),
+}
+
+/// Work for a render thread.
+pub(super) trait Job: Send {
+    /// Runs the job. Drops the turn before it delivers the result, so that a client that requests another tile at
+    /// once finds room in the queue.
+    fn run(self: Box<Self>, turn: Turn);
+
+    /// Fails the job because the queue is full.
+    fn refuse(self: Box<Self>, busy: Busy);
+
+    /// Returns the job if anybody still waits for it; otherwise drops it.
+    fn if_wanted(self: Box<Self>) -> Option<Box<dyn Job>>;
 }
 
 /// Threads with a bounded queue; clones share them.

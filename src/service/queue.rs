@@ -5,29 +5,31 @@
 //!
 //! - Clients take turns, one job each, and a client that has not been served before goes next ([`rotation`]).
 //! - Within one client, the newest request goes first if more wait than there are render threads, since that is what
-//!   the user is looking at; a request that has waited for [`PATIENCE`] goes before newer ones.
+//!   the user is looking at; a request that has waited for [`rotation::PATIENCE`] goes before newer ones.
 //! - Prefetches come after all wanted requests. Clients take turns with them as well, and those of one client run in
 //!   order.
 //! - If the queue is full, the client with the most waiting requests loses its oldest. Prefetches are dropped first,
 //!   and never displace a wanted request. A job that several clients wait for is not dropped.
 
-mod rotation;
+pub(super) mod rotation;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use rotation::{Order, Rotation};
+use rotation::{Number, Order, Rotation};
 
 use super::client::{Client, Demand, Urgency};
 
-/// After this time a request goes before newer ones of its client.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The number of a job or a claim, in increasing order.
-pub(super) type Number = u64;
+/// The render queue is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the render queue is full: {waiting} tiles wait to be rendered; ask again in a moment")]
+pub struct Busy {
+    /// The number of waiting jobs.
+    pub waiting: usize,
+}
 
 /// A queue of jobs of type `J`; those with a key can be joined.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! Serving other settings without a restart: datasets that have changed are opened first, then the catalogue is
 //! replaced in one step.
 
-use super::TileService;
+use super::tile_service::TileService;
 use super::trials::Shown;
-use crate::access::Grants;
+use crate::base::name::Name;
+use crate::catalog::access::Grants;
 use crate::catalog::{Catalog, Opened};
 use crate::config::{Fault, Settings};
-use crate::name::Name;
 
 /// What a reload changed.
 #[derive(Debug, Clone, PartialEq, Eq)]

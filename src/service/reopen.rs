@@ -6,22 +6,18 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::health::Health;
 use super::live::LiveCatalog;
-use super::trials::{Shown, Trials};
-use super::{Health, Identified, TileError, TileService};
-use crate::catalog::{Catalog, Channel, Dataset};
+use super::trials::{Shown, Trial, Trials};
+use crate::base::name::Name;
 use crate::config::Settings;
-use crate::name::Name;
-use crate::render::RenderError;
-use crate::stalls::Stalls;
-use crate::tile::Tile;
-use crate::volume::ReadError;
+use crate::flow::stalls::Stalls;
+use crate::store::Location;
 
 /// The pause after a failed attempt; doubled each time, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -38,16 +34,12 @@ const MOST_ANNOUNCED: usize = 64;
 /// The most datasets that are reopened at once.
 const MOST_AT_ONCE: usize = 4;
 
-/// Opens the files of some settings in child processes, and tells of each, as soon as it is known, whether there is a reason
-/// why it must not be opened in this one. Files that it does not tell of may be opened.
-pub type Trial = Box<dyn Fn(&Settings, &(dyn Fn(PathBuf, Option<String>) + Sync)) + Send + Sync>;
-
 /// The files of some settings that must not be opened, with the reason.
-fn refused(trial: &Trial, settings: &Settings) -> Vec<(PathBuf, String)> {
+fn refused(trial: &Trial, settings: &Settings) -> Vec<(Location, String)> {
     let refused = Mutex::default();
-    let note = |path: PathBuf, why: Option<String>| {
+    let note = |file: Location, why: Option<String>| {
         let mut refused: MutexGuard<'_, Vec<_>> = refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.extend(why.map(|why| (path, why)));
+        refused.extend(why.map(|why| (file, why)));
     };
     trial(settings, &note);
     refused.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -79,6 +71,7 @@ impl Reopener {
     ) -> std::io::Result<Self> {
         let (sender, messages) = sync_channel(MOST_ANNOUNCED);
         let (sender, trial) = (Arc::new(sender), Arc::new(trial));
+        let trials = Trials::of(Arc::clone(&trial), live.get().store().clone());
         let mut schedule = Schedule {
             reopening: Arc::new(Reopening { live, trial: Arc::clone(&trial), stalls }),
             health,
@@ -88,7 +81,6 @@ impl Reopener {
             opened: BTreeMap::new(),
         };
         thread::Builder::new().name("reopen".to_owned()).spawn(move || schedule.run(&messages))?;
-        let trials = Trials::of(Arc::clone(&trial));
         Ok(Self { sender, trial, trials })
     }
 
@@ -259,13 +251,13 @@ impl Reopening {
             return Ok(());
         }
         // Asked before a trial, which starts a process.
-        if known.is_none() && settings.is_unreachable() {
+        if known.is_none() && settings.is_unreachable(catalog.store()) {
             return Err("its store does not answer".to_owned());
         }
         let mut alone = Settings::clone(&all);
         alone.datasets.retain(|other, _| other == token);
-        if let Some((path, reason)) = refused(&self.trial, &alone).into_iter().next() {
-            return Err(format!("{}: {reason}", path.display()));
+        if let Some((file, reason)) = refused(&self.trial, &alone).into_iter().next() {
+            return Err(format!("{file}: {reason}"));
         }
         let reopened = catalog.reopen(token, settings);
         if !reopened.faults.is_empty() {
@@ -288,52 +280,5 @@ impl Reopening {
 impl Attempt {
     fn after(pause: Duration) -> Self {
         Self { at: Instant::now() + pause, pause: Duration::ZERO, problem: None }
-    }
-}
-
-impl TileService {
-    /// Fails if a file of the requested channels has changed since it was opened. If the request does not resolve, or
-    /// lies outside the volume, there are none, and all channels of the dataset are checked: it may resolve in the next
-    /// generation.
-    pub(super) async fn ensure_requested_current<'a>(
-        &self,
-        catalog: &Catalog,
-        token: &Name,
-        channels: Option<impl Iterator<Item = &'a Arc<Channel>> + Clone>,
-    ) -> Result<(), TileError> {
-        let Some(dataset) = catalog.dataset(token) else { return Ok(()) };
-        match channels {
-            Some(channels) => self.ensure_channels_current(dataset, channels).await,
-            None => self.ensure_channels_current(dataset, dataset.channels.values()).await,
-        }
-    }
-
-    /// If a read found a change that the last check missed, requests that the dataset be reopened.
-    pub(super) fn note_change(&self, identified: &Identified, brought: &Result<Tile, TileError>) {
-        let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = brought else { return };
-        let Some(origin) = identified.origin() else { return };
-        origin.note_change();
-        if let Some(reopener) = &self.reopener {
-            reopener.reopen(&origin.token);
-        }
-    }
-
-    /// Fails if a file of these channels has changed since it was opened, and requests that the dataset be reopened.
-    /// Changes to a growing dataset are not errors: it is reopened at intervals.
-    pub async fn ensure_channels_current<'a>(
-        &self,
-        dataset: &Dataset,
-        channels: impl Iterator<Item = &'a Arc<Channel>> + Clone,
-    ) -> Result<(), TileError> {
-        for channel in channels.clone() {
-            channel.check_soon().await?;
-        }
-        if dataset.growing || !channels.clone().any(|channel| channel.has_changed()) {
-            return Ok(());
-        }
-        if let Some(reopener) = &self.reopener {
-            reopener.reopen(&dataset.token);
-        }
-        Err(TileError::Changed { token: dataset.token.clone() })
     }
 }

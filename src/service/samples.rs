@@ -2,19 +2,28 @@
 
 use std::sync::Arc;
 
-use super::{Brings, Busy, Demand, TileError, TileService};
-use crate::cache::Lookup;
-use crate::catalog::{Channel, Dataset, Survey};
-use crate::paint::Kind;
+use super::client::Demand;
+use super::error::TileError;
+use super::job::Bring;
+use super::pool::Brings;
+use super::queue::Busy;
+use super::tile_service::TileService;
+use crate::base::paint::Kind;
+use crate::catalog::{Channel, Dataset, Origin, Survey};
+use crate::flow::cache::Lookup;
 use crate::render::RenderError;
 use crate::volume::ReadError;
 
 impl TileService {
     /// Samples the channels of a dataset that have not been sampled. Returns why each listed channel could not be; only a
     /// full queue fails the whole dataset.
-    pub async fn sample_all(&self, dataset: &Dataset, demand: Demand) -> Result<Vec<Option<String>>, Busy> {
+    pub async fn sample_all(
+        &self,
+        dataset: &Arc<Dataset>,
+        demand: Demand,
+    ) -> Result<Vec<Option<String>>, Busy> {
         // Samples the dataset as it was opened; if it has changed, this reopens it for later requests.
-        let _ = self.ensure_channels_current(dataset, dataset.channels.values()).await;
+        let _ = self.ensure_unchanged(&Origin::whole(dataset)).await;
         let mut problems = Vec::new();
         for channel in dataset.listed() {
             problems.push(match self.sample(channel, demand).await {
@@ -61,12 +70,12 @@ impl TileService {
             }
             Lookup::Lead(flight) => {
                 let waiter = flight.join();
-                let files = Arc::clone(channel);
-                let channel = Arc::clone(channel);
+                let sampled = Arc::clone(channel);
                 // It is heavier than the budget, which is 0: the channel keeps it.
-                let work = move || survey(&channel).map(|survey| (survey, 1));
-                let _ticket = self.launch(flight, brings, demand, work);
-                self.landed(files.files(), waiter).await?
+                let work = move || survey(&sampled).map(|survey| (survey, 1));
+                let job = Bring::new(flight, work, &self.metrics);
+                let _ticket = self.pool.submit(Some(brings), demand, Box::new(job));
+                self.landed(channel.files(), waiter).await?
             }
         };
         // Channels with the same voxels share a survey, but each has its own window.

@@ -3,15 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::reopen::Trial;
+use crate::base::name::Name;
 use crate::config::{DatasetSettings, Settings};
-use crate::name::Name;
+use crate::store::{Location, Store};
 use crate::volume::hdf5::FileIdentity;
+
+/// Opens the files of some settings in child processes, and tells of each, as soon as it is known, whether there is a reason
+/// why it must not be opened in this one. Files that it does not tell of may be opened.
+pub type Trial = Box<dyn Fn(&Settings, &(dyn Fn(Location, Option<String>) + Sync)) + Send + Sync>;
 
 /// How long a trial is waited for. Most take milliseconds, and files that arrive together are taken together.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -21,6 +24,7 @@ const MOST_GROUPS: usize = 4;
 /// Runs trials, and remembers those that have not been asked for since they ended.
 pub(super) struct Trials {
     trial: Arc<Trial>,
+    store: Store,
     shared: Arc<Shared>,
 }
 
@@ -33,7 +37,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    files: BTreeMap<PathBuf, Tried>,
+    files: BTreeMap<Location, Tried>,
     groups: usize,
 }
 
@@ -48,8 +52,8 @@ struct Tried {
 
 impl Tried {
     /// Whether the file has not changed since its trial began.
-    fn is_of_the_same(&self, path: &Path) -> bool {
-        self.file == FileIdentity::of(path).ok()
+    fn is_of_the_same(&self, file: &Location, store: &Store) -> bool {
+        self.file == FileIdentity::of(file, store).ok()
     }
 }
 
@@ -57,24 +61,24 @@ impl Tried {
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     /// Files that must not be opened, with the reason.
-    pub refused: Vec<(PathBuf, String)>,
+    pub refused: Vec<(Location, String)>,
     /// Datasets with files whose trials go on.
     pub pending: BTreeSet<Name>,
 }
 
 impl Trials {
-    pub fn of(trial: Arc<Trial>) -> Self {
-        Self { trial, shared: Arc::default() }
+    pub fn of(trial: Arc<Trial>, store: Store) -> Self {
+        Self { trial, store, shared: Arc::default() }
     }
 
     /// Tries the files of these datasets, unless their trials have ended before or go on, and waits a little.
     pub fn show(&self, settings: &Settings) -> Shown {
         let asked = Instant::now();
         let files = || settings.datasets.values().flat_map(DatasetSettings::files);
-        let wanted: BTreeSet<&PathBuf> = files().collect();
+        let wanted: BTreeSet<&Location> = files().collect();
         let mut state = self.shared.lock();
-        state.files.retain(|path, tried| {
-            tried.verdict.is_none() || (wanted.contains(path) && tried.is_of_the_same(path))
+        state.files.retain(|file, tried| {
+            tried.verdict.is_none() || (wanted.contains(file) && tried.is_of_the_same(file, &self.store))
         });
         self.start(&mut state, settings);
         let until = |state: &State| {
@@ -88,9 +92,9 @@ impl Trials {
         }
         let mut shown = Shown::default();
         for (token, dataset) in &settings.datasets {
-            let has_ended = |file: &PathBuf| {
+            let has_ended = |file: &Location| {
                 let tried = state.files.get(file).filter(|tried| tried.verdict.is_some());
-                tried.is_some_and(|tried| tried.began >= asked || tried.is_of_the_same(file))
+                tried.is_some_and(|tried| tried.began >= asked || tried.is_of_the_same(file, &self.store))
             };
             if !dataset.files().all(has_ended) {
                 shown.pending.insert(token.clone());
@@ -112,18 +116,18 @@ impl Trials {
         if new.datasets.is_empty() || state.groups >= MOST_GROUPS {
             return;
         }
-        let files: Vec<PathBuf> = new.datasets.values().flat_map(DatasetSettings::files).cloned().collect();
+        let files: Vec<Location> = new.datasets.values().flat_map(DatasetSettings::files).cloned().collect();
         let began = Instant::now();
-        let entry = |path: &PathBuf| {
-            (path.clone(), Tried { began, file: FileIdentity::of(path).ok(), verdict: None })
+        let entry = |file: &Location| {
+            (file.clone(), Tried { began, file: FileIdentity::of(file, &self.store).ok(), verdict: None })
         };
-        let entries: Vec<(PathBuf, Tried)> = files.iter().map(entry).collect();
+        let entries: Vec<(Location, Tried)> = files.iter().map(entry).collect();
         let (trial, shared) = (Arc::clone(&self.trial), Arc::clone(&self.shared));
         let work = move || {
-            let told = |path: PathBuf, why: Option<String>| shared.note(&path, why.map_or(Ok(()), Err));
+            let told = |file: Location, why: Option<String>| shared.note(&file, why.map_or(Ok(()), Err));
             let result = catch_unwind(AssertUnwindSafe(|| trial(&new, &told)));
             let rest = result.map_err(|_| "its trial panicked".to_owned());
-            files.iter().for_each(|path| shared.note(path, rest.clone()));
+            files.iter().for_each(|file| shared.note(file, rest.clone()));
             shared.lock().groups -= 1;
             shared.ended.notify_all();
         };
@@ -140,8 +144,8 @@ impl Trials {
 
 impl Shared {
     /// Notes how a trial ended; a refusal is final.
-    fn note(&self, path: &Path, verdict: Result<(), String>) {
-        if let Some(tried) = self.lock().files.get_mut(path)
+    fn note(&self, file: &Location, verdict: Result<(), String>) {
+        if let Some(tried) = self.lock().files.get_mut(file)
             && tried.verdict.is_none()
         {
             tried.verdict = Some(verdict);

@@ -2,9 +2,8 @@
 //!
 //! Endpoint, region and credentials come from the variables and files that the clouds' own tools read.
 
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
@@ -16,10 +15,10 @@ use object_store::path::Path;
 use object_store::{ClientOptions, Error, GetOptions, GetRange, GetResult, ObjectStore, RetryConfig};
 
 use super::error::StoreError;
-use super::transport::{Part, Transport, checked};
+use super::profile;
+use super::transport::{CONNECTING, MOST_AT_ONCE, Part, RETRY, ROOM, Transport, WAITING, checked};
 use super::version::Version;
-use super::{CONNECTING, RETRY, WAITING, profile};
-use crate::address::{Address, Scheme};
+use crate::store::address::{Address, Scheme};
 
 /// An object in a bucket.
 #[derive(Debug)]
@@ -29,9 +28,8 @@ pub(super) struct Cloud {
 }
 
 impl Cloud {
-    pub fn to(address: &Address) -> Result<Self, StoreError> {
-        let key = Path::parse(address.key()).map_err(|e| settings(&e))?;
-        Ok(Self { bucket: bucket(address)?, key })
+    pub fn to(address: &Address, bucket: Arc<dyn ObjectStore>) -> Result<Self, StoreError> {
+        Ok(Self { bucket, key: Path::parse(address.key()).map_err(|e| settings(&e))? })
     }
 
     async fn part(&self, range: Range<u64>, expected: Option<&Version>) -> Result<Part, StoreError> {
@@ -58,7 +56,7 @@ impl Cloud {
 
 /// The body, of which little more than is wanted is read.
 pub(super) async fn body(answer: GetResult, wanted: u64) -> Result<Bytes, StoreError> {
-    let mut bytes = BytesMut::with_capacity(wanted.min(super::ROOM) as usize);
+    let mut bytes = BytesMut::with_capacity(wanted.min(ROOM) as usize);
     let mut stream = answer.into_stream();
     while let Some(more) = stream.next().await {
         bytes.extend_from_slice(&more.map_err(failure)?);
@@ -79,24 +77,14 @@ impl Transport for Cloud {
     }
 }
 
-/// The bucket of an address. All objects in it share one client, and so its connections and credentials.
+/// The bucket of an address: a client with connections and credentials of its own.
 pub(super) fn bucket(address: &Address) -> Result<Arc<dyn ObjectStore>, StoreError> {
-    type Known = Mutex<HashMap<(Scheme, String), Arc<dyn ObjectStore>>>;
-    static KNOWN: LazyLock<Known> = LazyLock::new(Mutex::default);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (address.scheme(), address.bucket().to_owned());
-    if let Some(bucket) = known.get(&key) {
-        return Ok(Arc::clone(bucket));
-    }
-    super::install_cryptography();
     let bucket = match address.scheme() {
         Scheme::S3 => s3(address.bucket()),
         Scheme::Gs => google(address.bucket()),
         Scheme::Az | Scheme::Web => azure(address.bucket()),
     };
-    let bucket = bucket.map_err(|e| settings(&e))?;
-    known.insert(key, Arc::clone(&bucket));
-    Ok(bucket)
+    bucket.map_err(|e| settings(&e))
 }
 
 fn s3(bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
@@ -131,7 +119,7 @@ fn client() -> ClientOptions {
         .with_connect_timeout(CONNECTING)
         .with_read_timeout(WAITING)
         .with_timeout_disabled()
-        .with_pool_max_idle_per_host(super::host::MOST_AT_ONCE)
+        .with_pool_max_idle_per_host(MOST_AT_ONCE)
 }
 
 /// Requests are repeated by [`super::host`] alone.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cache::Lost;
+use crate::flow::cache::Lost;
 
 /// Why an object cannot be opened or read. The text names no address: the caller knows which.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]

@@ -13,11 +13,12 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutPayload};
 
-use super::cloud::{body, bucket, failure, settings};
+use super::cloud::{body, failure, settings};
 use super::error::StoreError;
-use super::{RETRY, runtime};
-use crate::address::{Address, Scheme};
-use crate::breaker::{Breaker, Rule};
+use super::shared::Shared;
+use super::transport::RETRY;
+use crate::flow::breaker::{Breaker, Rule};
+use crate::store::address::Address;
 
 /// After this many failures in a row, a store gets only one operation after each pause, until it succeeds.
 const RULE: Rule =
@@ -26,6 +27,7 @@ const RULE: Rule =
 /// A folder in a bucket of S3, Google Cloud Storage or Azure Blob Storage.
 pub struct Folder {
     public: String,
+    shared: Arc<Shared>,
     bucket: Arc<dyn ObjectStore>,
     prefix: Path,
     reads: Gate,
@@ -55,20 +57,15 @@ impl fmt::Debug for Folder {
 }
 
 impl Folder {
-    /// The folder at an address. Nothing is asked yet.
-    ///
-    /// # Errors
-    ///
-    /// The address is that of a web server, or the settings for the store in the environment are wrong.
-    pub fn to(address: &Address) -> Result<Self, StoreError> {
-        if address.scheme() == Scheme::Web {
-            let problem =
-                "a web server cannot be written to; name a folder in a bucket, such as s3://bucket/tiles";
-            return Err(StoreError::Settings { problem: problem.to_owned() });
-        }
+    pub(super) fn new(
+        address: &Address,
+        shared: Arc<Shared>,
+        bucket: Arc<dyn ObjectStore>,
+    ) -> Result<Self, StoreError> {
         Ok(Self {
             public: address.public().to_owned(),
-            bucket: bucket(address)?,
+            shared,
+            bucket,
             prefix: Path::parse(address.key().trim_end_matches('/')).map_err(|error| settings(&error))?,
             reads: Gate { done: "read", breaker: Breaker::new(RULE) },
             writes: Gate { done: "written to", breaker: Breaker::new(RULE) },
@@ -152,7 +149,7 @@ impl Folder {
                 Err(StoreError::Unavailable { problem, retry_after: RETRY })
             })
         };
-        let (found, is_news) = match runtime::wait(in_time) {
+        let (found, is_news) = match self.shared.threads.wait(in_time) {
             Ok(value) => (Ok(Some(value)), permit.succeeded()),
             Err(StoreError::Missing) => (Ok(None), permit.succeeded()),
             Err(error) => (Err(FolderError::Failed(error)), permit.failed()),

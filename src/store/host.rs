@@ -1,21 +1,17 @@
 //! Requests to one server: a bounded number at once, repeated when they fail, and given up while the server is down.
 
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
 use super::error::StoreError;
-use super::transport::{Part, Transport};
+use super::transport::{MOST_AT_ONCE, Part, RETRY, Transport, WAITING};
 use super::version::Version;
-use super::{RETRY, WAITING};
-use crate::breaker::{Breaker, Rule};
+use crate::flow::breaker::{Breaker, Rule};
 use crate::metrics::StoreMetrics;
 
-/// The most requests to one server that are in flight at once: enough for all chunks of a tile.
-pub(super) const MOST_AT_ONCE: usize = 64;
 /// How often a request is made before its failure is reported.
 const ATTEMPTS: u32 = 4;
 /// The pause before the second attempt; each further one is preceded by one twice as long.
@@ -40,33 +36,14 @@ pub(super) struct Host {
     problem: Mutex<Option<String>>,
 }
 
-type Known = Mutex<HashMap<String, Arc<Host>>>;
-
-static KNOWN: LazyLock<Known> = LazyLock::new(Mutex::default);
-
 impl Host {
-    /// The server of this name.
-    pub fn named(name: &str) -> Arc<Self> {
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Arc::new(Self::new(name.to_owned()));
-        Arc::clone(known.entry(name.to_owned()).or_insert_with(new))
-    }
-
-    fn new(name: String) -> Self {
+    pub fn new(name: String, metrics: StoreMetrics) -> Self {
         let permits = Semaphore::new(MOST_AT_ONCE);
-        let metrics = StoreMetrics::of_process();
         Self { name, permits, breaker: Breaker::new(RULE), metrics, problem: Mutex::default() }
     }
 
-    /// The servers that do not answer, and what happened last.
-    pub fn unreachable() -> Vec<String> {
-        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<String> = known.values().filter_map(|host| host.problem()).collect();
-        all.sort();
-        all
-    }
-
-    fn problem(&self) -> Option<String> {
+    /// What happened last, while it does not answer.
+    pub fn problem(&self) -> Option<String> {
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let problem = problem.filter(|_| self.breaker.is_open())?;
         Some(format!("{} is unavailable: {problem}", self.name))
@@ -206,7 +183,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn long_answers_may_take_long_and_short_ones_may_not() {
-        let host = Host::new("slow".to_owned());
+        let host = Host::new("slow".to_owned(), StoreMetrics::default());
         let slow = Slow(Duration::from_secs(120));
         assert!(host.get(&slow, 0..1 << 20, None).await.is_ok());
         let error = host.get(&slow, 0..100, None).await.unwrap_err();

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::host::MOST_AT_ONCE;
+use super::transport::MOST_AT_ONCE;
 
 /// A gap up to this length is read along: it takes less time than another request would.
 pub(super) const GAP: u64 = 64 << 10;

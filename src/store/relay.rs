@@ -1,42 +1,34 @@
 //! Reads objects for a process that must not open connections: it asks this one for ranges, over a pipe.
 //!
-//! A file is opened in a confined child process first (see [`crate::catalog::Trial`]). What the child asks for is kept
-//! here, so that opening the object afterwards needs no further request.
+//! A file is opened in a confined child process first (see [`crate::catalog::Trial`]). What the child asks for is kept by
+//! the parent's side, [`Store::answer`](super::Store::answer).
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::error::StoreError;
-use super::object::Object;
-use super::runtime;
 use super::transport::{Part, Transport};
 use super::version::Version;
-use crate::address::Address;
-use crate::cache::Lost;
+use crate::flow::cache::Lost;
+use crate::store::address::Address;
 
 /// A request of the child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    number: u64,
-    address: String,
-    start: u64,
-    end: u64,
+    pub(super) number: u64,
+    /// The public address of the object.
+    pub address: String,
+    pub(super) start: u64,
+    pub(super) end: u64,
 }
 
 impl Wanted {
-    /// The path that stands for the address.
-    pub fn path(&self) -> &Path {
-        Path::new(&self.address)
-    }
-
     /// The number of bytes asked for.
     pub fn length(&self) -> u64 {
         self.end.saturating_sub(self.start)
@@ -46,8 +38,8 @@ impl Wanted {
 /// The answer to a request; the bytes follow it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Answer {
-    number: u64,
-    result: Result<(Version, usize), StoreError>,
+    pub(super) number: u64,
+    pub(super) result: Result<(Version, usize), StoreError>,
 }
 
 impl Answer {
@@ -58,7 +50,7 @@ impl Answer {
 }
 
 /// Sends a request to the parent.
-type Send = Box<dyn Fn(&Wanted) -> std::io::Result<()> + std::marker::Send + Sync>;
+pub(super) type Send = Box<dyn Fn(&Wanted) -> std::io::Result<()> + std::marker::Send + Sync>;
 
 /// The child's side: its requests, and those who wait for an answer.
 pub struct Relay {
@@ -67,8 +59,6 @@ pub struct Relay {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Result<Part, StoreError>>>>,
 }
 
-static RELAY: OnceLock<Arc<Relay>> = OnceLock::new();
-
 impl std::fmt::Debug for Relay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Relay").finish_non_exhaustive()
@@ -76,15 +66,9 @@ impl std::fmt::Debug for Relay {
 }
 
 impl Relay {
-    /// Has all objects of this process read through `send` from now on.
-    pub fn start(send: Send) -> Arc<Self> {
-        let new = || Arc::new(Self { send, next: AtomicU64::new(0), waiting: Mutex::default() });
-        Arc::clone(RELAY.get_or_init(new))
-    }
-
-    /// The relay, if this process reads through one.
-    pub(super) fn in_force() -> Option<Arc<Self>> {
-        RELAY.get().map(Arc::clone)
+    /// A relay that sends requests by `send`.
+    pub fn new(send: Send) -> Self {
+        Self { send, next: AtomicU64::new(0), waiting: Mutex::default() }
     }
 
     /// Takes the answer to a request.
@@ -122,36 +106,4 @@ impl Transport for Relayed {
     ) -> BoxFuture<'a, Result<Part, StoreError>> {
         Box::pin(self.relay.part(self.address.public().to_owned(), range))
     }
-}
-
-/// The parent's side: has a request answered in the background. `allowed` says whether the child may read an address.
-pub fn answer(
-    wanted: Wanted,
-    allowed: bool,
-    reply: impl FnOnce(Answer, Bytes) + std::marker::Send + 'static,
-) {
-    let task = async move {
-        let part = if allowed { part(&wanted).await } else { Err(not_allowed()) };
-        let (result, bytes) = match part {
-            Ok(part) => (Ok((part.version, part.bytes.len())), part.bytes),
-            Err(error) => (Err(error), Bytes::new()),
-        };
-        reply(Answer { number: wanted.number, result }, bytes);
-    };
-    if let Err(error) = runtime::spawn(task) {
-        tracing::error!("a trial child gets no answer: {error}");
-    }
-}
-
-fn not_allowed() -> StoreError {
-    StoreError::Denied { problem: "this object is not on trial".to_owned() }
-}
-
-async fn part(wanted: &Wanted) -> Result<Part, StoreError> {
-    let address = Address::of(Path::new(&wanted.address)).ok_or(StoreError::Missing)?;
-    let object = Object::on_trial(&address).await?;
-    let end = wanted.end.min(object.length());
-    let range = wanted.start.min(end)..end;
-    let bytes = object.exactly(range).await?;
-    Ok(Part { version: object.version().clone(), bytes })
 }

@@ -5,16 +5,12 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::{Blocks, PAGE};
 use super::version::Version;
-
-/// The folder; unset while metadata is not kept.
-static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
 const DIGEST: usize = blake3::OUT_LEN;
 
@@ -27,23 +23,12 @@ struct Head {
     pages: Vec<(u64, usize)>,
 }
 
-/// Keeps metadata in a folder from now on.
-pub fn keep_in(folder: PathBuf) {
-    // Set once, when the program starts.
-    let _ = FOLDER.set(folder);
-}
-
-pub(super) fn is_on() -> bool {
-    FOLDER.get().is_some()
-}
-
 fn path(folder: &Path, address: &str) -> PathBuf {
     folder.join(blake3::hash(address.as_bytes()).to_hex().as_str())
 }
 
 /// Adds the pages that were kept of this version of an object.
-pub(super) fn load(address: &str, version: &Version, blocks: &Blocks) {
-    let Some(folder) = FOLDER.get() else { return };
+pub(super) fn load(folder: &Path, address: &str, version: &Version, blocks: &Blocks) {
     let path = path(folder, address);
     let kept = match std::fs::read(&path) {
         Ok(kept) => Bytes::from(kept),
@@ -80,24 +65,18 @@ fn parsed(kept: &Bytes) -> Option<(Head, Vec<(u64, Bytes)>)> {
 }
 
 /// Keeps the pages of an object.
-pub(super) fn save(address: &str, version: &Version, pages: &[(u64, Bytes)]) {
-    let Some(folder) = FOLDER.get() else { return };
-    let path = path(folder, address);
-    if let Err(error) = written(folder, &path, address, version, pages) {
+pub(super) fn save(folder: &Path, address: &str, version: &Version, pages: &[(u64, Bytes)]) {
+    let listed = pages.iter().map(|(number, page)| (*number, page.len())).collect();
+    let head = Head { address: address.to_owned(), version: version.clone(), page: PAGE, pages: listed };
+    if let Err(error) = written(folder, &head, pages) {
+        let path = path(folder, address);
         tracing::warn!("{} cannot be written, so that the next start takes longer: {error}", path.display());
     }
 }
 
-fn written(
-    folder: &Path,
-    path: &Path,
-    address: &str,
-    version: &Version,
-    pages: &[(u64, Bytes)],
-) -> std::io::Result<()> {
-    let listed = pages.iter().map(|(number, page)| (*number, page.len())).collect();
-    let head = Head { address: address.to_owned(), version: version.clone(), page: PAGE, pages: listed };
-    let mut head = serde_json::to_vec(&head)?;
+fn written(folder: &Path, head: &Head, pages: &[(u64, Bytes)]) -> std::io::Result<()> {
+    let path = path(folder, &head.address);
+    let mut head = serde_json::to_vec(head)?;
     head.push(b'\n');
     let mut digest = blake3::Hasher::new();
     digest.update(&head);
@@ -123,7 +102,7 @@ mod tests {
         let path = path(place.path(), "s3://lab/a.h5");
         let version = Version::new(9000, Some("\"a\"".to_owned()), None);
         let pages = [(0, Bytes::from(vec![7; PAGE as usize])), (2, Bytes::from_static(b"end"))];
-        written(place.path(), &path, "s3://lab/a.h5", &version, &pages).unwrap();
+        save(place.path(), "s3://lab/a.h5", &version, &pages);
         let mut kept = std::fs::read(&path).unwrap();
         let (head, found) = parsed(&Bytes::from(kept.clone())).unwrap();
         assert!(head.version.is_of(&version) && found == pages);

@@ -1,31 +1,23 @@
 //! Stored chunks on their way from a store to the decoders: each fetched once, merged over small gaps, many at once.
 //!
-//! What has arrived is kept for a while, because a chunk that was decoded in part is decoded further soon.
+//! What has arrived is kept for a while, because a chunk that was decoded in part is decoded further soon; and on a local
+//! disk, if there is room for it, so that it need not be fetched again.
 
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use prometheus_client::metrics::gauge::Gauge;
 
 use super::error::StoreError;
-use super::kept;
 use super::merge::merged;
 use super::object::Object;
-use super::runtime;
-use crate::cache::{Cache, Flight, Lookup, Waiter};
+use super::shared::{Arriving, land};
+use crate::base::tile::TileKey;
+use crate::flow::cache::{Lookup, Waiter};
 
-/// How many bytes that have arrived are kept: the stored chunks of a dozen tiles.
-const KEPT: usize = 128 << 20;
 /// How often a request that takes long is checked for whether anybody still waits for it.
 const CHECKS: Duration = Duration::from_millis(20);
-
-/// The number of an object, and a range of its bytes.
-pub(super) type Key = (u64, Range<u64>);
-pub(super) type Arriving = Flight<Key, Bytes, StoreError>;
-
-static STORED: LazyLock<Cache<Key, Bytes, StoreError>> = LazyLock::new(|| Cache::new(KEPT, Gauge::default()));
 
 /// Ranges that are on their way. Dropping this gives up those that nobody else waits for.
 #[must_use]
@@ -56,73 +48,75 @@ impl Gathering {
     }
 }
 
-/// Starts to fetch ranges of an object.
-pub(super) fn gather(object: &Arc<Object>, ranges: &[Range<u64>]) -> Result<Gathering, StoreError> {
-    let (mut waiters, mut flights) = (Vec::new(), Vec::new());
-    for range in ranges.iter().filter(|range| !range.is_empty()) {
-        match STORED.lookup(&(object.number(), range.clone())) {
-            Lookup::Ready(_) => {}
-            Lookup::Wait(waiter) => waiters.push(waiter),
+impl Object {
+    /// Starts to fetch stored chunks.
+    pub fn gather(self: &Arc<Self>, ranges: &[Range<u64>]) -> Result<Gathering, StoreError> {
+        let (mut waiters, mut flights) = (Vec::new(), Vec::new());
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            match self.shared().stored.lookup(&(self.number, range.clone())) {
+                Lookup::Ready(_) => {}
+                Lookup::Wait(waiter) => waiters.push(waiter),
+                Lookup::Lead(flight) => {
+                    waiters.push(flight.join());
+                    flights.push((range.clone(), flight));
+                }
+            }
+        }
+        launch(self, flights)?;
+        Ok(Gathering(waiters))
+    }
+
+    /// The bytes of a stored chunk; blocks the calling thread until they have arrived.
+    pub fn fetch(self: &Arc<Self>, range: &Range<u64>) -> Result<Bytes, StoreError> {
+        match self.shared().stored.lookup(&(self.number, range.clone())) {
+            Lookup::Ready(bytes) => Ok(bytes),
+            Lookup::Wait(waiter) => match waiter.wait_blocking() {
+                // Whoever asked for it before has given up.
+                Err(StoreError::Lost(_)) => self.fetch(range),
+                arrived => arrived,
+            },
             Lookup::Lead(flight) => {
-                waiters.push(flight.join());
-                flights.push((range.clone(), flight));
+                let waiter = flight.join();
+                launch(self, vec![(range.clone(), flight)])?;
+                waiter.wait_blocking()
             }
         }
     }
-    launch(object, flights)?;
-    Ok(Gathering(waiters))
-}
 
-/// The bytes of a range, which blocks the calling thread until they have arrived.
-pub(super) fn fetch(object: &Arc<Object>, range: &Range<u64>) -> Result<Bytes, StoreError> {
-    match STORED.lookup(&(object.number(), range.clone())) {
-        Lookup::Ready(bytes) => Ok(bytes),
-        Lookup::Wait(waiter) => match waiter.wait_blocking() {
-            // Whoever asked for it before has given up.
-            Err(StoreError::Lost(_)) => fetch(object, range),
-            arrived => arrived,
-        },
-        Lookup::Lead(flight) => {
-            let waiter = flight.join();
-            launch(object, vec![(range.clone(), flight)])?;
-            waiter.wait_blocking()
-        }
+    /// The bytes of a stored chunk, if they have arrived.
+    pub fn arrived(&self, range: &Range<u64>) -> Option<Bytes> {
+        self.shared().stored.get(&(self.number, range.clone()))
     }
-}
 
-/// The bytes of a range, if they have arrived.
-pub(super) fn arrived(object: &Object, range: &Range<u64>) -> Option<Bytes> {
-    STORED.get(&(object.number(), range.clone()))
-}
-
-/// Drops the bytes of a range.
-pub(super) fn forget(object: &Object, range: &Range<u64>) {
-    STORED.remove_if(&(object.number(), range.clone()), |_| true);
+    /// Forgets the bytes of a stored chunk, which are not what they should be: they are fetched again when wanted.
+    pub fn forget(&self, range: &Range<u64>) {
+        self.shared().stored.remove_if(&(self.number, range.clone()), |_| true);
+    }
 }
 
 /// Starts the requests for ranges that lie close together, but for those that came with the metadata.
 fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, Arriving)>) -> Result<(), StoreError> {
-    let mut unknown = Vec::with_capacity(flights.len());
+    let (mut ranges, mut unknown) = (Vec::new(), Vec::new());
     for (range, flight) in flights {
         match object.known(&range) {
             Some(bytes) => land(flight, Ok(bytes)),
-            None => unknown.push((range, flight)),
+            None => {
+                ranges.push(range.clone());
+                unknown.push(Some((range, flight)));
+            }
         }
     }
-    let flights = unknown;
-    let ranges: Vec<Range<u64>> = flights.iter().map(|(range, _)| range.clone()).collect();
-    let mut flights: Vec<Option<(Range<u64>, Arriving)>> = flights.into_iter().map(Some).collect();
     for request in merged(&ranges) {
-        let parts = request.parts.iter().filter_map(|at| flights[*at].take()).collect();
+        let parts = request.parts.iter().filter_map(|at| unknown[*at].take()).collect();
         // The task ends by itself.
-        drop(runtime::spawn(bring(Arc::clone(object), request.range, parts))?);
+        drop(object.shared().threads.spawn(bring(Arc::clone(object), request.range, parts))?);
     }
     Ok(())
 }
 
 /// Makes one request, and hands its parts to those who wait for them; ends when nobody does.
 async fn bring(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u64>, Arriving)>) {
-    let mut parts = kept::found(&object, parts).await;
+    let mut parts = found(&object, parts).await;
     if parts.is_empty() {
         return;
     }
@@ -154,15 +148,45 @@ async fn bring(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u64>, A
             Ok(Bytes::copy_from_slice(bytes))
         });
         if let Ok(bytes) = &bytes {
-            kept::keep(&object, &part, bytes);
+            keep(&object, &part, bytes);
         }
         land(flight, bytes);
     }
 }
 
-pub(super) fn land(flight: Arriving, bytes: Result<Bytes, StoreError>) {
-    flight.land(bytes.map(|bytes| {
-        let weight = bytes.len();
-        (bytes, weight)
+/// The key of a range of one version of an object.
+fn key(object: &Object, range: &Range<u64>) -> TileKey {
+    TileKey::of(&("stored bytes", object.address().public(), object.version(), range))
+}
+
+/// Hands out the ranges that are kept, and returns the others.
+async fn found(object: &Arc<Object>, parts: Vec<(Range<u64>, Arriving)>) -> Vec<(Range<u64>, Arriving)> {
+    let Some(kept) = object.shared().kept.get().map(Arc::clone) else { return parts };
+    let object = Arc::clone(object);
+    let look = move || {
+        let mut missing = Vec::new();
+        for (range, flight) in parts {
+            let found = kept.get(object.address().name(), &key(&object, &range));
+            match found.inspect_err(|problem| object.shared().note_unkept(problem)).ok().flatten() {
+                Some(bytes) if bytes.len() as u64 == range.end - range.start => {
+                    object.shared().metrics.block_hits.inc();
+                    land(flight, Ok(bytes));
+                }
+                _ => missing.push((range, flight)),
+            }
+        }
+        missing
+    };
+    // If the look panics, the flights that it held have ended, and whoever waits asks again.
+    tokio::task::spawn_blocking(look).await.unwrap_or_default()
+}
+
+/// Keeps a range in the background.
+fn keep(object: &Arc<Object>, range: &Range<u64>, bytes: &Bytes) {
+    let Some(kept) = object.shared().kept.get().map(Arc::clone) else { return };
+    let (key, object, bytes) = (key(object, range), Arc::clone(object), bytes.clone());
+    drop(tokio::task::spawn_blocking(move || {
+        let put = kept.put(object.address().name(), &key, &bytes);
+        put.inspect_err(|problem| object.shared().note_unkept(problem))
     }));
 }

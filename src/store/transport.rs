@@ -1,18 +1,25 @@
-//! One request for a range of an object's bytes, without retries.
+//! One request for a range of an object's bytes, without retries; and the limits of all requests.
 
 use std::fmt::Debug;
 use std::ops::Range;
-use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use super::cloud::Cloud;
 use super::error::StoreError;
-use super::relay::{Relay, Relayed};
 use super::version::Version;
-use super::web::Web;
-use crate::address::{Address, Scheme};
+
+/// Room made for a body before it arrives; longer ones make more as they do.
+pub(super) const ROOM: u64 = 4 << 20;
+/// How long a connection may take to be made.
+pub(super) const CONNECTING: Duration = Duration::from_secs(5);
+/// How long an answer, or its next bytes, may take.
+pub(super) const WAITING: Duration = Duration::from_secs(15);
+/// After which time a failed request is worth repeating, unless the store says otherwise.
+pub(super) const RETRY: Duration = Duration::from_secs(1);
+/// The most requests to one server that are in flight at once: enough for all chunks of a tile.
+pub(super) const MOST_AT_ONCE: usize = 64;
 
 /// No object is larger: positions in it are computed without regard to overflow.
 const MOST_BYTES: u64 = 1 << 60;
@@ -35,17 +42,6 @@ pub trait Transport: Send + Sync + Debug {
         range: Range<u64>,
         expected: Option<&'a Version>,
     ) -> BoxFuture<'a, Result<Part, StoreError>>;
-}
-
-/// What fetches ranges of the object at an address.
-pub(super) fn to(address: &Address) -> Result<Arc<dyn Transport>, StoreError> {
-    if let Some(relay) = Relay::in_force() {
-        return Ok(Arc::new(Relayed { relay, address: address.clone() }));
-    }
-    Ok(match address.scheme() {
-        Scheme::Web => Arc::new(Web::to(address)?),
-        Scheme::S3 | Scheme::Gs | Scheme::Az => Arc::new(Cloud::to(address)?),
-    })
 }
 
 /// The answer, if it has exactly the wanted bytes of an object that is `version.length` bytes long.

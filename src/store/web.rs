@@ -8,7 +8,7 @@ mod reach;
 
 use std::error::Error;
 use std::ops::Range;
-use std::sync::LazyLock;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -22,11 +22,12 @@ use reqwest::{Client, Response, StatusCode};
 use url::Url;
 
 use super::error::StoreError;
-use super::transport::{Part, Transport, checked};
+use super::transport::{CONNECTING, Part, RETRY, ROOM, Transport, WAITING, checked};
 use super::version::Version;
-use super::{CONNECTING, RETRY, WAITING};
-use crate::address::Address;
+use crate::store::address::Address;
 use reach::{OnlyPublic, Private, Reach};
+
+const USER_AGENT: &str = concat!("voltile/", env!("CARGO_PKG_VERSION"));
 
 /// The most redirects that are followed.
 const REDIRECTS: usize = 5;
@@ -34,13 +35,13 @@ const REDIRECTS: usize = 5;
 /// An object on a web server.
 #[derive(Debug)]
 pub(super) struct Web {
-    address: Address,
-    clients: &'static Clients,
+    pub address: Address,
+    pub clients: Arc<Clients>,
 }
 
 /// What makes requests. Neither follows redirects: [`Web::answer`] does.
 #[derive(Debug)]
-struct Clients {
+pub(super) struct Clients {
     /// To any server.
     any: Client,
     /// To servers at public addresses; finds no others.
@@ -49,28 +50,21 @@ struct Clients {
 }
 
 impl Clients {
-    fn new() -> Result<Self, reqwest::Error> {
-        super::install_cryptography();
+    pub fn new() -> Result<Self, StoreError> {
         let builder = || {
             let builder = Client::builder().connect_timeout(CONNECTING).read_timeout(WAITING);
-            builder.redirect(Policy::none()).user_agent(super::USER_AGENT).referer(false)
+            builder.redirect(Policy::none()).user_agent(USER_AGENT).referer(false)
         };
-        let public = builder().dns_resolver(OnlyPublic).build()?;
-        Ok(Self { any: builder().build()?, public, reach: Reach::of_environment() })
+        let failed = |error: reqwest::Error| StoreError::Settings { problem: error.to_string() };
+        let public = builder().dns_resolver(OnlyPublic).build().map_err(failed)?;
+        Ok(Self { any: builder().build().map_err(failed)?, public, reach: Reach::of_environment() })
     }
 }
 
 impl Web {
-    pub fn to(address: &Address) -> Result<Self, StoreError> {
-        static CLIENTS: LazyLock<Result<Clients, String>> =
-            LazyLock::new(|| Clients::new().map_err(|e| e.to_string()));
-        let problem = |problem: &String| StoreError::Settings { problem: problem.clone() };
-        Ok(Self { address: address.clone(), clients: CLIENTS.as_ref().map_err(problem)? })
-    }
-
     /// The answer to a request for a range, after redirects.
     async fn answer(&self, range: &Range<u64>, expected: Option<&Version>) -> Result<Response, StoreError> {
-        let Clients { any, public, reach } = self.clients;
+        let Clients { any, public, reach } = &*self.clients;
         let given = self.address.full();
         let mut url = given.clone();
         // Whether every server so far is the one that was given, and whether every one is at a private address.
@@ -191,7 +185,7 @@ fn whole(response: &Response, range: &Range<u64>) -> Result<u64, StoreError> {
 
 /// The body, of which no more than one byte too many is read.
 async fn body(mut response: Response, wanted: u64) -> Result<Bytes, StoreError> {
-    let mut bytes = BytesMut::with_capacity(wanted.min(super::ROOM) as usize);
+    let mut bytes = BytesMut::with_capacity(wanted.min(ROOM) as usize);
     while let Some(more) = response.chunk().await.map_err(unavailable)? {
         bytes.extend_from_slice(&more);
         if bytes.len() as u64 > wanted {

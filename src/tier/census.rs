@@ -8,8 +8,8 @@ use super::dir::{Dir, Entry};
 use super::folders::{self, Folder, Found, StoredTile};
 use super::tally::on_disk;
 use super::{Directory, TierError, entry};
-use crate::name::Name;
-use crate::tile::TileKey;
+use crate::base::name::Name;
+use crate::base::tile::TileKey;
 
 /// The contents of a cache directory for one token.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 /// Prefix of the names of temporary files.
 pub(super) const UNFINISHED: &str = ".voltile-";
 /// Attempts to find an unused name for a temporary file.
-const MOST_NAMES: usize = 8;
+const MAX_NAMES: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Dir(OwnedFd);
@@ -148,7 +148,7 @@ impl Dir {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // The umask decides who may read it, so that servers of several users can share the cache.
         let mode = Mode::from_raw_mode(0o666);
-        for _ in 0..MOST_NAMES {
+        for _ in 0..MAX_NAMES {
             let name = format!("{UNFINISHED}{:016x}", fastrand::u64(..));
             match fs::openat(&self.0, &name, flags, mode) {
                 Ok(file) => return Ok(Unfinished { dir: self, name, file: file.into(), is_there: true }),

@@ -24,14 +24,14 @@ use super::home::Home;
 use super::space::Space;
 use super::sweeper::{self, Counts};
 use super::{TierError, TileTier};
+use crate::base::name::Name;
+use crate::base::tile::TileKey;
 use crate::metrics::Metrics;
-use crate::name::Name;
-use crate::tile::TileKey;
 
 /// The modification time of a tile that is read is updated if it is older than this.
 const USED_LATELY: Duration = Duration::from_secs(60);
 /// Attempts to write a tile whose folder another process keeps removing.
-const MOST_TRIES: usize = 5;
+const MAX_TRIES: usize = 5;
 
 /// Tiles in a directory. It grows without limit unless it is [kept to a budget](Directory::kept_to).
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl Directory {
         let failed = |error: io::Error| TierError::system(folder.path(self.path(), key), "written", &error);
         let root = self.writing()?;
         let mut written = write_below(&root, folder, key, png);
-        for _ in 1..MOST_TRIES {
+        for _ in 1..MAX_TRIES {
             if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
                 written = write_below(&root, folder, key, png);
             }

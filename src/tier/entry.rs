@@ -5,9 +5,12 @@
 
 use bytes::Bytes;
 
-use super::marker::FORMAT;
+use crate::base::tile::TileKey;
 use crate::geometry::TILE;
-use crate::tile::TileKey;
+
+/// The format version of the directory structure and of tile files. It does not cover the meaning of keys, which
+/// include a version of their own.
+pub(super) const FORMAT: u32 = 1;
 
 /// The length of the trailer: magic, format, length of the PNG, key, checksum.
 pub(super) const TRAILER: usize = CHECKSUM + 16;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::{Backend, TierError};
 
-/// At most [`MOST`] lines per kind of error are logged in this time.
+/// At most [`MAX_LINES`] lines per kind of error are logged in this time.
 const PERIOD: Duration = Duration::from_secs(60);
-const MOST: usize = 3;
+const MAX_LINES: usize = 3;
 
 /// What was logged recently about a backend, by kind of error.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl ErrorLog {
         if now.duration_since(logged.since) >= PERIOD {
             (logged.since, logged.lines) = (now, 0);
         }
-        if logged.lines == MOST {
+        if logged.lines == MAX_LINES {
             logged.suppressed += 1;
             return None;
         }

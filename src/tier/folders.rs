@@ -13,8 +13,8 @@ use rustix::fs::FileType;
 
 use super::dir::{About, Dir, UNFINISHED};
 use super::entry;
-use crate::name::Name;
-use crate::tile::{Fingerprint, TileKey};
+use crate::base::name::Name;
+use crate::base::tile::{Fingerprint, TileKey};
 
 /// What a cache directory keeps: each kind in a folder of its own, with a budget of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,12 +52,9 @@ impl Kind {
 
 const TILES: &str = "tiles";
 const BLOCKS: &str = "blocks";
-/// The folder of the journals of `voltile warm`, and their file extension.
-const WARM: &str = "warm";
 /// The folder with metadata of objects in stores, and the length of a name in it: a digest in hexadecimal.
 const OBJECTS: &str = "objects";
 const DIGITS: usize = 64;
-const JOURNAL: &str = ".journal";
 /// Digests of data files.
 const DIGESTS: &str = "digests";
 const DIGEST: &str = ".blake3";
@@ -241,11 +238,9 @@ pub(super) fn is_ours(root: &Dir, name: &OsStr) -> io::Result<bool> {
         Ok(byte.is_some_and(|byte| *name == *fan(byte)) && holds_only(folder, name, &is_tile)?)
     };
     let is_token = |tiles: &Dir, name: &OsStr| holds_only(tiles, name, &is_fan);
-    let is_journal = |_: &Dir, name: &OsStr| Ok(name.to_string_lossy().ends_with(JOURNAL));
     let is_digest = |_: &Dir, name: &OsStr| Ok(name.to_string_lossy().ends_with(DIGEST));
     match name.to_str() {
         Some(TILES | BLOCKS) => holds_only(root, name, &is_token),
-        Some(WARM) => holds_only(root, name, &is_journal),
         Some(DIGESTS) => holds_only(root, name, &is_digest),
         Some(OBJECTS) => holds_only(root, name, &|_, name| Ok(name.len() == DIGITS || is_unfinished(name))),
         _ => Ok(false),

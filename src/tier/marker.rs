@@ -11,11 +11,8 @@ use std::path::Path;
 
 use super::TierError;
 use super::dir::{Dir, Entry, UNFINISHED};
+use super::entry::FORMAT;
 use super::folders;
-
-/// The format version of the directory structure and of tile files. It does not cover the meaning of keys, which
-/// include a version of their own.
-pub(super) const FORMAT: u32 = 1;
 
 const NAME: &str = "CACHEDIR.TAG";
 /// From the Cache Directory Tagging Specification.
@@ -212,12 +209,12 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let fan = place.path().join("tiles/token/ab");
         fs::create_dir_all(&fan).unwrap();
-        fs::create_dir(place.path().join("warm")).unwrap();
-        fs::write(place.path().join("warm/0.journal"), "").unwrap();
+        fs::create_dir(place.path().join("digests")).unwrap();
+        fs::write(place.path().join("digests/0.blake3"), "").unwrap();
         fs::write(fan.join(format!("ab{}.png", "0".repeat(30))), "").unwrap();
         fs::write(fan.join(".voltile-0"), "").unwrap();
         assert_eq!(looked(place.path()), Ok(Found::Unmarked));
-        for foreign in ["tiles/token/ab/photo.png", "tiles/token/readme", "tiles/readme", "warm/notes"] {
+        for foreign in ["tiles/token/ab/photo.png", "tiles/token/readme", "tiles/readme", "digests/notes"] {
             fs::write(place.path().join(foreign), "").unwrap();
             assert!(matches!(looked(place.path()), Err(TierError::Foreign { .. })), "{foreign}");
             fs::remove_file(place.path().join(foreign)).unwrap();

@@ -9,14 +9,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::entry;
-use super::marker::FORMAT;
+use super::entry::{self, FORMAT};
 use super::{TierError, TileTier};
-use crate::address::Address;
+use crate::base::name::Name;
+use crate::base::tile::TileKey;
 use crate::metrics::TierCounters;
-use crate::name::Name;
-use crate::store::{Folder, FolderError, StoreError};
-use crate::tile::TileKey;
+use crate::store::address::Address;
+use crate::store::{Folder, FolderError, Store, StoreError};
 
 /// How long a lookup may take.
 const LOOKUP_TIMEOUT: Duration = Duration::from_millis(500);
@@ -30,13 +29,13 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Tiles in the folder at an address. Makes no request: a store that is down now is used once it is up.
+    /// Tiles in the folder at an address, which is not that of a web server. Makes no request: a store that is down now is used once it is up.
     ///
     /// # Errors
     ///
-    /// The address is that of a web server, or the settings for the store in the environment are wrong.
-    pub fn open(address: &Address, counters: &TierCounters) -> Result<Self, StoreError> {
-        Ok(Self { folder: Folder::to(address)?, is_resting: counters.open.clone() })
+    /// The settings for the store in the environment are wrong.
+    pub fn open(store: &Store, address: &Address, counters: &TierCounters) -> Result<Self, StoreError> {
+        Ok(Self { folder: store.folder(address)?, is_resting: counters.open.clone() })
     }
 
     fn noted<T>(&self, result: Result<T, FolderError>) -> Result<T, TierError> {

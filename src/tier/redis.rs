@@ -16,13 +16,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use redis::Cmd;
 
-use super::entry;
-use super::marker::FORMAT;
+use super::entry::{self, FORMAT};
 use super::{TierError, TileTier};
+use crate::base::name::Name;
+use crate::base::tile::TileKey;
 use crate::config::RedisAddress;
 use crate::metrics::TierCounters;
-use crate::name::Name;
-use crate::tile::TileKey;
 use lines::Lines;
 
 /// How long a lookup may take. Also the limit of each connect, read and write.

@@ -70,8 +70,7 @@ impl Counts {
                 errors: metrics.tier.errors.clone(),
             },
             Kind::Blocks => {
-                let StoreMetrics { block_bytes, blocks_evicted, block_errors, .. } =
-                    StoreMetrics::of_process();
+                let StoreMetrics { block_bytes, blocks_evicted, block_errors, .. } = metrics.stores.clone();
                 Self { bytes: block_bytes, evicted: blocks_evicted, errors: block_errors }
             }
         }
@@ -291,9 +290,9 @@ fn next(began: Instant) -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::Name;
+    use crate::base::name::Name;
+    use crate::base::tile::TileKey;
     use crate::tier::{Directory, TileTier};
-    use crate::tile::TileKey;
     use bytes::Bytes;
     use std::fs;
 

@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use prometheus_client::metrics::counter::Counter;
 
 use super::*;
+use crate::base::name::Name;
+use crate::base::tile::{Tile, TileKey};
 use crate::metrics::{Metrics, TierCounters};
-use crate::tile::Tile;
 
 /// A backend in memory, which checks the suite itself.
 #[derive(Default)]

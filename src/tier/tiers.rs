@@ -12,9 +12,9 @@ use bytes::Bytes;
 use super::error_log::ErrorLog;
 use super::writer::{Waiting, Writer};
 use super::{Backend, TierError, TileTier};
+use crate::base::name::Name;
+use crate::base::tile::{Tile, TileKey};
 use crate::metrics::TierCounters;
-use crate::name::Name;
-use crate::tile::{Tile, TileKey};
 
 /// Backends in the order in which tiles are looked for: the fastest first.
 pub struct Tiers(Vec<Tier>);

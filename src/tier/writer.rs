@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use prometheus_client::metrics::counter::Counter;
 
-use crate::name::Name;
-use crate::tile::TileKey;
+use crate::base::name::Name;
+use crate::base::tile::TileKey;
 
 /// The capacity of the queue in bytes of tiles.
-const MOST: usize = 32 << 20;
+const MAX_BYTES: usize = 32 << 20;
 
 /// A tile to be written.
 pub(super) struct Waiting {
@@ -72,7 +72,7 @@ impl Writer {
     /// Queues a tile; drops it if the queue is full or closed.
     pub fn write(&self, tile: Waiting) {
         let mut state = self.queue.lock();
-        if state.closed || state.bytes + tile.png.len() > MOST {
+        if state.closed || state.bytes + tile.png.len() > MAX_BYTES {
             drop(state);
             self.dropped.inc();
             return;

@@ -16,6 +16,7 @@ mod bytes;
 mod chunks;
 mod dataset;
 mod digests;
+mod error;
 mod external;
 mod file;
 mod filters;
@@ -29,6 +30,7 @@ mod links;
 mod listing;
 mod mapping;
 mod pieces;
+mod raw_file;
 mod significant;
 mod spare;
 mod stored_chunk;
@@ -37,7 +39,6 @@ mod unfiltered;
 mod volume;
 mod writer;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use attributes::Attributes;
@@ -45,6 +46,7 @@ pub use beginning::{is_hdf5, tree_at};
 pub use chunks::{ChunkStore, Standing};
 pub use dataset::{MOST_IDS, Scale, Storage, StoredDataset};
 pub use digests::Digests;
+pub use error::OpenError;
 pub use file::{Files, Kept, StoredFile};
 pub use filters::decode_chunk;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -59,76 +61,7 @@ pub use writer::{PackError, WriteError, Writer, pack};
 
 pub(crate) use self::bytes::unread;
 use self::links::{Follower, Found, Node};
-
-/// Why a file or a dataset could not be opened. The text names files: it is for operators.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum OpenError {
-    /// The file system does not answer.
-    #[error("{0}")]
-    Unresponsive(crate::stalls::Unresponsive),
-    /// The file cannot be opened.
-    #[error("{}: {problem}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// An object in the file cannot be opened or used.
-    #[error("{} in {}: {problem}", object, path.display())]
-    Object {
-        /// The file.
-        path: PathBuf,
-        /// The path within it.
-        object: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// A dataset is intact and not a volume: it has too few axes or too many, or elements that are not numbers.
-    #[error("{} in {}: {what}", object, path.display())]
-    NotAVolume {
-        /// The file.
-        path: PathBuf,
-        /// The path within it.
-        object: String,
-        /// What it is instead.
-        what: String,
-    },
-    /// A part of the path does not exist.
-    #[error("{} in {}: there is no {name:?}", object, path.display())]
-    Missing {
-        /// The file.
-        path: PathBuf,
-        /// The path within it.
-        object: String,
-        /// The missing part of the path, or the missing file that it links to.
-        name: String,
-    },
-    /// The file refers to another one that it must not refer to.
-    #[error("{} refers to {name:?}, {why}; if you trust the file, set allow_external = true on the dataset", path.display())]
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// The other file, by the name in the file.
-        name: String,
-        /// Why that is not allowed.
-        why: &'static str,
-    },
-}
-
-impl OpenError {
-    fn missing(file: &StoredFile, object: &str, name: &str) -> Self {
-        OpenError::Missing { path: file.path.clone(), object: object.to_owned(), name: name.to_owned() }
-    }
-
-    fn not_a_volume(file: &StoredFile, object: &str, what: String) -> Self {
-        OpenError::NotAVolume { path: file.path.clone(), object: object.to_owned(), what }
-    }
-
-    fn object(file: &StoredFile, object: &str, problem: String) -> Self {
-        OpenError::Object { path: file.path.clone(), object: object.to_owned(), problem }
-    }
-}
+use crate::store::{Location, Store};
 
 /// Opens files: the state that is shared between them, and the options.
 #[derive(Debug, Clone)]
@@ -144,10 +77,10 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Opens the file at a path, or finds it open.
-    pub fn open(&self, path: &Path) -> Result<OpenFile, OpenError> {
-        let file = self.files.open(path, self.growing)?;
-        let alias = (path != file.path).then(|| FileIdentity::at(path));
+    /// Opens a file, or finds it open.
+    pub fn open(&self, location: &Location) -> Result<OpenFile, OpenError> {
+        let file = self.files.open(location, self.growing)?;
+        let alias = location.path().filter(|_| *location != file.location).map(FileIdentity::at);
         Ok(OpenFile { file, alias, opener: self.clone() })
     }
 }
@@ -162,14 +95,19 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    /// The path of the file, with symbolic links resolved.
-    pub fn path(&self) -> &Path {
-        &self.file.path
+    /// Where the file is, with symbolic links resolved.
+    pub fn location(&self) -> &Location {
+        &self.file.location
+    }
+
+    /// The store of objects that it and other files are read from.
+    pub fn store(&self) -> &Store {
+        self.opener.files.store()
     }
 
     /// Opens another file with the same options.
-    pub fn other(&self, path: &Path) -> Result<OpenFile, OpenError> {
-        self.opener.open(path)
+    pub fn other(&self, location: &Location) -> Result<OpenFile, OpenError> {
+        self.opener.open(location)
     }
 
     /// The identities that must not change while the file is in use.
@@ -218,7 +156,7 @@ impl OpenFile {
                 Err(error) => wrong = wrong.or(Some(error)),
             }
         }
-        Err(wrong.unwrap_or_else(|| OpenError::missing(&self.file, "/", "dataset")))
+        Err(wrong.unwrap_or_else(|| OpenError::missing(&self.file.location, "/", "dataset")))
     }
 
     /// All datasets that can be reached by hard links and by external links that may be followed.

@@ -1,7 +1,7 @@
 //! A volume in memory, for tests and benchmarks.
 
-use super::scatter::{Lattice, copy_box};
-use super::{Access, ReadError, ReadRequest, Samples, Volume, VolumeShape, VoxelType};
+use super::scatter::{Strided, dense_strides};
+use super::{Access, BoxMut, ReadError, ReadRequest, Samples, Volume, VolumeShape, VoxelType};
 use crate::geometry::Xyz;
 
 /// One time point of voxels, contiguous in z, y, x order.
@@ -20,21 +20,30 @@ impl MemoryVolume {
                 voxels.extend((0..size.x).map(|x| f(Xyz::new(x, y, z))));
             }
         }
-        let shape = VolumeShape { voxel, size, times: 1, chunk: Xyz::all(64), access: Access::Direct };
+        let shape = VolumeShape {
+            voxel,
+            size,
+            times: 1,
+            present: None,
+            chunk: Xyz::all(64),
+            access: Access::Direct,
+            is_remote: false,
+            coding: Err("it is not stored in chunks".to_owned()),
+            fill: None,
+        };
         Self { shape, samples: T::samples(voxels) }
     }
 }
 
 impl Volume for MemoryVolume {
-    fn shape(&self) -> VolumeShape {
-        self.shape
+    fn shape(&self) -> &VolumeShape {
+        &self.shape
     }
 
-    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
-        let size = request.size();
-        into.reset(self.shape.voxel, size.volume() as usize);
-        let from = Lattice::dense(self.shape.size, request.region.start).every(request.step);
-        if copy_box(&self.samples, from, into, Lattice::dense(size, Xyz::all(0)), size) {
+    fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError> {
+        let (strides, size) = (dense_strides(self.shape.size), request.size());
+        let at = Strided::picked(0, strides, request.region.start, request.step, size);
+        if into.copy(&self.samples, at) {
             Ok(())
         } else {
             let problem = format!("the voxels in memory are not of type {}", self.shape.voxel.name());

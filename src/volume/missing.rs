@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Voxel, VoxelType};
-use crate::paint::Number;
+use crate::base::paint::Number;
 
 /// The values that a file declares as missing, and NaN if it declares any. They are drawn black, and left out of windows
 /// and means. (Undeclared NaN is drawn black and left out of windows, too; but its mean with other voxels is NaN.)

@@ -4,18 +4,20 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
+use ndarray::ArrayViewMut3;
+
+use super::samples::with_box;
 use super::{
-    BLOCK_BYTES, ChunkCoding, ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume,
-    VolumeShape, VolumeStorage, Voxel, with_samples,
+    BLOCK_BYTES, BoxMut, Members, Part, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume,
+    VolumeShape, Voxel,
 };
 use crate::geometry::{Region, Xyz};
-use crate::store::Gathering;
 
 /// Voxels of another volume, each repeated along every axis.
 #[derive(Debug)]
 pub struct Repeated {
+    shape: VolumeShape,
     stored: Arc<dyn Volume>,
     times: Xyz<u64>,
 }
@@ -23,7 +25,12 @@ pub struct Repeated {
 impl Repeated {
     /// Each voxel of `stored` becomes `times` voxels along each axis.
     pub fn new(stored: Arc<dyn Volume>, times: Xyz<u64>) -> Self {
-        Self { stored, times: times.map(|times| times.max(1)) }
+        let times = times.map(|times| times.max(1));
+        let own = stored.shape();
+        let coding = Err(format!("each stored voxel is repeated, {times} times (x × y × z)"));
+        let (size, chunk) = (enlarged(own.size, times), enlarged(own.chunk, times));
+        let shape = VolumeShape { size, chunk, coding, ..own.clone() };
+        Self { shape, stored, times }
     }
 
     /// The stored voxels that a box shows.
@@ -54,43 +61,37 @@ impl Repeated {
         Xyz::new(along(|at| at.x), along(|at| at.y), along(|at| at.z))
     }
 
-    /// Reads the wanted voxels of a request to a place in `into`.
-    fn read_to(
+    /// Reads the wanted voxels of a request.
+    fn read_at_once(
         &self,
         request: &ReadRequest,
-        into: &mut Samples,
-        place: usize,
+        into: BoxMut<'_>,
         buffer: &mut Samples,
     ) -> Result<(), ReadError> {
         let wanted = self.stored_request(request);
         self.stored.read(&wanted, buffer)?;
         let (places, size) = (self.places(request, &wanted), wanted.size().map(|count| count as usize));
-        match with_samples!(&*buffer, stored => repeat(stored, size, &places, into, place)) {
-            true => Ok(()),
-            false => {
-                let problem = format!("voxels were read as another type than {}", self.shape().voxel.name());
-                Err(ReadError::Damaged { place: "a volume of repeated voxels".to_owned(), problem })
-            }
+        let is_done = with_box!(into, into => repeat(buffer, size, &places, into));
+        if is_done {
+            return Ok(());
         }
+        let problem = format!("voxels were read as another type than {}", self.shape.voxel.name());
+        Err(ReadError::Damaged { place: "a volume of repeated voxels".to_owned(), problem })
     }
 }
 
-/// Copies the voxels at these places of a box of `size` voxels to a place in `into`. Returns `false` and copies nothing if
-/// that is of another type, or too short.
+/// Copies the voxels at these places of a box of `size` voxels. Returns `false` and copies nothing if `into` is of another
+/// type.
 #[must_use]
 fn repeat<T: Voxel>(
-    stored: &[T],
+    stored: &Samples,
     size: Xyz<usize>,
     places: &Xyz<Vec<usize>>,
-    into: &mut Samples,
-    place: usize,
+    mut into: ArrayViewMut3<'_, T>,
 ) -> bool {
+    let Some(stored) = T::slice(stored) else { return false };
     let rows = places.z.iter().flat_map(|z| places.y.iter().map(move |y| (z * size.y + y) * size.x));
-    let count = places.x.len() * places.y.len() * places.z.len();
-    let Some(into) = T::slice_mut(into).and_then(|into| into.get_mut(place..place + count)) else {
-        return false;
-    };
-    for (first, shown) in rows.zip(into.chunks_exact_mut(places.x.len().max(1))) {
+    for (first, mut shown) in rows.zip(into.rows_mut()) {
         let row = stored.get(first..first + size.x).unwrap_or_default();
         for (voxel, x) in shown.iter_mut().zip(&places.x) {
             *voxel = row.get(*x).copied().unwrap_or_default();
@@ -100,101 +101,54 @@ fn repeat<T: Voxel>(
 }
 
 impl Volume for Repeated {
-    fn shape(&self) -> VolumeShape {
-        let shape = self.stored.shape();
-        let enlarged = |extent: Xyz<u64>| extent.zip(self.times, u64::saturating_mul);
-        VolumeShape { size: enlarged(shape.size), chunk: enlarged(shape.chunk), ..shape }
-    }
-
-    fn has(&self, time: u64) -> bool {
-        self.stored.has(time)
+    fn shape(&self) -> &VolumeShape {
+        &self.shape
     }
 
     /// Stored voxels that are not shown are read too if the wanted ones are not a whole number of them apart: then the box
     /// is read in parts.
-    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
+    fn read_box(&self, request: &ReadRequest, mut into: BoxMut<'_>) -> Result<(), ReadError> {
         let size = request.size();
-        into.reset(self.stored.shape().voxel, size.volume() as usize);
-        let (most, mut buffer) = (BLOCK_BYTES / into.voxel_bytes() as u64, Samples::default());
+        let most = BLOCK_BYTES / self.shape.voxel.samples().voxel_bytes() as u64;
+        let mut buffer = Samples::default();
         if self.stored_request(request).size().volume() <= most.max(size.volume()) {
-            return self.read_to(request, into, 0, &mut buffer);
+            return self.read_at_once(request, into, &mut buffer);
         }
         for (z, y) in (0..size.z).flat_map(|z| (0..size.y).map(move |y| (z, y))) {
-            let before = Xyz::new(0, y, z).zip(request.step, |number, step| number * step);
+            let place = Xyz::new(0, y, z);
+            let before = place.zip(request.step, |number, step| number * step);
             let start = request.region.start.zip(before, |start, before| start + before);
             let row = Region { start, size: Xyz { x: request.region.size.x, y: 1, z: 1 } };
-            let place = ((z * size.y + y) * size.x) as usize;
-            self.read_to(&ReadRequest { region: row, ..request.clone() }, into, place, &mut buffer)?;
+            let into = into.part(place, Xyz { x: size.x, y: 1, z: 1 });
+            self.read_at_once(&ReadRequest { region: row, ..request.clone() }, into, &mut buffer)?;
         }
         Ok(())
     }
 
+    fn members(&self) -> Members<'_> {
+        Box::new(std::iter::once(Ok(Arc::clone(&self.stored))))
+    }
+
+    fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
+        Ok(vec![Part { volume: Arc::clone(&self.stored), time, region: self.stored_region(region) }])
+    }
+
     fn existing(&self, time: u64, region: &Region) -> Vec<Region> {
-        let enlarged = |extent: Xyz<u64>| extent.zip(self.times, u64::saturating_mul);
         let stored = self.stored.existing(time, &self.stored_region(region)).into_iter();
+        let enlarged = |extent: Xyz<u64>| enlarged(extent, self.times);
         let shown = stored.map(|part| Region { start: enlarged(part.start), size: enlarged(part.size) });
         shown.filter_map(|part| part.intersection(region)).collect()
-    }
-
-    fn is_remote(&self) -> bool {
-        self.stored.is_remote()
-    }
-
-    fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
-        self.stored.gather(time, &self.stored_region(region))
-    }
-
-    fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
-        self.stored.unverified(time, &self.stored_region(region))
-    }
-
-    fn may_be_refused(&self, time: u64, region: &Region) -> bool {
-        self.stored.may_be_refused(time, &self.stored_region(region))
-    }
-
-    fn is_written(&self, time: u64, region: &Region) -> Result<bool, ReadError> {
-        self.stored.is_written(time, &self.stored_region(region))
-    }
-
-    fn storage(&self) -> &dyn VolumeStorage {
-        self
-    }
-}
-
-impl VolumeStorage for Repeated {
-    fn rehearse(&self, until: Instant) {
-        self.stored.storage().rehearse(until);
-    }
-
-    fn forget_chunks(&self) {
-        self.stored.storage().forget_chunks();
-    }
-
-    fn forget_pages(&self) -> std::io::Result<()> {
-        self.stored.storage().forget_pages()
-    }
-
-    fn tally(&self, most: usize) -> Result<Tally, ReadError> {
-        self.stored.storage().tally(most)
-    }
-
-    fn chunk_coding(&self) -> Result<ChunkCoding, String> {
-        Err(format!("each stored voxel is repeated, {} times (x × y × z)", self.times))
-    }
-
-    fn fill_value(&self) -> Option<Samples> {
-        self.stored.storage().fill_value()
-    }
-
-    fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
-        self.stored.storage().located(time, &self.stored_region(region))
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
         let Xyz { x, y, z } = &self.times;
         let stored = Xyz::new(shown_by(&wanted.x, *x), shown_by(&wanted.y, *y), shown_by(&wanted.z, *z));
-        self.stored.storage().cost(&stored, tally)
+        self.stored.cost(&stored, tally)
     }
+}
+
+fn enlarged(extent: Xyz<u64>, times: Xyz<u64>) -> Xyz<u64> {
+    extent.zip(times, u64::saturating_mul)
 }
 
 /// The stored positions that ascending ranges show, each once.

@@ -1,10 +1,12 @@
-//! Buffers of voxels: one enum over all numeric types, matched on only here.
+//! Buffers of voxels, and boxes of them: one enum each over all numeric types, matched on only here.
 //!
-//! Code that works on voxels is generic over [`Voxel`] and is dispatched by `with_samples!`.
+//! Code that works on voxels is generic over [`Voxel`] and is dispatched by `with_samples!` and `with_box!`.
 
 use bytemuck::Pod;
+use ndarray::{ArrayViewMut3, ShapeError};
 
-use crate::paint::{Number, Window};
+use crate::base::paint::{Number, Window};
+use crate::geometry::Xyz;
 
 /// The type of a stored voxel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -102,6 +104,8 @@ pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
     type Sum: Pod + Send + Sync + Default + std::ops::AddAssign;
     /// The type of a mean: the same type for integers, 64 bits for floats.
     type Mean: Voxel;
+    /// Its bytes in native order.
+    type Bytes: Pod;
     /// Whether it is a floating point number.
     const IS_FLOAT: bool;
     /// How many voxels can be summed in one call of [`Voxel::add`].
@@ -130,11 +134,14 @@ pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
     fn slice(samples: &Samples) -> Option<&[Self]>;
     /// The voxels for writing, if the samples are of this type.
     fn slice_mut(samples: &mut Samples) -> Option<&mut [Self]>;
+    /// A box of voxels of this type.
+    fn boxed(voxels: ArrayViewMut3<'_, Self>) -> BoxMut<'_>;
 }
 
 /// Conversions between a voxel type and its variant of [`Samples`].
 macro_rules! buffer_of {
     ($type:ty, $variant:ident) => {
+        type Bytes = [u8; size_of::<$type>()];
         fn samples(voxels: Vec<$type>) -> Samples {
             Samples::$variant(voxels)
         }
@@ -143,6 +150,9 @@ macro_rules! buffer_of {
         }
         fn slice_mut(samples: &mut Samples) -> Option<&mut [$type]> {
             if let Samples::$variant(voxels) = samples { Some(voxels) } else { None }
+        }
+        fn boxed(voxels: ArrayViewMut3<'_, $type>) -> BoxMut<'_> {
+            BoxMut::$variant(voxels)
         }
     };
 }
@@ -260,24 +270,56 @@ pub enum Samples {
     F64(Vec<f64>),
 }
 
-/// Runs an expression on the vector in samples, whatever its type.
-macro_rules! with_samples {
-    ($samples:expr, $voxels:ident => $body:expr) => {
-        match $samples {
-            $crate::volume::Samples::U8($voxels) => $body,
-            $crate::volume::Samples::I8($voxels) => $body,
-            $crate::volume::Samples::U16($voxels) => $body,
-            $crate::volume::Samples::I16($voxels) => $body,
-            $crate::volume::Samples::U32($voxels) => $body,
-            $crate::volume::Samples::I32($voxels) => $body,
-            $crate::volume::Samples::U64($voxels) => $body,
-            $crate::volume::Samples::I64($voxels) => $body,
-            $crate::volume::Samples::F32($voxels) => $body,
-            $crate::volume::Samples::F64($voxels) => $body,
+/// A box of voxels that are being read: its axes are z, y and x.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub enum BoxMut<'a> {
+    U8(ArrayViewMut3<'a, u8>),
+    I8(ArrayViewMut3<'a, i8>),
+    U16(ArrayViewMut3<'a, u16>),
+    I16(ArrayViewMut3<'a, i16>),
+    U32(ArrayViewMut3<'a, u32>),
+    I32(ArrayViewMut3<'a, i32>),
+    U64(ArrayViewMut3<'a, u64>),
+    I64(ArrayViewMut3<'a, i64>),
+    F32(ArrayViewMut3<'a, f32>),
+    F64(ArrayViewMut3<'a, f64>),
+}
+
+/// Runs an expression on what a variant of an enum holds, whatever its type.
+macro_rules! with_variant {
+    ($of:ident, $value:expr, $voxels:ident => $body:expr) => {
+        match $value {
+            $crate::volume::$of::U8($voxels) => $body,
+            $crate::volume::$of::I8($voxels) => $body,
+            $crate::volume::$of::U16($voxels) => $body,
+            $crate::volume::$of::I16($voxels) => $body,
+            $crate::volume::$of::U32($voxels) => $body,
+            $crate::volume::$of::I32($voxels) => $body,
+            $crate::volume::$of::U64($voxels) => $body,
+            $crate::volume::$of::I64($voxels) => $body,
+            $crate::volume::$of::F32($voxels) => $body,
+            $crate::volume::$of::F64($voxels) => $body,
         }
     };
 }
+pub(crate) use with_variant;
+
+/// Runs an expression on the vector in samples, whatever its type.
+macro_rules! with_samples {
+    ($samples:expr, $voxels:ident => $body:expr) => {
+        $crate::volume::with_variant!(Samples, $samples, $voxels => $body)
+    };
+}
 pub(crate) use with_samples;
+
+/// Runs an expression on the array in a box, whatever its type.
+macro_rules! with_box {
+    ($voxels_box:expr, $voxels:ident => $body:expr) => {
+        $crate::volume::with_variant!(BoxMut, $voxels_box, $voxels => $body)
+    };
+}
+pub(super) use with_box;
 
 impl Samples {
     /// The number of voxels.
@@ -299,6 +341,12 @@ impl Samples {
             *self = fresh;
         }
         with_samples!(self, voxels => voxels.resize(len, Default::default()));
+    }
+
+    /// The voxels as a box of `size` voxels; fails if they are fewer.
+    pub fn as_box(&mut self, size: Xyz<u64>) -> Result<BoxMut<'_>, ShapeError> {
+        let Xyz { x, y, z } = size.map(|extent| extent as usize);
+        with_samples!(self, voxels => ArrayViewMut3::from_shape((z, y, x), voxels).map(Voxel::boxed))
     }
 
     /// The voxels' memory, in native byte order.

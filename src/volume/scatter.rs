@@ -1,46 +1,67 @@
-//! Strided copies of voxel boxes between buffers with different axis orders.
+//! Copies of boxes of voxels between buffers with different axis orders.
 //!
 //! A stored chunk has up to five axes in any order; a requested region has three: z, y, x. Their overlap is
-//! copied by strides; if x is the fastest axis of both, whole rows are copied at once.
+//! copied between two views of it; if x is the fastest axis of both, whole rows are copied at once.
 
 use std::hint::black_box;
 
-use super::samples::{Samples, with_samples};
-use super::{BLOCK_BYTES, ReadError, ReadRequest, VolumeShape};
-use crate::geometry::{Axis, Region, Xyz};
+use ndarray::{ArrayView3, ArrayViewMut3, Axis, ShapeBuilder, s};
 
-/// The strided layout of a box in a buffer: the index of its first voxel and the stride along each axis.
+use super::samples::{BoxMut, Samples, Voxel, with_box, with_samples};
+use crate::geometry::{Region, Xyz};
+
+/// The place of a box in a buffer, in voxels; its axes are z, y and x.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Lattice {
+pub(super) struct Strided {
+    /// The first voxel.
     pub start: usize,
-    /// The distance between adjacent voxels along each axis, in voxels.
-    pub step: Xyz<usize>,
+    /// The number of voxels along each axis.
+    pub size: [usize; 3],
+    /// The distance between adjacent voxels along each axis.
+    pub strides: [usize; 3],
 }
 
-impl Lattice {
-    /// The layout of a box at `start` in a contiguous z, y, x buffer of `size` voxels.
-    pub fn dense(size: Xyz<u64>, start: Xyz<u64>) -> Self {
-        let step = Xyz::new(1, size.x as usize, (size.x * size.y) as usize);
-        let offsets = start.zip(step, |at, step| at as usize * step);
-        Self { start: offsets.x + offsets.y + offsets.z, step }
+impl Strided {
+    /// Of the box with these strides whose first voxel is at `start`: every `step`-th voxel from the one at `offset`, `count`
+    /// along each axis.
+    pub fn picked(
+        start: usize,
+        strides: Xyz<usize>,
+        offset: Xyz<u64>,
+        step: Xyz<u64>,
+        count: Xyz<u64>,
+    ) -> Self {
+        let zyx = |Xyz { x, y, z }: Xyz<usize>| [z, y, x];
+        let before = zyx(strides.zip(offset, |stride, offset| stride * offset as usize));
+        let strides = strides.zip(step, |stride, step| stride * step as usize);
+        let size = zyx(count.map(|count| count as usize));
+        Self { start: start + before.iter().sum::<usize>(), size, strides: zyx(strides) }
     }
 
-    /// Every `step`-th voxel, starting with the first.
-    pub fn every(self, step: Xyz<u64>) -> Self {
-        Self { step: self.step.zip(step, |own, step| own * step as usize), ..self }
+    /// A box of `size` voxels in a buffer of its own.
+    pub fn dense(size: Xyz<u64>) -> Self {
+        Self::picked(0, dense_strides(size), Xyz::all(0), Xyz::all(1), size)
     }
 
-    /// The same layout, starting `offset` voxels later.
-    pub fn from(self, offset: Xyz<u64>) -> Self {
-        let Xyz { x, y, z } = self.step.zip(offset, |step, offset| step * offset as usize);
-        Self { start: self.start + x + y + z, ..self }
+    /// The number of buffer elements from the first to the last voxel of the box, inclusive.
+    pub fn span(&self) -> usize {
+        self.size
+            .iter()
+            .zip(self.strides)
+            .map(|(size, stride)| size.saturating_sub(1) * stride)
+            .sum::<usize>()
+            + 1
     }
 
-    /// The number of buffer elements from the first to the last voxel of a box of `size` voxels, inclusive.
-    pub fn span(&self, size: Xyz<u64>) -> usize {
-        let Xyz { x, y, z } = size.zip(self.step, |n, step| n.saturating_sub(1) as usize * step);
-        x + y + z + 1
+    /// The box in a buffer; `None` if it does not lie in it.
+    fn of<T>(self, buffer: &[T]) -> Option<ArrayView3<'_, T>> {
+        ArrayView3::from_shape(self.size.strides(self.strides), buffer.get(self.start..)?).ok()
     }
+}
+
+/// The distances between adjacent voxels of a box that is stored contiguously in z, y, x order.
+pub(super) fn dense_strides(size: Xyz<u64>) -> Xyz<usize> {
+    Xyz::new(1, size.x as usize, (size.x * size.y) as usize)
 }
 
 /// The samples of a box, taken every `step` voxels, that lie in a part of it.
@@ -65,116 +86,82 @@ impl Sieve {
     }
 }
 
-/// Reads every `step`-th voxel of a box by reading all of them, block by block, with `read`.
-pub(super) fn thinned(
-    shape: VolumeShape,
-    request: &ReadRequest,
-    into: &mut Samples,
-    mut read: impl FnMut(&Region, &mut Samples) -> Result<(), ReadError>,
-) -> Result<(), ReadError> {
-    let (region, step, size) = (&request.region, request.step, request.size());
-    into.reset(shape.voxel, size.volume() as usize);
-    let mut block = Samples::default();
-    for part in region.blocks(shape.chunk, BLOCK_BYTES / into.voxel_bytes() as u64) {
-        let Some(sieve) = Sieve::of(&part, region, step) else { continue };
-        read(&part, &mut block)?;
-        let from = Lattice::dense(part.size, sieve.offset).every(step);
-        if !copy_box(&block, from, into, Lattice::dense(size, sieve.place), sieve.count) {
-            let problem = format!("voxels were read as another type than {}", shape.voxel.name());
-            return Err(ReadError::Damaged { place: "a volume".to_owned(), problem });
-        }
+impl BoxMut<'_> {
+    /// The box of `size` voxels at a place in this one.
+    pub fn part(&mut self, place: Xyz<u64>, size: Xyz<u64>) -> BoxMut<'_> {
+        let Xyz { x, y, z } = place.zip(size, |place, size| place as usize..(place + size) as usize);
+        with_box!(self, all => Voxel::boxed(all.slice_mut(s![z, y, x])))
     }
-    Ok(())
-}
 
-/// Copies a box of `size` voxels. Returns `false` and copies nothing if the buffers differ in type.
-#[must_use]
-pub(super) fn copy_box(
-    from: &Samples,
-    from_at: Lattice,
-    into: &mut Samples,
-    into_at: Lattice,
-    size: Xyz<u64>,
-) -> bool {
-    let size = size.map(|n| n as usize);
-    macro_rules! pairs {
-        ($($variant:ident)*) => {
-            match (from, into) {
-                $((Samples::$variant(from), Samples::$variant(into)) => {
-                    copy(from, from_at, into, into_at, size);
-                    true
-                })*
-                _ => false,
-            }
-        };
+    /// Fills the box with zeros.
+    pub(super) fn clear(&mut self) {
+        with_box!(self, into => into.fill(Default::default()));
     }
-    pairs!(U8 I8 U16 I16 U32 I32 U64 I64 F32 F64)
+
+    /// Fills the box with the first voxel of `value`. Returns `false` and fills nothing if `value` is empty or of another
+    /// type.
+    #[must_use]
+    pub(super) fn fill(&mut self, value: &Samples) -> bool {
+        with_box!(self, into => match Voxel::slice(value) {
+            Some([first, ..]) => {
+                into.fill(*first);
+                true
+            }
+            _ => false,
+        })
+    }
+
+    /// Copies a box from a buffer of the same type. Returns `false` and copies nothing if there is no such box.
+    #[must_use]
+    pub(super) fn copy(self, from: &Samples, at: Strided) -> bool {
+        with_box!(self, into => match Voxel::slice(from).and_then(|from| at.of(from)) {
+            Some(from) => copy(from, into, |voxel| *voxel),
+            None => false,
+        })
+    }
+
+    /// Copies a box from the memory of voxels of the same type, in native byte order.
+    #[must_use]
+    pub(super) fn copy_bytes(self, from: &[u8], at: Strided) -> bool {
+        with_box!(self, into => copy_bytes(from, at, into))
+    }
 }
 
 /// Reads the start of every row (along x) of a box before it is copied, with no other work in between, so
 /// that cache misses overlap.
-pub(super) fn touch_box(from: &Samples, at: Lattice, size: Xyz<u64>) {
-    let size = size.map(|n| n as usize);
+pub(super) fn touch_box(from: &Samples, at: Strided) {
     with_samples!(from, voxels => {
-        for z in 0..size.z {
-            for y in 0..size.y {
-                black_box(voxels.get(at.start + z * at.step.z + y * at.step.y).copied());
-            }
+        for row in at.of(voxels).iter().flat_map(|voxels| voxels.rows()) {
+            black_box(row.first().copied());
         }
     });
 }
 
-/// Fills a box of `size` voxels with the first voxel of `value`. Returns `false` and fills nothing if `value` is
-/// empty or of another type.
-#[must_use]
-pub(super) fn fill_box(value: &Samples, into: &mut Samples, into_at: Lattice, size: Xyz<u64>) -> bool {
-    let still = Lattice { start: 0, step: Xyz::all(0) };
-    !value.is_empty() && copy_box(value, still, into, into_at, size)
+/// A box of elements of `WIDTH` bytes, contiguously in z, y, x order; empty if it does not lie in the buffer.
+pub(super) fn gathered<const WIDTH: usize>(from: &[u8], at: Strided) -> Vec<u8> {
+    let elements = at.of(from.as_chunks::<WIDTH>().0);
+    let gathered =
+        elements.map(|elements| elements.as_standard_layout().into_owned().into_raw_vec_and_offset().0);
+    gathered.map(Vec::into_flattened).unwrap_or_default()
 }
 
-/// Copies a box of elements of `WIDTH` bytes, of any type.
-pub(super) fn copy_elements<const WIDTH: usize>(
-    from: &[u8],
-    from_at: Lattice,
-    into: &mut [u8],
-    into_at: Lattice,
-    size: Xyz<u64>,
-) {
-    let (from, into) = (from.as_chunks::<WIDTH>().0, into.as_chunks_mut::<WIDTH>().0);
-    copy(from, from_at, into, into_at, size.map(|n| n as usize));
+fn copy_bytes<T: Voxel>(from: &[u8], at: Strided, into: ArrayViewMut3<'_, T>) -> bool {
+    let elements = bytemuck::try_cast_slice::<u8, T::Bytes>(from).ok();
+    let elements = elements.and_then(|elements| at.of(elements));
+    elements.is_some_and(|from| copy(from, into, |bytes| bytemuck::cast(*bytes)))
 }
 
-fn copy<T: Copy>(from: &[T], from_at: Lattice, into: &mut [T], into_at: Lattice, size: Xyz<usize>) {
-    // The innermost loop runs along the axis of `into` with the smallest stride: a plane may be one voxel
-    // wide along x.
-    let mut axes =
-        [Axis::Z, Axis::Y, Axis::X].map(|axis| (size[axis], from_at.step[axis], into_at.step[axis]));
-    axes.sort_by_key(|(count, _, step)| std::cmp::Reverse(if *count > 1 { *step } else { usize::MAX }));
-    let [outer, middle, inner] = axes;
-    for i in 0..outer.0 {
-        for j in 0..middle.0 {
-            let source = from_at.start + i * outer.1 + j * middle.1;
-            let target = into_at.start + i * outer.2 + j * middle.2;
-            copy_row(&from[source..], inner.1, &mut into[target..], inner.2, inner.0);
-        }
+/// Returns `false` and copies nothing if the boxes differ in size.
+fn copy<F, T>(from: ArrayView3<'_, F>, into: ArrayViewMut3<'_, T>, voxel: impl Fn(&F) -> T) -> bool {
+    if from.shape() != into.shape() {
+        return false;
     }
-}
-
-fn copy_row<T: Copy>(from: &[T], from_step: usize, into: &mut [T], into_step: usize, count: usize) {
-    match (from_step, into_step) {
-        (1, 1) => into[..count].copy_from_slice(&from[..count]),
-        (0, 1) => into[..count].fill(from[0]),
-        (_, 1) => {
-            for (i, place) in into[..count].iter_mut().enumerate() {
-                *place = from[i * from_step];
-            }
-        }
-        _ => {
-            for i in 0..count {
-                into[i * into_step] = from[i * from_step];
-            }
-        }
-    }
+    // The last axes are those of the inner loops: a plane is one voxel wide along one of them.
+    let mut axes = [0, 1, 2];
+    axes.sort_by_key(|axis| into.len_of(Axis(*axis)) > 1);
+    let (from, mut into) = (from.permuted_axes(axes), into.permuted_axes(axes));
+    into.zip_mut_with(&from, |into, from| *into = voxel(from));
+    true
 }
 
 #[cfg(test)]
@@ -185,19 +172,20 @@ mod tests {
     fn a_transposed_chunk_lands_in_order() {
         // Stored as x, z, y: 2 × 1 × 3, so that y is fastest.
         let stored = Samples::U16(vec![0, 10, 20, 1, 11, 21]);
-        let from = Lattice { start: 0, step: Xyz::new(3, 1, 3) };
+        let from = Strided { start: 0, size: [1, 3, 2], strides: [3, 1, 3] };
         let mut into = Samples::U16(vec![99; 8]);
-        let at = Lattice::dense(Xyz::new(2, 4, 1), Xyz::new(0, 1, 0));
-        assert!(copy_box(&stored, from, &mut into, at, Xyz::new(2, 3, 1)));
+        let mut all = into.as_box(Xyz::new(2, 4, 1)).unwrap();
+        assert!(all.part(Xyz::new(0, 1, 0), Xyz::new(2, 3, 1)).copy(&stored, from));
         assert_eq!(into, Samples::U16(vec![99, 99, 0, 1, 10, 11, 20, 21]));
     }
 
     #[test]
     fn a_box_is_filled_with_one_value() {
         let mut into = Samples::I8(vec![0; 4]);
-        let at = Lattice::dense(Xyz::new(2, 2, 1), Xyz::new(1, 0, 0));
-        assert!(fill_box(&Samples::I8(vec![-7]), &mut into, at, Xyz::new(1, 2, 1)));
+        let mut all = into.as_box(Xyz::new(2, 2, 1)).unwrap();
+        let mut right = all.part(Xyz::new(1, 0, 0), Xyz::new(1, 2, 1));
+        assert!(right.fill(&Samples::I8(vec![-7])));
+        assert!(!right.fill(&Samples::U8(vec![1])));
         assert_eq!(into, Samples::I8(vec![0, -7, 0, -7]));
-        assert!(!fill_box(&Samples::U8(vec![1]), &mut into, at, Xyz::new(1, 2, 1)));
     }
 }

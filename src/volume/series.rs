@@ -2,19 +2,13 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use lru::LruCache;
 
-use super::{
-    ChunkCoding, ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume, VolumeShape,
-    VolumeStorage,
-};
+use super::{BoxMut, ChunkId, Members, Part, ReadError, ReadRequest, Volume, VolumeShape};
+use crate::flow::trace::Trace;
 use crate::geometry::{Region, Xyz};
-use crate::store::Gathering;
-use crate::trace::Trace;
 
 /// The maximum number of time points open at once: 64.
 const KEPT_OPEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
@@ -25,7 +19,6 @@ type OpenTime = Box<dyn Fn(u64) -> Result<Arc<dyn Volume>, ReadError> + Send + S
 /// Volumes of one shape, one per time point; some may be missing.
 pub struct Series {
     shape: VolumeShape,
-    present: Vec<bool>,
     /// The extent of each along z, if they differ in it.
     depths: Option<Vec<u64>>,
     open: OpenTime,
@@ -34,18 +27,15 @@ pub struct Series {
 
 impl fmt::Debug for Series {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Series")
-            .field("shape", &self.shape)
-            .field("present", &self.present)
-            .finish_non_exhaustive()
+        f.debug_struct("Series").field("shape", &self.shape).finish_non_exhaustive()
     }
 }
 
 impl Series {
     /// A series of time points of one shape. `present` lists which of them exist; its length is their number.
     pub fn new(shape: VolumeShape, present: Vec<bool>, open: OpenTime) -> Self {
-        let shape = VolumeShape { times: present.len() as u64, ..shape };
-        Self { shape, present, depths: None, open, kept: Mutex::new(LruCache::new(KEPT_OPEN)) }
+        let shape = VolumeShape { times: present.len() as u64, present: Some(present.into()), ..shape };
+        Self { shape, depths: None, open, kept: Mutex::new(LruCache::new(KEPT_OPEN)) }
     }
 
     /// The same, of volumes that have these extents along z.
@@ -80,11 +70,6 @@ impl Series {
         Ok(volume)
     }
 
-    /// The existing volumes, each opened when the iterator reaches it.
-    fn volumes(&self) -> impl Iterator<Item = Result<Arc<dyn Volume>, ReadError>> {
-        (0..self.shape.times).filter(|time| self.has(*time)).map(|time| self.volume(time))
-    }
-
     /// The volume of a time point, if it is open.
     fn opened_at(&self, time: u64) -> Option<Arc<dyn Volume>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).peek(&time).map(Arc::clone)
@@ -97,24 +82,21 @@ impl Series {
 }
 
 impl Volume for Series {
-    fn shape(&self) -> VolumeShape {
-        self.shape
+    fn shape(&self) -> &VolumeShape {
+        &self.shape
     }
 
-    fn has(&self, time: u64) -> bool {
-        usize::try_from(time).ok().and_then(|time| self.present.get(time)).copied().unwrap_or(false)
+    fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError> {
+        self.volume(request.time)?.read_box(&ReadRequest { time: 0, ..request.clone() }, into)
     }
 
-    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
-        self.volume(request.time)?.read(&ReadRequest { time: 0, ..request.clone() }, into)
+    fn members(&self) -> Members<'_> {
+        let present = (0..self.shape.times).filter(|time| self.shape.has(*time));
+        Box::new(present.map(|time| self.volume(time)))
     }
 
-    fn is_remote(&self) -> bool {
-        self.opened().first().is_some_and(|volume| volume.is_remote())
-    }
-
-    fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
-        self.volume(time)?.gather(0, region)
+    fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
+        Ok(vec![Part { volume: self.volume(time)?, time: 0, region: *region }])
     }
 
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
@@ -133,81 +115,37 @@ impl Volume for Series {
     ) -> Result<Option<Vec<u8>>, ReadError> {
         let volume = self.volume(time)?;
         // Time points may be coded differently from the first.
-        let is_alike = self.chunk_coding() == volume.storage().chunk_coding();
-        if is_alike && volume.shape().chunk == self.shape.chunk {
+        let (own, first) = (volume.shape(), &self.shape);
+        if (&own.coding, own.chunk) == (&first.coding, first.chunk) {
             volume.stored_chunk(0, place, trace)
         } else {
             Ok(None)
         }
     }
 
-    fn is_written(&self, time: u64, region: &Region) -> Result<bool, ReadError> {
-        let volume = self.volume(time)?;
-        // Time points may have another fill value than the first.
-        let fill = |storage: &dyn VolumeStorage| storage.fill_value().map(|fill| fill.bytes().to_vec());
-        if fill(self) == fill(volume.storage()) { volume.is_written(0, region) } else { Ok(true) }
-    }
-
-    fn storage(&self) -> &dyn VolumeStorage {
-        self
-    }
-}
-
-impl VolumeStorage for Series {
-    fn rehearse(&self, until: Instant) {
-        for time in (0..self.shape.times).filter(|time| self.has(*time)) {
-            if Instant::now() > until {
-                break;
-            }
-            if let Ok(volume) = self.volume(time) {
-                volume.storage().rehearse(until);
-            }
-        }
-    }
-
     fn forget_chunks(&self) {
-        self.opened().iter().for_each(|volume| volume.storage().forget_chunks());
+        self.opened().iter().for_each(|volume| volume.forget_chunks());
     }
 
     fn forget_pages(&self) -> std::io::Result<()> {
-        self.opened().iter().try_for_each(|volume| volume.storage().forget_pages())
+        self.opened().iter().try_for_each(|volume| volume.forget_pages())
     }
+}
 
-    fn tally(&self, most: usize) -> Result<Tally, ReadError> {
-        let mut sum = Tally::default();
-        let mut problem = None;
-        for volume in self.volumes().take(most) {
-            match volume.and_then(|volume| volume.storage().tally(1)) {
-                Ok(one) => sum += one,
-                Err(error) => {
-                    tracing::warn!("a dataset of a series is missing from its statistics: {error}");
-                    sum.unreadable += 1;
-                    problem = problem.or(Some(error));
-                }
-            }
-        }
-        match problem {
-            Some(error) if sum.datasets == 0 => Err(error),
-            _ => Ok(sum),
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::cache::Lost;
+    use crate::volume::{MemoryVolume, VoxelType};
 
-    fn chunk_coding(&self) -> Result<ChunkCoding, String> {
-        match self.volumes().find_map(Result::ok) {
-            Some(volume) => volume.storage().chunk_coding(),
-            None => Err("none of its time points can be opened".to_owned()),
-        }
-    }
-
-    fn fill_value(&self) -> Option<Samples> {
-        self.volumes().find_map(Result::ok)?.storage().fill_value()
-    }
-
-    fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
-        self.volume(time).ok()?.storage().located(0, region)
-    }
-
-    fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
-        self.volumes().find_map(Result::ok)?.storage().cost(wanted, tally)
+    #[test]
+    fn what_a_series_is_and_what_is_refused_is_known_before_a_time_point_is_opened() {
+        let one = MemoryVolume::of(VoxelType::U8, Xyz::all(2), |_| 1u8);
+        let shape = VolumeShape { is_remote: true, ..one.shape().clone() };
+        let series = Series::new(shape, vec![true, false], Box::new(|_| Err(ReadError::Lost(Lost))));
+        let (shape, region) = (series.shape(), Region::whole(Xyz::all(2)));
+        assert!(shape.is_remote && shape.has(0) && !shape.has(1) && !shape.has(2));
+        assert_eq!(series.unverified(0, &region), None);
+        assert!(series.may_be_refused(0, &region) && series.gather(0, &region).is_err());
     }
 }

@@ -1,22 +1,20 @@
 //! A volume whose parts along z are separate datasets, opened when first read.
 
 use std::ops::Range;
-use std::time::Instant;
+use std::sync::Arc;
 
-use super::scatter::{Lattice, Sieve, copy_box, fill_box};
+use super::scatter::Sieve;
 use super::{
-    ChunkCoding, ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Series, Tally, Volume,
-    VolumeShape, VolumeStorage,
+    BoxMut, Members, Part, Positions, ReadCost, ReadError, ReadRequest, Series, Tally, Volume, VolumeShape,
 };
 use crate::geometry::{Region, Xyz};
-use crate::store::Gathering;
 
 /// Parts that follow each other along z and agree in everything but their extent along it; missing ones read as 0.
 ///
 /// Stored as a [`Series`] in which the number of the part is the time.
 #[derive(Debug)]
 pub struct Stack {
-    parts: Series,
+    parts: Arc<Series>,
     /// The slice after the last one of each part.
     ends: Vec<u64>,
     shape: VolumeShape,
@@ -43,9 +41,11 @@ impl Stack {
                 end
             })
             .collect();
-        let shape = parts.shape();
-        let size = Xyz { z: end, ..shape.size };
-        Self { parts: parts.with_depths(depths), ends, shape: VolumeShape { size, times: 1, ..shape } }
+        let part = parts.shape().clone();
+        let (size, coding) =
+            (Xyz { z: end, ..part.size }, Err("its parts along z are separate datasets".to_owned()));
+        let shape = VolumeShape { size, times: 1, present: None, coding, fill: None, ..part };
+        Self { parts: Arc::new(parts.with_depths(depths)), ends, shape }
     }
 
     /// The first slice of a part.
@@ -74,33 +74,7 @@ impl Stack {
     }
 
     fn present_pieces(&self, region: &Region) -> impl Iterator<Item = Piece> + '_ {
-        self.pieces(region).filter(|piece| self.parts.has(piece.part))
-    }
-
-    /// Reads the wanted voxels of a piece into their place among those of the request.
-    fn read_piece(
-        &self,
-        piece: &Piece,
-        request: &ReadRequest,
-        buffer: &mut Samples,
-        into: &mut Samples,
-    ) -> Result<(), ReadError> {
-        let Some(sieve) = Sieve::of(&piece.within_stack, &request.region, request.step) else {
-            return Ok(());
-        };
-        let target = Lattice::dense(request.size(), sieve.place);
-        let fits = if self.parts.has(piece.part) {
-            self.parts.read(&request_of(piece, sieve.offset.z, request), buffer)?;
-            copy_box(buffer, Lattice::dense(sieve.count, Xyz::all(0)), into, target, sieve.count)
-        } else {
-            // Emptied first: the buffer may hold voxels of another part.
-            buffer.reset(self.shape.voxel, 0);
-            buffer.reset(self.shape.voxel, 1);
-            fill_box(buffer, into, target, sieve.count)
-        };
-        let problem = || format!("part {} has another voxel type than the first", piece.part);
-        fits.then_some(())
-            .ok_or_else(|| ReadError::Damaged { place: "a stack".to_owned(), problem: problem() })
+        self.pieces(region).filter(|piece| self.parts.shape().has(piece.part))
     }
 }
 
@@ -113,78 +87,45 @@ fn request_of(piece: &Piece, offset: u64, request: &ReadRequest) -> ReadRequest 
 }
 
 impl Volume for Stack {
-    fn shape(&self) -> VolumeShape {
-        self.shape
+    fn shape(&self) -> &VolumeShape {
+        &self.shape
     }
 
-    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
-        let first = self.present_pieces(&request.region).next();
-        if let Some(piece) = first.filter(|piece| piece.within_stack == request.region) {
-            return self.parts.read(&request_of(&piece, 0, request), into);
+    fn read_box(&self, request: &ReadRequest, mut into: BoxMut<'_>) -> Result<(), ReadError> {
+        for piece in self.pieces(&request.region) {
+            let Some(sieve) = Sieve::of(&piece.within_stack, &request.region, request.step) else { continue };
+            let mut into = into.part(sieve.place, sieve.count);
+            if self.parts.shape().has(piece.part) {
+                self.parts.read_box(&request_of(&piece, sieve.offset.z, request), into)?;
+            } else {
+                into.clear();
+            }
         }
-        into.reset(self.shape.voxel, request.size().volume() as usize);
-        let mut buffer = Samples::default();
-        self.pieces(&request.region).try_for_each(|piece| self.read_piece(&piece, request, &mut buffer, into))
+        Ok(())
+    }
+
+    fn members(&self) -> Members<'_> {
+        Box::new(std::iter::once(Ok(Arc::clone(&self.parts) as Arc<dyn Volume>)))
+    }
+
+    fn parts(&self, _time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
+        let part = |Piece { part: time, within_part: region, .. }| Part {
+            volume: Arc::clone(&self.parts) as Arc<dyn Volume>,
+            time,
+            region,
+        };
+        Ok(self.present_pieces(region).map(part).collect())
     }
 
     fn existing(&self, _time: u64, region: &Region) -> Vec<Region> {
         self.present_pieces(region).map(|piece| piece.within_stack).collect()
     }
 
-    fn is_remote(&self) -> bool {
-        self.parts.is_remote()
-    }
-
-    fn gather(&self, _time: u64, region: &Region) -> Result<Gathering, ReadError> {
-        let mut all = Gathering::none();
-        for piece in self.present_pieces(region) {
-            all.extend(self.parts.gather(piece.part, &piece.within_part)?);
-        }
-        Ok(all)
-    }
-
-    fn unverified(&self, _time: u64, region: &Region) -> Option<Vec<ChunkId>> {
-        let mut all = Vec::new();
-        for piece in self.present_pieces(region) {
-            all.extend(self.parts.unverified(piece.part, &piece.within_part)?);
-        }
-        Some(all)
-    }
-
-    fn may_be_refused(&self, _time: u64, region: &Region) -> bool {
-        self.present_pieces(region).any(|piece| self.parts.may_be_refused(piece.part, &piece.within_part))
-    }
-
-    fn storage(&self) -> &dyn VolumeStorage {
-        self
-    }
-}
-
-impl VolumeStorage for Stack {
-    fn rehearse(&self, until: Instant) {
-        self.parts.rehearse(until);
-    }
-
-    fn forget_chunks(&self) {
-        self.parts.forget_chunks();
-    }
-
-    fn forget_pages(&self) -> std::io::Result<()> {
-        self.parts.forget_pages()
-    }
-
-    fn tally(&self, most: usize) -> Result<Tally, ReadError> {
-        self.parts.tally(most)
-    }
-
-    fn chunk_coding(&self) -> Result<ChunkCoding, String> {
-        Err("its parts along z are separate datasets".to_owned())
-    }
-
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
         let mut sum = ReadCost::default();
         for run in &wanted.z {
-            for (part, slices) in self.parts_of(run.clone()).filter(|(part, _)| self.parts.has(*part as u64))
+            for (part, slices) in
+                self.parts_of(run.clone()).filter(|(part, _)| self.parts.shape().has(*part as u64))
             {
                 let start = self.start(part);
                 let z = std::iter::once(slices.start - start..slices.end - start).collect();
@@ -197,10 +138,8 @@ impl VolumeStorage for Stack {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::volume::{MemoryVolume, VoxelType};
+    use crate::volume::{MemoryVolume, Samples, VoxelType};
 
     fn value(z: u64, y: u64, x: u64) -> u8 {
         (100 * (z % 3) + 10 * y + x) as u8 + 1
@@ -214,7 +153,7 @@ mod tests {
             let (start, size) = (starts[part], Xyz::new(4, 3, all[part]));
             Arc::new(MemoryVolume::of(VoxelType::U8, size, move |at| value(start + at.z, at.y, at.x)))
         };
-        let (shape, present) = (part(0).shape(), (0..depths.len()).map(|part| part != 1).collect());
+        let (shape, present) = (part(0).shape().clone(), (0..depths.len()).map(|part| part != 1).collect());
         let open = move |number: u64| Ok(part(number as usize) as Arc<dyn Volume>);
         Stack::new(Series::new(shape, present, Box::new(open)), depths.to_vec())
     }
@@ -264,7 +203,8 @@ mod tests {
     fn a_part_of_unexpected_depth_is_an_error() {
         let part = |depth| MemoryVolume::of(VoxelType::U8, Xyz::new(4, 3, depth), |_| 1u8);
         let open = move |number: u64| Ok(Arc::new(part(2 + number)) as Arc<dyn Volume>);
-        let stack = Stack::new(Series::new(part(2).shape(), vec![true; 2], Box::new(open)), vec![2, 2]);
+        let stack =
+            Stack::new(Series::new(part(2).shape().clone(), vec![true; 2], Box::new(open)), vec![2, 2]);
         let read = |z| {
             let region = Region { start: Xyz::new(0, 0, z), size: Xyz::new(4, 3, 1) };
             stack.read(&ReadRequest::new(0, region), &mut Samples::default())
@@ -276,9 +216,9 @@ mod tests {
     fn slices_of_parts_are_found_where_a_gap_is_longer_than_any_volume() {
         let stack = Stack::new(
             Series::new(
-                MemoryVolume::of(VoxelType::U8, Xyz::new(4, 3, 2), |_| 1u8).shape(),
+                MemoryVolume::of(VoxelType::U8, Xyz::new(4, 3, 2), |_| 1u8).shape().clone(),
                 vec![true, false, true],
-                Box::new(|_| Err(ReadError::Lost(crate::cache::Lost))),
+                Box::new(|_| Err(ReadError::Lost(crate::flow::cache::Lost))),
             ),
             vec![2, 1 << 40, 2],
         );

@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::address::Address;
-use crate::store::{Object, Version};
+use crate::store::Version;
 
 /// Files up to this length are compared in full, by a digest of all bytes: 4 GiB.
 const WHOLE: u64 = 4 << 30;
@@ -36,16 +35,15 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// The stamp of an object in a store: its entity tag takes the place of the samples.
+    pub fn of_object(version: &Version, name: String) -> Self {
+        let Version { length, etag, modified } = version.clone();
+        let sample = etag.or(modified).unwrap_or_default();
+        Self { name, length, modified: (0, 0), sample, whole: None }
+    }
+
     /// The stamp of the file at a path in its current state, without the digest of all its bytes.
-    ///
-    /// Of an object in a store, the entity tag takes the place of the samples.
     pub fn of(path: &Path, name: String) -> io::Result<Self> {
-        if let Some(address) = Address::of(path) {
-            let object = Object::open(&address).map_err(io::Error::other)?;
-            let Version { length, etag, modified } = object.version().clone();
-            let sample = etag.or(modified).unwrap_or_default();
-            return Ok(Self { name, length, modified: (0, 0), sample, whole: None });
-        }
         let file = File::open(path)?;
         let about = file.metadata()?;
         let sample = sample(&file, about.len())?;
@@ -55,8 +53,7 @@ impl Stamp {
 
     /// Adds the digest of all bytes if the file is not too long; reads the whole file.
     pub fn with_whole(self, path: &Path) -> io::Result<Self> {
-        let is_compared = self.length <= WHOLE && !Address::is(path);
-        let whole = if is_compared { Some(whole(path)?) } else { None };
+        let whole = if self.length <= WHOLE { Some(whole(path)?) } else { None };
         Ok(Self { whole, ..self })
     }
 

@@ -3,17 +3,16 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+
+use ndarray::ArrayViewMut3;
 
 use super::{
-    ChunkCoding, ChunkId, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume, VolumeShape,
-    VolumeStorage, Voxel, VoxelType, with_samples,
+    BoxMut, Members, Part, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel, VoxelType,
+    with_samples,
 };
+use crate::base::tile::Fingerprint;
 use crate::geometry::{Region, Xyz};
-use crate::store::Gathering;
-use crate::tile::Fingerprint;
 
 /// What stored values stand for. Compared and hashed by a digest of all of it.
 #[derive(Clone)]
@@ -102,26 +101,38 @@ impl Values {
         }
     }
 
-    /// The voxels that the stored values of a read stand for.
-    fn of<T: Voxel>(&self, stored: &[T], request: &ReadRequest) -> Samples {
-        let looked_up = |table: &[u8]| {
-            let value = |voxel: &T| usize::try_from(voxel.to_whole()).ok().and_then(|index| table.get(index));
-            Samples::U8(stored.iter().map(|voxel| value(voxel).copied().unwrap_or(0)).collect())
+    /// Writes what the stored values of a read stand for into a box. Returns `false` and writes nothing if that is of
+    /// another type.
+    #[must_use]
+    fn apply<T: Voxel>(&self, stored: &[T], request: &ReadRequest, into: BoxMut<'_>) -> bool {
+        let looked_up = |table: &[u8], voxel: &T| {
+            let index = usize::try_from(voxel.to_whole()).ok();
+            index.and_then(|index| table.get(index)).copied().unwrap_or(0)
         };
-        match &*self.map {
-            Map::Palette(colours) => looked_up(&colours.iter().map(|colour| colour[0]).collect::<Vec<u8>>()),
-            Map::Component(table) => looked_up(table),
-            Map::Ids(ids) => Samples::U64(ids.of(stored)),
-            Map::Scaling(scaling) => Samples::F32(scaling.apply(stored, request)),
+        match (&*self.map, into) {
+            (Map::Palette(colours), BoxMut::U8(into)) => {
+                let table: Vec<u8> = colours.iter().map(|colour| colour[0]).collect();
+                write(stored, into, |voxel| looked_up(&table, voxel));
+            }
+            (Map::Component(table), BoxMut::U8(into)) => write(stored, into, |voxel| looked_up(table, voxel)),
+            (Map::Ids(ids), BoxMut::U64(into)) => write(stored, into, ids.looked_up()),
+            (Map::Scaling(scaling), BoxMut::F32(into)) => scaling.apply(stored, request, into),
+            _ => return false,
         }
+        true
     }
 }
 
+/// Writes a value for each voxel into a box; the voxels are contiguous in z, y, x order.
+fn write<T, V>(stored: &[T], mut into: ArrayViewMut3<'_, V>, mut value: impl FnMut(&T) -> V) {
+    into.iter_mut().zip(stored).for_each(|(place, voxel)| *place = value(voxel));
+}
+
 impl Ids {
-    /// The ids that stored ids stand for. Neighbours mostly have the same id, which is looked up once.
-    fn of<T: Voxel>(&self, stored: &[T]) -> Vec<u64> {
+    /// What a stored id stands for. Neighbours mostly have the same id, which is looked up once.
+    fn looked_up<T: Voxel>(&self) -> impl FnMut(&T) -> u64 {
         let mut last = None;
-        let id = |voxel: &T| {
+        move |voxel: &T| {
             let id = voxel.to_label();
             match last {
                 Some((known, stands_for)) if known == id => stands_for,
@@ -131,8 +142,7 @@ impl Ids {
                     stands_for
                 }
             }
-        };
-        stored.iter().map(id).collect()
+        }
     }
 
     fn one(&self, id: u64) -> u64 {
@@ -142,24 +152,18 @@ impl Ids {
 }
 
 impl Scaling {
-    fn apply<T: Voxel>(&self, stored: &[T], request: &ReadRequest) -> Vec<f32> {
+    fn apply<T: Voxel>(&self, stored: &[T], request: &ReadRequest, mut into: ArrayViewMut3<'_, f32>) {
         let (size, [lowest, highest]) = (request.size(), self.valid);
-        let mut scaled = Vec::with_capacity(stored.len());
-        let mut rows = stored.chunks_exact(size.x.max(1) as usize);
-        for z in 0..size.z {
-            for y in 0..size.y {
-                let first = request
-                    .region
-                    .start
-                    .zip(Xyz::new(0, y, z).zip(request.step, |i, step| i * step), |a, b| a + b);
-                for (x, voxel) in (0..).zip(rows.next().unwrap_or_default()) {
-                    let place = Xyz { x: first.x + x * request.step.x, ..first };
-                    let [slope, intercept] = self.line(request.time, place);
-                    scaled.push((voxel.to_f64().max(lowest).min(highest) * slope + intercept) as f32);
-                }
+        let rows = into.rows_mut().into_iter().zip(stored.chunks_exact(size.x.max(1) as usize));
+        for (number, (mut row, voxels)) in (0..).zip(rows) {
+            let before = Xyz::new(0, number % size.y, number / size.y).zip(request.step, |i, step| i * step);
+            let first = request.region.start.zip(before, |start, before| start + before);
+            for ((x, place), voxel) in (0..).zip(&mut row).zip(voxels) {
+                let [slope, intercept] =
+                    self.line(request.time, Xyz { x: first.x + x * request.step.x, ..first });
+                *place = (voxel.to_f64().max(lowest).min(highest) * slope + intercept) as f32;
             }
         }
-        scaled
     }
 
     fn line(&self, time: u64, place: Xyz<u64>) -> [f64; 2] {
@@ -200,6 +204,7 @@ impl fmt::Debug for Values {
 /// A volume with the voxels that the values of another one stand for.
 #[derive(Debug)]
 pub struct Mapped {
+    shape: VolumeShape,
     stored: Arc<dyn Volume>,
     values: Values,
 }
@@ -207,77 +212,39 @@ pub struct Mapped {
 impl Mapped {
     /// The volume of what the values of `stored` stand for.
     pub fn new(stored: Arc<dyn Volume>, values: Values) -> Self {
-        Self { stored, values }
+        let coding = Err("its stored values stand for others".to_owned());
+        let shape = VolumeShape { voxel: values.voxel(), coding, fill: None, ..stored.shape().clone() };
+        Self { shape, stored, values }
     }
 }
 
 impl Volume for Mapped {
-    fn shape(&self) -> VolumeShape {
-        VolumeShape { voxel: self.values.voxel(), ..self.stored.shape() }
+    fn shape(&self) -> &VolumeShape {
+        &self.shape
     }
 
-    fn has(&self, time: u64) -> bool {
-        self.stored.has(time)
+    fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError> {
+        let mut stored = Samples::default();
+        self.stored.read(request, &mut stored)?;
+        match with_samples!(&stored, stored => self.values.apply(stored, request, into)) {
+            true => Ok(()),
+            false => {
+                let problem = format!("voxels were read as another type than {}", self.shape.voxel.name());
+                Err(ReadError::Damaged { place: "a volume of mapped values".to_owned(), problem })
+            }
+        }
     }
 
-    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
-        self.stored.read(request, into)?;
-        *into = with_samples!(&*into, stored => self.values.of(stored, request));
-        Ok(())
+    fn members(&self) -> Members<'_> {
+        Box::new(std::iter::once(Ok(Arc::clone(&self.stored))))
+    }
+
+    fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
+        Ok(vec![Part { volume: Arc::clone(&self.stored), time, region: *region }])
     }
 
     fn existing(&self, time: u64, region: &Region) -> Vec<Region> {
         self.stored.existing(time, region)
-    }
-
-    fn is_remote(&self) -> bool {
-        self.stored.is_remote()
-    }
-
-    fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
-        self.stored.gather(time, region)
-    }
-
-    fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
-        self.stored.unverified(time, region)
-    }
-
-    fn may_be_refused(&self, time: u64, region: &Region) -> bool {
-        self.stored.may_be_refused(time, region)
-    }
-
-    fn storage(&self) -> &dyn VolumeStorage {
-        self
-    }
-}
-
-impl VolumeStorage for Mapped {
-    fn rehearse(&self, until: Instant) {
-        self.stored.storage().rehearse(until);
-    }
-
-    fn forget_chunks(&self) {
-        self.stored.storage().forget_chunks();
-    }
-
-    fn forget_pages(&self) -> std::io::Result<()> {
-        self.stored.storage().forget_pages()
-    }
-
-    fn tally(&self, most: usize) -> Result<Tally, ReadError> {
-        self.stored.storage().tally(most)
-    }
-
-    fn chunk_coding(&self) -> Result<ChunkCoding, String> {
-        Err("its stored values stand for others".to_owned())
-    }
-
-    fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
-        self.stored.storage().located(time, region)
-    }
-
-    fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
-        self.stored.storage().cost(wanted, tally)
     }
 }
 

@@ -15,7 +15,7 @@ use hdf5::plist::dataset_create::AllocTime;
 use hdf5::{Extent, File, Hyperslab, SimpleExtents, SliceOrIndex};
 use ndarray::{ArrayD, Dimension, IxDyn};
 use serde_json::json;
-use voltile::axes::{Axes, AxisName};
+use voltile::base::axes::{Axes, AxisName};
 use voltile::geometry::{Region, Xyz};
 use voltile::volume::hdf5::{OpenFile, View};
 use voltile::volume::{ReadRequest, Samples, Volume};
@@ -146,7 +146,7 @@ impl Case {
                 repeat: Xyz::all(1),
             };
             let volume = file.volume(&self.name, &view).unwrap();
-            let tally = volume.storage().tally(1).unwrap();
+            let tally = volume.tally(1).unwrap();
             assert_eq!((tally.chunks, tally.chunks_written), self.chunks(), "{self:?}");
             for time in 0..extent(AxisName::T) {
                 for region in slices(size) {

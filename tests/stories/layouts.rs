@@ -8,8 +8,8 @@ use crate::common::made::{
     value, voxel, zeros,
 };
 use ndarray::{ArrayD, IxDyn};
+use voltile::base::paint::{Kind, Window};
 use voltile::layout::FoundChannel;
-use voltile::paint::{Kind, Window};
 
 const NUCLEI: &str = r#"<?xml version="1.0"?><SpimData version="0.2"><SequenceDescription>
     <ImageLoader format="bdv.hdf5"><hdf5 type="relative">cells.h5</hdf5></ImageLoader>

@@ -12,7 +12,7 @@ use crate::common::picture::Picture;
 use hdf5::types::{VarLenArray, VarLenUnicode};
 use hdf5::{Dataset, ObjectReference1};
 use ndarray::{ArrayD, IxDyn};
-use voltile::paint::Kind;
+use voltile::base::paint::Kind;
 
 #[test]
 fn minc_names_the_order_of_its_axes() {

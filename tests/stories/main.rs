@@ -35,6 +35,7 @@ mod links;
 mod listening;
 mod load;
 mod makers;
+mod manual;
 mod memory;
 mod observing;
 mod openapi;

@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::common::made::{self, found};
 use crate::common::picture::TILE;
 use crate::common::{Place, Server, fixture, fixture_json};
+use voltile::base::name::Name;
 use voltile::layout::FoundChannel;
-use voltile::name::Name;
 
 /// Relative tolerance of sizes, which libraries compute in several ways.
 const CLOSE: f64 = 1e-9;

@@ -8,7 +8,7 @@ mod terminal;
 use std::path::Path;
 
 use ndarray::{Array3, Array4, Dimension};
-use voltile::color::label_colour;
+use voltile::base::color::label_colour;
 
 use crate::common::volumes::invert;
 use crate::common::{Outcome, Place, fixture, made, outcome};

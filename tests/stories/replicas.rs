@@ -16,7 +16,7 @@ use crate::common::helpers::{self, Helper};
 use crate::common::picture::Picture;
 use crate::common::volumes::{self, EDGE, Stored};
 use crate::common::wire::Connection;
-use crate::common::{MOUNT, Place, Server, until_in_time, wait_until};
+use crate::common::{MOUNT, Place, Server, fixture, until_in_time, wait_until};
 
 const PLANES: usize = 24;
 const SEED: usize = 3;
@@ -306,6 +306,22 @@ fn copies_of_a_file_have_the_same_etags_if_they_are_identified_by_content() {
     assert!(tags(&one).iter().zip(&before).all(|(new, old)| new != old));
     let cache = place.run(["cache", "stats", "--directory", "cache", "--verify"]);
     assert_eq!(cache.code, 0, "digests in a cache directory are part of it: {}", cache.err);
+}
+
+#[test]
+fn keys_and_versions_are_the_same_on_every_machine() {
+    let place = Place::new();
+    let file = fixture("enums.h5");
+    let server = place.serve([file.to_str().unwrap(), "--set", "files.identity=content"]);
+    let tag = |path: &str| server.get(path).etag().trim_matches('"').to_owned();
+    let tile = tag(&format!("{MOUNT}/enums/bool/xz/1/0_0_0.png"));
+    let cutout = tag("/voxels/enums/bool/0/0-2_0-3_0-1.npy");
+    let pinned = ["fa741eb96c9e0e8eb25ee44ead04d01c", "e7b02777080e89c66c157ada86f92bd1", "5cabbf4f661e"];
+    assert_eq!(
+        [tile, cutout, version(&server)],
+        pinned,
+        "if pixels or documents could be others now, increment RULES; then pin these"
+    );
 }
 
 /// Every form of address of the planes, and whether what is there is kept for a year.

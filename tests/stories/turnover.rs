@@ -79,21 +79,25 @@ fn files_of_removed_datasets_are_closed_and_their_memory_is_free() {
 }
 
 #[test]
-fn a_file_that_leaves_the_configuration_is_closed() {
+fn a_file_that_leaves_the_configuration_is_closed_when_the_last_request_has_ended() {
     let place = Place::new();
-    for name in ["a", "b"] {
-        volumes::planes(&place.path(&format!("{name}.h5")), 3, 1, Stored::Gzip);
-    }
+    volumes::planes(&place.path("a.h5"), 3, 1, Stored::Gzip);
+    volumes::slow(&place.path("b.h5"), 1);
     let of = |datasets: &[&str]| -> String {
-        datasets.iter().map(|name| format!("[datasets.{name}]\nfile = \"{name}.h5\"\n")).collect()
+        let datasets = datasets.iter().map(|name| format!("[datasets.{name}]\nfile = \"{name}.h5\"\n"));
+        format!("[render]\nmax_voxels_per_tile = 1_000_000_000\n{}", datasets.collect::<String>())
     };
-    place.write("voltile.toml", &of(&["a", "b"]));
+    let window = "[datasets.b.channels.raw]\nwindow = [0, 200]\n";
+    place.write("voltile.toml", &format!("{}{window}", of(&["a", "b"])));
     let server = place.serve::<&str>([]);
     assert_eq!(open_files(&server), 2);
-    assert_eq!(server.get(&tile("b")).picture(), volumes::plane(1, 1));
+    let mut waiting = server.connect();
+    waiting.send("GET", &format!("{MOUNT}/b/raw/xy/0/0_0_{}.png", volumes::SLOW_LEVEL), &[]);
+    wait_until("it is being rendered", || server.renders() > 0);
     place.write("voltile.toml", &of(&["a"]));
     server.signal(Signal::HUP);
     server.wait_for_log("removed b");
+    assert_eq!(waiting.receive("GET").unwrap().status, 200, "it keeps the catalogue that it began with");
     wait_until("the file is closed", || open_files(&server) == 1);
     assert_eq!(server.get(&tile("a")).picture(), volumes::plane(1, 1));
 }

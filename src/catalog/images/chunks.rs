@@ -1,34 +1,17 @@
-//! Levels as arrays: the chunk shape of each, and whether stored chunks are passed through.
+//! The chunk shape of each level as an array, and whether stored chunks are passed through.
 
+use super::array::ArrayLevel;
+use crate::base::units;
 use crate::catalog::boxes::affords;
 use crate::catalog::chunks::{SECTION, usual};
 use crate::catalog::{Channel, Dataset, StoredLevel};
-use crate::geometry::{Axis, Level, LevelView, Xyz};
-use crate::plan::{ChunkFormat, Coding};
-use crate::units;
-use crate::volume::{ChunkCoding, Samples, VoxelType};
+use crate::geometry::{Axis, LevelView, Xyz};
+use crate::volume::ChunkCoding;
 
 /// The sizes in bytes of stored chunks that are passed through: clients hold a whole one in memory, and request each by
 /// itself.
 const LEAST_BYTES: u64 = 1 << 10;
 const MOST_BYTES: u64 = 64 << 20;
-
-/// One level of a channel as a chunked array.
-#[derive(Debug, Clone)]
-pub struct ArrayLevel {
-    /// Its number.
-    pub level: Level,
-    /// Its extent in voxels.
-    pub size: Xyz<u64>,
-    /// Its downsample factor relative to level 0.
-    pub factor: Xyz<u64>,
-    /// The extents of its chunks; those at the end of the volume may extend beyond it.
-    pub chunk: Xyz<u64>,
-    /// The coding of the stored chunks, if they are of this shape and can be passed through.
-    pub stored: Option<ChunkCoding>,
-    /// The value of voxels that were never written; `None` if it is unknown.
-    pub fill: Option<Samples>,
-}
 
 /// Whether chunks that would be derived from too many voxels are made smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,33 +20,6 @@ pub(super) enum Shrink {
     AsNeeded,
     /// The level is left out instead.
     Never,
-}
-
-impl ArrayLevel {
-    /// Whether both have the same metadata.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
-        let of = |level: &Self| (level.level, level.size, level.factor, level.chunk, level.stored);
-        let fill = |level: &'_ Self| level.fill.as_ref().map(|fill| fill.bytes().to_vec());
-        of(self) == of(other) && fill(self) == fill(other)
-    }
-
-    /// The encoding of its chunks where stored ones are passed through if possible.
-    pub fn as_stored(&self, voxel: VoxelType) -> ChunkFormat {
-        match self.stored {
-            None => self.in_zstd(voxel),
-            Some(stored) => ChunkFormat {
-                size: self.chunk,
-                voxel,
-                is_big_endian: stored.is_big_endian,
-                coding: if stored.is_zlib { Coding::Zlib } else { Coding::Identity },
-            },
-        }
-    }
-
-    /// The encoding of its chunks with Zstandard.
-    pub fn in_zstd(&self, voxel: VoxelType) -> ChunkFormat {
-        ChunkFormat { size: self.chunk, voxel, is_big_endian: false, coding: Coding::Zstd }
-    }
 }
 
 /// The levels of a channel. Derived levels are left out if a chunk needs more voxels than the limit for boxes allows.
@@ -86,7 +42,7 @@ pub(super) fn level(channel: &Channel, view: &LevelView, limit: u64, shrink: Shr
         None => None,
     };
     let chunk = chunk.or_else(|| chosen(view.size, affords, shrink))?;
-    let (size, factor, fill) = (view.size, view.factor, source.fill.clone());
+    let (size, factor, fill) = (view.size, view.factor, source.shape.fill.clone());
     Some(ArrayLevel { level: view.level, size, factor, chunk, stored, fill })
 }
 
@@ -97,13 +53,13 @@ pub(in crate::catalog) fn passed_through(
     level: &StoredLevel,
     limit: u64,
 ) -> Result<ChunkCoding, String> {
-    let coding = level.coding.clone()?;
+    let coding = level.shape.coding.clone()?;
     let chunk = level.chunk().ok_or("it is not stored in chunks")?;
     if level.volumes.len() > 1 {
         return Err("each chunk holds only one of several colours".to_owned());
     }
     let bytes = chunk.volume().saturating_mul(channel.voxel.stored_bytes() as u64);
-    let is_only_one = chunk.zip(level.size, |edge, extent| edge >= extent) == Xyz::all(true);
+    let is_only_one = chunk.zip(level.shape.size, |edge, extent| edge >= extent) == Xyz::all(true);
     if bytes > MOST_BYTES || chunk.volume() > limit || (bytes < LEAST_BYTES && !is_only_one) {
         let (least, most) = (units::bytes(LEAST_BYTES), units::bytes(MOST_BYTES));
         return Err(format!(

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use super::ArrayLevel;
+use super::array::ArrayLevel;
+use crate::base::paint::Kind;
 use crate::catalog::{Channel, Dataset, NotFound};
 use crate::geometry::{Level, Region, Xyz};
-use crate::paint::Kind;
-use crate::request::BoxRequest;
 use crate::volume::VoxelType;
 
 /// The axes of an image, of t, c, z, y and x: y and x always exist.
@@ -74,7 +73,7 @@ impl<'a> Multiscale<'a> {
 
     /// The position of the first voxel in the dataset's space, in voxels of level 0.
     pub fn position(&self) -> Xyz<i64> {
-        self.channels.first().map_or(self.dataset.offset, |first| self.dataset.position(first))
+        self.channels.first().map_or(self.dataset.style.offset, |first| self.dataset.position(first))
     }
 
     /// The channels, in the order of the axis c.
@@ -121,8 +120,12 @@ impl<'a> Multiscale<'a> {
         if self.channels.first().is_some_and(|first| first.kind == Kind::Rgb) { 3 } else { 1 }
     }
 
-    /// The channel and the box of voxels that a chunk holds.
-    pub fn chunk(&self, level: &ArrayLevel, place: &[u64]) -> Result<BoxRequest, NotFound> {
+    /// What a chunk holds: the channel, the time point, and the box of voxels.
+    pub fn chunk(
+        &self,
+        level: &ArrayLevel,
+        place: &[u64],
+    ) -> Result<(&'a Arc<Channel>, u64, Region), NotFound> {
         let (shape, chunk) = (self.shape(level), self.chunk_shape(level));
         let grid: Vec<u64> = shape.iter().zip(&chunk).map(|(size, edge)| size.div_ceil(*edge)).collect();
         let is_within = grid.len() == place.len() && place.iter().zip(&grid).all(|(at, count)| at < count);
@@ -141,12 +144,6 @@ impl<'a> Multiscale<'a> {
         let size = level.size.zip(start, u64::saturating_sub).zip(level.chunk, u64::min);
         let member = usize::try_from(along('c').unwrap_or(0)).ok();
         let channel = member.and_then(|member| self.channels.get(member)).ok_or_else(outside)?;
-        Ok(BoxRequest {
-            token: self.dataset.token.clone().into(),
-            channel: channel.name.clone(),
-            time: along('t'),
-            level: level.level,
-            region: Region { start, size },
-        })
+        Ok((*channel, along('t').unwrap_or(0), Region { start, size }))
     }
 }

@@ -14,9 +14,9 @@ use std::time::Duration;
 use clap::Args;
 
 use super::super::Sources;
-use crate::bench::{Bounds, Limits, Pattern, Selection, State, Target};
-use crate::client;
 use crate::geometry::{Level, Plane};
+use crate::tools::bench::{Bounds, Limits, Pattern, Selection, State, Target};
+use crate::tools::client;
 
 /// Defaults of ndtilecache's benchmark.
 mod ancestor {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use bytesize::ByteSize;
 
-use crate::bench::{Machine, Percentiles, RemoteRow, Row, ServerShare, Subject};
+use crate::tools::bench::{Machine, Percentiles, RemoteRow, Row, ServerShare, Subject};
 
 /// The machine, so that a report can be read elsewhere.
 pub(super) fn machine(machine: &Machine) -> String {

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::super::inspect::advice;
-use crate::bench::{Help, Row, Scaling, State, Verdict};
+use crate::store::Location;
+use crate::tools::bench::{Help, Row, Scaling, State, Verdict};
 
 /// The file of each channel, by token and name.
-type Places = BTreeMap<(String, String), PathBuf>;
+type Places = BTreeMap<(String, String), Location>;
 
 /// All verdicts; empty if no tile could be rendered.
 pub(super) fn verdicts(verdicts: &[Verdict], scaling: &[Scaling], places: &Places) -> String {
@@ -45,10 +46,11 @@ pub(super) fn json(verdict: &Verdict, places: &Places) -> Value {
 
 fn helps(verdict: &Verdict, places: &Places) -> Vec<String> {
     let file = places.get(&(verdict.token.clone(), verdict.channel.clone()));
-    verdict.helps.iter().map(|help| how(*help, file.map_or(Path::new("FILE.h5"), PathBuf::as_path))).collect()
+    let file = file.cloned().unwrap_or_else(|| Path::new("FILE.h5").into());
+    verdict.helps.iter().map(|help| how(*help, &file)).collect()
 }
 
-fn how(help: Help, file: &Path) -> String {
+fn how(help: Help, file: &Location) -> String {
     match help {
         Help::Rechunk => format!("a copy in chunks that suit all planes: {}", advice::rechunk(file)),
         Help::StoreLevels => format!("storing the levels once: {}", advice::store_levels(file)),

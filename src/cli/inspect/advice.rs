@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use bytesize::ByteSize;
 use serde::Serialize;
 
-use crate::address::{self, Address};
+use crate::base::description::{ChannelDescription, LevelDescription};
 use crate::catalog::{Inspection, LevelCost, TileCost};
-use crate::description::{ChannelDescription, LevelDescription};
 use crate::geometry::Plane;
+use crate::store::Location;
 
 /// The maximum number of bytes that a tile should read or inflate.
 const MOST_BYTES: u64 = 64 << 20;
@@ -28,12 +28,12 @@ pub(super) struct Warning {
 }
 
 /// All warnings about a file's channels.
-pub(super) fn warnings(inspection: &Inspection, file: &Path) -> Vec<Warning> {
+pub(super) fn warnings(inspection: &Inspection, file: &Location) -> Vec<Warning> {
     let channels = inspection.description.channels.iter().zip(&inspection.costs);
     channels.flat_map(|(channel, costs)| of_channel(channel, costs, file)).collect()
 }
 
-fn of_channel(channel: &ChannelDescription, costs: &[LevelCost], file: &Path) -> Vec<Warning> {
+fn of_channel(channel: &ChannelDescription, costs: &[LevelCost], file: &Location) -> Vec<Warning> {
     let warning =
         |problem: String, mend: Option<String>| Warning { channel: channel.name.clone(), problem, mend };
     let mut found = Vec::new();
@@ -140,20 +140,20 @@ fn names(planes: &[Plane]) -> String {
 }
 
 /// The command that writes a copy in chunks that suit all planes.
-pub(in crate::cli) fn rechunk(file: &Path) -> String {
-    let stem = address::stem(file).unwrap_or_default();
+pub(in crate::cli) fn rechunk(file: &Location) -> String {
+    let stem = file.stem().unwrap_or_default();
     let name = format!("{stem}.rechunked.h5");
     // Nothing is written to a store.
-    let out = if Address::is(file) { PathBuf::from(name) } else { file.with_file_name(name) };
-    format!("voltile pyramid {} --rechunk {}", shell(file), shell(&out))
+    let out = file.path().map_or_else(|| PathBuf::from(&name), |path| path.with_file_name(&name));
+    format!("voltile pyramid {} --rechunk {}", shell(file.as_path()), shell(&out))
 }
 
 /// The command that computes the levels that a file lacks.
-pub(in crate::cli) fn store_levels(file: &Path) -> String {
-    if Address::is(file) {
+pub(in crate::cli) fn store_levels(file: &Location) -> String {
+    if file.is_remote() {
         return rechunk(file);
     }
-    format!("voltile pyramid {}", shell(file))
+    format!("voltile pyramid {}", shell(file.as_path()))
 }
 
 /// A path quoted for the shell.

@@ -1,17 +1,17 @@
 //! The configuration equivalent to serving a file without one, to copy and edit.
 
 use std::fmt::Write;
-use std::path::Path;
 
+use crate::base::paint::Kind;
 use crate::catalog::{Channel, Dataset, SpelledOut};
 use crate::cli::output::is_control;
 use crate::geometry::Xyz;
-use crate::paint::Kind;
+use crate::store::Location;
 
 /// The equivalent configuration, with every guess spelled out so that it can be changed.
-pub(super) fn configuration(dataset: &Dataset, file: &Path) -> String {
+pub(super) fn configuration(dataset: &Dataset, file: &Location) -> String {
     let token = key(dataset.token.as_str());
-    let mut out = format!("[datasets.{token}]\nfile = {}\n", quoted(&file.display().to_string()));
+    let mut out = format!("[datasets.{token}]\nfile = {}\n", quoted(&file.to_string()));
     for channel in dataset.listed() {
         let _ = write!(
             out,

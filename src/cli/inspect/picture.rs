@@ -17,20 +17,21 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use anyhow::anyhow;
+use image::imageops::FilterType;
+use image::{DynamicImage, GenericImageView};
 
 pub(super) use form::Choice;
 use form::{Environment, Form};
 use terminal::Size;
 
+use crate::base::color::Rgb;
+use crate::base::paint::Kind;
+use crate::base::request::{ChannelChoice, TileRequest};
 use crate::catalog::{Catalog, Channel, Dataset, Overview, Resolved};
 use crate::cli::output::escaped;
 use crate::cli::{Failure, output};
-use crate::color::Rgb;
 use crate::geometry::{Level, Plane, TileAddress};
-use crate::paint::Kind;
-use crate::plan::PixelKind;
-use crate::render::{self, Scratch, Thumbnail};
-use crate::request::{ChannelChoice, TileRequest};
+use crate::render::{self, Scratch};
 
 /// The plane of the pictures.
 const PLANE: Plane = Plane::Xy;
@@ -59,44 +60,29 @@ impl Screen {
     }
 
     /// A picture as it is sent to the terminal; ends with a line feed.
-    fn sent(&self, picture: &Thumbnail, scratch: &mut Scratch) -> anyhow::Result<String> {
+    fn sent(&self, picture: &DynamicImage, scratch: &mut Scratch) -> anyhow::Result<String> {
         Ok(match self.form {
-            Form::Blocks(depth) => blocks::encoded(&colours(picture), picture.width, depth),
+            Form::Blocks(depth) => blocks::encoded(&colours(picture), picture.width() as usize, depth),
             Form::Sixel => {
                 let large = self.enlarged(picture);
-                sixel::encoded(&colours(&large), large.width)
+                sixel::encoded(&colours(&large), large.width() as usize)
             }
-            Form::Kitty => kitty::encoded(&self.enlarged(picture).png(scratch)?),
+            Form::Kitty => kitty::encoded(&render::png(&self.enlarged(picture), scratch)?),
         })
     }
 
     /// A picture whose pixels are repeated if it is small: each is at most as wide as a character, as in half blocks.
-    fn enlarged(&self, picture: &Thumbnail) -> Thumbnail {
-        let (most_wide, most_high) = self.most();
-        let bytes = picture.kind.bytes();
-        let height = picture.pixels.len() / (picture.width * bytes).max(1);
-        let (across, down) = (most_wide / picture.width.max(1), most_high / height.max(1));
-        let times = across.min(down).min(self.size.cell.0).max(1);
-        let mut pixels = Vec::with_capacity(picture.pixels.len() * times * times);
-        for row in picture.pixels.chunks(picture.width * bytes) {
-            let row: Vec<u8> = row
-                .chunks(bytes)
-                .flat_map(|pixel| std::iter::repeat_n(pixel, times))
-                .flatten()
-                .copied()
-                .collect();
-            pixels.extend(std::iter::repeat_n(row, times).flatten());
-        }
-        Thumbnail { width: picture.width * times, kind: picture.kind, pixels }
+    fn enlarged(&self, picture: &DynamicImage) -> DynamicImage {
+        let ((most_wide, most_high), (width, height)) = (self.most(), picture.dimensions());
+        let (across, down) = (most_wide as u32 / width.max(1), most_high as u32 / height.max(1));
+        let times = across.min(down).min(self.size.cell.0 as u32).max(1);
+        picture.resize_exact(width * times, height * times, FilterType::Nearest)
     }
 }
 
 /// The pixels of a picture, in colour.
-fn colours(picture: &Thumbnail) -> Vec<Rgb> {
-    match picture.kind {
-        PixelKind::Grey => picture.pixels.iter().map(|shade| [*shade; 3]).collect(),
-        PixelKind::Rgb => picture.pixels.as_chunks::<3>().0.to_vec(),
-    }
+fn colours(picture: &DynamicImage) -> Vec<Rgb> {
+    picture.to_rgb8().pixels().map(|pixel| pixel.0).collect()
 }
 
 /// Prints a picture of each channel, or a line that says why there is none; fails in the end if there was such a channel.
@@ -188,10 +174,8 @@ mod tests {
 
     #[test]
     fn small_pictures_are_enlarged_in_whole_steps_within_the_terminal() {
-        let enlarged = |width: usize, height: usize| {
-            let picture = Thumbnail { width, kind: PixelKind::Grey, pixels: vec![7; width * height] };
-            let large = screen(Form::Sixel).enlarged(&picture);
-            (large.width, large.pixels.len() / large.width)
+        let enlarged = |width: u32, height: u32| {
+            screen(Form::Sixel).enlarged(&DynamicImage::new_luma8(width, height)).dimensions()
         };
         assert_eq!(enlarged(4, 3), (32, 24));
         assert_eq!(enlarged(100, 20), (300, 60));
@@ -201,14 +185,14 @@ mod tests {
 
     #[test]
     fn enlarged_pixels_stay_in_place() {
-        let picture = Thumbnail { width: 2, kind: PixelKind::Rgb, pixels: (0..12).collect() };
+        let picture = image::RgbImage::from_raw(2, 2, (0..12).collect()).unwrap().into();
         let screen = Screen { form: Form::Kitty, size: Size { columns: 2, rows: 2, cell: (2, 2) } };
         let large = screen.enlarged(&picture);
         let row = |first: u8, second: u8| {
             let pixel = |n: u8| [n, n + 1, n + 2];
             [pixel(first), pixel(first), pixel(second), pixel(second)].concat()
         };
-        assert_eq!(large.width, 4);
-        assert_eq!(large.pixels, [row(0, 3), row(0, 3), row(6, 9), row(6, 9)].concat());
+        assert_eq!(large.width(), 4);
+        assert_eq!(large.as_bytes(), [row(0, 3), row(0, 3), row(6, 9), row(6, 9)].concat());
     }
 }

@@ -6,12 +6,12 @@
 use std::fmt::Write;
 
 use super::advice::Warning;
+use crate::base::description::{ChannelDescription, LevelDescription, StorageDescription};
+use crate::base::units::{self, bytes};
 use crate::catalog::{Inspection, LevelCost, PassThrough};
 use crate::cli::output::escaped;
-use crate::description::{ChannelDescription, LevelDescription, StorageDescription};
 use crate::geometry::Plane;
 use crate::store::Requests;
-use crate::units::{self, bytes};
 
 pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration: &str) -> String {
     let Inspection { description, costs } = inspection;

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::address::Address;
-use crate::client;
+use crate::base::name::Name;
 use crate::geometry::Plane;
-use crate::name::Name;
-use crate::warm::{Channels, Extent, Numbers, Selection};
+use crate::tools::client;
+use crate::tools::warm::{Channels, Extent, Numbers, Selection};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which tiles")]
@@ -43,6 +42,7 @@ pub(super) struct Selecting {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Target {
     pub url: Option<String>,
+    /// As they were typed, perhaps with credentials.
     pub files: Vec<PathBuf>,
     /// The token before a cutout.
     token: Option<Name>,
@@ -73,7 +73,7 @@ impl Target {
                 let token = Name::new(text).ok().filter(|_| is_before_cutout && !Path::new(text).exists());
                 match token {
                     Some(token) => target.token = Some(token),
-                    None => target.files.push(Address::file(text.into()).map_err(|e| e.to_string())?),
+                    None => target.files.push(text.into()),
                 }
             }
         }

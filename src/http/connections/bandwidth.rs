@@ -9,7 +9,7 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -21,43 +21,29 @@ use crate::metrics::Clock;
 const BURST: Duration = Duration::from_secs(1);
 /// The most bytes of one grant; less if they would take longer than an eighth of [`BURST`].
 const LARGEST_GRANT: u64 = 64 << 10;
-/// How many buckets are kept before unused ones are looked for.
-const FEW: usize = 64;
-
 /// The buckets of all clients.
 #[derive(Debug)]
 pub(super) struct Bandwidth {
     rate: Option<NonZeroU64>,
-    buckets: Mutex<Buckets>,
-}
-
-#[derive(Debug)]
-struct Buckets {
-    by_client: HashMap<IpAddr, Arc<Bucket>>,
-    /// Unused buckets are removed when there are this many.
-    purge_at: usize,
+    buckets: Mutex<HashMap<IpAddr, Arc<Bucket>>>,
 }
 
 impl Bandwidth {
     pub fn new(rate: Option<NonZeroU64>) -> Self {
-        Self { rate, buckets: Mutex::new(Buckets { by_client: HashMap::new(), purge_at: FEW }) }
+        Self { rate, buckets: Mutex::default() }
     }
 
     /// The throttle of a new connection of that client. Peers on a Unix socket have no address, and no limit.
     pub fn throttle(&self, client: Option<IpAddr>) -> Throttle {
-        let bucket = self.rate.zip(client).map(|(rate, client)| self.bucket(rate, client));
-        Throttle { bucket, granted: 0, wait: None }
-    }
-
-    fn bucket(&self, rate: NonZeroU64, client: IpAddr) -> Arc<Bucket> {
-        let now = Instant::now();
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.by_client.len() >= buckets.purge_at {
+        let bucket = self.rate.zip(client).map(|(rate, client)| {
+            let now = Instant::now();
+            let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
             // A bucket outlives its connections until it is full: a client cannot refill it by connecting again.
-            buckets.by_client.retain(|_, bucket| Arc::strong_count(bucket) > 1 || !bucket.is_full(now));
-            buckets.purge_at = FEW.max(2 * buckets.by_client.len());
-        }
-        Arc::clone(buckets.by_client.entry(client).or_insert_with(|| Arc::new(Bucket::new(rate, now))))
+            buckets.retain(|_, bucket| Arc::strong_count(bucket) > 1 || *bucket.sent_by() > now);
+            let new = || Arc::new(Bucket { rate, sent_by: Mutex::new(now) });
+            Arc::clone(buckets.entry(client).or_insert_with(new))
+        });
+        Throttle { bucket, granted: 0, wait: None }
     }
 }
 
@@ -69,12 +55,8 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn new(rate: NonZeroU64, now: Instant) -> Self {
-        Self { rate, sent_by: Mutex::new(now) }
-    }
-
-    fn is_full(&self, now: Instant) -> bool {
-        *self.sent_by.lock().unwrap_or_else(PoisonError::into_inner) <= now
+    fn sent_by(&self) -> MutexGuard<'_, Instant> {
+        self.sent_by.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Grants some of the bytes wanted; returns how many, and when they may be sent.
@@ -82,7 +64,7 @@ impl Bucket {
         let most = (self.rate.get() / 8).clamp(1, LARGEST_GRANT);
         let granted = most.min(wanted as u64);
         let takes = Duration::from_nanos(1_000_000_000 * granted / self.rate);
-        let mut sent_by = self.sent_by.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sent_by = self.sent_by();
         *sent_by = (*sent_by).max(now) + takes;
         (granted as usize, now.max(*sent_by - BURST))
     }
@@ -203,6 +185,6 @@ mod tests {
         let began = Instant::now();
         write(&mut bandwidth.throttle(client(0)), 10_000).await;
         assert!(about(1.0, began.elapsed()), "{:?}", began.elapsed());
-        assert!(bandwidth.buckets.lock().unwrap().by_client.len() <= FEW);
+        assert!(bandwidth.buckets.lock().unwrap().len() <= 2);
     }
 }

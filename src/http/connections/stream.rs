@@ -2,36 +2,36 @@
 //!
 //! actix-http decodes all requests that it can read before it answers the first. It holds them and their responses in
 //! memory, and keeps flags such as "the request was a HEAD" once for all of them. With this stream it never sees two
-//! at once: further requests wait in a few KiB here, and then in the system's buffers.
+//! at once: further requests wait in a few KiB here, and then in the system's buffers. The end of a head is found by its
+//! empty line, the end of a response by [`Exchange`].
 //!
 //! All timeouts are applied here, too: for a request's head, between requests, and for the client reading a response.
-//! actix-http's own timers are off. Input that is not HTTP is answered here, and actix-http sees the end of the
-//! stream. A TLS handshake happens within the first reads of the socket, so it has the time of the first head.
+//! actix-http's own timers are off. Where actix-http answers a head that it cannot parse, which has no headers of ours,
+//! the stream writes a [`Refusal`] instead and fails. A TLS handshake happens within the first reads of the socket, so
+//! it has the time of the first head.
 //!
 //! actix-http keeps reading while a request is being answered, so it notices when the client disconnects. But it also
 //! treats a client that has only shut down its sending side as disconnected. So the end of the stream is reported one
 //! poll after it is seen: a response that is ready by then is still sent.
 
-use std::borrow::Cow;
 use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::Admission;
-use super::alarm::Alarm;
-use super::answer::Answer;
 use super::bandwidth::Throttle;
-use super::head::{Head, Request};
-use super::input::Input;
-use super::refusal::{NotTls, Refusal};
+use super::exchange::{Exchange, Stage};
+use super::refusal::{NotTls, Refusal, TLS_HANDSHAKE};
+use super::{Activity, Admission};
 
 /// The longest head of a request, in bytes.
 const LONGEST_HEAD: usize = 64 << 10;
-/// How many bytes are read ahead while a request is being answered.
+/// How many bytes are read ahead.
 const AHEAD: usize = 4 << 10;
 /// How long a client may go on sending after its last response.
 const LINGER: Duration = Duration::from_secs(1);
@@ -42,80 +42,99 @@ const MOST_UNREAD: usize = 1 << 20;
 pub(in crate::http) struct SequentialStream<S> {
     socket: S,
     admission: Admission,
-    input: Input,
+    exchange: Exchange,
+    /// Received and not passed on.
+    input: Vec<u8>,
+    head: Head,
     phase: Phase,
-    alarm: Alarm,
+    /// For the one timeout that applies, if any: polled only where it does.
+    timer: Pin<Box<Sleep>>,
     throttle: Throttle,
-    /// While waiting for a request: whether the alarm is set for the head timeout rather than the idle timeout.
+    /// While waiting for a request: whether the timer is set for the head timeout rather than the idle timeout.
     awaits_head: bool,
     /// Whether the client currently reads nothing.
     is_stalled: bool,
     /// Whether the present request is the last one on this connection.
     is_last: bool,
-    end: End,
-    waker: Option<Waker>,
+    /// Whether the client has ended its side.
+    is_ended: bool,
 }
 
-/// The state of the request at the start of the input.
 #[derive(Debug)]
 enum Phase {
-    /// Its head is incomplete.
-    Waiting,
-    /// This many bytes of its head have yet to be passed on.
-    Handing(usize, Answer),
-    /// It is being answered.
-    Answering(Answer),
-    /// This refusal is being written; the number of bytes written.
-    Refusing(Vec<u8>, usize),
+    /// The head of a request is incomplete.
+    Receiving,
+    /// The request is being answered. The end of the client's stream is reported at the poll after it was seen.
+    Answering { is_end_seen: bool },
+    /// The rest of this refusal is being written.
+    Refusing(Bytes),
     /// There are no more requests.
     Over,
     /// The connection is being closed; the number of bytes received and discarded.
     Closing(usize),
 }
 
-/// Whether the end of the client's stream has been seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    NotSeen,
-    Seen,
-    /// Seen while a response was in progress; reported at the next poll unless the response is complete by then.
-    Due,
+/// What has been passed on of the head of a request.
+#[derive(Debug, Default)]
+struct Head {
+    length: usize,
+    is_at_line_start: bool,
+    is_tls: bool,
+}
+
+impl Head {
+    /// How many of these bytes belong to the head, and whether it ends with them: after an empty line.
+    fn extend(&mut self, bytes: &[u8]) -> (usize, bool) {
+        self.is_tls |= self.length == 0 && bytes.first() == Some(&TLS_HANDSHAKE);
+        let end = bytes.iter().position(|byte| {
+            let is_end = *byte == b'\n' && self.is_at_line_start;
+            self.is_at_line_start = *byte == b'\n' || (*byte == b'\r' && self.is_at_line_start);
+            is_end
+        });
+        let length = end.map_or(bytes.len(), |end| end + 1);
+        self.length += length;
+        (length, end.is_some())
+    }
 }
 
 impl<S> SequentialStream<S> {
     pub fn new(socket: S, admission: Admission) -> Self {
-        let alarm = Alarm::at(Instant::now() + admission.limits().head);
-        let throttle = admission.throttle();
+        let timer = Box::pin(sleep_until(Instant::now() + admission.all.limits.head));
+        let throttle = admission.all.bandwidth.throttle(admission.connection.client);
         Self {
             socket,
             admission,
-            input: Input::default(),
-            phase: Phase::Waiting,
-            alarm,
+            exchange: Exchange::default(),
+            input: Vec::new(),
+            head: Head::default(),
+            phase: Phase::Receiving,
+            timer,
             throttle,
             awaits_head: true,
             is_stalled: false,
             is_last: false,
-            end: End::NotSeen,
-            waker: None,
+            is_ended: false,
         }
     }
 
-    /// Closes the connection if the registry has evicted it. A request in progress is answered first, unless its
-    /// client does not read the response.
+    /// To be attached to the requests of this connection.
+    pub fn exchange(&self) -> Exchange {
+        self.exchange.clone()
+    }
+
+    fn set_timer(&mut self, timeout: Duration) {
+        self.timer.as_mut().reset(Instant::now() + timeout);
+    }
+
+    /// Closes the connection if it has been evicted. A request in progress is answered first, unless its client does not
+    /// read the response.
     fn poll_eviction(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-            self.admission.connection.register_waker(context.waker());
-            self.waker = Some(context.waker().clone());
-        }
-        if self.admission.connection.is_told_to_close() {
+        if self.admission.is_evicted(context.waker()) {
             match self.phase {
-                Phase::Waiting => self.phase = Phase::Over,
+                Phase::Receiving => self.phase = Phase::Over,
                 _ if self.is_stalled => {
-                    return Err(io::Error::new(
-                        ErrorKind::ConnectionAborted,
-                        "closed to make room for a new connection",
-                    ));
+                    let reason = "closed to make room for a new connection";
+                    return Err(io::Error::new(ErrorKind::ConnectionAborted, reason));
                 }
                 _ => self.is_last = true,
             }
@@ -123,132 +142,48 @@ impl<S> SequentialStream<S> {
         Ok(())
     }
 
-    fn begin(&mut self, request: Request) {
-        self.admission.set_busy();
-        self.alarm.clear();
-        self.is_last |= request.is_last;
-        self.phase = Phase::Handing(request.length, Answer::to(request.is_head));
-    }
-
-    /// Moves on to the next request after a response has been written.
-    fn finish(&mut self, context: &mut Context<'_>) {
-        self.input.skip_empty_lines();
-        self.input.shrink();
-        if self.end == End::Due {
-            self.end = End::Seen;
-        }
-        let now = Instant::now();
-        self.admission.set_idle(now);
-        self.phase = if self.is_last { Phase::Over } else { Phase::Waiting };
-        self.awaits_head = !self.input.is_empty();
-        let limits = self.admission.limits();
-        self.alarm.set(now + if self.awaits_head { limits.head } else { limits.idle });
-        // Poll the alarm now so that it wakes the task: there may be no other poll before it is due. If there is
-        // already something to do, wake the task now, since the socket may never do so.
-        let is_due = self.alarm.is_due(context);
-        if is_due || self.awaits_head || self.is_last || self.end != End::NotSeen {
-            context.waker().wake_by_ref();
-        }
-    }
-
-    fn refuse(&mut self, refusal: &Refusal) {
-        self.admission.refused(refusal);
-        self.is_last = true;
-        self.alarm.set(Instant::now() + self.admission.limits().write);
-        self.phase = Phase::Refusing(refusal.answer(), 0);
-    }
-
-    /// Applies the head and idle timeouts. Returns whether one has expired; if so, the phase has changed.
-    fn times_out(&mut self, context: &mut Context<'_>) -> bool {
-        if !self.awaits_head && !self.input.is_empty() {
+    /// Passes on bytes of the head.
+    fn pass_on(&mut self, buffer: &mut ReadBuf<'_>) {
+        if !self.awaits_head {
             self.awaits_head = true;
-            self.alarm.set(Instant::now() + self.admission.limits().head);
+            self.set_timer(self.admission.all.limits.head);
         }
-        let is_due = self.alarm.is_due(context);
-        if is_due && !self.input.is_empty() {
-            self.refuse(&Refusal::Late);
-        } else if is_due {
-            let metrics = self.admission.metrics();
-            let count = if self.awaits_head { &metrics.head_timeout } else { &metrics.idle_timeout };
-            count.inc();
-            self.phase = Phase::Over;
+        let most = self.input.len().min(buffer.remaining());
+        let (length, is_complete) = self.head.extend(&self.input[..most]);
+        if self.head.length > LONGEST_HEAD {
+            return self.refuse(Refusal::TooLarge);
         }
-        is_due
-    }
-
-    /// Takes note of bytes that the socket has accepted; returns whether they complete the response.
-    fn wrote(&mut self, bytes: &[u8]) -> bool {
-        self.reads_again();
-        self.throttle.wrote(bytes.len());
-        self.admission.metrics().sent.inc_by(bytes.len() as u64);
-        let Phase::Answering(answer) = &mut self.phase else { return false };
-        answer.wrote(bytes);
-        answer.is_complete()
-    }
-
-    fn reads_again(&mut self) {
-        if std::mem::take(&mut self.is_stalled) {
-            self.admission.set_busy();
-            self.alarm.clear();
+        buffer.put_slice(&self.input[..length]);
+        self.input.drain(..length);
+        if is_complete {
+            self.admission.set_activity(Activity::Busy);
+            self.phase = Phase::Answering { is_end_seen: false };
         }
     }
 
-    /// Waits for a client that reads nothing, until the write timeout.
-    fn stalled<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
-        if !std::mem::replace(&mut self.is_stalled, true) {
-            let now = Instant::now();
-            self.admission.set_stalled(now);
-            self.alarm.set(now + self.admission.limits().write);
+    /// Ends a connection on which the next head has not arrived in time.
+    fn time_out(&mut self) {
+        if self.head.length > 0 {
+            return self.refuse(Refusal::Late);
         }
-        if self.alarm.is_due(context) {
-            self.admission.metrics().write_timeout.inc();
-            return Poll::Ready(Err(ErrorKind::TimedOut.into()));
-        }
-        Poll::Pending
-    }
-}
-
-impl<S: AsyncRead + Unpin> SequentialStream<S> {
-    /// Reads once from the socket, until at most `most` bytes are buffered. Pending if nothing has arrived, or (without
-    /// a wake-up) if the buffer is full or the end was seen.
-    fn fill(&mut self, context: &mut Context<'_>, most: usize) -> Poll<io::Result<()>> {
-        if self.end != End::NotSeen || self.input.len() >= most {
-            return Poll::Pending;
-        }
-        if ready!(self.input.poll_fill(&mut self.socket, context, most))? == 0 {
-            self.end = End::Seen;
-        }
-        Poll::Ready(Ok(()))
+        let metrics = &self.admission.all.metrics;
+        let count = if self.awaits_head { &metrics.head_timeout } else { &metrics.idle_timeout };
+        count.inc();
+        self.phase = Phase::Over;
     }
 
-    /// Looks for the next request's head; ready when the phase has changed.
-    fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        loop {
-            match self.input.head() {
-                Head::Complete(request) => self.begin(request),
-                Head::Refused(refusal) => self.refuse(&refusal),
-                Head::Partial if self.end != End::NotSeen => self.phase = Phase::Over,
-                Head::Partial if self.input.len() >= LONGEST_HEAD => self.refuse(&Refusal::TooLarge),
-                Head::Partial => match self.fill(context, LONGEST_HEAD) {
-                    Poll::Ready(Ok(())) => continue,
-                    Poll::Ready(Err(error)) => self.fail(error)?,
-                    Poll::Pending if self.times_out(context) => {}
-                    Poll::Pending => return Poll::Pending,
-                },
-            }
-            return Poll::Ready(Ok(()));
-        }
+    fn refuse(&mut self, refusal: Refusal) {
+        self.admission.count_refusal(refusal);
+        self.is_last = true;
+        self.phase = Phase::Refusing(refusal.response());
     }
 
     /// Ends a connection whose input cannot be read. `InvalidData` comes only from TLS: the client's fault.
     fn fail(&mut self, error: io::Error) -> io::Result<()> {
-        let invalid = error.get_ref().filter(|_| error.kind() == ErrorKind::InvalidData);
-        match invalid {
-            Some(cause) if cause.is::<NotTls>() => {
-                self.refuse(&Refusal::Malformed(Cow::Owned(cause.to_string())));
-            }
+        match error.get_ref().filter(|_| error.kind() == ErrorKind::InvalidData) {
+            Some(cause) if cause.is::<NotTls>() => self.refuse(Refusal::NotTls),
             Some(cause) => {
-                self.admission.failed_handshake(&format!("the TLS handshake failed: {cause}"));
+                self.admission.count_failed_handshake(&format!("the TLS handshake failed: {cause}"));
                 self.is_last = true;
                 self.phase = Phase::Over;
             }
@@ -257,41 +192,154 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
         Ok(())
     }
 
+    /// Waits for a client that reads nothing, until the write timeout.
+    fn poll_stalled<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if !std::mem::replace(&mut self.is_stalled, true) {
+            self.admission.set_activity(Activity::Stalled(Instant::now()));
+            self.set_timer(self.admission.all.limits.write);
+        }
+        ready!(self.timer.as_mut().poll(context));
+        self.admission.all.metrics.write_timeout.inc();
+        Poll::Ready(Err(ErrorKind::TimedOut.into()))
+    }
+
+    fn reads_again(&mut self) {
+        if std::mem::take(&mut self.is_stalled) {
+            self.admission.set_activity(Activity::Busy);
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> SequentialStream<S> {
+    /// Reads once from the socket. Pending (without a wake-up) if the input is full or the client has ended its side.
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_ended || self.input.len() == AHEAD {
+            return Poll::Pending;
+        }
+        let mut space = [MaybeUninit::uninit(); AHEAD];
+        let mut received = ReadBuf::uninit(&mut space[self.input.len()..]);
+        ready!(Pin::new(&mut self.socket).poll_read(context, &mut received))?;
+        self.is_ended = received.filled().is_empty();
+        self.input.extend_from_slice(received.filled());
+        Poll::Ready(Ok(()))
+    }
+
+    /// Moves on to the next request after a response has been written.
+    fn finish(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        self.phase = if self.is_last { Phase::Over } else { Phase::Receiving };
+        self.exchange.set(Stage::Unanswered);
+        self.head = Head::default();
+        self.awaits_head = false;
+        self.admission.set_activity(Activity::Idle(Instant::now()));
+        self.set_timer(self.admission.all.limits.idle);
+        // actix-http has read before it wrote: have it read again, unless there is nothing yet to be read.
+        let is_waiting = !self.is_last
+            && self.input.is_empty()
+            && self.poll_receive(context)?.is_pending()
+            && !self.is_ended
+            && self.timer.as_mut().poll(context).is_pending();
+        if !is_waiting {
+            context.waker().wake_by_ref();
+        }
+        Ok(())
+    }
+
+    /// Waits for bytes of a head and passes them on; also ready when the phase has changed.
+    fn poll_head(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            if self.head.length == 0 {
+                // A client may send empty lines before a request (RFC 9112, section 2.2).
+                let empty = self.input.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+                self.input.drain(..empty);
+            }
+            if !self.input.is_empty() {
+                self.pass_on(buffer);
+                return Poll::Ready(Ok(()));
+            }
+            match self.poll_receive(context) {
+                Poll::Ready(Ok(())) => continue,
+                Poll::Ready(Err(error)) => self.fail(error)?,
+                Poll::Pending if self.is_ended => self.phase = Phase::Over,
+                Poll::Pending if self.timer.as_mut().poll(context).is_ready() => self.time_out(),
+                Poll::Pending => return Poll::Pending,
+            }
+            return Poll::Ready(Ok(()));
+        }
+    }
+
     /// Watches for a disconnect while a request is being answered; ready when the client is gone.
     fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while let Poll::Ready(filled) = self.fill(context, AHEAD) {
-            filled?;
+        while let Poll::Ready(received) = self.poll_receive(context) {
+            received?;
         }
-        match self.end {
-            End::NotSeen => Poll::Pending,
-            End::Seen => {
-                self.end = End::Due;
+        match &mut self.phase {
+            Phase::Answering { is_end_seen } if self.is_ended => {
+                if std::mem::replace(is_end_seen, true) {
+                    return Poll::Ready(Ok(()));
+                }
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
-            End::Due => Poll::Ready(Ok(())),
+            _ => Poll::Pending,
         }
     }
 
     /// Reads and discards what a client still sends after its last response: closing a socket with unread bytes
     /// resets the connection, and the client may lose the response.
-    fn poll_linger(&mut self, context: &mut Context<'_>, unread: &mut usize) -> Poll<()> {
-        let mut scrap = [0; 4096];
-        loop {
-            let mut room = ReadBuf::new(&mut scrap);
-            match Pin::new(&mut self.socket).poll_read(context, &mut room) {
-                Poll::Ready(Ok(())) if !room.filled().is_empty() && *unread < MOST_UNREAD => {
-                    *unread += room.filled().len();
-                }
-                Poll::Ready(_) => return Poll::Ready(()),
+    fn poll_linger(&mut self, context: &mut Context<'_>, mut unread: usize) -> Poll<()> {
+        let is_over = loop {
+            unread += self.input.len();
+            self.input.clear();
+            match self.poll_receive(context) {
+                Poll::Ready(Ok(())) if unread < MOST_UNREAD => {}
+                Poll::Ready(_) => break true,
                 Poll::Pending => {
-                    let is_sending = self.is_last || *unread > 0;
-                    let is_patient = is_sending && !self.admission.connection.is_told_to_close();
-                    let is_over = !is_patient || self.alarm.is_due(context);
-                    return if is_over { Poll::Ready(()) } else { Poll::Pending };
+                    let is_sending = self.is_last || unread > 0;
+                    let is_patient = is_sending && !self.admission.is_evicted(context.waker());
+                    break self.is_ended || !is_patient || self.timer.as_mut().poll(context).is_ready();
                 }
             }
+        };
+        self.phase = Phase::Closing(unread);
+        if is_over { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
+    fn poll_close(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let unread = match self.phase {
+            Phase::Closing(unread) => unread,
+            _ => {
+                match Pin::new(&mut self.socket).poll_shutdown(context) {
+                    Poll::Ready(ended) => ended?,
+                    Poll::Pending => return self.poll_stalled(context),
+                }
+                self.set_timer(LINGER);
+                self.admission.set_activity(Activity::Idle(Instant::now()));
+                0
+            }
+        };
+        self.poll_linger(context, unread).map(Ok)
+    }
+
+    /// Writes a refusal and closes the connection; then fails, so that actix-http does nothing more with it.
+    fn poll_refusal<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        while let Phase::Refusing(rest) = &mut self.phase
+            && rest.has_remaining()
+        {
+            match Pin::new(&mut self.socket).poll_write(context, rest) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(written)) => {
+                    rest.advance(written);
+                    self.reads_again();
+                    self.admission.all.metrics.sent.inc_by(written as u64);
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return self.poll_stalled(context),
+            }
         }
+        ready!(self.poll_close(context))?;
+        Poll::Ready(Err(ErrorKind::ConnectionAborted.into()))
     }
 }
 
@@ -304,58 +352,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for SequentialStream<S> {
         let this = self.get_mut();
         this.poll_eviction(context)?;
         loop {
-            match &mut this.phase {
-                Phase::Waiting => ready!(this.poll_head(context))?,
-                Phase::Handing(left, answer) => {
-                    *left -= this.input.hand_on(*left, buffer);
-                    if *left == 0 {
-                        let answer = std::mem::replace(answer, Answer::to(false));
-                        this.phase = Phase::Answering(answer);
-                    }
-                    return Poll::Ready(Ok(()));
-                }
-                Phase::Answering(_) => return this.poll_gone(context),
-                Phase::Refusing(..) => ready!(this.poll_refusal(context))?,
-                Phase::Over | Phase::Closing(_) => return Poll::Ready(Ok(())),
+            match this.phase {
+                Phase::Receiving => ready!(this.poll_head(context, buffer))?,
+                Phase::Answering { .. } => return this.poll_gone(context),
+                Phase::Refusing(_) | Phase::Closing(_) => return this.poll_refusal(context),
+                Phase::Over => return Poll::Ready(Ok(())),
             }
-        }
-    }
-}
-
-impl<S: AsyncWrite + Unpin> SequentialStream<S> {
-    fn poll_refusal(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while let Phase::Refusing(text, at) = &mut self.phase {
-            let written = match Pin::new(&mut self.socket).poll_write(context, &text[*at..]) {
-                Poll::Ready(written) => written?,
-                Poll::Pending if self.alarm.is_due(context) => 0,
-                Poll::Pending => return Poll::Pending,
-            };
-            self.admission.metrics().sent.inc_by(written as u64);
-            *at += written;
-            if written == 0 || *at == text.len() {
-                self.phase = Phase::Over;
+            if !buffer.filled().is_empty() {
+                return Poll::Ready(Ok(()));
             }
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> SequentialStream<S> {
-    /// Flushes the socket, which may have a buffer of its own, as TLS does. A response is complete only when
-    /// it has been flushed.
-    fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match Pin::new(&mut self.socket).poll_flush(context) {
-            Poll::Ready(Ok(())) => {
-                self.reads_again();
-                if matches!(&self.phase, Phase::Answering(answer) if answer.is_complete()) {
-                    self.finish(context);
-                }
-                Poll::Ready(Ok(()))
-            }
-            // The timeouts for a head and between requests apply.
-            Poll::Pending if matches!(self.phase, Phase::Waiting) => Poll::Pending,
-            Poll::Pending => self.stalled(context),
-            failed => failed,
         }
     }
 }
@@ -364,45 +369,57 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         this.poll_eviction(context)?;
-        let waited = &this.admission.metrics().throttled;
+        if matches!(this.phase, Phase::Refusing(_) | Phase::Closing(_)) {
+            return this.poll_refusal(context);
+        }
+        if this.exchange.stage() == Stage::Unanswered {
+            // actix-http could not parse the head. Its status line is the one thing that says why.
+            let is_too_large = bytes.get("HTTP/1.1 ".len()..).is_some_and(|rest| rest.starts_with(b"431"));
+            this.refuse(match (this.head.is_tls, is_too_large) {
+                (true, _) => Refusal::Tls,
+                (false, true) => Refusal::TooLarge,
+                (false, false) => Refusal::Malformed,
+            });
+            return this.poll_refusal(context);
+        }
+        let waited = &this.admission.all.metrics.throttled;
         let most = ready!(this.throttle.poll_grant(bytes.len(), context, waited));
         match Pin::new(&mut this.socket).poll_write(context, &bytes[..most]) {
             Poll::Ready(Ok(written)) => {
-                if this.wrote(&bytes[..written])
-                    && let Poll::Ready(sent) = this.poll_sent(context)
-                {
-                    sent?;
-                }
+                this.reads_again();
+                this.throttle.wrote(written);
+                this.admission.all.metrics.sent.inc_by(written as u64);
                 Poll::Ready(Ok(written))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => this.stalled(context),
+            Poll::Pending => this.poll_stalled(context),
         }
     }
 
+    /// Flushes the socket, which may have a buffer of its own, as TLS does. actix-http calls this when the socket has
+    /// accepted all that it has to write.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.poll_eviction(context)?;
-        this.poll_sent(context)
+        match Pin::new(&mut this.socket).poll_flush(context) {
+            Poll::Ready(Ok(())) => {
+                this.reads_again();
+                if let Stage::Answered { is_last } = this.exchange.stage() {
+                    this.is_last |= is_last;
+                    this.finish(context)?;
+                }
+                Poll::Ready(Ok(()))
+            }
+            // The timeouts for a head and between requests apply.
+            Poll::Pending if matches!(this.phase, Phase::Receiving) => Poll::Pending,
+            Poll::Pending => this.poll_stalled(context),
+            failed => failed,
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.poll_eviction(context)?;
-        let mut unread = match this.phase {
-            Phase::Closing(unread) => unread,
-            _ => {
-                match Pin::new(&mut this.socket).poll_shutdown(context) {
-                    Poll::Ready(ended) => ended?,
-                    Poll::Pending => return this.stalled(context),
-                }
-                this.alarm.set(Instant::now() + LINGER);
-                this.admission.set_idle(Instant::now());
-                this.input.len()
-            }
-        };
-        let is_over = this.end != End::NotSeen || this.poll_linger(context, &mut unread).is_ready();
-        this.phase = Phase::Closing(unread);
-        if is_over { Poll::Ready(Ok(())) } else { Poll::Pending }
+        this.poll_close(context)
     }
 }

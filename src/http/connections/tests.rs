@@ -10,7 +10,12 @@ use std::task::Poll;
 use proptest::prelude::*;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 
+use super::exchange::Stage;
 use super::*;
+
+/// What actix-http answers where it cannot parse a head.
+const MALFORMED: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+const TOO_LARGE: &[u8] = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n\r\n";
 
 type Stream = SequentialStream<DuplexStream>;
 
@@ -47,11 +52,30 @@ async fn read_now(stream: &mut Stream) -> Option<io::Result<Vec<u8>>> {
     .await
 }
 
-async fn read(stream: &mut Stream) -> Vec<u8> {
-    let mut bytes = vec![0; 128 << 10];
-    let length = stream.read(&mut bytes).await.unwrap();
-    bytes.truncate(length);
-    bytes
+/// Reads all of a head; empty at the end of the stream.
+async fn read<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut SequentialStream<S>) -> Vec<u8> {
+    let mut head = Vec::new();
+    loop {
+        let read = stream.read_buf(&mut head).await.unwrap();
+        if read == 0 || head.ends_with(b"\n\r\n") || head.ends_with(b"\n\n") {
+            return head;
+        }
+    }
+}
+
+/// Reads until the stream fails; returns the seconds that it took.
+async fn seconds_to_refusal(stream: &mut Stream) -> u64 {
+    let began = Instant::now();
+    while stream.read(&mut [0; 1024]).await.is_ok() {}
+    began.elapsed().as_secs()
+}
+
+/// Answers a request as actix-http does.
+async fn answer<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut SequentialStream<S>, response: &[u8]) {
+    stream.exchange().set(Stage::Answering);
+    stream.write_all(response).await.unwrap();
+    stream.exchange().set(Stage::Answered { is_last: false });
+    stream.flush().await.unwrap();
 }
 
 async fn seconds_to_end(stream: &mut Stream) -> u64 {
@@ -70,7 +94,7 @@ async fn a_connection_on_which_nothing_comes_is_closed() {
     other.write_all(&[GET, b"\r\n"].concat()).await.unwrap();
     assert_eq!(read(&mut stream).await, GET);
     assert!(read_now(&mut stream).await.is_none());
-    stream.write_all(ANSWER).await.unwrap();
+    answer(&mut stream, ANSWER).await;
     assert_eq!(seconds_to_end(&mut stream).await, 75, "an empty line begins no head");
     assert_eq!(all.metrics.idle_timeout.get(), 1);
     stream.shutdown().await.unwrap();
@@ -89,7 +113,7 @@ async fn a_later_head_must_come_in_time_too() {
     assert_eq!(read(&mut stream).await, GET);
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert!(read_now(&mut stream).await.is_none(), "a tile may take long");
-    stream.write_all(ANSWER).await.unwrap();
+    answer(&mut stream, ANSWER).await;
     let trickle = async {
         for byte in b"ET / HTTP/1.1\r\n" {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -98,7 +122,7 @@ async fn a_later_head_must_come_in_time_too() {
     };
     tokio::select! {
         () = trickle => panic!("it was let go on"),
-        seconds = seconds_to_end(&mut stream) => assert_eq!(seconds, 5),
+        seconds = seconds_to_refusal(&mut stream) => assert_eq!(seconds, 5 + 1, "the client has a second to read it"),
     }
     let mut got = vec![0; 1024];
     let length = client.read(&mut got).await.unwrap();
@@ -113,8 +137,8 @@ async fn an_answer_that_nobody_reads_ends_the_connection() {
     let (mut client, mut stream) = pair(&all, 64);
     client.write_all(GET).await.unwrap();
     assert_eq!(read(&mut stream).await, GET);
-    let mut answer = b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n".to_vec();
-    answer.resize(answer.len() + 1000, b'x');
+    let response = [b'x'; 1000];
+    stream.exchange().set(Stage::Answering);
     // A client that reads a little now and then is not disconnected.
     let reading = async {
         for _ in 0..5 {
@@ -126,31 +150,38 @@ async fn an_answer_that_nobody_reads_ends_the_connection() {
     let began = Instant::now();
     tokio::select! {
         () = reading => {}
-        written = stream.write_all(&answer) => assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut),
+        written = stream.write_all(&response) => assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut),
     }
     assert_eq!((began.elapsed().as_secs(), all.metrics.write_timeout.get()), (250 + 60, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn garbage_is_answered_and_never_handed_on() {
+async fn what_is_no_request_is_refused_with_our_headers() {
     let all = connections(10, 10);
-    for (sent, expected) in [
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01".to_vec(), "https://"),
-        (b"\x80\x80\x80\x80".to_vec(), "HTTP/1.1 400 "),
-        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "Host"),
-        ([b"GET / HTTP/1.1\r\nHost: ".to_vec(), vec![b'a'; 70 << 10]].concat(), "HTTP/1.1 431 "),
+    let long = [b"GET / HTTP/1.1\r\nHost: ".to_vec(), vec![b'a'; 70 << 10]].concat();
+    for (sent, written, expected) in [
+        (&b"\x16\x03\x01\x02\x00\x01\x00\x01"[..], MALFORMED, "https://"),
+        (b"\x80\x80\x80\x80", MALFORMED, "HTTP/1.1 400 "),
+        (b"GET / HTTP/1.1\r\n\r\n", MALFORMED, "Host"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\na: b\r\n\r\n", TOO_LARGE, "HTTP/1.1 431 "),
+        (&long, b"", "HTTP/1.1 431 "),
     ] {
         let (mut client, mut stream) = pair(&all, 128 << 10);
-        client.write_all(&sent).await.unwrap();
-        assert!(read(&mut stream).await.is_empty());
+        client.write_all(sent).await.unwrap();
         client.shutdown().await.unwrap();
-        stream.shutdown().await.unwrap();
+        if written.is_empty() {
+            seconds_to_refusal(&mut stream).await;
+        } else {
+            assert_eq!(read_now(&mut stream).await.unwrap().unwrap(), sent);
+            stream.write_all(written).await.unwrap_err();
+        }
         drop(stream);
         let mut got = String::new();
         client.read_to_string(&mut got).await.unwrap();
         assert!(got.contains(expected) && got.contains("connection: close"), "{got}");
+        assert!(got.contains("x-request-id: ") && got.contains("content-security-policy: "), "{got}");
     }
-    assert_eq!(all.metrics.malformed.get(), 4);
+    assert_eq!(all.metrics.malformed.get(), 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,7 +193,7 @@ async fn a_client_that_leaves_is_noticed_and_one_that_only_ends_its_side_is_answ
     for _ in 0..2 {
         assert_eq!(read(&mut stream).await, GET);
         assert!(read_now(&mut stream).await.is_none(), "an answer at once would not be too late");
-        stream.write_all(ANSWER).await.unwrap();
+        answer(&mut stream, ANSWER).await;
     }
     assert!(read(&mut stream).await.is_empty());
     let (mut client, mut stream) = pair(&all, 1024);
@@ -179,7 +210,10 @@ async fn what_a_client_that_is_closed_still_sends_is_taken_for_a_while() {
     let (mut client, mut stream) = pair(&all, 256);
     client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n").await.unwrap();
     assert!(read(&mut stream).await.starts_with(b"POST"));
+    stream.exchange().set(Stage::Answering);
     stream.write_all(ANSWER).await.unwrap();
+    stream.exchange().set(Stage::Answered { is_last: true });
+    stream.flush().await.unwrap();
     assert!(read(&mut stream).await.is_empty(), "a body is not read as a request");
     let (sent, closed) = tokio::join!(client.write_all(&[b'x'; 900]), stream.shutdown());
     sent.unwrap();
@@ -196,7 +230,7 @@ async fn at_the_limit_the_longest_idle_one_is_closed() {
     let answer_one = async |(client, stream): &mut (DuplexStream, Stream)| {
         client.write_all(GET).await.unwrap();
         assert_eq!(read(stream).await, GET);
-        stream.write_all(ANSWER).await.unwrap();
+        answer(stream, ANSWER).await;
     };
     for pair in &mut streams {
         answer_one(pair).await;
@@ -208,7 +242,7 @@ async fn at_the_limit_the_longest_idle_one_is_closed() {
     assert!(read_now(&mut streams[0].1).await.is_none() && read_now(&mut streams[2].1).await.is_none());
     assert_eq!((all.metrics.evicted.get(), all.metrics.refused.get(), all.metrics.open.get()), (1, 0, 4));
     drop(streams);
-    assert_eq!((all.metrics.open.get(), all.table().open), (1, 1));
+    assert_eq!((all.metrics.open.get(), all.open().len()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,12 +254,13 @@ async fn whoever_is_being_answered_keeps_the_place() {
     assert!(all.admit(self::client(2)).is_none());
     assert_eq!(all.metrics.refused.get(), 1);
     // A client that does not read its response does not keep its place.
-    let answer = [b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n", &[b'x'; 1000][..]].concat();
+    let response = [b'x'; 1000];
+    stream.exchange().set(Stage::Answering);
     let newcomer = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         all.admit(self::client(2))
     };
-    let (written, newcomer) = tokio::join!(stream.write_all(&answer), newcomer);
+    let (written, newcomer) = tokio::join!(stream.write_all(&response), newcomer);
     assert_eq!(written.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
     assert!(newcomer.is_some());
 }
@@ -236,15 +271,15 @@ fn a_client_has_a_limit_of_its_own() {
     let _context = runtime.enter();
     let all = connections(10, 2);
     let mut admitted: Vec<_> = [1, 2, 1].map(|number| all.admit(client(number)).unwrap()).into();
-    admitted.iter().for_each(Admission::set_busy);
+    admitted.iter().for_each(|one| one.set_activity(Activity::Busy));
     assert!(all.admit(client(1)).is_none(), "all of its connections are busy");
     admitted.push(all.admit(client(2)).unwrap());
-    admitted[2].set_idle(Instant::now());
+    admitted[2].set_activity(Activity::Idle(Instant::now()));
     admitted.push(all.admit(client(1)).unwrap());
-    let told: Vec<bool> = admitted.iter().map(|one| one.connection.is_told_to_close()).collect();
-    assert_eq!(told, [false, false, true, false, false]);
+    let evicted: Vec<bool> = admitted.iter().map(|one| one.is_evicted(Waker::noop())).collect();
+    assert_eq!(evicted, [false, false, true, false, false]);
     admitted.clear();
-    assert!(all.table().connections.is_empty() && all.table().by_client.is_empty());
+    assert!(all.open().is_empty());
     let [one, same, other] = ["2001:db8:1:2::1", "2001:db8:1:2:f::", "2001:db8:1:3::1"]
         .map(|text| counted_as(text.parse().unwrap()));
     assert!(one == same && one != other);
@@ -277,9 +312,12 @@ async fn answered(mut stream: Stream, pieces: usize) -> Vec<Vec<u8>> {
         assert!(read_now(&mut stream).await.is_none_or(|read| read.unwrap().is_empty()), "two at a time");
         let answer = if head.starts_with(b"HEAD") { &ANSWER[..ANSWER.len() - 3] } else { ANSWER };
         handed.push(head);
+        stream.exchange().set(Stage::Answering);
         for piece in answer.chunks(pieces) {
             stream.write_all(piece).await.unwrap();
         }
+        stream.exchange().set(Stage::Answered { is_last: false });
+        stream.flush().await.unwrap();
     }
 }
 

@@ -6,10 +6,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use super::BACKLOG;
-use super::unix::{self, SocketFile};
+use super::unix::{self, BACKLOG, SocketFile};
 use crate::config::{BindAddress, Server};
-use crate::systemd::Passed;
+use crate::http::systemd::Passed;
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,8 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
-use super::BACKLOG;
+/// The length of the system's queue of connections that have not been accepted.
+pub(super) const BACKLOG: i32 = 1024;
 
 /// The file of a socket; removed on drop, unless another one has taken its place.
 #[derive(Debug)]

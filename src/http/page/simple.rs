@@ -8,13 +8,13 @@ use std::sync::Arc;
 use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderValue};
 
-use super::has_viewer;
+use super::assets::has_viewer;
 use crate::catalog::{Catalog, Channel, Dataset};
 use crate::config::Mount;
 use crate::geometry::Plane;
 use crate::http::context::Context;
 use crate::http::documents::{self, Document};
-use crate::http::escaped;
+use crate::http::escape::in_markup;
 
 pub(super) const STYLE: &str = "\
 :root{color-scheme:light dark}\
@@ -79,7 +79,7 @@ fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool, form: &str) -> S
 /// Names are safe in HTML; labels come from files and are escaped.
 fn figure(mount: &str, address: &str, dataset: &Dataset, channel: &Channel, plane: Plane) -> String {
     let path = format!("{mount}/tilecache/{}", dataset.sample_path(address, channel, plane));
-    let label = channel.label.as_deref().map(escaped).unwrap_or_default();
+    let label = channel.label.as_deref().map(in_markup).unwrap_or_default();
     let size = channel.size();
     format!(
         "<li><figure><a href=\"{path}\"><img loading=\"lazy\" alt=\"{plane} slice of {name}\" src=\"{path}\"></a>\

@@ -14,12 +14,12 @@ use std::io::{self, Write};
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
+use crate::base::description::{ChannelDescription, DatasetDescription};
+use crate::base::units;
 use crate::catalog::Precomputed;
 use crate::config::{ContentType, Mount};
-use crate::description::{ChannelDescription, DatasetDescription};
 use crate::geometry::{Level, Plane, TILE, Xyz};
 use crate::http::documents::BASE;
-use crate::units;
 
 /// One entry of the project file.
 #[derive(Debug, Serialize, ToSchema)]

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use crate::catalog::Dataset;
-use crate::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use crate::geometry::{TILE, Xyz, at_level};
 
 /// ndstore's description of a dataset.

@@ -9,21 +9,21 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
-use crate::description::{ChannelDescription, DatasetDescription};
+use crate::base::description::{ChannelDescription, DatasetDescription};
+use crate::base::request::VIKING;
+use crate::base::units;
 use crate::geometry::{Plane, TILE};
-use crate::http::escaped;
-use crate::request::VIKING;
-use crate::units;
+use crate::http::escape::in_markup;
 
 /// Writes the XML of a dataset. `mount` is the URL of a mount.
 pub(super) fn write(dataset: &DatasetDescription, mount: &str, out: &mut impl Write) -> io::Result<()> {
-    let host = escaped(&format!("{mount}/tilecache/{VIKING}"));
+    let host = in_markup(&format!("{mount}/tilecache/{VIKING}"));
     let sections = sections(dataset);
     write!(
         out,
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
          <Volume name=\"{token}\" num_sections=\"{count}\" num_stos=\"0\" path=\"{host}\" host=\"{host}\" InputChecksum=\"\">\n",
-        token = escaped(dataset.address()),
+        token = in_markup(dataset.address()),
         count = sections.end.saturating_sub(sections.start).max(0),
     )?;
     if let Some(length) = dataset.channels.iter().find_map(pixel) {
@@ -46,7 +46,7 @@ fn tile_server(out: &mut impl Write, channel: &ChannelDescription, host: &str) -
     });
     let (Some(last), Some(full)) = (usable.last(), channel.levels.first()) else { return Ok(()) };
     let [width, height, _]: [u64; 3] = channel.end(full).map(|length| length.div_ceil(TILE as u64)).into();
-    let (name, dtype) = (escaped(&channel.name), escaped(&channel.dtype));
+    let (name, dtype) = (in_markup(&channel.name), in_markup(&channel.dtype));
     writeln!(
         out,
         "  <OCPTileServer CoordSpaceName=\"volume\" host=\"{host}\" FilePrefix=\"\" FilePostfix=\".png\" \

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::omero;
+use crate::base::name::Name;
+use crate::base::request::ZarrVersion;
+use crate::base::units::{MICROMETRE, in_nanometres};
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
 use crate::geometry::Xyz;
-use crate::name::Name;
-use crate::request::ZarrVersion;
-use crate::units::{MICROMETRE, in_nanometres};
 
 /// The metadata of an image's group.
 pub(super) fn image(image: &Image, version: ZarrVersion) -> Value {
@@ -57,7 +57,7 @@ impl Space {
     /// In the file's unit if that is nanometres, in micrometres if it is larger. A size without a known unit is only
     /// good for its ratios.
     fn of(arrays: &Multiscale<'_>) -> Self {
-        let configured = arrays.dataset().voxel_size.map(|size| (size, Some("nm")));
+        let configured = arrays.dataset().style.voxel_size.map(|size| (size, Some("nm")));
         let in_file = arrays
             .channels()
             .first()

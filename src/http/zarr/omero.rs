@@ -2,9 +2,9 @@
 
 use serde_json::{Number, Value, json};
 
+use crate::base::color::{Colour, Rgb};
+use crate::base::paint::Kind;
 use crate::catalog::{Channel, Multiscale};
-use crate::color::{Colour, Rgb};
-use crate::paint::Kind;
 
 /// Viewers that draw on the graphics card show at most this many channels at once.
 const MOST_ACTIVE: usize = 6;

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{fill, ome};
+use crate::base::request::{LABELS, ZarrDocument, ZarrNode, ZarrVersion};
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
-use crate::plan::Coding;
-use crate::request::{LABELS, ZarrDocument, ZarrNode, ZarrVersion};
+use crate::render::plan::Coding;
 use crate::volume::VoxelType;
 
 /// A document of a group or an array.

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{fill, ome};
+use crate::base::request::{LABELS, ZarrNode, ZarrVersion};
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
-use crate::request::{LABELS, ZarrNode, ZarrVersion};
 
 /// The document of a group or an array. That of a group repeats those of all nodes below it, in the form that zarr-python
 /// calls consolidated metadata: a group cannot be listed over HTTP.

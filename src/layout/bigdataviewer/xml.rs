@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 
 use roxmltree::{Document, Node};
 
-use crate::address::Address;
-use crate::store;
+use crate::store::{Location, Store};
 
 /// Larger files are not read.
 const MOST_BYTES: u64 = 64 << 20;
@@ -42,7 +41,15 @@ pub(super) struct ViewSetup {
 
 impl Sequence {
     /// The description in the XML file next to an HDF5 file, if there is one.
-    pub fn beside(hdf5: &Path) -> Option<Self> {
+    pub fn beside(hdf5: &Location, store: &Store) -> Option<Self> {
+        let hdf5 = match hdf5 {
+            Location::Path(path) => path,
+            Location::Object(address) => {
+                let own = address.beside(&format!("{}.xml", hdf5.stem()?)).ok()?;
+                let text = store.text(&own, MOST_BYTES)?;
+                return sequence(own.name(), &text, |_| true);
+            }
+        };
         let own = hdf5.with_extension("xml");
         read(&own, |_| true)
             .or_else(|| others(hdf5, &own).find_map(|xml| read(&xml, |named| names(named, hdf5))))
@@ -69,18 +76,12 @@ fn names(given: &str, hdf5: &Path) -> bool {
 }
 
 fn read(path: &Path, is_wanted: impl Fn(&str) -> bool) -> Option<Sequence> {
-    let text = match Address::of(path) {
-        Some(address) => store::text(&address, MOST_BYTES)?,
-        None => {
-            let size = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
-            (size <= MOST_BYTES).then(|| fs::read_to_string(path).ok()).flatten()?
-        }
-    };
-    let name = path.file_name()?.to_string_lossy().into_owned();
-    sequence(&text, is_wanted).map(|sequence| Sequence { name, ..sequence })
+    let size = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
+    let text = (size <= MOST_BYTES).then(|| fs::read_to_string(path).ok()).flatten()?;
+    sequence(&path.file_name()?.to_string_lossy(), &text, is_wanted)
 }
 
-fn sequence(text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<Sequence> {
+fn sequence(name: &str, text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<Sequence> {
     let document = Document::parse(text).ok()?;
     let sequence = child(document.root_element(), "SequenceDescription")?;
     let hdf5 = child(sequence, "ImageLoader").and_then(|loader| text_of(loader, "hdf5"));
@@ -88,7 +89,7 @@ fn sequence(text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<Sequence> {
         return None;
     }
     Some(Sequence {
-        name: String::new(),
+        name: name.to_owned(),
         setups: children(child(sequence, "ViewSetups"), "ViewSetup").filter_map(setup).collect(),
         times: child(sequence, "Timepoints").map_or(0, times).min(MOST_TIMES),
         missing: children(child(sequence, "MissingViews"), "MissingView").filter_map(missing).collect(),
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn setups_times_and_missing_views_are_read() {
-        let sequence = sequence(XML, |_| true).unwrap();
+        let sequence = sequence("cells.xml", XML, |_| true).unwrap();
         let (name, unit) = (Some("nuclei".to_owned()), Some("µm".to_owned()));
         assert_eq!(sequence.setups[&0], ViewSetup { name, voxel: vec![0.5, 0.5, 2.0], unit });
         assert_eq!(sequence.setups[&3], ViewSetup::default());
@@ -169,7 +170,8 @@ mod tests {
 
     #[test]
     fn a_description_belongs_to_the_file_it_names() {
-        let wanted = |hdf5: &'static str| sequence(XML, |given| names(given, Path::new(hdf5))).is_some();
+        let wanted =
+            |hdf5: &'static str| sequence("cells.xml", XML, |given| names(given, Path::new(hdf5))).is_some();
         assert!(wanted("elsewhere/cells.h5"));
         assert!(!wanted("other.h5"));
     }
@@ -191,7 +193,7 @@ mod tests {
         for other in
             ["", "no xml", "<OME/>", "<SpimData/>", "<!DOCTYPE a [<!ENTITY b 'c'>]><SpimData>&b;</SpimData>"]
         {
-            assert_eq!(sequence(other, |_| true), None, "{other}");
+            assert_eq!(sequence("other.xml", other, |_| true), None, "{other}");
         }
     }
 }

@@ -4,10 +4,10 @@
 //! and `_ORIGIN`, x, y, z, and `Units`. Arrays of cells are z, y, x and a component axis.
 
 use super::{Geometry, cells};
+use crate::base::units;
 use crate::layout::Layout;
 use crate::layout::contents::About;
 use crate::layout::marks::Marks;
-use crate::units;
 
 const NAME: &str = "simplnx";
 const STRUCTURE: &str = "/DataStructure/";

@@ -5,9 +5,9 @@
 //! point is time 0, whatever its number; the factors of levels follow from their sizes. The linked files must
 //! be below the main file's folder, where Luxendo puts them.
 
+use crate::base::name::Name;
 use crate::layout::contents::Contents;
 use crate::layout::{FoundChannel, FoundLevel, Layout, Paths, numbered};
-use crate::name::Name;
 use crate::volume::hdf5::{OpenError, OpenFile, View};
 
 pub(in crate::layout) struct MainFile;

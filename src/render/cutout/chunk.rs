@@ -1,11 +1,12 @@
 //! Encodes the voxels of a box as a chunk of a chunked format (Zarr, Neuroglancer precomputed).
 
 use libdeflater::{CompressionLvl, Compressor};
+use ndarray::{Array4, ArrayView4, s};
 
 use super::segmentation;
 use crate::geometry::Xyz;
-use crate::plan::{ChunkFormat, Coding, Cutout, SegmentationFormat};
-use crate::render::EncodeError;
+use crate::render::encode::EncodeError;
+use crate::render::plan::{ChunkFormat, Coding, Cutout, SegmentationFormat};
 use crate::volume::VoxelType;
 
 /// Compression is at most a few percent smaller at higher levels, which take several times as long.
@@ -15,7 +16,7 @@ const ZSTD_LEVEL: i32 = 1;
 /// Encodes little-endian voxels of the plan's type, in the order component, z, y, x.
 pub(super) fn encoded(voxels: Vec<u8>, plan: &Cutout, format: &ChunkFormat) -> Result<Vec<u8>, EncodeError> {
     let mut array = converted(voxels, plan, format.voxel);
-    array = padded(array, plan, format);
+    array = padded(array, plan, format)?;
     if format.is_big_endian {
         array.chunks_exact_mut(format.voxel.stored_bytes()).for_each(<[u8]>::reverse);
     }
@@ -66,21 +67,20 @@ fn converted(voxels: Vec<u8>, plan: &Cutout, to: VoxelType) -> Vec<u8> {
 }
 
 /// Enlarges each component to the format's size.
-fn padded(array: Vec<u8>, plan: &Cutout, format: &ChunkFormat) -> Vec<u8> {
-    let (own, size, width) = (plan.region.size, format.size, format.voxel.stored_bytes());
-    if own == size {
-        return array;
+fn padded(array: Vec<u8>, plan: &Cutout, format: &ChunkFormat) -> Result<Vec<u8>, EncodeError> {
+    let (own, width) = (plan.region.size, format.voxel.stored_bytes());
+    if own == format.size {
+        return Ok(array);
     }
-    let row = own.x as usize * width;
-    let mut all = vec![0; size.volume() as usize * width * plan.components.len()];
-    for (number, from) in array.chunks_exact(row).enumerate() {
-        let number = number as u64;
-        let at = Xyz::new(0, number % own.y, number / own.y % own.z);
-        let component = number / (own.y * own.z);
-        let place = ((component * size.z + at.z) * size.y + at.y) * size.x;
-        all[place as usize * width..][..row].copy_from_slice(from);
-    }
-    all
+    let shape = |size: Xyz<u64>| {
+        let Xyz { x, y, z } = size.map(|extent| extent as usize);
+        (plan.components.len(), z, y, x * width)
+    };
+    let from = ArrayView4::from_shape(shape(own), &array);
+    let from = from.map_err(|e| EncodeError::of(array.len(), e.to_string()))?;
+    let (mut all, (_, z, y, x)) = (Array4::zeros(shape(format.size)), shape(own));
+    all.slice_mut(s![.., ..z, ..y, ..x]).assign(&from);
+    Ok(all.into_raw_vec_and_offset().0)
 }
 
 fn compressed(array: Vec<u8>, coding: Coding) -> Result<Vec<u8>, EncodeError> {

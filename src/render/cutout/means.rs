@@ -1,11 +1,11 @@
 //! Boxes of derived levels whose voxels are means of stored ones. They are made part by part: all stored voxels of a part
 //! are read at once, so that a chunk is not decoded again for each section.
 
-use super::append;
+use super::little_endian::append;
 use crate::geometry::{Patch, Region, Xyz};
-use crate::plan::Cutout;
-use crate::render::Drawing;
 use crate::render::downsample::Means;
+use crate::render::drawing::Drawing;
+use crate::render::plan::Cutout;
 use crate::volume::{BLOCK_BYTES, ReadError, ReadRequest, with_samples};
 
 /// A part is made from as many stored voxels as a chunk has, but at least [`BLOCK_BYTES`] and at most this many bytes.

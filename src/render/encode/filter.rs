@@ -6,7 +6,7 @@
 //! vectorises them.
 
 use super::entropy::entropy;
-use crate::simd::multiversion;
+use crate::base::simd::multiversion;
 
 /// A predictor; its number is the filter type byte before each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

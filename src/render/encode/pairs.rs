@@ -5,7 +5,7 @@
 //! Codes and lengths are in separate tables, which saves masking.
 
 use super::huffman::Code;
-use crate::simd::multiversion;
+use crate::base::simd::multiversion;
 
 /// An entry for each pair, read as a little-endian number: 256 rows by the second byte, 256 columns by the
 /// first.

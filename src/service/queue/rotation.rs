@@ -6,9 +6,15 @@
 //! waiting at all, only the last few clients are remembered: those whose jobs may still be running.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{Client, Number, PATIENCE};
+use crate::service::client::Client;
+
+/// After this time a request goes before newer ones of its client.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The number of a job or a claim, in increasing order.
+pub type Number = u64;
 
 /// How many new clients go first in a row while others are waiting for another turn.
 const FRESH_IN_A_ROW: u32 = 8;

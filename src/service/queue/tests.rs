@@ -1,6 +1,7 @@
 //! Jobs are strings and clients are numbers; each test sets the clock.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use super::*;
 

@@ -13,8 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use redis::{Cmd, RedisResult, Value};
 
 use super::connection::{Connection, is_answer};
-use crate::breaker::{Breaker, Permit, Rule};
 use crate::config::RedisAddress;
+use crate::flow::breaker::{Breaker, Permit, Rule};
 use crate::tier::TierError;
 
 /// The number of connections. A lookup takes less than a millisecond of one.

@@ -11,10 +11,10 @@ use prometheus_client::metrics::counter::Counter;
 
 use super::connection::Connection;
 use super::*;
+use crate::base::tile::Tile;
 use crate::metrics::Metrics;
 use crate::tier::tests::{name, satisfies_the_contract, tile};
 use crate::tier::{Backend, Tier, Tiers};
-use crate::tile::Tile;
 
 /// Longer than anything takes on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(300);

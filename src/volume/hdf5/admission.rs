@@ -85,7 +85,7 @@ impl Drop for Admission {
 }
 
 /// Ignores poisoning: no code panics in the middle of a change.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -102,8 +102,8 @@ mod tests {
         for name in ["own", "part", "other"] {
             fs::write(path(name), name).unwrap();
         }
-        let admission = Admission::of(Arc::new(FileBytes::open(path("own"), false).unwrap()));
-        admission.admit(path("part"), FileIdentity::of(&path("part")).unwrap());
+        let admission = Admission::of(Arc::new(FileBytes::open(&path("own"), false).unwrap()));
+        admission.admit(path("part"), FileIdentity::of_path(&path("part")).unwrap());
         assert!(admission.open(&path("own")).is_ok() && admission.open(&path("./part")).is_ok());
         assert!(admission.open(&path("other")).is_err());
         fs::remove_file(path("part")).unwrap();

@@ -4,7 +4,7 @@ use hdf5::types::{FixedAscii, FixedUnicode, FloatSize, TypeDescriptor, VarLenAsc
 use hdf5::{Attribute, Container, Location};
 
 use super::links::Node;
-use crate::paint::Number;
+use crate::base::paint::Number;
 
 /// The longest attribute or table that is read; those of the known layouts are shorter.
 const MOST_VALUES: usize = 1 << 16;

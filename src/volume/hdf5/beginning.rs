@@ -24,7 +24,7 @@ const COMPARED: usize = 512;
 pub(super) type ReadAt<'a> = &'a dyn Fn(&mut [u8], u64) -> io::Result<usize>;
 
 /// Bytes by which a format is recognised, their position, and what to say of such a file.
-const FORMATS: [(usize, &[u8], &str); 21] = [
+const FORMATS: &[(usize, &[u8], &str)] = &[
     (0, b"II*\0", "a TIFF image"),
     (0, b"MM\0*", "a TIFF image"),
     (0, b"II+\0", "a BigTIFF image"),
@@ -49,7 +49,7 @@ const FORMATS: [(usize, &[u8], &str); 21] = [
 ];
 
 /// The files that mark a folder as part of a tree of chunks.
-const TREES: [(&str, &str); 4] = [
+const TREES: &[(&str, &str)] = &[
     (".zgroup", "a Zarr tree"),
     (".zarray", "a Zarr tree"),
     ("zarr.json", "a Zarr tree"),

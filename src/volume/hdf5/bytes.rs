@@ -12,7 +12,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -24,8 +24,7 @@ use self::loan::Mapped;
 use super::beginning;
 use super::identity::{ContentId, FileIdentity};
 use super::library_lock;
-use crate::address::Address;
-use crate::stalls::{self, BusyWith};
+use crate::flow::stalls::{self, BusyWith};
 use crate::store::{Gathering, Object, StoreError};
 use crate::volume::ReadError;
 
@@ -66,26 +65,16 @@ impl FileBytes {
     ///
     /// Fails if the path is not, or no longer, that of the opened file, for example because it was replaced by a
     /// symbolic link.
-    pub fn open(resolved: PathBuf, growing: bool) -> io::Result<Self> {
-        let path: Arc<Path> = resolved.as_path().into();
-        if let Some(address) = Address::of(&resolved) {
-            let object = Object::open(&address).map_err(io::Error::other)?;
-            let identity = FileIdentity::of_object(resolved, object.version().clone());
-            return Ok(Self {
-                source: Source::Object { object, failure: Mutex::default() },
-                path,
-                identity,
-                growing: false,
-            });
-        }
+    pub fn open(resolved: &Path, growing: bool) -> io::Result<Self> {
+        let path: Arc<Path> = resolved.into();
         let reading = || stalls::reading(&path, library_lock::is_held_here());
         let mut busy = reading();
         // Checked before it is opened: opening a FIFO or a device can block or have side effects.
-        ensure_regular(&resolved.symlink_metadata()?, &resolved)?;
+        ensure_regular(&resolved.symlink_metadata()?, resolved)?;
         let file =
-            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(&resolved)?;
+            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(resolved)?;
         let mut metadata = file.metadata()?;
-        ensure_regular(&metadata, &resolved)?;
+        ensure_regular(&metadata, resolved)?;
         if !growing && let Some(rest) = rest_of_tick(&metadata) {
             drop(busy);
             std::thread::sleep(rest);
@@ -106,9 +95,20 @@ impl FileBytes {
         Ok(Self { source: Source::File { file, mapped: Mapped::default() }, path, identity, growing })
     }
 
+    /// The bytes of an object.
+    pub fn of_object(object: Arc<Object>) -> Self {
+        let identity = FileIdentity::of_object(Arc::clone(&object));
+        Self {
+            path: identity.path().into(),
+            identity,
+            source: Source::Object { object, failure: Mutex::default() },
+            growing: false,
+        }
+    }
+
     /// Opens the file with this identity; fails if there is another one at its path.
     pub fn open_as(identity: &FileIdentity, growing: bool) -> io::Result<Self> {
-        let opened = Self::open(identity.path().to_owned(), growing)?;
+        let opened = Self::open(identity.path(), growing)?;
         let bytes = Self { identity: identity.clone(), ..opened };
         bytes.unchanged_length()?.map(|_| bytes).ok_or_else(changed_error)
     }
@@ -276,7 +276,7 @@ impl FileBytes {
         let file = match &self.source {
             Source::File { file, .. } => file,
             Source::Object { object, .. } => {
-                return Ok(object.is_unchanged().then(|| object.length()));
+                return Ok(object.is_current().then(|| object.length()));
             }
         };
         let _reading = self.reading();
@@ -346,12 +346,13 @@ pub(super) fn is_regular(path: &Path) -> bool {
 mod tests {
     use super::*;
     use std::fs;
+    use std::path::PathBuf;
 
     fn opened(bytes: &[u8]) -> (tempfile::TempDir, PathBuf, FileBytes) {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().canonicalize().unwrap().join("a");
         fs::write(&path, bytes).unwrap();
-        let file = FileBytes::open(path.clone(), false).unwrap();
+        let file = FileBytes::open(&path, false).unwrap();
         (place, path, file)
     }
 
@@ -383,11 +384,11 @@ mod tests {
         let (place, path, _) = opened(b"0123456789");
         let link = place.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(FileBytes::open(link, false).is_err());
-        assert!(FileBytes::open(PathBuf::from("/dev/zero"), false).is_err());
+        assert!(FileBytes::open(&link, false).is_err());
+        assert!(FileBytes::open(Path::new("/dev/zero"), false).is_err());
         let fifo = place.path().join("fifo");
         assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-        assert!(FileBytes::open(fifo, false).is_err());
+        assert!(FileBytes::open(&fifo, false).is_err());
     }
 
     #[test]

@@ -17,12 +17,12 @@ use self::refused::Refused;
 use super::dataset::StoredDataset;
 use super::grid::Position;
 use super::spare;
-use crate::activity::{Activity, Moment};
-use crate::cache::{Cache, Lookup, Waiter};
+use crate::base::tile::Fingerprint;
 use crate::config::Verify;
+use crate::flow::activity::{Activity, Moment};
+use crate::flow::cache::{Cache, Lookup, Waiter};
+use crate::flow::trace::{RequestId, Trace};
 use crate::metrics::{Meter, Metrics};
-use crate::tile::Fingerprint;
-use crate::trace::{RequestId, Trace};
 use crate::volume::{ChunkId, ReadError, Samples, VoxelType, with_samples};
 
 /// A decoded chunk, or a prefix of one, contiguous in stored order.

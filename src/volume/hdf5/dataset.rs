@@ -9,7 +9,6 @@ use hdf5::{Dataset, ObjectReference1, ReferencedObject};
 
 use super::attributes::{self, Attributes};
 use super::bytes::changed;
-use super::external::RawFile;
 use super::file::StoredFile;
 use super::filters::Pipeline;
 use super::grid::{Grid, Position, RANK, StoredBox, linear, padded};
@@ -19,10 +18,11 @@ use super::library::{self, FilterSpec, StoredType};
 use super::library_lock;
 use super::links::{Audited, MissingFiles};
 use super::pieces::Pieces;
+use super::raw_file::RawFile;
 use super::{OpenError, filters};
-use crate::description::StorageDescription;
-use crate::stalls::{self, BusyWith, Unresponsive};
-use crate::tile::Fingerprint;
+use crate::base::description::StorageDescription;
+use crate::base::tile::Fingerprint;
+use crate::flow::stalls::{self, BusyWith, Unresponsive};
 use crate::volume::{ReadError, Samples, VoxelType};
 
 /// The layout of a dataset's data.
@@ -110,12 +110,12 @@ impl StoredDataset {
         path: &str,
         audited: Audited,
     ) -> Result<Self, OpenError> {
-        let wrong = |problem: String| OpenError::object(&file, path, problem);
+        let wrong = |problem: String| OpenError::object(&file.location, path, problem);
         let library = |e: hdf5::Error| wrong(e.to_string());
         let shape: Vec<u64> = handle.get_shape().map_err(library)?.into_iter().map(|n| n as u64).collect();
         if !(2..=5).contains(&shape.len()) {
             let what = format!("its shape is {shape:?}; a volume has 2 to 5 axes");
-            return Err(OpenError::not_a_volume(&file, path, what));
+            return Err(OpenError::not_a_volume(&file.location, path, what));
         }
         let bytes = shape.iter().try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
         if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
@@ -124,7 +124,7 @@ impl StoredDataset {
         let stored = library::stored_type(handle)
             .map_err(library)?
             .ok_or_else(|| "its elements are not numbers of at most 64 bits".to_owned())
-            .map_err(|what| OpenError::not_a_volume(&file, path, what))?;
+            .map_err(|what| OpenError::not_a_volume(&file.location, path, what))?;
         let storage = storage(handle).map_err(library)?;
         let chunked = matches!(storage, Storage::Chunked { .. });
         let filters = library::filters(handle).map_err(library)?;
@@ -207,7 +207,7 @@ impl StoredDataset {
 
     /// The file and the dataset, for messages.
     pub fn place(&self) -> String {
-        format!("{} in {}", self.path, self.file.path.display())
+        format!("{} in {}", self.path, self.file.location)
     }
 
     pub(super) fn damaged(&self, problem: &str) -> ReadError {

@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::bytes::FileBytes;
 use super::identity::{ContentId, FileIdentity};
-use crate::tile::Fingerprint;
+use crate::base::tile::Fingerprint;
 
 /// The folder of digests within a cache directory.
 const FOLDER: &str = "digests";
@@ -199,7 +199,7 @@ mod tests {
     use std::time::SystemTime;
 
     fn id(digests: &Digests, path: &Path) -> ContentId {
-        digests.of(&FileBytes::open(path.canonicalize().unwrap(), false).unwrap()).unwrap()
+        digests.of(&FileBytes::open(&path.canonicalize().unwrap(), false).unwrap()).unwrap()
     }
 
     fn written(path: &Path, text: &str, seconds: u64) {

@@ -7,22 +7,9 @@
 use super::bytes::{FileBytes, changed, system};
 use super::dataset::StoredDataset;
 use super::grid::{Position, RANK, StoredBox, linear};
-use super::identity::FileIdentity;
+use super::raw_file::RawFile;
 use super::{library, library_lock};
 use crate::volume::{ReadError, Samples};
-
-/// A raw file that contains part of a dataset, as it was when the dataset was opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RawFile {
-    /// The file, which may be missing.
-    pub identity: FileIdentity,
-    /// The file by the name stored in the dataset, if that is a symbolic link.
-    pub alias: Option<FileIdentity>,
-    /// The byte offset of the part in the raw file.
-    pub position: u64,
-    /// The length of the part in bytes; `u64::MAX` if unlimited.
-    pub length: u64,
-}
 
 /// Nearby rows are read together, including the gaps, up to this many bytes.
 const MOST_AT_ONCE: u64 = 1 << 20;

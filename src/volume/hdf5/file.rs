@@ -4,23 +4,24 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use super::admission::Admission;
+use super::admission::{Admission, locked};
 use super::beginning;
 use super::bytes::FileBytes;
 use super::digests::Digests;
 use super::handles::{LastUsed, OnDemand};
 use super::identity::{ContentId, FileIdentity};
 use super::{OpenError, library_lock};
-use crate::{address, stalls};
+use crate::flow::stalls;
+use crate::store::{Location, Store};
 
 /// An HDF5 file open for reading, through the library and directly.
 #[derive(Debug)]
 pub struct StoredFile {
-    /// Its path, with symbolic links resolved.
-    pub path: PathBuf,
+    /// Where it is, with symbolic links resolved.
+    pub location: Location,
     /// What is missing at its end, in words.
     pub(super) truncation: Option<String>,
     pub(super) handles: OnDemand,
@@ -31,15 +32,15 @@ pub struct StoredFile {
 }
 
 impl StoredFile {
-    fn open(path: PathBuf, growing: bool, files: &Files) -> Result<Self, OpenError> {
-        let unreadable = |problem: String| OpenError::File { path: path.clone(), problem };
-        let bytes = identified(path.clone(), growing, files.digests.as_ref());
+    fn open(location: Location, growing: bool, files: &Files) -> Result<Self, OpenError> {
+        let unreadable = |problem: String| OpenError::File { file: location.clone(), problem };
+        let bytes = files.identified(&location, growing);
         let bytes = bytes.map_err(|e| unreadable(e.to_string()))?;
         let bytes = Arc::new(bytes);
         let admission = Admission::of(Arc::clone(&bytes));
         let handles = OnDemand::open(&admission, growing, &files.last_used);
         let handles = handles.map_err(|e| unreadable(not_hdf5(&bytes, &e)))?;
-        Ok(Self { path, truncation: truncation(&bytes), handles, admission, bytes })
+        Ok(Self { location, truncation: truncation(&bytes), handles, admission, bytes })
     }
 
     /// Whether it is an object in a store.
@@ -52,28 +53,9 @@ impl StoredFile {
         self.bytes.identity()
     }
 
-    /// The folder that contains the file; links must stay below it.
+    /// The folder that contains a file in the file system; links must stay below it.
     pub fn folder(&self) -> &Path {
-        self.path.parent().unwrap_or(Path::new("/"))
-    }
-}
-
-/// Opens a file, and identifies its contents if keys are to be made from these. A growing file has no digest: all of it
-/// would be read again whenever it has grown.
-fn identified(path: PathBuf, growing: bool, digests: Option<&Digests>) -> io::Result<FileBytes> {
-    let bytes = FileBytes::open(path, growing)?;
-    match digests.filter(|_| !growing) {
-        // A store tells its version, and the address is the same everywhere. Not every store's tags tell one object from
-        // another.
-        Some(_) if bytes.is_remote() => {
-            let version = ContentId::of(bytes.identity());
-            Ok(bytes.containing(version))
-        }
-        Some(digests) => {
-            let content = digests.of(&bytes)?;
-            Ok(bytes.containing(content))
-        }
-        None => Ok(bytes),
+        self.location.as_path().parent().unwrap_or(Path::new("/"))
     }
 }
 
@@ -103,10 +85,11 @@ fn truncation(bytes: &FileBytes) -> Option<String> {
 /// The open files, and those that must not be opened.
 #[derive(Debug)]
 pub struct Files {
-    /// By resolved path, and whether the file may be growing.
-    open: Mutex<HashMap<(PathBuf, bool), Slot>>,
-    /// By resolved path, with the reason.
-    refused: Mutex<HashMap<PathBuf, String>>,
+    store: Store,
+    /// By resolved location, and whether the file may be growing.
+    open: Mutex<HashMap<(Location, bool), Slot>>,
+    /// By resolved location, with the reason.
+    refused: Mutex<HashMap<Location, String>>,
     most: usize,
     /// If keys are to be made from the contents of files.
     digests: Option<Digests>,
@@ -121,17 +104,15 @@ pub struct Kept(Mutex<Vec<Arc<StoredFile>>>);
 
 impl Default for Files {
     fn default() -> Self {
-        let (open, refused, last_used, kept) = Default::default();
-        Self { open, refused, most: usize::MAX, digests: None, last_used, kept }
+        Self::of(Store::default())
     }
 }
 
 impl Files {
-    /// No open files. `refused` lists files that must not be opened, each with the reason for the error.
-    pub fn refusing(refused: impl IntoIterator<Item = (PathBuf, String)>) -> Self {
-        let files = Self::default();
-        files.refuse(refused);
-        files
+    /// No open files; objects will be read from this store.
+    pub fn of(store: Store) -> Self {
+        let (open, refused, last_used, kept) = Default::default();
+        Self { store, open, refused, most: usize::MAX, digests: None, last_used, kept }
     }
 
     /// Keeps the metadata of objects in stores, as far as it was read, for the next start.
@@ -141,17 +122,17 @@ impl Files {
     }
 
     /// Adds files that must not be opened.
-    pub fn refuse(&self, refused: impl IntoIterator<Item = (PathBuf, String)>) {
-        let resolved = |(path, why): (PathBuf, String)| (address::resolved(&path).unwrap_or(path), why);
+    pub fn refuse(&self, refused: impl IntoIterator<Item = (Location, String)>) {
+        let resolved = |(file, why): (Location, String)| (file.resolved().unwrap_or(file), why);
         self.refused().extend(refused.into_iter().map(resolved));
     }
 
     /// Whether a file must not be opened.
-    pub fn is_refused(&self, path: &Path) -> bool {
-        address::resolved(path).is_ok_and(|path| self.refused().contains_key(&path))
+    pub fn is_refused(&self, file: &Location) -> bool {
+        file.resolved().is_ok_and(|file| self.refused().contains_key(&file))
     }
 
-    fn refused(&self) -> MutexGuard<'_, HashMap<PathBuf, String>> {
+    fn refused(&self) -> MutexGuard<'_, HashMap<Location, String>> {
         locked(&self.refused)
     }
 
@@ -176,47 +157,72 @@ impl Files {
         Self { digests: Some(digests), ..self }
     }
 
-    /// The identity of a file that the library does not open, at a path without symbolic links.
-    pub(super) fn identity(&self, resolved: &Path, growing: bool) -> io::Result<FileIdentity> {
-        match &self.digests {
-            Some(digests) => {
-                identified(resolved.to_owned(), growing, Some(digests)).map(|bytes| bytes.identity().clone())
+    /// The store of the objects among them.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Opens a file, and identifies its contents if keys are to be made from these. A growing file has no digest: all of
+    /// it would be read again whenever it has grown.
+    fn identified(&self, file: &Location, growing: bool) -> io::Result<FileBytes> {
+        let bytes = match file {
+            Location::Path(path) => FileBytes::open(path, growing)?,
+            Location::Object(address) => {
+                FileBytes::of_object(self.store.open(address).map_err(io::Error::other)?)
             }
-            None => FileIdentity::of(resolved),
+        };
+        match self.digests.as_ref().filter(|_| !growing) {
+            // A store tells its version, and the address is the same everywhere. Not every store's tags tell one object
+            // from another.
+            Some(_) if bytes.is_remote() => {
+                let version = ContentId::of(bytes.identity());
+                Ok(bytes.containing(version))
+            }
+            Some(digests) => {
+                let content = digests.of(&bytes)?;
+                Ok(bytes.containing(content))
+            }
+            None => Ok(bytes),
         }
     }
 
-    /// What is missing at the end of a file that is open, in words; its path is without symbolic links.
-    pub fn truncation(&self, path: &Path) -> Option<String> {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = open.get(&(path.to_owned(), false)).cloned();
-        drop(open);
+    /// The identity of a file that the library does not open, at a path without symbolic links.
+    pub(super) fn identity(&self, resolved: &Path, growing: bool) -> io::Result<FileIdentity> {
+        if self.digests.is_none() {
+            return FileIdentity::of_path(resolved);
+        }
+        self.identified(&resolved.into(), growing).map(|bytes| bytes.identity().clone())
+    }
+
+    /// What is missing at the end of a file that is open, in words; its location is without symbolic links.
+    pub fn truncation(&self, file: &Location) -> Option<String> {
+        let slot = locked(&self.open).get(&(file.clone(), false)).cloned();
         slot?.lock().upgrade()?.truncation.clone()
     }
 
     /// Opens a file, unless it is open in its current generation. `growing` if it may be appended to while it is open.
-    pub fn open(&self, path: &Path, growing: bool) -> Result<Arc<StoredFile>, OpenError> {
-        let resolved = address::resolved(path)
-            .map_err(|e| OpenError::File { path: path.to_owned(), problem: e.to_string() })?;
+    pub fn open(&self, file: &Location, growing: bool) -> Result<Arc<StoredFile>, OpenError> {
+        let resolved =
+            file.resolved().map_err(|e| OpenError::File { file: file.clone(), problem: e.to_string() })?;
         self.open_resolved(resolved, growing)
     }
 
     /// Removes these files, changed or not, so that they are opened again when next needed: files that they refer to
     /// may have changed. They are no longer refused.
-    pub fn forget<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) {
-        let paths: HashSet<&Path> = paths.into_iter().collect();
-        self.refused().retain(|path, _| !paths.contains(path.as_path()));
-        locked(&self.open).retain(|(path, _), slot| slot.is_in_use() && !paths.contains(path.as_path()));
+    pub fn forget<'a>(&self, files: impl IntoIterator<Item = &'a Location>) {
+        let files: HashSet<&Location> = files.into_iter().collect();
+        self.refused().retain(|file, _| !files.contains(file));
+        locked(&self.open).retain(|(file, _), slot| slot.is_in_use() && !files.contains(file));
     }
 
-    /// Like [`Files::open`], for a path without symbolic links; follows none.
+    /// Like [`Files::open`], for a location without symbolic links; follows none.
     pub(super) fn open_resolved(
         &self,
-        resolved: PathBuf,
+        resolved: Location,
         growing: bool,
     ) -> Result<Arc<StoredFile>, OpenError> {
         if let Some(problem) = self.refused().get(&resolved).cloned() {
-            return Err(OpenError::File { path: resolved, problem });
+            return Err(OpenError::File { file: resolved, problem });
         }
         stalls::ensure_answer([resolved.as_path()]).map_err(OpenError::Unresponsive)?;
         drop(library_lock::lock().map_err(OpenError::Unresponsive)?);
@@ -236,7 +242,7 @@ impl Files {
     }
 
     /// The slot of a file, perhaps a new one; an error if too many files are open.
-    fn slot(&self, key: (PathBuf, bool)) -> Result<Slot, OpenError> {
+    fn slot(&self, key: (Location, bool)) -> Result<Slot, OpenError> {
         let mut open = locked(&self.open);
         if let Some(slot) = open.get(&key) {
             return Ok(slot.clone());
@@ -250,7 +256,7 @@ impl Files {
                 "{most} other files are open, which is the limit; raise the limit of open files (`ulimit -n`), or \
                  serve fewer files"
             );
-            return Err(OpenError::File { path: key.0, problem });
+            return Err(OpenError::File { file: key.0, problem });
         }
         Ok(open.entry(key).or_default().clone())
     }
@@ -269,8 +275,4 @@ impl Slot {
     fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.0) > 1 || self.lock().strong_count() > 0
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,13 +7,13 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use hdf5::sync::sync;
 use hdf5::{Dataset, File, Group, Result};
 use lru::LruCache;
 
-use super::admission::Admission;
+use super::admission::{Admission, locked};
 use super::library;
 
 /// How many files stay open in the library.
@@ -128,8 +128,4 @@ impl Drop for OnDemand {
             self.last_used.forget(&handles);
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

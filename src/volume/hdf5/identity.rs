@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use super::library_lock;
-use crate::address::Address;
-use crate::stalls;
-use crate::store::{Object, Version};
-use crate::tile::Fingerprint;
+use crate::base::tile::Fingerprint;
+use crate::flow::stalls;
+use crate::store::{Location, Object, Store, Version};
 
 /// Identifies the contents of a file: equal for equal contents, wherever they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,19 +48,18 @@ impl Hash for KeyOf<'_> {
         }
         let contents: BTreeSet<ContentId> = self.0.iter().filter_map(|file| file.content).collect();
         let missing = self.0.iter().filter(|file| !file.exists());
-        let missing: BTreeSet<_> = missing.filter_map(|file| file.path.file_name()).collect();
+        let missing: BTreeSet<_> = missing.filter_map(|file| file.path().file_name()).collect();
         (contents, missing).hash(hasher);
     }
 }
 
-/// A file in one state: path, device, inode, length and modification time. If any of these differs, the contents may
+/// A file in one state: location, device, inode, length and modification time. If any of these differs, the contents may
 /// have changed; an edit that preserves length and modification time is not detected.
 ///
-/// A missing file has an identity too, which changes when the file appears. Of an object in a store, the path stands for
-/// its address ([`Address`]).
+/// A missing file has an identity too, which changes when the file appears.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileIdentity {
-    path: PathBuf,
+    location: Location,
     state: State,
     /// `None`: unknown, or keys are not made from it.
     content: Option<ContentId>,
@@ -70,7 +69,7 @@ pub struct FileIdentity {
 enum State {
     Missing,
     File(FileState),
-    Object(Version),
+    Object(Arc<Object>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,40 +82,45 @@ struct FileState {
 }
 
 impl FileIdentity {
-    /// The file (of any type) at a path in its current state; symbolic links are resolved.
-    pub fn of(path: &Path) -> io::Result<Self> {
-        if let Some(address) = Address::of(path) {
-            let version = Object::open(&address).map_err(io::Error::other)?.version().clone();
-            return Ok(Self::of_object(path.to_owned(), version));
+    /// The file (of any type) or object at a location in its current state; symbolic links are resolved.
+    pub fn of(location: &Location, store: &Store) -> io::Result<Self> {
+        match location {
+            Location::Path(path) => Self::of_path(path),
+            Location::Object(address) => store.open(address).map(Self::of_object).map_err(io::Error::other),
         }
+    }
+
+    /// The file (of any type) at a path in its current state; symbolic links are resolved.
+    pub(super) fn of_path(path: &Path) -> io::Result<Self> {
         let resolved = path.canonicalize()?;
         let metadata = resolved.metadata()?;
-        Ok(Self::new(resolved, &metadata))
+        Ok(Self::new(&resolved, &metadata))
     }
 
     /// From known metadata; `path` contains no symbolic links.
-    pub(super) fn new(path: PathBuf, metadata: &std::fs::Metadata) -> Self {
-        Self::in_state(path, State::File(FileState::of(metadata)))
+    pub(super) fn new(path: &Path, metadata: &std::fs::Metadata) -> Self {
+        Self::in_state(path.into(), State::File(FileState::of(metadata)))
     }
 
     /// The file at a path whose symbolic links are kept, so that the identity changes when a link is redirected.
     pub(super) fn at(path: &Path) -> Self {
         let state = path.metadata().map_or(State::Missing, |metadata| State::File(FileState::of(&metadata)));
-        Self::in_state(path.to_owned(), state)
+        Self::in_state(path.into(), state)
     }
 
     /// A file that does not exist.
-    pub(super) fn missing(path: PathBuf) -> Self {
-        Self::in_state(path, State::Missing)
+    pub(super) fn missing(path: &Path) -> Self {
+        Self::in_state(path.into(), State::Missing)
     }
 
-    /// An object of this version; the path stands for its address.
-    pub(super) fn of_object(path: PathBuf, version: Version) -> Self {
-        Self::in_state(path, State::Object(version))
+    /// An open object.
+    pub(super) fn of_object(object: Arc<Object>) -> Self {
+        let location = Location::Object(object.address().clone());
+        Self::in_state(location, State::Object(object))
     }
 
-    fn in_state(path: PathBuf, state: State) -> Self {
-        Self { path, state, content: None }
+    fn in_state(location: Location, state: State) -> Self {
+        Self { location, state, content: None }
     }
 
     /// The same, with its contents identified: keys are made from these.
@@ -124,9 +128,22 @@ impl FileIdentity {
         Self { content: Some(content), ..self }
     }
 
-    /// The path, with symbolic links resolved unless made by `at`.
+    /// Where it is, with symbolic links resolved unless made by `at`.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// The path, or the public address in its place.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.location.as_path()
+    }
+
+    /// The version of an object.
+    pub fn version(&self) -> Option<&Version> {
+        match &self.state {
+            State::Object(object) => Some(object.version()),
+            State::Missing | State::File(_) => None,
+        }
     }
 
     /// Whether the file existed when the identity was made.
@@ -139,7 +156,7 @@ impl FileIdentity {
         match &self.state {
             State::Missing => 0,
             State::File(state) => state.length,
-            State::Object(version) => version.length,
+            State::Object(object) => object.length(),
         }
     }
 
@@ -153,11 +170,11 @@ impl FileIdentity {
 
     /// Whether the file at this path is unchanged. Queries the file system; the state of an object is the one last seen.
     pub fn is_current(&self) -> bool {
-        if let State::Object(version) = &self.state {
-            return Object::is_current(&self.path, version);
+        if let State::Object(object) = &self.state {
+            return object.is_current();
         }
-        let _reading = stalls::reading(&self.path.as_path().into(), library_lock::is_held_here());
-        match self.path.metadata() {
+        let _reading = stalls::reading(&self.path().into(), library_lock::is_held_here());
+        match self.path().metadata() {
             Ok(metadata) => self.is_of(&metadata),
             // Any error counts as missing.
             Err(_) => self.state == State::Missing,
@@ -181,7 +198,7 @@ impl FileIdentity {
         if !matches!(self.state, State::File(_)) {
             return Ok(());
         }
-        let file = std::fs::File::open(&self.path)?;
+        let file = std::fs::File::open(self.path())?;
         // Dirty pages would not be evicted. This fails on read-only file systems, which have none.
         let _ = file.sync_data();
         forget(&file)
@@ -207,14 +224,14 @@ impl Hash for FileIdentity {
         if let Some(content) = self.content {
             return content.hash(hasher);
         }
-        self.path.hash(hasher);
+        self.location.hash(hasher);
         match &self.state {
             State::Missing => None::<()>.hash(hasher),
             State::File(state) => {
                 let times = (state.modified_seconds, state.modified_nanoseconds);
                 Some((state.inode, state.length, times.0, times.1)).hash(hasher);
             }
-            State::Object(version) => version.hash(hasher),
+            State::Object(object) => object.version().hash(hasher),
         }
     }
 }
@@ -246,10 +263,10 @@ mod tests {
         let (path, other) = (place.path().join("a.h5"), place.path().join("b.h5"));
         fs::write(&path, "one").unwrap();
         touch(&path, 1000);
-        let identity = FileIdentity::of(&path).unwrap();
+        let identity = FileIdentity::of_path(&path).unwrap();
         assert!(identity.is_current());
         assert_eq!(
-            FileIdentity::of(&place.path().join("../").join(place.path()).join("a.h5")).unwrap(),
+            FileIdentity::of_path(&place.path().join("../").join(place.path()).join("a.h5")).unwrap(),
             identity
         );
         // Edited in place, then the modification time is restored.
@@ -271,7 +288,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
             fs::write(place.path().join(name), text).unwrap();
-            FileIdentity::of(&place.path().join(name)).unwrap()
+            FileIdentity::of_path(&place.path().join(name)).unwrap()
         };
         let (one, two) = (ContentId::of(&1), ContentId::of(&2));
         let key = |files: &[&FileIdentity]| Fingerprint::of(&KeyOf::files(files.iter().copied()));
@@ -280,7 +297,7 @@ mod tests {
         assert_eq!((key(&[&a]), Fingerprint::of(&a)), (key(&[&b]), Fingerprint::of(&b)));
         assert_ne!(key(&[&a]), key(&[&other]));
         assert_eq!(key(&[&a, &other]), key(&[&other, &b, &file("link", "")]));
-        let missing = |folder: &str| FileIdentity::missing(Path::new(folder).join("gone.raw"));
+        let missing = |folder: &str| FileIdentity::missing(&Path::new(folder).join("gone.raw"));
         assert_eq!(key(&[&a, &missing("/x")]), key(&[&b, &missing("/y")]));
         assert_ne!(key(&[&a, &missing("/x")]), key(&[&a]));
         let (d, e) = (file("d", ""), file("e", ""));
@@ -293,7 +310,7 @@ mod tests {
     fn a_missing_file_changes_when_it_appears() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("late.h5");
-        let identity = FileIdentity::missing(path.clone());
+        let identity = FileIdentity::missing(&path);
         assert!(identity.is_current());
         fs::write(&path, "here").unwrap();
         assert!(!identity.is_current());
@@ -304,7 +321,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("a.h5");
         fs::write(&path, "four").unwrap();
-        let identity = FileIdentity::of(&path).unwrap();
+        let identity = FileIdentity::of_path(&path).unwrap();
         fs::write(&path, "longer").unwrap();
         assert!(identity.is_of_grown(&path.metadata().unwrap()) && !identity.is_current());
         fs::write(&path, "two").unwrap();

@@ -8,6 +8,7 @@
 //! [`btree`]).
 
 mod btree;
+mod entry;
 mod header;
 mod metadata;
 mod rotation;
@@ -18,6 +19,8 @@ use std::time::Instant;
 
 use hdf5::Dataset;
 
+pub(super) use self::entry::{Entry, IndexError};
+use self::entry::{MOST_CHUNKS, ensure_few, ensure_in_time, is_late};
 use self::header::Tree;
 use self::metadata::Metadata;
 use self::rotation::Rotation;
@@ -38,55 +41,6 @@ pub(super) struct ChunkIndex {
     entries: OnceLock<Vec<Entry>>,
     filling: Mutex<()>,
 }
-
-/// Where one chunk is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// The chunk's number in stored order ([`Grid::number`]).
-    number: u64,
-    /// The byte offset in the file.
-    pub address: u64,
-    /// The stored length in bytes.
-    pub length: u32,
-    /// A set bit means that the filter at that position was skipped.
-    pub mask: u32,
-}
-
-impl Entry {
-    /// Of a chunk whose stored bytes are its voxels.
-    pub fn unfiltered(number: u64, address: u64, length: u32) -> Self {
-        Self { number, address, length, mask: 0 }
-    }
-
-    /// The byte offset just after the chunk; saturates.
-    pub fn end(&self) -> u64 {
-        self.address.saturating_add(u64::from(self.length))
-    }
-}
-
-/// Why an index cannot be read.
-#[derive(Debug, Clone)]
-pub(super) enum IndexError {
-    /// The file cannot be read.
-    Read(ReadError),
-    /// What was found in it is wrong.
-    Wrong(String),
-}
-
-impl From<ReadError> for IndexError {
-    fn from(error: ReadError) -> Self {
-        IndexError::Read(error)
-    }
-}
-
-impl From<String> for IndexError {
-    fn from(problem: String) -> Self {
-        IndexError::Wrong(problem)
-    }
-}
-
-/// The maximum number of stored chunks per dataset; their index takes 384 MiB.
-const MOST_CHUNKS: usize = 1 << 24;
 
 fn find(entries: &[Entry], number: u64) -> Option<Entry> {
     entries.binary_search_by_key(&number, |entry| entry.number).ok().map(|at| entries[at])
@@ -155,7 +109,7 @@ impl ChunkIndex {
         if !library::is_version_1_btree(handle).map_err(unreadable)? {
             return Ok(None);
         }
-        let place = format!("{} in {}", self.object, self.file.path.display());
+        let place = format!("{} in {}", self.object, self.file.location);
         let bytes = &self.file.bytes;
         let metadata = Metadata {
             superblock: self.superblock().map_err(unreadable)?,
@@ -215,25 +169,6 @@ impl ChunkIndex {
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn unreadable(error: hdf5::Error) -> String {
     format!("the list of its chunks cannot be read: {error}")
-}
-
-/// Fails if a dataset has too many chunks.
-fn ensure_few(chunks: usize) -> Result<(), IndexError> {
-    if chunks <= MOST_CHUNKS {
-        return Ok(());
-    }
-    Err(format!("it has more than {MOST_CHUNKS} chunks; store it in larger chunks").into())
-}
-
-fn is_late(until: Option<Instant>) -> bool {
-    until.is_some_and(|until| Instant::now() > until)
-}
-
-fn ensure_in_time(until: Option<Instant>) -> Result<(), IndexError> {
-    if !is_late(until) {
-        return Ok(());
-    }
-    Err("the list of its chunks could not be read within the time limit".to_owned().into())
 }
 
 #[cfg(test)]

@@ -17,12 +17,12 @@ use hdf5::{Dataset, Group, LocationType};
 
 use super::OpenError;
 use super::bytes::is_regular;
-use super::external::RawFile;
 use super::file::{Files, StoredFile};
 use super::identity::FileIdentity;
 use super::library::{self, Link};
-use crate::address::{self, Address};
-use crate::store::{Object, StoreError};
+use super::raw_file::RawFile;
+use crate::store::address::Address;
+use crate::store::{Location, StoreError};
 
 /// The maximum number of soft and external links on a path, and the maximum nesting of virtual datasets.
 const MOST_LINKS: usize = 32;
@@ -104,7 +104,7 @@ pub struct MissingFiles {
 #[derive(Default)]
 struct Audit {
     /// The sources visited, as (file, dataset).
-    seen: HashSet<(PathBuf, String)>,
+    seen: HashSet<(Location, String)>,
     files: BTreeSet<FileIdentity>,
     missing: MissingFiles,
     /// The files that contain virtual datasets, or links on the way to their sources.
@@ -115,7 +115,7 @@ struct Audit {
     admitted: Vec<(PathBuf, FileIdentity)>,
     /// The folders of symbolic links by which a file is opened: the library resolves relative names in that file
     /// against them too.
-    link_folders: HashMap<PathBuf, Vec<PathBuf>>,
+    link_folders: HashMap<Location, Vec<PathBuf>>,
 }
 
 impl Audit {
@@ -132,7 +132,7 @@ impl Audit {
             if !is_found.is_ok_and(|is_found| is_found) {
                 let problem =
                     "it is a source of a virtual dataset, and the library cannot follow the links to it";
-                return Err(OpenError::object(file, path, problem.to_owned()));
+                return Err(OpenError::object(&file.location, path, problem.to_owned()));
             }
         }
         Ok(Audited { files: self.files.into_iter().collect(), raw, missing: self.missing })
@@ -192,9 +192,11 @@ impl Follower<'_> {
         let Found { file, object, passed } = self.follow(file, path, leave)?;
         match object {
             Node::Dataset(object) => Ok(Found { file, object, passed }),
-            Node::Group(_) => {
-                Err(OpenError::object(&file, path, "it is a group; a dataset is expected".to_owned()))
-            }
+            Node::Group(_) => Err(OpenError::object(
+                &file.location,
+                path,
+                "it is a group; a dataset is expected".to_owned(),
+            )),
         }
     }
 
@@ -207,7 +209,7 @@ impl Follower<'_> {
         let End { file, group, name, passed } = self.walk(file, path, leave)?;
         let Some(name) = name else { return Ok(Found { file, object: Node::Group(group), passed }) };
         let wrong = |what: &str, e: hdf5::Error| {
-            OpenError::object(&file, path, format!("it cannot be opened as a {what} ({e})"))
+            OpenError::object(&file.location, path, format!("it cannot be opened as a {what} ({e})"))
         };
         let object = if is_dataset(&group, &name) {
             Node::Dataset(library::open_dataset(&group, &name).map_err(|e| wrong("dataset", e))?)
@@ -234,9 +236,9 @@ impl Follower<'_> {
         let mut end = End { file: Arc::clone(file), group, name: None, passed: Vec::new() };
         let mut links = 0;
         while let Some(name) = ahead.pop_front() {
-            let wrong = |problem: String| OpenError::object(&end.file, path, problem);
+            let wrong = |problem: String| OpenError::object(&end.file.location, path, problem);
             match library::link(&end.group, &name).map_err(|e| wrong(e.to_string()))? {
-                Link::Missing => return Err(OpenError::missing(&end.file, path, &name)),
+                Link::Missing => return Err(OpenError::missing(&end.file.location, path, &name)),
                 Link::Hard if ahead.is_empty() => end.name = Some(name),
                 Link::Hard => {
                     let group = end.group.group(&name);
@@ -260,7 +262,7 @@ impl Follower<'_> {
                         }
                         Leave::Audited(audit) => {
                             let next = self.part_file(&end.file, &other, audit)?;
-                            next.ok_or_else(|| OpenError::missing(&end.file, path, &other))?
+                            next.ok_or_else(|| OpenError::missing(&end.file.location, path, &other))?
                         }
                     };
                     end.group = root(&end.file)?;
@@ -270,7 +272,7 @@ impl Follower<'_> {
             }
             if links > MOST_LINKS {
                 return Err(OpenError::object(
-                    &end.file,
+                    &end.file.location,
                     path,
                     "too many links on its path; is there a loop?".to_owned(),
                 ));
@@ -285,16 +287,34 @@ impl Follower<'_> {
         path: &str,
         name: &str,
     ) -> Result<(Arc<StoredFile>, Option<FileIdentity>), OpenError> {
-        let target = places(from, name)
-            .into_iter()
-            .find(|place| exists(place))
-            .ok_or_else(|| OpenError::missing(from, path, name))?;
-        match self.allowed(from, name, &target)? {
-            Some(resolved) => {
-                let alias = (target != resolved).then(|| FileIdentity::at(&target));
-                Ok((self.files.open_resolved(resolved, self.growing)?, alias))
-            }
-            None => Err(OpenError::missing(from, path, name)),
+        if let Location::Object(address) = &from.location {
+            return Ok((self.object_beside(from, address, path, name)?, None));
+        }
+        let missing = || OpenError::missing(&from.location, path, name);
+        let target = places(from, name).into_iter().find(|place| place.exists()).ok_or_else(missing)?;
+        let resolved = self.allowed(from, name, &target)?.ok_or_else(missing)?;
+        let alias = (target != resolved).then(|| FileIdentity::at(&target));
+        Ok((self.files.open_resolved(Location::Path(resolved), self.growing)?, alias))
+    }
+
+    /// The object to which another one refers. An object refers to none but those beside it.
+    fn object_beside(
+        &self,
+        from: &StoredFile,
+        address: &Address,
+        path: &str,
+        name: &str,
+    ) -> Result<Arc<StoredFile>, OpenError> {
+        let missing = || OpenError::missing(&from.location, path, name);
+        let target = address.beside(last_component(name)).map_err(|_| missing())?;
+        // An object that must not be read is not asked for.
+        if !target.is_beside(address) {
+            self.ensure_anywhere(from, name)?;
+        }
+        // One that cannot be reached may be there.
+        match self.files.store().open(&target) {
+            Err(StoreError::Missing) => Err(missing()),
+            _ => self.files.open_resolved(Location::Object(target), self.growing),
         }
     }
 
@@ -306,7 +326,7 @@ impl Follower<'_> {
         depth: usize,
     ) -> Result<Vec<RawFile>, OpenError> {
         let name = found.object.name();
-        let wrong = |problem: String| OpenError::object(&found.file, &name, problem);
+        let wrong = |problem: String| OpenError::object(&found.file.location, &name, problem);
         if depth > MOST_LINKS {
             return Err(wrong("virtual datasets are nested too deeply; is there a loop?".to_owned()));
         }
@@ -345,7 +365,7 @@ impl Follower<'_> {
     /// The raw files of a dataset. Missing ones are included; reading them is an error.
     fn raw_files(&self, found: &Found<Dataset>) -> Result<Vec<RawFile>, OpenError> {
         let name = found.object.name();
-        let wrong = |problem: String| OpenError::object(&found.file, &name, problem);
+        let wrong = |problem: String| OpenError::object(&found.file.location, &name, problem);
         let raw_files = library::raw_files(&found.object).map_err(|e| wrong(e.to_string()))?;
         let raw_file = |raw: library::RawFileEntry| {
             let target = found.file.folder().join(&raw.name);
@@ -358,7 +378,7 @@ impl Follower<'_> {
                     .files
                     .identity(&resolved, self.growing)
                     .map_err(|e| wrong(format!("its raw file {:?} cannot be inspected: {e}", raw.name)))?,
-                None => FileIdentity::missing(target),
+                None => FileIdentity::missing(&target),
             };
             let alias = (target_path != identity.path()).then(|| FileIdentity::at(&target_path));
             Ok(RawFile { identity, alias, position: raw.offset, length: raw.size })
@@ -402,12 +422,12 @@ impl Follower<'_> {
         let Some(source) = self.part_file(&found.file, file, audit)? else {
             return Ok(places(&found.file, file).first().map(|place| place.display().to_string()));
         };
-        if !audit.seen.insert((source.path.clone(), dataset.to_owned())) {
+        if !audit.seen.insert((source.location.clone(), dataset.to_owned())) {
             return Ok(None);
         }
         if audit.seen.len() > MOST_PARTS {
             let problem = format!("it has more than {MOST_PARTS} sources, too many to check");
-            return Err(OpenError::object(&found.file, &found.object.name(), problem));
+            return Err(OpenError::object(&found.file.location, &found.object.name(), problem));
         }
         match self.unaudited_dataset(&source, dataset, Leave::Audited(audit)) {
             Ok(part) => {
@@ -437,26 +457,27 @@ impl Follower<'_> {
         let found = tried.iter().find(|place| place.exists());
         let found = found.map(|target| Ok(self.allowed(from, name, target)?.zip(Some(target))));
         let Some((resolved, target)) = found.transpose()?.flatten() else {
-            audit.files.extend(tried.into_iter().map(FileIdentity::missing));
+            audit.files.extend(tried.iter().map(|place| FileIdentity::missing(place)));
             return Ok(None);
         };
         // If one of the paths before it appears, or a symbolic link is redirected, the library would read another file.
-        let before = tried.iter().take_while(|place| *place != target).cloned().map(FileIdentity::missing);
+        let before =
+            tried.iter().take_while(|place| *place != target).map(|place| FileIdentity::missing(place));
         audit.files.extend(before);
         if *target != resolved {
             audit.files.insert(FileIdentity::at(target));
-            let folders = audit.link_folders.entry(resolved.clone()).or_default();
+            let folders = audit.link_folders.entry(Location::Path(resolved.clone())).or_default();
             folders.extend(target.parent().map(Path::to_owned));
         }
-        let opened = self.files.open_resolved(resolved.clone(), self.growing);
+        let opened = self.files.open_resolved(Location::Path(resolved.clone()), self.growing);
         // A file that cannot be opened is admitted nevertheless, so that reading it is an error and not the fill value.
         let identity = match &opened {
             Ok(file) => Some(file.identity().clone()),
-            Err(_) => FileIdentity::of(&resolved).ok(),
+            Err(_) => FileIdentity::of_path(&resolved).ok(),
         };
         if let Some(identity) = identity {
             audit.files.insert(identity.clone());
-            for folder in audit.link_folders.get(&from.path).into_iter().flatten() {
+            for folder in audit.link_folders.get(&from.location).into_iter().flatten() {
                 audit.admitted.push((folder.join(last_component(name)), identity.clone()));
             }
             audit.admitted.push((target.clone(), identity));
@@ -467,18 +488,25 @@ impl Follower<'_> {
     /// Resolves the symbolic links of `target`, to which `from` refers by `name`; `None` if it does not exist. Fails
     /// if the policy forbids it because it lies outside the folder of `from`.
     fn allowed(&self, from: &StoredFile, name: &str, target: &Path) -> Result<Option<PathBuf>, OpenError> {
-        let resolved = address::resolved(target).ok();
+        let resolved = target.canonicalize().ok();
         let inside = match &resolved {
-            Some(resolved) if !from.bytes.is_remote() => resolved.starts_with(from.folder()),
-            // An address cannot be resolved, either.
+            Some(resolved) => resolved.starts_with(from.folder()),
             // A missing file cannot be resolved, so its path is checked as written.
-            _ => !climbs(from.folder(), target),
+            None => !climbs(from.folder(), target),
         };
-        if inside || self.policy == LinkPolicy::Anywhere {
-            return Ok(resolved);
+        if !inside {
+            self.ensure_anywhere(from, name)?;
+        }
+        Ok(resolved)
+    }
+
+    /// Fails if links must not leave the folder of their file.
+    fn ensure_anywhere(&self, from: &StoredFile, name: &str) -> Result<(), OpenError> {
+        if self.policy == LinkPolicy::Anywhere {
+            return Ok(());
         }
         let why = "which is not below its own folder";
-        let refused = OpenError::Refused { path: from.path.clone(), name: name.to_owned(), why };
+        let refused = OpenError::Refused { file: from.location.clone(), name: name.to_owned(), why };
         if self.logs_refusals {
             tracing::warn!("{refused}");
         }
@@ -487,7 +515,7 @@ impl Follower<'_> {
 }
 
 fn root(file: &StoredFile) -> Result<Group, OpenError> {
-    file.handles.root().map_err(|e| OpenError::object(file, "/", e.to_string()))
+    file.handles.root().map_err(|e| OpenError::object(&file.location, "/", e.to_string()))
 }
 
 fn is_dataset(group: &Group, name: &str) -> bool {
@@ -516,23 +544,9 @@ fn refuse_parts(dataset: &Dataset) -> Result<(), String> {
     ))
 }
 
-/// Whether there is a file, or an object: one that cannot be reached may be there. An object that must not be read is
-/// not asked for.
-fn exists(path: &Path) -> bool {
-    let climbs = path.components().any(|part| part == std::path::Component::ParentDir);
-    match Address::of(path) {
-        Some(_) if climbs => true,
-        Some(address) => !matches!(Object::open(&address), Err(StoreError::Missing)),
-        None => path.exists(),
-    }
-}
-
 /// The paths that the library tries for a file reference: first the name itself if it is absolute, then the name in the
-/// folder of the referring file. An object refers to none but those beside it.
+/// folder of the referring file.
 fn places(from: &StoredFile, name: &str) -> Vec<PathBuf> {
-    if from.bytes.is_remote() {
-        return vec![address::beside(from.folder(), last_component(name))];
-    }
     let beside = from.folder().join(last_component(name));
     if Path::new(name).is_absolute() { vec![PathBuf::from(name), beside] } else { vec![beside] }
 }

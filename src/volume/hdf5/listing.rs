@@ -6,7 +6,6 @@
 //! objects.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use hdf5::{Group, IndexType, IterationOrder, LinkType, LocationToken, LocationType};
@@ -15,6 +14,7 @@ use super::OpenError;
 use super::file::StoredFile;
 use super::library::{self, Link};
 use super::links::{End, Follower};
+use crate::store::Location;
 
 /// The maximum number of objects visited.
 const MOST_OBJECTS: usize = 50_000;
@@ -64,7 +64,7 @@ impl UnfollowedLink {
 
 /// Lists the datasets that can be reached from a file.
 pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Listing, OpenError> {
-    let root = file.handles.root().map_err(|e| OpenError::object(file, "/", e.to_string()))?;
+    let root = file.handles.root().map_err(|e| OpenError::object(&file.location, "/", e.to_string()))?;
     let mut walk = Walk::new(follower, file);
     let place = Place { path: String::new(), file: Arc::clone(file), depth: 0 };
     walk.enter(place, root)?;
@@ -100,9 +100,9 @@ struct Ahead {
 struct Walk<'a> {
     follower: &'a Follower<'a>,
     /// The path of the file whose datasets are listed.
-    first: PathBuf,
+    first: Location,
     /// The files visited, numbered.
-    files: HashMap<PathBuf, usize>,
+    files: HashMap<Location, usize>,
     /// The objects visited: the number of the file, and the address in it.
     seen: HashSet<(usize, String)>,
     objects: usize,
@@ -118,7 +118,7 @@ impl<'a> Walk<'a> {
     fn new(follower: &'a Follower<'a>, file: &Arc<StoredFile>) -> Self {
         Self {
             follower,
-            first: file.path.clone(),
+            first: file.location.clone(),
             files: HashMap::new(),
             seen: HashSet::new(),
             objects: 0,
@@ -154,15 +154,16 @@ impl<'a> Walk<'a> {
     /// Whether an object is visited for the first time; `false` too if it is one too many.
     fn is_new(&mut self, file: &StoredFile, token: LocationToken) -> bool {
         let next = self.files.len();
-        let number = *self.files.entry(file.path.clone()).or_insert(next);
+        let number = *self.files.entry(file.location.clone()).or_insert(next);
         // The crate's tokens can only be compared and printed.
         self.seen.insert((number, format!("{token:?}")))
     }
 
     /// Adds a group to those to be listed, unless it has been visited or is nested too deeply.
     fn enter(&mut self, place: Place, group: Group) -> Result<(), OpenError> {
-        let info =
-            group.loc_info().map_err(|e| OpenError::object(&place.file, &place.path, e.to_string()))?;
+        let info = group
+            .loc_info()
+            .map_err(|e| OpenError::object(&place.file.location, &place.path, e.to_string()))?;
         if self.is_new(&place.file, info.token) && place.depth <= MOST_DEPTH {
             self.groups.push_back((place, group));
         }
@@ -181,7 +182,7 @@ impl<'a> Walk<'a> {
                 LinkType::External => {
                     self.links.push_back(Ahead { is_soft: false, place: below, group: group.clone(), name });
                 }
-                LinkType::Soft if below.file.path == self.first => {
+                LinkType::Soft if below.file.location == self.first => {
                     self.aliases.extend(soft_target(group, &name, &place.path).map(|to| (below.path, to)));
                 }
                 LinkType::Soft => {
@@ -199,11 +200,10 @@ impl<'a> Walk<'a> {
                 self.datasets.push((place.depth, place.path));
             }
             LocationType::Group => {
-                let (path, file) = (place.path.clone(), place.file.path.clone());
+                let (path, file) = (place.path.clone(), place.file.location.clone());
                 let opened = group.group(name).map_err(|e| e.to_string());
                 let entered = opened.and_then(|child| self.enter(place, child).map_err(|e| e.to_string()));
                 if let Err(error) = entered {
-                    let file = file.display();
                     tracing::warn!("the group {path} in {file} cannot be opened, and is left out: {error}");
                 }
             }
@@ -226,7 +226,7 @@ impl<'a> Walk<'a> {
         self.followed += 1;
         if self.followed > MOST_FOLLOWED {
             let problem = format!("{MOST_FOLLOWED} other links were followed, which is the limit");
-            return Err(OpenError::object(&place.file, &place.path, problem));
+            return Err(OpenError::object(&place.file.location, &place.path, problem));
         }
         let Place { path, file, depth } = place;
         let end = self.follower.member(&file, group.clone(), &path, name.to_owned())?;
@@ -235,7 +235,8 @@ impl<'a> Walk<'a> {
         match name {
             Some(name) => {
                 // Only to report that there is no such object, which `visit` leaves out silently.
-                let wrong = |e: hdf5::Error| OpenError::object(&place.file, &place.path, e.to_string());
+                let wrong =
+                    |e: hdf5::Error| OpenError::object(&place.file.location, &place.path, e.to_string());
                 group.loc_info_by_name(&name).map_err(wrong)?;
                 self.visit(place, &group, &name);
                 Ok(())

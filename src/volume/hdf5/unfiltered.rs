@@ -7,8 +7,8 @@ use super::bytes::Loan;
 use super::dataset::{Storage, StoredDataset};
 use super::grid::Position;
 use crate::geometry::Xyz;
-use crate::volume::scatter::{Lattice, copy_box, copy_elements};
-use crate::volume::{ReadError, Samples, VoxelType};
+use crate::volume::scatter::{Strided, gathered};
+use crate::volume::{BoxMut, ReadError, VoxelType};
 
 /// A stored chunk without filters.
 #[derive(Debug, Clone, Copy)]
@@ -57,52 +57,44 @@ impl StoredDataset {
 }
 
 impl UnfilteredBytes<'_> {
-    /// Copies a box of `size` voxels from the layout `from` in the chunk to the layout `target` in `into`, which
-    /// contains voxels of type `voxel`.
+    /// Copies `count` voxels from a place in the chunk to `into`, which contains voxels of type `voxel`.
     pub fn copy(
         &self,
         chunk: UnfilteredChunk,
-        from: Lattice,
-        into: &mut Samples,
-        target: Lattice,
-        size: Xyz<u64>,
+        from: Strided,
+        into: BoxMut<'_>,
+        count: Xyz<u64>,
         voxel: VoxelType,
     ) -> Result<(), ReadError> {
-        if self.dataset.is_native() {
-            return self.copy_bytes(chunk, from, into.bytes_mut(), target, size);
-        }
-        // Elements that need conversion are gathered first, and converted together.
-        let (gathered, dense) = (size.volume() as usize, Lattice::dense(size, Xyz::all(0)));
-        let mut bytes = vec![0; gathered * self.dataset.stored_bytes()];
-        self.copy_bytes(chunk, from, &mut bytes, dense, size)?;
-        let voxels = self.dataset.samples(bytes, voxel);
-        if copy_box(&voxels, dense, into, target, size) {
-            Ok(())
+        let is_copied = if self.dataset.is_native() {
+            self.lend(chunk, from, |bytes, from| into.copy_bytes(bytes, from))?
         } else {
-            Err(self.dataset.damaged("its voxels were decoded to the wrong type"))
-        }
+            // Elements that need conversion are gathered first, and converted together.
+            let bytes = self.lend(chunk, from, |bytes, from| match self.dataset.stored_bytes() {
+                1 => gathered::<1>(bytes, from),
+                2 => gathered::<2>(bytes, from),
+                4 => gathered::<4>(bytes, from),
+                _ => gathered::<8>(bytes, from),
+            })?;
+            into.copy(&self.dataset.samples(bytes, voxel), Strided::dense(count))
+        };
+        let wrong = || self.dataset.damaged("its voxels were decoded to the wrong type");
+        is_copied.then_some(()).ok_or_else(wrong)
     }
 
-    fn copy_bytes(
+    /// Lends the bytes from the first to the last voxel of a box, and its place in them.
+    fn lend<T>(
         &self,
         chunk: UnfilteredChunk,
-        from: Lattice,
-        into: &mut [u8],
-        target: Lattice,
-        size: Xyz<u64>,
-    ) -> Result<(), ReadError> {
+        at: Strided,
+        work: impl FnOnce(&[u8], Strided) -> T,
+    ) -> Result<T, ReadError> {
         let width = self.dataset.stored_bytes();
-        let span = from.span(size) * width;
-        let start = chunk.address.saturating_add((from.start * width) as u64);
+        let span = at.span() * width;
+        let start = chunk.address.saturating_add((at.start * width) as u64);
         // If at least a quarter of the bytes in the span are wanted, the whole span is announced to the system.
-        let dense = span as u64 <= 4 * size.volume().saturating_mul(width as u64);
-        let front = Lattice { start: 0, ..from };
-        self.bytes.lend(start, span, dense, |bytes| match width {
-            1 => copy_elements::<1>(bytes, front, into, target, size),
-            2 => copy_elements::<2>(bytes, front, into, target, size),
-            4 => copy_elements::<4>(bytes, front, into, target, size),
-            _ => copy_elements::<8>(bytes, front, into, target, size),
-        })
+        let dense = span <= 4 * width * at.size.iter().product::<usize>();
+        self.bytes.lend(start, span, dense, |bytes| work(bytes, Strided { start: 0, ..at }))
     }
 
     /// Fails if the file has changed, or ends before what was copied from it.

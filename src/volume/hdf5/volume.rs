@@ -23,16 +23,16 @@ use super::dataset::StoredDataset;
 use super::grid::{Part, Position, RANK, StoredBox, linear};
 use super::identity::FileIdentity;
 use super::stored_chunk::Located;
-use crate::axes::{Axes, AxisName};
-use crate::cache::Lost;
+use crate::base::axes::{Axes, AxisName};
+use crate::flow::cache::Lost;
+use crate::flow::trace::Trace;
 use crate::geometry::{Axis, Region, Xyz};
 use crate::metrics::Meter;
 use crate::store::Gathering;
-use crate::trace::Trace;
-use crate::volume::scatter::{Lattice, Sieve, copy_box, fill_box, thinned};
+use crate::volume::scatter::{Sieve, Strided};
 use crate::volume::{
-    Access, BLOCK_BYTES, ChunkCoding, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest, Samples,
-    Tally, Values, Volume, VolumeShape, VolumeStorage, VoxelType, Yields,
+    Access, BLOCK_BYTES, BoxMut, ChunkCoding, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest,
+    Samples, Tally, Values, Volume, VolumeShape, VoxelType, Yields,
 };
 
 /// How a dataset is interpreted as a volume.
@@ -95,7 +95,7 @@ impl Hdf5Volume {
         view: &View,
         chunks: ChunkStore,
     ) -> Result<Self, OpenError> {
-        let wrong = |problem: String| OpenError::object(&dataset.file, &dataset.path, problem);
+        let wrong = |problem: String| OpenError::object(&dataset.file.location, &dataset.path, problem);
         if view.axes.rank() != dataset.shape.len() {
             let (axes, shape) = (&view.axes, &dataset.shape);
             return Err(wrong(format!("its shape {shape:?} and the axes \"{axes}\" differ in rank")));
@@ -132,17 +132,17 @@ impl Hdf5Volume {
         StoredBox { start: self.roles.map(|role| along(role).0), count: self.roles.map(|role| along(role).1) }
     }
 
-    /// The strided layout, along x, y and z, of a box at `start` in a contiguous buffer of shape `dims` (stored order).
-    fn lattice(&self, dims: &Position, start: &Position) -> Lattice {
-        let mut lattice = Lattice { start: linear(dims, start) as usize, step: Xyz::all(0) };
-        let mut stride = 1;
+    /// The place of the wanted voxels of a part in a contiguous buffer of shape `dims` (stored order).
+    fn place(&self, dims: &Position, wanted: &Wanted, step: Xyz<u64>) -> Strided {
+        let (mut strides, mut stride) = (Xyz::all(0), 1);
         for (role, extent) in self.roles.iter().zip(dims).rev() {
             if let Role::Space(axis) = role {
-                lattice.step[*axis] = stride;
+                strides[*axis] = stride;
             }
             stride *= *extent as usize;
         }
-        lattice
+        let Sieve { offset, count, .. } = wanted.sieve;
+        Strided::picked(linear(dims, &wanted.part.within) as usize, strides, offset, step, count)
     }
 
     /// The x, y and z components of a position in stored order; `missing` for axes that are not stored.
@@ -183,26 +183,25 @@ impl Hdf5Volume {
     }
 
     /// Reads a box of unfiltered voxels: locates its chunks, then copies the wanted voxels from the mapped file.
-    fn read_unfiltered(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
+    fn read_unfiltered(&self, reading: &Reading<'_>, into: &mut BoxMut<'_>) -> Result<(), ReadError> {
         let bytes = self.dataset.unfiltered_bytes()?;
         let mut wanted = self.wanted(reading).peekable();
         while wanted.peek().is_some() {
             let located = wanted.by_ref().take(MOST_LISTED);
             let located = located.map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
-            for (chunk, Wanted { part, sieve, .. }) in located.collect::<Result<Vec<_>, ReadError>>()? {
+            for (chunk, wanted) in located.collect::<Result<Vec<_>, ReadError>>()? {
                 self.end_early(reading)?;
-                let target = reading.target(&sieve);
+                let (step, Sieve { place, count, .. }) = (reading.request.step, wanted.sieve);
+                let mut into = into.part(place, count);
                 if let Some(chunk) = chunk {
                     if let Some(trace) = reading.trace() {
-                        trace.add_read(1, sieve.count.volume() * self.dataset.stored_bytes() as u64);
+                        trace.add_read(1, count.volume() * self.dataset.stored_bytes() as u64);
                     }
-                    let dims = self.dataset.grid.chunk();
-                    let from =
-                        self.lattice(dims, &part.within).from(sieve.offset).every(reading.request.step);
-                    bytes.copy(chunk, from, into, target, sieve.count, self.shape.voxel)?;
+                    let from = self.place(self.dataset.grid.chunk(), &wanted, step);
+                    bytes.copy(chunk, from, into, count, self.shape.voxel)?;
                 } else {
-                    let fill = self.dataset.fill_value(part.start, self.shape.voxel)?;
-                    self.ensure_types_match(fill_box(&fill, into, target, sieve.count))?;
+                    let fill = self.dataset.fill_value(wanted.part.start, self.shape.voxel)?;
+                    self.ensure_types_match(into.fill(&fill))?;
                 }
             }
         }
@@ -210,7 +209,7 @@ impl Hdf5Volume {
     }
 
     /// Reads a box of filtered chunks.
-    fn read_filtered(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
+    fn read_filtered(&self, reading: &Reading<'_>, into: &mut BoxMut<'_>) -> Result<(), ReadError> {
         let mut wanted = self.wanted(reading).peekable();
         while wanted.peek().is_some() {
             self.read_chunks(wanted.by_ref().take(MOST_LISTED), reading, into)?;
@@ -224,7 +223,7 @@ impl Hdf5Volume {
         &self,
         wanted: impl Iterator<Item = Wanted>,
         reading: &Reading<'_>,
-        into: &mut Samples,
+        into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let dataset = &self.dataset;
         let missing = self.copy_cached(wanted, reading, into)?;
@@ -241,7 +240,7 @@ impl Hdf5Volume {
         &self,
         located: Vec<(Located, Wanted)>,
         reading: &Reading<'_>,
-        into: &mut Samples,
+        into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let (dataset, store, meter) = (&self.dataset, &self.chunks, self.meter(reading));
         let produce = |located: &Located, request: &ChunkRequest<'_>, extent| {
@@ -295,7 +294,7 @@ impl Hdf5Volume {
         &self,
         wanted: impl Iterator<Item = Wanted>,
         reading: &Reading<'_>,
-        into: &mut Samples,
+        into: &mut BoxMut<'_>,
     ) -> Result<Vec<Wanted>, ReadError> {
         let (mut missing, mut cached) = (Vec::new(), CachedChunks::default());
         for wanted in wanted {
@@ -334,19 +333,14 @@ impl Hdf5Volume {
         chunk: &Chunk,
         wanted: &Wanted,
         reading: &Reading<'_>,
-        into: &mut Samples,
+        into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
-        let (target, count) = (reading.target(&wanted.sieve), wanted.sieve.count);
+        let mut into = into.part(wanted.sieve.place, wanted.sieve.count);
         self.ensure_types_match(if chunk.constant {
-            fill_box(&chunk.samples, into, target, count)
+            into.fill(&chunk.samples)
         } else {
-            copy_box(&chunk.samples, self.within(chunk, wanted, reading), into, target, count)
+            into.copy(&chunk.samples, self.place(&chunk.dims, wanted, reading.request.step))
         })
-    }
-
-    /// The layout of the wanted voxels in their chunk.
-    fn within(&self, chunk: &Chunk, Wanted { part, sieve, .. }: &Wanted, reading: &Reading<'_>) -> Lattice {
-        self.lattice(&chunk.dims, &part.within).from(sieve.offset).every(reading.request.step)
     }
 
     fn ensure_types_match(&self, is_done: bool) -> Result<(), ReadError> {
@@ -354,52 +348,42 @@ impl Hdf5Volume {
     }
 
     /// Reads through the library: in one call, or block by block if the box is large or thinned.
-    fn read_via_libhdf5(&self, reading: &Reading<'_>, into: &mut Samples) -> Result<(), ReadError> {
-        let request = reading.request;
-        let bytes = request.region.voxels().saturating_mul(self.shape.voxel.samples().voxel_bytes() as u64);
-        // The library's lock is held for the whole call.
-        if request.step == Xyz::all(1) && bytes <= BLOCK_BYTES {
-            return self.read_in_one_call(reading, &request.region, into);
+    fn read_via_libhdf5(&self, reading: &Reading<'_>, into: &mut BoxMut<'_>) -> Result<(), ReadError> {
+        let ReadRequest { region, step, .. } = reading.request;
+        let most = BLOCK_BYTES / self.shape.voxel.samples().voxel_bytes() as u64;
+        let mut block = Samples::default();
+        // The library's lock is held for each whole call.
+        if *step == Xyz::all(1) && region.voxels() <= most {
+            return self.read_in_one_call(reading, region, &mut block, into);
         }
-        thinned(self.shape, request, into, |region, into| self.read_in_one_call(reading, region, into))
+        for part in region.blocks(self.shape.chunk, most) {
+            self.read_in_one_call(reading, &part, &mut block, into)?;
+        }
+        Ok(())
     }
 
+    /// Reads the wanted voxels of a part of the box through the library. Fails for chunks beyond the end of the file, for
+    /// which the library returns zeros.
     fn read_in_one_call(
         &self,
         reading: &Reading<'_>,
-        region: &Region,
-        into: &mut Samples,
+        part: &Region,
+        block: &mut Samples,
+        into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
+        let ReadRequest { time, region, step, .. } = reading.request;
+        let Some(sieve) = Sieve::of(part, region, *step) else { return Ok(()) };
         self.end_early(reading)?;
-        into.reset(self.shape.voxel, region.voxels() as usize);
-        let stored = self.stored_box(reading.request.time, region);
-        let clock = &self.chunks.metrics().library;
-        self.meter(reading).read_at_once(clock, || self.read_and_reorder(&stored, region, into))
-    }
-
-    /// Reads a box through the library. Fails for chunks beyond the end of the file, for which the library returns
-    /// zeros.
-    fn read_and_reorder(
-        &self,
-        stored: &StoredBox,
-        region: &Region,
-        into: &mut Samples,
-    ) -> Result<(), ReadError> {
-        self.dataset.ensure_chunks_in_file(stored)?;
-        if self.is_stored_in_order() {
-            return self.dataset.read_box(stored, into);
-        }
-        let mut unordered = Samples::default();
-        unordered.reset(self.shape.voxel, into.len());
-        self.dataset.read_box(stored, &mut unordered)?;
-        let from = self.lattice(&stored.count, &[0; RANK]);
-        self.ensure_types_match(copy_box(
-            &unordered,
-            from,
-            into,
-            Lattice::dense(region.size, Xyz::all(0)),
-            region.size,
-        ))
+        let stored = self.stored_box(*time, part);
+        self.meter(reading).read_at_once(&self.chunks.metrics().library, || {
+            block.reset(self.shape.voxel, part.voxels() as usize);
+            self.dataset.ensure_chunks_in_file(&stored)?;
+            self.dataset.read_box(&stored, block)
+        })?;
+        let StoredBox { start, count } = stored;
+        let wanted = Wanted { at: [0; RANK], part: Part { start, within: [0; RANK], count }, sieve };
+        let from = self.place(&count, &wanted, *step);
+        self.ensure_types_match(into.part(sieve.place, sieve.count).copy(block, from))
     }
 
     /// The position in the file of the chunk at `place` in the grid; `None` beyond the volume, if chunks have no common
@@ -407,44 +391,30 @@ impl Hdf5Volume {
     fn uniform_chunk(&self, time: u64, place: Xyz<u64>) -> Option<Position> {
         let start = place.zip(self.shape.chunk, u64::saturating_mul);
         let is_within = start.zip(self.shape.size, |start, size| start < size) == Xyz::all(true);
-        if !is_within || self.chunk_coding().is_err() {
+        if !is_within || self.shape.coding.is_err() {
             return None;
         }
         let first = self.stored_box(time, &Region { start, size: Xyz::all(1) });
         let is_refused = self.chunks.touches_refused(&self.dataset, &first);
         (!is_refused).then(|| self.dataset.grid.beginning_at(&first.start))
     }
-
-    /// Whether the stored axes are in the order z, y, x.
-    fn is_stored_in_order(&self) -> bool {
-        let spatial = self.roles.iter().filter_map(|role| match role {
-            Role::Space(Axis::Z) => Some(0),
-            Role::Space(Axis::Y) => Some(1),
-            Role::Space(Axis::X) => Some(2),
-            _ => None,
-        });
-        spatial.is_sorted()
-    }
 }
 
 impl Volume for Hdf5Volume {
-    fn shape(&self) -> VolumeShape {
-        self.shape
+    fn shape(&self) -> &VolumeShape {
+        &self.shape
     }
 
-    fn read(&self, request: &ReadRequest, into: &mut Samples) -> Result<(), ReadError> {
+    fn read_box(&self, request: &ReadRequest, mut into: BoxMut<'_>) -> Result<(), ReadError> {
         let _working = self.dataset.work()?;
         let reading = Reading { request, stored: self.stored_box(request.time, &request.region) };
-        if self.shape.access == Access::Uncached {
-            return self.read_via_libhdf5(&reading, into);
-        }
-        into.reset(self.shape.voxel, request.size().volume() as usize);
         match self.shape.access {
+            Access::Uncached => self.read_via_libhdf5(&reading, &mut into),
             Access::Direct => {
                 let clock = &self.chunks.metrics().copying;
-                self.meter(&reading).read_at_once(clock, || self.read_unfiltered(&reading, into))
+                self.meter(&reading).read_at_once(clock, || self.read_unfiltered(&reading, &mut into))
             }
-            _ => self.read_filtered(&reading, into),
+            Access::Cached => self.read_filtered(&reading, &mut into),
         }
     }
 
@@ -456,12 +426,8 @@ impl Volume for Hdf5Volume {
         self.chunks.touches_refused(&self.dataset, &self.stored_box(time, region))
     }
 
-    fn is_remote(&self) -> bool {
-        self.dataset.file.is_remote()
-    }
-
     fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
-        if !self.is_remote() || self.shape.access != Access::Cached {
+        if !self.shape.is_remote || self.shape.access != Access::Cached {
             return Ok(Gathering::none());
         }
         let (dataset, stored) = (&self.dataset, self.stored_box(time, region));
@@ -508,12 +474,6 @@ impl Volume for Hdf5Volume {
         self.dataset.is_written(&self.stored_box(time, region))
     }
 
-    fn storage(&self) -> &dyn VolumeStorage {
-        self
-    }
-}
-
-impl VolumeStorage for Hdf5Volume {
     fn rehearse(&self, until: Instant) {
         self.dataset.rehearse_index(until);
         let first = Region { start: Xyz::all(0), size: Xyz::all(1) };
@@ -536,30 +496,9 @@ impl VolumeStorage for Hdf5Volume {
         self.dataset.tally()
     }
 
-    fn chunk_coding(&self) -> Result<ChunkCoding, String> {
-        let coding = self.dataset.chunk_coding()?;
-        if !self.is_stored_in_order() {
-            return Err("its axes are not in the order z, y, x".to_owned());
-        }
-        // Axes that are not in space must not lie within a chunk.
-        let others = self.roles.iter().zip(self.dataset.grid.chunk());
-        if others.filter(|(role, _)| !matches!(role, Role::Space(_))).any(|(_, extent)| *extent > 1) {
-            return Err("its chunks hold several time points or channels".to_owned());
-        }
-        Ok(ChunkCoding { voxel: self.shape.voxel, ..coding })
-    }
-
-    fn fill_value(&self) -> Option<Samples> {
-        let bytes = self.dataset.declared_fill()?;
-        let mut fill = Samples::default();
-        fill.reset(self.shape.voxel, 1);
-        (fill.bytes().len() == bytes.len()).then(|| fill.bytes_mut().copy_from_slice(bytes))?;
-        Some(fill)
-    }
-
     fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
         let dataset = self.dataset.as_ref();
-        if !self.is_remote() || !dataset.is_decoded_directly() {
+        if !self.shape.is_remote || !dataset.is_decoded_directly() {
             return None;
         }
         let chunks = dataset.grid.chunks_of(&self.stored_box(time, region));
@@ -585,11 +524,6 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn trace(&self) -> Option<&Trace> {
         self.request.policy.trace.as_deref()
-    }
-
-    /// Where the wanted voxels of one chunk go in the result.
-    fn target(&self, sieve: &Sieve) -> Lattice {
-        Lattice::dense(self.request.size(), sieve.place)
     }
 }
 
@@ -669,7 +603,46 @@ fn volume_shape(
         (VoxelType::U8, Some(VoxelType::Bool)) => VoxelType::Bool,
         _ => stored,
     };
-    VolumeShape { voxel, size, times, chunk, access: access(dataset, chunks) }
+    let (access, is_remote) = (access(dataset, chunks), dataset.file.is_remote());
+    let (coding, fill) = (chunk_coding(dataset, roles, voxel), fill(dataset, voxel));
+    VolumeShape { voxel, size, times, present: None, chunk, access, is_remote, coding, fill }
+}
+
+fn chunk_coding(
+    dataset: &StoredDataset,
+    roles: &[Role; RANK],
+    voxel: VoxelType,
+) -> Result<ChunkCoding, String> {
+    let coding = dataset.chunk_coding()?;
+    if !is_in_order(roles) {
+        return Err("its axes are not in the order z, y, x".to_owned());
+    }
+    // Axes that are not in space must not lie within a chunk.
+    let others = roles.iter().zip(dataset.grid.chunk());
+    if others.filter(|(role, _)| !matches!(role, Role::Space(_))).any(|(_, extent)| *extent > 1) {
+        return Err("its chunks hold several time points or channels".to_owned());
+    }
+    Ok(ChunkCoding { voxel, ..coding })
+}
+
+/// Whether the stored axes are in the order z, y, x.
+fn is_in_order(roles: &[Role; RANK]) -> bool {
+    let spatial = roles.iter().filter_map(|role| match role {
+        Role::Space(Axis::Z) => Some(0),
+        Role::Space(Axis::Y) => Some(1),
+        Role::Space(Axis::X) => Some(2),
+        _ => None,
+    });
+    spatial.is_sorted()
+}
+
+/// The fill value that the dataset declares, as one voxel.
+fn fill(dataset: &StoredDataset, voxel: VoxelType) -> Option<Samples> {
+    let bytes = dataset.declared_fill()?;
+    let mut fill = Samples::default();
+    fill.reset(voxel, 1);
+    (fill.bytes().len() == bytes.len()).then(|| fill.bytes_mut().copy_from_slice(bytes))?;
+    Some(fill)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hdf5::types::{FixedAscii, VarLenUnicode};
 use hdf5::{Dataset, Group, H5Type, Location};
 use ndarray::{ArrayD, IxDyn};
-use voltile::activity::Activity;
+use voltile::flow::activity::Activity;
 use voltile::geometry::{Region, Xyz};
 use voltile::layout::{self, Discovery, FoundChannel, Paths};
 use voltile::metrics::Metrics;
@@ -80,7 +80,7 @@ pub fn numbers<T: H5Type>(at: &Location, name: &str, values: &[T]) {
 pub fn open(path: &Path) -> OpenFile {
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
     Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false }
-        .open(path)
+        .open(&path.into())
         .unwrap()
 }
 

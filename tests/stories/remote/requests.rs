@@ -69,6 +69,23 @@ fn a_second_start_confirms_the_object_with_one_request_and_fetches_chunks_with_t
 }
 
 #[test]
+fn a_stored_chunk_is_passed_on_when_it_arrives_without_a_render() {
+    let remote = Remote::new();
+    made::file(&remote.path("planes.h5"), |file| {
+        let data = Array3::from_shape_fn((32, 64, 64), |(z, y, x)| voxel(z, y, x));
+        file.new_dataset_builder().with_data(&data).chunk((32, 32, 32)).deflate(4).create("raw").unwrap();
+    });
+    let server = remote.serve(&["planes.h5"], &PLAIN[..2]);
+    for key in ["0/0/0", "0/1/1"] {
+        let chunk = server.get(&format!("/zarr/0.4/planes/raw.ome.zarr/0/{key}"));
+        let passed = (200, Some("cache;desc=\"passed\""));
+        assert_eq!((chunk.status, chunk.header("server-timing")), passed, "{key}");
+    }
+    let counts = ["voltile_chunks_passed_through_total", "voltile_renders_total"];
+    assert_eq!(counts.map(|name| server.count(name)), [2, 0]);
+}
+
+#[test]
 fn every_range_names_the_version_that_it_must_be_of() {
     let remote = Remote::with_scattered_planes();
     let server = remote.serve_planes();

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::form::Depth;
-use crate::color::Rgb;
+use crate::base::color::Rgb;
 
 /// The upper half of a character cell.
 const UPPER: char = '▀';

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use color_quant::NeuQuant;
 
-use crate::color::Rgb;
+use crate::base::color::Rgb;
 
 /// The rows of a band.
 const BAND: usize = 6;

@@ -7,7 +7,7 @@
 
 use bytemuck::Pod;
 
-use crate::simd::multiversion;
+use crate::base::simd::multiversion;
 
 /// The edge of a block.
 pub(super) const EDGE: usize = 8;

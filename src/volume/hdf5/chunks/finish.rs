@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use super::unfinished::Unfinished;
 use super::{Chunk, ChunkKey, ChunkRequest, ChunkStore};
-use crate::activity::Moment;
 use crate::config::Verify;
+use crate::flow::activity::Moment;
+use crate::flow::trace::RequestId;
 use crate::metrics::Meter;
-use crate::trace::RequestId;
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::{Position, StoredBox};
 use crate::volume::hdf5::stored_chunk::{Located, Stored};

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::tile::Fingerprint;
+use crate::base::tile::Fingerprint;
 use crate::volume::ChunkId;
 use crate::volume::hdf5::grid::{Grid, StoredBox};
 

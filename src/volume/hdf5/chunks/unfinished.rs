@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use lru::LruCache;
 
-use crate::trace::RequestId;
+use crate::flow::trace::RequestId;
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Position;
 use crate::volume::{ChunkId, VoxelType};
@@ -150,7 +150,7 @@ impl Drop for Work {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tile::Fingerprint;
+    use crate::base::tile::Fingerprint;
 
     fn id(number: u64) -> ChunkId {
         ChunkId { dataset: Fingerprint::of(&"dataset"), number }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Broken, Bytes, Decoder};
-use crate::simd::multiversion;
+use crate::base::simd::multiversion;
 
 const BYTES: usize = 4;
 

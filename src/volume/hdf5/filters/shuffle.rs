@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Broken, Bytes, Decoder};
-use crate::simd::multiversion;
+use crate::base::simd::multiversion;
 
 /// The filter's parameter: the size of an element.
 #[derive(Debug)]

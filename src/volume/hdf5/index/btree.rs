@@ -8,9 +8,9 @@
 
 use std::time::Instant;
 
+use super::entry::{Entry, IndexError, ensure_few, ensure_in_time};
 use super::header::Tree;
 use super::metadata::{Block, Fields, Metadata, shown, unexpected};
-use super::{Entry, IndexError, ensure_few, ensure_in_time};
 use crate::volume::hdf5::grid::{Grid, RANK};
 
 /// The type of nodes of chunks; that of groups is 0.

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::IndexError;
+use super::entry::IndexError;
 use super::metadata::{Block, Fields, Metadata, shown, unexpected};
 
 /// The number of bytes read first: longer than the usual header. One with a few attributes takes less than 1 KiB.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::IndexError;
+use super::entry::IndexError;
 use crate::volume::ReadError;
 use crate::volume::hdf5::library::Superblock;
 

@@ -8,7 +8,7 @@
 
 use hdf5::Dataset;
 
-use super::Entry;
+use super::entry::Entry;
 use crate::volume::hdf5::file::StoredFile;
 use crate::volume::hdf5::grid::{Grid, RANK};
 use crate::volume::hdf5::library::{self, RawChunk};

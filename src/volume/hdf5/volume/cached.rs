@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{Hdf5Volume, Reading, Wanted};
 use crate::volume::hdf5::chunks::Chunk;
 use crate::volume::scatter::touch_box;
-use crate::volume::{ReadError, Samples};
+use crate::volume::{BoxMut, ReadError};
 
 /// Chunks are collected until they exceed this size in bytes, then copied from. They stay in memory until then, even if
 /// the cache evicts them.
@@ -33,7 +33,7 @@ impl CachedChunks {
         chunk: Arc<Chunk>,
         wanted: Wanted,
         reading: &Reading<'_>,
-        into: &mut Samples,
+        into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let count = wanted.sieve.count;
         if chunk.constant || count.y * count.z > MOST_ROWS {
@@ -49,10 +49,10 @@ impl CachedChunks {
         &mut self,
         volume: &Hdf5Volume,
         reading: &Reading<'_>,
-        into: &mut Samples,
+        into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         for (chunk, wanted) in &self.chunks {
-            touch_box(&chunk.samples, volume.within(chunk, wanted, reading), wanted.sieve.count);
+            touch_box(&chunk.samples, volume.place(&chunk.dims, wanted, reading.request.step));
         }
         self.bytes = 0;
         self.chunks.drain(..).try_for_each(|(chunk, wanted)| volume.copy(&chunk, &wanted, reading, into))

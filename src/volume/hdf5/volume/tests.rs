@@ -33,11 +33,11 @@ fn write(path: &Path) {
 }
 
 fn volume(path: &Path, name: &str, budget: usize) -> Hdf5Volume {
-    let chunks = ChunkStore::new(budget, Metrics::default(), crate::activity::Activity::default());
+    let chunks = ChunkStore::new(budget, Metrics::default(), crate::flow::activity::Activity::default());
     let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     let axes = Axes::new(if name == "turned" { "zxy" } else { "zyx" }).unwrap();
     let view = View { axes, fixed: Vec::new(), means: None, size: None, values: None, repeat: Xyz::all(1) };
-    opener.open(path).unwrap().volume(name, &view).unwrap()
+    opener.open(&path.into()).unwrap().volume(name, &view).unwrap()
 }
 
 /// The values at every `step`-th position of a region.

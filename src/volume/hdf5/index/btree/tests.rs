@@ -12,7 +12,7 @@ use hdf5::{Extent, H5Type, SimpleExtents};
 use ndarray::{ArrayD, IxDyn};
 
 use super::*;
-use crate::activity::Activity;
+use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
 use crate::volume::hdf5::index::ChunkIndex;
 use crate::volume::hdf5::{ChunkStore, LinkPolicy, OpenFile, Opener, Storage, StoredDataset, library};
@@ -20,7 +20,7 @@ use crate::volume::hdf5::{ChunkStore, LinkPolicy, OpenFile, Opener, Storage, Sto
 fn open(path: &Path) -> Option<OpenFile> {
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
     let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
-    opener.open(path).ok()
+    opener.open(&path.into()).ok()
 }
 
 fn dataset(path: &Path, name: &str) -> StoredDataset {
@@ -45,7 +45,7 @@ struct InMemory {
 
 impl InMemory {
     fn of(dataset: &StoredDataset) -> Self {
-        let bytes = RefCell::new(fs::read(&dataset.file.path).unwrap());
+        let bytes = RefCell::new(fs::read(dataset.file.location.as_path()).unwrap());
         Self { bytes, calls: Cell::new(0), reads: RefCell::default() }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ndarray::{Array3, s};
 
 use super::*;
-use crate::activity::Activity;
+use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
 use crate::volume::hdf5::{ChunkStore, LinkPolicy, Opener, StoredDataset};
 
@@ -22,7 +22,7 @@ fn dataset(path: &Path, gzip: bool) -> StoredDataset {
     file.close().unwrap();
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
     let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
-    opener.open(path).unwrap().dataset("raw").unwrap()
+    opener.open(&path.into()).unwrap().dataset("raw").unwrap()
 }
 
 fn check(dataset: &StoredDataset, entries: &[Entry]) -> Result<(), String> {

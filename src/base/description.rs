@@ -1,0 +1,311 @@
+//! The JSON of `/datasets.json` and `/datasets/TOKEN.json`, as plain data for both sides.
+//!
+//! [`crate::catalog`] builds it, [`crate::http`] serves it, and [`crate::tools::warm`], [`crate::tools::verify`] and
+//! [`crate::tools::bench`] read it. The server may be of another version: unknown fields are ignored, an absent `Option` is
+//! `None`, and names such as [`ChannelDescription::kind`] are strings, since a later version may have more of them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::geometry::{Plane, Xyz, at_level};
+
+/// Everything that is served: mounts, datasets, caches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SiteDescription {
+    /// The version of the server.
+    pub version: String,
+    /// The paths below which tiles are served.
+    pub mounts: Vec<MountDescription>,
+    /// All datasets, by token; windows are absent until they have been measured.
+    pub datasets: Vec<DatasetDescription>,
+    /// The sizes of the caches.
+    pub caches: CachesDescription,
+    /// The number of render threads.
+    pub threads: usize,
+    /// When the server was started, in milliseconds since 1970.
+    pub started: u64,
+    /// The address of Neuroglancer, relative to that of this description if it is built in; absent if there is none.
+    #[serde(default)]
+    pub neuroglancer: Option<String>,
+    /// Whether there may be datasets that the request does not see, because it did not send their secret.
+    #[serde(default)]
+    pub protected: bool,
+}
+
+/// `/livez`: the process answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LivenessDescription {
+    /// Always `ok`.
+    pub status: String,
+}
+
+/// `/readyz`: whether requests should be sent to this server. With status 503 they should not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReadinessDescription {
+    /// `ready`, `draining` or `nothing can be served`.
+    pub status: String,
+    /// The number of datasets that this request may see.
+    pub datasets: usize,
+    /// What is wrong, although other things are served.
+    pub problems: Vec<ProblemDescription>,
+}
+
+/// Something that is wrong with what is served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProblemDescription {
+    /// `dataset`, `configuration`, `files`, `cache.directory` or `cache.redis`.
+    pub part: String,
+    /// The token, if it is the problem of a dataset.
+    pub dataset: Option<String>,
+    /// What is wrong.
+    pub problem: String,
+}
+
+/// The budgets of caches, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CachesDescription {
+    /// Encoded tiles in memory.
+    pub tiles: usize,
+    /// Decoded chunks in memory.
+    pub chunks: usize,
+    /// Encoded tiles on disk, which survive a restart; absent if there is no disk cache.
+    pub disk: Option<usize>,
+}
+
+/// A path prefix of tiles: `/{tile_service}/tilecache/`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MountDescription {
+    /// The first segment of the path.
+    pub tile_service: String,
+    /// The `Content-Type` of its tiles.
+    pub content_type: String,
+    /// Whether it accepts `?color=&min=&max=&gamma=`.
+    pub adjustable: bool,
+}
+
+/// Description of a dataset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DatasetDescription {
+    /// The token.
+    pub token: String,
+    /// The version: addresses that begin with TOKEN@VERSION instead of TOKEN never change their content.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// What the addresses in documents begin with: the token, or TOKEN@VERSION if so configured.
+    #[serde(default)]
+    pub address: Option<String>,
+    /// The layouts recognised in its files.
+    pub layouts: Vec<Recognised>,
+    /// What halving a level does to z: `zslices` or `isotropic`.
+    pub scaling: String,
+    /// The position of the first voxel in voxels of level 0: x, y, z.
+    pub offset: [i64; 3],
+    /// The channels.
+    pub channels: Vec<ChannelDescription>,
+}
+
+/// The recognised layout of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Recognised {
+    /// The layout's name.
+    pub layout: String,
+    /// What it was recognised by.
+    pub because: String,
+}
+
+/// Description of a channel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ChannelDescription {
+    /// The name in URLs.
+    pub name: String,
+    /// Its name in the file, if that is more informative.
+    pub label: Option<String>,
+    /// The colour given in the file, as `#rrggbb`.
+    pub colour: Option<String>,
+    /// `image`, `labels` or `rgb`.
+    pub kind: String,
+    /// Why it holds labels, if something in the file says so.
+    #[serde(default)]
+    pub labels_because: Option<String>,
+    /// The voxel type, as a numpy name.
+    pub dtype: String,
+    /// The window in force; absent until it has been measured, and if values are shown as stored.
+    pub window: Option<[f64; 2]>,
+    /// Percentiles of a sample, in ascending order; absent if none was taken, and for labels.
+    pub percentiles: Option<Vec<Percentile>>,
+    /// The histogram of the same sample.
+    pub histogram: Option<Histogram>,
+    /// Why taking the sample failed, if it did.
+    pub problem: Option<String>,
+    /// The number of time points; absent if the channel is not a time series.
+    pub times: Option<u64>,
+    /// The voxel size: x, y, z.
+    pub voxel_size: Option<[f64; 3]>,
+    /// The unit of `voxel_size`, if the file states it; `nm` if the size is configured.
+    pub voxel_unit: Option<String>,
+    /// Whether xz and yz tiles have square pixels (`isotropic`) or one row per voxel (`stored`).
+    pub orthogonal: String,
+    /// The formats in which it is not served, and why: `neuroglancer`.
+    #[serde(default)]
+    pub left_out: BTreeMap<String, String>,
+    /// The position of its first voxel in the tiles of the dataset, in voxels of level 0: x, y, z. The dataset's own
+    /// offset is to be added for slice numbers. Absent if it is not known: then it begins where the first channel does.
+    #[serde(default)]
+    pub offset: Option<[i64; 3]>,
+    /// The values that stand for missing data, as decimal text or `NaN`.
+    #[serde(default)]
+    pub missing: Vec<String>,
+    /// The levels for viewers, finest first; the last one fits one tile.
+    pub levels: Vec<LevelDescription>,
+}
+
+impl DatasetDescription {
+    /// What its addresses in documents begin with.
+    pub fn address(&self) -> &str {
+        self.address.as_deref().unwrap_or(&self.token)
+    }
+
+    /// The number of the first slice of a channel along each axis, at a level with this downsample factor.
+    pub fn first_slice(&self, channel: &ChannelDescription, factor: [u64; 3]) -> Xyz<i64> {
+        at_level(self.offset.into(), factor.into()).zip(channel.shift(factor), i64::saturating_add)
+    }
+}
+
+impl ChannelDescription {
+    /// The end of one of its levels in the grid of tiles, in voxels of the level.
+    pub fn end(&self, level: &LevelDescription) -> Xyz<u64> {
+        Xyz::from(level.size).zip(self.shift(level.factor), u64::saturating_add_signed)
+    }
+
+    fn shift(&self, factor: [u64; 3]) -> Xyz<i64> {
+        at_level(self.offset.unwrap_or_default().into(), factor.into())
+    }
+}
+
+/// One percentile of the sample.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Percentile {
+    /// The approximate percentage of the sample at or below this value.
+    pub percent: f64,
+    /// The value, as stored.
+    pub value: f64,
+}
+
+/// A histogram of the sample: 256 bins of equal width from `lo` to `hi`; the last one includes `hi`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Histogram {
+    /// The lower edge of the first bin: the least value; for 8-bit types, the least of the type.
+    pub lo: f64,
+    /// The upper edge of the last bin: the greatest value; for 8-bit types, the greatest of the type.
+    pub hi: f64,
+    /// The number of sampled voxels in each bin; all are in the first if `lo` equals `hi`.
+    #[schema(min_items = 256, max_items = 256)]
+    pub counts: Vec<u64>,
+}
+
+/// Description of a level.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LevelDescription {
+    /// Its number.
+    pub level: u8,
+    /// Its extent in voxels: x, y, z.
+    pub size: [u64; 3],
+    /// Its downsample factor relative to level 0: x, y, z.
+    pub factor: [u64; 3],
+    /// The end of a slice as drawn in the grid of tiles: columns and rows of pixels in the planes xy, xz and yz. It is the
+    /// size of a slice if the channel has no offset.
+    pub drawn: [[u64; 2]; 3],
+    /// The path of its dataset; absent if the level is derived on the fly.
+    pub path: Option<String>,
+    /// The file name of the sidecar that contains it, if it is in one.
+    pub sidecar: Option<String>,
+    /// How its dataset is stored; absent if the level is derived on the fly.
+    pub storage: Option<StorageDescription>,
+    /// The approximate number of stored voxels that a whole tile reads with cold caches in the planes xy, xz and yz,
+    /// in whole chunks.
+    pub voxels_read: [u64; 3],
+    /// The planes in which it is offered: a derived level only if a tile reads at most `render.max_voxels_per_tile`
+    /// voxels.
+    pub planes: Vec<String>,
+    /// The stored level that its tiles are read from.
+    pub source: SourceDescription,
+}
+
+/// How a dataset is stored, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StorageDescription {
+    /// `chunked`, `contiguous`, `compact`, `external` or `virtual`.
+    pub layout: String,
+    /// The extents, slowest axis first.
+    pub shape: Vec<u64>,
+    /// The chunk shape, in the same order.
+    pub chunk: Option<Vec<u64>>,
+    /// The filters, in the order in which they were applied.
+    pub filters: Vec<String>,
+    /// The filters that cannot be decoded here.
+    pub missing_filters: Vec<String>,
+    /// Whether chunks are decoded by the render threads in parallel, rather than one at a time by the library.
+    pub decoded_in_parallel: bool,
+    /// How it is read, and why.
+    pub reading: String,
+}
+
+/// The stored level that the tiles of a level are read from, and the boxes in which it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SourceDescription {
+    /// Equal for all levels, of any channel, that are read from the same boxes; changes when the file changes.
+    pub id: String,
+    /// Its extent: x, y, z.
+    pub size: [u64; 3],
+    /// Its downsample factor relative to level 0: x, y, z.
+    pub factor: [u64; 3],
+    /// The extent of a box (a chunk, if the dataset is chunked): x, y, z.
+    pub chunk: [u64; 3],
+    /// The number of time points stored in one box.
+    pub times: u64,
+    /// The bytes of one box in memory, including all time points and components stored in it.
+    pub bytes: u64,
+    /// How boxes are read: `direct` (only the voxels needed), `cached` (chunks decoded once and cached), or
+    /// `uncached` (chunks decoded for every tile).
+    pub access: String,
+}
+
+impl SiteDescription {
+    /// The prefix of tile paths on the first mount.
+    pub fn tilecache(&self) -> String {
+        self.mounts.first().map(MountDescription::tilecache).unwrap_or_default()
+    }
+}
+
+impl MountDescription {
+    /// The prefix of tile paths.
+    pub fn tilecache(&self) -> String {
+        format!("/{}/tilecache", self.tile_service)
+    }
+}
+
+impl DatasetDescription {
+    /// The channel of that name.
+    pub fn channel(&self, name: &str) -> Option<&ChannelDescription> {
+        self.channels.iter().find(|channel| channel.name == name)
+    }
+}
+
+impl ChannelDescription {
+    /// The level of that number.
+    pub fn level(&self, number: u8) -> Option<&LevelDescription> {
+        self.levels.iter().find(|level| level.level == number)
+    }
+}
+
+impl LevelDescription {
+    /// Whether its tiles are offered in a plane.
+    pub fn is_offered(&self, plane: Plane) -> bool {
+        self.planes.iter().any(|offered| offered == plane.name())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Requests for boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`.
+
+use super::{Malformed, VersionedToken, decoded, digits, level_of, number};
+use crate::base::name::Name;
+use crate::base::paint::{BOX_FILES, BoxFile};
+use crate::geometry::{Level, Region, Xyz};
+
+/// The literal first segment of paths of boxes.
+pub const VOXELS: &str = "voxels";
+
+/// A box of voxels of one channel, requested by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct BoxRequest {
+    /// The dataset.
+    pub token: VersionedToken,
+    /// The channel's name.
+    pub channel: Name,
+    /// The time point, if the request names one.
+    pub time: Option<u64>,
+    /// The level.
+    pub level: Level,
+    /// The box in voxels of the level, not empty and not yet known to lie within it. The dataset's offset is not added.
+    pub region: Region,
+}
+
+impl BoxRequest {
+    /// Parses what follows `/voxels/` in a path, and the query.
+    pub fn parse(path: &str, query: &str) -> Result<(Self, &'static BoxFile), Malformed> {
+        let segments = path.split('/').filter(|segment| !segment.is_empty());
+        let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;
+        let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+        let [token, channel, level, file] = *segments else { return Err(Malformed::VoxelsShape) };
+        let (region, written) = box_in(file).ok_or_else(|| Malformed::Box { text: file.to_owned() })?;
+        let request = BoxRequest {
+            token: VersionedToken::new(token)?,
+            channel: Name::new(channel)?,
+            time: time_in(query)?,
+            level: level_of(number("level", level)?)?,
+            region,
+        };
+        Ok((request, written))
+    }
+}
+
+/// The box and the format that a file name stands for.
+fn box_in(name: &str) -> Option<(Region, &'static BoxFile)> {
+    BOX_FILES.iter().find_map(|file| Some((box_of(name.strip_suffix(file.suffix)?)?, file)))
+}
+
+/// The time point in a query: `time=T`. Other parameters are ignored.
+fn time_in(query: &str) -> Result<Option<u64>, Malformed> {
+    let given = query.split('&').find_map(|pair| pair.strip_prefix("time="));
+    given.map(|text| number("time", text)).transpose()
+}
+
+/// A box written as `x0-x1_y0-y1_z0-z1`; `None` if it is not one, or is empty.
+fn box_of(text: &str) -> Option<Region> {
+    let mut ranges = text.split('_').map(|range| {
+        let (first, end) = range.split_once('-')?;
+        let (first, end) = (digits(first)?, digits(end)?);
+        (first < end).then(|| (first, end - first))
+    });
+    let (x, y, z) = (ranges.next()??, ranges.next()??, ranges.next()??);
+    let region = Region { start: Xyz::new(x.0, y.0, z.0), size: Xyz::new(x.1, y.1, z.1) };
+    ranges.next().is_none().then_some(region)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::base::paint::BoxFormat;
+    use crate::base::request::first_segment;
+
+    fn parsed(path: &str) -> Option<Result<(BoxRequest, &'static BoxFile), Malformed>> {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let (first, rest) = first_segment(path);
+        (first == VOXELS).then(|| BoxRequest::parse(rest, query))
+    }
+
+    #[test]
+    fn a_path_names_a_box_of_a_channel() {
+        let (request, file) = parsed("/voxels/brain/raw/2/0-10_5-7_100-101.npy?time=3").unwrap().unwrap();
+        assert_eq!((request.token.token.as_str(), request.channel.as_str()), ("brain", "raw"));
+        assert_eq!((request.level.number(), request.time, file.format), (2, Some(3), BoxFormat::Npy));
+        assert_eq!(request.region, Region { start: Xyz::new(0, 5, 100), size: Xyz::new(10, 2, 1) });
+        assert_eq!(parsed("//voxels/a/b/0/0-1_0-1_0-1.raw").unwrap().unwrap().1.format, BoxFormat::Raw);
+        assert!(parsed("/voxel/a/b/0/0-1_0-1_0-1.raw").is_none());
+    }
+
+    #[test]
+    fn every_format_is_in_the_manual_and_in_the_error_of_a_malformed_box() {
+        let error = Malformed::Box { text: String::new() }.to_string();
+        for BoxFile { suffix, .. } in &BOX_FILES {
+            assert!(include_str!("../../../docs/addresses.md").contains(&format!("`{suffix}`")), "{suffix}");
+            assert!(error.contains(suffix), "{error}");
+        }
+    }
+
+    #[test]
+    fn malformed_boxes_are_errors() {
+        for file in [
+            "0-1_0-1.npy",
+            "0-1_0-1_0-1_0-1.npy",
+            "0-0_0-1_0-1.npy",
+            "2-1_0-1_0-1.npy",
+            "+0-1_0-1_0-1.npy",
+            "0-1_0-1_0-1",
+            "0-1_0-1_0-1.npz",
+            "-1_0-1_0-1.npy",
+            "0-18446744073709551616_0-1_0-1.npy",
+            ".npy",
+            "0–1_0-1_0-1.npy",
+        ] {
+            assert!(
+                matches!(parsed(&format!("/voxels/a/b/0/{file}")), Some(Err(Malformed::Box { .. }))),
+                "{file}"
+            );
+        }
+        for path in ["/voxels", "/voxels/a/b/0-1_0-1_0-1.npy", "/voxels/a/b/c/0/0-1_0-1_0-1.npy"] {
+            assert!(matches!(parsed(path), Some(Err(Malformed::VoxelsShape))), "{path}");
+        }
+        assert!(matches!(parsed("/voxels/a/b/64/0-1_0-1_0-1.npy"), Some(Err(Malformed::Level { .. }))));
+        assert!(matches!(
+            parsed("/voxels/a/b/0/0-1_0-1_0-1.npy?time=x"),
+            Some(Err(Malformed::Number { .. }))
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_parsed_without_a_panic(text in ".{0,40}", digits in "[0-9_-]{0,40}") {
+            let _ = parsed(&format!("/voxels/a/b/0/{text}"));
+            let _ = box_of(&digits);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Why a path or a query cannot be parsed.
+
+use crate::base::color::Colour;
+use crate::base::name::NotAName;
+use crate::base::paint::BOX_FILES;
+
+/// The maximum number of channels in a composite: one for each colour.
+pub(super) const MOST_CHANNELS: usize = Colour::BY_POSITION.len();
+
+/// Why a path is not a tile request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
+pub enum Malformed {
+    #[error(
+        "a tile path is /SERVICE/tilecache/TOKEN/CHANNEL/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png, or begins with mcfc or viking after tilecache; this path has too few segments or too many"
+    )]
+    Shape,
+    #[error(
+        "a box of voxels is at /voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy; this path has too few segments or too many"
+    )]
+    VoxelsShape,
+    #[error(
+        "{text:?} is not a box: x0-x1_y0-y1_z0-z1{} is expected, in voxels of the level, each end above its start",
+        BOX_FILES.each_ref().map(|file| file.suffix).join(" or ")
+    )]
+    Box { text: String },
+    #[error(
+        "the precomputed format is at /neuroglancer/TOKEN/CHANNEL/info and /neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1, with CHANNEL@T for time point T; there is no other file"
+    )]
+    PrecomputedShape,
+    #[error(
+        "{text:?} is not a chunk: x0-x1_y0-y1_z0-z1 is expected, in voxels of the level, each end above its start"
+    )]
+    Chunk { text: String },
+    #[error(
+        "an OME-Zarr image is at /zarr/0.4/TOKEN.ome.zarr or /zarr/0.4/TOKEN/CHANNEL.ome.zarr, or below /zarr/0.5; this path is neither"
+    )]
+    ZarrShape,
+    #[error(
+        "{key:?} is not a key in an OME-Zarr image of version {version}: {expected} are expected, without the axes that the image lacks, and after labels/NAME/ for label images"
+    )]
+    ZarrKey { key: String, version: &'static str, expected: &'static str },
+    #[error("{segment:?} is not UTF-8 once percent-decoded")]
+    Encoding { segment: String },
+    #[error("{plane:?} is not a plane: xy, xz or yz are expected")]
+    Plane { plane: String },
+    #[error("the {what} {text:?} is not a number of ASCII digits that fits in 64 bits")]
+    Number { what: &'static str, text: String },
+    #[error("level {level} cannot exist: no volume has more than 63 levels")]
+    Level { level: u64 },
+    #[error("the file name {file:?} is not {expected}")]
+    File { file: String, expected: &'static str },
+    #[error("the third segment of a viking path is {found:?}; \"volume\" is expected")]
+    Volume { found: String },
+    #[error(transparent)]
+    Name(#[from] NotAName),
+    #[error("{count} channels are too many: a composite has at most six")]
+    TooManyChannels { count: usize },
+    #[error("{parameter}={value:?} is not {expected}")]
+    Parameter { parameter: &'static str, value: String, expected: &'static str },
+    #[error(
+        "{item:?} is not a channel with a colour: NAME, NAME: or NAME:COLOUR is expected, COLOUR being one of C, M, Y, R, G, B"
+    )]
+    ChannelItem { item: String },
+}

@@ -1,0 +1,201 @@
+//! Requests for parts of OME-Zarr images: `/zarr/0.4/TOKEN.ome.zarr/…` and `/zarr/0.4/TOKEN/CHANNEL.ome.zarr/…`.
+//!
+//! Version 0.4 is Zarr v2, with several small documents for each group and array; 0.5 is Zarr v3, with one. Keys are
+//! exact, as in a store: numbers have no leading zeros.
+
+use super::{Malformed, VersionedToken, decoded, digits};
+use crate::base::name::Name;
+use crate::geometry::Level;
+
+/// The literal first segment of paths of OME-Zarr images.
+pub const ZARR: &str = "zarr";
+/// The end of the segment that names an image.
+pub const OME_ZARR: &str = ".ome.zarr";
+/// The literal name of the group of label images.
+pub const LABELS: &str = "labels";
+/// The prefix of chunk keys in Zarr v3.
+const CHUNK: &str = "c";
+/// The most axes that an image has.
+const MOST_AXES: usize = 5;
+
+/// A version of OME-Zarr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ZarrVersion {
+    /// OME-Zarr 0.4, in Zarr v2.
+    V04,
+    /// OME-Zarr 0.5, in Zarr v3.
+    V05,
+}
+
+/// Part of an image, requested by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ZarrRequest {
+    /// The version.
+    pub version: ZarrVersion,
+    /// The dataset.
+    pub token: VersionedToken,
+    /// The channel, if the image is that of one channel; otherwise it is that of the dataset.
+    pub channel: Option<Name>,
+    /// The requested part.
+    pub part: ZarrPart,
+}
+
+/// A document, or a chunk of an array.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ZarrPart {
+    /// The metadata of a group or an array.
+    Document(ZarrNode, ZarrDocument),
+    /// A chunk.
+    Chunk(ZarrChunk),
+}
+
+/// A chunk of an array.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ZarrChunk {
+    /// The label image that it belongs to, if it is one.
+    pub label: Option<Name>,
+    /// The level.
+    pub level: Level,
+    /// The position in the chunk grid, slowest axis first.
+    pub place: Vec<u64>,
+}
+
+/// A group or an array.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ZarrNode {
+    /// The group of the image.
+    Image,
+    /// The group of its label images.
+    Labels,
+    /// The group of a label image.
+    Label(Name),
+    /// The array of a level, of the image or of a label image.
+    Array(Option<Name>, Level),
+}
+
+/// The name of a metadata document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ZarrDocument {
+    /// `.zgroup` (v2).
+    Group,
+    /// `.zattrs` (v2).
+    Attributes,
+    /// `.zarray` (v2).
+    Array,
+    /// `.zmetadata` (v2): all documents in one.
+    Consolidated,
+    /// `zarr.json` (v3).
+    Metadata,
+}
+
+impl ZarrDocument {
+    /// Whether it contains the attributes of a group.
+    pub fn has_attributes(self) -> bool {
+        matches!(self, ZarrDocument::Attributes | ZarrDocument::Consolidated | ZarrDocument::Metadata)
+    }
+}
+
+impl ZarrVersion {
+    /// The segment in paths, and the version in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            ZarrVersion::V04 => "0.4",
+            ZarrVersion::V05 => "0.5",
+        }
+    }
+
+    fn document(self, file: &str) -> Option<ZarrDocument> {
+        match (self, file) {
+            (ZarrVersion::V04, ".zgroup") => Some(ZarrDocument::Group),
+            (ZarrVersion::V04, ".zattrs") => Some(ZarrDocument::Attributes),
+            (ZarrVersion::V04, ".zarray") => Some(ZarrDocument::Array),
+            (ZarrVersion::V04, ".zmetadata") => Some(ZarrDocument::Consolidated),
+            (ZarrVersion::V05, "zarr.json") => Some(ZarrDocument::Metadata),
+            _ => None,
+        }
+    }
+}
+
+impl ZarrRequest {
+    /// Parses what follows `/zarr/` in a path.
+    pub fn parse(path: &str) -> Result<Self, Malformed> {
+        of_segments(path.split('/').filter(|segment| !segment.is_empty()))
+    }
+}
+
+fn of_segments<'a>(segments: impl Iterator<Item = &'a str>) -> Result<ZarrRequest, Malformed> {
+    let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;
+    let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+    let [version, image @ ..] = segments.as_slice() else { return Err(Malformed::ZarrShape) };
+    let version = [ZarrVersion::V04, ZarrVersion::V05].into_iter().find(|known| known.name() == *version);
+    let version = version.ok_or(Malformed::ZarrShape)?;
+    // A token may itself end in `.ome.zarr`. Nothing in an image does, but labels, which are one segment further.
+    let (token, channel, key) = match image {
+        [token, channel, key @ ..] if stem(channel).is_some() => (*token, stem(channel), key),
+        [token, key @ ..] => (stem(token).ok_or(Malformed::ZarrShape)?, None, key),
+        [] => return Err(Malformed::ZarrShape),
+    };
+    Ok(ZarrRequest {
+        version,
+        token: VersionedToken::new(token)?,
+        channel: channel.map(Name::new).transpose()?,
+        part: part(version, key)?,
+    })
+}
+
+/// The name in a segment that names an image.
+fn stem(segment: &str) -> Option<&str> {
+    segment.strip_suffix(OME_ZARR)
+}
+
+/// Parses a key within an image.
+fn part(version: ZarrVersion, key: &[&str]) -> Result<ZarrPart, Malformed> {
+    let expected = match version {
+        ZarrVersion::V04 => ".zgroup, .zattrs, .zarray, .zmetadata or LEVEL/T/C/Z/Y/X",
+        ZarrVersion::V05 => "zarr.json or LEVEL/c/T/C/Z/Y/X",
+    };
+    let wrong = || Malformed::ZarrKey { key: key.join("/"), version: version.name(), expected };
+    if let [node @ .., file] = key
+        && let Some(document) = version.document(file)
+    {
+        return Ok(ZarrPart::Document(self::node(node).ok_or_else(wrong)?, document));
+    }
+    let (label, key) = match key {
+        [LABELS, label, key @ ..] => (Some(Name::new(label)?), key),
+        key => (None, key),
+    };
+    let ((ZarrVersion::V04, [level, place @ ..]) | (ZarrVersion::V05, [level, CHUNK, place @ ..])) =
+        (version, key)
+    else {
+        return Err(wrong());
+    };
+    let level = self::level(level).ok_or_else(wrong)?;
+    if place.is_empty() || place.len() > MOST_AXES {
+        return Err(wrong());
+    }
+    let place = place.iter().map(|index| exact(index)).collect::<Option<Vec<u64>>>().ok_or_else(wrong)?;
+    Ok(ZarrPart::Chunk(ZarrChunk { label, level, place }))
+}
+
+fn node(segments: &[&str]) -> Option<ZarrNode> {
+    Some(match segments {
+        [] => ZarrNode::Image,
+        [LABELS] => ZarrNode::Labels,
+        [LABELS, label] => ZarrNode::Label(Name::new(label).ok()?),
+        [LABELS, label, level] => ZarrNode::Array(Some(Name::new(label).ok()?), self::level(level)?),
+        [level] => ZarrNode::Array(None, self::level(level)?),
+        _ => return None,
+    })
+}
+
+fn level(text: &str) -> Option<Level> {
+    exact(text).and_then(Level::new)
+}
+
+/// A number without leading zeros.
+fn exact(text: &str) -> Option<u64> {
+    digits(text).filter(|_| text == "0" || !text.starts_with('0'))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Encoded tiles and their keys: the entries of the cache.
+//!
+//! A [`TileKey`] is a digest, through `Hash`, of a value with everything that decides a tile's pixels. A
+//! field added to such a type is part of the key automatically. The key is also the ETag. Replicas share keys: the bytes
+//! that are digested are the same on all little-endian machines of 64 bits, and tests pin some keys.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+
+/// A digest of a value, wide enough to rule out collisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint([u8; 16]);
+
+impl Fingerprint {
+    /// The digest of everything that a value's `Hash` covers.
+    pub fn of(value: &impl Hash) -> Self {
+        let mut digest = Digest(blake3::Hasher::new());
+        value.hash(&mut digest);
+        let mut fingerprint = [0; 16];
+        digest.0.finalize_xof().fill(&mut fingerprint);
+        Fingerprint(fingerprint)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Written at once: digit by digit it took as long as parsing the path of a request.
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; 32];
+        for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
+            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        }
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// Identifies one rendering of one tile: equal keys mean equal bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TileKey(Fingerprint);
+
+impl TileKey {
+    /// The key of a rendering, given everything that decides its pixels and their encoding.
+    pub fn of(rendering: &impl Hash) -> Self {
+        TileKey(Fingerprint::of(rendering))
+    }
+
+    /// Parses a key as displayed; `None` for any other text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.as_bytes().as_chunks::<2>();
+        let (pairs, []) = digits else { return None };
+        let mut key = [0; 16];
+        if pairs.len() != key.len() {
+            return None;
+        }
+        for (byte, pair) in key.iter_mut().zip(pairs) {
+            let digit =
+                |at: usize| (pair[at] as char).to_digit(16).filter(|_| !pair[at].is_ascii_uppercase());
+            *byte = (digit(0)? << 4 | digit(1)?) as u8;
+        }
+        Some(TileKey(Fingerprint(key)))
+    }
+
+    /// The bytes of the digest.
+    pub fn bytes(&self) -> &[u8; 16] {
+        &self.0.0
+    }
+
+    /// The first byte: uniformly distributed, for sharding.
+    pub fn first(&self) -> u8 {
+        let [first, ..] = self.0.0;
+        first
+    }
+
+    /// The strong entity tag, including quotes.
+    pub fn etag(&self) -> String {
+        format!("\"{self}\"")
+    }
+}
+
+impl fmt::Display for TileKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for TileKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TileKey({self})")
+    }
+}
+
+/// Feeds the output of `Hash` into a digest wide enough to rule out collisions.
+struct Digest(blake3::Hasher);
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Unused: the digest does not fit in 64 bits.
+    fn finish(&self) -> u64 {
+        0
+    }
+}
+
+/// An encoded tile or box of voxels, ready to send; cloning shares the bytes.
+#[derive(Debug, Clone)]
+pub struct Tile {
+    /// The PNG of a tile, or a box in its own encoding.
+    pub bytes: Bytes,
+    /// The key of the rendering.
+    pub key: TileKey,
+    /// Whether it has been requested; shared by all clones.
+    asked: Arc<AtomicBool>,
+}
+
+impl Tile {
+    /// A newly made tile.
+    pub fn new(key: TileKey, bytes: impl Into<Bytes>) -> Self {
+        Self { bytes: bytes.into(), key, asked: Arc::default() }
+    }
+
+    /// Marks it as requested; true the first time.
+    pub fn is_asked_first(&self) -> bool {
+        // Read before writing, so that the cache line of a popular tile does not bounce between cores.
+        !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::Relaxed)
+    }
+
+    /// How many bytes of a cache budget the tile takes, including bookkeeping.
+    pub fn weight(&self) -> usize {
+        const BOOKKEEPING: usize = 256;
+        self.bytes.len() + BOOKKEEPING
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_deterministic_and_distinct() {
+        assert_eq!(TileKey::of(&("a", 1)), TileKey::of(&("a", 1)));
+        assert_ne!(TileKey::of(&("a", 1)), TileKey::of(&("a", 2)));
+        assert_ne!(TileKey::of(&("ab", "c")), TileKey::of(&("a", "bc")));
+    }
+
+    #[test]
+    fn only_one_clone_is_asked_first() {
+        let tile = Tile::new(TileKey::of(&7), Bytes::new());
+        let same = tile.clone();
+        assert_eq!([&same, &tile, &same].map(Tile::is_asked_first), [true, false, false]);
+    }
+
+    #[test]
+    fn a_key_parses_as_displayed() {
+        let key = TileKey::of(&7);
+        assert_eq!(TileKey::parse(&key.to_string()), Some(key));
+        let shown = key.to_string();
+        for wrong in
+            [&shown[1..], &shown.to_uppercase(), &format!("{shown}00"), &shown.replace(&shown[..1], "ä"), ""]
+        {
+            assert_eq!(TileKey::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_etag_is_a_quoted_token() {
+        let etag = TileKey::of(&7).etag();
+        assert_eq!(etag.len(), 34);
+        assert!(etag.starts_with('"') && etag.ends_with('"'));
+    }
+}

@@ -1,0 +1,63 @@
+//! Levels as chunked arrays, and the images that they form.
+
+use std::collections::BTreeMap;
+
+use crate::base::name::Name;
+use crate::geometry::{Level, Xyz};
+use crate::render::plan::{ChunkFormat, Coding};
+use crate::volume::{ChunkCoding, Samples, VoxelType};
+
+/// The images of a dataset.
+#[derive(Debug, Clone)]
+pub(in crate::catalog) struct Images {
+    /// The levels of each channel.
+    pub channels: BTreeMap<Name, Vec<ArrayLevel>>,
+    /// The channels that form the dataset's image.
+    pub members: Vec<Name>,
+    /// The labels with as many levels as the dataset's image.
+    pub labels: BTreeMap<Name, Vec<ArrayLevel>>,
+}
+
+/// One level of a channel as a chunked array.
+#[derive(Debug, Clone)]
+pub struct ArrayLevel {
+    /// Its number.
+    pub level: Level,
+    /// Its extent in voxels.
+    pub size: Xyz<u64>,
+    /// Its downsample factor relative to level 0.
+    pub factor: Xyz<u64>,
+    /// The extents of its chunks; those at the end of the volume may extend beyond it.
+    pub chunk: Xyz<u64>,
+    /// The coding of the stored chunks, if they are of this shape and can be passed through.
+    pub stored: Option<ChunkCoding>,
+    /// The value of voxels that were never written; `None` if it is unknown.
+    pub fill: Option<Samples>,
+}
+
+impl ArrayLevel {
+    /// Whether both have the same metadata.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let of = |level: &Self| (level.level, level.size, level.factor, level.chunk, level.stored);
+        let fill = |level: &'_ Self| level.fill.as_ref().map(|fill| fill.bytes().to_vec());
+        of(self) == of(other) && fill(self) == fill(other)
+    }
+
+    /// The encoding of its chunks where stored ones are passed through if possible.
+    pub fn as_stored(&self, voxel: VoxelType) -> ChunkFormat {
+        match self.stored {
+            None => self.in_zstd(voxel),
+            Some(stored) => ChunkFormat {
+                size: self.chunk,
+                voxel,
+                is_big_endian: stored.is_big_endian,
+                coding: if stored.is_zlib { Coding::Zlib } else { Coding::Identity },
+            },
+        }
+    }
+
+    /// The encoding of its chunks with Zstandard.
+    pub fn in_zstd(&self, voxel: VoxelType) -> ChunkFormat {
+        ChunkFormat { size: self.chunk, voxel, is_big_endian: false, coding: Coding::Zstd }
+    }
+}

@@ -1,0 +1,149 @@
+//! What Neuroglancer's precomputed format says of a channel: types, levels and chunk shapes.
+
+use crate::base::paint::Kind;
+use crate::catalog::channel::Channel;
+use crate::catalog::stored::StoredLevel;
+use crate::geometry::{Level, Region, Xyz};
+use crate::render::plan::{BoxEncoding, ChunkFormat, Coding, SegmentationFormat};
+use crate::volume::VoxelType;
+
+/// A channel in the precomputed format.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Precomputed {
+    /// How its voxels are encoded.
+    pub encoding: PrecomputedEncoding,
+    /// The number of values per voxel.
+    pub components: usize,
+    /// The levels, finest first; not empty.
+    pub scales: Vec<PrecomputedScale>,
+}
+
+/// How voxels are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrecomputedEncoding {
+    /// Whether they are labels.
+    pub is_segmentation: bool,
+    /// Whether they are encoded as `compressed_segmentation` rather than `raw`.
+    pub is_compressed: bool,
+    voxel: VoxelType,
+}
+
+/// A level in the precomputed format.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrecomputedScale {
+    /// The level, whose number is the key.
+    pub level: Level,
+    /// The extent.
+    pub size: Xyz<u64>,
+    /// The size of a voxel in nanometres.
+    pub resolution: Xyz<f64>,
+    /// The position of the first voxel.
+    pub offset: Xyz<i64>,
+    /// The chunk shapes; not empty.
+    pub chunk_sizes: Vec<Xyz<u64>>,
+    /// The coding of stored chunks of the first shape, if they are passed through.
+    pub(super) stored: Option<Coding>,
+}
+
+impl PrecomputedEncoding {
+    /// How a channel's voxels are encoded; otherwise why the format has nothing for them.
+    pub(super) fn of(channel: &Channel) -> Result<Self, String> {
+        let (voxel, is_segmentation) = (channel.voxel, channel.kind == Kind::Labels);
+        let refused = |instead: &str| {
+            Err(format!("it has no {} for images; {instead}, or use another format", voxel.name()))
+        };
+        let (voxel, is_compressed) = match (voxel, is_segmentation) {
+            (VoxelType::U32 | VoxelType::U64, true) => (voxel, true),
+            (VoxelType::I8 | VoxelType::I16 | VoxelType::I32 | VoxelType::I64, true) => {
+                (VoxelType::U64, true)
+            }
+            (VoxelType::I64, false) => return refused("if they are labels, set kind = \"labels\""),
+            (VoxelType::F64, _) => return refused("store float32"),
+            (VoxelType::F16, _) => (VoxelType::F32, false),
+            _ => (voxel, false),
+        };
+        Ok(Self { is_segmentation, is_compressed, voxel })
+    }
+
+    /// The name of the type in the format. Booleans are bytes.
+    pub fn data_type(self) -> &'static str {
+        if self.voxel == VoxelType::Bool { VoxelType::U8.name() } else { self.voxel.name() }
+    }
+
+    pub(super) fn of_box(self, size: Xyz<u64>, coding: Coding) -> BoxEncoding {
+        let voxel = self.voxel;
+        match self.is_compressed {
+            true => BoxEncoding::Segmentation(SegmentationFormat { voxel, coding }),
+            false => BoxEncoding::Chunk(ChunkFormat { size, voxel, is_big_endian: false, coding }),
+        }
+    }
+
+    /// The coding of the chunks of a stored level, if they are passed through; otherwise why not.
+    pub(super) fn passed_through(self, level: &StoredLevel) -> Result<Coding, String> {
+        let stored = level.shape.coding.clone()?;
+        if level.volumes.len() > 1 {
+            return Err("each chunk holds only one of several colours".to_owned());
+        }
+        if self.is_compressed {
+            return Err(
+                "labels that are signed, or have 32 or 64 bits, are encoded as compressed_segmentation"
+                    .to_owned(),
+            );
+        }
+        if stored.voxel != self.voxel {
+            return Err(format!("{} is converted to {}", stored.voxel.name(), self.voxel.name()));
+        }
+        if stored.is_big_endian {
+            return Err("its numbers are big-endian".to_owned());
+        }
+        if Some(self.suitable_chunk(level)?) != level.chunk() {
+            return Err("its chunks reach beyond its end".to_owned());
+        }
+        Ok(if stored.is_zlib { Coding::Zlib } else { Coding::Identity })
+    }
+
+    /// The stored chunk shape, clipped to the level, if it suits every client.
+    pub(super) fn suitable_chunk(self, level: &StoredLevel) -> Result<Xyz<u64>, String> {
+        level.suitable_chunk((self.voxel.stored_bytes() * level.volumes.len()) as u64)
+    }
+}
+
+impl Channel {
+    /// Why stored chunks of a level are not passed through in the precomputed format; `Ok` if they are.
+    pub(in crate::catalog) fn passes_through(&self, level: &StoredLevel) -> Result<(), String> {
+        PrecomputedEncoding::of(self)?.passed_through(level).map(drop)
+    }
+}
+
+impl PrecomputedScale {
+    /// The chunk with these bounds, in voxels of the level; `None` if it is not on the grid of any listed shape.
+    pub(super) fn region(&self, bounds: Xyz<(i64, i64)>) -> Option<Region> {
+        let along = |offset: i64, (first, end): (i64, i64)| {
+            let first = u64::try_from(first.checked_sub(offset)?).ok()?;
+            let end = u64::try_from(end.checked_sub(offset)?).ok()?;
+            Some((first, end))
+        };
+        let place = self.offset.zip(bounds, along);
+        let (x, y, z) = (place.x?, place.y?, place.z?);
+        let (start, end) = (Xyz::new(x.0, y.0, z.0), Xyz::new(x.1, y.1, z.1));
+        let is_chunk = |shape: &&Xyz<u64>| {
+            let is_first = start.zip(**shape, |start, edge| start % edge == 0);
+            let clipped = start.zip(**shape, u64::saturating_add).zip(self.size, u64::min);
+            is_first == Xyz::all(true) && end == clipped
+        };
+        let is_inside = start.zip(self.size, |start, size| start < size) == Xyz::all(true);
+        self.chunk_sizes.iter().find(is_chunk).filter(|_| is_inside)?;
+        Some(Region { start, size: end.zip(start, |end, start| end - start) })
+    }
+
+    /// The grids, for people.
+    pub(super) fn grid(&self) -> String {
+        let shapes: Vec<String> = self.chunk_sizes.iter().map(Xyz::to_string).collect();
+        let Xyz { x, y, z } = self.offset;
+        format!(
+            "chunks are {} voxels (x × y × z), counted from {x}, {y}, {z}, and clipped at the end of the level, which is {} voxels",
+            shapes.join(" or "),
+            self.size
+        )
+    }
+}

@@ -1,0 +1,273 @@
+//! How busy the render threads are: consulted before work is split over several threads, and before idle work.
+//!
+//! If only one tile is being rendered, all threads decode its chunks. If there are several, each uses one thread: a
+//! thread that waits for chunks of its tile must not start another tile, and tiles finish in order. A prefetch uses one
+//! thread too, and ends as soon as a request arrives.
+//!
+//! Pauses between jobs are recorded as well. Pauses mean that a person is looking at the tiles, and that chunks
+//! decoded in part can be finished in the next pause. Without pauses it is cheaper to decode chunks whole at once.
+//!
+//! Threads that are stuck ([`crate::flow::stalls`]) do not count.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, TryLockError};
+use std::time::{Duration, Instant};
+
+use rayon::ThreadPool;
+
+/// Counts the jobs that wait or run; clones share the counts.
+#[derive(Debug, Clone, Default)]
+pub struct Activity(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Jobs for requests, waiting or running.
+    jobs: AtomicUsize,
+    /// Threads that run a prefetch.
+    prefetching: AtomicUsize,
+    /// Threads that finish a chunk.
+    finishing: AtomicUsize,
+    /// Threads, of any of the above, that are stuck.
+    stuck: AtomicUsize,
+    /// The threads over which jobs split their work, if jobs do not run on rayon's; locked by the job that does.
+    helpers: OnceLock<(ThreadPool, Mutex<()>)>,
+    /// When a job last ended.
+    job_ended: Latest,
+    /// When the last pause ended.
+    pause_ended: Latest,
+}
+
+/// A point in time: nanoseconds since the first call of [`Moment::now`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// The current time.
+    pub fn now() -> Self {
+        static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+        Self(FIRST.elapsed().as_nanos() as u64)
+    }
+
+    fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// When an event last happened; shared by threads.
+#[derive(Debug, Default)]
+pub struct Latest(AtomicU64);
+
+impl Latest {
+    /// Sets it to the current time.
+    pub fn note(&self) {
+        self.0.store(Moment::now().0, Ordering::Relaxed);
+    }
+
+    /// The time since then.
+    pub fn age(&self) -> Duration {
+        Moment::now().since(self.moment())
+    }
+
+    fn moment(&self) -> Moment {
+        Moment(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// The shortest time without a job that counts as a pause: longer than a client needs to send its next request.
+const PAUSE: Duration = Duration::from_millis(3);
+/// How long after a pause jobs count as those of a person: the time in which a screen full of tiles is requested.
+const LATELY: Duration = Duration::from_millis(250);
+
+/// Counts as one job until it is dropped.
+#[derive(Debug)]
+pub struct Place(Activity);
+
+impl Activity {
+    /// Counts one more job. Their number is limited by the render queue, not here.
+    pub fn enter(&self) -> Place {
+        let before = self.0.jobs.fetch_add(1, Ordering::Relaxed);
+        if self.besides_stuck(before) == 0 && self.0.job_ended.age() >= PAUSE {
+            self.0.pause_ended.note();
+        }
+        Place(self.clone())
+    }
+
+    /// The end of the last pause, or the current time during one.
+    pub fn last_pause(&self) -> Moment {
+        let pauses = !self.has_jobs() && self.0.job_ended.age() >= PAUSE;
+        if pauses { Moment::now() } else { self.0.pause_ended.moment() }
+    }
+
+    /// Whether the last pause was less than 250 ms ago, so that another one is likely soon.
+    pub fn paused_lately(&self) -> bool {
+        Moment::now().since(self.last_pause()) < LATELY
+    }
+
+    /// Has jobs split their work over these threads. Only the first call has an effect.
+    pub fn use_helpers(&self, helpers: ThreadPool) {
+        self.0.helpers.get_or_init(|| (helpers, Mutex::default()));
+    }
+
+    /// Notes how many threads are stuck.
+    pub fn set_stuck(&self, threads: usize) {
+        self.0.stuck.store(threads, Ordering::Relaxed);
+    }
+
+    /// Does work that splits itself with rayon, if there are several threads and the calling job is the only one;
+    /// otherwise drops it.
+    ///
+    /// No other job uses the helpers meanwhile: it would wait for threads that read this job's file, which may be stuck.
+    pub fn split<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Option<T> {
+        if !self.has_one_job() {
+            return None;
+        }
+        let Some((helpers, alone)) = self.0.helpers.get() else {
+            return (rayon::current_num_threads() > 1).then(work);
+        };
+        let alone = alone.try_lock();
+        if helpers.current_num_threads() < 2 || matches!(alone, Err(TryLockError::WouldBlock)) {
+            return None;
+        }
+        Some(helpers.install(work))
+    }
+
+    /// Whether there is at most one job, and no prefetch: it may use all threads.
+    fn has_one_job(&self) -> bool {
+        self.besides_stuck(self.0.jobs.load(Ordering::Relaxed)) <= 1
+            && self.besides_stuck(self.0.prefetching.load(Ordering::Relaxed)) == 0
+    }
+
+    /// A number of threads without those that are stuck. Approximate: it is not known what each of these does.
+    fn besides_stuck(&self, threads: usize) -> usize {
+        threads.saturating_sub(self.0.stuck.load(Ordering::Relaxed))
+    }
+
+    /// Whether there is no job, and fewer than `most` threads prefetch or finish chunks.
+    pub fn is_idle(&self, most: usize) -> bool {
+        let others = self.0.prefetching.load(Ordering::Relaxed) + self.0.finishing.load(Ordering::Relaxed);
+        !self.has_jobs() && self.besides_stuck(others) < most
+    }
+
+    /// Runs the finishing of one chunk. Unlike a prefetch it does not keep a job from using all threads: it is short.
+    pub fn finish<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.0.finishing.fetch_add(1, Ordering::Relaxed);
+        let _working = Finishing(self);
+        work()
+    }
+
+    /// Whether a thread is finishing a chunk.
+    pub fn is_finishing(&self) -> bool {
+        self.0.finishing.load(Ordering::Relaxed) > 0
+    }
+
+    /// Runs a prefetch, which should end early once [`Activity::has_jobs`] becomes true.
+    pub fn prefetch<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.0.prefetching.fetch_add(1, Ordering::Relaxed);
+        let _working = Prefetching(self);
+        work()
+    }
+
+    /// Whether any job waits or runs.
+    pub fn has_jobs(&self) -> bool {
+        self.besides_stuck(self.0.jobs.load(Ordering::Relaxed)) > 0
+    }
+}
+
+/// Decrements the count even if the prefetch panics.
+struct Prefetching<'a>(&'a Activity);
+
+impl Drop for Prefetching<'_> {
+    fn drop(&mut self) {
+        self.0.0.prefetching.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Decrements the count even if the work panics.
+struct Finishing<'a>(&'a Activity);
+
+impl Drop for Finishing<'_> {
+    fn drop(&mut self) {
+        self.0.0.finishing.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Activity(counts) = &self.0;
+        // Before the count becomes 0: a thread that sees 0 must not read the time at which an earlier job ended.
+        counts.job_ended.note();
+        counts.jobs.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn places_are_counted_and_given_back() {
+        let activity = Activity::default();
+        let (one, two) = (activity.enter(), activity.enter());
+        assert!(!activity.has_one_job() && !activity.is_idle(2));
+        drop(one);
+        assert!(activity.has_one_job() && !activity.is_idle(2));
+        drop(two);
+        assert!(activity.is_idle(2));
+    }
+
+    #[test]
+    fn a_prefetch_sees_jobs_and_is_not_one() {
+        let activity = Activity::default();
+        assert!(activity.is_idle(1));
+        activity.prefetch(|| {
+            assert!(
+                !activity.has_jobs()
+                    && !activity.is_idle(1)
+                    && activity.is_idle(2)
+                    && !activity.has_one_job()
+            );
+            let place = activity.enter();
+            assert!(activity.has_jobs() && !activity.is_idle(2));
+            drop(place);
+        });
+        let _place = activity.enter();
+        assert!(activity.has_one_job());
+    }
+
+    #[test]
+    fn a_pause_is_noted_once_it_is_long_enough() {
+        let activity = Activity::default();
+        let began = Moment::now();
+        drop(activity.enter());
+        let place = activity.enter();
+        drop(place);
+        std::thread::sleep(2 * PAUSE);
+        assert!(activity.last_pause() > began && activity.paused_lately());
+        let place = activity.enter();
+        let pause = activity.last_pause();
+        std::thread::sleep(PAUSE);
+        assert_eq!(activity.last_pause(), pause, "while a job is under way there is no pause");
+        drop(place);
+    }
+
+    #[test]
+    fn finishing_takes_a_thread_but_leaves_a_lone_job_all_of_them() {
+        let activity = Activity::default();
+        activity.finish(|| {
+            assert!(!activity.is_idle(1) && activity.is_idle(2));
+            let _place = activity.enter();
+            assert!(activity.has_one_job() && !activity.is_idle(2));
+        });
+        let result = catch_unwind(AssertUnwindSafe(|| activity.finish(|| panic!("on purpose"))));
+        assert!(result.is_err() && activity.is_idle(1));
+    }
+
+    #[test]
+    fn a_panic_ends_a_prefetch() {
+        let activity = Activity::default();
+        let result = catch_unwind(AssertUnwindSafe(|| activity.prefetch(|| panic!("on purpose"))));
+        assert!(result.is_err() && activity.is_idle(1));
+    }
+}

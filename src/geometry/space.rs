@@ -1,0 +1,294 @@
+//! Axes, planes, triples, and boxes of voxels.
+
+use std::fmt;
+use std::ops::{Index, IndexMut};
+
+/// The width and height of every tile, in pixels.
+pub const TILE: usize = 512;
+
+/// One of the three spatial axes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Axis {
+    /// The axis along which the columns of xy tiles advance.
+    X,
+    /// The axis along which the rows of xy tiles advance.
+    Y,
+    /// The axis normal to xy tiles.
+    Z,
+}
+
+/// A value for each of the three spatial axes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Xyz<T> {
+    /// Along x.
+    pub x: T,
+    /// Along y.
+    pub y: T,
+    /// Along z.
+    pub z: T,
+}
+
+impl<T> Xyz<T> {
+    /// A triple from values in x, y, z order.
+    pub fn new(x: T, y: T, z: T) -> Self {
+        Self { x, y, z }
+    }
+
+    /// Applies `f` along every axis.
+    pub fn map<U>(self, f: impl Fn(T) -> U) -> Xyz<U> {
+        Xyz::new(f(self.x), f(self.y), f(self.z))
+    }
+
+    /// Combines two triples axis by axis.
+    pub fn zip<U, V>(self, other: Xyz<U>, f: impl Fn(T, U) -> V) -> Xyz<V> {
+        Xyz::new(f(self.x, other.x), f(self.y, other.y), f(self.z, other.z))
+    }
+}
+
+impl<T: Copy> Xyz<T> {
+    /// The same value along every axis.
+    pub fn all(value: T) -> Self {
+        Self::new(value, value, value)
+    }
+}
+
+impl<T> From<[T; 3]> for Xyz<T> {
+    fn from([x, y, z]: [T; 3]) -> Self {
+        Self::new(x, y, z)
+    }
+}
+
+impl<T> From<Xyz<T>> for [T; 3] {
+    fn from(xyz: Xyz<T>) -> Self {
+        [xyz.x, xyz.y, xyz.z]
+    }
+}
+
+impl Xyz<u64> {
+    /// The number of voxels in a box of this size; saturates.
+    pub fn volume(self) -> u64 {
+        self.x.saturating_mul(self.y).saturating_mul(self.z)
+    }
+}
+
+impl<T> Index<Axis> for Xyz<T> {
+    type Output = T;
+    fn index(&self, axis: Axis) -> &T {
+        match axis {
+            Axis::X => &self.x,
+            Axis::Y => &self.y,
+            Axis::Z => &self.z,
+        }
+    }
+}
+
+impl<T> IndexMut<Axis> for Xyz<T> {
+    fn index_mut(&mut self, axis: Axis) -> &mut T {
+        match axis {
+            Axis::X => &mut self.x,
+            Axis::Y => &mut self.y,
+            Axis::Z => &mut self.z,
+        }
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Xyz<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} × {} × {}", self.x, self.y, self.z)
+    }
+}
+
+/// The orientation of a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Plane {
+    /// Rows along y, columns along x, slices along z.
+    Xy,
+    /// Rows along z, columns along x, slices along y.
+    Xz,
+    /// Rows along z, columns along y, slices along x.
+    Yz,
+}
+
+impl Plane {
+    /// All planes, in display order.
+    pub const ALL: [Plane; 3] = [Plane::Xy, Plane::Xz, Plane::Yz];
+
+    /// The name in URLs: `xy`, `xz` or `yz`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Plane::Xy => "xy",
+            Plane::Xz => "xz",
+            Plane::Yz => "yz",
+        }
+    }
+
+    /// The plane with this name; case-sensitive.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|plane| plane.name() == name)
+    }
+
+    /// The axis along which rows advance.
+    pub fn row_axis(self) -> Axis {
+        match self {
+            Plane::Xy => Axis::Y,
+            Plane::Xz | Plane::Yz => Axis::Z,
+        }
+    }
+
+    /// The axis along which columns advance.
+    pub fn column_axis(self) -> Axis {
+        match self {
+            Plane::Xy | Plane::Xz => Axis::X,
+            Plane::Yz => Axis::Y,
+        }
+    }
+
+    /// The axis normal to the plane.
+    pub fn slice_axis(self) -> Axis {
+        match self {
+            Plane::Xy => Axis::Z,
+            Plane::Xz => Axis::Y,
+            Plane::Yz => Axis::X,
+        }
+    }
+
+    /// A triple from values along the plane's slice, row and column axes.
+    pub fn place<T: Copy>(self, slice: T, row: T, column: T) -> Xyz<T> {
+        let mut xyz = Xyz::all(slice);
+        xyz[self.row_axis()] = row;
+        xyz[self.column_axis()] = column;
+        xyz
+    }
+}
+
+impl fmt::Display for Plane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A box of voxels within one volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Region {
+    /// The first voxel.
+    pub start: Xyz<u64>,
+    /// The number of voxels along each axis.
+    pub size: Xyz<u64>,
+}
+
+impl Region {
+    /// The whole of a volume of this size.
+    pub fn whole(size: Xyz<u64>) -> Self {
+        Self { start: Xyz::all(0), size }
+    }
+
+    /// The first position after the region, along each axis.
+    pub fn end(&self) -> Xyz<u64> {
+        self.start.zip(self.size, u64::saturating_add)
+    }
+
+    /// The number of voxels; saturates.
+    pub fn voxels(&self) -> u64 {
+        self.size.volume()
+    }
+
+    /// The voxels common to both regions, if any.
+    pub fn intersection(&self, other: &Region) -> Option<Region> {
+        let start = self.start.zip(other.start, u64::max);
+        let size = self.end().zip(other.end(), u64::min).zip(start, u64::saturating_sub);
+        (size.volume() > 0).then_some(Region { start, size })
+    }
+
+    /// Splits the region at multiples of `chunk` into boxes of at most `most` voxels, z slowest.
+    ///
+    /// Boxes are as long as possible along x, then y, then z, because that is the storage order of most files. If
+    /// `chunk` exceeds `most`, boxes are smaller than chunks.
+    pub fn blocks(&self, chunk: Xyz<u64>, most: u64) -> impl Iterator<Item = Region> + use<> {
+        let step = self.block_size(chunk.map(|g| g.max(1)), most.max(1));
+        let Region { start, size } = *self;
+        cuts(start.z, size.z, step.z).flat_map(move |(z, depth)| {
+            cuts(start.y, size.y, step.y).flat_map(move |(y, height)| {
+                cuts(start.x, size.x, step.x).map(move |(x, width)| Region {
+                    start: Xyz::new(x, y, z),
+                    size: Xyz::new(width, height, depth),
+                })
+            })
+        })
+    }
+
+    /// The distance between splits: a multiple of `chunk`, or less if `chunk` exceeds the budget `most`.
+    fn block_size(&self, chunk: Xyz<u64>, most: u64) -> Xyz<u64> {
+        let mut step = chunk;
+        let voxels = |step: Xyz<u64>| step.zip(self.size, u64::min).volume().max(1);
+        for axis in [Axis::Z, Axis::Y, Axis::X] {
+            if voxels(step) > most {
+                let others = voxels(step) / step[axis].min(self.size[axis]).max(1);
+                step[axis] = (most / others.max(1)).max(1);
+            }
+        }
+        for axis in [Axis::X, Axis::Y, Axis::Z] {
+            let needed = self.size[axis].div_ceil(step[axis]) + 1;
+            step[axis] = step[axis].saturating_mul((most / voxels(step)).clamp(1, needed));
+        }
+        step
+    }
+}
+
+/// The number of voxels along an axis in the box at index `position`, where boxes have `step` voxels and the
+/// last one may have fewer; at least one.
+pub fn held(position: u64, step: u64, extent: u64) -> u64 {
+    extent.saturating_sub(position.saturating_mul(step)).clamp(1, step)
+}
+
+/// Splits `[start, start + length)` at multiples of `step`: (first position, length) of each part.
+fn cuts(start: u64, length: u64, step: u64) -> impl Iterator<Item = (u64, u64)> {
+    let end = start.saturating_add(length);
+    let mut next = start;
+    std::iter::from_fn(move || {
+        (next < end).then(|| {
+            let first = next;
+            next = ((first / step).saturating_add(1)).saturating_mul(step).min(end);
+            (first, next - first)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_axis_is_used_once_in_every_plane() {
+        for plane in Plane::ALL {
+            assert_eq!(plane.place(1, 2, 3)[plane.slice_axis()], 1);
+            assert_eq!(plane.place(1, 2, 3)[plane.row_axis()], 2);
+            assert_eq!(plane.place(1, 2, 3)[plane.column_axis()], 3);
+            assert_eq!(Plane::from_name(plane.name()), Some(plane));
+        }
+        assert_eq!(Plane::from_name("XY"), None);
+    }
+
+    #[test]
+    fn blocks_cover_a_region_once_and_stay_within_the_budget() {
+        let region = Region { start: Xyz::new(3, 70, 5), size: Xyz::new(200, 90, 33) };
+        for (chunk, most) in [(64, 300_000), (64, 1_000), (1, 50), (1000, 77)] {
+            let blocks: Vec<Region> = region.blocks(Xyz::all(chunk), most).collect();
+            assert_eq!(blocks.iter().map(Region::voxels).sum::<u64>(), region.voxels());
+            assert!(blocks.iter().all(|b| b.voxels() <= most && b.intersection(&region) == Some(*b)));
+        }
+    }
+
+    #[test]
+    fn blocks_are_split_at_chunk_boundaries() {
+        let region = Region { start: Xyz::new(60, 0, 0), size: Xyz::new(100, 1, 1) };
+        let starts: Vec<u64> = region.blocks(Xyz::all(64), 64).map(|b| b.start.x).collect();
+        assert_eq!(starts, [60, 64, 128]);
+    }
+
+    #[test]
+    fn regions_that_do_not_meet_have_no_intersection() {
+        let a = Region::whole(Xyz::all(4));
+        let b = Region { start: Xyz::new(4, 0, 0), size: Xyz::all(2) };
+        assert_eq!(a.intersection(&b), None);
+    }
+}

@@ -1,0 +1,28 @@
+//! How long clients may keep what they are sent, and whether they have it already.
+
+use actix_web::HttpRequest;
+use actix_web::http::header::{self, HeaderValue};
+
+use crate::base::request::VersionedToken;
+
+/// The `Cache-Control` of what an address names: what is there at the address of a version never changes.
+pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> HeaderValue {
+    if dataset.version.is_some() { IMMUTABLE } else { otherwise.clone() }
+}
+
+/// For a year, as long as makes sense.
+const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+/// To be revalidated at each use.
+pub(super) const REVALIDATED: HeaderValue = HeaderValue::from_static("no-cache");
+
+/// Whether `If-None-Match` is `*`, which names every existing representation.
+pub(super) fn is_any(request: &HttpRequest) -> bool {
+    request.headers().get_all(header::IF_NONE_MATCH).any(|value| value.as_bytes().trim_ascii() == b"*")
+}
+
+/// Whether `If-None-Match` names this ETag (RFC 9110, section 13.1.2: weak comparison).
+pub(super) fn is_known(request: &HttpRequest, etag: &str) -> bool {
+    let values = request.headers().get_all(header::IF_NONE_MATCH).filter_map(|value| value.to_str().ok());
+    let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
+    tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+}

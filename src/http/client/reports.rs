@@ -1,0 +1,127 @@
+//! What proxies report about a request: `X-Forwarded-For`, `-Host` and `-Proto`, or `Forwarded`.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use actix_web::HttpRequest;
+use actix_web::http::header::HeaderMap;
+
+use crate::config::Proxy;
+
+/// The address of a client on the Unix socket if no trusted proxy reports one.
+pub(super) const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+const FOR: &str = "x-forwarded-for";
+const HOST: &str = "x-forwarded-host";
+const SCHEME: &str = "x-forwarded-proto";
+const FORWARDED: &str = "forwarded";
+
+/// What the trusted proxies report.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reports<'r> {
+    pub client: IpAddr,
+    /// The requested host, and the name of the header that reports it.
+    pub host: Option<(&'static str, &'r str)>,
+    /// The requested scheme, and the name of the header that reports it.
+    pub scheme: Option<(&'static str, &'r str)>,
+}
+
+impl<'r> Reports<'r> {
+    /// `None` if the peer is not a trusted proxy.
+    pub fn of(request: &'r HttpRequest, peer: Option<IpAddr>, trusted: &[Proxy]) -> Option<Self> {
+        if !trusted.iter().any(|proxy| proxy.is_peer(peer)) {
+            return None;
+        }
+        let peer = peer.unwrap_or(NOWHERE);
+        let headers = request.headers();
+        if [FOR, HOST, SCHEME].iter().any(|name| headers.contains_key(*name)) {
+            return Some(Self::of_lists(headers, peer, trusted));
+        }
+        Some(Self::of_elements(headers, peer, trusted))
+    }
+
+    fn of_lists(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Proxy]) -> Self {
+        let list = |name| items(headers, name, |text| text.split(',').collect());
+        let (client, place) = trace(peer, list(FOR).into_iter().map(|item| node(item?)), trusted);
+        // A proxy may append to a list, or replace all of it: then the list is shorter than that of the addresses.
+        let outermost = |name| {
+            let list = list(name);
+            let last = list.len().checked_sub(1)?;
+            list.get(place.min(last)).map(|item| (name, item.unwrap_or_default()))
+        };
+        Self { client, host: outermost(HOST), scheme: outermost(SCHEME) }
+    }
+
+    fn of_elements(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Proxy]) -> Self {
+        let elements = items(headers, FORWARDED, |text| split(text, ','));
+        let parameter = |element: &Option<&'r str>, name: &str| {
+            let parameters = split((*element)?, ';');
+            let mut named = parameters.iter().filter_map(|parameter| parameter.split_once('='));
+            let (_, value) = named.find(|(key, _)| key.trim().eq_ignore_ascii_case(name))?;
+            Some(unquoted(value.trim()))
+        };
+        let addresses = elements.iter().map(|element| node(parameter(element, "for")?));
+        let (client, place) = trace(peer, addresses, trusted);
+        let outermost = elements.get(place.min(elements.len().saturating_sub(1)));
+        let of = |name| Some((FORWARDED, parameter(outermost?, name)?));
+        Self { client, host: of("host"), scheme: of("proto") }
+    }
+}
+
+fn is_trusted(address: IpAddr, trusted: &[Proxy]) -> bool {
+    trusted.iter().any(|proxy| proxy.is_peer(Some(address)))
+}
+
+/// Walks from the peer towards the client for as long as the addresses are trusted proxies. Returns the last address
+/// reached and its index in `reported`. An address that cannot be parsed ends the walk: the proxy that reported it
+/// counts as the client.
+fn trace(peer: IpAddr, reported: impl Iterator<Item = Option<IpAddr>>, trusted: &[Proxy]) -> (IpAddr, usize) {
+    let mut found = (peer, 0);
+    for (place, address) in reported.enumerate() {
+        let Some(address) = address else { return (found.0, place) };
+        found = (address, place);
+        if !is_trusted(address, trusted) {
+            break;
+        }
+    }
+    found
+}
+
+/// The items of all lists in headers of this name, last one first; `None` for a value that is not ASCII.
+fn items<'r>(
+    headers: &'r HeaderMap,
+    name: &str,
+    split: impl Fn(&'r str) -> Vec<&'r str>,
+) -> Vec<Option<&'r str>> {
+    let mut items = Vec::new();
+    for value in headers.get_all(name) {
+        match value.to_str() {
+            Ok(text) => items.extend(split(text).into_iter().map(|item| Some(item.trim()))),
+            Err(_) => items.push(None),
+        }
+    }
+    items.reverse();
+    items
+}
+
+/// Splits at separators outside double quotes.
+fn split(text: &str, separator: char) -> Vec<&str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let parts = text.split(|letter| {
+        let was_escaped = is_escaped;
+        is_escaped = is_quoted && !was_escaped && letter == '\\';
+        is_quoted ^= letter == '"' && !was_escaped;
+        letter == separator && !is_quoted
+    });
+    parts.collect()
+}
+
+fn unquoted(text: &str) -> &str {
+    text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
+}
+
+/// Parses an IP address with an optional port; an IPv6 address with a port is in brackets.
+fn node(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let address = bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()))?;
+    Some(address.to_canonical())
+}

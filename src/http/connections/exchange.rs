@@ -1,0 +1,81 @@
+//! What the stream of a connection and the service that actix-http calls tell each other about the request in progress.
+//!
+//! The stream cannot see in the bytes written to it where a response ends without parsing it. The service can: actix-http
+//! drops the body of a response when all of it is in the write buffer, and flushes the stream after that.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::dev::Payload;
+use actix_web::web::{self, Bytes};
+use actix_web::{HttpRequest, HttpResponse};
+
+/// Shared by the stream and the requests of one connection.
+#[derive(Debug, Clone, Default)]
+pub(in crate::http) struct Exchange(Rc<Cell<Stage>>);
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The service has not been called.
+    #[default]
+    Unanswered,
+    Answering,
+    /// The whole response is in actix-http's write buffer. The request is the last one on its connection if a body or
+    /// another protocol follows its head.
+    Answered {
+        is_last: bool,
+    },
+}
+
+impl Exchange {
+    pub(super) fn stage(&self) -> Stage {
+        self.0.get()
+    }
+
+    pub(super) fn set(&self, stage: Stage) {
+        self.0.set(stage);
+    }
+}
+
+/// Awaits the answer to a request, and lets the stream of its connection follow its progress.
+pub(in crate::http) async fn followed(
+    request: &HttpRequest,
+    payload: web::Payload,
+    answer: impl Future<Output = HttpResponse>,
+) -> HttpResponse<Followed> {
+    let exchange = request.conn_data::<Exchange>().cloned().unwrap_or_default();
+    exchange.set(Stage::Answering);
+    let is_last = !matches!(payload.into_inner(), Payload::None);
+    answer.await.map_body(|_, body| Followed { body, exchange, is_last })
+}
+
+/// The body of a response, whose end the stream must know.
+pub(in crate::http) struct Followed {
+    body: BoxBody,
+    exchange: Exchange,
+    is_last: bool,
+}
+
+impl MessageBody for Followed {
+    type Error = <BoxBody as MessageBody>::Error;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Pin::new(&mut self.body).poll_next(context)
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.exchange.set(Stage::Answered { is_last: self.is_last });
+    }
+}

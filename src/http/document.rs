@@ -1,0 +1,163 @@
+//! Documents, and the store of those that have been built.
+//!
+//! The public address of the server is not part of a document: it is inserted when the document is sent, so that requests
+//! with many `Host`s are answered from one copy.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use actix_web::http::header::{self, HeaderValue};
+use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
+use prometheus_client::metrics::gauge::Gauge;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+
+use super::caching::is_known;
+use super::{body, problem, range};
+use crate::base::tile::TileKey;
+use crate::flow::cache::Cache;
+use crate::service::TileError;
+
+/// The bytes of documents that are kept.
+const MOST_KEPT: usize = 64 << 20;
+/// How many documents are built at the same time, each on a thread of its own.
+const MOST_BUILT: usize = 2;
+
+/// The longest document with the server's address, in bytes. Thousands of channels, or hundreds of thousands of sections,
+/// take less.
+const LONGEST: usize = 16 << 20;
+
+/// Stands for the public address of the server while a document is built: a character that Unicode reserves for such uses.
+pub(super) const BASE: &str = "\u{FDD0}";
+
+/// A document that has been built; clones share its bytes.
+#[derive(Debug, Clone)]
+pub(super) struct Document {
+    content_type: &'static str,
+    /// What is sent, with the public address of the server between any two parts.
+    parts: Arc<[Bytes]>,
+    digest: TileKey,
+    /// How many windows and statistics were known when it was requested.
+    pub measured: usize,
+}
+
+/// The documents of a site.
+pub(super) struct Documents {
+    /// By the generation of the catalogue, and all else that decides them.
+    pub kept: Cache<(u64, TileKey), Document, TileError>,
+    /// The newest generation that was requested: documents of others are not kept.
+    pub newest: Arc<AtomicU64>,
+    pub builders: Arc<Semaphore>,
+}
+
+impl Default for Documents {
+    fn default() -> Self {
+        Self {
+            kept: Cache::new(MOST_KEPT, Gauge::default()),
+            newest: Arc::default(),
+            builders: Arc::new(Semaphore::new(MOST_BUILT)),
+        }
+    }
+}
+
+impl Document {
+    /// A JSON document without the server's address.
+    pub fn json(value: &impl Serialize) -> Result<Self, TileError> {
+        Ok(Self::of(
+            "application/json",
+            vec![serde_json::to_vec(value).map_err(|error| failed(&error))?.into()],
+        ))
+    }
+
+    /// A document with the server's address in place of each [`BASE`] that is written. Its length is limited.
+    pub fn addressed(
+        content_type: &'static str,
+        write: impl FnOnce(&mut &mut [u8]) -> io::Result<()>,
+    ) -> Result<Self, TileError> {
+        let mut whole = vec![0; LONGEST];
+        let mut rest = whole.as_mut_slice();
+        // The limit is the only reason why writing fails.
+        write(&mut rest).map_err(|_| too_large())?;
+        let length = LONGEST - rest.len();
+        whole.truncate(length);
+        whole.shrink_to_fit();
+        let whole = Bytes::from(whole);
+        let parts = std::str::from_utf8(&whole).map_err(|error| failed(&error))?.split(BASE);
+        Ok(Self::of(content_type, parts.map(|part| whole.slice_ref(part.as_bytes())).collect()))
+    }
+
+    /// A document with the server's address between any two of its parts.
+    pub fn of(content_type: &'static str, parts: Vec<Bytes>) -> Self {
+        let digest = TileKey::of(&("document", content_type, &parts));
+        Self { content_type, parts: parts.into(), digest, measured: 0 }
+    }
+
+    fn length(&self) -> usize {
+        self.parts.iter().map(Bytes::len).sum()
+    }
+
+    /// How many bytes of the budget it takes, including bookkeeping.
+    pub fn weight(&self) -> usize {
+        const BOOKKEEPING: usize = 256;
+        self.length() + self.parts.len() * size_of::<Bytes>() + BOOKKEEPING
+    }
+
+    /// The response with this document, whole or the requested range of it, or with 304. `base`: the server's address if the
+    /// document contains it, escaped as the document requires.
+    pub fn response(
+        &self,
+        request: &HttpRequest,
+        lifetime: HeaderValue,
+        base: Option<String>,
+    ) -> HttpResponse {
+        let etag = base.as_ref().map_or(self.digest, |base| TileKey::of(&(self.digest, base))).etag();
+        let is_known = is_known(request, &etag);
+        let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
+        response
+            .insert_header((header::ETAG, etag.as_str()))
+            .insert_header((header::CACHE_CONTROL, lifetime));
+        if is_known {
+            return response.finish();
+        }
+        response.content_type(self.content_type);
+        let Some(base) = base else {
+            let whole = self.parts.first().cloned().unwrap_or_default();
+            return range::respond(request, response, &etag, whole, None);
+        };
+        let length = self.length() + base.len() * self.parts.len().saturating_sub(1);
+        if length > LONGEST {
+            return problem::of(&too_large());
+        }
+        response.body(body::joined(Arc::clone(&self.parts), base.into(), length))
+    }
+}
+
+fn too_large() -> TileError {
+    TileError::Document(format!(
+        "this document would be larger than {} MiB, the limit; serve fewer datasets or channels, or volumes with fewer \
+         sections",
+        LONGEST >> 20
+    ))
+}
+
+fn failed(error: &dyn std::error::Error) -> TileError {
+    TileError::Document(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_of_the_most_bytes_is_written_and_not_one_more() {
+        let of = |length: usize| {
+            Document::addressed("text/plain", |out| {
+                (0..length).try_for_each(|_| io::Write::write_all(out, b"a"))
+            })
+        };
+        assert_eq!(of(LONGEST).map(|document| document.length()).ok(), Some(LONGEST));
+        assert!(of(LONGEST + 1).unwrap_err().to_string().contains("16 MiB"));
+    }
+}

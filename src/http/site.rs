@@ -1,0 +1,144 @@
+//! What every request is answered from: the service, and what the settings say of addresses and headers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use actix_web::http::header::{HeaderValue, InvalidHeaderValue};
+
+use super::cors::Cors;
+use super::document::Documents;
+use super::page::assets;
+use crate::base::description::{CachesDescription, MountDescription, SiteDescription};
+use crate::base::request::TilePath;
+use crate::config;
+use crate::service::TileService;
+
+/// What the server answers with, and whether it still accepts requests. A reload replaces the site in one step.
+pub struct LiveSite {
+    site: RwLock<Arc<Site>>,
+    is_draining: AtomicBool,
+}
+
+impl LiveSite {
+    /// Fails if a header in the settings is not valid, which reading the configuration has ruled out.
+    pub fn new(service: Arc<TileService>, settings: &config::Settings) -> Result<Self, InvalidHeaderValue> {
+        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
+        let site = Site::new(service, settings, started)?;
+        Ok(Self { site: RwLock::new(Arc::new(site)), is_draining: AtomicBool::new(false) })
+    }
+
+    /// Answers later requests by these settings.
+    pub fn replace(&self, settings: &config::Settings) -> Result<(), InvalidHeaderValue> {
+        let old = self.get();
+        let mut site = Site::new(Arc::clone(&old.service), settings, old.description.started)?;
+        if site.description == old.description {
+            site.documents = Arc::clone(&old.documents);
+        }
+        *self.site.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(site);
+        Ok(())
+    }
+
+    /// From now on the server reports that it accepts no more requests.
+    pub fn drain(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn get(&self) -> Arc<Site> {
+        Arc::clone(&self.site.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// How requests are answered: the service, and what the settings say of addresses and headers.
+pub(super) struct Site {
+    pub service: Arc<TileService>,
+    pub mounts: Vec<config::Mount>,
+    pub cache_control: HeaderValue,
+    pub cors: Cors,
+    pub trusted_proxies: Vec<config::Proxy>,
+    pub base_path: String,
+    pub hosts: Vec<String>,
+    /// The description of everything but the datasets.
+    pub description: SiteDescription,
+    pub documents: Arc<Documents>,
+    pub log: config::Log,
+    pub deadline: Duration,
+}
+
+impl Site {
+    fn new(
+        service: Arc<TileService>,
+        settings: &config::Settings,
+        started: u64,
+    ) -> Result<Self, InvalidHeaderValue> {
+        let description = describe(settings, started);
+        let (log, deadline) = (settings.log, settings.render.deadline);
+        let settings = &settings.server;
+        Ok(Self {
+            service,
+            mounts: settings.mounts.clone(),
+            cache_control: HeaderValue::from_str(&settings.cache_control)?,
+            cors: Cors::new(&settings.cors_origins),
+            trusted_proxies: settings.trusted_proxies.clone(),
+            base_path: settings.base_path.clone(),
+            hosts: settings.hosts.clone(),
+            description,
+            documents: Arc::default(),
+            log,
+            deadline,
+        })
+    }
+
+    /// The mount of a tile's path.
+    pub fn mount(&self, path: &TilePath<'_>) -> Option<&config::Mount> {
+        self.mounts.iter().find(|mount| mount.tile_service.as_str() == path.tile_service)
+    }
+    /// There is no tile service of that name.
+    pub fn unknown_mount(&self, name: &str) -> String {
+        let mounts: Vec<&str> = self.mounts.iter().map(|mount| mount.tile_service.as_str()).collect();
+        format!("there is no tile service {name:?}; there is {}", mounts.join(", "))
+    }
+
+    /// There is nothing at the requested path.
+    pub fn nothing_here(&self) -> String {
+        let mounts = self.mounts.iter().map(|mount| format!("/{}/tilecache/", mount.tile_service));
+        format!("there is nothing at this path; tiles are below {}", mounts.collect::<Vec<_>>().join(" and "))
+    }
+}
+
+impl From<&config::Caches> for CachesDescription {
+    fn from(caches: &config::Caches) -> Self {
+        let disk = caches.directory.is_some().then_some(caches.disk).filter(|disk| *disk > 0);
+        Self { tiles: caches.tiles, chunks: caches.chunks, disk }
+    }
+}
+
+impl From<&config::Mount> for MountDescription {
+    fn from(mount: &config::Mount) -> Self {
+        Self {
+            tile_service: mount.tile_service.to_string(),
+            content_type: mount.content_type.name().to_owned(),
+            adjustable: mount.adjustable,
+        }
+    }
+}
+
+/// The description of a site without its datasets. `started`: in milliseconds since 1970.
+fn describe(settings: &config::Settings, started: u64) -> SiteDescription {
+    let server = &settings.server;
+    SiteDescription {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        mounts: server.mounts.iter().map(MountDescription::from).collect(),
+        datasets: Vec::new(),
+        caches: (&settings.cache).into(),
+        threads: settings.render.threads.get(),
+        started,
+        neuroglancer: assets::neuroglancer().map(str::to_owned).or_else(|| server.neuroglancer.clone()),
+        protected: false,
+    }
+}

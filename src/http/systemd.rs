@@ -1,0 +1,97 @@
+//! The service manager: the sockets that it passes, and what it is told (`sd_listen_fds(3)`, `sd_notify(3)`).
+//!
+//! Without a service manager nothing is passed, and what it is told goes nowhere.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+use listenfd::ListenFd;
+use rustix::net::sockopt::socket_acceptconn;
+use sd_notify::NotifyState;
+
+/// Listening sockets that the service manager opened.
+#[derive(Debug, Default)]
+pub struct Passed {
+    /// TCP sockets.
+    pub tcp: Vec<TcpListener>,
+    /// Unix sockets, with their paths.
+    pub unix: Vec<(UnixListener, PathBuf)>,
+}
+
+impl Passed {
+    /// Takes the sockets that are passed to this process, and removes the variables that announce them. Call it before
+    /// other threads read the environment.
+    pub fn take() -> Result<Self, NotListening> {
+        let mut descriptors = ListenFd::from_env();
+        let mut passed = Self::default();
+        for index in 0..descriptors.len() {
+            if let Ok(Some(socket)) = descriptors.take_tcp_listener(index) {
+                passed.tcp.push(listening(socket, index)?);
+            } else if let Ok(Some(socket)) = descriptors.take_unix_listener(index) {
+                let path = path(&socket);
+                passed.unix.push((listening(socket, index)?, path));
+            } else {
+                return Err(NotListening { number: index + 1 });
+            }
+        }
+        Ok(passed)
+    }
+}
+
+/// A passed descriptor cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "socket {number} of those passed by the service manager is not a listening TCP or Unix stream socket; expected ListenStream= and Accept=no in its unit"
+)]
+pub struct NotListening {
+    /// Its place among those passed, from 1.
+    pub number: usize,
+}
+
+fn listening<S: AsFd>(socket: S, index: usize) -> Result<S, NotListening> {
+    match socket_acceptconn(&socket) {
+        Ok(true) => Ok(socket),
+        Ok(false) | Err(_) => Err(NotListening { number: index + 1 }),
+    }
+}
+
+/// The path of a Unix socket; for one without a path, what else its address is.
+fn path(socket: &UnixListener) -> PathBuf {
+    let Ok(address) = socket.local_addr() else { return PathBuf::new() };
+    address.as_pathname().map_or_else(|| format!("{address:?}").into(), PathBuf::from)
+}
+
+/// Tells the service manager that the server accepts connections, and what it serves.
+pub fn ready(status: &str) {
+    notify(&[NotifyState::Ready, NotifyState::Status(status)]);
+}
+
+/// Tells it that the configuration is being read again; [`ready`] must follow, whatever comes of it.
+pub fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => {
+            notify(&[NotifyState::Reloading, now, NotifyState::Status("reading the configuration again")]);
+        }
+        Err(error) => not_told(&error),
+    }
+}
+
+/// Tells it that the server is about to end.
+pub fn stopping() {
+    notify(&[NotifyState::Stopping, NotifyState::Status("finishing the requests in flight")]);
+}
+
+fn notify(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        not_told(&error);
+    }
+}
+
+fn not_told(error: &io::Error) {
+    tracing::warn!(
+        "the service manager (NOTIFY_SOCKET) cannot be told about the state of the server: {error}"
+    );
+}

@@ -1,0 +1,256 @@
+//! What to read and how to paint it: the renderer's only input, made by the catalogue.
+
+use std::sync::Arc;
+
+use crate::base::color::Colour;
+use crate::base::paint::{BoxFormat, Finite, Style, Window};
+use crate::geometry::{LevelView, Patch, Region, Xyz};
+use crate::volume::{Missing, ReadPolicy, Volume, VoxelType};
+
+/// One tile to render.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The channels it shows, and how they are combined.
+    pub picture: Picture,
+    /// What the settings of the server decide about its pixels.
+    pub style: Style,
+    /// How much of each stored chunk is decoded, and whether the reads yield to requests.
+    pub policy: ReadPolicy,
+}
+
+/// A box of voxels to read.
+#[derive(Debug, Clone)]
+pub struct Cutout {
+    /// The volumes of the stored level to read: one, or one each for red, green and blue.
+    pub components: Vec<Arc<dyn Volume>>,
+    /// The type of their voxels.
+    pub voxel: VoxelType,
+    /// The time point.
+    pub time: u64,
+    /// How the level is derived from the stored one.
+    pub view: LevelView,
+    /// The box, within the level.
+    pub region: Region,
+    /// Whether the time point exists; a gap in a series is read as zeros.
+    pub is_there: bool,
+    /// The values that stand for missing data, which are left out of means.
+    pub missing: Missing,
+    /// Whether voxels are label ids, of which derived levels take one of each box rather than the mean.
+    pub is_label: bool,
+    /// How much of the stored chunks is decoded.
+    pub policy: ReadPolicy,
+}
+
+/// The encoding of a box of voxels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BoxEncoding {
+    /// A file for programs that compute.
+    File(BoxFormat),
+    /// A chunk of a chunked format: components first.
+    Chunk(ChunkFormat),
+    /// The same, but no bytes at all if none of its voxels was ever written.
+    WrittenChunk(ChunkFormat),
+    /// Labels in Neuroglancer's `compressed_segmentation`.
+    Segmentation(SegmentationFormat),
+}
+
+/// How a box of labels is encoded as `compressed_segmentation`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SegmentationFormat {
+    /// The type that labels are converted to: `U32` or `U64`.
+    pub voxel: VoxelType,
+    /// How the encoded labels are compressed.
+    pub coding: Coding,
+}
+
+/// The encoding of a chunk of a chunked format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChunkFormat {
+    /// The extents of the encoded array, at least those of the box; what lies beyond the box is zeros.
+    pub size: Xyz<u64>,
+    /// The type that voxels are converted to: their own, or a wider one.
+    pub voxel: VoxelType,
+    /// Whether voxels of several bytes are big-endian.
+    pub is_big_endian: bool,
+    /// How the array is compressed.
+    pub coding: Coding,
+}
+
+/// The compression of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Coding {
+    /// None.
+    Identity,
+    /// A zlib stream (RFC 1950), which HTTP calls `deflate`.
+    Zlib,
+    /// A gzip file (RFC 1952).
+    Gzip,
+    /// A Zstandard frame (RFC 8878).
+    Zstd,
+}
+
+/// The codings that an HTTP client accepts, besides none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AcceptedCodings {
+    /// [`Coding::Zlib`], which HTTP calls `deflate`.
+    pub zlib: bool,
+    /// [`Coding::Gzip`].
+    pub gzip: bool,
+}
+
+/// A thumbnail of one slice, assembled from tiles.
+#[derive(Debug, Clone)]
+pub struct Overview {
+    /// The tiles, row by row; at least one, all of one pixel kind.
+    pub tiles: Vec<Plan>,
+    /// The number of tiles per row.
+    pub across: usize,
+    /// The slice's width and height in pixels, without the tiles' black padding.
+    pub extent: (usize, usize),
+    /// The maximum width and height of the thumbnail in pixels.
+    pub most: (usize, usize),
+}
+
+/// The channels that a tile shows, and how they are combined.
+#[derive(Debug, Clone)]
+pub enum Picture {
+    /// One channel of intensities, in grey.
+    Grey(Layer),
+    /// Intensities, each channel in its own colour, summed.
+    Composite(Vec<(Layer, Colour)>),
+    /// Label ids, each in its own colour.
+    Labels(Source),
+    /// Red, green and blue, each read from its own volume.
+    Rgb(Box<[Layer; 3]>),
+}
+
+/// Intensities, and how they are mapped to 8 bits.
+#[derive(Debug, Clone)]
+pub struct Layer {
+    /// The voxels.
+    pub source: Source,
+    /// How they become shades.
+    pub shading: Shading,
+}
+
+/// How intensities become shades of 8 bits. The tile's key is a digest of all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Hash)]
+pub struct Shading {
+    /// The window: the values shown as black and as white.
+    pub window: Window,
+    /// The exponent of the curve from black to white; `None` is linear.
+    pub gamma: Option<Finite>,
+}
+
+/// The voxels of one channel that one tile shows.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The stored level to read.
+    pub volume: Arc<dyn Volume>,
+    /// The time point.
+    pub time: u64,
+    /// How the tile's level is derived from the stored one.
+    pub view: LevelView,
+    /// The part of the tile inside the volume; `None` if all of it is outside.
+    pub patch: Option<Patch>,
+    /// The values that stand for missing data.
+    pub missing: Missing,
+}
+
+/// Whether a tile is grey or colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PixelKind {
+    /// One byte per pixel.
+    Grey,
+    /// Three bytes per pixel: red, green, blue.
+    Rgb,
+}
+
+impl PixelKind {
+    /// Bytes per pixel.
+    pub fn bytes(self) -> usize {
+        match self {
+            PixelKind::Grey => 1,
+            PixelKind::Rgb => 3,
+        }
+    }
+}
+
+impl Cutout {
+    /// The extents in C order: z, y, x, and the number of components if there are several.
+    pub fn shape(&self) -> Vec<u64> {
+        let size = self.region.size;
+        let components = Some(self.components.len() as u64).filter(|count| *count > 1);
+        [size.z, size.y, size.x].into_iter().chain(components).collect()
+    }
+}
+
+impl BoxEncoding {
+    /// The bytes of an encoded box before compression.
+    pub fn bytes(&self, plan: &Cutout) -> u64 {
+        let own = plan.region.size;
+        let (size, voxel) = match self {
+            BoxEncoding::File(_) => (own, plan.voxel),
+            BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) => (format.size, format.voxel),
+            BoxEncoding::Segmentation(format) => (own, format.voxel),
+        };
+        let bytes = (plan.components.len() * voxel.stored_bytes()) as u64;
+        size.zip(own, u64::max).volume().saturating_mul(bytes)
+    }
+
+    /// How it is compressed.
+    pub fn coding(&self) -> Coding {
+        match self {
+            BoxEncoding::File(_) => Coding::Identity,
+            BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) => format.coding,
+            BoxEncoding::Segmentation(format) => format.coding,
+        }
+    }
+}
+
+impl Plan {
+    /// The same plan under another read policy.
+    #[must_use]
+    pub fn with(self, policy: ReadPolicy) -> Self {
+        Self { policy, ..self }
+    }
+}
+
+impl Source {
+    /// The boxes of stored voxels that the tile shows; none if it is outside.
+    pub fn regions(&self) -> impl Iterator<Item = Region> + '_ {
+        let runs = self.patch.iter().flat_map(|patch| patch.runs().iter().map(move |run| patch.region(run)));
+        runs.map(|region| self.view.stored_region(&region))
+    }
+}
+
+impl Picture {
+    /// The sources of all its channels.
+    pub fn sources(&self) -> Vec<&Source> {
+        match self {
+            Picture::Grey(layer) => vec![&layer.source],
+            Picture::Labels(source) => vec![source],
+            Picture::Composite(layers) => layers.iter().map(|(layer, _)| &layer.source).collect(),
+            Picture::Rgb(layers) => layers.iter().map(|layer| &layer.source).collect(),
+        }
+    }
+
+    /// Whether it is encoded as grey or colour.
+    pub fn pixels(&self) -> PixelKind {
+        match self {
+            Picture::Grey(_) => PixelKind::Grey,
+            _ => PixelKind::Rgb,
+        }
+    }
+
+    /// Whether the tile lies outside all volumes.
+    pub fn is_black(&self) -> bool {
+        let outside = |layer: &Layer| layer.source.patch.is_none();
+        match self {
+            Picture::Grey(layer) => outside(layer),
+            Picture::Composite(layers) => layers.iter().all(|(layer, _)| outside(layer)),
+            Picture::Labels(source) => source.patch.is_none(),
+            Picture::Rgb(layers) => layers.iter().all(outside),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Fetches what was identified: from the cache of encoded tiles, by joining a flight, or by leading one.
+
+use std::sync::Arc;
+
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::task::spawn_blocking;
+
+use super::client::{Client, Demand};
+use super::error::TileError;
+use super::identified::{Identified, What};
+use super::pool::Brings;
+use super::tile_service::TileService;
+use super::work::Purpose;
+use crate::base::tile::Tile;
+use crate::flow::cache::{Cache, Lookup, Lost};
+use crate::flow::trace::{Outcome, Trace};
+use crate::render::RenderError;
+use crate::volume::{ReadError, ReadPolicy, Yields};
+
+/// The outcome of warming a tile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Warmed {
+    /// It lies outside the volume: there is nothing to store.
+    Black,
+    /// The disk cache had it.
+    WasThere,
+    /// It was rendered and stored; the length of the PNG in bytes.
+    Drawn(usize),
+}
+
+impl TileService {
+    /// Fetches an identified tile. For a prefetch, chunks are decoded completely, and the tile is in the disk cache
+    /// when this returns. What happened is recorded in the trace.
+    ///
+    /// If this future is dropped, a render that no other request waits for is dropped too: before it begins, or before
+    /// its next chunk.
+    pub async fn fetch(
+        &self,
+        identified: &Identified,
+        demand: Demand,
+        trace: &Arc<Trace>,
+    ) -> Result<Tile, TileError> {
+        if let What::Black(tile) = &identified.what {
+            trace.set_outcome(Outcome::Black);
+            self.metrics.black_tiles.inc();
+            return Ok(tile.clone());
+        }
+        let brought = self.bring(identified, demand, trace).await;
+        // The last check before may have missed the change that a read has found.
+        if let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = &brought {
+            identified.origin.note_change();
+            if let Some(reopener) = &self.reopener {
+                reopener.reopen(identified.origin.token());
+            }
+        }
+        brought
+    }
+
+    async fn bring(
+        &self,
+        identified: &Identified,
+        demand: Demand,
+        trace: &Arc<Trace>,
+    ) -> Result<Tile, TileError> {
+        let key = identified.key();
+        let policy = || ReadPolicy { trace: Some(Arc::clone(trace)), ..ReadPolicy::default() };
+        let passed = match identified.what {
+            What::Box(..) => identified.drawing(policy()).and_then(|b| b.stored_chunk(&self.metrics)),
+            _ => None,
+        };
+        if let Some(chunk) = passed {
+            return Ok(Tile::new(key, chunk));
+        }
+        let is_suspect = self.is_suspect(identified);
+        match self.cache.lookup_if(&key, |_| !is_suspect) {
+            Lookup::Ready(tile) => {
+                trace.set_outcome(Outcome::Hit);
+                self.metrics.tile_hits.inc();
+                Ok(tile)
+            }
+            Lookup::Wait(waiter) => {
+                trace.set_outcome(Outcome::Wait);
+                self.metrics.tile_waits.inc();
+                let _ticket = self.pool.join(Brings::Tile(key), demand);
+                self.landed(identified.origin.files(), waiter).await
+            }
+            Lookup::Lead(flight) => {
+                trace.set_outcome(Outcome::Miss);
+                let (waiter, yields) = (flight.join(), Yields::Unwanted(flight.interest()));
+                let purpose = Purpose::Request(demand.urgency);
+                let work = self.work(identified, purpose, yields, Some(Arc::clone(trace))).ok_or(Lost)?;
+                let _ticket = self.preparation.launch(work, flight, demand);
+                self.landed(identified.origin.files(), waiter).await
+            }
+        }
+    }
+
+    /// Whether a tile may touch a chunk known to be corrupt: if so, a client's copy must not be confirmed with a 304.
+    pub fn is_suspect(&self, identified: &Identified) -> bool {
+        self.keeper.chunks.has_refused() && identified.footprint().is_some_and(|all| all.may_be_refused())
+    }
+
+    /// Ensures that a tile is in the disk cache: unless it is there, renders it on the pool and writes it before this
+    /// returns. It bypasses the memory cache, and other requests cannot join its render.
+    ///
+    /// Without a disk cache this does nothing and returns [`Warmed::WasThere`].
+    pub async fn warm(&self, identified: &Identified) -> Result<Warmed, TileError> {
+        if !self.keeper.has_tiers() {
+            return Ok(Warmed::WasThere);
+        }
+        let Some(work) = self.work(identified, Purpose::Warming, Yields::Never, None) else {
+            return Ok(Warmed::Black);
+        };
+        let (keeper, origin, key) = (Arc::clone(&self.keeper), work.origin.clone(), work.key);
+        if !self.is_suspect(identified)
+            && spawn_blocking(move || keeper.has(&origin, key)).await.map_err(|_| Lost)??
+        {
+            return Ok(Warmed::WasThere);
+        }
+        // In a cache of its own, which keeps nothing.
+        let Lookup::Lead(flight) = Cache::new(0, Gauge::default()).lookup(&key) else {
+            return Err(Lost.into());
+        };
+        let waiter = flight.join();
+        let demand = Demand::prefetch(Client::InProcess);
+        let _ticket = self.preparation.launch(work, flight, demand);
+        Ok(Warmed::Drawn(waiter.wait().await?.bytes.len()))
+    }
+}

@@ -1,0 +1,54 @@
+//! The stored voxels that a tile is made from.
+
+use std::sync::Arc;
+
+use crate::render::plan::{Cutout, Plan, Source};
+use crate::store::Gathering;
+use crate::volume::{ChunkId, Part, ReadError};
+
+/// Boxes of stored voxels.
+#[derive(Debug, Clone)]
+pub(super) struct Footprint(Vec<Part>);
+
+impl Footprint {
+    pub fn of(plans: &[Plan]) -> Self {
+        let sources = plans.iter().flat_map(|plan| plan.picture.sources());
+        let parts = |source: &Source| -> Vec<_> {
+            let (volume, time) = (&source.volume, source.time);
+            source.regions().map(|region| Part { volume: Arc::clone(volume), time, region }).collect()
+        };
+        Self(sources.flat_map(parts).collect())
+    }
+
+    /// The box of stored voxels that a box of a level is made from.
+    pub fn of_box(cutout: &Cutout) -> Self {
+        let (time, region) = (cutout.time, cutout.view.stored_region(&cutout.region));
+        let there = cutout.components.iter().filter(|_| cutout.is_there);
+        Self(there.map(|volume| Part { volume: Arc::clone(volume), time, region }).collect())
+    }
+
+    /// Whether any of its bytes come from a store.
+    pub fn is_remote(&self) -> bool {
+        self.0.iter().any(|part| part.volume.shape().is_remote)
+    }
+
+    /// Starts to fetch what is not cached; may block while a chunk index is read.
+    pub fn gather(&self) -> Result<Gathering, ReadError> {
+        let mut all = Gathering::none();
+        for part in &self.0 {
+            all.extend(part.volume.gather(part.time, &part.region)?);
+        }
+        Ok(all)
+    }
+
+    /// Whether it may touch a chunk known to be corrupt.
+    pub fn may_be_refused(&self) -> bool {
+        self.0.iter().any(|part| part.volume.may_be_refused(part.time, &part.region))
+    }
+
+    /// The chunks that are not verified yet, or are corrupt; `None` if that is not known.
+    pub fn unverified(&self) -> Option<Vec<ChunkId>> {
+        let each = self.0.iter().map(|part| part.volume.unverified(part.time, &part.region));
+        Some(each.collect::<Option<Vec<_>>>()?.concat())
+    }
+}

@@ -1,0 +1,92 @@
+//! What a request was resolved to: a tile, an overview or a box that exists, rendered or not.
+
+use std::sync::Arc;
+
+use super::boxes::Held;
+use super::drawing::Drawing;
+use super::footprint::Footprint;
+use crate::base::tile::{Tile, TileKey};
+use crate::catalog::{Origin, Overview, Resolved, ResolvedBox};
+use crate::metrics::DatasetCounters;
+use crate::render::plan::{BoxEncoding, Cutout};
+use crate::volume::ReadPolicy;
+
+/// The result of [`super::TileService::identify`].
+#[derive(Debug)]
+pub struct Identified {
+    key: TileKey,
+    pub(super) origin: Origin,
+    pub(super) what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    /// One of the shared black tiles: the address lies outside all volumes.
+    Black(Tile),
+    /// A tile that shows voxels.
+    Tile(Resolved),
+    /// A thumbnail of a slice.
+    Overview(Overview),
+    /// A box of voxels, and the memory in which it is made; on the heap, so that tiles do not take as much room as boxes.
+    Box(Box<ResolvedBox>, BoxEncoding, Option<Arc<Held>>),
+}
+
+impl Identified {
+    pub(super) fn new(origin: Origin, what: What) -> Self {
+        let key = match &what {
+            What::Black(tile) => tile.key,
+            What::Tile(resolved) => resolved.key(),
+            What::Overview(overview) => overview.key(),
+            What::Box(resolved, encoding, _) => resolved.key(*encoding),
+        };
+        Self { key, origin, what }
+    }
+
+    /// The key of the tile; also its ETag.
+    pub fn key(&self) -> TileKey {
+        self.key
+    }
+
+    /// The counters of its dataset.
+    pub fn counters(&self) -> &Arc<DatasetCounters> {
+        &self.origin.dataset.counters
+    }
+
+    /// The same; the memory is held at least until it is made or given up, even if the request ends before.
+    #[must_use]
+    pub fn holding(mut self, memory: Arc<Held>) -> Self {
+        if let What::Box(.., held) = &mut self.what {
+            *held = Some(memory);
+        }
+        self
+    }
+
+    /// What is read and how it is encoded, if it is a box of voxels.
+    pub fn cutout(&self) -> Option<(Cutout, BoxEncoding)> {
+        match &self.what {
+            What::Box(resolved, encoding, _) => Some((resolved.plan(ReadPolicy::default()), *encoding)),
+            _ => None,
+        }
+    }
+
+    /// The stored voxels that it is made from; `None` for a black tile.
+    pub(super) fn footprint(&self) -> Option<Footprint> {
+        self.drawing(ReadPolicy::default()).map(|drawing| drawing.footprint())
+    }
+
+    /// Its drawing, with chunks read by the policy; `None` for a black tile.
+    pub(super) fn drawing(&self, policy: ReadPolicy) -> Option<Drawing> {
+        Some(match &self.what {
+            What::Black(_) => return None,
+            What::Tile(resolved) => Drawing::Tile(resolved.plan().with(policy)),
+            What::Overview(overview) => {
+                let mut plan = overview.plan();
+                plan.tiles.iter_mut().for_each(|tile| tile.policy = policy.clone());
+                Drawing::Overview(plan)
+            }
+            What::Box(resolved, encoding, held) => {
+                Drawing::Box(resolved.plan(policy), *encoding, held.clone())
+            }
+        })
+    }
+}

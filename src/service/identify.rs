@@ -1,0 +1,177 @@
+//! Identifies what is requested: resolved in a catalogue, with its key, once its files have been found unchanged. Reads no
+//! pixels.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use super::client::Demand;
+use super::error::TileError;
+use super::identified::{Identified, What};
+use super::tile_service::TileService;
+use crate::base::name::Name;
+use crate::base::paint::{BoxFormat, Kind};
+use crate::base::request::{
+    BoxRequest, PrecomputedChunk, PrecomputedVolume, TileRequest, VersionedToken, ZarrChunk, ZarrRequest,
+};
+use crate::catalog::{Catalog, Channel, Image, NoBox, NotFound, Origin, Precomputed, Resolved, ResolvedBox};
+use crate::render::plan::{AcceptedCodings, BoxEncoding, PixelKind};
+
+impl TileService {
+    /// Resolves a request to a tile. Reads data only if the window of a channel has yet to be measured; the client
+    /// then waits for that in the render queue.
+    pub async fn identify(
+        &self,
+        catalog: &Catalog,
+        request: &TileRequest,
+        demand: Demand,
+    ) -> Result<Identified, TileError> {
+        let resolved = catalog.resolve(request).map(|resolved| (resolved.origin(), resolved));
+        let (origin, resolved) = self.unchanged(catalog, &request.token.token, resolved).await?;
+        if resolved.is_black() {
+            let [grey, rgb] = &self.black;
+            let tile = if resolved.pixels() == PixelKind::Grey { grey } else { rgb };
+            return Ok(Identified::new(origin, What::Black(tile.clone())));
+        }
+        self.measure_all(resolved.unmeasured(), demand).await?;
+        Ok(Identified::new(origin, What::Tile(resolved)))
+    }
+
+    /// Resolves a request for an overview of a slice, given as a request for the slice's first tile.
+    pub async fn identify_overview(
+        &self,
+        catalog: &Catalog,
+        request: &TileRequest,
+        demand: Demand,
+    ) -> Result<Identified, TileError> {
+        let overview = catalog.overview(request).map(|overview| (overview.origin(), overview));
+        let (origin, overview) = self.unchanged(catalog, &request.token.token, overview).await?;
+        self.measure_all(overview.tiles().iter().flat_map(Resolved::unmeasured), demand).await?;
+        Ok(Identified::new(origin, What::Overview(overview)))
+    }
+
+    async fn measure_all(
+        &self,
+        channels: impl Iterator<Item = &Arc<Channel>>,
+        demand: Demand,
+    ) -> Result<(), TileError> {
+        for channel in channels {
+            self.measure_window(channel, demand).await?;
+        }
+        Ok(())
+    }
+
+    /// Resolves a request for a box of voxels. Reads no data.
+    pub async fn identify_box(
+        &self,
+        catalog: &Catalog,
+        request: &BoxRequest,
+        format: BoxFormat,
+    ) -> Result<Identified, TileError> {
+        let resolved = catalog.resolve_box(request).map(|resolved| (resolved, BoxEncoding::File(format)));
+        self.unchanged_box(catalog, &request.token.token, resolved).await
+    }
+
+    /// Resolves a request for a chunk of Neuroglancer's precomputed format. Reads no data. The files of the dataset are
+    /// not checked for a chunk that is off the grid.
+    pub async fn identify_precomputed(
+        &self,
+        catalog: &Catalog,
+        request: &PrecomputedChunk,
+        accepted: AcceptedCodings,
+    ) -> Result<Identified, TileError> {
+        let resolved = catalog.resolve_precomputed(request, accepted);
+        if let Err(NoBox::NotFound(error @ NotFound::OffGrid { .. })) = resolved {
+            return Err(error.into());
+        }
+        self.unchanged_box(catalog, &request.volume.token.token, resolved).await
+    }
+
+    /// Resolves a request for a chunk of an OME-Zarr image. Reads no data.
+    pub async fn identify_chunk(
+        &self,
+        catalog: &Catalog,
+        request: &ZarrRequest,
+        chunk: &ZarrChunk,
+    ) -> Result<Identified, TileError> {
+        let resolved = catalog.resolve_chunk(request, chunk);
+        self.unchanged_box(catalog, &request.token.token, resolved).await
+    }
+
+    async fn unchanged_box(
+        &self,
+        catalog: &Catalog,
+        token: &Name,
+        resolved: Result<(ResolvedBox, BoxEncoding), NoBox>,
+    ) -> Result<Identified, TileError> {
+        let resolved = resolved.map(|found| (found.0.origin(), found));
+        let (origin, (resolved, encoding)) = self.unchanged(catalog, token, resolved).await?;
+        Ok(Identified::new(origin, What::Box(Box::new(resolved), encoding, None)))
+    }
+
+    /// A channel in Neuroglancer's precomputed format, once its files have been found unchanged.
+    pub async fn precomputed(
+        &self,
+        catalog: &Catalog,
+        volume: &PrecomputedVolume,
+    ) -> Result<Precomputed, TileError> {
+        let found = catalog.precomputed_volume(volume);
+        Ok(self.unchanged(catalog, &volume.token.token, found).await?.1.clone())
+    }
+
+    /// Resolves the image of a channel, or of a dataset. Reads no data.
+    pub async fn image(
+        &self,
+        catalog: &Catalog,
+        token: &VersionedToken,
+        channel: Option<&Name>,
+    ) -> Result<Image, TileError> {
+        let image = catalog.image(token, channel).map(|image| (Origin::whole(image.dataset()), image));
+        Ok(self.unchanged(catalog, &token.token, image).await?.1)
+    }
+
+    /// Measures the windows of an image's channels that have not been measured yet. Failures are logged: windows are
+    /// useful to viewers, but not necessary.
+    pub async fn measure_windows(&self, image: &Image, demand: Demand) {
+        let arrays = image.multiscale();
+        let channels = arrays.channels().iter();
+        let unmeasured =
+            channels.filter(|channel| channel.kind != Kind::Labels && channel.window().is_none());
+        join_all(unmeasured.map(async |channel| {
+            if let Err(error) = self.measure_window(channel, demand).await {
+                tracing::warn!("channel {}: its window was not measured: {error}", channel.name);
+            }
+        }))
+        .await;
+    }
+
+    /// What was resolved, with its origin; fails if a file of the origin has changed since it was opened. If nothing was
+    /// resolved, all files of the dataset are checked: it may resolve in their next generation.
+    async fn unchanged<T, E: Into<TileError>>(
+        &self,
+        catalog: &Catalog,
+        token: &Name,
+        resolved: Result<(Origin, T), E>,
+    ) -> Result<(Origin, T), TileError> {
+        match &resolved {
+            Ok((origin, _)) => self.ensure_unchanged(origin).await?,
+            Err(_) => {
+                if let Some(dataset) = catalog.dataset(token) {
+                    self.ensure_unchanged(&Origin::whole(dataset)).await?;
+                }
+            }
+        }
+        resolved.map_err(Into::into)
+    }
+
+    /// Fails if a file has changed since it was opened, and requests that the dataset be reopened.
+    pub async fn ensure_unchanged(&self, origin: &Origin) -> Result<(), TileError> {
+        if !origin.has_changed().await? {
+            return Ok(());
+        }
+        if let Some(reopener) = &self.reopener {
+            reopener.reopen(origin.token());
+        }
+        Err(TileError::Changed { token: origin.token().clone() })
+    }
+}

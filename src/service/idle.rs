@@ -1,0 +1,204 @@
+//! What the render threads do while they are idle: finish partly decoded chunks, then render the neighbours of requested
+//! tiles.
+//!
+//! Finishing begins a short delay after a response, so that a client that sends its next request at once finds the
+//! threads free. It comes before prefetching, which then only has to copy. Between two chunks it yields to jobs, and
+//! to cache hits, which need CPU time but no render thread.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::task::spawn_blocking;
+
+use super::client::Urgency;
+use super::identified::{Identified, What};
+use super::prepare::gathered;
+use super::tile_service::TileService;
+use super::work::{Purpose, weighed};
+use crate::base::request::TileRequest;
+use crate::base::tile::Tile;
+use crate::flow::cache::Lookup;
+use crate::volume::Yields;
+
+/// The delay between a response and finishing: longer than a client needs to send its next request.
+const DELAY: Duration = Duration::from_millis(1);
+/// The maximum number of neighbours whose chunks are fetched at once; beyond it the oldest is given up.
+const MOST_AHEAD: usize = 16;
+
+impl TileService {
+    /// Schedules idle work after a response: finishing partly decoded chunks, then prefetching.
+    pub fn use_pause(self: &Arc<Self>) {
+        if !self.keeper.chunks.has_unfinished() && !self.keeper.has_parked() {
+            return;
+        }
+        self.pause.answered.note();
+        if self.pause.is_due.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let service = Arc::clone(self);
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move {
+                while !service.is_quiet() {
+                    tokio::time::sleep(DELAY).await;
+                }
+                service.work_in_pause();
+            })),
+            Err(_) => service.work_in_pause(),
+        }
+    }
+
+    /// Whether the last response was at least [`DELAY`] ago.
+    fn is_quiet(&self) -> bool {
+        self.pause.answered.age() >= DELAY
+    }
+
+    /// Starts the work on all idle threads.
+    fn work_in_pause(self: &Arc<Self>) {
+        self.pause.is_due.store(false, Ordering::Relaxed);
+        for _ in 0..self.pool.threads() {
+            self.start_if_idle();
+        }
+    }
+
+    fn start_if_idle(self: &Arc<Self>) {
+        if self.pool.is_idle() {
+            let service = Arc::clone(self);
+            self.pool.run(move || service.work_while_idle());
+        }
+    }
+
+    /// Finishes chunks and prefetches tiles for as long as the render threads are idle.
+    fn work_while_idle(&self) {
+        while self.pool.is_idle() {
+            if self.keeper.chunks.has_unfinished() {
+                // Cache hits need CPU time but no render thread. Each schedules this work again.
+                if !self.is_quiet() {
+                    break;
+                }
+                if self.pool.activity().finish(|| self.keeper.chunks.finish_one()) {
+                    continue;
+                }
+            }
+            self.keeper.release();
+            match self.neighbours.next() {
+                Some(tile) => self.render_neighbour(&tile),
+                None => break,
+            }
+        }
+    }
+
+    /// Waits until rendered tiles are verified and written to the disk cache, at most for `within`. Tiles rendered
+    /// after this are not written. Blocks.
+    pub fn finish_writing(&self, within: Duration) {
+        let until = Instant::now() + within;
+        while self.keeper.has_parked() && Instant::now() < until {
+            if self.keeper.chunks.finish_one() {
+                continue;
+            }
+            // The last chunks may be in progress on render threads.
+            let was_finishing = self.pool.activity().is_finishing();
+            self.keeper.release();
+            if !was_finishing {
+                break;
+            }
+            thread::sleep(DELAY);
+        }
+        self.keeper.release();
+        self.keeper.finish(until.saturating_duration_since(Instant::now()));
+    }
+
+    /// Prefetches the neighbours of this tile while the render threads are idle.
+    ///
+    /// Only when a tile is fetched for the first time: on later fetches its neighbours have already been noted.
+    pub fn look_ahead(self: &Arc<Self>, asked: &TileRequest, identified: &Identified, brought: &Tile) {
+        if self.neighbours.is_off() || !brought.is_asked_first() {
+            return;
+        }
+        let neighbours = self.neighbours.of(asked);
+        match identified.origin.dataset.is_remote() {
+            true => self.fetch_ahead(neighbours),
+            false => self.prefetch(neighbours),
+        }
+    }
+
+    /// Has tiles rendered while the render threads are idle.
+    fn prefetch(self: &Arc<Self>, tiles: Vec<TileRequest>) {
+        self.neighbours.add(tiles);
+        // While there are unfinished chunks, `use_pause` starts the idle work, which finishes them first.
+        if !self.keeper.chunks.has_unfinished() {
+            self.start_if_idle();
+        }
+    }
+
+    /// Fetches the neighbours of a tile of an object in a store, and has each rendered when it has arrived.
+    fn fetch_ahead(self: &Arc<Self>, neighbours: Vec<TileRequest>) {
+        for tile in neighbours.into_iter().rev() {
+            let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+            ahead.retain(|(_, task)| !task.is_finished());
+            if ahead.iter().any(|(known, _)| *known == tile) {
+                continue;
+            }
+            let task = tokio::spawn(Arc::clone(self).fetch_neighbour(tile.clone()));
+            ahead.push_back((tile, task.abort_handle()));
+            if ahead.len() > MOST_AHEAD
+                && let Some((_, oldest)) = ahead.pop_front()
+            {
+                oldest.abort();
+            }
+        }
+    }
+
+    async fn fetch_neighbour(self: Arc<Self>, tile: TileRequest) {
+        let Some(identified) = self.neighbour(&tile) else { return };
+        let (key, origin, keeper) = (identified.key(), identified.origin.clone(), Arc::clone(&self.keeper));
+        if self.cache.peek(&key).is_some() {
+            return;
+        }
+        let is_kept =
+            async || spawn_blocking(move || keeper.has_anywhere(&origin, key)).await.unwrap_or(false);
+        let Some(footprint) = identified.footprint() else { return };
+        if (self.keeper.has_tiers() && is_kept().await)
+            || gathered(footprint, identified.origin.token()).await.is_ok()
+        {
+            self.prefetch(vec![tile]);
+        }
+    }
+
+    /// A tile that may be prefetched; `None` if it shows nothing, or needs measuring first.
+    fn neighbour(&self, tile: &TileRequest) -> Option<Identified> {
+        let resolved = self.catalog().resolve(tile).ok()?;
+        let is_ready = !resolved.is_black()
+            && !resolved.channels().any(|channel| channel.has_changed())
+            && resolved.unmeasured().next().is_none();
+        is_ready.then(|| Identified::new(resolved.origin(), What::Tile(resolved)))
+    }
+
+    /// Prefetches a tile, unless it is cached.
+    fn render_neighbour(&self, tile: &TileRequest) {
+        let Some(identified) = self.neighbour(tile) else { return };
+        let Lookup::Lead(flight) = self.cache.lookup(&identified.key()) else { return };
+        let work = |purpose, yields| self.work(&identified, purpose, yields, None);
+        let Some(ahead) = work(Purpose::Neighbour, Yields::ToRequests) else { return };
+        if let Some(tile) = ahead.find() {
+            return flight.land(Ok(weighed(tile)));
+        }
+        match self.pool.activity().prefetch(|| ahead.make()) {
+            Ok(tile) => {
+                self.metrics.neighbours.inc();
+                flight.land(Ok(weighed(tile)));
+            }
+            // The prefetch was interrupted or failed, which is ignored unless a request has joined the flight since.
+            // For that request the tile is rendered normally, so that an error is counted and reported as usual.
+            Err(_) => {
+                self.metrics.neighbours_given_up.inc();
+                if let Some(flight) = flight.still_wanted()
+                    && let Some(wanted) = work(Purpose::Request(Urgency::Wanted), Yields::Never)
+                {
+                    flight.land(wanted.make().map(weighed));
+                }
+            }
+        }
+    }
+}

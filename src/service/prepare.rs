@@ -1,0 +1,153 @@
+//! What is done for a tile before it takes a render thread: it is looked for in the tiers, and its chunks are fetched.
+//!
+//! Both wait for other machines or for disks. A render thread that waited for them could not render anything else. So a
+//! tile enters the render queue only when no tier has it and its chunks have arrived. All of it is given up as soon as
+//! nobody waits for the tile any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use super::client::Demand;
+use super::error::TileError;
+use super::footprint::Footprint;
+use super::job::Bring;
+use super::pool::{Brings, RenderPool, Ticket};
+use super::queue::Busy;
+use super::work::{TileWork, weighed};
+use crate::base::name::Name;
+use crate::base::tile::{Tile, TileKey};
+use crate::flow::cache::{Flight, Interest, Lost};
+use crate::metrics::Metrics;
+use crate::volume::hdf5::unread;
+
+/// The maximum number of tiles that are looked for in the tiers at once.
+const MOST_LOOKUPS: usize = 16;
+/// The maximum number of tiles whose chunks are fetched at once.
+const MOST_FETCHES: usize = 64;
+/// The maximum number of tiles that are being prepared or wait to be.
+const MOST_WAITING: usize = 512;
+/// The interval of checks whether anybody is still waiting.
+const CHECKS: Duration = Duration::from_millis(20);
+
+/// Passes tiles to the render threads, once they are prepared.
+#[derive(Debug)]
+pub(super) struct Preparation {
+    pool: RenderPool,
+    metrics: Metrics,
+    lookups: Semaphore,
+    fetches: Semaphore,
+    waiting: AtomicUsize,
+}
+
+/// One tile in the count of those waiting; dropping it decrements the count.
+struct Place(Arc<Preparation>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+type TileFlight = Flight<TileKey, Tile, TileError>;
+
+impl Preparation {
+    /// Passes jobs to `pool`; counts in `metrics`.
+    pub fn new(pool: RenderPool, metrics: Metrics) -> Self {
+        let (lookups, fetches) = (Semaphore::new(MOST_LOOKUPS), Semaphore::new(MOST_FETCHES));
+        Self { pool, metrics, lookups, fetches, waiting: AtomicUsize::new(0) }
+    }
+
+    /// Has a flight's tile made, at once if there is nothing to prepare. Hold the ticket, if there is one, while waiting for
+    /// the tile.
+    pub fn launch(self: &Arc<Self>, work: TileWork, flight: TileFlight, demand: Demand) -> Option<Ticket> {
+        let work = Arc::new(work);
+        if !work.is_looked_for() && !work.footprint.is_remote() {
+            return self.queue(work, flight, demand);
+        }
+        let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
+        let place = Place(Arc::clone(self));
+        if waiting >= MOST_WAITING {
+            self.metrics.rejected.inc();
+            flight.land(Err(Busy { waiting }.into()));
+        } else {
+            tokio::spawn(Arc::clone(self).prepare(work, flight, demand, place));
+        }
+        None
+    }
+
+    fn queue(&self, work: Arc<TileWork>, flight: TileFlight, demand: Demand) -> Option<Ticket> {
+        let brings = Some(Brings::Tile(work.key));
+        self.pool.submit(brings, demand, Box::new(Bring::new(flight, work.into_job(), &self.metrics)))
+    }
+
+    async fn prepare(
+        self: Arc<Self>,
+        work: Arc<TileWork>,
+        mut flight: TileFlight,
+        demand: Demand,
+        place: Place,
+    ) {
+        let interest = flight.interest();
+        let prepared = loop {
+            tokio::select! {
+                prepared = self.without_rendering(&work) => break prepared,
+                () = until_unwanted(&interest) => match flight.still_wanted() {
+                    // A request has joined since.
+                    Some(again) => flight = again,
+                    None => {
+                        self.metrics.abandoned.inc();
+                        return;
+                    }
+                }
+            }
+        };
+        drop(place);
+        match prepared {
+            Ok(Some(tile)) => flight.land(Ok(weighed(tile))),
+            Ok(None) => {
+                // The ticket stands for all waiters: dropping it would withdraw the job.
+                let _ticket = self.queue(work, flight, demand);
+                until_unwanted(&interest).await;
+            }
+            Err(error) => {
+                work.note(&error);
+                flight.land(Err(error));
+            }
+        }
+    }
+
+    /// The tile if it need not be rendered, because a tier has it or it is a stored chunk; otherwise all that it is rendered
+    /// from has arrived.
+    async fn without_rendering(&self, work: &Arc<TileWork>) -> Result<Option<Tile>, TileError> {
+        if work.is_looked_for() {
+            let _permit = self.lookups.acquire().await.map_err(|_| Lost)?;
+            let looking = Arc::clone(work);
+            if let Some(tile) = spawn_blocking(move || looking.find()).await.map_err(|_| Lost)? {
+                return Ok(Some(tile));
+            }
+        }
+        if !work.footprint.is_remote() {
+            return Ok(None);
+        }
+        let _permit = self.fetches.acquire().await.map_err(|_| Lost)?;
+        gathered(work.footprint.clone(), work.origin.token()).await?;
+        Ok(work.drawing.stored_chunk(&self.metrics).map(|chunk| Tile::new(work.key, chunk)))
+    }
+}
+
+/// Fetches what a tile needs from stores.
+pub(super) async fn gathered(footprint: Footprint, token: &Name) -> Result<(), TileError> {
+    let gathering = spawn_blocking(move || footprint.gather()).await.map_err(|_| Lost)??;
+    // The error of a store does not say for which dataset it was.
+    Ok(gathering.done().await.map_err(|error| unread(&format!("the dataset {token}"), error))?)
+}
+
+async fn until_unwanted(interest: &Interest) {
+    while interest.is_there() {
+        tokio::time::sleep(CHECKS).await;
+    }
+}

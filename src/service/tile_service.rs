@@ -1,0 +1,181 @@
+//! The service: what it consists of, and how it is set up.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::task::AbortHandle;
+
+use super::boxes::BoxMemory;
+use super::error::TileError;
+use super::health::{Health, Part};
+use super::identified::Identified;
+use super::keep::Keeper;
+use super::live::LiveCatalog;
+use super::neighbours::Neighbours;
+use super::pool::RenderPool;
+use super::prepare::Preparation;
+use super::reopen::Reopener;
+use super::trials::Trial;
+use super::work::{Purpose, TileWork};
+use crate::base::request::TileRequest;
+use crate::base::tile::{Fingerprint, Tile, TileKey};
+use crate::catalog::{Catalog, Dataset, Survey};
+use crate::config::{Render, Settings};
+use crate::flow::activity::Latest;
+use crate::flow::cache::{Cache, Waiter};
+use crate::flow::stalls::Unresponsive;
+use crate::flow::trace::Trace;
+use crate::metrics::Metrics;
+use crate::render::plan::PixelKind;
+use crate::render::{self, EncodeError};
+use crate::tier::Tiers;
+use crate::volume::{ReadPolicy, Yields};
+
+/// Identifies and fetches tiles.
+pub struct TileService {
+    pub(super) live: Arc<LiveCatalog>,
+    pub(super) reopener: Option<Reopener>,
+    pub(super) cache: Cache<TileKey, Tile, TileError>,
+    pub(super) surveys: Cache<Fingerprint, Arc<Survey>, TileError>,
+    pub(super) pool: RenderPool,
+    pub(super) preparation: Arc<Preparation>,
+    pub(super) keeper: Arc<Keeper>,
+    pub(super) pause: Pause,
+    pub(super) neighbours: Neighbours,
+    /// The neighbours whose chunks are being fetched.
+    pub(super) ahead: Mutex<VecDeque<(TileRequest, AbortHandle)>>,
+    pub(super) black: [Tile; 2],
+    pub(super) metrics: Metrics,
+    pub(super) health: Arc<Health>,
+    boxes: BoxMemory,
+}
+
+/// When the work of idle threads begins.
+#[derive(Debug, Default)]
+pub(super) struct Pause {
+    /// Whether it is scheduled.
+    pub is_due: AtomicBool,
+    /// The time of the last response while there was something to finish.
+    pub answered: Latest,
+}
+
+impl TileService {
+    /// A service for an opened catalogue, with a cache of `budget` bytes of encoded tiles, without a disk cache.
+    /// Prefetches `reach` slices ahead of a scroll.
+    pub fn new(
+        catalog: Catalog,
+        budget: usize,
+        reach: u32,
+        pool: RenderPool,
+        metrics: Metrics,
+    ) -> Result<Self, EncodeError> {
+        let black = |kind: PixelKind| -> Result<Tile, EncodeError> {
+            let key = TileKey::of(&("black", kind, catalog.style()));
+            Ok(Tile::new(key, render::black(kind, catalog.style())?))
+        };
+        Ok(Self {
+            black: [black(PixelKind::Grey)?, black(PixelKind::Rgb)?],
+            cache: Cache::new(budget, metrics.tile_bytes.clone()),
+            // Channels hold their surveys; this cache of size 0 only makes concurrent requests share one sample
+            // (single-flight).
+            surveys: Cache::new(0, Gauge::default()),
+            preparation: Arc::new(Preparation::new(pool.clone(), metrics.clone())),
+            keeper: Arc::new(Keeper::new(None, catalog.chunks().clone())),
+            live: Arc::new(LiveCatalog::of(catalog)),
+            reopener: None,
+            pool,
+            pause: Pause::default(),
+            neighbours: Neighbours::new(reach),
+            ahead: Mutex::default(),
+            health: Arc::default(),
+            boxes: BoxMemory::new(Render::default().boxes, metrics.box_bytes.clone()),
+            metrics,
+        })
+    }
+
+    /// Adds tiers.
+    pub fn with_tiers(self, tiers: Option<Tiers>) -> Self {
+        Self { keeper: Arc::new(Keeper::new(tiers, self.keeper.chunks.clone())), ..self }
+    }
+
+    /// Sets the memory for boxes of voxels.
+    pub fn with_boxes(self, bytes: usize) -> Self {
+        self.metrics.box_limit.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        Self { boxes: BoxMemory::new(bytes, self.metrics.box_bytes.clone()), ..self }
+    }
+
+    /// The memory for boxes of voxels.
+    pub fn boxes(&self) -> &BoxMemory {
+        &self.boxes
+    }
+
+    /// Makes the service reopen datasets whose files have changed, with these settings and after a trial. Without
+    /// this, their tiles remain errors.
+    pub fn with_reopening(self, settings: Settings, trial: Trial) -> std::io::Result<Self> {
+        self.live.set_settings(settings);
+        let (live, health) = (Arc::clone(&self.live), Arc::clone(&self.health));
+        let reopener = Some(Reopener::start(live, health, trial, self.pool.stalls().clone())?);
+        Ok(Self { reopener, ..self })
+    }
+
+    /// What is wrong with what is served.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Why tiers could not be read or written lately.
+    pub fn tier_problems(&self) -> Vec<(Part, String)> {
+        self.keeper.problems()
+    }
+
+    /// The current catalogue.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.live.get()
+    }
+
+    /// The metrics, with the length of the render queue updated.
+    pub fn measured(&self) -> &Metrics {
+        self.metrics.waiting.set(i64::try_from(self.pool.waiting()).unwrap_or(i64::MAX));
+        &self.metrics
+    }
+
+    /// The metrics, without updating the length of the render queue.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Fails if a file of a dataset is stuck.
+    pub fn ensure_answers(&self, dataset: &Dataset) -> Result<(), Unresponsive> {
+        self.pool.stalls().ensure_answer(dataset.channels.values().flat_map(|channel| channel.files()))
+    }
+
+    /// Waits for a flight, but not until stuck files answer.
+    pub(super) async fn landed<V>(
+        &self,
+        files: impl Iterator<Item = &Path> + Clone,
+        waiter: Waiter<V, TileError>,
+    ) -> Result<V, TileError> {
+        tokio::select! {
+            biased;
+            landed = waiter.wait() => landed,
+            unresponsive = self.pool.stalls().held_up(files) => Err(unresponsive.into()),
+        }
+    }
+
+    /// The work for a tile; `None` for a black one.
+    pub(super) fn work(
+        &self,
+        identified: &Identified,
+        purpose: Purpose,
+        yields: Yields,
+        trace: Option<Arc<Trace>>,
+    ) -> Option<TileWork> {
+        let drawing = identified.drawing(ReadPolicy { decode: purpose.decode(), yields, trace })?;
+        let (key, origin, footprint) = (identified.key(), identified.origin.clone(), drawing.footprint());
+        let (keeper, metrics) = (Arc::clone(&self.keeper), self.metrics.clone());
+        Some(TileWork { key, origin, drawing, footprint, purpose, keeper, metrics })
+    }
+}

@@ -1,0 +1,119 @@
+//! The making of a tile, one way for all who want one: it is looked for in the tiers, rendered, and kept in the tiers.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::client::Urgency;
+use super::drawing::Drawing;
+use super::error::{ErrorKind, TileError};
+use super::footprint::Footprint;
+use super::keep::Keeper;
+use crate::base::tile::{Tile, TileKey};
+use crate::catalog::Origin;
+use crate::flow::trace::Stage;
+use crate::metrics::Metrics;
+use crate::volume::Decode;
+
+/// For what a tile is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A request, by a user who waits or by a client that prefetches.
+    Request(Urgency),
+    /// To be prefetched: a neighbour of a requested tile.
+    Neighbour,
+    /// To be in the tiers: it is not looked for, and is an error if it cannot be kept.
+    Warming,
+}
+
+impl Purpose {
+    /// How much of each chunk is decoded. A client that prefetches will want the adjacent tiles, too.
+    pub fn decode(self) -> Decode {
+        match self {
+            Purpose::Request(Urgency::Wanted) | Purpose::Neighbour => Decode::AsNeeded,
+            Purpose::Request(Urgency::Prefetch) | Purpose::Warming => Decode::Whole,
+        }
+    }
+}
+
+/// A tile, overview or box that is to be made.
+pub(super) struct TileWork {
+    pub key: TileKey,
+    pub origin: Origin,
+    pub drawing: Drawing,
+    pub footprint: Footprint,
+    pub purpose: Purpose,
+    pub keeper: Arc<Keeper>,
+    pub metrics: Metrics,
+}
+
+impl TileWork {
+    /// Whether a tier may have it.
+    pub fn is_looked_for(&self) -> bool {
+        self.keeper.has_tiers() && self.drawing.is_kept() && self.purpose != Purpose::Warming
+    }
+
+    /// The tile, if a tier has it. Blocks.
+    pub fn find(&self) -> Option<Tile> {
+        let (tile, outcome) = self.keeper.find(&self.origin, self.key, &self.footprint)?;
+        self.drawing.trace().inspect(|trace| trace.set_outcome(outcome));
+        Some(tile)
+    }
+
+    /// Renders it, on a render thread, and has it kept. May be called again after it was stopped.
+    pub fn make(&self) -> Result<Tile, TileError> {
+        let given_up = self.keeper.chunks.given_up();
+        let tile = self.drawn()?;
+        match self.purpose {
+            _ if !self.drawing.is_kept() => {}
+            Purpose::Request(Urgency::Wanted) | Purpose::Neighbour => {
+                self.keeper.keep_later(&self.origin, &tile, &self.footprint, given_up);
+            }
+            // Prefetches can exceed the capacity of the background writer, and all of them must be stored. A write error is
+            // counted and logged by the tier; the client gets the tile all the same.
+            Purpose::Request(Urgency::Prefetch) => {
+                if self.keeper.keep_now(&self.origin, &tile).is_err() {
+                    tracing::debug!(key = %tile.key, "a tile was not written to every tier");
+                }
+            }
+            Purpose::Warming => self.keeper.keep_now(&self.origin, &tile)?,
+        }
+        Ok(tile)
+    }
+
+    fn drawn(&self) -> Result<Tile, TileError> {
+        if self.purpose == Purpose::Neighbour {
+            return Ok(Tile::new(self.key, self.drawing.draw()?));
+        }
+        self.metrics.renders.inc();
+        self.origin.dataset.counters.count_render();
+        let png = self.drawing.draw().map_err(TileError::from).inspect_err(|error| self.note(error))?;
+        self.drawing.trace().inspect(|trace| self.metrics.observe_render(self.drawing.rendered(), trace));
+        Ok(Tile::new(self.key, png))
+    }
+
+    /// Counts and logs why it could not be made. That a file is stuck, or a store unavailable, is logged once for all tiles.
+    pub fn note(&self, error: &TileError) {
+        if error.kind() == ErrorKind::Failed && !error.is_stopped() {
+            self.metrics.render_errors.inc();
+            let request = self.drawing.trace().map_or("", |trace| trace.id());
+            tracing::error!(key = %self.key, request, "a tile could not be rendered: {error}");
+        }
+    }
+
+    /// What a job does that is queued now.
+    pub fn into_job(self: Arc<Self>) -> impl FnMut() -> Result<(Tile, usize), TileError> {
+        let mut queued = Some(Instant::now());
+        move || {
+            if let (Some(trace), Some(queued)) = (self.drawing.trace(), queued.take()) {
+                trace.add(Stage::Queue, queued.elapsed());
+            }
+            self.make().map(weighed)
+        }
+    }
+}
+
+/// A tile, with its weight in bytes against the cache's budget.
+pub(super) fn weighed(tile: Tile) -> (Tile, usize) {
+    let weight = tile.weight();
+    (tile, weight)
+}

@@ -1,0 +1,66 @@
+//! What reads the object at an address. All objects in a bucket share one client, and so do those on web servers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use object_store::ObjectStore;
+
+use super::cloud::{self, Cloud};
+use super::error::StoreError;
+use super::relay::{Relay, Relayed};
+use super::transport::Transport;
+use super::web::{Clients, Web};
+use crate::store::address::{Address, Scheme};
+
+/// The clients.
+#[derive(Debug)]
+pub(super) struct Connections {
+    /// Set if all objects are read through another process.
+    relay: Option<Arc<Relay>>,
+    web: OnceLock<Result<Arc<Clients>, StoreError>>,
+    buckets: Mutex<HashMap<(Scheme, String), Arc<dyn ObjectStore>>>,
+}
+
+impl Connections {
+    pub fn new(relay: Option<Arc<Relay>>) -> Self {
+        Self { relay, web: OnceLock::new(), buckets: Mutex::default() }
+    }
+
+    /// What fetches ranges of the object at an address.
+    pub fn to(&self, address: &Address) -> Result<Arc<dyn Transport>, StoreError> {
+        if let Some(relay) = &self.relay {
+            return Ok(Arc::new(Relayed { relay: Arc::clone(relay), address: address.clone() }));
+        }
+        Ok(match address.scheme() {
+            Scheme::Web => Arc::new(Web { address: address.clone(), clients: self.web()? }),
+            Scheme::S3 | Scheme::Gs | Scheme::Az => Arc::new(Cloud::to(address, self.bucket(address)?)?),
+        })
+    }
+
+    fn web(&self) -> Result<Arc<Clients>, StoreError> {
+        let new = || {
+            install_cryptography();
+            Clients::new().map(Arc::new)
+        };
+        self.web.get_or_init(new).clone()
+    }
+
+    /// The bucket of an address.
+    pub fn bucket(&self, address: &Address) -> Result<Arc<dyn ObjectStore>, StoreError> {
+        let mut known = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (address.scheme(), address.bucket().to_owned());
+        if let Some(bucket) = known.get(&key) {
+            return Ok(Arc::clone(bucket));
+        }
+        install_cryptography();
+        let bucket = cloud::bucket(address)?;
+        known.insert(key, Arc::clone(&bucket));
+        Ok(bucket)
+    }
+}
+
+/// Chooses the implementation of TLS's cryptography for this process, if nobody has.
+fn install_cryptography() {
+    // An error means that one was installed before.
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+}

@@ -1,0 +1,108 @@
+//! Where a file is.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::address::{Address, NotAnObject};
+
+/// Where a file is: in the file system, or in a store.
+///
+/// What is shown or written of an address are its public parts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Location {
+    /// In the file system.
+    Path(PathBuf),
+    /// In a store.
+    Object(Address),
+}
+
+impl Location {
+    /// What a user wrote: an address if it begins like one, else a path.
+    pub fn given(text: PathBuf) -> Result<Self, NotAnObject> {
+        match text.to_str().and_then(Address::parsed) {
+            Some(address) => address.map(Location::Object),
+            None => Ok(Location::Path(text)),
+        }
+    }
+
+    /// The path of a file in the file system.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Location::Path(path) => Some(path),
+            Location::Object(_) => None,
+        }
+    }
+
+    /// Whether it is an object in a store.
+    pub fn is_remote(&self) -> bool {
+        self.path().is_none()
+    }
+
+    /// The path, or the public address in its place: to tell files apart, not to open them.
+    pub fn as_path(&self) -> &Path {
+        match self {
+            Location::Path(path) => path,
+            Location::Object(address) => Path::new(address.public()),
+        }
+    }
+
+    /// The name of the file without its extension; that of an object as it is in the store.
+    pub fn stem(&self) -> Option<String> {
+        let stem = self.as_path().file_stem()?.to_string_lossy();
+        Some(match self {
+            Location::Path(_) => stem.into_owned(),
+            Location::Object(_) => {
+                percent_encoding::percent_decode_str(&stem).decode_utf8_lossy().into_owned()
+            }
+        })
+    }
+
+    /// The location without symbolic links.
+    pub fn resolved(&self) -> io::Result<Self> {
+        match self {
+            Location::Path(path) => path.canonicalize().map(Location::Path),
+            Location::Object(_) => Ok(self.clone()),
+        }
+    }
+}
+
+impl From<&Path> for Location {
+    fn from(path: &Path) -> Self {
+        Location::Path(path.to_owned())
+    }
+}
+
+impl From<PathBuf> for Location {
+    fn from(path: PathBuf) -> Self {
+        Location::Path(path)
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_path().display().fmt(f)
+    }
+}
+
+impl Hash for Location {
+    /// As in caches of earlier versions, whose keys contain the hash of a path.
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.as_path().hash(hasher);
+    }
+}
+
+impl Serialize for Location {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Location {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::given(String::deserialize(deserializer)?.into()).map_err(de::Error::custom)
+    }
+}

@@ -1,0 +1,63 @@
+//! What all objects of a store share: threads, counters, and the stored chunks that are on their way, have arrived, or are
+//! kept on a disk.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use super::error::StoreError;
+use super::threads::Threads;
+use crate::base::tile::TileKey;
+use crate::flow::cache::{Cache, Flight};
+use crate::metrics::StoreMetrics;
+
+/// The number of an object, and a range of its bytes.
+pub(super) type Key = (u64, Range<u64>);
+pub(super) type Arriving = Flight<Key, Bytes, StoreError>;
+
+/// Keeps bytes by key; `name` is that of the object, for people. Every method may block.
+pub trait Keeps: Send + Sync {
+    /// The bytes of a key, complete and exactly as kept; `None` if there are none.
+    fn get(&self, name: &str, key: &TileKey) -> Result<Option<Bytes>, String>;
+
+    /// Keeps the bytes of a key.
+    fn put(&self, name: &str, key: &TileKey, bytes: &Bytes) -> Result<(), String>;
+}
+
+pub(super) struct Shared {
+    pub threads: Threads,
+    pub metrics: StoreMetrics,
+    /// The number of the next object that is opened.
+    pub next: AtomicU64,
+    /// The folder in which metadata is kept for the next start.
+    pub metadata: Option<PathBuf>,
+    /// What keeps stored chunks on a disk; unset while nothing does.
+    pub kept: OnceLock<Arc<dyn Keeps>>,
+    /// Stored chunks on their way, and those that arrived last.
+    pub stored: Cache<Key, Bytes, StoreError>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Notes that stored chunks could not be read from the disk, or written to it: they are fetched again.
+    pub fn note_unkept(&self, problem: &str) {
+        self.metrics.block_errors.inc();
+        tracing::debug!("cache.blocks: {problem}");
+    }
+}
+
+pub(super) fn land(flight: Arriving, bytes: Result<Bytes, StoreError>) {
+    flight.land(bytes.map(|bytes| {
+        let weight = bytes.len();
+        (bytes, weight)
+    }));
+}

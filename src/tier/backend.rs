@@ -1,0 +1,64 @@
+//! What every backend can do.
+
+use bytes::Bytes;
+
+use super::error::TierError;
+use crate::base::name::Name;
+use crate::base::tile::TileKey;
+
+/// The kinds of backends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Backend {
+    /// The disk cache.
+    Directory,
+    /// Redis.
+    Redis,
+    /// Object storage.
+    Objects,
+}
+
+impl Backend {
+    /// The key of the configuration that names it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Backend::Directory => "cache.directory",
+            Backend::Redis => "cache.redis",
+            Backend::Objects => "cache.store",
+        }
+    }
+
+    /// Whether tiles written there are meant to stay until they are evicted, so that they can be rendered ahead.
+    pub fn is_lasting(self) -> bool {
+        match self {
+            Backend::Directory | Backend::Objects => true,
+            Backend::Redis => false,
+        }
+    }
+}
+
+/// A backend.
+///
+/// Every method may block. Other threads and processes may use the same storage at the same time: a tile that was
+/// there a moment ago may be gone.
+pub trait TileTier: Send + Sync {
+    /// The PNG of a tile, complete and exactly as stored; `None` if there is none.
+    ///
+    /// A damaged tile is removed: the first call returns [`TierError::Corrupt`], later ones `None`.
+    fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError>;
+
+    /// Stores the PNG of a tile, replacing an existing one atomically.
+    fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError>;
+
+    /// Whether a tile exists; its checksum is not verified.
+    fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError>;
+
+    /// Whether a write may succeed now: not while a circuit breaker is open. Does not block.
+    fn takes_writes(&self) -> bool {
+        true
+    }
+
+    /// Why the backend as a whole cannot be used at present.
+    fn problem(&self) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,108 @@
+//! Why a tier cannot be used, or one operation failed.
+
+use std::path::PathBuf;
+
+use super::entry::FORMAT;
+
+/// Why a tier cannot be used, or why one operation failed. The text names files and hosts: it is for operators.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TierError {
+    /// The directory holds files that are not voltile's.
+    #[error(
+        "{} is neither empty nor a voltile cache, and was left unchanged. Name an empty or missing directory",
+        path.display()
+    )]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The cache was written by a version of voltile with another format.
+    #[error(
+        "{} is a cache of another version of voltile ({found}; this version has format {}). Remove it, or name \
+         another directory",
+        path.display(),
+        FORMAT
+    )]
+    Format {
+        /// The directory.
+        path: PathBuf,
+        /// The format in its marker.
+        found: String,
+    },
+    /// The path is not a directory.
+    #[error("{} is not a directory", path.display())]
+    NoDirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A system call failed.
+    #[error("{} cannot be {doing}: {problem}", path.display())]
+    System {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was attempted, as a past participle for the message.
+        doing: &'static str,
+        /// The system's error message.
+        problem: String,
+    },
+    /// The directory was removed, unmounted, or replaced by another.
+    #[error("{} {why}; nothing is written until it is back", path.display())]
+    Away {
+        /// Its path.
+        path: PathBuf,
+        /// What happened to it.
+        why: &'static str,
+    },
+    /// The budget is exceeded, and eviction did not make room in time.
+    #[error("{} is full: its budget is {budget} bytes, and eviction has not made room yet", path.display())]
+    Full {
+        /// The directory.
+        path: PathBuf,
+        /// The budget in bytes.
+        budget: u64,
+    },
+    /// A tile is not as it was stored.
+    #[error("{place} is damaged and was removed: {problem}")]
+    Corrupt {
+        /// The file, or the server and the key.
+        place: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A server could not be reached, or did not answer in time.
+    #[error("{server} could not be reached: {problem}")]
+    Unreachable {
+        /// Its address, without credentials.
+        server: String,
+        /// What happened.
+        problem: String,
+    },
+    /// A server answered with an error.
+    #[error("{server} answered with an error: {problem}")]
+    Refused {
+        /// Its address, without credentials.
+        server: String,
+        /// Its message.
+        problem: String,
+    },
+    /// The circuit breaker is open: the server was not asked.
+    #[error("the server is not asked until it can be reached again")]
+    Resting,
+}
+
+impl TierError {
+    pub(super) fn system(path: impl Into<PathBuf>, doing: &'static str, error: &std::io::Error) -> Self {
+        TierError::System { path: path.into(), doing, problem: error.to_string() }
+    }
+
+    /// Whether it says nothing about the next operation: a damaged tile is removed, and whether a server can be reached is
+    /// up to its circuit breaker, see [`TileTier::problem`].
+    pub fn is_transient(&self) -> bool {
+        matches!(self, TierError::Corrupt { .. } | TierError::Unreachable { .. } | TierError::Resting)
+    }
+
+    /// Whether the configured path is unusable as a cache directory, rather than temporarily failing.
+    pub fn is_misnamed(&self) -> bool {
+        matches!(self, TierError::Foreign { .. } | TierError::Format { .. } | TierError::NoDirectory { .. })
+    }
+}

@@ -1,0 +1,11 @@
+//! The work of the commands other than `serve`: warming caches, making pyramids, measuring, testing a server, the demo.
+
+pub mod bench;
+pub(crate) mod client;
+pub(crate) mod demo;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
+pub(crate) mod pyramid;
+pub(crate) mod verify;
+pub(crate) mod warm;

@@ -1,0 +1,286 @@
+//! Tiles drawn in this process, as a server draws them, on any number of threads; no tile is kept.
+//!
+//! A row is measured in rounds. Before each, the caches that its state wants empty are dropped, outside of
+//! the measured time. If the state is cold and the pattern random, a round is one tile per thread, so that
+//! none finds another's chunks; all other rounds go through the whole pattern. The speed is that of threads
+//! while they draw.
+
+mod reading;
+mod team;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rayon::ThreadPoolBuildError;
+
+use reading::Reading;
+use team::{Done, Team};
+
+use super::pattern::{Case, Pattern, cases};
+use super::row::{Limits, Row, Stages, State, Subject};
+use super::sample::{Percentiles, milliseconds};
+use super::target::Target;
+use crate::base::description::{ChannelDescription, StorageDescription};
+use crate::base::name::Name;
+use crate::base::request::{ChannelChoice, TileRequest};
+use crate::catalog::{Catalog, Resolved};
+use crate::flow::activity::Activity;
+use crate::geometry::TileAddress;
+use crate::metrics::Metrics;
+use crate::volume::Volume;
+
+/// How many distinct failures are reported; all are counted.
+const MOST_TOLD: usize = 10;
+/// After this many failures without a single tile, the rest of a row is assumed to fail too.
+const MOST_FAILED: usize = 16;
+/// Limit of a row's total time, with the time to drop caches, as a multiple of its measured time.
+const AROUND: u32 = 4;
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum NotMeasured {
+    /// The threads could not be started.
+    #[error("the threads cannot be started: {0}")]
+    Threads(#[from] ThreadPoolBuildError),
+    /// A token or channel is not a valid name.
+    #[error(transparent)]
+    Name(#[from] crate::base::name::NotAName),
+}
+
+/// Measures channels of a catalogue.
+pub struct Local<'a> {
+    catalog: &'a Catalog,
+    metrics: &'a Metrics,
+    activity: &'a Activity,
+    limits: Limits,
+    failures: Vec<String>,
+    remarks: Vec<String>,
+}
+
+/// One case of one channel, prepared for measuring.
+struct Course<'c> {
+    target: &'c Target,
+    case: &'c Case,
+    requests: Vec<TileRequest>,
+    volumes: Vec<Arc<dyn Volume>>,
+}
+
+impl<'a> Local<'a> {
+    /// Measures a catalogue that was opened with these counters and this activity.
+    pub fn new(catalog: &'a Catalog, metrics: &'a Metrics, activity: &'a Activity, limits: Limits) -> Self {
+        Self { catalog, metrics, activity, limits, failures: Vec::new(), remarks: Vec::new() }
+    }
+
+    /// Every channel that can be measured.
+    pub fn targets(&self) -> Vec<Target> {
+        self.catalog.describe().iter().flat_map(Target::described).collect()
+    }
+
+    /// The measured levels of a channel, with what is known of them in advance. Reads chunk indexes.
+    pub fn subjects(&self, target: &Target) -> Vec<Subject> {
+        let dataset = Name::new(&target.token).ok().and_then(|token| self.catalog.dataset(&token));
+        let Some(inspection) = dataset.map(|dataset| self.catalog.inspect(dataset)) else {
+            return Vec::new();
+        };
+        let channels = inspection.description.channels.iter().zip(&inspection.costs);
+        let own = channels.filter(|(channel, _)| channel.name == target.channel);
+        let is_wanted = |level: u8| target.spaces.iter().any(|space| space.level.number() == level);
+        own.flat_map(|(channel, costs)| channel.levels.iter().zip(costs).map(move |both| (channel, both)))
+            .filter(|(_, (level, _))| is_wanted(level.level))
+            .map(|(channel, (level, cost))| Subject {
+                token: target.token.clone(),
+                channel: target.channel.clone(),
+                dtype: channel.dtype.clone(),
+                level: level.level,
+                size: level.size,
+                made: level.path.is_none(),
+                storage: level.storage.clone().or_else(|| read_instead(channel, level.level)),
+                tile: cost.tile.clone(),
+            })
+            .collect()
+    }
+
+    /// Measures a channel: every pattern with each number of threads, from the coldest state to the warmest.
+    /// `watch` receives each row as soon as it is measured.
+    ///
+    /// # Errors
+    /// If threads cannot be started. Tiles that fail are counted in their rows, and reported by
+    /// [`Local::failures`].
+    pub fn measure(
+        &mut self,
+        target: &Target,
+        patterns: &[Pattern],
+        states: &[State],
+        threads: &[NonZeroUsize],
+        seed: u64,
+        mut watch: impl FnMut(&Row),
+    ) -> Result<(), NotMeasured> {
+        for case in cases(target, patterns, self.limits.tiles, seed) {
+            let course = self.course(target, &case)?;
+            for threads in threads {
+                let mut team = Team::new(*threads, self.activity)?;
+                // Chunk indexes are read, and memory is touched, before measuring.
+                team.practise(self.catalog, &course.requests);
+                for state in states {
+                    watch(&self.row(&mut team, &course, *state));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Why tiles failed, each reason once.
+    pub fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
+    /// What to know when reading the rows.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    fn course<'c>(&mut self, target: &'c Target, case: &'c Case) -> Result<Course<'c>, NotMeasured> {
+        let (token, channel) = (Name::new(&target.token)?, Name::new(&target.channel)?);
+        let request = |address: &TileAddress| TileRequest {
+            token: token.clone().into(),
+            channels: ChannelChoice::One(channel.clone()),
+            time: target.is_series.then_some(0),
+            address: *address,
+            adjust: Vec::new(),
+        };
+        let requests: Vec<TileRequest> = case.tiles.iter().map(request).collect();
+        let first = requests.first().and_then(|first| self.catalog.resolve(first).ok());
+        for channel in first.iter().flat_map(Resolved::unmeasured) {
+            match channel.survey() {
+                Ok(survey) => channel.keep(&Arc::new(survey)),
+                Err(error) => {
+                    remark(
+                        &mut self.remarks,
+                        format!("cannot compute the window of {}: {error}", channel.name),
+                    );
+                }
+            }
+        }
+        let plan = first.map(|resolved| resolved.plan());
+        let volumes =
+            plan.iter().flat_map(|plan| plan.picture.sources()).map(|source| Arc::clone(&source.volume));
+        let volumes = volumes.collect();
+        Ok(Course { target, case, requests, volumes })
+    }
+
+    fn row(&mut self, team: &mut Team, course: &Course<'_>, state: State) -> Row {
+        let mut requests: Vec<&TileRequest> = course.requests.iter().collect();
+        let before = self.metrics.chunk_reads.get();
+        if state != State::Disk {
+            // Warm up with the row's own tiles: as many of them as fit into the time limit.
+            course.forget_chunks();
+            let there = team.round(self.catalog, &requests, Instant::now() + self.limits.time);
+            requests.truncate(there.max(1));
+            team.take();
+        }
+        let keeps_chunks = self.metrics.chunk_reads.get() > before;
+        let is_cold = state == State::Disk || (state == State::Chunks && keeps_chunks);
+        let alone = is_cold && course.case.pattern == Pattern::Random;
+        let each = if alone { team.threads() } else { requests.len() }.max(1);
+        let (began, mut counted) = (Instant::now(), Duration::ZERO);
+        let (mut done, mut meanwhile) = (Done::default(), Reading::NOTHING);
+        'rows: loop {
+            for round in requests.chunks(each) {
+                self.prepare(course, state);
+                let (before, start) = (Reading::of(self.metrics), Instant::now());
+                team.round(self.catalog, round, start + self.limits.time.saturating_sub(counted));
+                counted += start.elapsed();
+                meanwhile += Reading::of(self.metrics) - before;
+                done += team.take();
+                let late = began.elapsed() > self.limits.time * AROUND;
+                let hopeless = done.times.is_empty() && done.failed >= MOST_FAILED;
+                if counted >= self.limits.time || done.times.len() >= self.limits.tiles || late || hopeless {
+                    break 'rows;
+                }
+            }
+        }
+        self.told(&done);
+        row(course, state, team.threads(), done, meanwhile)
+    }
+
+    /// Drops the caches that the state wants empty.
+    fn prepare(&mut self, course: &Course<'_>, state: State) {
+        if state != State::Warm {
+            course.forget_chunks();
+        }
+        if state == State::Disk {
+            for volume in &course.volumes {
+                if let Err(error) = volume.forget_pages() {
+                    let remarks = &mut self.remarks;
+                    remark(remarks, format!("the file cannot be dropped from the page cache: {error}"));
+                }
+            }
+        }
+    }
+
+    fn told(&mut self, done: &Done) {
+        for failure in &done.failures {
+            if self.failures.len() < MOST_TOLD {
+                remark(&mut self.failures, failure.clone());
+            }
+        }
+    }
+}
+
+impl Course<'_> {
+    fn forget_chunks(&self) {
+        self.volumes.iter().for_each(|volume| volume.forget_chunks());
+    }
+}
+
+/// How the level is stored that a computed level is derived from: the nearest finer stored one.
+fn read_instead(channel: &ChannelDescription, level: u8) -> Option<StorageDescription> {
+    let finer = channel.levels.iter().filter(|other| other.level < level);
+    finer.filter_map(|other| other.storage.clone()).next_back()
+}
+
+fn remark(remarks: &mut Vec<String>, text: String) {
+    if !remarks.contains(&text) {
+        remarks.push(text);
+    }
+}
+
+fn row(course: &Course<'_>, state: State, threads: usize, done: Done, reading: Reading) -> Row {
+    let tiles = done.times.len();
+    // Failed tiles take time as well without counting as tiles.
+    let each = |seconds: f64| if tiles == 0 { 0.0 } else { seconds * 1e3 / tiles as f64 };
+    let of = |time: Duration| milliseconds(time) / tiles.max(1) as f64;
+    let Reading { read, inflate, library, wait, chunks, disk } = reading;
+    let stored = read + inflate + library + wait;
+    let busy = done.times.iter().sum::<Duration>().as_secs_f64().max(f64::MIN_POSITIVE);
+    // Threads without work do not count as drawing.
+    let speed = threads.min(tiles) as f64 / busy;
+    Row {
+        token: course.target.token.clone(),
+        channel: course.target.channel.clone(),
+        plane: course.case.planes(),
+        level: course.case.level,
+        pattern: course.case.pattern,
+        state,
+        threads,
+        tiles,
+        failed: done.failed,
+        tiles_per_second: speed * tiles as f64,
+        voxel_mb_per_second: speed * done.voxel_bytes as f64 / 1e6,
+        voxel_bytes: done.voxel_bytes as f64 / tiles.max(1) as f64,
+        latency: Percentiles::of(done.times),
+        stages: Stages {
+            plan: of(done.planning),
+            read: each(read),
+            inflate: each(inflate),
+            library: each(library),
+            wait: each(wait),
+            draw: each((done.drawing.as_secs_f64() - stored).max(0.0)),
+            encode: of(done.encoding),
+        },
+        chunks,
+        png_bytes: done.png_bytes as f64 / tiles.max(1) as f64,
+        disk_bytes: disk,
+    }
+}

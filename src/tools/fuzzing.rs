@@ -1,0 +1,94 @@
+//! The functions behind the fuzz targets in `fuzz/`, compiled with the feature `fuzzing` and for this crate's tests.
+//!
+//! Each takes arbitrary bytes and panics if the code does something wrong with them. Nothing here is part of the interface.
+
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::base::request::{
+    BoxRequest, MCFC, PrecomputedFile, TilePath, TileRequest, VIKING, ZarrRequest, adjustments,
+};
+use crate::config::{self, Layers};
+use crate::http;
+use crate::volume::hdf5::decoders;
+
+/// Runs the target of that name on one input.
+///
+/// # Panics
+/// If the code under test does something wrong, or there is no such target.
+pub fn run(target: &str, data: &[u8]) {
+    match target {
+        "addresses" => addresses(&String::from_utf8_lossy(data)),
+        "configuration" => configuration(&String::from_utf8_lossy(data)),
+        "requests" => http::fuzzing::answered(data),
+        name => assert!(decoders::run(name, data), "there is no target {name:?}"),
+    }
+}
+
+/// The names of all targets; those of the decoders share a binary, `filter`.
+pub fn targets() -> impl Iterator<Item = &'static str> {
+    ["addresses", "configuration", "requests"].into_iter().chain(decoders::names())
+}
+
+/// Parses a path and a query as every kind of address.
+fn addresses(text: &str) {
+    let (path, query) = text.split_once('?').unwrap_or((text, ""));
+    match TilePath::split(path) {
+        Some(Ok(path)) => {
+            path.is_overview();
+            told(path.overview());
+            told(path.request().inspect(survives_writing));
+        }
+        Some(Err(malformed)) => drop(malformed.to_string()),
+        None => {}
+    }
+    told(ZarrRequest::parse(path));
+    told(BoxRequest::parse(path, query));
+    told(adjustments(query));
+    if let Some(file) = PrecomputedFile::parse(path) {
+        told(file);
+    }
+}
+
+fn told<T, E: ToString>(parsed: Result<T, E>) {
+    if let Err(error) = parsed {
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+/// A request that is written as a path is read as the same request.
+fn survives_writing(request: &TileRequest) {
+    // Tokens that no dataset can have; only the viking form can name them.
+    if [MCFC, VIKING].contains(&request.token.token.as_str()) {
+        return;
+    }
+    let written = format!("/ocp/tilecache/{request}");
+    let read = TilePath::split(&written).map(|path| path.and_then(|path| path.request()));
+    assert_eq!(read, Some(Ok(request.clone())), "{written}");
+}
+
+/// Reads a configuration file, in which lines of the form `#set KEY=VALUE` stand for flags, and `#env NAME=VALUE` for
+/// variables. Settings with faults must be complete too, as defaults replace what is wrong.
+fn configuration(text: &str) {
+    thread_local! {
+        static FILE: PathBuf = std::env::temp_dir().join(format!("voltile-fuzz-{}.toml", std::process::id()));
+    }
+    let path = FILE.with(PathBuf::clone);
+    assert!(fs::write(&path, text).is_ok(), "{} cannot be written", path.display());
+    let stated = |word| text.lines().filter_map(move |line| line.strip_prefix(word));
+    let variables = stated("#env ").filter_map(|line| line.split_once('='));
+    let layers = Layers {
+        config: Some(path),
+        set: stated("#set ").map(str::to_owned).collect(),
+        env: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        ..Layers::default()
+    };
+    let loaded = config::load(&layers);
+    for fault in loaded.faults.iter().chain(&loaded.warnings) {
+        assert!(!fault.problem.is_empty(), "{fault}");
+    }
+    assert!(!loaded.settings.server.mounts.is_empty());
+}

@@ -1,0 +1,489 @@
+//! Pyramids: computes the levels that a file lacks once, and stores them in a sidecar next to it or in a new volume.
+//!
+//! Every level is computed in one step from the stored level that the renderer would use, so that it equals what the
+//! renderer would compute on the fly; `tests/stories/pyramid.rs` checks this. A volume is read once, node by node of its
+//! `tree`, on all threads. Finished parts are stored as `piece`s in the work `folder`; after a kill, the next run
+//! resumes from them. When all are there they are assembled into an HDF5 file, which gets its final name last. The
+//! original is only read. Tiles play no part here.
+//!
+//! Several processes can share the work ([`Work::run_shard`]): each makes pieces that follow one another, and one process
+//! assembles them later ([`Work::assemble`]). Only the presence of pieces says what is done: it does not matter which
+//! process made one, on which machine, and into how many shards the work was divided then. No shard waits for another,
+//! because the levels above pieces are built during assembly, from the sums in the pieces.
+//!
+//! Memory: per thread, the voxels of one block (2^22), their sums (half as many numbers of 8 bytes each, 16 for 64-bit
+//! integers), and the compressed chunks of one piece; plus the chunk cache.
+
+mod assemble;
+mod build;
+mod error;
+mod family;
+mod folder;
+mod grid;
+mod missing;
+mod piece;
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::base::shard::{Shard, Step};
+use crate::catalog::{Channel, StoredLevel};
+use crate::flow::activity::Activity;
+use crate::geometry::{Scaling, Xyz};
+use crate::layout::inventory::{ATTRIBUTE, ChannelRecord, Inventory, Role};
+use crate::store::Location;
+use crate::volume::Stamp;
+use crate::volume::hdf5::{FileIdentity, Writer};
+
+pub use error::PyramidError;
+
+use family::{Family, families};
+use folder::{Folder, PieceId};
+
+/// A channel whose missing levels are to be computed.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The channel.
+    pub channel: Arc<Channel>,
+    /// How halving a level scales z.
+    pub scaling: Scaling,
+    /// The size of a voxel in nanometres, if configured.
+    pub voxel_size: Option<Xyz<f64>>,
+}
+
+/// Receives progress updates. Called from many threads.
+pub trait Progress: Sync {
+    /// The work begins: the total number of voxels to read, and how many were done by an earlier run.
+    fn begin(&self, total: u64, done: u64);
+    /// This many more voxels have been processed.
+    fn advance(&self, voxels: u64);
+    /// All pieces are finished; assembly begins.
+    fn assemble(&self);
+}
+
+/// The result of a run.
+#[derive(Debug)]
+pub struct Report {
+    /// The levels that were written, by channel.
+    pub levels: Vec<(String, Vec<u8>)>,
+    /// The levels that could not be computed, by channel, and the reason.
+    pub failed: Vec<(String, Vec<u8>, String)>,
+}
+
+/// The result of one shard.
+#[derive(Debug)]
+pub struct ShardReport {
+    /// The number of pieces of this shard.
+    pub pieces: usize,
+    /// The number of pieces of the whole work, and how many of these are missing.
+    pub all: usize,
+    /// How many of all are missing.
+    pub missing: usize,
+    /// The levels that could not be computed, by channel, and the reason.
+    pub failed: Vec<(String, Vec<u8>, String)>,
+}
+
+/// The reasons why families could not be computed, by number.
+type Failed = BTreeMap<usize, String>;
+
+/// The work for one file.
+#[derive(Debug)]
+pub struct Work {
+    /// The number of the file among those of the command.
+    number: u64,
+    role: Role,
+    output: PathBuf,
+    original: Location,
+    /// Of all files that are read.
+    stamps: Vec<(Location, Stamp)>,
+    records: Vec<ChannelRecord>,
+    /// Each with the index of its channel's record.
+    families: Vec<(usize, Family)>,
+    paged: bool,
+}
+
+/// The minimum and the maximum size of the pages of a paged file.
+const PAGE_SIZES: [u64; 2] = [1 << 20, 16 << 20];
+/// A page is at least as large as this many chunks before compression. Chunks do not extend over pages, so that a part of
+/// one chunk is lost at the end of each page: with chunks of 15 to 450 KB, files become 3 to 5 % larger.
+const CHUNKS_PER_PAGE: u64 = 8;
+
+impl Work {
+    /// Plans to compute the levels that `original` lacks, or to re-chunk all of it. Writes nothing.
+    ///
+    /// # Errors
+    /// If `output` exists, or the original's metadata cannot be read.
+    pub fn plan(
+        original: &Location,
+        output: &Path,
+        role: Role,
+        wanted: &[Wanted],
+    ) -> Result<Self, PyramidError> {
+        if output.exists() {
+            Folder::sweep(output);
+            return Err(PyramidError::Exists { path: output.to_owned() });
+        }
+        let (output, original) = (output.to_owned(), original.clone());
+        let mut work = Self {
+            number: 0,
+            role,
+            output,
+            original,
+            stamps: Vec::new(),
+            records: Vec::new(),
+            families: Vec::new(),
+            paged: false,
+        };
+        for wanted in wanted {
+            work.add(wanted);
+        }
+        work.stamps = work.stamp()?;
+        Ok(work)
+    }
+
+    /// The same work as that of file `number` of several. The shards of each file are rotated by its number, so that a
+    /// shard is not given all of the files that consist of a single piece.
+    pub fn numbered(self, number: u64) -> Self {
+        Self { number, ..self }
+    }
+
+    fn add(&mut self, wanted: &Wanted) {
+        let mut record = wanted.channel.record(wanted.scaling);
+        if let Some(size) = wanted.voxel_size {
+            record.voxel_size = Some(size.into());
+            record.voxel_unit = Some("nm".to_owned());
+        }
+        let same = |other: &&ChannelRecord| {
+            (&other.origin, &other.kind, &other.scaling) == (&record.origin, &record.kind, &record.scaling)
+        };
+        // The same channel may be served under several tokens.
+        if self.role == Role::Sidecar && self.records.iter().any(|other| same(&other)) {
+            return;
+        }
+        let taken = self.records.iter().filter(|other| other.name == record.name).count();
+        let group = if taken == 0 { record.name.clone() } else { format!("{}.{}", record.name, taken + 1) };
+        let copy = self.role == Role::Volume;
+        let place = self.records.len();
+        self.families.extend(
+            families(&wanted.channel, wanted.scaling, copy, &group).into_iter().map(|family| (place, family)),
+        );
+        self.records.push(record);
+    }
+
+    /// Whether to store the metadata of the output in pages of its own, for object storage.
+    pub fn paged(self, paged: bool) -> Self {
+        Self { paged, ..self }
+    }
+
+    /// The page size of the output, if it is to be paged.
+    fn page_size(&self) -> Option<u64> {
+        let targets = self.families.iter().flat_map(|(_, family)| {
+            family.targets.iter().map(|target| {
+                let chunk = family.chunk(target.height);
+                chunk.x * chunk.y * chunk.z * family.stored_as(target).voxel_bytes() as u64
+            })
+        });
+        let [least, most] = PAGE_SIZES;
+        let chunk = targets.max().unwrap_or(0);
+        self.paged.then(|| (CHUNKS_PER_PAGE * chunk).next_power_of_two().clamp(least, most))
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.families.is_empty()
+    }
+
+    /// The file to be written.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// Computes what an earlier run has not finished, and moves the complete file into place.
+    ///
+    /// # Errors
+    /// If something cannot be written, or the original has changed since the work was planned. A level that cannot be
+    /// read is not an error: it is listed in the report.
+    pub fn run(
+        &self,
+        threads: NonZeroUsize,
+        activity: &Activity,
+        progress: &dyn Progress,
+    ) -> Result<Report, PyramidError> {
+        let (folder, resumes) = Folder::open(&self.output, &self.manifest())?;
+        if resumes {
+            tracing::info!("resuming the work in {}", Folder::of(&self.output).display());
+        }
+        let failed = self.make_pieces(&folder, &self.pieces(), threads, activity, progress)?;
+        self.publish(folder, &failed, progress)
+    }
+
+    /// Makes the pieces of one shard that do not exist yet.
+    ///
+    /// # Errors
+    /// If something cannot be written. Pieces that cannot be read are not an error: they are listed in the report, and
+    /// recorded for the assembly.
+    pub fn run_shard(
+        &self,
+        shard: &Shard,
+        threads: NonZeroUsize,
+        activity: &Activity,
+        progress: &dyn Progress,
+    ) -> Result<ShardReport, PyramidError> {
+        let folder = Folder::open_shared(&self.output, &self.manifest(), shard.count())?;
+        let all = self.pieces();
+        let own = all.get(self.part(shard)).unwrap_or_default();
+        let made = self.make_pieces(&folder, own, threads, activity, progress);
+        let failed = made.map_err(|error| self.exists_already().unwrap_or(error))?;
+        let missing = all.iter().filter(|id| !folder.has(**id)).count();
+        Ok(ShardReport { pieces: own.len(), all: all.len(), missing, failed: self.report(&failed).failed })
+    }
+
+    /// Assembles the pieces that shards have made, and moves the complete file into place.
+    ///
+    /// # Errors
+    /// If pieces are missing, something cannot be written, or the original has changed since the work was planned. A
+    /// level of which a piece could not be read is not an error: it is listed in the report.
+    pub fn assemble(&self, progress: &dyn Progress) -> Result<Report, PyramidError> {
+        let folder = Folder::existing(&self.output, &self.manifest());
+        let mut failed = self.not_decoded();
+        failed.extend(folder.failures());
+        if let Some(missing) = self.missing(&folder, &failed) {
+            return Err(self.exists_already().unwrap_or(missing));
+        }
+        let report = self.report(&failed);
+        if report.levels.is_empty() {
+            // The pieces stay: a shard that is run again may succeed.
+            return Ok(report);
+        }
+        self.publish(folder, &failed, progress).map_err(|error| self.exists_already().unwrap_or(error))
+    }
+
+    /// Another process may have assembled the same output and removed the work folder.
+    fn exists_already(&self) -> Option<PyramidError> {
+        self.output.exists().then(|| PyramidError::Exists { path: self.output.clone() })
+    }
+
+    fn publish(
+        &self,
+        folder: Folder,
+        failed: &Failed,
+        progress: &dyn Progress,
+    ) -> Result<Report, PyramidError> {
+        let report = self.report(failed);
+        if report.levels.is_empty() {
+            folder.remove();
+            return Ok(report);
+        }
+        progress.assemble();
+        let whole = folder.whole();
+        self.write(&folder, &whole, failed)?;
+        folder.publish(&whole, &self.output)?;
+        Ok(report)
+    }
+
+    /// All pieces, in order.
+    fn pieces(&self) -> Vec<PieceId> {
+        let of = |(family, (_, pieces)): (usize, &(usize, Family))| {
+            (0..pieces.pieces.len()).map(move |piece| PieceId { family, piece }).collect::<Vec<_>>()
+        };
+        self.families.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// The part of [`Self::pieces`] that a shard makes.
+    fn part(&self, shard: &Shard) -> Range<usize> {
+        let steps: Vec<Step> = self.families.iter().flat_map(|(_, family)| family.steps()).collect();
+        shard.rotated(self.number).steps(&steps)
+    }
+
+    /// Identifies the work: only pieces with equal manifests may be combined.
+    fn manifest(&self) -> String {
+        let stamps = self.stamps.iter().map(|(_, stamp)| stamp.clone()).collect();
+        let inventory = self.inventory(stamps, &|_| true);
+        let trees: Vec<String> =
+            self.families.iter().map(|(_, family)| format!("{:?}", family.tree)).collect();
+        format!("{} {}\n{}\n", env!("CARGO_PKG_VERSION"), trees.join(" "), inventory.to_text())
+    }
+
+    /// Makes those of the pieces that do not exist yet. Returns the families of which one could not be read; their other
+    /// pieces are not made.
+    fn make_pieces(
+        &self,
+        folder: &Folder,
+        pieces: &[PieceId],
+        threads: NonZeroUsize,
+        activity: &Activity,
+        progress: &dyn Progress,
+    ) -> Result<Failed, PyramidError> {
+        let voxels = |id: &PieceId| {
+            self.families.get(id.family).map_or(0, |(_, family)| family.voxels_of_piece(id.piece))
+        };
+        let (there, tasks): (Vec<PieceId>, Vec<PieceId>) = pieces.iter().partition(|id| folder.has(**id));
+        progress.begin(pieces.iter().map(voxels).sum(), there.iter().map(voxels).sum());
+        let failures = Mutex::new(self.not_decoded());
+        let work = |id: &PieceId| {
+            let is_failed = lock(&failures).contains_key(&id.family);
+            // Another process may have made it in the meantime.
+            if !is_failed && !folder.has(*id) {
+                match self.make(*id) {
+                    Ok(bytes) => folder.keep_piece(*id, &bytes)?,
+                    Err(PyramidError::Read(error)) => {
+                        folder.keep_failure(*id, &error.to_string())?;
+                        lock(&failures).insert(id.family, error.to_string());
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            progress.advance(voxels(id));
+            Ok(())
+        };
+        in_turn(&tasks, threads, activity, &work)?;
+        Ok(failures.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn make(&self, id: PieceId) -> Result<Vec<u8>, PyramidError> {
+        let family = self.families.get(id.family).map(|(_, family)| family);
+        let units = family.and_then(|family| Some((family, family.pieces.get(id.piece)?)));
+        units.map_or_else(|| Ok(Vec::new()), |(family, units)| piece::make(family, units))
+    }
+
+    /// The families whose filters are missing.
+    fn not_decoded(&self) -> Failed {
+        let families = self.families.iter().enumerate();
+        families.filter_map(|(number, (_, family))| Some((number, not_decoded(family)?))).collect()
+    }
+
+    fn write(&self, folder: &Folder, path: &Path, failed: &Failed) -> Result<(), PyramidError> {
+        let mut writer = Writer::create(path, self.page_size())?;
+        let lost = self.lost(failed);
+        for (number, (_, family)) in
+            self.families.iter().enumerate().filter(|(number, _)| !lost.contains(number))
+        {
+            assemble::family(family, number, folder, &mut writer)?;
+        }
+        let stamps = self.checked_stamps()?;
+        let inventory = self.inventory(stamps, &|number| !lost.contains(&number));
+        writer.text(ATTRIBUTE, &inventory.to_text())?;
+        Ok(writer.finish(path)?)
+    }
+
+    /// The families to leave out: those that failed, and in a new volume all others of the same channels.
+    fn lost(&self, failed: &Failed) -> BTreeSet<usize> {
+        let channel = |number: &usize| self.families.get(*number).map(|(place, _)| *place);
+        let channels: BTreeSet<usize> = failed.keys().filter_map(channel).collect();
+        let whole = |number: &usize| {
+            self.role == Role::Volume && channel(number).is_some_and(|place| channels.contains(&place))
+        };
+        (0..self.families.len()).filter(|number| failed.contains_key(number) || whole(number)).collect()
+    }
+
+    fn inventory(&self, stamps: Vec<Stamp>, is_there: &dyn Fn(usize) -> bool) -> Inventory {
+        let mut records = self.records.clone();
+        let there = self.families.iter().enumerate().filter(|(number, _)| is_there(*number));
+        for (_, (place, family)) in there {
+            records[*place].levels.extend(family.targets.iter().map(|target| target.record.clone()));
+        }
+        records.iter_mut().for_each(|record| record.levels.sort_by_key(|level| level.level));
+        records.retain(|record| !record.levels.is_empty());
+        Inventory::new(self.role, stamps, records)
+    }
+
+    fn report(&self, failed: &Failed) -> Report {
+        let lost = self.lost(failed);
+        let numbers = |family: &Family| family.targets.iter().map(|target| target.record.level).collect();
+        let mut report = Report { levels: Vec::new(), failed: Vec::new() };
+        for (number, (place, family)) in self.families.iter().enumerate() {
+            let name = self.records[*place].name.clone();
+            match failed.get(&number) {
+                Some(why) => report.failed.push((name, numbers(family), why.clone())),
+                None if lost.contains(&number) => {
+                    let why = "another level of the channel failed; a new volume gets all levels of a channel or none".to_owned();
+                    report.failed.push((name, numbers(family), why));
+                }
+                None => report.levels.push((name, numbers(family))),
+            }
+        }
+        report
+    }
+
+    /// Stamps of all files that are read.
+    fn stamp(&self) -> Result<Vec<(Location, Stamp)>, PyramidError> {
+        let files: BTreeMap<&Location, &FileIdentity> = self
+            .families
+            .iter()
+            .flat_map(|(_, family)| family.channel.levels())
+            .flat_map(StoredLevel::files)
+            .filter(|file| file.exists())
+            .map(|file| (file.location(), file))
+            .collect();
+        let folder = self.original.as_path().parent().unwrap_or(Path::new("/"));
+        let stamp = |(location, file): (&Location, &FileIdentity)| {
+            let path = file.path();
+            let name = match path.strip_prefix(folder) {
+                _ if *location == self.original => String::new(),
+                Ok(below) => below.to_string_lossy().into_owned(),
+                Err(_) => path.to_string_lossy().into_owned(),
+            };
+            let stamp = match file.version() {
+                Some(version) => Ok(Stamp::of_object(version, name)),
+                None => Stamp::of(path, name).map_err(|e| PyramidError::file("read", path, e)),
+            };
+            stamp.map(|stamp| (location.clone(), stamp))
+        };
+        files.into_iter().map(stamp).collect()
+    }
+
+    /// The stamps as written to the output; fails if a file has changed since the work was planned.
+    fn checked_stamps(&self) -> Result<Vec<Stamp>, PyramidError> {
+        let checked = |(file, stamp): &(Location, Stamp)| {
+            // All reads of an object are of one version.
+            let Some(path) = file.path() else { return Ok(stamp.clone()) };
+            stamp.check(path).map_err(|reason| PyramidError::Changed { reason })?;
+            stamp.clone().with_whole(path).map_err(|e| PyramidError::file("read", path, e))
+        };
+        let stamps: Vec<Stamp> = self.stamps.iter().map(checked).collect::<Result<_, _>>()?;
+        Ok(if self.role == Role::Volume { Vec::new() } else { stamps })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The reason if no voxel of a family can be read: missing filters.
+fn not_decoded(family: &Family) -> Option<String> {
+    let filters = &family.stored()?.storage.missing_filters;
+    let path = family.stored()?.path();
+    (!filters.is_empty()).then(|| {
+        format!("{path} is stored with the filter {}, which this build cannot decode", filters.join(", "))
+    })
+}
+
+/// Runs the tasks in order on `threads` threads, until one fails.
+fn in_turn<T: Sync>(
+    tasks: &[T],
+    threads: NonZeroUsize,
+    activity: &Activity,
+    work: &(dyn Fn(&T) -> Result<(), PyramidError> + Sync),
+) -> Result<(), PyramidError> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build()?;
+    // All threads have work, so none should split its decoding over others.
+    let _places: Vec<_> = (0..threads.get()).map(|_| activity.enter()).collect();
+    let (next, stop, failure) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
+    let worker = || {
+        while !stop.load(Ordering::Relaxed)
+            && let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            if let Err(error) = work(task) {
+                stop.store(true, Ordering::Relaxed);
+                lock(&failure).get_or_insert(error);
+            }
+        }
+    };
+    pool.scope(|scope| (0..threads.get()).for_each(|_| scope.spawn(|_| worker())));
+    failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}

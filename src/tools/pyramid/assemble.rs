@@ -1,0 +1,142 @@
+//! Assembles the output file: writes the chunks of the pieces, and builds the levels above pieces from the stored sums.
+//! A family is iterated in the order of its pieces.
+
+use std::vec::IntoIter;
+
+use super::PyramidError;
+use super::build::{Builder, Done, Tower};
+use super::family::{Family, Target};
+use super::folder::{Folder, PieceId};
+use super::piece::{Record, records, tower};
+use super::tree::EDGE;
+use crate::base::units;
+use crate::geometry::Xyz;
+use crate::volume::hdf5::{Writer, pack};
+use crate::volume::{Voxel, with_samples};
+
+/// Writes all levels of a family; all its pieces must exist.
+pub(super) fn family(
+    family: &Family,
+    number: usize,
+    folder: &Folder,
+    writer: &mut Writer,
+) -> Result<(), PyramidError> {
+    for target in &family.targets {
+        dataset(family, target, writer)?;
+    }
+    with_samples!(family.typed(), typed => walk(family, number, folder, writer, &typed))
+}
+
+/// Creates an empty dataset for a level, with attributes that other programs use.
+fn dataset(family: &Family, target: &Target, writer: &mut Writer) -> Result<(), PyramidError> {
+    let (times, components) = (family.channel.times, family.volumes().len() as u64);
+    let [x, y, z] = target.record.size;
+    let chunk = family.chunk(target.height);
+    let path = &target.record.path;
+    let typed = family.stored_as(target);
+    writer.dataset(path, &typed, &[times, components, z, y, x], &[1, 1, chunk.z, chunk.y, chunk.x])?;
+    writer.texts(path, "DIMENSION_LABELS", &["t", "c", "z", "y", "x"])?;
+    let factor = target.record.factor.map(|factor| factor as f64);
+    writer.numbers(path, "downsamplingFactors", &factor)?;
+    let unit = family.channel.voxel_unit.as_deref().and_then(units::in_nanometres);
+    if let (Some(size), Some(nanometres)) = (family.channel.voxel_size, unit) {
+        let scale = nanometres / units::MICROMETRE;
+        let [fx, fy, fz] = factor;
+        writer.numbers(
+            path,
+            "element_size_um",
+            &[size.z * fz * scale, size.y * fy * scale, size.x * fx * scale],
+        )?;
+    }
+    Ok(())
+}
+
+fn walk<T: Voxel>(
+    family: &Family,
+    number: usize,
+    folder: &Folder,
+    writer: &Writer,
+    _typed: &[T],
+) -> Result<(), PyramidError> {
+    let (builder, tree) = (Builder { family }, &family.tree);
+    let mut pieces = Pieces { family, number, folder, next: 0, records: Vec::new().into_iter() };
+    for time in family.times() {
+        for component in 0..family.volumes().len() {
+            let place = Place { family, writer, time, component: component as u64 };
+            for root in tree.roots() {
+                builder.build::<T>(
+                    &root,
+                    tree.piece,
+                    &mut |_, _| pieces.tower::<T>(&place),
+                    &mut |done: Done| match pack(&done.voxels)? {
+                        Some(packed) => place.put(done.height, done.at, &packed),
+                        None => Ok(()),
+                    },
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The destination of the chunks of one volume at one time point.
+struct Place<'a> {
+    family: &'a Family,
+    writer: &'a Writer,
+    time: u64,
+    component: u64,
+}
+
+impl Place<'_> {
+    fn put(&self, height: u32, at: Xyz<u64>, packed: &[u8]) -> Result<(), PyramidError> {
+        let Some(target) = self.family.target(height) else { return Ok(()) };
+        let first = at.map(|at| at.saturating_mul(EDGE));
+        let origin = [self.time, self.component, first.z, first.y, first.x];
+        Ok(self.writer.chunk(&target.record.path, &origin, packed)?)
+    }
+}
+
+/// The finished pieces of a family, in order.
+struct Pieces<'a> {
+    family: &'a Family,
+    number: usize,
+    folder: &'a Folder,
+    next: usize,
+    records: IntoIter<Record>,
+}
+
+impl Pieces<'_> {
+    /// Writes the chunks of the next unit; returns its sums.
+    fn tower<T: Voxel>(&mut self, place: &Place<'_>) -> Result<Tower<T>, PyramidError> {
+        loop {
+            match self.records.next() {
+                Some(Record::Chunk { height, at, packed }) => place.put(height, at, &packed)?,
+                Some(Record::Tower(grids)) => {
+                    return tower::<T>(&grids).ok_or_else(|| self.broken(self.next.saturating_sub(1)));
+                }
+                None => self.load()?,
+            }
+        }
+    }
+
+    fn load(&mut self) -> Result<(), PyramidError> {
+        if self.next >= self.family.pieces.len() {
+            // The last piece holds too little.
+            return Err(self.broken(self.next.saturating_sub(1)));
+        }
+        let bytes = self.folder.read(self.id(self.next))?;
+        self.records = records(&bytes).ok_or_else(|| self.broken(self.next))?.into_iter();
+        self.next += 1;
+        Ok(())
+    }
+
+    fn broken(&self, piece: usize) -> PyramidError {
+        let id = self.id(piece);
+        self.folder.discard(id);
+        PyramidError::Piece { name: self.folder.piece(id) }
+    }
+
+    fn id(&self, piece: usize) -> PieceId {
+        PieceId { family: self.number, piece }
+    }
+}

@@ -1,0 +1,157 @@
+//! Families: the levels of a channel that are computed from the same stored level.
+//!
+//! A channel has one family for each stored level that is the nearest finer one of a missing level. When re-chunking,
+//! it has one for every stored level, since these are copied too.
+
+use std::sync::Arc;
+
+use super::grid::Rule;
+use super::tree::{EDGE, Node, Tree};
+use crate::base::paint::Kind;
+use crate::base::shard::Step;
+use crate::catalog::{Channel, StoredLevel};
+use crate::geometry::{Level, LevelView, Scaling, Xyz};
+use crate::layout::inventory::LevelRecord;
+use crate::volume::{Samples, Volume, Voxel, with_samples};
+
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    /// Its height above the stored level: 0 is a copy.
+    pub height: u32,
+    pub record: LevelRecord,
+}
+
+/// A stored level, and the levels that are computed from it.
+#[derive(Debug, Clone)]
+pub(super) struct Family {
+    pub channel: Arc<Channel>,
+    /// The index of the stored level among those of the channel.
+    pub base: usize,
+    pub targets: Vec<Target>,
+    pub tree: Tree,
+    pub rule: Rule,
+    /// The pieces, each a list of units that are computed and stored together.
+    pub pieces: Vec<Vec<Unit>>,
+}
+
+/// A node of the tree, of one volume at one time point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unit {
+    pub time: u64,
+    /// The index of the volume: 0, or 0 to 2 for RGB.
+    pub component: usize,
+    pub node: Node,
+}
+
+/// Units are combined into pieces of at most this many voxels; a larger unit is a piece by itself.
+const TOGETHER: u64 = 1 << 22;
+
+/// The families of a channel. With `copy`, stored levels are targets too.
+pub(super) fn families(channel: &Arc<Channel>, scaling: Scaling, copy: bool, group: &str) -> Vec<Family> {
+    let views: Vec<LevelView> = Level::all().map_while(|level| channel.made_from(level, scaling)).collect();
+    let family = |(base, stored): (usize, &StoredLevel)| {
+        let own = views.iter().filter(|view| view.stored == base && (copy || channel.lacks(view)));
+        let targets: Vec<Target> = own.map(|view| target(view, stored, group)).collect();
+        let made = targets.iter().map(|target| target.height).max()?;
+        let deep = scaling == Scaling::Isotropic;
+        let tree = Tree::new(stored.shape.size, deep, made);
+        let rule = if channel.kind == Kind::Labels { Rule::First } else { Rule::Mean };
+        let mut family =
+            Family { channel: Arc::clone(channel), base, targets, tree, rule, pieces: Vec::new() };
+        family.pieces = family.batches();
+        Some(family)
+    };
+    channel.levels().iter().enumerate().filter_map(family).collect()
+}
+
+fn target(view: &LevelView, base: &StoredLevel, group: &str) -> Target {
+    let height = view.level.number().saturating_sub(base.level().number());
+    let record = LevelRecord {
+        level: view.level.number(),
+        factor: view.factor.into(),
+        size: view.size.into(),
+        path: format!("/{group}/s{}", view.level.number()),
+        made: !view.is_stored(),
+    };
+    Target { height: u32::from(height), record }
+}
+
+impl Family {
+    pub fn stored(&self) -> Option<&StoredLevel> {
+        self.channel.levels().get(self.base)
+    }
+
+    pub fn volumes(&self) -> &[Arc<dyn Volume>] {
+        self.stored().map_or(&[], StoredLevel::volumes)
+    }
+
+    /// Empty samples of the volume's voxel type.
+    pub fn typed(&self) -> Samples {
+        self.volumes().first().map_or_else(Samples::default, |volume| volume.shape().voxel.samples())
+    }
+
+    /// Empty samples of a target's voxel type.
+    pub fn stored_as(&self, target: &Target) -> Samples {
+        fn mean<T: Voxel>(_typed: &[T]) -> Samples {
+            T::Mean::samples(Vec::new())
+        }
+        let typed = self.typed();
+        if target.height == 0 { typed } else { with_samples!(&typed, voxels => mean(voxels)) }
+    }
+
+    pub fn target(&self, height: u32) -> Option<&Target> {
+        self.targets.iter().find(|target| target.height == height)
+    }
+
+    /// The chunk shape of the level at a height: at most the level's extent.
+    pub fn chunk(&self, height: u32) -> Xyz<u64> {
+        self.tree.size_at(height).map(|size| size.min(EDGE))
+    }
+
+    /// The number of voxels to read for one piece.
+    pub fn voxels_of_piece(&self, piece: usize) -> u64 {
+        self.pieces.get(piece).map_or(0, |units| self.voxels_of(units))
+    }
+
+    fn voxels_of(&self, units: &[Unit]) -> u64 {
+        units.iter().map(|unit| self.tree.region(&unit.node).voxels()).sum()
+    }
+
+    /// The pieces as steps of the work.
+    pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
+        let chunk = self.volumes().first().map_or(Xyz::all(1), |volume| volume.shape().chunk);
+        self.pieces.iter().map(move |units| Step {
+            weight: self.voxels_of(units),
+            is_apart: units.first().is_some_and(|unit| self.tree.begins_chunks(&unit.node, chunk)),
+        })
+    }
+
+    /// The time points that exist.
+    pub fn times(&self) -> impl Iterator<Item = u64> + '_ {
+        let has = |time: &u64| self.volumes().first().is_some_and(|volume| volume.shape().has(*time));
+        (0..self.channel.times).filter(has)
+    }
+
+    fn batches(&self) -> Vec<Vec<Unit>> {
+        let nodes = self.tree.pieces();
+        let mut batches: Vec<Vec<Unit>> = Vec::new();
+        let mut room = 0;
+        for time in self.times() {
+            for component in 0..self.volumes().len() {
+                for node in &nodes {
+                    let unit = Unit { time, component, node: *node };
+                    let voxels = self.tree.region(node).voxels();
+                    match batches.last_mut() {
+                        Some(batch) if voxels <= room => batch.push(unit),
+                        _ => {
+                            batches.push(vec![unit]);
+                            room = TOGETHER;
+                        }
+                    }
+                    room = room.saturating_sub(voxels);
+                }
+            }
+        }
+        batches
+    }
+}

@@ -1,0 +1,75 @@
+//! Why files and datasets cannot be opened.
+
+use crate::store::Location;
+
+/// Why a file or a dataset could not be opened. The text names files: it is for operators.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum OpenError {
+    /// The file system does not answer.
+    #[error("{0}")]
+    Unresponsive(crate::flow::stalls::Unresponsive),
+    /// The file cannot be opened.
+    #[error("{file}: {problem}")]
+    File {
+        /// The file.
+        file: Location,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// An object in the file cannot be opened or used.
+    #[error("{object} in {file}: {problem}")]
+    Object {
+        /// The file.
+        file: Location,
+        /// The path within it.
+        object: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A dataset is intact and not a volume: it has too few axes or too many, or elements that are not numbers.
+    #[error("{object} in {file}: {what}")]
+    NotAVolume {
+        /// The file.
+        file: Location,
+        /// The path within it.
+        object: String,
+        /// What it is instead.
+        what: String,
+    },
+    /// A part of the path does not exist.
+    #[error("{object} in {file}: there is no {name:?}")]
+    Missing {
+        /// The file.
+        file: Location,
+        /// The path within it.
+        object: String,
+        /// The missing part of the path, or the missing file that it links to.
+        name: String,
+    },
+    /// The file refers to another one that it must not refer to.
+    #[error(
+        "{file} refers to {name:?}, {why}; if you trust the file, set allow_external = true on the dataset"
+    )]
+    Refused {
+        /// The file.
+        file: Location,
+        /// The other file, by the name in the file.
+        name: String,
+        /// Why that is not allowed.
+        why: &'static str,
+    },
+}
+
+impl OpenError {
+    pub(super) fn missing(file: &Location, object: &str, name: &str) -> Self {
+        OpenError::Missing { file: file.clone(), object: object.to_owned(), name: name.to_owned() }
+    }
+
+    pub(super) fn not_a_volume(file: &Location, object: &str, what: String) -> Self {
+        OpenError::NotAVolume { file: file.clone(), object: object.to_owned(), what }
+    }
+
+    pub(super) fn object(file: &Location, object: &str, problem: String) -> Self {
+        OpenError::Object { file: file.clone(), object: object.to_owned(), problem }
+    }
+}
