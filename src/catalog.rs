@@ -82,7 +82,7 @@ struct Stores {
 }
 
 /// The most views that are kept: requests rarely present more than one secret.
-const MOST_VIEWS: usize = 64;
+const MAX_VIEWS: usize = 64;
 
 /// The limits that decide which levels and chunk shapes there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -279,7 +279,7 @@ impl Catalog {
         datasets.retain(|token, _| self.access.shows(token, grants));
         unreachable.retain(|token, _| self.access.shows(token, grants));
         let view = Arc::new(self.with_datasets(datasets, unreachable));
-        if views.len() == MOST_VIEWS {
+        if views.len() == MAX_VIEWS {
             views.clear();
         }
         views.insert(grants.clone(), Arc::clone(&view));

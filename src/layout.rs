@@ -61,8 +61,7 @@ pub(crate) use alignment::align;
 pub(in crate::layout) use contents::Layout;
 pub use found::{FoundChannel, FoundLevel, Part, Paths};
 pub(in crate::layout) use found::{
-    MOST_NUMBERED, VoxelSize, group_of, holds_ids, last_of, number_after, numbered, range, spatial,
-    usual_axes,
+    MAX_NUMBERED, VoxelSize, group_of, holds_ids, last_of, number_after, numbered, range, spatial, usual_axes,
 };
 pub(crate) use lost::named;
 pub use plain::Given;

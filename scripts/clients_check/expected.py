@@ -5,13 +5,13 @@ import numpy as np
 from .volumes import Channel
 
 # Larger levels are compared in a box at the origin only.
-MOST_VOXELS = 1 << 21
+MAX_VOXELS = 1 << 21
 
 
 def box(size: list[int]) -> tuple[int, int, int]:
     """The extents (z, y, x) of the box of a level (x, y, z) that is compared: all of it, if it is small enough."""
     z, y, x = reversed(size)
-    while z * y * x > MOST_VOXELS:
+    while z * y * x > MAX_VOXELS:
         if z >= max(y, x) / 4:
             z = -(-z // 2)
         elif y >= x:
@@ -35,7 +35,7 @@ def levels(channel: Channel, described: list[dict], time: int) -> dict[int, np.n
         factor = [round(own / finer) for own, finer in zip(level["factor"], stored["factor"])][::-1]
         needed = tuple(extent * step for extent, step in zip(extents, factor))
         whole = np.prod([min(n, size) for n, size in zip(needed, reversed(stored["size"]))])
-        if whole > 64 * MOST_VOXELS:
+        if whole > 64 * MAX_VOXELS:
             out[level["level"]] = None
             continue
         out[level["level"]] = reduced(channel.level(stored["path"], needed, time), factor, channel.kind == "labels")

@@ -2,7 +2,7 @@
 
 Expected responses are computed by the oracle, requests are made by `compare`. Most addresses lie inside the volume;
 some lie beyond its edges (black), beyond its last level or its last time (404). Levels for which the oracle would read
-more than MOST_VOXELS are reduced: this keeps a run short and stays far below voltile's own limit.
+more than MAX_VOXELS are reduced: this keeps a run short and stays far below voltile's own limit.
 """
 
 import random
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import oracle
 
 TILE = 512
-MOST_VOXELS = 3_000_000
+MAX_VOXELS = 3_000_000
 FAR = (10**12, 2**63 - 1)  # valid numbers, large enough to overflow unchecked arithmetic
 
 
@@ -67,7 +67,7 @@ def choose(dataset: oracle.Dataset, rng: random.Random) -> Address:
         return replace(blank, level=rng.choice([beyond, beyond + 1, 64, 10**9]))
     last = min(last_level(c) for c in dataset.channels.values())
     level = rng.randint(0, last) if rng.random() < 0.15 else min(last, int(rng.expovariate(0.7)))
-    while level and cost(channel, plane, level) > MOST_VOXELS:
+    while level and cost(channel, plane, level) > MAX_VOXELS:
         level -= 1
     depth, rows, columns, shift = extents(dataset, channel, plane, level)
     at = choose_slice(depth, shift, rng)

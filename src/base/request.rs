@@ -16,7 +16,7 @@ use percent_encoding::percent_decode_str;
 
 pub use adjust::{Adjustment, adjustments};
 pub use boxes::{BoxRequest, VOXELS};
-use malformed::MOST_CHANNELS;
+use malformed::MAX_CHANNELS;
 pub use malformed::Malformed;
 pub use precomputed::{NEUROGLANCER, PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
 pub use zarr::{
@@ -239,7 +239,7 @@ fn viking(segments: &[&str]) -> Result<TileRequest, Malformed> {
 /// The channels of a composite with their colours; the default colour depends on the position.
 fn composite(list: &str) -> Result<Vec<(Name, Colour)>, Malformed> {
     let count = list.split(',').count();
-    if count > MOST_CHANNELS {
+    if count > MAX_CHANNELS {
         return Err(Malformed::TooManyChannels { count });
     }
     list.split(',').zip(Colour::BY_POSITION).map(|(item, colour)| composite_item(item, colour)).collect()

@@ -40,7 +40,7 @@ pub enum NoBox {
 }
 
 /// The most voxels that may be decoded for a box, as a multiple of `render.max_voxels_per_box`.
-const MOST_WASTE: u64 = 16;
+const MAX_WASTE: u64 = 16;
 
 /// How many voxels are decoded to read a box of a volume.
 fn decoded(shape: &VolumeShape, stored: &Region) -> u64 {
@@ -145,7 +145,7 @@ fn ensure_affordable(
         return Err(NoBox::TooLarge { voxels, limit });
     }
     let decoded = volumes.iter().map(|volume| decoded(volume.shape())).fold(0, u64::saturating_add);
-    if decoded / MOST_WASTE > limit {
+    if decoded / MAX_WASTE > limit {
         return Err(NoBox::Wasteful { voxels, decoded });
     }
     Ok(())

@@ -13,7 +13,7 @@ pub(super) const SECTION: Xyz<u64> = Xyz { x: 512, y: 512, z: 1 };
 /// The edges of suitable chunks, unless the level is thinner.
 const EDGES: RangeInclusive<u64> = 16..=256;
 /// The size of the largest suitable chunk in bytes.
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 
 impl Channel {
     /// The stored level that a view shows without downsampling; `None` for a derived one.
@@ -53,7 +53,7 @@ impl StoredLevel {
     pub(super) fn suitable_chunk(&self, bytes: u64) -> Result<Xyz<u64>, String> {
         let chunk = self.chunk().ok_or("it is not stored in chunks")?;
         suitable(chunk, self.shape.size, bytes).ok_or_else(|| {
-            let (least, most, bytes) = (EDGES.start(), EDGES.end(), units::bytes(MOST_BYTES));
+            let (least, most, bytes) = (EDGES.start(), EDGES.end(), units::bytes(MAX_BYTES));
             format!(
                 "its chunks of {chunk} are not between {least} and {most} voxels along each axis and at most {bytes}"
             )
@@ -70,7 +70,7 @@ fn suitable(chunk: Xyz<u64>, size: Xyz<u64>, bytes: u64) -> Option<Xyz<u64>> {
     let clipped = chunk.zip(size, u64::min);
     let is_good = clipped
         .zip(size, |edge, extent| EDGES.contains(&edge) || (edge == extent && extent < *EDGES.start()));
-    let is_small = clipped.volume().saturating_mul(bytes) <= MOST_BYTES;
+    let is_small = clipped.volume().saturating_mul(bytes) <= MAX_BYTES;
     (is_good == Xyz::all(true) && is_small).then_some(clipped)
 }
 

@@ -18,7 +18,7 @@ use crate::store::Requests;
 use crate::volume::{Positions, ReadCost, ReadError, Tally};
 
 /// In a series, the chunks of only this many datasets are counted.
-const MOST_COUNTED: usize = 64;
+const MAX_COUNTED: usize = 64;
 
 /// The description of a dataset with all its levels and their costs.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,7 +119,7 @@ fn costs(dataset: &Dataset, channel: &Channel, views: &[LevelView], limit: u64) 
 }
 
 fn tally(level: &StoredLevel) -> Result<Tally, ReadError> {
-    level.volumes.first().map_or(Ok(Tally::default()), |volume| volume.tally(MOST_COUNTED))
+    level.volumes.first().map_or(Ok(Tally::default()), |volume| volume.tally(MAX_COUNTED))
 }
 
 fn tile_cost(

@@ -14,7 +14,7 @@ use crate::volume::hdf5::{FileIdentity, KeyOf, MissingFiles, OpenError, OpenFile
 use crate::volume::{Mapped, ReadError, Repeated, Series, Stack, Volume, VolumeShape};
 
 /// In a series, only this many datasets are opened to find the further files (external, virtual) that they refer to.
-const MOST_AUDITED: usize = 1000;
+const MAX_AUDITED: usize = 1000;
 
 /// The stored levels of a channel.
 pub(super) struct Levels {
@@ -189,7 +189,7 @@ impl Referred {
         let mut referred = Self { files, missing };
         if let Paths::Times(_) | Paths::Parts(_) = paths {
             for (number, path) in paths.all().enumerate() {
-                referred.add(file, path, number < MOST_AUDITED);
+                referred.add(file, path, number < MAX_AUDITED);
             }
         }
         referred

@@ -12,7 +12,7 @@ use crate::render::plan;
 /// The maximum width and height in pixels, unless another is asked for.
 const MOST: (usize, usize) = (192, 192);
 /// The maximum number of tiles that an overview is composed of.
-const MOST_TILES: u64 = 16;
+const MAX_TILES: u64 = 16;
 
 /// A request for an overview with its names resolved.
 #[derive(Debug)]
@@ -49,14 +49,14 @@ impl Catalog {
     }
 }
 
-/// The finest level at which a slice fits one tile, or else is one tile wide and at most [`MOST_TILES`] high; and the
+/// The finest level at which a slice fits one tile, or else is one tile wide and at most [`MAX_TILES`] high; and the
 /// drawn size of the slice.
 fn fitting(dataset: &Dataset, channel: &Channel, address: &TileAddress) -> Option<(LevelView, (u64, u64))> {
     let (grid, orthogonal) = (dataset.grid_offset(channel), dataset.orthogonal(channel));
     let mut drawn = dataset.views(channel).map(|view| (view, view.drawn(address.plane, grid, orthogonal)));
     let small = drawn.clone().find(|(_, (columns, rows))| *columns.max(rows) <= TILE as u64);
     small.or_else(|| {
-        drawn.find(|(_, (columns, rows))| *columns <= TILE as u64 && *rows <= MOST_TILES * TILE as u64)
+        drawn.find(|(_, (columns, rows))| *columns <= TILE as u64 && *rows <= MAX_TILES * TILE as u64)
     })
 }
 

@@ -17,9 +17,9 @@ use crate::store::Location;
 use crate::volume::hdf5::{is_hdf5, tree_at};
 
 /// The most HDF5 files that are served.
-const MOST_FILES: usize = 10_000;
+const MAX_FILES: usize = 10_000;
 /// The most entries of folders that are looked at in one search.
-const MOST_ENTRIES: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 /// How long after its last change a folder can change again without another modification time, on file systems that
 /// store every other second (FAT).
 const FOLDER_SETTLES: Duration = Duration::from_secs(3);
@@ -141,7 +141,7 @@ impl Search {
         for _ in 0..=depth {
             let mut below = Vec::new();
             for (root, folder) in level {
-                self.is_cut |= self.entries >= MOST_ENTRIES;
+                self.is_cut |= self.entries >= MAX_ENTRIES;
                 if self.is_cut {
                     break;
                 }
@@ -170,7 +170,7 @@ impl Search {
         let known = self.before.remove(folder).filter(|listing| listing.is_current(&about));
         let listing = match known {
             Some(listing) => listing,
-            None => Listing::of(folder, &about, root, MOST_ENTRIES - self.entries)?,
+            None => Listing::of(folder, &about, root, MAX_ENTRIES - self.entries)?,
         };
         if let Some(what) = listing.tree.filter(|_| root.is_none()) {
             self.remarks
@@ -199,13 +199,13 @@ impl Search {
                  Zarr and N5 trees, folders on other file systems, and symbolic links to folders"
             ));
         }
-        if self.is_cut || self.files.len() > MOST_FILES {
+        if self.is_cut || self.files.len() > MAX_FILES {
             self.remarks.insert(format!(
-                "{all}: the search for HDF5 files ended after {MOST_FILES} files or {MOST_ENTRIES} entries of folders, and \
+                "{all}: the search for HDF5 files ended after {MAX_FILES} files or {MAX_ENTRIES} entries of folders, and \
                  the rest is not served: name only folders that hold HDF5 files, or set a smaller files.depth"
             ));
         }
-        self.files.truncate(MOST_FILES);
+        self.files.truncate(MAX_FILES);
     }
 }
 

@@ -19,7 +19,7 @@ use prometheus_client::metrics::counter::Counter;
 use tracing_subscriber::EnvFilter;
 
 /// The capacity of the queue in bytes.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// The pause before a write to a non-blocking standard error is retried.
 const RETRY: Duration = Duration::from_millis(10);
 
@@ -199,7 +199,7 @@ impl Queue {
 impl State {
     /// If nothing is waiting, a line of any length fits.
     fn has_room(&self, line: &[u8]) -> bool {
-        !self.closed && (self.bytes == 0 || self.bytes + line.len() <= MOST_BYTES)
+        !self.closed && (self.bytes == 0 || self.bytes + line.len() <= MAX_BYTES)
     }
 
     fn lose(&mut self) {
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_lost_and_told_once_there_is_room() {
         let queue = Queue::new();
-        queue.push(vec![b'x'; MOST_BYTES + 1]);
+        queue.push(vec![b'x'; MAX_BYTES + 1]);
         queue.push(b"lost\n".to_vec());
         queue.push_when_room(b"lost too\n".to_vec(), Some(Duration::from_millis(1)));
         queue.flush(Some(Duration::from_millis(1)));

@@ -45,20 +45,20 @@ const COMPUTING: u64 = 8;
 /// A file gets one more second for each of this many bytes: large ones may hold hundreds of thousands of objects.
 const BYTES_A_SECOND: u64 = 4 << 20;
 /// The maximum CPU time for one file, in seconds.
-const MOST_COMPUTING: u64 = 50;
+const MAX_COMPUTING: u64 = 50;
 /// The time limit on trial reads ([`Trial::run`]), for all files of one child.
 const REHEARSALS: Duration = Duration::from_secs(6);
 /// The wait for one file: longer than the maximum CPU time, as disks may be slow and other processes need CPU time,
 /// too.
-const PATIENCE: Duration = Duration::from_secs(3 * MOST_COMPUTING);
+const PATIENCE: Duration = Duration::from_secs(3 * MAX_COMPUTING);
 
 /// The longest line from a child, in bytes. A child that a file has taken over may print anything.
 const LONGEST_LINE: u64 = 64 << 10;
 
 /// How many children run side by side at most. More would hardly be faster.
-const MOST_CHILDREN: usize = 4;
+const MAX_CHILDREN: usize = 4;
 /// The most memory for a child. An index of a million chunks takes 60 MiB.
-const MOST_MEMORY: u64 = 1 << 30;
+const MAX_MEMORY: u64 = 1 << 30;
 /// A child that gets less than this runs alone.
 const LEAST_MEMORY: u64 = 128 << 20;
 /// What each answer counts at least, in bytes, so that the number of answers that are not read is limited, too.
@@ -153,9 +153,9 @@ fn say(line: &str) -> io::Result<()> {
 
 /// The CPU time allowed for a file, in seconds.
 fn computing(trial: &Trial) -> u64 {
-    let Some(path) = trial.file.path() else { return MOST_COMPUTING };
+    let Some(path) = trial.file.path() else { return MAX_COMPUTING };
     let bytes = std::fs::metadata(path).map_or(0, |about| about.len());
-    (COMPUTING + bytes / BYTES_A_SECOND).min(MOST_COMPUTING)
+    (COMPUTING + bytes / BYTES_A_SECOND).min(MAX_COMPUTING)
 }
 
 /// The files of the settings that must not be opened in this process, with the reason.
@@ -207,7 +207,7 @@ fn try_each(
     ended: &(dyn Fn(usize, Location, Option<String>) + Sync),
 ) {
     let children = children(files.trial_memory);
-    let memory = (files.trial_memory / children as u64).min(MOST_MEMORY);
+    let memory = (files.trial_memory / children as u64).min(MAX_MEMORY);
     // Objects are read by this process.
     let paths = trials.iter().filter_map(|trial| Some((trial.file.path()?, trial.allow_external)));
     let bounds = Bounds::of(files.confinement, memory, paths);
@@ -250,7 +250,7 @@ fn try_each(
 fn children(memory: u64) -> usize {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let fitting = usize::try_from(memory / LEAST_MEMORY).unwrap_or(usize::MAX);
-    cores.clamp(2, MOST_CHILDREN).min(fitting).max(1)
+    cores.clamp(2, MAX_CHILDREN).min(fitting).max(1)
 }
 
 /// Tries a file in the child of the last trial, or in a new one if there is none or it has died since.
@@ -571,7 +571,7 @@ mod tests {
             assert!(refused.iter().all(|(_, why)| why.contains(ASKS_TOO_MUCH)), "{refused:?}");
             refused.len()
         };
-        assert_eq!([asks(1, u64::MAX), asks(MOST_MEMORY / LEAST_ANSWER * 2, 1)], [2, 2]);
+        assert_eq!([asks(1, u64::MAX), asks(MAX_MEMORY / LEAST_ANSWER * 2, 1)], [2, 2]);
     }
 
     #[test]
@@ -606,7 +606,7 @@ mod tests {
     fn a_death_is_told_by_what_caused_it() {
         let told = |script: &str| {
             let status = Command::new("sh").args(["-c", script]).stderr(Stdio::null()).status().unwrap();
-            died_of(status, 9, MOST_MEMORY)
+            died_of(status, 9, MAX_MEMORY)
         };
         assert!(told("kill -SEGV $$").contains("crashes the HDF5 library (signal 11)"));
         assert!(

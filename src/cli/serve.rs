@@ -36,7 +36,7 @@ use crate::tools::demo;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The most tiles whose addresses are printed: the page shows the rest.
-const MOST_SAMPLES: usize = 5;
+const MAX_SAMPLES: usize = 5;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -201,7 +201,7 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
         let mut samples: Vec<_> =
             catalog.datasets().filter_map(|dataset| Some((dataset, dataset.first_channel()?))).collect();
         samples.sort_by_key(|(_, channel)| channel.kind == Kind::Labels);
-        for (dataset, channel) in samples.into_iter().take(MOST_SAMPLES) {
+        for (dataset, channel) in samples.into_iter().take(MAX_SAMPLES) {
             let path = dataset.sample_path(dataset.token.as_str(), channel, Plane::Xy);
             let _ = writeln!(text, "tile {base}/{service}/tilecache/{path}");
         }

@@ -27,7 +27,7 @@ use crate::store::address::{Address, Scheme};
 pub(super) type Parsed<T> = Result<T, String>;
 
 /// The maximum number of threads.
-const MOST_THREADS: usize = 1024;
+const MAX_THREADS: usize = 1024;
 /// The maximum shutdown timeout.
 const LONGEST_STOP: Duration = Duration::from_secs(24 * 3600);
 /// The minimum of other timeouts.
@@ -144,7 +144,7 @@ where
 
 /// A number of threads.
 pub(super) fn threads(value: &Value) -> Parsed<NonZeroUsize> {
-    let number = whole(1, MOST_THREADS)(value)?;
+    let number = whole(1, MAX_THREADS)(value)?;
     NonZeroUsize::new(number).ok_or_else(|| expected("a number of threads above 0", value))
 }
 

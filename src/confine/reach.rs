@@ -11,7 +11,7 @@ use crate::config::Settings;
 use crate::store::Location;
 
 /// The most folders named in one line of the log.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// The folders that this process can read and write until it ends.
 #[derive(Debug, Clone)]
@@ -186,10 +186,10 @@ impl fmt::Display for Reach {
 /// The first folders of a list.
 fn named(folders: &[PathBuf]) -> String {
     let mut names: Vec<String> =
-        folders.iter().take(MOST_NAMED).map(|folder| folder.display().to_string()).collect();
+        folders.iter().take(MAX_NAMED).map(|folder| folder.display().to_string()).collect();
     match folders.len() {
         0 => return "no folder".to_owned(),
-        count if count > MOST_NAMED => names.push(format!("{} more folders", count - MOST_NAMED)),
+        count if count > MAX_NAMED => names.push(format!("{} more folders", count - MAX_NAMED)),
         _ => {}
     }
     names.join(", ")

@@ -124,13 +124,13 @@ fn granted<'r>(access: &Access, request: &HttpRequest, place: &Place<'r>) -> Res
         .headers()
         .get_all(header::AUTHORIZATION)
         .filter_map(|value| credentials(value.as_bytes()))
-        .take(MOST_CREDENTIALS)
+        .take(MAX_CREDENTIALS)
         .collect();
     Ok(access.grants(in_path.into_iter().chain(in_headers.iter().map(Vec::as_slice))))
 }
 
 /// The most `Authorization` headers that are looked at; there should be one.
-const MOST_CREDENTIALS: usize = 4;
+const MAX_CREDENTIALS: usize = 4;
 
 /// The secret in the value of `Authorization`.
 fn credentials(value: &[u8]) -> Option<Vec<u8>> {

@@ -21,9 +21,9 @@ use crate::flow::cache::Cache;
 use crate::service::TileError;
 
 /// The bytes of documents that are kept.
-const MOST_KEPT: usize = 64 << 20;
+const MAX_KEPT: usize = 64 << 20;
 /// How many documents are built at the same time, each on a thread of its own.
-const MOST_BUILT: usize = 2;
+const MAX_BUILT: usize = 2;
 
 /// The longest document with the server's address, in bytes. Thousands of channels, or hundreds of thousands of sections,
 /// take less.
@@ -55,9 +55,9 @@ pub(super) struct Documents {
 impl Default for Documents {
     fn default() -> Self {
         Self {
-            kept: Cache::new(MOST_KEPT, Gauge::default()),
+            kept: Cache::new(MAX_KEPT, Gauge::default()),
             newest: Arc::default(),
-            builders: Arc::new(Semaphore::new(MOST_BUILT)),
+            builders: Arc::new(Semaphore::new(MAX_BUILT)),
         }
     }
 }

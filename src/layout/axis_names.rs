@@ -3,7 +3,7 @@
 use crate::base::axes::{Axes, AxisName};
 
 /// The first of four axes is taken for channels, not time, if its extent is at most this.
-pub(super) const MOST_CHANNELS: u64 = 8;
+pub(super) const MAX_CHANNELS: u64 = 8;
 
 /// The axis that a word names: a letter, a usual word, or a letter at the end of a longer name such as `R_x` or
 /// `tomo_zdim`.
@@ -47,7 +47,7 @@ pub(super) fn completed(names: &[Option<AxisName>], shape: &[u64]) -> Option<Axe
     match *unknown {
         [] => {}
         [place] if is_known(&names, AxisName::X) && is_known(&names, AxisName::Y) => {
-            let few = shape.get(place).is_some_and(|extent| *extent <= MOST_CHANNELS);
+            let few = shape.get(place).is_some_and(|extent| *extent <= MAX_CHANNELS);
             let rest = if few { [AxisName::C, AxisName::T] } else { [AxisName::T, AxisName::C] };
             names[place] = std::iter::once(AxisName::Z).chain(rest).find(|axis| !is_known(&names, *axis));
         }

@@ -12,7 +12,7 @@ use crate::geometry::Xyz;
 use crate::volume::hdf5::{OpenError, View};
 
 /// Larger numbers are not scales of a real file.
-const MOST_SCALES: u64 = 32;
+const MAX_SCALES: u64 = 32;
 
 pub(super) struct Catmaid;
 
@@ -49,6 +49,6 @@ impl Layout for Catmaid {
 
 fn scales(contents: &Contents<'_>) -> Vec<(u64, String)> {
     let mut scales = numbered(contents.root(), "");
-    scales.retain(|(number, _)| *number < MOST_SCALES);
+    scales.retain(|(number, _)| *number < MAX_SCALES);
     scales
 }

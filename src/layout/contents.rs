@@ -14,13 +14,13 @@ use crate::volume::VoxelType;
 use crate::volume::hdf5::{Attributes, Listing, OpenError, OpenFile, Storage, StoredDataset, UnfollowedLink};
 
 /// At most this many datasets are inspected.
-const MOST_LOOKED_AT: usize = 10_000;
+const MAX_LOOKED_AT: usize = 10_000;
 /// At most this many soft links to a dataset are followed to what describes it there.
-const MOST_ALIASES: usize = 16;
+const MAX_ALIASES: usize = 16;
 /// Images have more rows and columns than this; two-dimensional datasets with fewer are tables.
-const MOST_COLUMNS: u64 = 16;
+const MAX_COLUMNS: u64 = 16;
 /// Datasets whose extents except one are at most this are lists of small items, such as matrices.
-const MOST_COMPONENTS: u64 = 4;
+const MAX_COMPONENTS: u64 = 4;
 
 /// A way of arranging volumes in an HDF5 file, or of describing them.
 pub(super) trait Layout: Sync {
@@ -199,7 +199,7 @@ impl Candidate {
         let mut extents = self.shape.clone();
         extents.sort_unstable();
         let second = extents.len().checked_sub(2).and_then(|place| extents.get(place)).copied().unwrap_or(0);
-        second > if self.shape.len() == 2 { MOST_COLUMNS } else { MOST_COMPONENTS }
+        second > if self.shape.len() == 2 { MAX_COLUMNS } else { MAX_COMPONENTS }
     }
 }
 
@@ -210,11 +210,11 @@ impl Search {
         aliases.iter().for_each(|(link, path)| links.entry(path).or_default().push(link));
         datasets.sort_by(|a, b| depth(a).cmp(&depth(b)).then_with(|| natural(a, b)));
         let (mut volumes, mut unopened) = (Vec::new(), Vec::new());
-        for path in datasets.iter().filter(|path| !lies_aside(path)).take(MOST_LOOKED_AT) {
+        for path in datasets.iter().filter(|path| !lies_aside(path)).take(MAX_LOOKED_AT) {
             // Datasets that are not volumes, or cannot be opened, are other programs' data.
             match contents.candidate(path) {
                 Ok(mut candidate) if candidate.has_voxels() => {
-                    let links = links.get(path.as_str()).into_iter().flatten().take(MOST_ALIASES);
+                    let links = links.get(path.as_str()).into_iter().flatten().take(MAX_ALIASES);
                     links.for_each(|link| candidate.add_marks_of_link(contents, link));
                     volumes.push(candidate);
                 }

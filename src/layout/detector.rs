@@ -15,7 +15,7 @@ use super::contents::{About, Candidate, Contents};
 use super::lost::named;
 use super::marks::Marks;
 use super::{
-    FoundChannel, FoundLevel, Layout, MOST_NUMBERED, Part, Paths, group_of, guess, last_of, number_after,
+    FoundChannel, FoundLevel, Layout, MAX_NUMBERED, Part, Paths, group_of, guess, last_of, number_after,
 };
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::Name;
@@ -151,7 +151,7 @@ fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>
     };
     let start = *run.iter().find(belongs)?.0;
     // A number far beyond the others is not that of a part.
-    let furthest = MOST_NUMBERED.min(GAPS * run.len() as u64);
+    let furthest = MAX_NUMBERED.min(GAPS * run.len() as u64);
     let full = run.values().filter_map(|numbered| depth(numbered, typical)).max()?;
     let mut joining = Joining::of(full, start);
     let (mut own, mut others) = (Vec::new(), Vec::new());

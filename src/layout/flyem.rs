@@ -10,7 +10,7 @@ use super::marks::Marks;
 use super::{FoundChannel, Layout, holds_ids, plain};
 use crate::base::name::Name;
 use crate::volume::Values;
-use crate::volume::hdf5::{MOST_IDS, OpenError, StoredDataset};
+use crate::volume::hdf5::{MAX_IDS, OpenError, StoredDataset};
 
 const STACK: &str = "/stack";
 const TRANSFORMS: &str = "/transforms";
@@ -54,7 +54,7 @@ fn stack(about: &About<'_>) -> Marks {
     let remark = bodies.as_ref().filter(|bodies| bodies.is_none()).map(|_| {
         format!(
             "its ids are shown as stored, not those of bodies: {TRANSFORMS} does not hold integers, or more than the \
-             {MOST_IDS} that are read"
+             {MAX_IDS} that are read"
         )
     });
     let marks = match is_labels {

@@ -134,7 +134,7 @@ impl Paths {
     pub(super) fn times(count: u64, paths: impl Iterator<Item = (u64, String)>) -> Self {
         let mut placed = Self::by_number(paths);
         if !placed.is_empty() {
-            placed.resize(placed.len().max(count.min(MOST_NUMBERED) as usize), None);
+            placed.resize(placed.len().max(count.min(MAX_NUMBERED) as usize), None);
         }
         Paths::Times(placed)
     }
@@ -148,7 +148,7 @@ impl Paths {
     /// Each path at its number's index, with gaps for missing numbers.
     pub(super) fn by_number(paths: impl Iterator<Item = (u64, String)>) -> Vec<Option<String>> {
         let mut placed = Vec::new();
-        for (number, path) in paths.filter(|(number, _)| *number < MOST_NUMBERED) {
+        for (number, path) in paths.filter(|(number, _)| *number < MAX_NUMBERED) {
             let place = number as usize;
             placed.resize(placed.len().max(place + 1), None);
             placed[place] = Some(path);
@@ -158,7 +158,7 @@ impl Paths {
 }
 
 /// Larger numbers are not time points or sections of a real file.
-pub(super) const MOST_NUMBERED: u64 = 1 << 20;
+pub(super) const MAX_NUMBERED: u64 = 1 << 20;
 
 impl View {
     /// A dataset with these axes and nothing special.

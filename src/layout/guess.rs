@@ -1,6 +1,6 @@
 //! What is guessed of a dataset where its marks say nothing: axes by rank and extents as in ilastik, labels by name.
 
-use super::axis_names::MOST_CHANNELS;
+use super::axis_names::MAX_CHANNELS;
 use super::contents::Candidate;
 use super::found::{FoundChannel, FoundLevel, spatial};
 use crate::base::axes::{Axes, AxisName};
@@ -10,7 +10,7 @@ use crate::geometry::Xyz;
 use crate::volume::hdf5::View;
 
 /// A last axis with at most this extent is taken for channels.
-const MOST_COMPONENTS: u64 = 4;
+const MAX_COMPONENTS: u64 = 4;
 
 /// Words in a path that mark integer data as labels.
 const LABEL_WORDS: [&str; 22] = [
@@ -115,13 +115,13 @@ fn names_labels(path: &str) -> bool {
 /// cover.
 fn guessed(shape: &[u64]) -> Axes {
     use AxisName::{C, T, X, Y, Z};
-    let few_last = shape.last().is_some_and(|n| *n <= MOST_COMPONENTS);
+    let few_last = shape.last().is_some_and(|n| *n <= MAX_COMPONENTS);
     match *shape {
         [_, _] => Axes::from_known([Y, X]),
-        [y, x, _] if few_last && y.min(x) > MOST_COMPONENTS => Axes::from_known([Y, X, C]),
+        [y, x, _] if few_last && y.min(x) > MAX_COMPONENTS => Axes::from_known([Y, X, C]),
         [_, _, _] => Axes::from_known([Z, Y, X]),
         [_, _, _, _] if few_last => Axes::from_known([Z, Y, X, C]),
-        [first, _, _, _] if first <= MOST_CHANNELS => Axes::from_known([C, Z, Y, X]),
+        [first, _, _, _] if first <= MAX_CHANNELS => Axes::from_known([C, Z, Y, X]),
         [_, _, _, _] => Axes::from_known([T, Z, Y, X]),
         _ if few_last => Axes::from_known([T, Z, Y, X, C]),
         _ => Axes::from_known([T, C, Z, Y, X]),

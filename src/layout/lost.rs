@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use crate::volume::hdf5::{OpenError, UnfollowedLink};
 
 /// A message names at most this many links.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// A remark for each link; for many links, for the first ones, and one for the others.
 pub(super) fn remarks(links: &[UnfollowedLink]) -> Vec<String> {
     let remark = |link: &UnfollowedLink| format!("the link {} was not followed: {}", link.path, link.reason);
-    let mut remarks: Vec<String> = links.iter().take(MOST_NAMED).map(remark).collect();
-    let others = links.len().saturating_sub(MOST_NAMED);
+    let mut remarks: Vec<String> = links.iter().take(MAX_NAMED).map(remark).collect();
+    let others = links.len().saturating_sub(MAX_NAMED);
     if others > 0 {
         remarks.push(format!("{others} other links were not followed"));
     }
@@ -45,8 +45,8 @@ pub(super) fn explanation(unopened: &[OpenError], links: &[UnfollowedLink]) -> O
 pub(crate) fn named(texts: impl IntoIterator<Item = String>) -> String {
     let mut known = HashSet::new();
     let mut all: Vec<String> = texts.into_iter().filter(|text| known.insert(text.clone())).collect();
-    let others = all.len().saturating_sub(MOST_NAMED);
-    all.truncate(MOST_NAMED);
+    let others = all.len().saturating_sub(MAX_NAMED);
+    all.truncate(MAX_NAMED);
     let shown = all.join(", ");
     if others > 0 { format!("{shown} and {others} more") } else { shown }
 }

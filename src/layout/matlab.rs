@@ -5,7 +5,7 @@
 //! (row, column, slice) is a dataset of (slice, column, row), whose axes are z, x, y. Logical arrays are
 //! bytes. The contents of cells and structures, in `#refs#`, are ignored.
 
-use super::axis_names::MOST_CHANNELS;
+use super::axis_names::MAX_CHANNELS;
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, last_of};
@@ -37,7 +37,7 @@ fn axes(shape: &[u64]) -> Axes {
     match *shape {
         [_, _] => Axes::from_known([X, Y]),
         [_, _, _] => Axes::from_known([Z, X, Y]),
-        [first, _, _, _] if first <= MOST_CHANNELS => Axes::from_known([C, Z, X, Y]),
+        [first, _, _, _] if first <= MAX_CHANNELS => Axes::from_known([C, Z, X, Y]),
         [_, _, _, _] => Axes::from_known([T, Z, X, Y]),
         _ => Axes::from_known([T, C, Z, X, Y]),
     }

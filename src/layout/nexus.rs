@@ -16,7 +16,7 @@ use crate::base::axes::AxisName;
 use crate::volume::hdf5::{Attributes, OpenFile};
 
 /// At most this many groups are followed from the root.
-const MOST_DEFAULTS: usize = 8;
+const MAX_DEFAULTS: usize = 8;
 
 pub(super) struct Nexus;
 
@@ -97,7 +97,7 @@ fn name(about: &About<'_>, group: &Attributes, place: usize) -> Option<String> {
 /// The group that the attributes `default` lead to, from the root on.
 fn default_group(file: &OpenFile) -> Option<String> {
     let mut group = String::new();
-    for _ in 0..MOST_DEFAULTS {
+    for _ in 0..MAX_DEFAULTS {
         let at = if group.is_empty() { "/" } else { &group };
         match file.attributes(at)?.text("default") {
             Some(next) => group = format!("{group}/{next}"),

@@ -19,7 +19,7 @@ use crate::geometry::Xyz;
 use crate::volume::hdf5::{OpenError, View};
 
 /// A channel axis yields at most this many channels.
-const MOST_SERVED: u64 = 1000;
+const MAX_SERVED: u64 = 1000;
 
 pub(super) struct Plain;
 
@@ -101,7 +101,7 @@ fn one_for_each_component(channel: FoundChannel, count: u64) -> Vec<FoundChannel
         channel.levels.iter_mut().for_each(|level| level.view.fixed.push((AxisName::C, index)));
         channel
     };
-    (0..count.min(MOST_SERVED)).map(component).collect()
+    (0..count.min(MAX_SERVED)).map(component).collect()
 }
 
 /// What the configuration says about a channel; the rest is detected.

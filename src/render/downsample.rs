@@ -225,7 +225,7 @@ multiversion! {
 }
 
 fn add_box<T: Voxel>(voxels: &[T], sum: &mut T::Sum) {
-    voxels.chunks(T::MOST_ADDED).for_each(|voxels| T::add(voxels, sum));
+    voxels.chunks(T::MAX_ADDED).for_each(|voxels| T::add(voxels, sum));
 }
 
 multiversion! {

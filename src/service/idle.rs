@@ -25,7 +25,7 @@ use crate::volume::Yields;
 /// The delay between a response and finishing: longer than a client needs to send its next request.
 const DELAY: Duration = Duration::from_millis(1);
 /// The maximum number of neighbours whose chunks are fetched at once; beyond it the oldest is given up.
-const MOST_AHEAD: usize = 16;
+const MAX_AHEAD: usize = 16;
 
 impl TileService {
     /// Schedules idle work after a response: finishing partly decoded chunks, then prefetching.
@@ -142,7 +142,7 @@ impl TileService {
             }
             let task = tokio::spawn(Arc::clone(self).fetch_neighbour(tile.clone()));
             ahead.push_back((tile, task.abort_handle()));
-            if ahead.len() > MOST_AHEAD
+            if ahead.len() > MAX_AHEAD
                 && let Some((_, oldest)) = ahead.pop_front()
             {
                 oldest.abort();

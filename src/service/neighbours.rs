@@ -14,9 +14,9 @@ use crate::base::request::TileRequest;
 /// The maximum number of tiles in the list: those of two large screens.
 const MOST: usize = 128;
 /// The maximum number of positions at which scrolls are followed.
-const MOST_POSITIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
+const MAX_POSITIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 /// The maximum number of scrolls followed at one position.
-const MOST_SCROLLS: usize = 4;
+const MAX_SCROLLS: usize = 4;
 /// A slice at most this far from the last one of a scroll continues it.
 const STRIDE: u64 = 16;
 
@@ -48,7 +48,7 @@ struct Scroll {
 impl Neighbours {
     /// Prefetches `reach` slices in the direction of each scroll and one in the other; none if `reach` is 0.
     pub fn new(reach: u32) -> Self {
-        let state = State { tiles: VecDeque::new(), scrolls: LruCache::new(MOST_POSITIONS) };
+        let state = State { tiles: VecDeque::new(), scrolls: LruCache::new(MAX_POSITIONS) };
         Self { reach, state: Mutex::new(state) }
     }
 
@@ -95,7 +95,7 @@ impl State {
             scroll = Scroll { slice, backwards: slice < scroll.slice };
         }
         scrolls.insert(0, scroll);
-        scrolls.truncate(MOST_SCROLLS);
+        scrolls.truncate(MAX_SCROLLS);
         scroll.backwards
     }
 }

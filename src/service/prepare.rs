@@ -25,11 +25,11 @@ use crate::metrics::Metrics;
 use crate::volume::hdf5::unread;
 
 /// The maximum number of tiles that are looked for in the tiers at once.
-const MOST_LOOKUPS: usize = 16;
+const MAX_LOOKUPS: usize = 16;
 /// The maximum number of tiles whose chunks are fetched at once.
-const MOST_FETCHES: usize = 64;
+const MAX_FETCHES: usize = 64;
 /// The maximum number of tiles that are being prepared or wait to be.
-const MOST_WAITING: usize = 512;
+const MAX_WAITING: usize = 512;
 /// The interval of checks whether anybody is still waiting.
 const CHECKS: Duration = Duration::from_millis(20);
 
@@ -57,7 +57,7 @@ type TileFlight = Flight<TileKey, Tile, TileError>;
 impl Preparation {
     /// Passes jobs to `pool`; counts in `metrics`.
     pub fn new(pool: RenderPool, metrics: Metrics) -> Self {
-        let (lookups, fetches) = (Semaphore::new(MOST_LOOKUPS), Semaphore::new(MOST_FETCHES));
+        let (lookups, fetches) = (Semaphore::new(MAX_LOOKUPS), Semaphore::new(MAX_FETCHES));
         Self { pool, metrics, lookups, fetches, waiting: AtomicUsize::new(0) }
     }
 
@@ -70,7 +70,7 @@ impl Preparation {
         }
         let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
         let place = Place(Arc::clone(self));
-        if waiting >= MOST_WAITING {
+        if waiting >= MAX_WAITING {
             self.metrics.rejected.inc();
             flight.land(Err(Busy { waiting }.into()));
         } else {

@@ -30,9 +30,9 @@ const UNREACHABLE: Duration = Duration::from_secs(1);
 const GROWING: Duration = Duration::from_secs(2);
 
 /// The capacity of the channel to the thread that schedules attempts.
-const MOST_ANNOUNCED: usize = 64;
+const MAX_ANNOUNCED: usize = 64;
 /// The most datasets that are reopened at once.
-const MOST_AT_ONCE: usize = 4;
+const MAX_AT_ONCE: usize = 4;
 
 /// The files of some settings that must not be opened, with the reason.
 fn refused(trial: &Trial, settings: &Settings) -> Vec<(Location, String)> {
@@ -69,7 +69,7 @@ impl Reopener {
         trial: Trial,
         stalls: Stalls,
     ) -> std::io::Result<Self> {
-        let (sender, messages) = sync_channel(MOST_ANNOUNCED);
+        let (sender, messages) = sync_channel(MAX_ANNOUNCED);
         let (sender, trial) = (Arc::new(sender), Arc::new(trial));
         let trials = Trials::of(Arc::clone(&trial), live.get().store().clone());
         let mut schedule = Schedule {
@@ -147,7 +147,7 @@ impl Schedule {
     fn run(&mut self, messages: &Receiver<Message>) {
         self.follow();
         loop {
-            let can_start = self.running.len() < MOST_AT_ONCE;
+            let can_start = self.running.len() < MAX_AT_ONCE;
             let next = self.due.values().map(|attempt| attempt.at).min().filter(|_| can_start);
             let received = match next {
                 None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -187,7 +187,7 @@ impl Schedule {
 
     fn start_due(&mut self) {
         let now = Instant::now();
-        while self.running.len() < MOST_AT_ONCE {
+        while self.running.len() < MAX_AT_ONCE {
             let due = self.due.iter().filter(|(_, attempt)| attempt.at <= now);
             let Some(token) = due.min_by_key(|(_, attempt)| attempt.at).map(|(token, _)| token.clone())
             else {

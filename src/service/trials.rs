@@ -19,7 +19,7 @@ pub type Trial = Box<dyn Fn(&Settings, &(dyn Fn(Location, Option<String>) + Sync
 /// How long a trial is waited for. Most take milliseconds, and files that arrive together are taken together.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The most groups of files on trial at once, each with child processes of its own.
-const MOST_GROUPS: usize = 4;
+const MAX_GROUPS: usize = 4;
 
 /// Runs trials, and remembers those that have not been asked for since they ended.
 pub(super) struct Trials {
@@ -113,7 +113,7 @@ impl Trials {
     fn start(&self, state: &mut State, settings: &Settings) {
         let mut new = settings.clone();
         new.datasets.retain(|_, dataset| dataset.files().any(|file| !state.files.contains_key(file)));
-        if new.datasets.is_empty() || state.groups >= MOST_GROUPS {
+        if new.datasets.is_empty() || state.groups >= MAX_GROUPS {
             return;
         }
         let files: Vec<Location> = new.datasets.values().flat_map(DatasetSettings::files).cloned().collect();

@@ -16,7 +16,7 @@ use object_store::{ClientOptions, Error, GetOptions, GetRange, GetResult, Object
 
 use super::error::StoreError;
 use super::profile;
-use super::transport::{CONNECTING, MOST_AT_ONCE, Part, RETRY, ROOM, Transport, WAITING, checked};
+use super::transport::{CONNECTING, MAX_AT_ONCE, Part, RETRY, ROOM, Transport, WAITING, checked};
 use super::version::Version;
 use crate::store::address::{Address, Scheme};
 
@@ -119,7 +119,7 @@ fn client() -> ClientOptions {
         .with_connect_timeout(CONNECTING)
         .with_read_timeout(WAITING)
         .with_timeout_disabled()
-        .with_pool_max_idle_per_host(MOST_AT_ONCE)
+        .with_pool_max_idle_per_host(MAX_AT_ONCE)
 }
 
 /// Requests are repeated by [`super::host`] alone.

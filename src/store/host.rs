@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use super::error::StoreError;
-use super::transport::{MOST_AT_ONCE, Part, RETRY, Transport, WAITING};
+use super::transport::{MAX_AT_ONCE, Part, RETRY, Transport, WAITING};
 use super::version::Version;
 use crate::flow::breaker::{Breaker, Rule};
 use crate::metrics::StoreMetrics;
@@ -38,7 +38,7 @@ pub(super) struct Host {
 
 impl Host {
     pub fn new(name: String, metrics: StoreMetrics) -> Self {
-        let permits = Semaphore::new(MOST_AT_ONCE);
+        let permits = Semaphore::new(MAX_AT_ONCE);
         Self { name, permits, breaker: Breaker::new(RULE), metrics, problem: Mutex::default() }
     }
 

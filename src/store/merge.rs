@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::transport::MOST_AT_ONCE;
+use super::transport::MAX_AT_ONCE;
 
 /// A gap up to this length is read along: it takes less time than another request would.
 pub(super) const GAP: u64 = 64 << 10;
@@ -39,7 +39,7 @@ impl Requests {
         let all = merged(&ranges);
         let requests = all.len() as u64;
         let bytes = all.iter().map(|request| request.range.end - request.range.start).sum();
-        Self { requests, bytes, round_trips: requests.div_ceil(MOST_AT_ONCE as u64) }
+        Self { requests, bytes, round_trips: requests.div_ceil(MAX_AT_ONCE as u64) }
     }
 }
 

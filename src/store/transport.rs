@@ -19,10 +19,10 @@ pub(super) const WAITING: Duration = Duration::from_secs(15);
 /// After which time a failed request is worth repeating, unless the store says otherwise.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 /// The most requests to one server that are in flight at once: enough for all chunks of a tile.
-pub(super) const MOST_AT_ONCE: usize = 64;
+pub(super) const MAX_AT_ONCE: usize = 64;
 
 /// No object is larger: positions in it are computed without regard to overflow.
-const MOST_BYTES: u64 = 1 << 60;
+const MAX_BYTES: u64 = 1 << 60;
 
 /// The answer to a request for a range: bytes from its start on, all up to its end or the object's.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ pub trait Transport: Send + Sync + Debug {
 
 /// The answer, if it has exactly the wanted bytes of an object that is `version.length` bytes long.
 pub(super) fn checked(range: &Range<u64>, version: Version, bytes: Bytes) -> Result<Part, StoreError> {
-    if version.length > MOST_BYTES {
+    if version.length > MAX_BYTES {
         return Err(StoreError::invalid(format!("the object has {} bytes", version.length)));
     }
     let wanted = range.end.min(version.length).saturating_sub(range.start);

@@ -31,9 +31,9 @@ use unix::ToSocket;
 /// Longer than anyone would wait for a tile.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The maximum size of a body.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 /// Idle connections that are kept. Concurrent requests on one client take one connection each.
-const MOST_IDLE: usize = 1 << 10;
+const MAX_IDLE: usize = 1 << 10;
 
 /// A client of one server.
 #[derive(Debug)]
@@ -110,8 +110,8 @@ impl Client {
             .proxy(None)
             .tls_config(tls())
             .user_agent(concat!("voltile/", env!("CARGO_PKG_VERSION")))
-            .max_idle_connections(MOST_IDLE)
-            .max_idle_connections_per_host(MOST_IDLE)
+            .max_idle_connections(MAX_IDLE)
+            .max_idle_connections_per_host(MAX_IDLE)
             // With one limit for the whole call, each call would resolve the host's name on a new thread.
             .timeout_connect(Some(patience))
             .timeout_recv_response(Some(patience))
@@ -285,14 +285,14 @@ pub fn path_of(url: &str) -> &str {
 
 fn read(mut body: Body, mut into: Vec<u8>) -> Result<Vec<u8>, Error> {
     let length = body.content_length();
-    let mut reader = body.with_config().limit(MOST_BYTES).reader();
+    let mut reader = body.with_config().limit(MAX_BYTES).reader();
     let Some(length) = length else {
         into.clear();
         reader.read_to_end(&mut into)?;
         return Ok(into);
     };
-    if length > MOST_BYTES {
-        return Err(Error::BodyExceedsLimit(MOST_BYTES));
+    if length > MAX_BYTES {
+        return Err(Error::BodyExceedsLimit(MAX_BYTES));
     }
     into.resize(length as usize, 0);
     let mut rest = into.as_mut_slice();

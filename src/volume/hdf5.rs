@@ -44,7 +44,7 @@ use std::sync::Arc;
 pub use attributes::Attributes;
 pub use beginning::{is_hdf5, tree_at};
 pub use chunks::{ChunkStore, Standing};
-pub use dataset::{MOST_IDS, Scale, Storage, StoredDataset};
+pub use dataset::{MAX_IDS, Scale, Storage, StoredDataset};
 pub use digests::Digests;
 pub use error::OpenError;
 pub use file::{Files, Kept, StoredFile};

@@ -109,11 +109,11 @@ pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
     /// Whether it is a floating point number.
     const IS_FLOAT: bool;
     /// How many voxels can be summed in one call of [`Voxel::add`].
-    const MOST_ADDED: usize = 1 << 15;
+    const MAX_ADDED: usize = 1 << 15;
 
     /// Converts the value to [`Voxel::Sum`].
     fn widen(self) -> Self::Sum;
-    /// Adds at most [`Voxel::MOST_ADDED`] voxels to a sum; floats strictly in order, because the order
+    /// Adds at most [`Voxel::MAX_ADDED`] voxels to a sum; floats strictly in order, because the order
     /// affects rounding.
     fn add(voxels: &[Self], sum: &mut Self::Sum);
     /// The mean of `count` voxels: rounded half up for integers, not rounded for floats.

@@ -115,7 +115,7 @@ impl BoxMut<'_> {
     #[must_use]
     pub(super) fn copy(self, from: &Samples, at: Strided) -> bool {
         with_box!(self, into => match Voxel::slice(from).and_then(|from| at.of(from)) {
-            Some(from) => copy(from, into, |voxel| *voxel),
+            Some(from) => copy(&from, into, |voxel| *voxel),
             None => false,
         })
     }
@@ -148,18 +148,18 @@ pub(super) fn gathered<const WIDTH: usize>(from: &[u8], at: Strided) -> Vec<u8> 
 fn copy_bytes<T: Voxel>(from: &[u8], at: Strided, into: ArrayViewMut3<'_, T>) -> bool {
     let elements = bytemuck::try_cast_slice::<u8, T::Bytes>(from).ok();
     let elements = elements.and_then(|elements| at.of(elements));
-    elements.is_some_and(|from| copy(from, into, |bytes| bytemuck::cast(*bytes)))
+    elements.is_some_and(|from| copy(&from, into, |bytes| bytemuck::cast(*bytes)))
 }
 
 /// Returns `false` and copies nothing if the boxes differ in size.
-fn copy<F, T>(from: ArrayView3<'_, F>, into: ArrayViewMut3<'_, T>, voxel: impl Fn(&F) -> T) -> bool {
+fn copy<F, T>(from: &ArrayView3<'_, F>, into: ArrayViewMut3<'_, T>, voxel: impl Fn(&F) -> T) -> bool {
     if from.shape() != into.shape() {
         return false;
     }
     // The last axes are those of the inner loops: a plane is one voxel wide along one of them.
     let mut axes = [0, 1, 2];
     axes.sort_by_key(|axis| into.len_of(Axis(*axis)) > 1);
-    let (from, mut into) = (from.permuted_axes(axes), into.permuted_axes(axes));
+    let (from, mut into) = (from.view().permuted_axes(axes), into.permuted_axes(axes));
     into.zip_mut_with(&from, |into, from| *into = voxel(from));
     true
 }

@@ -17,7 +17,7 @@ use crate::common::{MOUNT, Outcome, Place, Server, fixture, made, outcome, share
 const SECONDS: u64 = 60;
 const MEMORY: u64 = 1 << 30;
 /// The most channels of a file whose tiles are requested.
-const MOST_CHANNELS: usize = 3;
+const MAX_CHANNELS: usize = 3;
 
 /// Without core dumps, and ended by a signal if it exceeds the limit of time.
 fn limits() -> String {
@@ -107,7 +107,7 @@ fn served(server: &Server, name: &str) -> Fate {
     let bad =
         described["datasets"].as_array().unwrap().iter().find(|dataset| dataset["token"] == "bad").unwrap();
     let (mut tiles, mut errors) = (0, 0);
-    for channel in bad["channels"].as_array().unwrap().iter().take(MOST_CHANNELS) {
+    for channel in bad["channels"].as_array().unwrap().iter().take(MAX_CHANNELS) {
         let time = if channel["times"].is_null() { "" } else { "0/" };
         for (axis, plane) in [(2, "xy"), (1, "xz"), (0, "yz")] {
             for level in [0, 1] {

@@ -154,7 +154,7 @@ fn a_redis_that_answers_after_five_seconds_is_not_asked_for_tiles() {
 }
 
 /// The most that is sent on one connection: less than would fill the memory of this machine.
-const MOST_SENT: usize = 256 << 20;
+const MAX_SENT: usize = 256 << 20;
 
 /// A server at which everything is well but lookups: it announces two gigabytes, and begins to send them. Counts lookups,
 /// and keeps the most bytes that it could send for one.
@@ -172,7 +172,7 @@ fn endless_redis() -> (u16, Arc<[AtomicUsize; 2]>) {
                     lookups.fetch_add(1, Ordering::SeqCst);
                     let mut sent = 0;
                     let _ = stream.write_all(b"$2147483647\r\n");
-                    while sent < MOST_SENT && stream.write_all(&[7; 1 << 16]).is_ok() {
+                    while sent < MAX_SENT && stream.write_all(&[7; 1 << 16]).is_ok() {
                         sent += 1 << 16;
                         most.fetch_max(sent, Ordering::SeqCst);
                     }
@@ -209,7 +209,7 @@ fn a_redis_that_sends_without_end_is_read_no_further_than_the_longest_entry() {
     ask_for_all(&server);
     // What both sockets of a connection buffer may be several MiB.
     let most = seen[1].load(Ordering::SeqCst);
-    assert!(most < MOST_SENT / 4, "{most} bytes were taken");
+    assert!(most < MAX_SENT / 4, "{most} bytes were taken");
     assert!(server.count("voltile_redis_errors_total") > 0);
 }
 

@@ -8,7 +8,7 @@
 
 use percent_encoding::percent_decode_str;
 
-use super::malformed::{MOST_CHANNELS, Malformed};
+use super::malformed::{MAX_CHANNELS, Malformed};
 use crate::base::color::Colour;
 use crate::base::paint::Finite;
 
@@ -59,7 +59,7 @@ fn each<T>(
     let spaced = value.replace('+', " ");
     let text = percent_decode_str(&spaced).decode_utf8_lossy();
     let wrong = || Malformed::Parameter { parameter, value: text.clone().into_owned(), expected };
-    if text.split(',').count() > MOST_CHANNELS {
+    if text.split(',').count() > MAX_CHANNELS {
         return Err(wrong());
     }
     for (position, item) in text.split(',').map(str::trim).enumerate() {

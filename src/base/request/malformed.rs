@@ -5,7 +5,7 @@ use crate::base::name::NotAName;
 use crate::base::paint::BOX_FILES;
 
 /// The maximum number of channels in a composite: one for each colour.
-pub(super) const MOST_CHANNELS: usize = Colour::BY_POSITION.len();
+pub(super) const MAX_CHANNELS: usize = Colour::BY_POSITION.len();
 
 /// Why a path is not a tile request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

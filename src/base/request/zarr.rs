@@ -16,7 +16,7 @@ pub const LABELS: &str = "labels";
 /// The prefix of chunk keys in Zarr v3.
 const CHUNK: &str = "c";
 /// The most axes that an image has.
-const MOST_AXES: usize = 5;
+const MAX_AXES: usize = 5;
 
 /// A version of OME-Zarr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -170,7 +170,7 @@ fn part(version: ZarrVersion, key: &[&str]) -> Result<ZarrPart, Malformed> {
         return Err(wrong());
     };
     let level = self::level(level).ok_or_else(wrong)?;
-    if place.is_empty() || place.len() > MOST_AXES {
+    if place.is_empty() || place.len() > MAX_AXES {
         return Err(wrong());
     }
     let place = place.iter().map(|index| exact(index)).collect::<Option<Vec<u64>>>().ok_or_else(wrong)?;

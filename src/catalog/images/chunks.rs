@@ -11,7 +11,7 @@ use crate::volume::ChunkCoding;
 /// The sizes in bytes of stored chunks that are passed through: clients hold a whole one in memory, and request each by
 /// itself.
 const LEAST_BYTES: u64 = 1 << 10;
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Whether chunks that would be derived from too many voxels are made smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +60,8 @@ pub(in crate::catalog) fn passed_through(
     }
     let bytes = chunk.volume().saturating_mul(channel.voxel.stored_bytes() as u64);
     let is_only_one = chunk.zip(level.shape.size, |edge, extent| edge >= extent) == Xyz::all(true);
-    if bytes > MOST_BYTES || chunk.volume() > limit || (bytes < LEAST_BYTES && !is_only_one) {
-        let (least, most) = (units::bytes(LEAST_BYTES), units::bytes(MOST_BYTES));
+    if bytes > MAX_BYTES || chunk.volume() > limit || (bytes < LEAST_BYTES && !is_only_one) {
+        let (least, most) = (units::bytes(LEAST_BYTES), units::bytes(MAX_BYTES));
         return Err(format!(
             "its chunks of {chunk} are not between {least} and {most}, or have more voxels than render.max_voxels_per_box"
         ));

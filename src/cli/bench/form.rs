@@ -33,7 +33,7 @@ const TILES_OF_SERVER: usize = 4096;
 /// Time limit of a run that has none of its own.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// More tiles than this make no useful benchmark.
-const MOST_TILES: usize = 1 << 22;
+const MAX_TILES: usize = 1 << 22;
 const CLIENTS: [usize; 3] = [1, 8, 32];
 
 #[derive(Debug, Args)]
@@ -203,7 +203,7 @@ impl Arguments {
             Some(_) => {
                 let limits = Limits {
                     time: self.seconds.unwrap_or(DAY),
-                    tiles: self.tiles.map_or(MOST_TILES, NonZeroUsize::get),
+                    tiles: self.tiles.map_or(MAX_TILES, NonZeroUsize::get),
                 };
                 (&[ancestor::PROCESSES][..], self.patterns(&[Pattern::Sweep]), limits)
             }
@@ -225,7 +225,7 @@ impl Arguments {
     fn limits(&self, seconds: f64, tiles: usize) -> Limits {
         Limits {
             time: self.seconds.unwrap_or(Duration::from_secs_f64(seconds)),
-            tiles: self.tiles.map_or(tiles, NonZeroUsize::get).min(MOST_TILES),
+            tiles: self.tiles.map_or(tiles, NonZeroUsize::get).min(MAX_TILES),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Warnings about channels that cannot be served well, with the command that fixes the problem.
 //!
-//! A tile is expensive if it reads or inflates more than [`MOST_BYTES`] (at half a gigabyte per second, an
-//! eighth of a second of one core), or takes more than [`MOST_READS`] reads. For a stored level, its chunk
+//! A tile is expensive if it reads or inflates more than [`MAX_BYTES`] (at half a gigabyte per second, an
+//! eighth of a second of one core), or takes more than [`MAX_READS`] reads. For a stored level, its chunk
 //! shape does not suit the plane; a computed level should be stored.
 
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use crate::geometry::Plane;
 use crate::store::Location;
 
 /// The maximum number of bytes that a tile should read or inflate.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// The maximum number of reads for a tile.
-const MOST_READS: u64 = 4096;
+const MAX_READS: u64 = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Warning {
@@ -59,7 +59,7 @@ fn of_channel(channel: &ChannelDescription, costs: &[LevelCost], file: &Location
 }
 
 fn is_expensive(tile: &TileCost) -> bool {
-    tile.cost.reads > MOST_READS || tile.cost.bytes_read.max(tile.cost.bytes_inflated) > MOST_BYTES
+    tile.cost.reads > MAX_READS || tile.cost.bytes_read.max(tile.cost.bytes_inflated) > MAX_BYTES
 }
 
 /// The planes in which a tile of any stored level is expensive.
@@ -82,7 +82,7 @@ fn ill_suited(channel: &ChannelDescription, costs: &[LevelCost], expensive: &[Pl
     let (storage, worst) = of_stored.max_by_key(|(_, worst)| weight(worst))?;
     let because = match &storage.chunk {
         None => "its data is contiguous, row after row".to_owned(),
-        Some(chunk) if worst.cost.reads > MOST_READS => format!("its chunks {chunk:?} are small or narrow"),
+        Some(chunk) if worst.cost.reads > MAX_READS => format!("its chunks {chunk:?} are small or narrow"),
         Some(chunk) => format!("its chunks {chunk:?} are large, or lie across the plane"),
     };
     Some(format!("a tile in {} takes {}: {because}", names(expensive), told(&worst)))
@@ -120,7 +120,7 @@ fn weight(tile: &TileCost) -> u64 {
     tile.cost
         .bytes_read
         .max(tile.cost.bytes_inflated)
-        .saturating_add(tile.cost.reads.saturating_mul(MOST_BYTES / MOST_READS))
+        .saturating_add(tile.cost.reads.saturating_mul(MAX_BYTES / MAX_READS))
 }
 
 fn told(tile: &TileCost) -> String {

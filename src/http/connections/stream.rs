@@ -36,7 +36,7 @@ const AHEAD: usize = 4 << 10;
 /// How long a client may go on sending after its last response.
 const LINGER: Duration = Duration::from_secs(1);
 /// How many bytes it may send in that time.
-const MOST_UNREAD: usize = 1 << 20;
+const MAX_UNREAD: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(in crate::http) struct SequentialStream<S> {
@@ -291,7 +291,7 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
             unread += self.input.len();
             self.input.clear();
             match self.poll_receive(context) {
-                Poll::Ready(Ok(())) if unread < MOST_UNREAD => {}
+                Poll::Ready(Ok(())) if unread < MAX_UNREAD => {}
                 Poll::Ready(_) => break true,
                 Poll::Pending => {
                     let is_sending = self.is_last || unread > 0;

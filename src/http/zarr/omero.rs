@@ -7,7 +7,7 @@ use crate::base::paint::Kind;
 use crate::catalog::{Channel, Multiscale};
 
 /// Viewers that draw on the graphics card show at most this many channels at once.
-const MOST_ACTIVE: usize = 6;
+const MAX_ACTIVE: usize = 6;
 
 /// The settings of an image; `None` for labels.
 pub(super) fn of(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
@@ -23,7 +23,7 @@ pub(super) fn of(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
             let is_alone = channels.len() == 1;
             let each = channels.iter().enumerate().map(|(place, one)| {
                 let label = one.label.as_deref().unwrap_or(one.name.as_str());
-                channel(one, label, &colour(one, place, is_alone), place < MOST_ACTIVE)
+                channel(one, label, &colour(one, place, is_alone), place < MAX_ACTIVE)
             });
             each.collect()
         }

@@ -13,11 +13,11 @@ use roxmltree::{Document, Node};
 use crate::store::{Location, Store};
 
 /// Larger files are not read.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// Upper bound for the number of time points.
-const MOST_TIMES: u64 = 1 << 16;
+const MAX_TIMES: u64 = 1 << 16;
 /// At most this many entries of a folder are checked.
-const MOST_ENTRIES: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Sequence {
@@ -46,7 +46,7 @@ impl Sequence {
             Location::Path(path) => path,
             Location::Object(address) => {
                 let own = address.beside(&format!("{}.xml", hdf5.stem()?)).ok()?;
-                let text = store.text(&own, MOST_BYTES)?;
+                let text = store.text(&own, MAX_BYTES)?;
                 return sequence(own.name(), &text, |_| true);
             }
         };
@@ -59,7 +59,7 @@ impl Sequence {
 /// The other XML files of the folder, by name.
 fn others(hdf5: &Path, own: &Path) -> impl Iterator<Item = PathBuf> {
     let folder = hdf5.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_ENTRIES);
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     found.retain(|path| path.extension().is_some_and(|extension| extension == "xml") && path != own);
     found.sort();
@@ -77,7 +77,7 @@ fn names(given: &str, hdf5: &Path) -> bool {
 
 fn read(path: &Path, is_wanted: impl Fn(&str) -> bool) -> Option<Sequence> {
     let size = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
-    let text = (size <= MOST_BYTES).then(|| fs::read_to_string(path).ok()).flatten()?;
+    let text = (size <= MAX_BYTES).then(|| fs::read_to_string(path).ok()).flatten()?;
     sequence(&path.file_name()?.to_string_lossy(), &text, is_wanted)
 }
 
@@ -91,7 +91,7 @@ fn sequence(name: &str, text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<
     Some(Sequence {
         name: name.to_owned(),
         setups: children(child(sequence, "ViewSetups"), "ViewSetup").filter_map(setup).collect(),
-        times: child(sequence, "Timepoints").map_or(0, times).min(MOST_TIMES),
+        times: child(sequence, "Timepoints").map_or(0, times).min(MAX_TIMES),
         missing: children(child(sequence, "MissingViews"), "MissingView").filter_map(missing).collect(),
     })
 }

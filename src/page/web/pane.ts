@@ -12,7 +12,7 @@ import { at, AXES, AXIS_NAMES, Grid, LEAST_RATIO } from "./geometry";
 import { layersOf, type Scene } from "./layers";
 import { showScale } from "./scale";
 import { Stack } from "./stack";
-import { fitting, inSight, LEAST_PIXELS, MOST_ZOOM, stepped } from "./view";
+import { fitting, inSight, LEAST_PIXELS, MAX_ZOOM, stepped } from "./view";
 
 /** Events of a pane. */
 export interface PaneEvents {
@@ -173,7 +173,7 @@ export class Pane {
     const width = this.size.width;
     const zoom = scene.view.zoom || this.fit();
     viewport.minZoomLevel = (this.least() * grid.width) / width;
-    viewport.maxZoomLevel = (MOST_ZOOM * grid.width) / width;
+    viewport.maxZoomLevel = (MAX_ZOOM * grid.width) / width;
     const ratio = (zoom * grid.width) / width;
     const centre = new OpenSeadragon.Point(place.x / grid.width, place.y / grid.width);
     this.smooth();

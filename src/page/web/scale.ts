@@ -3,7 +3,7 @@
 import type { Channel, PlaneName } from "./data";
 import { at, AXES } from "./geometry";
 
-const MOST_PIXELS = 140;
+const MAX_PIXELS = 140;
 const METRES: [number, string][] = [[1, "m"], [1e-2, "cm"], [1e-3, "mm"], [1e-6, "µm"], [1e-9, "nm"], [1e-10, "Å"]];
 
 /** A unit's length in metres, by any of its usual names; null if it is not a unit of length. */
@@ -37,7 +37,7 @@ export function showScale(element: HTMLElement, channel: Channel | undefined, pl
   const perPixel = (voxel ?? 1) / zoom;
   element.hidden = !Number.isFinite(perPixel) || perPixel <= 0;
   if (element.hidden) return;
-  const length = round(perPixel * MOST_PIXELS);
+  const length = round(perPixel * MAX_PIXELS);
   element.style.width = `${length / perPixel}px`;
   element.textContent = voxel === null ? words(length, null) : words(length, channel?.voxel_unit ?? "units");
 }

@@ -13,7 +13,7 @@ import { LayerSource, Prefetcher } from "./tiles";
 const PATIENCE = 700;
 /** How many slices are prefetched, and at most how many tiles. */
 const AHEAD = 3;
-const MOST_AHEAD = 48;
+const MAX_AHEAD = 48;
 
 /** `savedCutOffLevel`, missing from the library's declarations: the coarsest level that it loads. */
 type Item = OpenSeadragon.TiledImage & { savedCutOffLevel: number };
@@ -145,7 +145,7 @@ export class Stack {
   fetchAhead(): void {
     if (this.gone) return;
     const steps = this.direction ? Array.from({ length: AHEAD }, (_, i) => (i + 1) * this.direction) : [1, -1];
-    this.prefetcher.fetch(steps.flatMap((by) => this.inSight(this.ahead(by))).slice(0, MOST_AHEAD));
+    this.prefetcher.fetch(steps.flatMap((by) => this.inSight(this.ahead(by))).slice(0, MAX_AHEAD));
   }
 
   /** The URLs of other layers' tiles at the positions drawn now. */

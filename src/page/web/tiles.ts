@@ -9,7 +9,7 @@ import { select } from "./select";
 import type { Colour } from "./view";
 import { readBox } from "./voxels";
 
-const MOST_TRIES = 5;
+const MAX_TRIES = 5;
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
@@ -17,7 +17,7 @@ const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(reso
 async function answer(url: string, init: RequestInit): Promise<Response> {
   for (let attempt = 1; ; attempt += 1) {
     const response = await fetch(url, init);
-    if (response.status !== 503 || attempt === MOST_TRIES) return sound(response);
+    if (response.status !== 503 || attempt === MAX_TRIES) return sound(response);
     await pause(1000 * (Number(response.headers.get("Retry-After")) || 1));
   }
 }

@@ -34,7 +34,7 @@ export interface View {
   shown: Record<string, Shown>;
 }
 
-export const MOST_ZOOM = 40;
+export const MAX_ZOOM = 40;
 export const LEAST_PIXELS = 32;
 
 export const isOn = (view: View, channel: Channel): boolean => view.shown[channel.name]?.on === true;
@@ -90,7 +90,7 @@ export function confined(view: View, dataset: Dataset): View {
 
 /** The zoom that fits a whole plane into a box. */
 export function fitting(grid: Grid, width: number, height: number): number {
-  return Math.min(Math.min(width / grid.width, height / grid.height) * 0.96, MOST_ZOOM) || 1;
+  return Math.min(Math.min(width / grid.width, height / grid.height) * 0.96, MAX_ZOOM) || 1;
 }
 
 /** A view moved by a number of slices. */
@@ -163,7 +163,7 @@ export function fromHash(dataset: Dataset, hash: string): View {
   }
   const point = numbers(query.get("at") ?? undefined, 3);
   if (point) view.at = point.map((value, axis) => value - at(dataset.offset, axis)) as Triple;
-  view.zoom = Math.min(Math.max(numbers(query.get("zoom") ?? undefined, 1)?.[0] ?? 0, 0), MOST_ZOOM);
+  view.zoom = Math.min(Math.max(numbers(query.get("zoom") ?? undefined, 1)?.[0] ?? 0, 0), MAX_ZOOM);
   view.time = Math.max(0, Math.floor(numbers(query.get("time") ?? undefined, 1)?.[0] ?? 0));
   return confined(view, dataset);
 }

@@ -9,7 +9,7 @@ use crate::render::plan::Cutout;
 use crate::volume::{BLOCK_BYTES, ReadError, ReadRequest, with_samples};
 
 /// A part is made from as many stored voxels as a chunk has, but at least [`BLOCK_BYTES`] and at most this many bytes.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Fills `into` with one component of the box: little-endian, in the order z, y, x.
 pub(super) fn write(
@@ -24,7 +24,7 @@ pub(super) fn write(
     // Parts end where chunks do, if a chunk has a whole number of the boxes that are averaged.
     let chunk = shape.chunk.zip(view.downsample, |chunk, step| chunk / step.max(1));
     let width = shape.voxel.samples().voxel_bytes() as u64;
-    let most = shape.chunk.volume().saturating_mul(width).clamp(BLOCK_BYTES, MOST_BYTES) / width;
+    let most = shape.chunk.volume().saturating_mul(width).clamp(BLOCK_BYTES, MAX_BYTES) / width;
     let most = most / view.downsample.volume().max(1);
     let mut bytes = Vec::new();
     for part in plan.region.blocks(chunk, most) {

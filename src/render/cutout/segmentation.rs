@@ -16,7 +16,7 @@ use crate::geometry::Xyz;
 /// The length of a word in bytes.
 const WORD: usize = 4;
 /// Table offsets have 24 bits.
-const MOST_TABLE_OFFSET: usize = 1 << 24;
+const MAX_TABLE_OFFSET: usize = 1 << 24;
 /// How many recent tables are remembered; a power of two.
 const TABLES: usize = 1 << 10;
 
@@ -39,7 +39,7 @@ pub(super) fn encoded<L: Label>(labels: &[u8], size: Xyz<u64>) -> Option<Vec<u8>
             for labels in &row {
                 block.index(labels);
                 let table = tables.place(block.table(), &mut file);
-                if table >= MOST_TABLE_OFFSET {
+                if table >= MAX_TABLE_OFFSET {
                     return None;
                 }
                 let (bits, indices) = (block.bits(), u32::try_from(offset_of(file.len())).ok()?);

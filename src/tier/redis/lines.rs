@@ -20,7 +20,7 @@ use crate::tier::TierError;
 /// The number of connections. A lookup takes less than a millisecond of one.
 const LINES: usize = 8;
 /// The maximum number of commands that wait for a connection.
-const MOST_WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
 /// Three tiles may wait for a server in vain.
 const RULE: Rule =
     Rule { failures: 3, first_pause: Duration::from_millis(500), longest_pause: Duration::from_secs(10) };
@@ -162,7 +162,7 @@ impl Shared {
     /// Queues a command; returns whether there was room.
     fn queue(&self, task: Task) -> bool {
         let mut queue = self.lock();
-        let has_room = queue.waiting.len() < MOST_WAITING;
+        let has_room = queue.waiting.len() < MAX_WAITING;
         if has_room {
             queue.waiting.push_back(task);
             self.changed.notify_one();

@@ -31,9 +31,9 @@ use crate::metrics::Metrics;
 use crate::volume::Volume;
 
 /// How many distinct failures are reported; all are counted.
-const MOST_TOLD: usize = 10;
+const MAX_TOLD: usize = 10;
 /// After this many failures without a single tile, the rest of a row is assumed to fail too.
-const MOST_FAILED: usize = 16;
+const MAX_FAILED: usize = 16;
 /// Limit of a row's total time, with the time to drop caches, as a multiple of its measured time.
 const AROUND: u32 = 4;
 
@@ -194,7 +194,7 @@ impl<'a> Local<'a> {
                 meanwhile += Reading::of(self.metrics) - before;
                 done += team.take();
                 let late = began.elapsed() > self.limits.time * AROUND;
-                let hopeless = done.times.is_empty() && done.failed >= MOST_FAILED;
+                let hopeless = done.times.is_empty() && done.failed >= MAX_FAILED;
                 if counted >= self.limits.time || done.times.len() >= self.limits.tiles || late || hopeless {
                     break 'rows;
                 }
@@ -221,7 +221,7 @@ impl<'a> Local<'a> {
 
     fn told(&mut self, done: &Done) {
         for failure in &done.failures {
-            if self.failures.len() < MOST_TOLD {
+            if self.failures.len() < MAX_TOLD {
                 remark(&mut self.failures, failure.clone());
             }
         }

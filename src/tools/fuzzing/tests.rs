@@ -9,7 +9,7 @@ use super::*;
 /// For how long each target is run with mutations, and how many at most: their number depends on the machine, their order
 /// does not.
 const PATIENCE: Duration = Duration::from_millis(400);
-const MOST_MUTATIONS: usize = 4000;
+const MAX_MUTATIONS: usize = 4000;
 
 fn corpora() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/fuzz")
@@ -58,7 +58,7 @@ fn targets_run_on_their_corpora_and_on_mutations_of_them() {
         assert!(!corpus.is_empty(), "{target} has no corpus");
         corpus.iter().for_each(|input| run(target, input));
         let (mut random, began) = (fastrand::Rng::with_seed(16), Instant::now());
-        for _ in 0..MOST_MUTATIONS {
+        for _ in 0..MAX_MUTATIONS {
             run(target, &mutated(&corpus, &mut random));
             if began.elapsed() > PATIENCE {
                 break;

@@ -8,7 +8,7 @@ use super::{Failed, PyramidError, Work};
 use crate::base::shard::Shard;
 
 /// How many runs of numbers are listed.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 impl Work {
     /// The error that names the missing pieces, if any. Those of families that cannot be computed are not missed.
@@ -82,8 +82,8 @@ fn listed(numbers: &[usize]) -> String {
     let of = |(first, last): &(usize, usize)| {
         if first == last { first.to_string() } else { format!("{first}-{last}") }
     };
-    let more = if runs.len() > MOST_LISTED { ", …" } else { "" };
-    format!("{}{more}", runs.iter().take(MOST_LISTED).map(of).collect::<Vec<_>>().join(", "))
+    let more = if runs.len() > MAX_LISTED { ", …" } else { "" };
+    format!("{}{more}", runs.iter().take(MAX_LISTED).map(of).collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::geometry::TILE;
 use crate::tools::client::Answer;
 
 /// The most bytes of a chunk that are decoded.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// The origin of a viewer's page.
 pub(super) const ORIGIN: &str = "http://viewer.example";
 
@@ -26,7 +26,7 @@ impl Answer {
         if codec == Codec::None {
             return Ok(self.body.clone());
         }
-        if most > MOST_BYTES {
+        if most > MAX_BYTES {
             return Err(self.wrong(format!("a chunk has {most} bytes, more than a client can hold")));
         }
         let mut decoded = vec![0; most as usize];

@@ -7,9 +7,9 @@ use super::links::Node;
 use crate::base::paint::Number;
 
 /// The longest attribute or table that is read; those of the known layouts are shorter.
-const MOST_VALUES: usize = 1 << 16;
+const MAX_VALUES: usize = 1 << 16;
 /// At most this many numbers are read of a table with a number for each slice.
-const MOST_IN_TABLES: usize = 1 << 24;
+const MAX_IN_TABLES: usize = 1 << 24;
 
 /// The attributes of one object.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl Attributes {
     /// The same numbers; integers are exact.
     pub fn exact_numbers(&self, name: &str) -> Option<Vec<Number>> {
         let held = self.attribute(name)?;
-        if held.size() > MOST_VALUES {
+        if held.size() > MAX_VALUES {
             return None;
         }
         match held.dtype().ok()?.to_descriptor().ok()? {
@@ -89,7 +89,7 @@ fn whole<T: Into<i128>>(numbers: Vec<T>) -> Vec<Number> {
 
 /// The strings of an attribute or dataset; `None` if it has another type or is too long.
 pub(super) fn texts(held: &Container) -> Option<Vec<String>> {
-    if held.size() > MOST_VALUES {
+    if held.size() > MAX_VALUES {
         return None;
     }
     match held.dtype().ok()?.to_descriptor().ok()? {
@@ -107,12 +107,12 @@ pub(super) fn texts(held: &Container) -> Option<Vec<String>> {
 
 /// The numbers of an attribute or dataset, also of an enumeration; `None` if it has another type or is too long.
 pub(super) fn numbers(held: &Container) -> Option<Vec<f64>> {
-    at_most(MOST_VALUES, held)
+    at_most(MAX_VALUES, held)
 }
 
 /// The same for a dataset that may be long.
 pub(super) fn many_numbers(held: &Container) -> Option<Vec<f64>> {
-    at_most(MOST_IN_TABLES, held)
+    at_most(MAX_IN_TABLES, held)
 }
 
 fn at_most(most: usize, held: &Container) -> Option<Vec<f64>> {

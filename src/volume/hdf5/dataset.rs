@@ -58,9 +58,9 @@ pub struct Scale {
 }
 
 /// At most this many integers are read of a table of ids.
-pub const MOST_IDS: usize = 1 << 27;
+pub const MAX_IDS: usize = 1 << 27;
 /// At most this many rows of a table of bytes are read: texts in JSON are shorter.
-const MOST_ROWS: u64 = 1 << 22;
+const MAX_ROWS: u64 = 1 << 22;
 /// The NAME attribute of a netCDF dimension without coordinates begins with this.
 const NO_COORDINATES: &str = "This is a netCDF dimension but not a netCDF variable";
 
@@ -428,7 +428,7 @@ impl StoredDataset {
     /// too long.
     pub fn ids(&self) -> Option<Vec<u64>> {
         let handle = self.handle().ok()?;
-        if !self.stored.voxel.is_integer() || handle.size() > MOST_IDS || !is_own(&handle) {
+        if !self.stored.voxel.is_integer() || handle.size() > MAX_IDS || !is_own(&handle) {
             return None;
         }
         match self.stored.voxel {
@@ -440,7 +440,7 @@ impl StoredDataset {
     /// The first column of a table of bytes.
     pub fn first_column(&self) -> Option<Vec<u8>> {
         let [rows, _] = *self.shape else { return None };
-        if self.stored.voxel != VoxelType::U8 || rows > MOST_ROWS {
+        if self.stored.voxel != VoxelType::U8 || rows > MAX_ROWS {
             return None;
         }
         let column = StoredBox { start: padded(&[0, 0], 0), count: padded(&[rows, 1], 1) };

@@ -12,7 +12,7 @@ use super::{library, library_lock};
 use crate::volume::{ReadError, Samples};
 
 /// Nearby rows are read together, including the gaps, up to this many bytes.
-const MOST_AT_ONCE: u64 = 1 << 20;
+const MAX_AT_ONCE: u64 = 1 << 20;
 
 impl StoredDataset {
     /// Reads a box in stored order into `into`, which already has the box's type and length.
@@ -62,7 +62,7 @@ impl Opened<'_> {
         let (rows, row) = (stored.count[RANK - 2], stored.count[RANK - 1] * element);
         let (first, pitch) =
             (linear(shape, outer).saturating_mul(element), shape[RANK - 1].saturating_mul(element));
-        let together = (MOST_AT_ONCE / pitch.max(1)).clamp(1, rows);
+        let together = (MAX_AT_ONCE / pitch.max(1)).clamp(1, rows);
         let mut span = Vec::new();
         for start in (0..rows).step_by(together as usize) {
             let count = together.min(rows - start);

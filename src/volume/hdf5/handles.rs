@@ -17,9 +17,9 @@ use super::admission::{Admission, locked};
 use super::library;
 
 /// How many files stay open in the library.
-const MOST_FILES: usize = 8;
+const MAX_FILES: usize = 8;
 /// How many datasets of each stay open: 64.
-const MOST_DATASETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
+const MAX_DATASETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
 /// A file that is open in the library.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Handles {
 impl Handles {
     fn open(admission: &Admission) -> Result<Arc<Self>> {
         let file = library::open_file(admission)?;
-        Ok(Arc::new(Self { file, datasets: Mutex::new(LruCache::new(MOST_DATASETS)) }))
+        Ok(Arc::new(Self { file, datasets: Mutex::new(LruCache::new(MAX_DATASETS)) }))
     }
 
     fn dataset(&self, path: &str) -> Result<Dataset> {
@@ -59,7 +59,7 @@ impl LastUsed {
         let mut files = locked(&self.0);
         files.retain(|other| !Arc::ptr_eq(other, used));
         files.push_back(Arc::clone(used));
-        let oldest = (files.len() > MOST_FILES).then(|| files.pop_front());
+        let oldest = (files.len() > MAX_FILES).then(|| files.pop_front());
         // Closed without the lock.
         drop(files);
         drop(oldest);

@@ -20,7 +20,7 @@ use std::time::Instant;
 use hdf5::Dataset;
 
 pub(super) use self::entry::{Entry, IndexError};
-use self::entry::{MOST_CHUNKS, ensure_few, ensure_in_time, is_late};
+use self::entry::{MAX_CHUNKS, ensure_few, ensure_in_time, is_late};
 use self::header::Tree;
 use self::metadata::Metadata;
 use self::rotation::Rotation;
@@ -157,7 +157,7 @@ impl ChunkIndex {
                 let (number, mask) = (grid.number(&at), info.filter_mask);
                 entries.push(Entry { number, address: info.addr, length, mask });
             }
-            i32::from(entries.len() > MOST_CHUNKS || is_late(until))
+            i32::from(entries.len() > MAX_CHUNKS || is_late(until))
         });
         visited.map_err(unreadable)?;
         ensure_few(entries.len())?;

@@ -25,9 +25,9 @@ use crate::store::address::Address;
 use crate::store::{Location, StoreError};
 
 /// The maximum number of soft and external links on a path, and the maximum nesting of virtual datasets.
-const MOST_LINKS: usize = 32;
+const MAX_LINKS: usize = 32;
 /// The maximum number of virtual sources audited for one dataset.
-const MOST_PARTS: usize = 100_000;
+const MAX_PARTS: usize = 100_000;
 
 /// Which other files a file may refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -270,7 +270,7 @@ impl Follower<'_> {
                     links += 1;
                 }
             }
-            if links > MOST_LINKS {
+            if links > MAX_LINKS {
                 return Err(OpenError::object(
                     &end.file.location,
                     path,
@@ -327,7 +327,7 @@ impl Follower<'_> {
     ) -> Result<Vec<RawFile>, OpenError> {
         let name = found.object.name();
         let wrong = |problem: String| OpenError::object(&found.file.location, &name, problem);
-        if depth > MOST_LINKS {
+        if depth > MAX_LINKS {
             return Err(wrong("virtual datasets are nested too deeply; is there a loop?".to_owned()));
         }
         audit.files.insert(found.file.identity().clone());
@@ -425,8 +425,8 @@ impl Follower<'_> {
         if !audit.seen.insert((source.location.clone(), dataset.to_owned())) {
             return Ok(None);
         }
-        if audit.seen.len() > MOST_PARTS {
-            let problem = format!("it has more than {MOST_PARTS} sources, too many to check");
+        if audit.seen.len() > MAX_PARTS {
+            let problem = format!("it has more than {MAX_PARTS} sources, too many to check");
             return Err(OpenError::object(&found.file.location, &found.object.name(), problem));
         }
         match self.unaudited_dataset(&source, dataset, Leave::Audited(audit)) {

@@ -17,11 +17,11 @@ use super::links::{End, Follower};
 use crate::store::Location;
 
 /// The maximum number of objects visited.
-const MOST_OBJECTS: usize = 50_000;
+const MAX_OBJECTS: usize = 50_000;
 /// The maximum nesting of groups.
-const MOST_DEPTH: usize = 32;
+const MAX_DEPTH: usize = 32;
 /// The maximum number of external links followed.
-const MOST_FOLLOWED: usize = 10_000;
+const MAX_FOLLOWED: usize = 10_000;
 
 /// The datasets that can be reached from a file.
 #[derive(Debug, Default)]
@@ -164,7 +164,7 @@ impl<'a> Walk<'a> {
         let info = group
             .loc_info()
             .map_err(|e| OpenError::object(&place.file.location, &place.path, e.to_string()))?;
-        if self.is_new(&place.file, info.token) && place.depth <= MOST_DEPTH {
+        if self.is_new(&place.file, info.token) && place.depth <= MAX_DEPTH {
             self.groups.push_back((place, group));
         }
         Ok(())
@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
     fn list(&mut self, place: &Place, group: &Group) {
         for (name, kind) in links(group) {
             self.objects += 1;
-            if self.objects > MOST_OBJECTS {
+            if self.objects > MAX_OBJECTS {
                 return;
             }
             let below = place.below(&name);
@@ -224,8 +224,8 @@ impl<'a> Walk<'a> {
 
     fn followed(&mut self, place: Place, group: &Group, name: &str) -> Result<(), OpenError> {
         self.followed += 1;
-        if self.followed > MOST_FOLLOWED {
-            let problem = format!("{MOST_FOLLOWED} other links were followed, which is the limit");
+        if self.followed > MAX_FOLLOWED {
+            let problem = format!("{MAX_FOLLOWED} other links were followed, which is the limit");
             return Err(OpenError::object(&place.file.location, &place.path, problem));
         }
         let Place { path, file, depth } = place;
@@ -272,7 +272,7 @@ pub(super) fn names(group: &Group) -> Vec<String> {
 fn links(group: &Group) -> Vec<(String, LinkType)> {
     let mut links = Vec::new();
     let listed = group.iter_visit(IndexType::Name, IterationOrder::Increasing, |name, info| {
-        if links.len() >= MOST_OBJECTS {
+        if links.len() >= MAX_OBJECTS {
             return Err("it has too many links".into());
         }
         links.push((name.to_owned(), info.link_type));

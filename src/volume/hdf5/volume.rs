@@ -84,10 +84,10 @@ pub struct Hdf5Volume {
 const TOGETHER: u64 = 4 << 20;
 
 /// How many stored bytes are fetched for a box before the first of its chunks is decoded.
-const MOST_GATHERED: u64 = 48 << 20;
+const MAX_GATHERED: u64 = 48 << 20;
 
 /// The most chunks of a box that are listed at once, about 300 bytes each. A tile rarely has as many.
-const MOST_LISTED: usize = 1 << 12;
+const MAX_LISTED: usize = 1 << 12;
 
 impl Hdf5Volume {
     pub(super) fn new(
@@ -187,7 +187,7 @@ impl Hdf5Volume {
         let bytes = self.dataset.unfiltered_bytes()?;
         let mut wanted = self.wanted(reading).peekable();
         while wanted.peek().is_some() {
-            let located = wanted.by_ref().take(MOST_LISTED);
+            let located = wanted.by_ref().take(MAX_LISTED);
             let located = located.map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
             for (chunk, wanted) in located.collect::<Result<Vec<_>, ReadError>>()? {
                 self.end_early(reading)?;
@@ -212,7 +212,7 @@ impl Hdf5Volume {
     fn read_filtered(&self, reading: &Reading<'_>, into: &mut BoxMut<'_>) -> Result<(), ReadError> {
         let mut wanted = self.wanted(reading).peekable();
         while wanted.peek().is_some() {
-            self.read_chunks(wanted.by_ref().take(MOST_LISTED), reading, into)?;
+            self.read_chunks(wanted.by_ref().take(MAX_LISTED), reading, into)?;
         }
         Ok(())
     }
@@ -431,7 +431,7 @@ impl Volume for Hdf5Volume {
             return Ok(Gathering::none());
         }
         let (dataset, stored) = (&self.dataset, self.stored_box(time, region));
-        let mut room = MOST_GATHERED;
+        let mut room = MAX_GATHERED;
         let mut located = Vec::new();
         for at in dataset.grid.chunks_of(&stored) {
             let part = dataset.grid.part_of(&at, &stored);
@@ -542,7 +542,7 @@ fn taken(located: &mut Vec<(Located, Wanted)>, is_remote: bool) -> Option<Vec<(L
     let mut bytes = 0;
     let is_beyond = |(chunk, _): &(Located, Wanted)| {
         bytes += chunk.stored_bytes();
-        is_remote && bytes > MOST_GATHERED
+        is_remote && bytes > MAX_GATHERED
     };
     let count = located.iter().position(is_beyond).unwrap_or(located.len()).max(1);
     if located.is_empty() {

@@ -15,9 +15,9 @@ use rustix::process::{Signal, getpgrp, getpid, kill_process};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr};
 
 /// The maximum width of a picture in characters.
-const MOST_COLUMNS: usize = 80;
+const MAX_COLUMNS: usize = 80;
 /// The maximum height of a picture in lines.
-const MOST_ROWS: usize = 24;
+const MAX_ROWS: usize = 24;
 /// Lines of the terminal that a picture leaves to its caption and the prompt.
 const OTHER_ROWS: usize = 2;
 /// The width and height of a character in pixels, if the terminal does not tell.
@@ -64,8 +64,8 @@ impl Size {
             (Some(width @ 1..), Some(height @ 1..)) => (width, height),
             _ => CELL,
         };
-        let columns = if columns == 0 { MOST_COLUMNS } else { columns.min(MOST_COLUMNS) };
-        let rows = if rows == 0 { MOST_ROWS } else { rows.saturating_sub(OTHER_ROWS).clamp(1, MOST_ROWS) };
+        let columns = if columns == 0 { MAX_COLUMNS } else { columns.min(MAX_COLUMNS) };
+        let rows = if rows == 0 { MAX_ROWS } else { rows.saturating_sub(OTHER_ROWS).clamp(1, MAX_ROWS) };
         Self { columns, rows, cell }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
-use super::MOST_TOLD;
+use super::MAX_TOLD;
 use crate::base::request::TileRequest;
 use crate::catalog::Catalog;
 use crate::flow::activity::{Activity, Place};
@@ -128,7 +128,7 @@ impl Worker {
 impl Done {
     fn fail(&mut self, problem: String) {
         self.failed += 1;
-        if self.failures.len() < MOST_TOLD {
+        if self.failures.len() < MAX_TOLD {
             self.failures.push(problem);
         }
     }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use crate::tools::client::{Answer, Client, Method};
 
 /// Requests in a row without a response after which a client assumes the server is gone.
-const MOST_UNANSWERED: u32 = 3;
+const MAX_UNANSWERED: u32 = 3;
 /// The number of failed requests whose reason is reported.
-const MOST_TOLD: usize = 5;
+const MAX_TOLD: usize = 5;
 
 /// A number of clients of one server, with a connection each.
 pub(super) struct Load {
@@ -95,7 +95,7 @@ fn load(client: &Client, paths: &[String], next: &AtomicUsize, most: usize, unti
                 loaded.unanswered += 1;
                 in_a_row += 1;
                 loaded.tell(error.to_string());
-                if in_a_row >= MOST_UNANSWERED {
+                if in_a_row >= MAX_UNANSWERED {
                     loaded.gone = Some(error.problem);
                     return loaded;
                 }
@@ -116,7 +116,7 @@ impl Loaded {
     }
 
     fn tell(&mut self, problem: String) {
-        if self.problems.len() < MOST_TOLD {
+        if self.problems.len() < MAX_TOLD {
             self.problems.push(problem);
         }
     }

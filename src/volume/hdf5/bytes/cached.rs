@@ -9,8 +9,8 @@ use rustix::io::{ReadWriteFlags, preadv2};
 use super::{FileBytes, Source};
 
 /// The most buffers that a thread keeps, and the size in bytes of the largest that it keeps.
-const MOST_BUFFERS: usize = 16;
-const MOST_KEPT: usize = 1 << 20;
+const MAX_BUFFERS: usize = 16;
+const MAX_KEPT: usize = 1 << 20;
 
 thread_local! {
     // Reused because page faults on fresh memory, and clearing it, cost as much as the read.
@@ -35,7 +35,7 @@ impl Drop for Reused {
         // Not while the thread ends.
         let _ = BUFFERS.try_with(|kept| {
             let mut kept = kept.borrow_mut();
-            if kept.len() < MOST_BUFFERS && buffer.len() <= MOST_KEPT {
+            if kept.len() < MAX_BUFFERS && buffer.len() <= MAX_KEPT {
                 kept.push(buffer);
             }
         });

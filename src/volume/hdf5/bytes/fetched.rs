@@ -7,7 +7,7 @@ use super::FileBytes;
 use crate::volume::ReadError;
 
 /// The maximum size in bytes to which a thread's buffer is kept between chunks.
-const MOST_KEPT: usize = 2 << 20;
+const MAX_KEPT: usize = 2 << 20;
 
 thread_local! {
     // Reused because page faults on fresh memory cost more than the read.
@@ -44,8 +44,8 @@ impl Drop for Fetched {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
         // The buffer of an unusually large chunk is shrunk.
-        buffer.truncate(MOST_KEPT);
-        buffer.shrink_to(MOST_KEPT);
+        buffer.truncate(MAX_KEPT);
+        buffer.shrink_to(MAX_KEPT);
         BUFFER.set(buffer);
     }
 }

@@ -13,7 +13,7 @@ use super::deflate::Deflate;
 use super::{Decoder, FILTERS, Filter, FilterSpec, Pipeline};
 
 /// Chunks have at most this many bytes: enough for several blocks of every format.
-const MOST_BYTES: usize = 8 << 10;
+const MAX_BYTES: usize = 8 << 10;
 
 /// Parameters of a filter in a dataset.
 fn parameters(filter: &Filter, input: &mut Input<'_>) -> Vec<u32> {
@@ -51,7 +51,7 @@ pub(crate) fn run(name: &str, data: &[u8]) -> bool {
 
 /// The size of the chunk and of the wanted prefix.
 fn sizes(input: &mut Input<'_>) -> (usize, usize) {
-    let size = input.short() as usize % (MOST_BYTES + 1);
+    let size = input.short() as usize % (MAX_BYTES + 1);
     (size, input.short() as usize % (size + 1))
 }
 
@@ -116,7 +116,7 @@ fn checked(pipeline: &Pipeline, stored: &[u8], mask: u32, size: usize, wanted: u
 
 /// Compares with zlib: as few inputs have a correct checksum, this adds one.
 fn deflate_like_zlib(bytes: &[u8], size: usize, wanted: usize) {
-    let Some((stream, expected)) = reference::zlib_stream(bytes, MOST_BYTES) else { return };
+    let Some((stream, expected)) = reference::zlib_stream(bytes, MAX_BYTES) else { return };
     let limit = expected.len().max(size);
     let whole = Deflate.decode(&stream, limit);
     assert_eq!(whole.as_deref(), Ok(expected.as_slice()), "zlib decodes it otherwise");

@@ -16,7 +16,7 @@ use crate::volume::hdf5::grid::{Grid, RANK};
 /// The type of nodes of chunks; that of groups is 0.
 const CHUNKS: u8 = 1;
 /// The maximum number of bytes that one call reads: 20,000 nodes of a volume of three axes, for a million chunks.
-const MOST_AT_ONCE: u64 = 64 << 20;
+const MAX_AT_ONCE: u64 = 64 << 20;
 
 /// All chunks of a tree, not sorted; an error if they are not complete by `until`. Chunks outside the grid are left out.
 pub(super) fn entries(
@@ -30,7 +30,7 @@ pub(super) fn entries(
     // The positions of the nodes of one level.
     let mut nodes: Vec<u64> = tree.root.map(|root| metadata.position(root)).into_iter().collect();
     while !nodes.is_empty() {
-        for batch in nodes.chunks((MOST_AT_ONCE / reading.node_size()).max(1) as usize) {
+        for batch in nodes.chunks((MAX_AT_ONCE / reading.node_size()).max(1) as usize) {
             ensure_in_time(until)?;
             for block in metadata.blocks(batch, reading.node_size())? {
                 reading.node(&block)?;

@@ -51,14 +51,14 @@ impl From<String> for IndexError {
 }
 
 /// The maximum number of stored chunks per dataset; their index takes 384 MiB.
-pub(super) const MOST_CHUNKS: usize = 1 << 24;
+pub(super) const MAX_CHUNKS: usize = 1 << 24;
 
 /// Fails if a dataset has too many chunks.
 pub(super) fn ensure_few(chunks: usize) -> Result<(), IndexError> {
-    if chunks <= MOST_CHUNKS {
+    if chunks <= MAX_CHUNKS {
         return Ok(());
     }
-    Err(format!("it has more than {MOST_CHUNKS} chunks; store it in larger chunks").into())
+    Err(format!("it has more than {MAX_CHUNKS} chunks; store it in larger chunks").into())
 }
 
 pub(super) fn is_late(until: Option<Instant>) -> bool {

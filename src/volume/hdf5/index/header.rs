@@ -11,7 +11,7 @@ use super::metadata::{Block, Fields, Metadata, shown, unexpected};
 /// The number of bytes read first: longer than the usual header. One with a few attributes takes less than 1 KiB.
 const FIRST_READ: u64 = 2048;
 /// The maximum size of all blocks of a header. Attributes of up to 64 KiB each can lie in it.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Message types.
 const LAYOUT: u16 = 0x0008;
@@ -66,7 +66,7 @@ fn found(metadata: &Metadata<'_>, address: u64) -> Result<Option<Tree>, IndexErr
     let mut first = only(metadata.blocks(&[position], FIRST_READ)?)?;
     let (form, start, length) = prefix(&mut metadata.fields(&first, 0))?;
     let whole = start.saturating_add(length);
-    let mut left = MOST_BYTES;
+    let mut left = MAX_BYTES;
     spend(&mut left, whole, position)?;
     if whole > first.bytes.len() as u64 {
         first = only(metadata.blocks(&[position], whole)?)?;
@@ -104,7 +104,7 @@ fn only(blocks: Vec<Block>) -> Result<Block, IndexError> {
 fn spend(left: &mut u64, bytes: u64, position: u64) -> Result<(), IndexError> {
     *left = left.checked_sub(bytes).ok_or_else(|| {
         let found = format!("a block of {bytes} bytes");
-        unexpected(position, &found, &format!("an object header of at most {MOST_BYTES} bytes"))
+        unexpected(position, &found, &format!("an object header of at most {MAX_BYTES} bytes"))
     })?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::volume::hdf5::grid::{Grid, RANK};
 use crate::volume::hdf5::library::{self, RawChunk};
 
 /// The total number of bytes to compare at most.
-const MOST_COMPARED: u64 = 8 << 20;
+const MAX_COMPARED: u64 = 8 << 20;
 
 /// A dataset whose index is to be checked.
 pub(super) struct SpotCheck<'a> {
@@ -29,7 +29,7 @@ impl SpotCheck<'_> {
         if let Some(twice) = entries.windows(2).find(|pair| pair[0].number == pair[1].number) {
             return Err(disagreement(&self.origin(twice[0].number), "is listed twice"));
         }
-        let mut budget = MOST_COMPARED;
+        let mut budget = MAX_COMPARED;
         for place in spread(entries.len() as u64) {
             self.check_listed(&entries[place as usize], &mut budget)?;
         }

@@ -14,9 +14,9 @@ use crate::volume::{BoxMut, ReadError};
 
 /// Chunks are collected until they exceed this size in bytes, then copied from. They stay in memory until then, even if
 /// the cache evicts them.
-const MOST_BYTES: usize = 2 << 20;
+const MAX_BYTES: usize = 2 << 20;
 /// With more wanted rows in a chunk than this, the copy takes so long that touching them first gains nothing.
-const MOST_ROWS: u64 = 128;
+const MAX_ROWS: u64 = 128;
 
 /// Cached chunks that have been collected, and their total size.
 #[derive(Default)]
@@ -36,12 +36,12 @@ impl CachedChunks {
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let count = wanted.sieve.count;
-        if chunk.constant || count.y * count.z > MOST_ROWS {
+        if chunk.constant || count.y * count.z > MAX_ROWS {
             return volume.copy(&chunk, &wanted, reading, into);
         }
         self.bytes += chunk.samples.bytes().len();
         self.chunks.push((chunk, wanted));
-        if self.bytes < MOST_BYTES { Ok(()) } else { self.finish(volume, reading, into) }
+        if self.bytes < MAX_BYTES { Ok(()) } else { self.finish(volume, reading, into) }
     }
 
     /// Copies from all collected chunks.

@@ -20,7 +20,7 @@ mod place {
     pub const ELEMENT: usize = 48;
     pub const METALAYERS: usize = 87;
 }
-const MOST_DIMENSIONS: usize = 8;
+const MAX_DIMENSIONS: usize = 8;
 
 /// Decodes the only chunk of a frame.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Blocks {
     fn parse(mut content: Cursor<'_>, element: usize) -> Result<Self, Broken> {
         let [_array, _version, dimensions] = content.array()?;
         let dimensions = usize::from(dimensions);
-        if !(1..=MOST_DIMENSIONS).contains(&dimensions) {
+        if !(1..=MAX_DIMENSIONS).contains(&dimensions) {
             return Err(format!("it has {dimensions} dimensions").into());
         }
         let shape = extents(&mut content, dimensions, |content| {
