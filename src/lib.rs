@@ -84,6 +84,25 @@
 //! - **A cache directory may be shared**: several processes use it, people copy and remove what is in it, and a killed
 //!   process leaves a tile there whole or not at all. Entries are checked when they are read.
 //!
+//! # State
+//!
+//! State is in values that are made once and passed down. These statics and thread-locals are the exceptions (a test compares
+//! them with the code):
+//!
+//! - `base::simd`: `PATH`, the instructions of this processor, detected once.
+//! - `volume::hdf5::library::driver`: `DRIVER`, which libhdf5 registers once for each process. `volume::hdf5::admission`:
+//!   `KNOWN` and `NEXT`, because libhdf5's property lists hold only a number, by which the driver finds the files that it
+//!   may open.
+//! - `volume::hdf5::mapping`: `WATCHED`, `PAGE`, `BEFORE` and `INSTALLED`. The handler of SIGBUS belongs to the process, and
+//!   gets no arguments.
+//! - `flow::stalls`: `THREAD`, what this thread reads, noted also by libhdf5's driver, whose functions get no arguments of ours.
+//! - Memory that a thread reuses: `service::drawing`: `SCRATCH`; `volume::hdf5::spare`: `SPARE`;
+//!   `volume::hdf5::bytes::fetched`: `BUFFER`; `volume::hdf5::bytes::cached`: `BUFFERS`; `volume::hdf5::filters::zstd`:
+//!   `DECODER`; `tools::warm::in_process`: `RUNTIME`.
+//! - `cli::log`: `QUEUE`, `STARTED` and `LOST`; `cli::log::format`: `IS_JSON`. The subscriber of `tracing` belongs to the
+//!   process.
+//! - For fuzzing only: `http::fuzzing`: `SITE`; `tools::fuzzing`: `FILE`.
+//!
 //! # Memory
 //!
 //! Three budgets, `cache.tiles`, `cache.chunks` and `render.boxes` (boxes of voxels being made or sent: each counts three times

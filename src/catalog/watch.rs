@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::flow::stalls::Unresponsive;
@@ -18,14 +18,12 @@ const FRESH: Duration = Duration::from_millis(200);
 /// How long a request waits for a check. Longer than a busy network file system takes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The origin of the times stored in [`Watch`].
-static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
-
 /// The files of a channel, and the result of the last check.
 #[derive(Debug)]
 pub(super) struct Watch {
     files: BTreeSet<FileIdentity>,
-    /// When the last check that found no change began: nanoseconds since [`EPOCH`], plus one; 0 before the first.
+    created: Instant,
+    /// When the last check that found no change began: nanoseconds since `created`, plus one; 0 before the first.
     unchanged_at: AtomicU64,
     /// Never reset: later reads may mix old and new data.
     changed: AtomicBool,
@@ -39,6 +37,7 @@ impl Watch {
     pub fn over(files: BTreeSet<FileIdentity>) -> Self {
         Self {
             files,
+            created: Instant::now(),
             unchanged_at: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             checking: Mutex::default(),
@@ -52,7 +51,7 @@ impl Watch {
 
     #[cfg(test)]
     fn is_fresh(&self) -> bool {
-        self.is_known_at(now().saturating_sub(FRESH.as_nanos() as u64))
+        self.is_known_at(self.oldest_fresh())
     }
 
     /// Whether a file was found to have changed.
@@ -68,7 +67,7 @@ impl Watch {
     /// Has the files checked on a thread for blocking work unless the last check is recent enough.
     pub async fn check_soon(self: &Arc<Self>) -> Result<(), Unresponsive> {
         // Any check that begins later than this answers the request, however long the check takes.
-        let moment = now().saturating_sub(FRESH.as_nanos() as u64);
+        let moment = self.oldest_fresh();
         if self.is_known_at(moment) {
             return Ok(());
         }
@@ -94,12 +93,12 @@ impl Watch {
     /// Checks the files unless the last check is recent enough. Accesses the file system for every file: must not be
     /// called on an async thread.
     pub fn check(&self) {
-        self.check_after(now().saturating_sub(FRESH.as_nanos() as u64));
+        self.check_after(self.oldest_fresh());
     }
 
     /// Whether no file had changed by `moment`. May access the file system for every file.
     pub fn was_unchanged_at(&self, moment: Instant) -> bool {
-        let moment = moment.saturating_duration_since(*EPOCH).as_nanos() as u64;
+        let moment = moment.saturating_duration_since(self.created).as_nanos() as u64;
         self.check_after(moment);
         !self.has_changed()
     }
@@ -110,7 +109,7 @@ impl Watch {
         if self.is_known_at(moment) {
             return;
         }
-        let began = now();
+        let began = self.now();
         match self.files.iter().find(|file| !file.is_current()) {
             None => self.unchanged_at.store(began + 1, Ordering::Release),
             Some(file) => {
@@ -128,11 +127,16 @@ impl Watch {
     fn unchanged_since(&self, moment: u64) -> bool {
         self.unchanged_at.load(Ordering::Acquire) > moment
     }
-}
 
-/// Nanoseconds since [`EPOCH`].
-fn now() -> u64 {
-    EPOCH.elapsed().as_nanos() as u64
+    /// Nanoseconds since `created`.
+    fn now(&self) -> u64 {
+        self.created.elapsed().as_nanos() as u64
+    }
+
+    /// The earliest time at which a check is recent enough now, in nanoseconds since `created`.
+    fn oldest_fresh(&self) -> u64 {
+        self.now().saturating_sub(FRESH.as_nanos() as u64)
+    }
 }
 
 #[cfg(test)]

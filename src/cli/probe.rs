@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ const LEAST_ANSWER: u64 = 64 << 10;
 
 /// Why a child is killed: what opening the file does.
 const ASKS_TOO_MUCH: &str = "asks for more of it at once than its memory holds";
-const SAYS_NONSENSE: &str = "makes the process say what no trial says";
+const INVALID_MESSAGE: &str = "makes the child process send an invalid message";
 /// How to mend a damaged file.
 const WRITE_AGAIN: &str = "write it again with the program that created it";
 
@@ -340,7 +340,7 @@ impl TrialChild {
                     }
                     Ok(Said::Done) if sender.send(Ok(())).is_ok() => {}
                     _ => {
-                        let _ = sender.send(Err(SAYS_NONSENSE));
+                        let _ = sender.send(Err(INVALID_MESSAGE));
                         break;
                     }
                 }
@@ -456,11 +456,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Logs, once, what is not in force in trial children.
+/// Logs what is not in force in a trial child.
 fn log_lacking(lacking: &str) {
-    static LOGGED: Once = Once::new();
     if !lacking.is_empty() {
-        LOGGED.call_once(|| tracing::debug!("trial children are not fully confined: {lacking}"));
+        tracing::debug!("a trial child is not fully confined: {lacking}");
     }
 }
 

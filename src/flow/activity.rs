@@ -10,7 +10,7 @@
 //! Threads that are stuck ([`crate::flow::stalls`]) do not count.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use rayon::ThreadPool;
@@ -37,39 +37,34 @@ struct Counts {
     pause_ended: Latest,
 }
 
-/// A point in time: nanoseconds since the first call of [`Moment::now`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(u64);
-
-impl Moment {
-    /// The current time.
-    pub fn now() -> Self {
-        static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
-        Self(FIRST.elapsed().as_nanos() as u64)
-    }
-
-    fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
-    }
+/// When an event last happened; shared by threads.
+#[derive(Debug)]
+pub struct Latest {
+    created: Instant,
+    /// Nanoseconds since `created`.
+    last: AtomicU64,
 }
 
-/// When an event last happened; shared by threads.
-#[derive(Debug, Default)]
-pub struct Latest(AtomicU64);
+impl Default for Latest {
+    /// The current time.
+    fn default() -> Self {
+        Self { created: Instant::now(), last: AtomicU64::new(0) }
+    }
+}
 
 impl Latest {
     /// Sets it to the current time.
     pub fn note(&self) {
-        self.0.store(Moment::now().0, Ordering::Relaxed);
+        self.last.store(self.created.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// The time since then.
     pub fn age(&self) -> Duration {
-        Moment::now().since(self.moment())
+        self.instant().elapsed()
     }
 
-    fn moment(&self) -> Moment {
-        Moment(self.0.load(Ordering::Relaxed))
+    fn instant(&self) -> Instant {
+        self.created + Duration::from_nanos(self.last.load(Ordering::Relaxed))
     }
 }
 
@@ -93,14 +88,14 @@ impl Activity {
     }
 
     /// The end of the last pause, or the current time during one.
-    pub fn last_pause(&self) -> Moment {
+    pub fn last_pause(&self) -> Instant {
         let pauses = !self.has_jobs() && self.0.job_ended.age() >= PAUSE;
-        if pauses { Moment::now() } else { self.0.pause_ended.moment() }
+        if pauses { Instant::now() } else { self.0.pause_ended.instant() }
     }
 
     /// Whether the last pause was less than 250 ms ago, so that another one is likely soon.
     pub fn paused_lately(&self) -> bool {
-        Moment::now().since(self.last_pause()) < LATELY
+        self.last_pause().elapsed() < LATELY
     }
 
     /// Has jobs split their work over these threads. Only the first call has an effect.
@@ -239,7 +234,7 @@ mod tests {
     #[test]
     fn a_pause_is_noted_once_it_is_long_enough() {
         let activity = Activity::default();
-        let began = Moment::now();
+        let began = Instant::now();
         drop(activity.enter());
         let place = activity.enter();
         drop(place);

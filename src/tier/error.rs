@@ -96,7 +96,7 @@ impl TierError {
     }
 
     /// Whether it says nothing about the next operation: a damaged tile is removed, and whether a server can be reached is
-    /// up to its circuit breaker, see [`TileTier::problem`].
+    /// up to its circuit breaker, see [`TileTier::problem`](super::TileTier::problem).
     pub fn is_transient(&self) -> bool {
         matches!(self, TierError::Corrupt { .. } | TierError::Unreachable { .. } | TierError::Resting)
     }

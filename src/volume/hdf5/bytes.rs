@@ -7,6 +7,7 @@
 mod cached;
 mod fetched;
 mod loan;
+mod mapped;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,7 +21,7 @@ use bytes::Bytes;
 
 pub(super) use self::fetched::Fetched;
 pub(super) use self::loan::Loan;
-use self::loan::Mapped;
+use self::mapped::Mapped;
 use super::beginning;
 use super::identity::{ContentId, FileIdentity};
 use super::library_lock;

@@ -10,8 +10,8 @@ mod unfinished;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use self::finish::Extent;
 pub use self::finish::Standing;
 use self::refused::Refused;
 use super::dataset::StoredDataset;
@@ -19,7 +19,7 @@ use super::grid::Position;
 use super::spare;
 use crate::base::tile::Fingerprint;
 use crate::config::Verify;
-use crate::flow::activity::{Activity, Moment};
+use crate::flow::activity::Activity;
 use crate::flow::cache::{Cache, Lookup, Waiter};
 use crate::flow::trace::{RequestId, Trace};
 use crate::metrics::{Meter, Metrics};
@@ -37,7 +37,7 @@ pub(super) struct Chunk {
     /// Whether all of its voxels are known.
     whole: bool,
     /// When it was decoded.
-    made: Moment,
+    made: Instant,
     /// Whether no more of it can be decoded: it is whole, or its stream breaks off.
     settled: AtomicBool,
 }
@@ -48,7 +48,7 @@ impl Chunk {
         let whole = samples.len() as u64 >= dims.iter().product();
         let constant = whole && is_constant(&samples);
         let samples = if constant { first_of(samples) } else { samples };
-        Self { dims, samples, constant, whole, made: Moment::now(), settled: AtomicBool::new(whole) }
+        Self { dims, samples, constant, whole, made: Instant::now(), settled: AtomicBool::new(whole) }
     }
 
     /// A chunk that was never written; `fill` is one voxel, the fill value.
@@ -231,6 +231,15 @@ impl ChunkStore {
             self.note(chunk, wanted);
         }
     }
+}
+
+/// How much of a chunk is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// All of it, which verifies its checksum.
+    Whole,
+    /// Its first voxels, this many.
+    Prefix(u64),
 }
 
 /// A chunk that a read wants, and how much of it.

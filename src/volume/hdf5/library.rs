@@ -10,15 +10,15 @@ mod chunk;
 mod creation;
 mod driver;
 mod element;
+mod handle;
 mod link;
 
-use std::ffi::{CStr, CString, c_char, c_uint, c_void};
+use std::ffi::{CString, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 
-use hdf5::{Dataset, Datatype, File, Group, Result, from_id, globals, sync::sync};
+use hdf5::{Dataset, File, Group, Result, from_id, globals, sync::sync};
 use hdf5_sys::h5d::{H5Dopen2, H5Dread, H5Dwrite_chunk};
 use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_SWMR_READ, H5Fopen};
-use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 use hdf5_sys::h5o::H5Oexists_by_name;
 use hdf5_sys::h5p as p;
 use hdf5_sys::h5s as s;
@@ -34,43 +34,9 @@ pub use element::StoredType;
 pub(super) use element::stored_type;
 pub(super) use link::{Link, link};
 
+use self::handle::{Id, c_name, native};
 use super::admission::Admission;
 use crate::volume::VoxelType;
-
-/// Longer names are an error; they are never truncated.
-const LONGEST_NAME: usize = 64 * 1024;
-
-/// An HDF5 identifier, released on drop.
-struct Id(hid_t);
-
-impl Id {
-    fn new(id: hid_t) -> Result<Self> {
-        hdf5::h5check(id).map(Id)
-    }
-}
-
-impl Drop for Id {
-    fn drop(&mut self) {
-        // SAFETY: we own the identifier, and it is released once.
-        sync(|| unsafe { H5Idec_ref(self.0) });
-    }
-}
-
-fn c_name(name: &str) -> Result<CString> {
-    CString::new(name).map_err(|_| format!("the name {name:?} holds a zero byte").into())
-}
-
-/// Copies the name of a file or object. Invalid UTF-8 is an error: a lossy conversion could name another file than the
-/// library would open.
-///
-/// # Safety
-///
-/// The pointer is not null and points to a zero-terminated string, which is not changed or freed during the call.
-unsafe fn text(pointer: *const c_char) -> Result<String> {
-    // SAFETY: guaranteed by the caller.
-    let name = unsafe { CStr::from_ptr(pointer) };
-    name.to_str().map(str::to_owned).map_err(|_| format!("the name {name:?} is not UTF-8").into())
-}
 
 /// How often an SWMR reader reads metadata whose checksum is wrong, because it may be being written. The library waits for
 /// one nanosecond after the first attempt, and twice as long after each further one: 0.27 seconds in total. Its default of
@@ -146,22 +112,6 @@ pub(super) fn finds(file: &File, path: &str) -> Result<bool> {
     // SAFETY: plain call on an open identifier, with a zero-terminated name.
     sync(|| unsafe { hdf5::h5check(H5Oexists_by_name(file.id(), path.as_ptr(), p::H5P_DEFAULT)) })
         .map(|found| found > 0)
-}
-
-/// The library's type for voxels in memory.
-fn native(voxel: VoxelType) -> Result<Datatype> {
-    match voxel {
-        VoxelType::Bool | VoxelType::U8 => Datatype::from_type::<u8>(),
-        VoxelType::I8 => Datatype::from_type::<i8>(),
-        VoxelType::U16 => Datatype::from_type::<u16>(),
-        VoxelType::I16 => Datatype::from_type::<i16>(),
-        VoxelType::U32 => Datatype::from_type::<u32>(),
-        VoxelType::I32 => Datatype::from_type::<i32>(),
-        VoxelType::U64 => Datatype::from_type::<u64>(),
-        VoxelType::I64 => Datatype::from_type::<i64>(),
-        VoxelType::F16 | VoxelType::F32 => Datatype::from_type::<f32>(),
-        VoxelType::F64 => Datatype::from_type::<f64>(),
-    }
 }
 
 /// Reads a box of a dataset in stored order, as `voxel` in native byte order.

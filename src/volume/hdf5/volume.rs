@@ -16,7 +16,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use self::cached::CachedChunks;
+use self::cached::{CachedChunks, Wanted};
 use super::OpenError;
 use super::chunks::{Chunk, ChunkRequest, ChunkStore, Found};
 use super::dataset::StoredDataset;
@@ -29,7 +29,7 @@ use crate::flow::trace::Trace;
 use crate::geometry::{Axis, Region, Xyz};
 use crate::metrics::Meter;
 use crate::store::Gathering;
-use crate::volume::scatter::{Sieve, Strided};
+use crate::volume::scatter::{Sieve, Strided, touch_box};
 use crate::volume::{
     Access, BLOCK_BYTES, BoxMut, ChunkCoding, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest,
     Samples, Tally, Values, Volume, VolumeShape, VoxelType, Yields,
@@ -299,12 +299,33 @@ impl Hdf5Volume {
         let (mut missing, mut cached) = (Vec::new(), CachedChunks::default());
         for wanted in wanted {
             match self.chunks.cached(&self.chunk_request(&wanted, reading)) {
-                Some(chunk) => cached.copy(self, chunk, wanted, reading, into)?,
+                Some(chunk) if chunk.constant || wanted.is_tall() => {
+                    self.copy(&chunk, &wanted, reading, into)?
+                }
+                Some(chunk) => {
+                    cached.add(chunk, wanted);
+                    if cached.is_full() {
+                        self.copy_together(cached.take(), reading, into)?;
+                    }
+                }
                 None => missing.push(wanted),
             }
         }
-        cached.finish(self, reading, into)?;
+        self.copy_together(cached.take(), reading, into)?;
         Ok(missing)
+    }
+
+    /// Copies from several chunks, after the start of every wanted row has been read.
+    fn copy_together(
+        &self,
+        chunks: Vec<(Arc<Chunk>, Wanted)>,
+        reading: &Reading<'_>,
+        into: &mut BoxMut<'_>,
+    ) -> Result<(), ReadError> {
+        for (chunk, wanted) in &chunks {
+            touch_box(&chunk.samples, self.place(&chunk.dims, wanted, reading.request.step));
+        }
+        chunks.iter().try_for_each(|(chunk, wanted)| self.copy(chunk, wanted, reading, into))
     }
 
     /// How many chunks are decoded in parallel before they are copied from.
@@ -525,16 +546,6 @@ impl Reading<'_> {
     fn trace(&self) -> Option<&Trace> {
         self.request.policy.trace.as_deref()
     }
-}
-
-/// A chunk that contains wanted voxels.
-struct Wanted {
-    /// Its position in the grid.
-    at: Position,
-    /// Its intersection with the box.
-    part: Part,
-    /// The wanted voxels of that part.
-    sieve: Sieve,
 }
 
 /// Takes the chunks to read next: all of a local file; of an object in a store, as many as are fetched at once.

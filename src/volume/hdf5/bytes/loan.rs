@@ -2,18 +2,11 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use super::{FileBytes, Source, system, truncated};
 use crate::volume::ReadError;
 use crate::volume::hdf5::mapping::{Gone, Mapping};
-
-/// The mapping of a file, made when it is first needed, and again when the file has grown.
-#[derive(Debug, Default)]
-pub(super) struct Mapped {
-    mapping: Mutex<Option<Arc<Mapping>>>,
-    possible: OnceLock<bool>,
-}
 
 /// The bytes of a file, from which ranges are copied.
 pub(in super::super) struct Loan<'a> {
@@ -29,7 +22,7 @@ impl FileBytes {
     /// Whether the file can be mapped into memory; some file systems do not support it.
     pub fn can_be_mapped(&self) -> bool {
         match &self.source {
-            Source::File { mapped, .. } => *mapped.possible.get_or_init(|| self.map(0).is_ok()),
+            Source::File { mapped, .. } => mapped.is_possible(|| self.map(0).is_ok()),
             Source::Object { .. } => false,
         }
     }
@@ -45,7 +38,7 @@ impl FileBytes {
     /// Drops the mapping; it is made again when needed.
     pub fn unmap(&self) {
         if let Source::File { mapped, .. } = &self.source {
-            *mapped.mapping.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            mapped.drop_mapping();
         }
     }
 
@@ -54,13 +47,7 @@ impl FileBytes {
         let Source::File { file, mapped } = &self.source else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        let mut mapping = mapped.mapping.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mapping) = mapping.as_ref().filter(|mapping| mapping.length() >= end) {
-            return Ok(Arc::clone(mapping));
-        }
-        let fresh = Arc::new(Mapping::new(file, self.current_length()?)?);
-        *mapping = Some(Arc::clone(&fresh));
-        Ok(fresh)
+        mapped.reaching(end, || Mapping::new(file, self.current_length()?))
     }
 }
 

@@ -6,26 +6,17 @@
 //! too long, and they are finished in the next pauses.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::unfinished::Unfinished;
-use super::{Chunk, ChunkKey, ChunkRequest, ChunkStore};
+use super::{Chunk, ChunkKey, ChunkRequest, ChunkStore, Extent};
 use crate::config::Verify;
-use crate::flow::activity::Moment;
 use crate::flow::trace::RequestId;
 use crate::metrics::Meter;
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::{Position, StoredBox};
 use crate::volume::hdf5::stored_chunk::{Located, Stored};
 use crate::volume::{ChunkId, ReadError};
-
-/// How much of a chunk is decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Extent {
-    /// All of it, which verifies its checksum.
-    Whole,
-    /// Its first voxels, this many.
-    Prefix(u64),
-}
 
 /// Whether the checksums of the chunks that a tile was made from are known to be right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +46,7 @@ impl ChunkStore {
     }
 
     /// How far to decode a chunk. `begun` is when a shorter prefix of it was decoded that is in the cache.
-    pub(super) fn extent(&self, wanted: &ChunkRequest<'_>, begun: Option<Moment>) -> Extent {
+    pub(super) fn extent(&self, wanted: &ChunkRequest<'_>, begun: Option<Instant>) -> Extent {
         let verify = self.verify();
         if verify == Verify::Always
             || wanted.voxels >= wanted.dataset.grid.voxels()

@@ -8,7 +8,7 @@ use hdf5_sys::h5d::{H5D_fill_time_t, H5D_fill_value_t, H5Dget_create_plist};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p as p;
 
-use super::{Id, LONGEST_NAME, native, text};
+use super::handle::{Id, LONGEST_NAME, native, text};
 use crate::volume::VoxelType;
 
 /// One filter of a dataset's pipeline.

@@ -19,7 +19,7 @@ use hdf5_sys::h5::{H5get_libversion, haddr_t, herr_t, hsize_t};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{H5Pget_driver_info, H5Pset_driver};
 
-use super::Id;
+use super::handle::Id;
 use crate::volume::hdf5::admission::Admission;
 use crate::volume::hdf5::bytes::FileBytes;
 

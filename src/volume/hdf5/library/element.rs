@@ -5,7 +5,7 @@ use hdf5_sys::h5::H5free_memory;
 use hdf5_sys::h5d::H5Dget_type;
 use hdf5_sys::h5t as t;
 
-use super::{Id, text};
+use super::handle::{Id, text};
 use crate::volume::VoxelType;
 use crate::volume::hdf5::significant::SignificantBits;
 

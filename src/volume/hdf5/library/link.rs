@@ -6,7 +6,7 @@ use hdf5::{Group, Result, sync::sync};
 use hdf5_sys::h5l::{H5L_info2_t, H5L_type_t, H5Lexists, H5Lget_info2, H5Lget_val, H5Lunpack_elink_val};
 use hdf5_sys::h5p as p;
 
-use super::{LONGEST_NAME, c_name, text};
+use super::handle::{LONGEST_NAME, c_name, text};
 
 /// The target of a name in a group.
 #[derive(Debug, Clone, PartialEq, Eq)]

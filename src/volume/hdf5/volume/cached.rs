@@ -1,4 +1,4 @@
-//! Copies from cached chunks, several at a time.
+//! Collects cached chunks, so that voxels are copied from several at a time.
 //!
 //! A cached chunk is usually no longer in the processor's caches, nor its pages in the TLB, and copying from chunks
 //! one by one waits for each miss. Reading the start of every wanted row of several chunks first, with no other work
@@ -7,16 +7,32 @@
 
 use std::sync::Arc;
 
-use super::{Hdf5Volume, Reading, Wanted};
 use crate::volume::hdf5::chunks::Chunk;
-use crate::volume::scatter::touch_box;
-use crate::volume::{BoxMut, ReadError};
+use crate::volume::hdf5::grid::{Part, Position};
+use crate::volume::scatter::Sieve;
 
 /// Chunks are collected until they exceed this size in bytes, then copied from. They stay in memory until then, even if
 /// the cache evicts them.
 const MAX_BYTES: usize = 2 << 20;
 /// With more wanted rows in a chunk than this, the copy takes so long that touching them first gains nothing.
 const MAX_ROWS: u64 = 128;
+
+/// A chunk that contains wanted voxels.
+pub(super) struct Wanted {
+    /// Its position in the grid.
+    pub at: Position,
+    /// Its intersection with the box.
+    pub part: Part,
+    /// The wanted voxels of that part.
+    pub sieve: Sieve,
+}
+
+impl Wanted {
+    /// Whether it has so many rows that they are copied at once.
+    pub fn is_tall(&self) -> bool {
+        self.sieve.count.y * self.sieve.count.z > MAX_ROWS
+    }
+}
 
 /// Cached chunks that have been collected, and their total size.
 #[derive(Default)]
@@ -26,35 +42,19 @@ pub(super) struct CachedChunks {
 }
 
 impl CachedChunks {
-    /// Copies the wanted voxels of a chunk to their place, now or together with those of other chunks.
-    pub fn copy(
-        &mut self,
-        volume: &Hdf5Volume,
-        chunk: Arc<Chunk>,
-        wanted: Wanted,
-        reading: &Reading<'_>,
-        into: &mut BoxMut<'_>,
-    ) -> Result<(), ReadError> {
-        let count = wanted.sieve.count;
-        if chunk.constant || count.y * count.z > MAX_ROWS {
-            return volume.copy(&chunk, &wanted, reading, into);
-        }
+    pub fn add(&mut self, chunk: Arc<Chunk>, wanted: Wanted) {
         self.bytes += chunk.samples.bytes().len();
         self.chunks.push((chunk, wanted));
-        if self.bytes < MAX_BYTES { Ok(()) } else { self.finish(volume, reading, into) }
     }
 
-    /// Copies from all collected chunks.
-    pub fn finish(
-        &mut self,
-        volume: &Hdf5Volume,
-        reading: &Reading<'_>,
-        into: &mut BoxMut<'_>,
-    ) -> Result<(), ReadError> {
-        for (chunk, wanted) in &self.chunks {
-            touch_box(&chunk.samples, volume.place(&chunk.dims, wanted, reading.request.step));
-        }
+    /// Whether it is time to copy from them.
+    pub fn is_full(&self) -> bool {
+        self.bytes >= MAX_BYTES
+    }
+
+    /// The chunks collected so far.
+    pub fn take(&mut self) -> Vec<(Arc<Chunk>, Wanted)> {
         self.bytes = 0;
-        self.chunks.drain(..).try_for_each(|(chunk, wanted)| volume.copy(&chunk, &wanted, reading, into))
+        std::mem::take(&mut self.chunks)
     }
 }
