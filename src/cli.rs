@@ -303,7 +303,7 @@ fn open(read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded 
     let metadata = directory.map(|directory| directory.join("objects"));
     let store = Store::new(None, metrics.stores.clone(), metadata);
     let refused = probe::refused(&settings, &store);
-    let files = Files::of(store).at_most(limits::most_files());
+    let files = Files::new(store).at_most(limits::most_files());
     files.refuse(refused);
     let opened = Catalog::open_among(files, &settings, metrics, activity);
     let Opened { catalog, faults: of_files, undecodable, incomplete, unopened, unreachable, warnings: more } =

@@ -91,7 +91,7 @@ pub fn keep_fixed(started: &Settings, settings: &mut Settings) -> Vec<String> {
 
 /// A complete configuration file with every key explained. It is valid as it is, and with every key uncommented.
 pub fn example() -> String {
-    example::of(&reader::keys(&table(Path::new(""))))
+    example::write(&reader::keys(&table(Path::new(""))))
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl Bounds {
 
 /// Confines a server to what it needs. Folders to be written are created if they are missing.
 pub fn server(needs: &Needs) -> Reach {
-    let reach = Reach::of(needs);
+    let reach = Reach::new(needs);
     #[cfg(target_os = "linux")]
     return kernel::server(reach);
     #[cfg(not(target_os = "linux"))]

@@ -53,7 +53,7 @@ use site::Site;
 
 async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse {
     let site = live.get();
-    let record = Record::of(&request);
+    let record = Record::start(&request);
     let mut response = match *request.method() {
         Method::OPTIONS => cors::preflight(&request),
         Method::GET | Method::HEAD => below_base(&live, &site, &request, &record).await,
@@ -73,7 +73,7 @@ async fn below_base(
     record: &Record,
 ) -> HttpResponse {
     let host = client::check_host(request, &site.trusted_proxies, &site.hosts);
-    match Context::of(site, request, record) {
+    match Context::new(site, request, record) {
         Ok(context) => {
             if let Some(health) = health::answer(live, &context).await {
                 record.set_form(Form::Health);

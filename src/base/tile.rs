@@ -17,7 +17,7 @@ pub struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
     /// The digest of everything that a value's `Hash` covers.
-    pub fn of(value: &impl Hash) -> Self {
+    pub fn digest(value: &impl Hash) -> Self {
         let mut digest = Digest(blake3::Hasher::new());
         value.hash(&mut digest);
         let mut fingerprint = [0; 16];
@@ -44,8 +44,8 @@ pub struct TileKey(Fingerprint);
 
 impl TileKey {
     /// The key of a rendering, given everything that decides its pixels and their encoding.
-    pub fn of(rendering: &impl Hash) -> Self {
-        TileKey(Fingerprint::of(rendering))
+    pub fn digest(rendering: &impl Hash) -> Self {
+        TileKey(Fingerprint::digest(rendering))
     }
 
     /// Parses a key as displayed; `None` for any other text.
@@ -143,21 +143,21 @@ mod tests {
 
     #[test]
     fn keys_are_deterministic_and_distinct() {
-        assert_eq!(TileKey::of(&("a", 1)), TileKey::of(&("a", 1)));
-        assert_ne!(TileKey::of(&("a", 1)), TileKey::of(&("a", 2)));
-        assert_ne!(TileKey::of(&("ab", "c")), TileKey::of(&("a", "bc")));
+        assert_eq!(TileKey::digest(&("a", 1)), TileKey::digest(&("a", 1)));
+        assert_ne!(TileKey::digest(&("a", 1)), TileKey::digest(&("a", 2)));
+        assert_ne!(TileKey::digest(&("ab", "c")), TileKey::digest(&("a", "bc")));
     }
 
     #[test]
     fn only_one_clone_is_asked_first() {
-        let tile = Tile::new(TileKey::of(&7), Bytes::new());
+        let tile = Tile::new(TileKey::digest(&7), Bytes::new());
         let same = tile.clone();
         assert_eq!([&same, &tile, &same].map(Tile::is_asked_first), [true, false, false]);
     }
 
     #[test]
     fn a_key_parses_as_displayed() {
-        let key = TileKey::of(&7);
+        let key = TileKey::digest(&7);
         assert_eq!(TileKey::parse(&key.to_string()), Some(key));
         let shown = key.to_string();
         for wrong in
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_etag_is_a_quoted_token() {
-        let etag = TileKey::of(&7).etag();
+        let etag = TileKey::digest(&7).etag();
         assert_eq!(etag.len(), 34);
         assert!(etag.starts_with('"') && etag.ends_with('"'));
     }

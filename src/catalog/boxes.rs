@@ -164,13 +164,13 @@ impl ResolvedBox {
 
     /// The origin of its voxels.
     pub fn origin(&self) -> Origin {
-        Origin::of(&self.dataset, vec![Arc::clone(&self.channel)])
+        Origin::new(&self.dataset, vec![Arc::clone(&self.channel)])
     }
 
     /// The key of the box in an encoding: a digest of everything that determines its bytes.
     pub fn key(&self, encoding: BoxEncoding) -> TileKey {
         let Self { dataset, channel, view, time, region } = self;
-        TileKey::of(&BoxRendering {
+        TileKey::digest(&BoxRendering {
             rules: RULES,
             encoding,
             channel: channel.fingerprint,

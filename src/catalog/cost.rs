@@ -58,7 +58,7 @@ pub struct PassThrough {
 }
 
 impl PassThrough {
-    fn of(passed: Result<(), String>) -> Self {
+    fn from_check(passed: Result<(), String>) -> Self {
         Self { passed_through: passed.is_ok(), problem: passed.err() }
     }
 }
@@ -107,10 +107,10 @@ fn costs(dataset: &Dataset, channel: &Channel, views: &[LevelView], limit: u64) 
             compression: own.and_then(Tally::compression),
             neuroglancer: stored
                 .filter(|_| view.is_stored())
-                .map(|stored| PassThrough::of(channel.passes_through(stored))),
-            zarr: stored
-                .filter(|_| view.is_stored())
-                .map(|stored| PassThrough::of(images::passed_through(channel, stored, limit).map(drop))),
+                .map(|stored| PassThrough::from_check(channel.passes_through(stored))),
+            zarr: stored.filter(|_| view.is_stored()).map(|stored| {
+                PassThrough::from_check(images::passed_through(channel, stored, limit).map(drop))
+            }),
             damage: tally.and_then(|tally| tally.as_ref().err()).map(ToString::to_string),
             tile: Plane::ALL.into_iter().filter_map(tile).collect(),
         }

@@ -135,7 +135,7 @@ impl OpenLevel {
     fn into_stored(self, level: Level, z_factor: u64, found: &FoundLevel) -> StoredLevel {
         let (paths, view) = (found.paths.clone(), found.view.clone());
         let source = LevelSource { level, z_factor, paths, view };
-        let fingerprint = Fingerprint::of(&(&source, KeyOf::files(&self.files)));
+        let fingerprint = Fingerprint::digest(&(&source, KeyOf::files(&self.files)));
         let Self { shape, volumes, files, storage, .. } = self;
         StoredLevel { shape, storage, sidecar: None, source, files, fingerprint, volumes }
     }

@@ -38,7 +38,7 @@ pub(super) struct Sidecars(HashMap<Location, Option<Arc<Sidecar>>>);
 
 impl Sidecars {
     /// The sidecar of a file; warns once per file if it is not usable.
-    fn of(&mut self, file: &OpenFile, warnings: &mut Vec<String>) -> Option<Arc<Sidecar>> {
+    fn find(&mut self, file: &OpenFile, warnings: &mut Vec<String>) -> Option<Arc<Sidecar>> {
         if let Some(known) = self.0.get(file.location()) {
             return known.clone();
         }
@@ -62,7 +62,7 @@ impl Sidecar {
         }
         let ignored = |reason: String| format!("{} is ignored: {reason}", path.display());
         let sidecar = file.other(&path.as_path().into()).map_err(|e| ignored(e.to_string()))?;
-        let inventory = Inventory::of(&sidecar).filter(|inventory| inventory.role == Role::Sidecar);
+        let inventory = Inventory::from_file(&sidecar).filter(|inventory| inventory.role == Role::Sidecar);
         let Some(inventory) = inventory else {
             return Err(ignored("it was not written by this version of voltile pyramid".to_owned()));
         };
@@ -124,7 +124,7 @@ impl Wanted<'_> {
         for level in &self.found.made {
             self.add(self.file, level, None, &mut made, warnings);
         }
-        let Some(sidecar) = sidecars.of(self.file, warnings) else { return made };
+        let Some(sidecar) = sidecars.find(self.file, warnings) else { return made };
         let name =
             sidecar.file.location().as_path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         match sidecar.record(self) {

@@ -47,7 +47,7 @@ pub struct Opened {
 impl Catalog {
     /// Opens everything that the settings name. `activity` lets the volumes yield to busy render threads.
     pub fn open(settings: &Settings, metrics: &Metrics, activity: &Activity) -> Opened {
-        let files = Files::of(Store::new(None, metrics.stores.clone(), None));
+        let files = Files::new(Store::new(None, metrics.stores.clone(), None));
         Self::open_among(files, settings, metrics, activity)
     }
 
@@ -473,7 +473,7 @@ impl Opening {
         let (kind, voxel) = (found.kind, shape.voxel);
         // A component of a colour may have any value.
         let declared = given.missing.as_ref().unwrap_or(&found.missing);
-        let missing = Missing::of(if kind == Kind::Rgb { &[] } else { declared.as_slice() }, voxel);
+        let missing = Missing::new(if kind == Kind::Rgb { &[] } else { declared.as_slice() }, voxel);
         let wanted = Wanted { file, found: &found, levels: &levels, kind, voxel, missing: &missing, scaling };
         let made = wanted.open(&mut self.sidecars, &mut self.warnings);
         let files = levels.iter().chain(&made).flat_map(StoredLevel::files).chain(file.watched());
@@ -498,7 +498,7 @@ impl Opening {
             times: shape.times,
             voxel_size: found.voxel_size,
             voxel_unit: found.voxel_unit,
-            fingerprint: Fingerprint::of(&(
+            fingerprint: Fingerprint::digest(&(
                 found.kind,
                 missing.in_words(),
                 levels.iter().map(|l| l.fingerprint).collect::<Vec<_>>(),

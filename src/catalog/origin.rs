@@ -21,13 +21,13 @@ pub struct Origin {
 
 impl Origin {
     /// The origin of something made from these channels.
-    pub(super) fn of(dataset: &Arc<Dataset>, channels: Vec<Arc<Channel>>) -> Self {
+    pub(super) fn new(dataset: &Arc<Dataset>, channels: Vec<Arc<Channel>>) -> Self {
         Self { dataset: Arc::clone(dataset), channels }
     }
 
     /// All channels of a dataset.
     pub fn whole(dataset: &Arc<Dataset>) -> Self {
-        Self::of(dataset, dataset.channels.values().cloned().collect())
+        Self::new(dataset, dataset.channels.values().cloned().collect())
     }
 
     /// The dataset's token.

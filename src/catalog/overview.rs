@@ -89,7 +89,7 @@ impl Overview {
     /// The key of the rendering: a digest of everything that determines its bytes.
     pub fn key(&self) -> TileKey {
         let tiles: Vec<TileKey> = self.tiles.iter().map(Resolved::key).collect();
-        TileKey::of(&("overview", self.most, self.across, self.extent, tiles))
+        TileKey::digest(&("overview", self.most, self.across, self.extent, tiles))
     }
 
     /// The plan for the renderer: what to read and how to paint it.

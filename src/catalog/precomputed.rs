@@ -41,7 +41,7 @@ impl Catalog {
     }
 
     fn determined(&self, dataset: &Dataset, channel: &Channel) -> Result<Precomputed, String> {
-        let encoding = PrecomputedEncoding::of(channel)?;
+        let encoding = PrecomputedEncoding::choose(channel)?;
         let views = dataset.listed_views(channel);
         let scale = |view: &LevelView| Some((*view, self.scale(dataset, channel, encoding, view)?));
         let (listed, mut scales): (Vec<_>, Vec<_>) = views.iter().filter_map(scale).unzip();
@@ -67,7 +67,7 @@ impl Catalog {
         let channel = dataset.channel_at(channel, time.unwrap_or(0))?;
         let refused = |reason| NotFound::NotPrecomputed { channel: channel.name.clone(), reason };
         let precomputed = self.precomputed(dataset, channel).map_err(refused)?;
-        Ok((Origin::of(dataset, vec![Arc::clone(channel)]), precomputed))
+        Ok((Origin::new(dataset, vec![Arc::clone(channel)]), precomputed))
     }
 
     /// A level in the precomputed format; `None` if its chunks would need more voxels than allowed.

@@ -67,7 +67,7 @@ impl Trial {
     /// they are reported when the file is opened for use.
     pub fn run(&self, latest: Instant, store: &Store) {
         let until = latest.min(Instant::now() + REHEARSAL);
-        let (files, metrics) = (Files::of(store.clone()), Metrics::default());
+        let (files, metrics) = (Files::new(store.clone()), Metrics::default());
         let opened = Catalog::open_among(files, &self.settings(), &metrics, &Activity::default());
         for channel in opened.catalog.datasets().flat_map(|dataset: &Arc<Dataset>| dataset.channels.values())
         {

@@ -302,7 +302,7 @@ impl Resolved {
     pub fn origin(&self) -> Origin {
         match self.is_black() {
             true => Origin::whole(&self.dataset),
-            false => Origin::of(&self.dataset, self.channels().cloned().collect()),
+            false => Origin::new(&self.dataset, self.channels().cloned().collect()),
         }
     }
 
@@ -333,7 +333,7 @@ impl Resolved {
     /// The key of the rendering: a digest of everything that determines its bytes.
     pub fn key(&self) -> TileKey {
         let Self { dataset, style, layers, time, address } = self;
-        TileKey::of(&Rendering {
+        TileKey::digest(&Rendering {
             rules: RULES,
             style: *style,
             dataset: dataset.style,

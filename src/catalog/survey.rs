@@ -372,7 +372,7 @@ mod tests {
     fn missing_values_are_not_counted() {
         let values = [7u16, 65535, 9, 65535];
         let volume = MemoryVolume::of(VoxelType::U16, Xyz::new(4, 1, 1), |at| values[at.x as usize]);
-        let missing = Missing::of(&[Number::Whole(65535)], VoxelType::U16);
+        let missing = Missing::new(&[Number::Whole(65535)], VoxelType::U16);
         assert_eq!(of_one(&volume, &missing, Vec::<u16>::new()).window, Window::Whole { lo: 7, hi: 9 });
     }
 

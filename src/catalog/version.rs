@@ -55,7 +55,7 @@ impl Catalog {
             derived: _,
         } = dataset;
         let channels: Vec<_> = channels.values().map(|channel| channel_version(dataset, channel)).collect();
-        Fingerprint::of(&(RULES, self.style, style, limits, channels))
+        Fingerprint::digest(&(RULES, self.style, style, limits, channels))
     }
 }
 
@@ -95,7 +95,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
     let made: Vec<_> = made.iter().map(|level| level.fingerprint).collect();
     let space = (voxel_size.map(bits), voxel_unit, dataset.placed(channel), origin.map(bits));
     let times = is_series.then_some(times);
-    Fingerprint::of(&(name, label, colour, fingerprint, made, window, space, times))
+    Fingerprint::digest(&(name, label, colour, fingerprint, made, window, space, times))
 }
 
 fn bits(numbers: Xyz<f64>) -> Xyz<u64> {

@@ -149,10 +149,11 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("a.h5");
         fs::write(&path, "one").unwrap();
-        let watch =
-            Watch::over(BTreeSet::from([
-                FileIdentity::of(&path.as_path().into(), &Default::default()).unwrap()
-            ]));
+        let watch = Watch::over(BTreeSet::from([FileIdentity::from_location(
+            &path.as_path().into(),
+            &Default::default(),
+        )
+        .unwrap()]));
         assert!(!watch.is_fresh());
         let checked_just_now = || {
             watch.check();

@@ -24,7 +24,7 @@ pub(super) fn of_server<'a>(
         tracing::info!("{reach}");
         return Ok(reach);
     }
-    let mut needs = paths.fold(Needs::of(settings), |needs, path| needs.and_file(path));
+    let mut needs = paths.fold(Needs::from_settings(settings), |needs, path| needs.and_file(path));
     if has_demo
         && let path = demo::default_path(std::env::var_os)?
         && !demo::is_there(&path)

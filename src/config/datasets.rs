@@ -6,7 +6,7 @@ use std::path::Path;
 use config::{Value, ValueKind};
 
 use super::keys::{Key, Shape, default, needed, optional};
-use super::reader::{Entry, Notes, Section, Setting, at, keys};
+use super::reader::{Entry, Notes, Section, Setting, keys, located};
 use super::settings::{ChannelSettings, DatasetSettings, LevelSettings, Settings};
 use super::values::{self, Parsed};
 use crate::base::axes::AxisName;
@@ -179,7 +179,7 @@ fn level(
 ) -> Option<LevelSettings> {
     let Entry { name: position, path: key, value } = entry;
     if !matches!(value.kind, ValueKind::Table(_)) {
-        let path = values::path(value).map_err(|problem| notes.fault(key, at(&problem, value))).ok()?;
+        let path = values::path(value).map_err(|problem| notes.fault(key, located(&problem, value))).ok()?;
         return Some(LevelSettings { path, factor: None });
     }
     let mut level = LevelSettings::default();

@@ -11,7 +11,7 @@ const HEAD: &str = "\
 # directory, those in flags and variables to the working directory.
 ";
 
-pub(super) fn of(keys: &[Key]) -> String {
+pub(super) fn write(keys: &[Key]) -> String {
     let mut text = HEAD.to_owned();
     keys.iter().for_each(|key| write_table(&mut text, key, "", true));
     text

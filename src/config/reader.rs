@@ -149,7 +149,7 @@ pub(super) fn child(path: &str, key: &str) -> String {
 }
 
 /// A problem with a value, and where that value was set.
-pub(super) fn at(problem: &str, value: &Value) -> String {
+pub(super) fn located(problem: &str, value: &Value) -> String {
     match value.origin() {
         Some(origin) => format!("{problem} ({origin})"),
         None => problem.to_owned(),
@@ -182,7 +182,8 @@ impl<'v, 'n> Section<'v, 'n> {
         let table = value.and_then(|value| table_of(&path, value, notes));
         for (name, value) in by_name(table) {
             if !settings.iter().any(|setting| setting.key.name == name) {
-                notes.fault(child(&path, name), at(&unknown(&path, name, value, &keys(settings)), value));
+                notes
+                    .fault(child(&path, name), located(&unknown(&path, name, value, &keys(settings)), value));
             }
         }
         let mut section = Self { path, table, notes };
@@ -200,7 +201,7 @@ impl<'v, 'n> Section<'v, 'n> {
         let Some(value) = self.get(name) else { return };
         match read(value) {
             Ok(right) => *slot = right.into(),
-            Err(problem) => self.notes.fault(child(&self.path, name), at(&problem, value)),
+            Err(problem) => self.notes.fault(child(&self.path, name), located(&problem, value)),
         }
     }
 
@@ -211,7 +212,7 @@ impl<'v, 'n> Section<'v, 'n> {
         let mut entries = Vec::new();
         for (text, value) in by_name(table) {
             let path = child(&path, text);
-            let name = read(text).map_err(|problem| self.notes.fault(&path, at(&problem, value))).ok();
+            let name = read(text).map_err(|problem| self.notes.fault(&path, located(&problem, value))).ok();
             entries.push(Entry { name, path, value });
         }
         entries
@@ -222,7 +223,7 @@ impl<'v, 'n> Section<'v, 'n> {
         let path = child(&self.path, key);
         let value = self.get(key)?;
         let ValueKind::Array(items) = &value.kind else {
-            self.notes.fault(path, at(&expected("a list", value), value));
+            self.notes.fault(path, located(&expected("a list", value), value));
             return None;
         };
         let entry = |(name, value)| Entry { name, path: format!("{path}[{name}]"), value };
@@ -271,7 +272,7 @@ impl<'v, 'n> Section<'v, 'n> {
 
 fn table_of<'v>(path: &str, value: &'v Value, notes: &mut Notes) -> Option<&'v Map<String, Value>> {
     let ValueKind::Table(table) = &value.kind else {
-        notes.fault(path, at(&expected("a table", value), value));
+        notes.fault(path, located(&expected("a table", value), value));
         return None;
     };
     Some(table)

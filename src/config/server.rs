@@ -7,7 +7,7 @@ use std::path::Path;
 use config::Value;
 
 use super::keys::{Key, Shape, default, needed, optional};
-use super::reader::{Entry, Notes, Section, Setting, at, keys};
+use super::reader::{Entry, Notes, Section, Setting, keys, located};
 use super::settings::{
     Caches, ContentType, Files, IdentityRule, Log, LogFormat, Mount, Render, Server, Tls, Verify,
 };
@@ -174,7 +174,7 @@ fn read_mounts(entries: Vec<Entry<'_, usize>>, table: &[Setting<Mount>], notes: 
         if !seen.insert(mount.tile_service.clone()) {
             let problem =
                 format!("a mount {} exists already; each needs a different tile_service", mount.tile_service);
-            notes.fault(entry.path, at(&problem, entry.value));
+            notes.fault(entry.path, located(&problem, entry.value));
         }
         mounts.push(mount);
     }

@@ -29,7 +29,7 @@ pub(super) fn is_in_file(value: &Value) -> bool {
 /// Reads a document. Values that begin on a line with an error are left out.
 pub(super) fn document(text: &str) -> Document {
     let (table, errors) = DeTable::parse_recoverable(text);
-    let lines = Lines::of(text);
+    let lines = Lines::new(text);
     let mistakes = mistakes(table.get_ref(), &errors, &lines);
     let broken: Vec<usize> = mistakes.iter().map(|mistake| mistake.line).collect();
     let origin = |span: Range<usize>| format!("{LINE}{}", lines.number(span.start));
@@ -67,7 +67,7 @@ fn mistakes<'e>(table: &DeTable<'_>, errors: &'e [toml::de::Error], lines: &Line
 
 /// Parses a single value, as in a flag or a variable: TOML, or else plain text.
 pub(super) fn value_or_text(text: &str, origin: &str) -> Value {
-    let lines = Lines::of(text);
+    let lines = Lines::new(text);
     let reader = Reader { origin: |_| origin.to_owned(), broken: &[], lines: &lines };
     match DeValue::parse(text) {
         Ok(value) => reader.value(&value),
@@ -104,7 +104,7 @@ fn list_spans(value: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
 struct Lines(Vec<usize>);
 
 impl Lines {
-    fn of(text: &str) -> Self {
+    fn new(text: &str) -> Self {
         Self(std::iter::once(0).chain(text.match_indices('\n').map(|(end, _)| end + 1)).collect())
     }
 

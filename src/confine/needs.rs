@@ -23,7 +23,7 @@ pub struct Needs {
 impl Needs {
     /// What the settings need: the folders of data files, secrets, certificates and the Unix socket, and the cache
     /// directory.
-    pub fn of(settings: &Settings) -> Self {
+    pub fn from_settings(settings: &Settings) -> Self {
         Self::with_datasets(settings, |_| true)
     }
 

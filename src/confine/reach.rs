@@ -72,7 +72,7 @@ impl fmt::Display for Lack {
 
 impl Reach {
     /// What is asked of the kernel. Creates the folders to be written.
-    pub(super) fn of(needs: &Needs) -> Self {
+    pub(super) fn new(needs: &Needs) -> Self {
         let missing = needs.made();
         let there = |folders: &BTreeSet<PathBuf>| {
             topmost(folders.iter().filter(|folder| folder.is_dir()).map(|folder| resolved(folder)))
@@ -90,7 +90,7 @@ impl Reach {
 
     /// Everything: `files.confinement = "off"`.
     pub fn unconfined() -> Self {
-        Self::of(&Needs::default()).not_enforced("files.confinement is \"off\"")
+        Self::new(&Needs::default()).not_enforced("files.confinement is \"off\"")
     }
 
     pub(super) fn not_enforced(self, why: &str) -> Self {

@@ -107,7 +107,7 @@ pub struct Trace {
 
 impl Trace {
     /// The trace of a request.
-    pub fn of(id: RequestId) -> Self {
+    pub fn new(id: RequestId) -> Self {
         Self { id: Some(id), ..Self::default() }
     }
 

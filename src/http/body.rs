@@ -28,7 +28,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    pub fn of(whole: Bytes) -> Self {
+    pub fn from_whole(whole: Bytes) -> Self {
         Self::new(whole, None)
     }
 
@@ -88,7 +88,7 @@ mod tests {
     fn pieces_make_up_the_whole() {
         for (length, count) in [(0, 0), (1, 1), (PIECE, 1), (PIECE + 1, 2), (5 * PIECE, 5)] {
             let whole: Bytes = (0..length).map(|at| (at % 251) as u8).collect();
-            let pieces = pieces(Pieces::of(whole.clone()), length);
+            let pieces = pieces(Pieces::from_whole(whole.clone()), length);
             assert_eq!(pieces.len(), count);
             assert!(pieces.concat() == whole, "{length} bytes");
         }

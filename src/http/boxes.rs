@@ -16,7 +16,7 @@ pub(super) async fn fetch(
     context: &Context<'_>,
     identified: Identified,
 ) -> Result<(Bytes, Arc<Held>), HttpResponse> {
-    held(context, identified).await.map_err(|error| problem::of(&error))
+    held(context, identified).await.map_err(|error| problem::response(&error))
 }
 
 async fn held(context: &Context<'_>, identified: Identified) -> Result<(Bytes, Arc<Held>), TileError> {

@@ -55,18 +55,18 @@ pub(super) fn demand(request: &HttpRequest, trusted: &[Proxy]) -> Demand {
     let is_prefetch =
         purpose.is_some_and(|purpose| purpose.split([';', ',']).any(|word| word.trim() == "prefetch"));
     let urgency = if is_prefetch { Urgency::Prefetch } else { Urgency::Wanted };
-    Demand { client: Client::at(address(request, trusted)), urgency }
+    Demand { client: Client::new(address(request, trusted)), urgency }
 }
 
 /// The address of the client.
 pub(super) fn address(request: &HttpRequest, trusted: &[Proxy]) -> IpAddr {
     let peer = peer(request);
-    Reports::of(request, peer, trusted).map_or(peer.unwrap_or(NOWHERE), |reports| reports.client)
+    Reports::from_request(request, peer, trusted).map_or(peer.unwrap_or(NOWHERE), |reports| reports.client)
 }
 
 /// The scheme and host that the client used, such as `http://example.org:8080`.
 pub(super) fn base_url(request: &HttpRequest, trusted: &[Proxy]) -> Result<String, BadHost> {
-    let reports = Reports::of(request, peer(request), trusted);
+    let reports = Reports::from_request(request, peer(request), trusted);
     let scheme = match reports.as_ref().and_then(|reports| reports.scheme) {
         None if request.app_data::<Tls>().is_some() => "https",
         None => "http",
@@ -82,7 +82,7 @@ pub(super) fn check_host(request: &HttpRequest, trusted: &[Proxy], hosts: &[Stri
     if hosts.is_empty() {
         return Ok(());
     }
-    let requested = host(request, Reports::of(request, peer(request), trusted))?;
+    let requested = host(request, Reports::from_request(request, peer(request), trusted))?;
     let name = match requested.rfind([':', ']']) {
         Some(colon) if requested[colon..].starts_with(':') => &requested[..colon],
         _ => requested,

@@ -48,13 +48,13 @@ pub(super) enum Refusal<'r> {
 }
 
 impl<'r> Context<'r> {
-    pub fn of(
+    pub fn new(
         site: &'r Arc<Site>,
         request: &'r HttpRequest,
         record: &'r Record,
     ) -> Result<Self, Refusal<'r>> {
         let all = site.service.catalog();
-        let place = Place::of(request.uri().path(), &site.base_path, all.access())?;
+        let place = Place::find(request.uri().path(), &site.base_path, all.access())?;
         let grants = granted(all.access(), request, &place)?;
         if place.path.is_empty() {
             return Err(Refusal::Slash(last_segment(place.secret)));
@@ -90,7 +90,7 @@ struct Place<'p> {
 }
 
 impl<'p> Place<'p> {
-    fn of(path: &'p str, base_path: &str, access: &Access) -> Result<Self, Refusal<'p>> {
+    fn find(path: &'p str, base_path: &str, access: &Access) -> Result<Self, Refusal<'p>> {
         let path = match path.strip_prefix(base_path) {
             Some("") if !base_path.is_empty() => return Err(Refusal::Slash(last_segment(path))),
             Some(rest) if rest.starts_with('/') => rest,
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn paths_are_taken_with_and_without_the_base_path() {
-        let of = |path, base| Place::of(path, base, &Access::default()).map(|place| place.path);
+        let of = |path, base| Place::find(path, base, &Access::default()).map(|place| place.path);
         assert_eq!(of("/a/b", ""), Ok("/a/b"));
         assert_eq!(of("/a/b", "/x"), Ok("/a/b"));
         assert_eq!(of("/x/a/b", "/x"), Ok("/a/b"));

@@ -35,7 +35,7 @@ pub(super) fn named<'c>(
     context.catalog.known(&wanted).map_err(|error| {
         Box::new(match error {
             NotFound::Token { token, .. } => problem::no_dataset(token.as_str()),
-            other => problem::of(&other.into()),
+            other => problem::response(&other.into()),
         })
     })
 }
@@ -48,7 +48,7 @@ pub(super) async fn one(context: &Context<'_>, token: &str) -> HttpResponse {
     };
     let problems = match context.site.service.sample_all(dataset, context.demand()).await {
         Ok(problems) => problems,
-        Err(busy) => return problem::of(&busy.into()),
+        Err(busy) => return problem::response(&busy.into()),
     };
     let (catalog, dataset) = (Arc::clone(&context.catalog), Arc::clone(dataset));
     // Problems may differ at the next request.

@@ -65,7 +65,7 @@ impl Default for Documents {
 impl Document {
     /// A JSON document without the server's address.
     pub fn json(value: &impl Serialize) -> Result<Self, TileError> {
-        Ok(Self::of(
+        Ok(Self::new(
             "application/json",
             vec![serde_json::to_vec(value).map_err(|error| failed(&error))?.into()],
         ))
@@ -85,12 +85,12 @@ impl Document {
         whole.shrink_to_fit();
         let whole = Bytes::from(whole);
         let parts = std::str::from_utf8(&whole).map_err(|error| failed(&error))?.split(BASE);
-        Ok(Self::of(content_type, parts.map(|part| whole.slice_ref(part.as_bytes())).collect()))
+        Ok(Self::new(content_type, parts.map(|part| whole.slice_ref(part.as_bytes())).collect()))
     }
 
     /// A document with the server's address between any two of its parts.
-    pub fn of(content_type: &'static str, parts: Vec<Bytes>) -> Self {
-        let digest = TileKey::of(&("document", content_type, &parts));
+    pub fn new(content_type: &'static str, parts: Vec<Bytes>) -> Self {
+        let digest = TileKey::digest(&("document", content_type, &parts));
         Self { content_type, parts: parts.into(), digest, measured: 0 }
     }
 
@@ -112,7 +112,7 @@ impl Document {
         lifetime: HeaderValue,
         base: Option<String>,
     ) -> HttpResponse {
-        let etag = base.as_ref().map_or(self.digest, |base| TileKey::of(&(self.digest, base))).etag();
+        let etag = base.as_ref().map_or(self.digest, |base| TileKey::digest(&(self.digest, base))).etag();
         let is_known = is_known(request, &etag);
         let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
         response
@@ -128,7 +128,7 @@ impl Document {
         };
         let length = self.length() + base.len() * self.parts.len().saturating_sub(1);
         if length > LONGEST {
-            return problem::of(&too_large());
+            return problem::response(&too_large());
         }
         response.body(body::joined(Arc::clone(&self.parts), base.into(), length))
     }

@@ -34,7 +34,7 @@ pub(super) async fn find(
     if newest.fetch_max(generation, Ordering::Relaxed) < generation {
         kept.clear();
     }
-    let key = (generation, TileKey::of(&(&context.grants, name)));
+    let key = (generation, TileKey::digest(&(&context.grants, name)));
     let flight = loop {
         match kept.lookup_if(&key, |kept| kept.measured >= measured) {
             Lookup::Ready(document) => return Ok(document),
@@ -79,5 +79,5 @@ pub(super) async fn answer(
     build: impl FnOnce() -> Result<Document, TileError> + Send + 'static,
 ) -> HttpResponse {
     let found = find(context, name, measured, build).await;
-    found.map_or_else(|error| problem::of(&error), |it| it.response(context.request, REVALIDATED, None))
+    found.map_or_else(|error| problem::response(&error), |it| it.response(context.request, REVALIDATED, None))
 }

@@ -28,7 +28,7 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
         Some(Ok(PrecomputedFile::Chunk(wanted))) => chunk(context, &wanted).await,
     };
     context.site.service.use_pause();
-    answered.unwrap_or_else(|error| problem::of(&error))
+    answered.unwrap_or_else(|error| problem::response(&error))
 }
 
 async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Result<HttpResponse, TileError> {
@@ -37,7 +37,7 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Resul
     let fresh = lifetime(&volume.token, &REVALIDATED);
     let name = ("precomputed", &volume.token.token, &volume.channel);
     let info =
-        documents::find(context, &name, 0, move || Document::json(&VolumeInfo::of(&precomputed))).await;
+        documents::find(context, &name, 0, move || Document::json(&VolumeInfo::new(&precomputed))).await;
     Ok(info?.response(context.request, fresh, None))
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Problem {
 }
 
 /// The response for a request that fails.
-pub(super) fn of(error: &TileError) -> HttpResponse {
+pub(super) fn response(error: &TileError) -> HttpResponse {
     let status = match error.kind() {
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
         ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,

@@ -47,7 +47,7 @@ pub(super) fn respond(
         Part::Unsatisfiable => {
             response.status(StatusCode::RANGE_NOT_SATISFIABLE);
             response.insert_header((header::CONTENT_RANGE, format!("bytes */{length}")));
-            response.body(Pieces::of(Bytes::new()))
+            response.body(Pieces::from_whole(Bytes::new()))
         }
     }
 }

@@ -34,10 +34,10 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub fn of(request: &HttpRequest) -> Self {
+    pub fn start(request: &HttpRequest) -> Self {
         let id = id_of(request);
         Self {
-            trace: Arc::new(Trace::of(id.clone())),
+            trace: Arc::new(Trace::new(id.clone())),
             id,
             began: Instant::now(),
             form: Cell::default(),

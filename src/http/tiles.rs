@@ -16,7 +16,7 @@ use crate::service::{Identified, TileError, Urgency};
 pub(super) async fn answer(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> HttpResponse {
     let answered = tile(context, mount, path).await;
     context.site.service.use_pause();
-    answered.unwrap_or_else(|error| problem::of(&error))
+    answered.unwrap_or_else(|error| problem::response(&error))
 }
 
 async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Result<HttpResponse, TileError> {
@@ -46,7 +46,7 @@ async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Resu
     let content_type = HeaderValue::from_static(mount.content_type.name());
     Ok(described(HttpResponse::Ok(), site, etag, &wanted.token)
         .content_type(content_type)
-        .body(Pieces::of(tile.bytes)))
+        .body(Pieces::from_whole(tile.bytes)))
 }
 
 /// Whether the client's copy is current, which is counted. A copy with voxels of a corrupt chunk is not confirmed:

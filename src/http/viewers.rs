@@ -66,7 +66,7 @@ pub(super) async fn answer(context: &Context<'_>, (file, mount, token): (File, &
         File::Info => {
             let measured = dataset.measured();
             documents::answer(context, &("info", token), measured, move || {
-                Document::json(&info::of(&dataset, &catalog.describe_dataset(&dataset)))
+                Document::json(&info::describe(&dataset, &catalog.describe_dataset(&dataset)))
             })
             .await
         }
@@ -112,7 +112,7 @@ async fn addressed(
         Err(error) => problem::bad_request(&error.to_string()),
         Ok(base) => match documents::find(context, name, 0, build).await {
             Ok(document) => document.response(context.request, NO_STORE, Some(escape(&base))),
-            Err(error) => problem::of(&error),
+            Err(error) => problem::response(&error),
         },
     };
     cors::add_to_vary(response.headers_mut(), client::DECISIVE);

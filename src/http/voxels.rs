@@ -17,7 +17,7 @@ static TYPE: HeaderName = HeaderName::from_static("x-voltile-type");
 pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
     let answered = found(context, path).await;
     context.site.service.use_pause();
-    answered.unwrap_or_else(|error| problem::of(&error))
+    answered.unwrap_or_else(|error| problem::response(&error))
 }
 
 async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {

@@ -29,7 +29,7 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
         Err(malformed) => Err(malformed.into()),
     };
     context.site.service.use_pause();
-    answered.unwrap_or_else(|error| problem::of(&error))
+    answered.unwrap_or_else(|error| problem::response(&error))
 }
 
 async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpResponse, TileError> {

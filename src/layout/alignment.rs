@@ -17,7 +17,7 @@ const MOST: f64 = 1024.0;
 /// Labels for which that is not possible get a remark.
 pub(crate) fn align(image: &FoundChannel, channels: &mut [FoundChannel]) {
     for labels in channels.iter_mut().filter(|channel| channel.kind == Kind::Labels) {
-        let Some(ratio) = Ratio::of(labels, image) else { continue };
+        let Some(ratio) = Ratio::measure(labels, image) else { continue };
         match ratio.times {
             Some(times) => ratio.apply(times, labels, image),
             None => labels.remarks.push(ratio.remark(image)),
@@ -37,7 +37,7 @@ struct Ratio {
 
 impl Ratio {
     /// `None` if the size of either is unknown, or their units cannot be compared.
-    fn of(labels: &FoundChannel, image: &FoundChannel) -> Option<Self> {
+    fn measure(labels: &FoundChannel, image: &FoundChannel) -> Option<Self> {
         let unit = match (labels.voxel_unit.as_deref(), image.voxel_unit.as_deref()) {
             (own, other) if own == other => 1.0,
             (Some(own), Some(other)) => units::in_nanometres(own)? / units::in_nanometres(other)?,

@@ -39,7 +39,7 @@ impl Layout for Berkeley {
         let names: Vec<_> = vectors.iter().map(|vector| vector.axis).collect();
         let axes = completed(&names, &about.dataset.shape).or_else(|| usual_axes(about.rank()))?;
         let spacings: Vec<_> = vectors.into_iter().map(|vector| vector.spacing).collect();
-        let Calibration { voxel, origin } = Calibration::of(&axes, &about.dataset.shape, &spacings);
+        let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
         Some(Marks {
             named_by: Some(group.to_owned()),
             axes: Some(axes),
@@ -63,7 +63,7 @@ fn vector(about: &About<'_>, place: usize, path: &str) -> Vector {
         let unit = unit(&text("units")?)?;
         let positions = about.file.numbers(path)?;
         let is_whole = positions.len() as u64 == extent || positions.len() == 2;
-        Spacing::of(&positions, Some(&unit)).filter(|_| is_whole)
+        Spacing::from_positions(&positions, Some(&unit)).filter(|_| is_whole)
     };
     Vector { axis, spacing: spacing() }
 }

@@ -39,7 +39,7 @@ impl Layout for Catmaid {
             FoundLevel {
                 factor: Some(Xyz::new(factor, factor, 1)),
                 paths: Paths::sections(sections.into_iter().map(path)),
-                view: View::of(Axes::from_known([AxisName::Y, AxisName::X])),
+                view: View::from_axes(Axes::from_known([AxisName::Y, AxisName::X])),
             }
         };
         let levels = scales.into_iter().map(level).filter(|level| level.paths.first().is_some()).collect();

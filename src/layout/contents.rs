@@ -127,7 +127,7 @@ impl<'a> Contents<'a> {
     }
 
     fn search(&self) -> Result<&Search, &OpenError> {
-        self.search.get_or_init(|| Search::of(self)).as_ref()
+        self.search.get_or_init(|| Search::new(self)).as_ref()
     }
 
     /// The dataset at a path, with its marks.
@@ -204,7 +204,7 @@ impl Candidate {
 }
 
 impl Search {
-    fn of(contents: &Contents<'_>) -> Result<Self, OpenError> {
+    fn new(contents: &Contents<'_>) -> Result<Self, OpenError> {
         let Listing { mut datasets, unfollowed, aliases } = contents.file.datasets()?;
         let mut links: HashMap<&str, Vec<&str>> = HashMap::new();
         aliases.iter().for_each(|(link, path)| links.entry(path).or_default().push(link));

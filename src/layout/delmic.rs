@@ -29,7 +29,7 @@ impl Layout for Delmic {
         number_after(last_of(acquisition), "Acquisition").filter(|_| is_image)?;
         let axes = axes(about)?;
         let spacings: Vec<_> = axes.iter().map(|axis| spacing(about, axis.letter())).collect();
-        let voxel = Calibration::of(&axes, &about.dataset.shape, &spacings).voxel;
+        let voxel = Calibration::new(&axes, &about.dataset.shape, &spacings).voxel;
         let is_colour = axes.to_string().ends_with('c') && about.is_colour();
         Some(Marks {
             named_by: Some(acquisition.to_owned()),

@@ -153,7 +153,7 @@ fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>
     // A number far beyond the others is not that of a part.
     let furthest = MAX_NUMBERED.min(GAPS * run.len() as u64);
     let full = run.values().filter_map(|numbered| depth(numbered, typical)).max()?;
-    let mut joining = Joining::of(full, start);
+    let mut joining = Joining::new(full, start);
     let (mut own, mut others) = (Vec::new(), Vec::new());
     for (number, numbered) in run {
         let is_near = number.checked_sub(start).is_some_and(|distance| distance < furthest);
@@ -233,7 +233,7 @@ struct Joining<'a> {
 }
 
 impl<'a> Joining<'a> {
-    fn of(full: u64, next: u64) -> Self {
+    fn new(full: u64, next: u64) -> Self {
         Self { full, next, parts: Vec::new(), first: None, is_complete: true, gaps: Vec::new() }
     }
 

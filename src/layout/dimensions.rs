@@ -35,7 +35,7 @@ impl Layout for Dimensions {
         let names: Vec<Option<AxisName>> = (0..about.rank()).map(name).collect();
         let axes = completed(&names, &about.dataset.shape)?;
         let spacings: Vec<_> = (0..about.rank()).map(|place| spacing(scale(place)?)).collect();
-        let Calibration { voxel, origin } = Calibration::of(&axes, &about.dataset.shape, &spacings);
+        let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
         let because = format!("the dimensions of {} are named: {axes}", about.path);
         Some(Marks { axes: Some(axes), voxel, origin, ..Marks::because(because) })
     }
@@ -88,7 +88,7 @@ fn spacing(scale: &Scale) -> Option<Spacing> {
     let units = scale.attributes.text("units").or_else(|| scale.attributes.text("UNIT"));
     let is_angle = units.as_ref().is_some_and(|units| degrees(&units.to_lowercase()).is_some());
     let unit = if is_angle { Some("degree") } else { units.as_deref() };
-    Spacing::of(&scale.values, unit)
+    Spacing::from_positions(&scale.values, unit)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ impl Layout for Eman {
             Some(Spacing::new(step, None, Some("Å")))
         };
         let spacings: Vec<_> = axes.iter().map(|axis| along(axis.letter())).collect();
-        let voxel = Calibration::of(&axes, &about.dataset.shape, &spacings).voxel;
+        let voxel = Calibration::new(&axes, &about.dataset.shape, &spacings).voxel;
         Some(Marks {
             named_by: Some(about.group().to_owned()),
             axes: Some(axes),

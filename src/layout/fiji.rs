@@ -34,7 +34,7 @@ impl Layout for Fiji {
             let volume = contents.candidate(&path(time))?;
             let places = times.iter().map(|(number, time)| (number - first, path(time)));
             let paths = Paths::Times(Paths::by_number(places.filter(|(_, path)| contents.file.has(path))));
-            let level = FoundLevel { factor: Some(Xyz::all(1)), paths, view: View::of(volume.axes()) };
+            let level = FoundLevel { factor: Some(Xyz::all(1)), paths, view: View::from_axes(volume.axes()) };
             found.push(described(Name::nearest(&channel), &volume, vec![level]));
         }
         Ok(Some(found))

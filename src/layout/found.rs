@@ -162,13 +162,13 @@ pub(super) const MAX_NUMBERED: u64 = 1 << 20;
 
 impl View {
     /// A dataset with these axes and nothing special.
-    pub(super) fn of(axes: Axes) -> Self {
+    pub(super) fn from_axes(axes: Axes) -> Self {
         Self { axes, fixed: Vec::new(), means: None, size: None, values: None, repeat: Xyz::all(1) }
     }
 
     /// A dataset that holds one volume in z, y, x order.
     pub fn zyx() -> Self {
-        Self::of(Axes::from_known([AxisName::Z, AxisName::Y, AxisName::X]))
+        Self::from_axes(Axes::from_known([AxisName::Z, AxisName::Y, AxisName::X]))
     }
 }
 

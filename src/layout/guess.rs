@@ -70,7 +70,7 @@ impl Candidate {
 
     /// How its dataset is interpreted.
     pub fn view(&self, axes: Axes) -> View {
-        View { means: self.marks.means, values: self.marks.values.clone(), ..View::of(axes) }
+        View { means: self.marks.means, values: self.marks.values.clone(), ..View::from_axes(axes) }
     }
 
     /// Serves stored values as they are if the configuration contradicts what they stand for: scales belong to axes, and

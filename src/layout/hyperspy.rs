@@ -40,7 +40,7 @@ impl Layout for Hyperspy {
             .or_else(|| by_navigation(&navigated))
             .or_else(|| usual_axes(about.rank()))?;
         let spacings: Vec<_> = found.into_iter().map(|axis| axis.spacing).collect();
-        let Calibration { voxel, origin } = Calibration::of(&axes, &about.dataset.shape, &spacings);
+        let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
         let title = about.file.attributes(&format!("{group}/metadata/General"));
         let title = title.and_then(|general| general.text("title")).filter(|title| !title.trim().is_empty());
         Some(Marks {

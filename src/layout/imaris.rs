@@ -23,14 +23,14 @@ impl Layout for Imaris {
     }
 
     fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
-        let tree = Tree::of(contents);
+        let tree = Tree::read(contents);
         let ((_, level), (_, time), (_, channel)) =
             (tree.levels.first()?, tree.times.first()?, tree.channels.first()?);
         Some(format!("it has {}", tree.data(level, time, channel)))
     }
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let tree = Tree::of(contents);
+        let tree = Tree::read(contents);
         Ok(Some(tree.channels.iter().map(|(number, group)| tree.channel(*number, group)).collect()))
     }
 }
@@ -46,7 +46,7 @@ struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    fn of(contents: &Contents<'a>) -> Self {
+    fn read(contents: &Contents<'a>) -> Self {
         let file = contents.file;
         let levels = numbered(contents.root(), LEVEL);
         if levels.first().is_some_and(|(_, level)| file.has(&format!("/{level}/Data"))) {

@@ -118,7 +118,7 @@ impl Inventory {
     }
 
     /// The inventory of a file; `None` if there is none, or it cannot be parsed, or is of another version.
-    pub fn of(file: &OpenFile) -> Option<Self> {
+    pub fn from_file(file: &OpenFile) -> Option<Self> {
         let text = file.attributes("/")?.text(ATTRIBUTE)?;
         serde_json::from_str(&text).ok().filter(|inventory: &Self| inventory.version == VERSION)
     }
@@ -167,7 +167,7 @@ impl ChannelRecord {
         let held = [(AxisName::T, !self.series), (AxisName::C, self.kind() != Some(Kind::Rgb))];
         let fixed = held.into_iter().filter(|(_, held)| *held).map(|(axis, _)| (axis, 0)).collect();
         let means = (self.dtype == VoxelType::Bool.name()).then_some(VoxelType::Bool);
-        View { fixed, means, ..View::of(Axes::from_known(axes)) }
+        View { fixed, means, ..View::from_axes(Axes::from_known(axes)) }
     }
 }
 
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn texts_differ_if_views_or_paths_differ() {
-        let view = View { fixed: vec![(AxisName::C, 1)], ..View::of(Axes::new("czyx").unwrap()) };
+        let view = View { fixed: vec![(AxisName::C, 1)], ..View::from_axes(Axes::new("czyx").unwrap()) };
         assert_eq!(view.in_words(), "czyx c=1");
         let times = |second: Option<&str>| {
             Paths::Times(vec![Some("/a".to_owned()), second.map(str::to_owned)]).in_words()

@@ -40,7 +40,7 @@ impl Layout for Itk {
         let origin = beside("Origin").unwrap_or_default();
         let along = |place: usize| Some(Spacing::new(spacing[place], origin.get(place).copied(), Some("mm")));
         let spacings: Vec<_> = (0..spacing.len()).rev().map(along).collect();
-        let Calibration { voxel, origin } = Calibration::of(&axes, &about.dataset.shape, &spacings);
+        let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
         let has_components = axes.rank() > spacing.len();
         let is_colour = has_components && about.is_colour();
         let because = format!("it has {}", about.path);

@@ -37,7 +37,7 @@ impl Layout for Nexus {
         let along = |place| axis(about, &group, place).unwrap_or_default();
         let (names, spacings): (Vec<_>, Vec<_>) = (0..about.rank()).map(along).unzip();
         let axes = completed(&names, &about.dataset.shape);
-        let calibration = axes.as_ref().map(|axes| Calibration::of(axes, &about.dataset.shape, &spacings));
+        let calibration = axes.as_ref().map(|axes| Calibration::new(axes, &about.dataset.shape, &spacings));
         let Calibration { voxel, origin } = calibration.unwrap_or_default();
         let because = format!("{} is the signal of an NXdata group", about.path);
         Some(Marks { axes, voxel, origin, ..Marks::because(because) })
@@ -77,7 +77,8 @@ fn axis(about: &About<'_>, group: &Attributes, place: usize) -> Option<(Option<A
     let units = own.and_then(|own| own.text("units"));
     let extent = about.dataset.shape.get(place).copied().unwrap_or(0);
     let positions = about.file.numbers(&path).filter(|positions| positions.len() as u64 == extent);
-    let spacing = positions.and_then(|positions| Spacing::of(&positions, Some(units.as_deref()?)));
+    let spacing =
+        positions.and_then(|positions| Spacing::from_positions(&positions, Some(units.as_deref()?)));
     Some((axis_named(&name), spacing))
 }
 

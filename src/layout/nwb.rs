@@ -93,7 +93,7 @@ fn image(about: &About<'_>) -> Option<Marks> {
         Some(Spacing::new(1.0 / density, None, Some("cm")))
     };
     Some(Marks {
-        voxel: Calibration::of(&axes, &about.dataset.shape, &[along(), along()]).voxel,
+        voxel: Calibration::new(&axes, &about.dataset.shape, &[along(), along()]).voxel,
         axes: Some(axes),
         kind: is_colour.then_some(Kind::Rgb),
         ..Marks::because(format!("{} is a {kind}", about.path))
@@ -114,5 +114,5 @@ fn voxel_size(about: &About<'_>, axes: &Axes) -> Option<VoxelSize> {
         Some(Spacing::new(step, None, unit.as_deref()))
     };
     let spacings: Vec<_> = axes.iter().map(along).collect();
-    Calibration::of(axes, &about.dataset.shape, &spacings).voxel
+    Calibration::new(axes, &about.dataset.shape, &spacings).voxel
 }

@@ -37,7 +37,7 @@ impl Layout for OpenPmd {
         let names: Vec<_> = labels.iter().map(|label| axis_named(label)).collect();
         let axes = completed(&names, &about.dataset.shape).filter(|axes| axes.rank() == about.rank());
         let calibration = axes.as_ref().map(|axes| {
-            Calibration::of(axes, &about.dataset.shape, &spacings(record, is_reversed).unwrap_or_default())
+            Calibration::new(axes, &about.dataset.shape, &spacings(record, is_reversed).unwrap_or_default())
         });
         let Calibration { voxel, origin } = calibration.unwrap_or_default();
         Some(Marks {

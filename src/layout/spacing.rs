@@ -33,7 +33,7 @@ impl Spacing {
     }
 
     /// Of these positions, if they are evenly spaced.
-    pub fn of(positions: &[f64], unit: Option<&str>) -> Option<Self> {
+    pub fn from_positions(positions: &[f64], unit: Option<&str>) -> Option<Self> {
         let count = positions.len().checked_sub(1).filter(|count| *count > 0)?;
         let first = *positions.first()?;
         let step = (positions.last()? - first) / count as f64;
@@ -54,7 +54,7 @@ impl Calibration {
     ///
     /// A single section has a thickness only if the file states it. Nothing is measured along z then, so that a voxel is
     /// taken to be as thick as it is wide.
-    pub fn of(axes: &Axes, shape: &[u64], spacings: &[Option<Spacing>]) -> Self {
+    pub fn new(axes: &Axes, shape: &[u64], spacings: &[Option<Spacing>]) -> Self {
         Self::known(axes, shape, spacings).unwrap_or_default()
     }
 
@@ -93,13 +93,13 @@ mod tests {
     }
 
     fn placed(axes: &str, shape: &[u64], spacings: &[Option<Spacing>]) -> Option<([f64; 3], String)> {
-        let voxel = Calibration::of(&Axes::new(axes).unwrap(), shape, spacings).voxel?;
+        let voxel = Calibration::new(&Axes::new(axes).unwrap(), shape, spacings).voxel?;
         Some(([voxel.size.x, voxel.size.y, voxel.size.z], voxel.unit.unwrap_or_default()))
     }
 
     #[test]
     fn only_even_steps_are_a_spacing() {
-        let step = |positions: &[f64]| Spacing::of(positions, None).map(|spacing| spacing.step);
+        let step = |positions: &[f64]| Spacing::from_positions(positions, None).map(|spacing| spacing.step);
         assert_eq!(step(&[0.0, 2.0, 4.0]), Some(2.0));
         assert_eq!(step(&[4.0, 2.0, 0.0]), Some(-2.0));
         assert_eq!(step(&[0.0, 0.0, 0.0]), None);
@@ -130,7 +130,7 @@ mod tests {
         let axes = Axes::new("zyx").unwrap();
         let origin = |y| {
             let all = [spacing(1.0, "nm"), spacing(y, "nm"), spacing(1.0, "nm")];
-            Calibration::of(&axes, &[9, 9, 9], &all).origin
+            Calibration::new(&axes, &[9, 9, 9], &all).origin
         };
         assert_eq!(origin(1.0), Some(Xyz::all(10.0)));
         assert_eq!(origin(-1.0), None);

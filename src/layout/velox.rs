@@ -29,7 +29,7 @@ impl Layout for Velox {
         }
         let axes = Axes::from_known([AxisName::Y, AxisName::X, AxisName::T]);
         let metadata = metadata(about).unwrap_or_default();
-        let Calibration { voxel, .. } = Calibration::of(&axes, &about.dataset.shape, &pixel(&metadata));
+        let Calibration { voxel, .. } = Calibration::new(&axes, &about.dataset.shape, &pixel(&metadata));
         let detector = detector(&metadata);
         Some(Marks {
             // A name with a slash would count as a path.

@@ -16,11 +16,11 @@ impl Layout for Voltile {
     }
 
     fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
-        Inventory::of(contents.file).map(|_| "it was written by voltile pyramid".to_owned())
+        Inventory::from_file(contents.file).map(|_| "it was written by voltile pyramid".to_owned())
     }
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let inventory = Inventory::of(contents.file);
+        let inventory = Inventory::from_file(contents.file);
         if inventory.as_ref().is_some_and(|inventory| inventory.role == Role::Sidecar) {
             let problem = "it only holds derived levels for another file; open that file instead, which is in the \
                            same folder";

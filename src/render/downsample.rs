@@ -50,7 +50,7 @@ impl<'a, T: Voxel> Means<'a, T> {
     pub fn add_voxels(&mut self, voxels: &[T], region: &Region, run: &RowRun) {
         let (width, plane) = (self.patch.width(), self.patch.plane());
         let first = self.patch.region(run).start[plane.column_axis()];
-        let line = Line::of(region, &self.view, plane.column_axis());
+        let line = Line::new(region, &self.view, plane.column_axis());
         for (number, voxels) in voxels.chunks_exact(line.length).enumerate() {
             let row = self.row(line.place(number as u64, region, plane.row_axis()));
             let place = ((row - run.rows.start) as usize + run.first) * width;
@@ -154,7 +154,7 @@ struct Line {
 
 impl Line {
     /// If columns advance along x, a line is a row of voxels; if along y, a whole section.
-    fn of(region: &Region, view: &LevelView, columns: Axis) -> Self {
+    fn new(region: &Region, view: &LevelView, columns: Axis) -> Self {
         let (thick, is_section) = if columns == Axis::X { (1, false) } else { (region.size.x, true) };
         Self {
             length: (region.size[columns] * thick) as usize,

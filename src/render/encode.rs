@@ -35,7 +35,7 @@ pub struct EncodeError {
 }
 
 impl EncodeError {
-    pub(super) fn of(bytes: usize, problem: String) -> Self {
+    pub(super) fn new(bytes: usize, problem: String) -> Self {
         Self { bytes, problem }
     }
 }
@@ -87,7 +87,7 @@ impl ImageEncoder for PngEncoder<'_> {
         let EncodeBuffers { filtered, pairs } = self.buffers;
         let filter = Filter::choose(pixels, row, pixel, filtered);
         filter.apply(pixels, row, pixel, filtered);
-        let quick = Stream::of(filtered, pairs);
+        let quick = Stream::new(filtered, pairs);
         if self.profile == PngProfile::Fast {
             *self.png = written(&quick, kind, size);
             return Ok(());
@@ -135,7 +135,7 @@ fn sized(
     let mut png = Vec::new();
     let encoder = PngEncoder { png: &mut png, profile, buffers };
     let encoded = encoder.write_image(pixels, width, height, colour);
-    encoded.map_err(|e| EncodeError::of(pixels.len(), e.to_string()))?;
+    encoded.map_err(|e| EncodeError::new(pixels.len(), e.to_string()))?;
     Ok(png)
 }
 
@@ -266,7 +266,7 @@ mod tests {
                 comes_back(
                     &pixels,
                     kind,
-                    &written(&Stream::of(&filtered, &mut Pairs::default()), kind, (TILE, TILE)),
+                    &written(&Stream::new(&filtered, &mut Pairs::default()), kind, (TILE, TILE)),
                 );
             }
             let mut filtered = Vec::new();
@@ -274,7 +274,7 @@ mod tests {
             comes_back(
                 &pixels,
                 kind,
-                &written(&Stream::of(&filtered, &mut Pairs::default()), kind, (TILE, TILE)),
+                &written(&Stream::new(&filtered, &mut Pairs::default()), kind, (TILE, TILE)),
             );
         }
     }

@@ -44,7 +44,7 @@ fn shrunk<P: Pixel<Subpixel = u8> + 'static>(
     let pixels = assembled(plan, kind, scratch)?;
     let (small_width, small_height) = fitted(plan.extent, plan.most);
     let whole: ImageBuffer<P, _> = ImageBuffer::from_raw(width as u32, height as u32, pixels)
-        .ok_or_else(|| EncodeError::of(width * height, "there are too few pixels".to_owned()))?;
+        .ok_or_else(|| EncodeError::new(width * height, "there are too few pixels".to_owned()))?;
     Ok(match is_labels {
         true => resize(&whole, small_width as u32, small_height as u32, FilterType::Nearest),
         false => averaged(&whole, small_width as u32, small_height as u32),

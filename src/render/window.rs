@@ -90,7 +90,7 @@ fn each<T: Voxel>(voxels: &[T], shades: &mut [u8], rule: impl Fn(T) -> u8) {
 fn whole<T: Voxel>(voxels: &[T], lo: i128, hi: i128, shades: &mut [u8]) {
     // Shades change at multiples of 1/510: after a shift by half of that, none of them changes at a voxel.
     let (least, greatest) = (lo as f64, hi as f64);
-    let estimate = Estimate::of(least - (greatest - least).signum() / 1020.0, greatest - least);
+    let estimate = Estimate::new(least - (greatest - least).signum() / 1020.0, greatest - least);
     if size_of::<T>() <= 4 && lo.abs() < EXACT && hi.abs() < EXACT {
         return estimated(voxels, estimate, shades, |v| whole_exact(v.to_f64(), least, greatest));
     }
@@ -117,7 +117,7 @@ fn real<T: Voxel>(voxels: &[T], lo: f64, hi: f64, shades: &mut [u8]) {
         return each(voxels, shades, |v| 255 * u8::from(v.to_f64() > lo));
     }
     let range = hi - lo;
-    estimated(voxels, Estimate::of(lo, range), shades, |v| ((v.to_f64() - lo) * 255.0 / range + 0.5) as u8);
+    estimated(voxels, Estimate::new(lo, range), shades, |v| ((v.to_f64() - lo) * 255.0 / range + 0.5) as u8);
 }
 
 /// A window in 32-bit floating point, and its maximum error (`slack`) in shades.
@@ -130,7 +130,7 @@ struct Estimate {
 
 impl Estimate {
     /// `None` if the error would be too large for the estimate to be useful.
-    fn of(lo: f64, range: f64) -> Option<Self> {
+    fn new(lo: f64, range: f64) -> Option<Self> {
         // Each step has a relative error of up to 2^-24: the voxel and lo (2 |lo| + |range| together), their
         // difference (|range|), the scale, the product and what is added to it (256 shades each). That comes
         // to less than 2^-16 · (5.1 + 2 |lo / range|) shades inside the window; outside, every step is
@@ -357,11 +357,11 @@ mod tests {
 
     #[test]
     fn absurd_windows_are_not_estimated() {
-        assert!(Estimate::of(0.1, 0.8).is_some() && Estimate::of(300.0, -3600.0).is_some());
+        assert!(Estimate::new(0.1, 0.8).is_some() && Estimate::new(300.0, -3600.0).is_some());
         for (lo, range) in
             [(1e9, 1.0), (0.0, f64::INFINITY), (0.0, 1e-40), (0.0, 1e200), (f64::NAN, 1.0), (0.0, f64::MAX)]
         {
-            assert_eq!(Estimate::of(lo, range), None, "{lo} {range}");
+            assert_eq!(Estimate::new(lo, range), None, "{lo} {range}");
         }
     }
 

@@ -15,7 +15,7 @@ pub enum Client {
 
 impl Client {
     /// The client at an address. An IPv4-mapped IPv6 address is the same client as the IPv4 address.
-    pub fn at(address: IpAddr) -> Self {
+    pub fn new(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Client::V4(address),
             IpAddr::V6(address) => {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn clients_are_told_apart_by_ipv4_address_and_by_ipv6_network() {
-        let client = |address: &str| Client::at(address.parse().unwrap());
+        let client = |address: &str| Client::new(address.parse().unwrap());
         assert_eq!(client("192.0.2.1"), client("::ffff:192.0.2.1"));
         assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
         assert_eq!(client("2001:db8:1:2::1"), client("2001:db8:1:2:ffff::9"));

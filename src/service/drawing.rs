@@ -24,8 +24,8 @@ impl Drawing {
     /// The stored voxels that it shows.
     pub fn footprint(&self) -> Footprint {
         match self {
-            Drawing::Tile(plan) => Footprint::of(std::slice::from_ref(plan)),
-            Drawing::Overview(plan) => Footprint::of(&plan.tiles),
+            Drawing::Tile(plan) => Footprint::new(std::slice::from_ref(plan)),
+            Drawing::Overview(plan) => Footprint::new(&plan.tiles),
             Drawing::Box(plan, ..) => Footprint::of_box(plan),
         }
     }

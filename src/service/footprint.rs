@@ -11,7 +11,7 @@ use crate::volume::{ChunkId, Part, ReadError};
 pub(super) struct Footprint(Vec<Part>);
 
 impl Footprint {
-    pub fn of(plans: &[Plan]) -> Self {
+    pub fn new(plans: &[Plan]) -> Self {
         let sources = plans.iter().flat_map(|plan| plan.picture.sources());
         let parts = |source: &Source| -> Vec<_> {
             let (volume, time) = (&source.volume, source.time);

@@ -116,7 +116,7 @@ impl TileService {
         if self.neighbours.is_off() || !brought.is_asked_first() {
             return;
         }
-        let neighbours = self.neighbours.of(asked);
+        let neighbours = self.neighbours.note(asked);
         match identified.origin.dataset.is_remote() {
             true => self.fetch_ahead(neighbours),
             false => self.prefetch(neighbours),

@@ -19,7 +19,7 @@ struct State {
 }
 
 impl LiveCatalog {
-    pub fn of(catalog: Catalog) -> Self {
+    pub fn new(catalog: Catalog) -> Self {
         Self(RwLock::new(State { catalog: Arc::new(catalog), settings: Arc::default() }))
     }
 

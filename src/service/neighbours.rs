@@ -57,7 +57,7 @@ impl Neighbours {
     }
 
     /// Takes a requested tile as a step of a scroll, and returns its neighbours, the nearest first.
-    pub fn of(&self, asked: &TileRequest) -> Vec<TileRequest> {
+    pub fn note(&self, asked: &TileRequest) -> Vec<TileRequest> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (ahead, behind) = if state.goes_backwards(asked) { (-1, 1) } else { (1, -1) };
         state.tiles.retain(|tile| tile != asked);
@@ -119,7 +119,7 @@ mod tests {
 
     fn prefetched(asked: &[u64]) -> Vec<u64> {
         let neighbours = Neighbours::new(2);
-        asked.iter().for_each(|slice| neighbours.add(neighbours.of(&tile("a", *slice))));
+        asked.iter().for_each(|slice| neighbours.add(neighbours.note(&tile("a", *slice))));
         std::iter::from_fn(|| neighbours.next()).map(|tile| tile.address.slice).collect()
     }
 
@@ -128,7 +128,7 @@ mod tests {
         let (neighbours, mut rendered, mut hits) = (Neighbours::new(2), Vec::new(), 0);
         for tile in asked {
             hits += usize::from(rendered.contains(&tile));
-            neighbours.add(neighbours.of(&tile));
+            neighbours.add(neighbours.note(&tile));
             rendered.extend(std::iter::from_fn(|| neighbours.next()).take(2));
         }
         hits

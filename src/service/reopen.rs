@@ -71,7 +71,7 @@ impl Reopener {
     ) -> std::io::Result<Self> {
         let (sender, messages) = sync_channel(MAX_ANNOUNCED);
         let (sender, trial) = (Arc::new(sender), Arc::new(trial));
-        let trials = Trials::of(Arc::clone(&trial), live.get().store().clone());
+        let trials = Trials::new(Arc::clone(&trial), live.get().store().clone());
         let mut schedule = Schedule {
             reopening: Arc::new(Reopening { live, trial: Arc::clone(&trial), stalls }),
             health,

@@ -73,7 +73,7 @@ impl TileService {
         metrics: Metrics,
     ) -> Result<Self, EncodeError> {
         let black = |kind: PixelKind| -> Result<Tile, EncodeError> {
-            let key = TileKey::of(&("black", kind, catalog.style()));
+            let key = TileKey::digest(&("black", kind, catalog.style()));
             Ok(Tile::new(key, render::black(kind, catalog.style())?))
         };
         Ok(Self {
@@ -84,7 +84,7 @@ impl TileService {
             surveys: Cache::new(0, Gauge::default()),
             preparation: Arc::new(Preparation::new(pool.clone(), metrics.clone())),
             keeper: Arc::new(Keeper::new(None, catalog.chunks().clone())),
-            live: Arc::new(LiveCatalog::of(catalog)),
+            live: Arc::new(LiveCatalog::new(catalog)),
             reopener: None,
             pool,
             pause: Pause::default(),

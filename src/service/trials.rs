@@ -53,7 +53,7 @@ struct Tried {
 impl Tried {
     /// Whether the file has not changed since its trial began.
     fn is_of_the_same(&self, file: &Location, store: &Store) -> bool {
-        self.file == FileIdentity::of(file, store).ok()
+        self.file == FileIdentity::from_location(file, store).ok()
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Shown {
 }
 
 impl Trials {
-    pub fn of(trial: Arc<Trial>, store: Store) -> Self {
+    pub fn new(trial: Arc<Trial>, store: Store) -> Self {
         Self { trial, store, shared: Arc::default() }
     }
 
@@ -119,7 +119,10 @@ impl Trials {
         let files: Vec<Location> = new.datasets.values().flat_map(DatasetSettings::files).cloned().collect();
         let began = Instant::now();
         let entry = |file: &Location| {
-            (file.clone(), Tried { began, file: FileIdentity::of(file, &self.store).ok(), verdict: None })
+            (
+                file.clone(),
+                Tried { began, file: FileIdentity::from_location(file, &self.store).ok(), verdict: None },
+            )
         };
         let entries: Vec<(Location, Tried)> = files.iter().map(entry).collect();
         let (trial, shared) = (Arc::clone(&self.trial), Arc::clone(&self.shared));

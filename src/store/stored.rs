@@ -156,7 +156,7 @@ async fn bring(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u64>, A
 
 /// The key of a range of one version of an object.
 fn key(object: &Object, range: &Range<u64>) -> TileKey {
-    TileKey::of(&("stored bytes", object.address().public(), object.version(), range))
+    TileKey::digest(&("stored bytes", object.address().public(), object.version(), range))
 }
 
 /// Hands out the ranges that are kept, and returns the others.

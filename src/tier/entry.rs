@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_tile_is_read_back_with_its_own_key_only() {
-        let (key, other) = (TileKey::of(&1), TileKey::of(&2));
+        let (key, other) = (TileKey::digest(&1), TileKey::digest(&2));
         let file = sealed(&key, b"png");
         assert_eq!(opened(&key, file.clone()).unwrap(), "png");
         assert_eq!(opened(&other, file), Err("it is another tile"));
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn any_changed_byte_or_length_is_detected() {
-        let key = TileKey::of(&1);
+        let key = TileKey::digest(&1);
         let file = sealed(&key, b"a picture");
         for at in 0..file.len() {
             let mut damaged = file.clone();

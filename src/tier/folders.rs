@@ -202,7 +202,7 @@ fn folder_name(token: &Name) -> String {
     match text.strip_prefix('.') {
         _ if text.len() > LONGEST => {
             let kept = text.get(..KEPT).unwrap_or_default().trim_start_matches('.');
-            format!("{kept}~{}", Fingerprint::of(&text))
+            format!("{kept}~{}", Fingerprint::digest(&text))
         }
         Some(rest) => format!("{DOT}{rest}"),
         None => text.to_owned(),
@@ -299,7 +299,7 @@ mod tests {
     fn entries_are_classified() {
         let place = tempfile::tempdir().unwrap();
         let root = Dir::at(place.path()).unwrap();
-        let (key, token) = (TileKey::of(&1), name(".h5"));
+        let (key, token) = (TileKey::digest(&1), name(".h5"));
         let path = Folder::of(&token, Kind::Tiles).path(place.path(), &key);
         let tile = |end: char| path.with_file_name(format!("{}{end}.png", &key.to_string()[..31]));
         fs::create_dir_all(path.parent().unwrap()).unwrap();

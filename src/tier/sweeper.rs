@@ -303,7 +303,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::open(place.path()).unwrap();
         for number in 0..tiles {
-            let (token, key) = (token(number), TileKey::of(&number));
+            let (token, key) = (token(number), TileKey::digest(&number));
             directory.put(&token, &key, &Bytes::from(vec![7; 3000])).unwrap();
             set_time(
                 &Folder::of(&token, Kind::Tiles).path(place.path(), &key),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     fn left(directory: &Directory, tiles: u64) -> Vec<u64> {
-        let has = |number: &u64| directory.has(&token(*number), &TileKey::of(number)).unwrap();
+        let has = |number: &u64| directory.has(&token(*number), &TileKey::digest(number)).unwrap();
         (0..tiles).filter(has).collect()
     }
 
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn a_tile_that_is_read_is_kept_longer() {
         let (_place, directory, sweeper) = filled(60, 40 * 4096);
-        directory.get(&token(3), &TileKey::of(&3_u64)).unwrap().unwrap();
+        directory.get(&token(3), &TileKey::digest(&3_u64)).unwrap().unwrap();
         sweeper.count();
         sweeper.sweep();
         assert_eq!(left(&directory, 60), [3].into_iter().chain(25..60).collect::<Vec<_>>());
@@ -357,12 +357,13 @@ mod tests {
         let (place, directory, sweeper) = filled(60, 40 * 4096);
         let future = SystemTime::now() + 24 * AHEAD;
         let since = future.duration_since(SystemTime::UNIX_EPOCH).unwrap();
-        let path = |number| Folder::of(&token(number), Kind::Tiles).path(place.path(), &TileKey::of(&number));
+        let path =
+            |number| Folder::of(&token(number), Kind::Tiles).path(place.path(), &TileKey::digest(&number));
         (40..60).for_each(|number| set_time(&path(number), since));
         let unfinished = path(50).with_file_name(".voltile-unfinished");
         fs::write(&unfinished, "x").unwrap();
         set_time(&unfinished, since);
-        directory.get(&token(45), &TileKey::of(&45_u64)).unwrap().unwrap();
+        directory.get(&token(45), &TileKey::digest(&45_u64)).unwrap().unwrap();
         sweeper.count();
         sweeper.sweep();
         assert_eq!(left(&directory, 60), (5..40).chain([45]).collect::<Vec<_>>());
@@ -382,7 +383,7 @@ mod tests {
     #[test]
     fn old_temporary_files_are_removed_and_other_files_stay() {
         let (place, _directory, sweeper) = filled(1, 1 << 20);
-        let beside = Folder::of(&token(0), Kind::Tiles).path(place.path(), &TileKey::of(&0_u64));
+        let beside = Folder::of(&token(0), Kind::Tiles).path(place.path(), &TileKey::digest(&0_u64));
         let [old, young, foreign] = [".voltile-old", ".voltile-young", "notes.txt"].map(|name| {
             fs::write(beside.with_file_name(name), "x").unwrap();
             beside.with_file_name(name)

@@ -60,7 +60,7 @@ fn path_of(root: &Path, token: &Name, key: &TileKey) -> PathBuf {
 pub(super) fn tile(number: usize) -> Tile {
     let mixed = |at: usize| (((number << 20) + at).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8;
     let png: Vec<u8> = (0..1 + number % 7 * 9000).map(mixed).collect();
-    Tile::new(TileKey::of(&number), png)
+    Tile::new(TileKey::digest(&number), png)
 }
 
 pub(super) fn satisfies_the_contract(tier: &dyn TileTier) {
@@ -128,7 +128,7 @@ fn a_tile_file_is_an_ordinary_png() {
     let mut png = Vec::new();
     let picture = image::GrayImage::from_fn(9, 7, |x, y| image::Luma([(x * y) as u8]));
     picture.write_to(&mut std::io::Cursor::new(&mut png), image::ImageFormat::Png).unwrap();
-    let (token, key) = (name("a"), TileKey::of(&1));
+    let (token, key) = (name("a"), TileKey::digest(&1));
     directory.put(&token, &key, &png.into()).unwrap();
     let shown = image::open(path_of(place.path(), &token, &key)).unwrap();
     assert_eq!(shown.into_luma8(), picture);
@@ -269,7 +269,7 @@ fn queueing_never_blocks_and_a_full_queue_drops_tiles() {
     let (gate, metrics) = (Gate::default(), Metrics::default());
     let tier = Tier::start(Backend::Directory, gate.clone(), metrics.tier.clone()).unwrap();
     let tier = Tiers::of(vec![tier]).unwrap();
-    let large = Tile::new(TileKey::of(&1), vec![0; 10 << 20]);
+    let large = Tile::new(TileKey::digest(&1), vec![0; 10 << 20]);
     (0..5).for_each(|_| tier.keep_later(&name("a"), &large, || true));
     assert_eq!(metrics.tier.dropped.get(), 2, "three of 10 MiB fit into the queue");
     gate.wait_for_write();

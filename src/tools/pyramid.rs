@@ -430,7 +430,7 @@ impl Work {
             };
             let stamp = match file.version() {
                 Some(version) => Ok(Stamp::of_object(version, name)),
-                None => Stamp::of(path, name).map_err(|e| PyramidError::file("read", path, e)),
+                None => Stamp::read(path, name).map_err(|e| PyramidError::file("read", path, e)),
             };
             stamp.map(|stamp| (location.clone(), stamp))
         };

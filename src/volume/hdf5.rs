@@ -80,7 +80,7 @@ impl Opener {
     /// Opens a file, or finds it open.
     pub fn open(&self, location: &Location) -> Result<OpenFile, OpenError> {
         let file = self.files.open(location, self.growing)?;
-        let alias = location.path().filter(|_| *location != file.location).map(FileIdentity::at);
+        let alias = location.path().filter(|_| *location != file.location).map(FileIdentity::unopened);
         Ok(OpenFile { file, alias, opener: self.clone() })
     }
 }
@@ -186,7 +186,7 @@ impl OpenFile {
     /// The attributes of the object at `path`, if it exists.
     pub fn attributes(&self, path: &str) -> Option<Attributes> {
         let found = self.follower().node(&self.file, path).ok()?;
-        Some(Attributes::of(&found.object))
+        Some(Attributes::from_node(&found.object))
     }
 
     /// The text of the small dataset at `path`, if it exists; several strings are concatenated.

@@ -19,7 +19,7 @@ pub struct Missing {
 
 impl Missing {
     /// The declared values that voxels of a type can have.
-    pub fn of(declared: &[Number], voxel: VoxelType) -> Self {
+    pub fn new(declared: &[Number], voxel: VoxelType) -> Self {
         if voxel.is_integer() {
             let possible = |number: &Number| number.to_whole().filter(|whole| voxel.has_value(*whole));
             let mut whole: Vec<i128> = declared.iter().filter_map(possible).collect();
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn integers_are_compared_exactly() {
-        let missing = Missing::of(&[Number::Whole(i128::from(i64::MIN) + 2)], VoxelType::I64);
+        let missing = Missing::new(&[Number::Whole(i128::from(i64::MIN) + 2)], VoxelType::I64);
         assert!(missing.has(i64::MIN + 2));
         assert!(!missing.has(i64::MIN) && !missing.has(i64::MIN + 3));
         assert!(missing.has_any(&[0, i64::MIN + 2]));
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn real_numbers_are_rounded_to_the_type_of_the_voxels() {
-        let missing = Missing::of(&[Number::Real(-1e34)], VoxelType::F32);
+        let missing = Missing::new(&[Number::Real(-1e34)], VoxelType::F32);
         assert!(missing.has(-1e34_f32) && missing.has(f32::NAN) && !missing.has(0.0_f32));
         assert!(missing.has(f64::from(-1e34_f32)), "means are 64 bits wide");
         assert_eq!(missing.fill::<f64>(), f64::from(-1e34_f32));
@@ -107,14 +107,14 @@ mod tests {
 
     #[test]
     fn only_values_that_voxels_can_have_are_declared() {
-        let missing = Missing::of(&[Number::Real(0.5), Number::Real(7.0), Number::Whole(7)], VoxelType::U8);
+        let missing = Missing::new(&[Number::Real(0.5), Number::Real(7.0), Number::Whole(7)], VoxelType::U8);
         assert_eq!(missing.declared().collect::<Vec<_>>(), [Number::Whole(7)]);
-        assert!(Missing::of(&[Number::Real(f64::NAN)], VoxelType::U16).is_empty());
+        assert!(Missing::new(&[Number::Real(f64::NAN)], VoxelType::U16).is_empty());
     }
 
     #[test]
     fn nan_is_missing_if_anything_is_declared() {
-        let declared = Missing::of(&[Number::Real(f64::NAN)], VoxelType::F64);
+        let declared = Missing::new(&[Number::Real(f64::NAN)], VoxelType::F64);
         assert!(declared.has(f64::NAN) && !declared.is_empty() && declared.fill::<f64>().is_nan());
         assert!(!Missing::default().has(f32::NAN) && !Missing::default().has_any(&[f32::NAN]));
     }

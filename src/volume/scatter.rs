@@ -54,7 +54,7 @@ impl Strided {
     }
 
     /// The box in a buffer; `None` if it does not lie in it.
-    fn of<T>(self, buffer: &[T]) -> Option<ArrayView3<'_, T>> {
+    fn view<T>(self, buffer: &[T]) -> Option<ArrayView3<'_, T>> {
         ArrayView3::from_shape(self.size.strides(self.strides), buffer.get(self.start..)?).ok()
     }
 }
@@ -77,7 +77,7 @@ pub(super) struct Sieve {
 
 impl Sieve {
     /// `None` if the part, which must be inside the region, contains no sample.
-    pub fn of(part: &Region, region: &Region, step: Xyz<u64>) -> Option<Self> {
+    pub fn new(part: &Region, region: &Region, step: Xyz<u64>) -> Option<Self> {
         let before = part.start.zip(region.start, u64::saturating_sub);
         let place = before.zip(step, u64::div_ceil);
         let offset = place.zip(step, u64::saturating_mul).zip(before, u64::saturating_sub);
@@ -114,7 +114,7 @@ impl BoxMut<'_> {
     /// Copies a box from a buffer of the same type. Returns `false` and copies nothing if there is no such box.
     #[must_use]
     pub(super) fn copy(self, from: &Samples, at: Strided) -> bool {
-        with_box!(self, into => match Voxel::slice(from).and_then(|from| at.of(from)) {
+        with_box!(self, into => match Voxel::slice(from).and_then(|from| at.view(from)) {
             Some(from) => copy(&from, into, |voxel| *voxel),
             None => false,
         })
@@ -131,7 +131,7 @@ impl BoxMut<'_> {
 /// that cache misses overlap.
 pub(super) fn touch_box(from: &Samples, at: Strided) {
     with_samples!(from, voxels => {
-        for row in at.of(voxels).iter().flat_map(|voxels| voxels.rows()) {
+        for row in at.view(voxels).iter().flat_map(|voxels| voxels.rows()) {
             black_box(row.first().copied());
         }
     });
@@ -139,7 +139,7 @@ pub(super) fn touch_box(from: &Samples, at: Strided) {
 
 /// A box of elements of `WIDTH` bytes, contiguously in z, y, x order; empty if it does not lie in the buffer.
 pub(super) fn gathered<const WIDTH: usize>(from: &[u8], at: Strided) -> Vec<u8> {
-    let elements = at.of(from.as_chunks::<WIDTH>().0);
+    let elements = at.view(from.as_chunks::<WIDTH>().0);
     let gathered =
         elements.map(|elements| elements.as_standard_layout().into_owned().into_raw_vec_and_offset().0);
     gathered.map(Vec::into_flattened).unwrap_or_default()
@@ -147,7 +147,7 @@ pub(super) fn gathered<const WIDTH: usize>(from: &[u8], at: Strided) -> Vec<u8> 
 
 fn copy_bytes<T: Voxel>(from: &[u8], at: Strided, into: ArrayViewMut3<'_, T>) -> bool {
     let elements = bytemuck::try_cast_slice::<u8, T::Bytes>(from).ok();
-    let elements = elements.and_then(|elements| at.of(elements));
+    let elements = elements.and_then(|elements| at.view(elements));
     elements.is_some_and(|from| copy(&from, into, |bytes| bytemuck::cast(*bytes)))
 }
 

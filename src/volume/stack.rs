@@ -93,7 +93,9 @@ impl Volume for Stack {
 
     fn read_box(&self, request: &ReadRequest, mut into: BoxMut<'_>) -> Result<(), ReadError> {
         for piece in self.pieces(&request.region) {
-            let Some(sieve) = Sieve::of(&piece.within_stack, &request.region, request.step) else { continue };
+            let Some(sieve) = Sieve::new(&piece.within_stack, &request.region, request.step) else {
+                continue;
+            };
             let mut into = into.part(sieve.place, sieve.count);
             if self.parts.shape().has(piece.part) {
                 self.parts.read_box(&request_of(&piece, sieve.offset.z, request), into)?;

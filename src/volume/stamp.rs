@@ -43,7 +43,7 @@ impl Stamp {
     }
 
     /// The stamp of the file at a path in its current state, without the digest of all its bytes.
-    pub fn of(path: &Path, name: String) -> io::Result<Self> {
+    pub fn read(path: &Path, name: String) -> io::Result<Self> {
         let file = File::open(path)?;
         let about = file.metadata()?;
         let sample = sample(&file, about.len())?;
@@ -69,7 +69,7 @@ impl Stamp {
     /// modification time differs.
     pub fn check(&self, path: &Path) -> Result<(), String> {
         let shown = path.display();
-        let now = Self::of(path, String::new()).map_err(|e| format!("{shown}: {e}"))?;
+        let now = Self::read(path, String::new()).map_err(|e| format!("{shown}: {e}"))?;
         if (now.length, &now.sample) != (self.length, &self.sample) {
             return Err(format!("{shown} is another file, or has been changed"));
         }
@@ -128,7 +128,7 @@ mod tests {
         let (one, two) = (folder.path().join("one"), folder.path().join("two"));
         let mut bytes: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
         fs::write(&one, &bytes).unwrap();
-        let stamp = Stamp::of(&one, String::new()).unwrap().with_whole(&one).unwrap();
+        let stamp = Stamp::read(&one, String::new()).unwrap().with_whole(&one).unwrap();
         assert_eq!(stamp.check(&one), Ok(()));
         fs::copy(&one, &two).unwrap();
         assert_eq!(stamp.check(&two), Ok(()));
@@ -145,7 +145,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (folder.path().join("one"), folder.path().join("two"));
         fs::write(&one, b"abc").unwrap();
-        let stamp = Stamp::of(&one, String::new()).unwrap();
+        let stamp = Stamp::read(&one, String::new()).unwrap();
         fs::write(&two, b"abc").unwrap();
         let time = fs::metadata(&one).unwrap().modified().unwrap();
         let file = fs::OpenOptions::new().write(true).open(&two).unwrap();
@@ -160,7 +160,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("own");
         fs::write(&own, b"").unwrap();
-        let named = |name: &str| Stamp::of(&own, name.to_owned()).unwrap().path(&own);
+        let named = |name: &str| Stamp::read(&own, name.to_owned()).unwrap().path(&own);
         assert_eq!((named(""), named("sub/part")), (own.clone(), folder.path().join("sub/part")));
     }
 }

@@ -49,7 +49,7 @@ pub struct Scaling {
 
 impl Values {
     fn new(map: Map) -> Self {
-        Self { digest: Fingerprint::of(&map), map: Arc::new(map) }
+        Self { digest: Fingerprint::digest(&map), map: Arc::new(map) }
     }
 
     /// Indices into a table of colours (red, green, blue). Indices beyond the table are black.

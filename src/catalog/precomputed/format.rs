@@ -47,7 +47,7 @@ pub struct PrecomputedScale {
 
 impl PrecomputedEncoding {
     /// How a channel's voxels are encoded; otherwise why the format has nothing for them.
-    pub(super) fn of(channel: &Channel) -> Result<Self, String> {
+    pub(super) fn choose(channel: &Channel) -> Result<Self, String> {
         let (voxel, is_segmentation) = (channel.voxel, channel.kind == Kind::Labels);
         let refused = |instead: &str| {
             Err(format!("it has no {} for images; {instead}, or use another format", voxel.name()))
@@ -111,7 +111,7 @@ impl PrecomputedEncoding {
 impl Channel {
     /// Why stored chunks of a level are not passed through in the precomputed format; `Ok` if they are.
     pub(in crate::catalog) fn passes_through(&self, level: &StoredLevel) -> Result<(), String> {
-        PrecomputedEncoding::of(self)?.passed_through(level).map(drop)
+        PrecomputedEncoding::choose(self)?.passed_through(level).map(drop)
     }
 }
 

@@ -22,15 +22,15 @@ fn samples() -> Fingerprint {
     ];
     let windows = [Window::AsStored, Window::Whole { lo: -1, hi: 7 }, Window::Real { lo: 0.5, hi: 2.5 }];
     let layers = colours.iter().zip(windows.iter().cycle()).map(|(colour, window)| LayerRendering {
-        channel: Fingerprint::of(&"channel"),
+        channel: Fingerprint::digest(&"channel"),
         placement: Placement { slices: Xyz::new(-1, 2, 3), grid: Xyz::new(4, 5, -6) },
         colour: Some(*colour),
         shading: Shading { window: *window, gamma: Finite::new(0.5) },
-        made: Some(Fingerprint::of(&"made")),
+        made: Some(Fingerprint::digest(&"made")),
         voxel_size: Some(Xyz::new(1, 2, 3)),
     });
     let plain = LayerRendering {
-        channel: Fingerprint::of(&"plain"),
+        channel: Fingerprint::digest(&"plain"),
         placement: Placement::default(),
         colour: None,
         shading: Shading { window: Window::AsStored, gamma: None },
@@ -64,7 +64,7 @@ fn samples() -> Fingerprint {
     ];
     let level = |paths: Paths| LevelSource { level: Level::FULL, z_factor: 2, paths, view: view.clone() };
     let sources: Vec<LevelSource> = paths.map(level).into();
-    Fingerprint::of(&(
+    Fingerprint::digest(&(
         (rendering, sources),
         Plane::ALL.map(address),
         [Scaling::Zslices, Scaling::Isotropic],

@@ -27,7 +27,7 @@ pub(super) struct Reports<'r> {
 
 impl<'r> Reports<'r> {
     /// `None` if the peer is not a trusted proxy.
-    pub fn of(request: &'r HttpRequest, peer: Option<IpAddr>, trusted: &[Proxy]) -> Option<Self> {
+    pub fn from_request(request: &'r HttpRequest, peer: Option<IpAddr>, trusted: &[Proxy]) -> Option<Self> {
         if !trusted.iter().any(|proxy| proxy.is_peer(peer)) {
             return None;
         }

@@ -18,17 +18,17 @@ fn client(peer: &str, headers: &[(&str, &str)]) -> Client {
     demand(&request(peer, headers), &trusted()).client
 }
 
-fn at(address: &str) -> Client {
-    Client::at(address.parse().unwrap())
+fn address(address: &str) -> Client {
+    Client::new(address.parse().unwrap())
 }
 
 #[test]
 fn forwarded_addresses_are_believed_of_trusted_proxies_alone() {
     let forwarded = [("x-forwarded-for", "198.51.100.7")];
-    assert_eq!(client("192.0.2.1", &forwarded), at("198.51.100.7"));
-    assert_eq!(client("10.1.2.3", &forwarded), at("198.51.100.7"));
-    assert_eq!(client("192.0.2.3", &forwarded), at("192.0.2.3"));
-    assert_eq!(client("192.0.2.1", &[]), at("192.0.2.1"));
+    assert_eq!(client("192.0.2.1", &forwarded), address("198.51.100.7"));
+    assert_eq!(client("10.1.2.3", &forwarded), address("198.51.100.7"));
+    assert_eq!(client("192.0.2.3", &forwarded), address("192.0.2.3"));
+    assert_eq!(client("192.0.2.1", &[]), address("192.0.2.1"));
 }
 
 #[test]
@@ -46,10 +46,10 @@ fn the_client_is_the_last_address_that_is_no_trusted_proxy() {
         ("203.0.113.9, ", "192.0.2.1"),
         ("", "192.0.2.1"),
     ] {
-        assert_eq!(client("192.0.2.1", &[("x-forwarded-for", list)]), at(expected), "{list:?}");
+        assert_eq!(client("192.0.2.1", &[("x-forwarded-for", list)]), address(expected), "{list:?}");
     }
     let lines = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-for", "198.51.100.7")];
-    assert_eq!(client("192.0.2.1", &lines), at("198.51.100.7"));
+    assert_eq!(client("192.0.2.1", &lines), address("198.51.100.7"));
 }
 
 #[test]
@@ -64,10 +64,10 @@ fn forwarded_is_read_where_nothing_else_is_there() {
         ("proto=https", "192.0.2.1"),
         ("\"", "192.0.2.1"),
     ] {
-        assert_eq!(client("192.0.2.1", &[("forwarded", list)]), at(expected), "{list:?}");
+        assert_eq!(client("192.0.2.1", &[("forwarded", list)]), address(expected), "{list:?}");
     }
     let both = [("forwarded", "for=203.0.113.9"), ("x-forwarded-for", "198.51.100.7")];
-    assert_eq!(client("192.0.2.1", &both), at("198.51.100.7"));
+    assert_eq!(client("192.0.2.1", &both), address("198.51.100.7"));
 }
 
 #[test]
@@ -76,15 +76,15 @@ fn whoever_connects_to_the_unix_socket_is_believed_only_if_that_is_configured() 
     let request = unix().insert_header(("x-forwarded-for", "198.51.100.7, 10.0.0.5"));
     let request = request.insert_header(("x-forwarded-proto", "https")).to_http_request();
     let mut proxies = trusted();
-    assert_eq!(demand(&request, &proxies).client, at("0.0.0.0"));
+    assert_eq!(demand(&request, &proxies).client, address("0.0.0.0"));
     assert_eq!(base_url(&request, &proxies), right("http://a.test"));
     proxies.push(Proxy::new("unix").unwrap());
-    assert_eq!(demand(&request, &proxies).client, at("198.51.100.7"));
+    assert_eq!(demand(&request, &proxies).client, address("198.51.100.7"));
     assert_eq!(base_url(&request, &proxies), right("https://a.test"));
-    assert_eq!(demand(&unix().to_http_request(), &proxies).client, at("0.0.0.0"));
-    assert_eq!(client("192.0.2.3", &[("x-forwarded-for", "198.51.100.7")]), at("192.0.2.3"));
+    assert_eq!(demand(&unix().to_http_request(), &proxies).client, address("0.0.0.0"));
+    assert_eq!(client("192.0.2.3", &[("x-forwarded-for", "198.51.100.7")]), address("192.0.2.3"));
     let any = [Proxy::new("0.0.0.0/0").unwrap()];
-    assert_eq!(demand(&request, &any).client, at("0.0.0.0"), "a network has no Unix sockets");
+    assert_eq!(demand(&request, &any).client, address("0.0.0.0"), "a network has no Unix sockets");
 }
 
 #[test]

@@ -45,20 +45,20 @@ struct ScaleInfo {
 }
 
 impl VolumeInfo {
-    pub(super) fn of(precomputed: &Precomputed) -> Self {
+    pub(super) fn new(precomputed: &Precomputed) -> Self {
         let encoding = precomputed.encoding;
         Self {
             kind: "neuroglancer_multiscale_volume",
             r#type: if encoding.is_segmentation { "segmentation" } else { "image" },
             data_type: encoding.data_type(),
             num_channels: precomputed.components,
-            scales: precomputed.scales.iter().map(|scale| ScaleInfo::of(scale, encoding)).collect(),
+            scales: precomputed.scales.iter().map(|scale| ScaleInfo::new(scale, encoding)).collect(),
         }
     }
 }
 
 impl ScaleInfo {
-    fn of(scale: &PrecomputedScale, encoding: PrecomputedEncoding) -> Self {
+    fn new(scale: &PrecomputedScale, encoding: PrecomputedEncoding) -> Self {
         Self {
             key: scale.level.number().to_string(),
             size: scale.size.into(),

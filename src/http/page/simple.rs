@@ -43,7 +43,7 @@ pub(in crate::http) async fn answer(context: &Context<'_>) -> HttpResponse {
     let form = if context.secret.is_empty() && !context.sees_everything() { FORM } else { "" };
     let build = move || {
         let page = index(&catalog, &site.mounts, has_viewer(), form);
-        Ok(Document::of("text/html; charset=utf-8", vec![page.into()]))
+        Ok(Document::new("text/html; charset=utf-8", vec![page.into()]))
     };
     let mut response = documents::answer(context, &("simple", form), 0, build).await;
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));

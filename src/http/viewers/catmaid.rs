@@ -158,7 +158,7 @@ fn stack(
     mounts: &[Mount],
     base: &str,
 ) -> Option<CatmaidStack> {
-    let sheet = Sheet::of(dataset, channel, plane)?;
+    let sheet = Sheet::new(dataset, channel, plane)?;
     let time = if channel.times.is_some() { "0/" } else { "" };
     let below = format!("{}/{}/{plane}/{time}", dataset.address(), channel.name);
     Some(CatmaidStack {
@@ -206,7 +206,7 @@ struct Sheet {
 }
 
 impl Sheet {
-    fn of(dataset: &DatasetDescription, channel: &ChannelDescription, plane: Plane) -> Option<Self> {
+    fn new(dataset: &DatasetDescription, channel: &ChannelDescription, plane: Plane) -> Option<Self> {
         let index = Plane::ALL.iter().position(|other| *other == plane)?;
         let offered = channel.levels.iter().take_while(|level| level.is_offered(plane));
         let full = channel.levels.first()?;

@@ -72,10 +72,10 @@ struct InfoChannel {
     windowrange: [f64; 2],
 }
 
-pub(super) fn of(dataset: &Dataset, description: &DatasetDescription) -> Info {
+pub(super) fn describe(dataset: &Dataset, description: &DatasetDescription) -> Info {
     let longest = description.channels.iter().max_by_key(|channel| channel.levels.len());
     let levels = longest.map_or(&[][..], |channel| &channel.levels);
-    let sizes: Vec<Level> = levels.iter().map(|level| Level::of(level, description)).collect();
+    let sizes: Vec<Level> = levels.iter().map(|level| Level::new(level, description)).collect();
     let times = dataset.channels.values().map(|channel| channel.times).max().unwrap_or(1);
     let (name, about) = (description.token.clone(), about(description));
     Info {
@@ -126,7 +126,7 @@ struct Level {
 
 impl Level {
     /// The size is the end of the channel that reaches furthest along each axis; the voxel size is that of the first channel with one.
-    fn of(level: &LevelDescription, dataset: &DatasetDescription) -> Self {
+    fn new(level: &LevelDescription, dataset: &DatasetDescription) -> Self {
         let ends = dataset.channels.iter().filter_map(|channel| {
             let same = channel.levels.iter().find(|other| other.level == level.level)?;
             Some(channel.end(same))

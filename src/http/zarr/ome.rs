@@ -13,7 +13,7 @@ use crate::geometry::Xyz;
 pub(super) fn image(image: &Image, version: ZarrVersion) -> Value {
     let arrays = image.multiscale();
     let mut value = json!({"multiscales": [multiscale(&arrays, image.name().as_str(), version)]});
-    if let Some(mut omero) = omero::of(&arrays, image.name().as_str()) {
+    if let Some(mut omero) = omero::metadata(&arrays, image.name().as_str()) {
         if version == ZarrVersion::V04 {
             omero["version"] = version.name().into();
         }
@@ -38,7 +38,7 @@ pub(super) fn label(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -
 }
 
 fn multiscale(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -> Value {
-    let space = Space::of(arrays);
+    let space = Space::new(arrays);
     let datasets: Vec<Value> = arrays.levels().iter().map(|level| dataset(arrays, level, &space)).collect();
     let mut value = json!({"name": name, "axes": axes(arrays, &space), "datasets": datasets});
     if version == ZarrVersion::V04 {
@@ -56,7 +56,7 @@ struct Space {
 impl Space {
     /// In the file's unit if that is nanometres, in micrometres if it is larger. A size without a known unit is only
     /// good for its ratios.
-    fn of(arrays: &Multiscale<'_>) -> Self {
+    fn new(arrays: &Multiscale<'_>) -> Self {
         let configured = arrays.dataset().style.voxel_size.map(|size| (size, Some("nm")));
         let in_file = arrays
             .channels()

@@ -10,7 +10,7 @@ use crate::catalog::{Channel, Multiscale};
 const MAX_ACTIVE: usize = 6;
 
 /// The settings of an image; `None` for labels.
-pub(super) fn of(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
+pub(super) fn metadata(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
     let channels = arrays.channels();
     let first = channels.first()?;
     let channels: Vec<Value> = match first.kind {

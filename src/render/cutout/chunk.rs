@@ -36,7 +36,7 @@ pub(super) fn segmentation(
         _ => segmentation::encoded::<u64>(&labels, plan.region.size),
     };
     let encoded = encoded.ok_or_else(|| {
-        EncodeError::of(
+        EncodeError::new(
             bytes,
             "the labels need larger tables than compressed_segmentation can address".into(),
         )
@@ -77,14 +77,14 @@ fn padded(array: Vec<u8>, plan: &Cutout, format: &ChunkFormat) -> Result<Vec<u8>
         (plan.components.len(), z, y, x * width)
     };
     let from = ArrayView4::from_shape(shape(own), &array);
-    let from = from.map_err(|e| EncodeError::of(array.len(), e.to_string()))?;
+    let from = from.map_err(|e| EncodeError::new(array.len(), e.to_string()))?;
     let (mut all, (_, z, y, x)) = (Array4::zeros(shape(format.size)), shape(own));
     all.slice_mut(s![.., ..z, ..y, ..x]).assign(&from);
     Ok(all.into_raw_vec_and_offset().0)
 }
 
 fn compressed(array: Vec<u8>, coding: Coding) -> Result<Vec<u8>, EncodeError> {
-    let failed = |problem: String| EncodeError::of(array.len(), problem);
+    let failed = |problem: String| EncodeError::new(array.len(), problem);
     let deflated = |is_gzip: bool| {
         let level = CompressionLvl::new(DEFLATE_LEVEL).map_err(|e| failed(format!("{e:?}")))?;
         let mut compressor = Compressor::new(level);

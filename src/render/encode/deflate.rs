@@ -37,13 +37,13 @@ pub(super) struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     /// Counts the bytes in one pass and derives codes. Overwrites `pairs`.
-    pub fn of(bytes: &'a [u8], pairs: &'a mut Pairs) -> Self {
-        let counts = Counts::of(bytes, pairs).total();
+    pub fn new(bytes: &'a [u8], pairs: &'a mut Pairs) -> Self {
+        let counts = Counts::count(bytes, pairs).total();
         let lengths = huffman::lengths(&counts, LONGEST_CODE);
         let header = header(&lengths);
         let header_bits: u64 = header.iter().map(|bits| u64::from(bits.count)).sum();
         let length = (header_bits + bits(&counts, &lengths)).div_ceil(8) as usize + CHECKSUM;
-        Self { bytes, codes: Codes::of(&lengths, pairs), header, length }
+        Self { bytes, codes: Codes::from_lengths(&lengths, pairs), header, length }
     }
 
     /// Its length in bytes.
@@ -140,7 +140,7 @@ struct Counts<'a> {
 }
 
 impl<'a> Counts<'a> {
-    fn of(bytes: &[u8], pairs: &'a mut Pairs) -> Self {
+    fn count(bytes: &[u8], pairs: &'a mut Pairs) -> Self {
         pairs.clear();
         let mut counts = Self { pairs, bytes: [0; 256], matches: [0; LONGEST_MATCH + 1] };
         walk(bytes, &mut counts);
@@ -193,7 +193,7 @@ struct Codes<'a> {
 }
 
 impl<'a> Codes<'a> {
-    fn of(lengths: &[u8], pairs: &'a mut Pairs) -> Self {
+    fn from_lengths(lengths: &[u8], pairs: &'a mut Pairs) -> Self {
         let single = huffman::codes(lengths);
         if let Some(bytes) = single.first_chunk() {
             pairs.code(bytes);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     fn comes_back_by(bytes: &[u8], pairs: &mut Pairs) {
-        let known = Stream::of(bytes, pairs);
+        let known = Stream::new(bytes, pairs);
         let mut stream = vec![0xAA; known.len() + SLACK];
         known.write(&mut stream);
         let stream = &stream[..known.len()];
@@ -335,7 +335,7 @@ mod tests {
         let often = (0..14u8).flat_map(|i| std::iter::repeat_n(i, 1 << (i + 2)));
         let bytes: Vec<u8> = (100..=255).chain(often).chain((100..=255).rev()).collect();
         let mut pairs = Pairs::default();
-        assert!(Stream::of(&bytes, &mut pairs).codes.single[100].length == LONGEST_CODE as u8);
+        assert!(Stream::new(&bytes, &mut pairs).codes.single[100].length == LONGEST_CODE as u8);
         (0..16).for_each(|from| comes_back_by(&bytes[from..], &mut pairs));
     }
 

@@ -61,7 +61,7 @@ impl Handle {
 }
 
 fn client(number: u8) -> Demand {
-    Demand::wanted(Client::at(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number))))
+    Demand::wanted(Client::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number))))
 }
 
 fn submit(pool: &RenderPool, by: u8) -> Handle {

@@ -13,7 +13,7 @@ struct Story {
 }
 
 fn client(number: u8) -> Client {
-    Client::at(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)))
+    Client::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)))
 }
 
 impl Story {

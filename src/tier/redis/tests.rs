@@ -156,7 +156,7 @@ fn a_damaged_tile_is_counted_and_deleted() {
         let errors = metrics.redis.corrupt.get();
         fake.strings.lock().unwrap().values_mut().for_each(|value| match damaged {
             0 => value.truncate(100),
-            1 => *value = [&b"png"[..], &entry::trailer(&TileKey::of(&7), b"png")].concat(),
+            1 => *value = [&b"png"[..], &entry::trailer(&TileKey::digest(&7), b"png")].concat(),
             _ => value[500] ^= 1,
         });
         assert_eq!(tiers.find(&token, &tile.key), None, "{what}");
@@ -174,7 +174,7 @@ fn an_answer_that_is_an_error_is_a_problem_until_the_same_succeeds_and_opens_no_
     let metrics = Metrics::default();
     let redis = Tier::start(Backend::Redis, opened(&address, &metrics), metrics.redis.clone()).unwrap();
     let (tiers, token) = (Tiers::of(vec![redis]).unwrap(), name("a"));
-    let refused = Tile::new(TileKey::of(&1), &b"full"[..]);
+    let refused = Tile::new(TileKey::digest(&1), &b"full"[..]);
     (0..9).for_each(|_| tiers.keep_later(&token, &refused, || true));
     while metrics.redis.errors.get() < 9 {
         thread::yield_now();

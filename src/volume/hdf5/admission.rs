@@ -30,7 +30,7 @@ static KNOWN: Known = Mutex::new(BTreeMap::new());
 
 impl Admission {
     /// A list that contains only the file itself.
-    pub fn of(own: Arc<FileBytes>) -> Arc<Self> {
+    pub fn new(own: Arc<FileBytes>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let admission = Arc::new(Self { number, own, others: Mutex::default(), failures: AtomicU64::new(0) });
@@ -102,7 +102,7 @@ mod tests {
         for name in ["own", "part", "other"] {
             fs::write(path(name), name).unwrap();
         }
-        let admission = Admission::of(Arc::new(FileBytes::open(&path("own"), false).unwrap()));
+        let admission = Admission::new(Arc::new(FileBytes::open(&path("own"), false).unwrap()));
         admission.admit(path("part"), FileIdentity::of_path(&path("part")).unwrap());
         assert!(admission.open(&path("own")).is_ok() && admission.open(&path("./part")).is_ok());
         assert!(admission.open(&path("other")).is_err());

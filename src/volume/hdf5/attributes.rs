@@ -21,14 +21,14 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    pub(super) fn of(node: &Node) -> Self {
+    pub(super) fn from_node(node: &Node) -> Self {
         match node {
-            Node::Group(group) => Self::at((**group).clone()),
-            Node::Dataset(dataset) => Self::at((***dataset).clone()),
+            Node::Group(group) => Self::from_location((**group).clone()),
+            Node::Dataset(dataset) => Self::from_location((***dataset).clone()),
         }
     }
 
-    pub(super) fn at(location: Location) -> Self {
+    pub(super) fn from_location(location: Location) -> Self {
         let names = location.attr_names().ok();
         Self { location: Some(location), names }
     }

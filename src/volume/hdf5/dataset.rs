@@ -132,7 +132,7 @@ impl StoredDataset {
         let edges_are_plain = chunked && library::edge_chunks_are_plain(handle).map_err(library)?;
         let Audited { files, raw, missing } = audited;
         let object: Arc<str> = handle.name().into();
-        let id = Fingerprint::of(&(file.identity(), &*object, KeyOf::files(&files)));
+        let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files)));
         let element_bytes = handle.dtype().map_err(library)?.size() as u64;
         file.handles.keep(&object, handle).map_err(library)?;
         let pieces = match storage {
@@ -393,7 +393,8 @@ impl StoredDataset {
 
     /// The attributes of the dataset.
     pub fn attributes(&self) -> Attributes {
-        self.handle().map_or_else(|_| Attributes::default(), |handle| Attributes::at((**handle).clone()))
+        self.handle()
+            .map_or_else(|_| Attributes::default(), |handle| Attributes::from_location((**handle).clone()))
     }
 
     /// The DIMENSION_LABELS, one for each axis, empty if an axis has none; `None` if there are no labels.
@@ -486,7 +487,7 @@ impl StoredDataset {
 /// The scale that a dataset refers to.
 fn scale(handle: &Dataset, reference: &ObjectReference1) -> Option<Scale> {
     let Ok(ReferencedObject::Dataset(scale)) = handle.dereference(reference) else { return None };
-    let attributes = Attributes::at((**scale).clone());
+    let attributes = Attributes::from_location((**scale).clone());
     let given = attributes.text("NAME").unwrap_or_default();
     let has_values = is_own(&scale) && !given.starts_with(NO_COORDINATES);
     let values = has_values.then(|| attributes::numbers(&scale)).flatten().unwrap_or_default();

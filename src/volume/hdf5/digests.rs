@@ -57,7 +57,7 @@ impl Digests {
     }
 
     /// What an open file contains. Reads all of it, unless its digest is known.
-    pub(super) fn of(&self, bytes: &FileBytes) -> io::Result<ContentId> {
+    pub(super) fn identify(&self, bytes: &FileBytes) -> io::Result<ContentId> {
         let identity = bytes.identity();
         let state = state_of(identity);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,14 +100,14 @@ impl Digests {
         let beside = path.with_file_name(format!(".{name}{ENDING}"));
         let cache = self.cache.iter().filter(|cache| is_cache(cache));
         let in_cache =
-            cache.map(|cache| cache.join(FOLDER).join(format!("{}{ENDING}", Fingerprint::of(&path))));
+            cache.map(|cache| cache.join(FOLDER).join(format!("{}{ENDING}", Fingerprint::digest(&path))));
         std::iter::once(beside).chain(in_cache).collect()
     }
 }
 
 impl Known {
     fn id(&self) -> ContentId {
-        ContentId::of(&(self.digest.as_bytes(), self.state.0))
+        ContentId::digest(&(self.digest.as_bytes(), self.state.0))
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
     use std::time::SystemTime;
 
     fn id(digests: &Digests, path: &Path) -> ContentId {
-        digests.of(&FileBytes::open(&path.canonicalize().unwrap(), false).unwrap()).unwrap()
+        digests.identify(&FileBytes::open(&path.canonicalize().unwrap(), false).unwrap()).unwrap()
     }
 
     fn written(path: &Path, text: &str, seconds: u64) {

@@ -37,7 +37,7 @@ impl StoredFile {
         let bytes = files.identified(&location, growing);
         let bytes = bytes.map_err(|e| unreadable(e.to_string()))?;
         let bytes = Arc::new(bytes);
-        let admission = Admission::of(Arc::clone(&bytes));
+        let admission = Admission::new(Arc::clone(&bytes));
         let handles = OnDemand::open(&admission, growing, &files.last_used);
         let handles = handles.map_err(|e| unreadable(not_hdf5(&bytes, &e)))?;
         Ok(Self { location, truncation: truncation(&bytes), handles, admission, bytes })
@@ -104,13 +104,13 @@ pub struct Kept(Mutex<Vec<Arc<StoredFile>>>);
 
 impl Default for Files {
     fn default() -> Self {
-        Self::of(Store::default())
+        Self::new(Store::default())
     }
 }
 
 impl Files {
     /// No open files; objects will be read from this store.
-    pub fn of(store: Store) -> Self {
+    pub fn new(store: Store) -> Self {
         let (open, refused, last_used, kept) = Default::default();
         Self { store, open, refused, most: usize::MAX, digests: None, last_used, kept }
     }
@@ -175,11 +175,11 @@ impl Files {
             // A store tells its version, and the address is the same everywhere. Not every store's tags tell one object
             // from another.
             Some(_) if bytes.is_remote() => {
-                let version = ContentId::of(bytes.identity());
+                let version = ContentId::digest(bytes.identity());
                 Ok(bytes.containing(version))
             }
             Some(digests) => {
-                let content = digests.of(&bytes)?;
+                let content = digests.identify(&bytes)?;
                 Ok(bytes.containing(content))
             }
             None => Ok(bytes),

@@ -23,8 +23,8 @@ pub struct ContentId(Fingerprint);
 impl ContentId {
     /// From what tells the contents: a digest of all bytes, or what a server says of an object, such as its ETag and
     /// length.
-    pub fn of(telling: &impl Hash) -> Self {
-        Self(Fingerprint::of(telling))
+    pub fn digest(telling: &impl Hash) -> Self {
+        Self(Fingerprint::digest(telling))
     }
 }
 
@@ -83,7 +83,7 @@ struct FileState {
 
 impl FileIdentity {
     /// The file (of any type) or object at a location in its current state; symbolic links are resolved.
-    pub fn of(location: &Location, store: &Store) -> io::Result<Self> {
+    pub fn from_location(location: &Location, store: &Store) -> io::Result<Self> {
         match location {
             Location::Path(path) => Self::of_path(path),
             Location::Object(address) => store.open(address).map(Self::of_object).map_err(io::Error::other),
@@ -99,12 +99,14 @@ impl FileIdentity {
 
     /// From known metadata; `path` contains no symbolic links.
     pub(super) fn new(path: &Path, metadata: &std::fs::Metadata) -> Self {
-        Self::in_state(path.into(), State::File(FileState::of(metadata)))
+        Self::in_state(path.into(), State::File(FileState::from_metadata(metadata)))
     }
 
     /// The file at a path whose symbolic links are kept, so that the identity changes when a link is redirected.
-    pub(super) fn at(path: &Path) -> Self {
-        let state = path.metadata().map_or(State::Missing, |metadata| State::File(FileState::of(&metadata)));
+    pub(super) fn unopened(path: &Path) -> Self {
+        let state = path
+            .metadata()
+            .map_or(State::Missing, |metadata| State::File(FileState::from_metadata(&metadata)));
         Self::in_state(path.into(), state)
     }
 
@@ -183,12 +185,12 @@ impl FileIdentity {
 
     /// Whether this metadata is that of the unchanged file.
     pub(super) fn is_of(&self, metadata: &std::fs::Metadata) -> bool {
-        self.state == State::File(FileState::of(metadata))
+        self.state == State::File(FileState::from_metadata(metadata))
     }
 
     /// Whether this metadata is that of the same file, unchanged or grown.
     pub(super) fn is_of_grown(&self, metadata: &std::fs::Metadata) -> bool {
-        let now = FileState::of(metadata);
+        let now = FileState::from_metadata(metadata);
         let State::File(then) = &self.state else { return false };
         (then.device, then.inode) == (now.device, now.inode) && then.length <= now.length
     }
@@ -206,7 +208,7 @@ impl FileIdentity {
 }
 
 impl FileState {
-    fn of(metadata: &std::fs::Metadata) -> Self {
+    fn from_metadata(metadata: &std::fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -290,11 +292,11 @@ mod tests {
             fs::write(place.path().join(name), text).unwrap();
             FileIdentity::of_path(&place.path().join(name)).unwrap()
         };
-        let (one, two) = (ContentId::of(&1), ContentId::of(&2));
-        let key = |files: &[&FileIdentity]| Fingerprint::of(&KeyOf::files(files.iter().copied()));
+        let (one, two) = (ContentId::digest(&1), ContentId::digest(&2));
+        let key = |files: &[&FileIdentity]| Fingerprint::digest(&KeyOf::files(files.iter().copied()));
         let (a, b) = (file("a", "").containing(one), file("b", "longer").containing(one));
         let other = file("c", "").containing(two);
-        assert_eq!((key(&[&a]), Fingerprint::of(&a)), (key(&[&b]), Fingerprint::of(&b)));
+        assert_eq!((key(&[&a]), Fingerprint::digest(&a)), (key(&[&b]), Fingerprint::digest(&b)));
         assert_ne!(key(&[&a]), key(&[&other]));
         assert_eq!(key(&[&a, &other]), key(&[&other, &b, &file("link", "")]));
         let missing = |folder: &str| FileIdentity::missing(&Path::new(folder).join("gone.raw"));
@@ -303,7 +305,7 @@ mod tests {
         let (d, e) = (file("d", ""), file("e", ""));
         assert_ne!(key(&[&d]), key(&[&e]), "paths count as long as contents are unknown");
         let set = std::collections::BTreeSet::from([d.clone(), e.clone()]);
-        assert_eq!(key(&[&d, &e]), Fingerprint::of(&set), "as in caches of earlier versions");
+        assert_eq!(key(&[&d, &e]), Fingerprint::digest(&set), "as in caches of earlier versions");
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl ChunkIndex {
     ) -> Result<Vec<Entry>, IndexError> {
         let grid = &self.grid;
         let _library = library_lock::lock().map_err(ReadError::from)?;
-        let rotation = Rotation::of(handle, grid).map_err(unreadable)?;
+        let rotation = Rotation::detect(handle, grid).map_err(unreadable)?;
         let mut entries = Vec::new();
         let visited = handle.chunks_visit(|info| {
             // HDF5 limits chunks to 4 GiB. An invalid length becomes an error when the chunk is read.

@@ -177,7 +177,7 @@ impl Follower<'_> {
         };
         match library::link(&group, name) {
             Ok(Link::External { file: other, .. }) => {
-                places(&file, &other).iter().map(|place| FileIdentity::at(place)).collect()
+                places(&file, &other).iter().map(|place| FileIdentity::unopened(place)).collect()
             }
             _ => Vec::new(),
         }
@@ -293,7 +293,7 @@ impl Follower<'_> {
         let missing = || OpenError::missing(&from.location, path, name);
         let target = places(from, name).into_iter().find(|place| place.exists()).ok_or_else(missing)?;
         let resolved = self.allowed(from, name, &target)?.ok_or_else(missing)?;
-        let alias = (target != resolved).then(|| FileIdentity::at(&target));
+        let alias = (target != resolved).then(|| FileIdentity::unopened(&target));
         Ok((self.files.open_resolved(Location::Path(resolved), self.growing)?, alias))
     }
 
@@ -380,7 +380,7 @@ impl Follower<'_> {
                     .map_err(|e| wrong(format!("its raw file {:?} cannot be inspected: {e}", raw.name)))?,
                 None => FileIdentity::missing(&target),
             };
-            let alias = (target_path != identity.path()).then(|| FileIdentity::at(&target_path));
+            let alias = (target_path != identity.path()).then(|| FileIdentity::unopened(&target_path));
             Ok(RawFile { identity, alias, position: raw.offset, length: raw.size })
         };
         raw_files.into_iter().map(raw_file).collect()
@@ -465,7 +465,7 @@ impl Follower<'_> {
             tried.iter().take_while(|place| *place != target).map(|place| FileIdentity::missing(place));
         audit.files.extend(before);
         if *target != resolved {
-            audit.files.insert(FileIdentity::at(target));
+            audit.files.insert(FileIdentity::unopened(target));
             let folders = audit.link_folders.entry(Location::Path(resolved.clone())).or_default();
             folders.extend(target.parent().map(Path::to_owned));
         }

@@ -163,7 +163,7 @@ impl Hdf5Volume {
         grid.chunks_of(&reading.stored).filter_map(move |at| {
             let part = grid.part_of(&at, &reading.stored);
             let within = Region { start: self.spatial(&part.start, 0), size: self.spatial(&part.count, 1) };
-            Some(Wanted { sieve: Sieve::of(&within, region, step)?, at, part })
+            Some(Wanted { sieve: Sieve::new(&within, region, step)?, at, part })
         })
     }
 
@@ -393,7 +393,7 @@ impl Hdf5Volume {
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let ReadRequest { time, region, step, .. } = reading.request;
-        let Some(sieve) = Sieve::of(part, region, *step) else { return Ok(()) };
+        let Some(sieve) = Sieve::new(part, region, *step) else { return Ok(()) };
         self.end_early(reading)?;
         let stored = self.stored_box(*time, part);
         self.meter(reading).read_at_once(&self.chunks.metrics().library, || {

@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_box_touches_a_refused_chunk_or_does_not() {
-        let (one, other) = (Fingerprint::of(&1), Fingerprint::of(&2));
+        let (one, other) = (Fingerprint::digest(&1), Fingerprint::digest(&2));
         let grid = Grid::new(&[4, 4], &[2, 2]);
         let stored = |start: [u64; 2]| StoredBox { start: padded(&start, 0), count: [1; 5] };
         let refused = Refused::default();
@@ -97,9 +97,9 @@ mod tests {
     #[test]
     fn beyond_the_bound_everything_is_refused() {
         let refused = Refused::default();
-        let dataset = Fingerprint::of(&1);
+        let dataset = Fingerprint::digest(&1);
         (0..MOST as u64).for_each(|number| assert!(refused.add(ChunkId { dataset, number })));
         assert!(!refused.add(ChunkId { dataset, number: u64::MAX }));
-        assert!(refused.has(&ChunkId { dataset: Fingerprint::of(&2), number: 7 }));
+        assert!(refused.has(&ChunkId { dataset: Fingerprint::digest(&2), number: 7 }));
     }
 }

@@ -153,7 +153,7 @@ mod tests {
     use crate::base::tile::Fingerprint;
 
     fn id(number: u64) -> ChunkId {
-        ChunkId { dataset: Fingerprint::of(&"dataset"), number }
+        ChunkId { dataset: Fingerprint::digest(&"dataset"), number }
     }
 
     fn add(list: &List, number: u64) {

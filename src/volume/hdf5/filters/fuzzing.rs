@@ -67,7 +67,7 @@ pub(super) fn one(filter: &Filter, data: &[u8]) -> Option<Vec<u8>> {
     let (name, spec) = (filter.name, spec(filter, &mut input));
     let pipeline = Pipeline::new(std::slice::from_ref(&spec))?;
     let decoded = checked(&pipeline, input.0, 0, size, wanted);
-    match Reference::of(name) {
+    match Reference::named(name) {
         Reference::Decode(decode) => {
             let expected = decode(&spec.values, input.0, size).filter(|bytes| bytes.len() == size);
             assert_eq!(decoded, expected, "{name} with {:?}", spec.values);

@@ -30,7 +30,7 @@ pub(super) struct Rotation {
 
 impl Rotation {
     /// `None` if the library reports the true coordinates of the dataset.
-    pub fn of(handle: &Dataset, grid: &Grid) -> hdf5::Result<Option<Self>> {
+    pub fn detect(handle: &Dataset, grid: &Grid) -> hdf5::Result<Option<Self>> {
         if !library::is_extensible_array(handle)? {
             return Ok(None);
         }

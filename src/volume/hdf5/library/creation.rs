@@ -28,7 +28,7 @@ pub struct FilterSpec {
 struct Creation(Id);
 
 impl Creation {
-    fn of(dataset: &Dataset) -> Result<Self> {
+    fn read(dataset: &Dataset) -> Result<Self> {
         // SAFETY: the dataset is open.
         sync(|| Id::new(unsafe { H5Dget_create_plist(dataset.id()) })).map(Creation)
     }
@@ -36,7 +36,7 @@ impl Creation {
 
 /// The filters of a dataset, in the order in which they were applied.
 pub(in crate::volume::hdf5) fn filters(dataset: &Dataset) -> Result<Vec<FilterSpec>> {
-    let creation = Creation::of(dataset)?;
+    let creation = Creation::read(dataset)?;
     sync(|| {
         // SAFETY: plain call on an open identifier.
         let count = unsafe { hdf5::h5check(p::H5Pget_nfilters(creation.0.0))? };
@@ -74,7 +74,7 @@ fn filter(creation: &Creation, index: u32) -> Result<FilterSpec> {
 /// Whether chunks that extend beyond the edge of the dataset are stored unfiltered.
 pub(in crate::volume::hdf5) fn edge_chunks_are_plain(dataset: &Dataset) -> Result<bool> {
     const DONT_FILTER_PARTIAL_CHUNKS: u32 = 2;
-    let creation = Creation::of(dataset)?;
+    let creation = Creation::read(dataset)?;
     let mut options = 0;
     // SAFETY: `options` is ours; only called for chunked datasets.
     sync(|| unsafe { hdf5::h5check(p::H5Pget_chunk_opts(creation.0.0, &mut options)) })?;
@@ -84,7 +84,7 @@ pub(in crate::volume::hdf5) fn edge_chunks_are_plain(dataset: &Dataset) -> Resul
 /// The value of elements that were never written, as one voxel of type `voxel` in native byte order. Zero if the dataset
 /// has none, or is never filled: the same as voltile shows.
 pub(in crate::volume::hdf5) fn fill_value(dataset: &Dataset, voxel: VoxelType) -> Result<Vec<u8>> {
-    let (creation, memory_type) = (Creation::of(dataset)?, native(voxel)?);
+    let (creation, memory_type) = (Creation::read(dataset)?, native(voxel)?);
     let mut value = vec![0; memory_type.size()];
     let mut status = H5D_fill_value_t::H5D_FILL_VALUE_ERROR;
     let mut time = H5D_fill_time_t::H5D_FILL_TIME_ERROR;
@@ -116,7 +116,7 @@ pub(in crate::volume::hdf5) struct RawFileEntry {
 
 /// The raw files of a dataset, in order.
 pub(in crate::volume::hdf5) fn raw_files(dataset: &Dataset) -> Result<Vec<RawFileEntry>> {
-    let creation = Creation::of(dataset)?;
+    let creation = Creation::read(dataset)?;
     sync(|| {
         // SAFETY: plain call on an open identifier.
         let count = unsafe { hdf5::h5check(p::H5Pget_external_count(creation.0.0))? };
@@ -150,7 +150,7 @@ fn raw_file(creation: &Creation, index: u32) -> Result<RawFileEntry> {
 
 /// The (file, dataset) names of the sources of a virtual dataset, as stored in its header.
 pub(in crate::volume::hdf5) fn virtual_sources(dataset: &Dataset) -> Result<Vec<(String, String)>> {
-    let creation = Creation::of(dataset)?;
+    let creation = Creation::read(dataset)?;
     sync(|| {
         let mut count = 0;
         // SAFETY: `count` is ours; only called for virtual datasets.

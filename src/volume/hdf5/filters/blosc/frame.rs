@@ -28,19 +28,19 @@ pub(in super::super) struct Frame;
 
 impl Decoder for Frame {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-        if at(bytes, place::MAGIC)?.take(MAGIC.len())? != MAGIC {
+        if cursor(bytes, place::MAGIC)?.take(MAGIC.len())? != MAGIC {
             return Err("it is not a blosc2 frame".into());
         }
-        if at(bytes, place::FRAME_TYPE)?.byte()? & 15 != 0 {
+        if cursor(bytes, place::FRAME_TYPE)?.byte()? & 15 != 0 {
             return Err("its frame is not contiguous".into());
         }
-        let header_length = at(bytes, place::HEADER_LENGTH)?.size_be()?;
+        let header_length = cursor(bytes, place::HEADER_LENGTH)?.size_be()?;
         let header = bytes.get(..header_length).ok_or("its header ends too early")?;
-        let element = at(header, place::ELEMENT)?.size_be()?;
+        let element = cursor(header, place::ELEMENT)?.size_be()?;
         let blocks = Blocks::find(header, element)?;
         let size = match &blocks {
             Some(blocks) => blocks.bytes(),
-            None => Some(at(header, place::SIZE)?.long_size_be()?),
+            None => Some(cursor(header, place::SIZE)?.long_size_be()?),
         };
         let size = size.filter(|size| *size <= limit).ok_or("it is longer than a chunk")?;
         match (chunk(bytes, header_length)?, blocks) {
@@ -57,18 +57,18 @@ impl Decoder for Frame {
     }
 }
 
-fn at(bytes: &[u8], position: usize) -> Result<Cursor<'_>, Broken> {
+fn cursor(bytes: &[u8], position: usize) -> Result<Cursor<'_>, Broken> {
     bytes.get(position..).map(Cursor).ok_or_else(|| "its header ends too early".into())
 }
 
 /// The only chunk in the frame; `None` if all of it is zero.
 fn chunk(bytes: &[u8], header_length: usize) -> Result<Option<&[u8]>, Broken> {
     const ONE_OFFSET: usize = 8;
-    let stored = at(bytes, place::STORED_SIZE)?.long_size_be()?;
-    let index = super::decode(at(bytes, header_length.saturating_add(stored))?.0, ONE_OFFSET)?;
+    let stored = cursor(bytes, place::STORED_SIZE)?.long_size_be()?;
+    let index = super::decode(cursor(bytes, header_length.saturating_add(stored))?.0, ONE_OFFSET)?;
     let offset = i64::from_le_bytes(index.try_into().map_err(|_| "its frame holds no chunk")?);
     if let Ok(offset) = usize::try_from(offset) {
-        return Ok(Some(at(bytes, header_length.saturating_add(offset))?.0));
+        return Ok(Some(cursor(bytes, header_length.saturating_add(offset))?.0));
     }
     // Special values instead of an offset: the whole chunk is zero (1) or was never initialised (4).
     match (offset as u64 >> 56) & 0x7f {
@@ -100,7 +100,7 @@ impl Blocks {
             let name = list.take(length)?;
             let position = int32(&mut list)?;
             if name == b"b2nd" || name == b"caterva" {
-                let mut content = at(header, position)?;
+                let mut content = cursor(header, position)?;
                 let _bin32_and_length: [u8; 5] = content.array()?;
                 return Self::parse(content, element).map(Some);
             }

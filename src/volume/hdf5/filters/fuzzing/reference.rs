@@ -17,7 +17,7 @@ pub(super) enum Reference {
 
 impl Reference {
     /// That of the filter of this name.
-    pub fn of(name: &str) -> Self {
+    pub fn named(name: &str) -> Self {
         match name {
             "deflate" => Self::Zlib,
             "shuffle" => Self::Decode(shuffle),

@@ -44,7 +44,7 @@ struct InMemory {
 }
 
 impl InMemory {
-    fn of(dataset: &StoredDataset) -> Self {
+    fn read(dataset: &StoredDataset) -> Self {
         let bytes = RefCell::new(fs::read(dataset.file.location.as_path()).unwrap());
         Self { bytes, calls: Cell::new(0), reads: RefCell::default() }
     }
@@ -100,14 +100,14 @@ fn assert_equal(dataset: &StoredDataset) -> bool {
     let is_tree = library::is_version_1_btree(handle).unwrap();
     assert_eq!(direct.is_some(), is_tree, "{name}");
     let Some(direct) = direct else {
-        let file = InMemory::of(dataset);
+        let file = InMemory::read(dataset);
         // An error where a file keeps metadata elsewhere, in an image of the library's cache.
         assert!(!matches!(file.tree(dataset), Ok(Some(_))), "{name}");
         return false;
     };
     let listed = index.read_through_library(handle, None).unwrap();
     assert!(sorted(direct) == sorted(listed), "{name}");
-    let file = InMemory::of(dataset);
+    let file = InMemory::read(dataset);
     let root = file.tree(dataset).unwrap().unwrap().root;
     let levels = if root.is_some() { file.levels(dataset) } else { 0 };
     file.calls.set(0);
@@ -273,7 +273,7 @@ fn a_large_tree_takes_one_call_for_each_level() {
     file.close().unwrap();
     let dataset = dataset(&path, "raw");
     assert!(assert_equal(&dataset));
-    let file = InMemory::of(&dataset);
+    let file = InMemory::read(&dataset);
     assert_eq!(file.levels(&dataset), 3);
     file.calls.set(0);
     assert_eq!(file.entries(&dataset).unwrap().len(), 50 * 50 * 44);
@@ -293,7 +293,7 @@ fn small(folder: &Path) -> StoredDataset {
 fn a_damaged_tree_is_an_error_that_names_the_byte() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = small(folder.path());
-    let file = InMemory::of(&dataset);
+    let file = InMemory::read(&dataset);
     let intact = file.bytes.borrow().clone();
     let root = file.root(&dataset);
     let levels = file.levels(&dataset);
@@ -351,7 +351,7 @@ fn a_damaged_tree_is_an_error_that_names_the_byte() {
 fn no_change_of_a_byte_makes_the_reader_fail_otherwise() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = small(folder.path());
-    let file = InMemory::of(&dataset);
+    let file = InMemory::read(&dataset);
     let whole = file.entries(&dataset).unwrap().len();
     let mut reads = file.reads.take();
     reads.sort_by_key(|range| range.start);
