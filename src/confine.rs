@@ -7,12 +7,12 @@
 //!
 //! Nothing here fails: what the kernel does not offer is reported, and the process runs without it.
 
+mod allowed;
 #[cfg(target_os = "linux")]
 mod kernel;
 mod needs;
 #[cfg(target_os = "linux")]
 mod program;
-mod reach;
 #[cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
@@ -27,9 +27,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use allowed::{AllowedFolders, Lack};
 pub use needs::Needs;
 use needs::folders;
-pub use reach::{Lack, Reach};
 
 /// What a trial child is told before its first trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,12 +56,12 @@ impl Bounds {
 }
 
 /// Confines a server to what it needs. Folders to be written are created if they are missing.
-pub fn server(needs: &Needs) -> Reach {
-    let reach = Reach::new(needs);
+pub fn server(needs: &Needs) -> AllowedFolders {
+    let allowed = AllowedFolders::new(needs);
     #[cfg(target_os = "linux")]
-    return kernel::server(reach);
+    return kernel::server(allowed);
     #[cfg(not(target_os = "linux"))]
-    return reach.not_enforced(ELSEWHERE);
+    return allowed.not_enforced(ELSEWHERE);
 }
 
 /// Confines a trial child. Returns what is not in force, and why; empty if everything is.

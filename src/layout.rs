@@ -33,7 +33,6 @@ mod ilastik;
 mod imaris;
 pub mod inventory;
 mod itk;
-mod lost;
 mod luxendo;
 mod marks;
 mod matlab;
@@ -49,6 +48,7 @@ mod plain;
 mod pyramid;
 mod segger;
 mod spacing;
+mod unopened;
 mod velox;
 mod voltile;
 
@@ -63,8 +63,8 @@ pub use found::{FoundChannel, FoundLevel, Part, Paths};
 pub(in crate::layout) use found::{
     MAX_NUMBERED, VoxelSize, group_of, holds_ids, last_of, number_after, numbered, range, spatial, usual_axes,
 };
-pub(crate) use lost::named;
 pub use plain::Given;
+pub(crate) use unopened::named;
 
 /// The layouts, most specific first; marks of earlier ones take precedence. Tests compare the lists of the README and of
 /// `docs/makers.md` with this one.
@@ -143,8 +143,8 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
         layout,
         because,
         channels,
-        remarks: lost::remarks(unfollowed),
-        lost: lost::explanation(contents.unopened(), unfollowed),
+        remarks: unopened::remarks(unfollowed),
+        lost: unopened::explanation(contents.unopened(), unfollowed),
     })
 }
 

@@ -37,7 +37,7 @@ pub use stamp::Stamp;
 pub use values::{Mapped, Scaling, Values};
 
 use crate::base::tile::Fingerprint;
-use crate::flow::cache::{Interest, Lost};
+use crate::flow::cache::{Abandoned, Interest};
 use crate::flow::stalls::Unresponsive;
 use crate::flow::trace::Trace;
 use crate::geometry::{Region, Xyz};
@@ -158,7 +158,7 @@ pub enum Decode {
     Whole,
 }
 
-/// When a read ends early, before its next chunk, with [`ReadError::Lost`].
+/// When a read ends early, before its next chunk, with [`ReadError::Abandoned`].
 #[derive(Debug, Clone, Default)]
 pub enum Yields {
     /// Never.
@@ -450,7 +450,7 @@ pub enum ReadError {
     Unresponsive(#[from] Unresponsive),
     /// The job that was reading the data was abandoned, or panicked.
     #[error(transparent)]
-    Lost(#[from] Lost),
+    Abandoned(#[from] Abandoned),
 }
 
 impl ReadError {
@@ -461,7 +461,7 @@ impl ReadError {
             ReadError::Changed { .. }
                 | ReadError::Unavailable { .. }
                 | ReadError::Unresponsive(_)
-                | ReadError::Lost(_)
+                | ReadError::Abandoned(_)
         );
         !may_be_read_later
     }
@@ -485,7 +485,7 @@ impl ReadError {
                 "the store that holds the data of this tile does not answer; ask again in a moment".to_owned()
             }
             ReadError::Unresponsive(error) => error.to_string(),
-            ReadError::Lost(lost) => lost.to_string(),
+            ReadError::Abandoned(lost) => lost.to_string(),
         }
     }
 }

@@ -115,19 +115,19 @@ pub struct Tile {
     /// The key of the rendering.
     pub key: TileKey,
     /// Whether it has been requested; shared by all clones.
-    asked: Arc<AtomicBool>,
+    requested: Arc<AtomicBool>,
 }
 
 impl Tile {
     /// A newly made tile.
     pub fn new(key: TileKey, bytes: impl Into<Bytes>) -> Self {
-        Self { bytes: bytes.into(), key, asked: Arc::default() }
+        Self { bytes: bytes.into(), key, requested: Arc::default() }
     }
 
     /// Marks it as requested; true the first time.
-    pub fn is_asked_first(&self) -> bool {
+    pub fn is_first_request(&self) -> bool {
         // Read before writing, so that the cache line of a popular tile does not bounce between cores.
-        !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::Relaxed)
+        !self.requested.load(Ordering::Relaxed) && !self.requested.swap(true, Ordering::Relaxed)
     }
 
     /// How many bytes of a cache budget the tile takes, including bookkeeping.
@@ -152,7 +152,7 @@ mod tests {
     fn only_one_clone_is_asked_first() {
         let tile = Tile::new(TileKey::digest(&7), Bytes::new());
         let same = tile.clone();
-        assert_eq!([&same, &tile, &same].map(Tile::is_asked_first), [true, false, false]);
+        assert_eq!([&same, &tile, &same].map(Tile::is_first_request), [true, false, false]);
     }
 
     #[test]

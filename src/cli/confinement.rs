@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Failure;
 use crate::config::Settings;
-use crate::confine::{self, Needs, Reach};
+use crate::confine::{self, AllowedFolders, Needs};
 use crate::tools::demo;
 
 const SUPERUSER: &str = "voltile runs as root, which it never needs: run it as a user who may only read the data files and \
@@ -15,14 +15,14 @@ pub(super) fn of_server<'a>(
     settings: &Settings,
     paths: impl Iterator<Item = &'a PathBuf>,
     has_demo: bool,
-) -> Result<Reach, Failure> {
+) -> Result<AllowedFolders, Failure> {
     if confine::is_superuser() {
         tracing::warn!("{SUPERUSER}");
     }
     if !settings.files.confinement {
-        let reach = Reach::unconfined();
-        tracing::info!("{reach}");
-        return Ok(reach);
+        let allowed = AllowedFolders::unconfined();
+        tracing::info!("{allowed}");
+        return Ok(allowed);
     }
     let mut needs = paths.fold(Needs::from_settings(settings), |needs, path| needs.and_file(path));
     if has_demo
@@ -31,12 +31,12 @@ pub(super) fn of_server<'a>(
     {
         needs = needs.and_written(&path);
     }
-    let reach = confine::server(&needs);
-    for folder in reach.missing() {
+    let allowed = confine::server(&needs);
+    for folder in allowed.missing() {
         tracing::warn!("{}: nothing in it can be served before the next start", missing(folder));
     }
-    tracing::info!("{reach}");
-    Ok(reach)
+    tracing::info!("{allowed}");
+    Ok(allowed)
 }
 
 fn missing(folder: &Path) -> String {

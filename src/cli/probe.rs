@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use super::{Failure, limits};
 use crate::catalog::Trial;
 use crate::config::{Files, Settings};
-use crate::confine::{self, Bounds, Reach};
+use crate::confine::{self, AllowedFolders, Bounds};
 use crate::metrics::StoreMetrics;
 use crate::service;
 use crate::store::address::Address;
@@ -72,14 +72,14 @@ const WRITE_AGAIN: &str = "write it again with the program that created it";
 
 /// What the parent sends, one line each; the bytes of an answer follow it.
 #[derive(Debug, Serialize, Deserialize)]
-enum Told {
+enum ToChild {
     Trial(Trial),
     Bytes(store::Answer),
 }
 
 /// What the child sends, one line each.
 #[derive(Debug, Serialize, Deserialize)]
-enum Said {
+enum FromChild {
     /// The trial is over.
     Done,
     /// Bytes of an object are wanted.
@@ -98,7 +98,8 @@ pub(super) fn run() -> Result<(), Failure> {
     let lacking = confine::trial_child(&bounds);
     memory::watch(bounds.memory)?;
     say(&lacking.join("; "))?;
-    let relay = Relay::new(Box::new(|wanted| say(&serde_json::to_string(&Said::Wanted(wanted.clone()))?)));
+    let relay =
+        Relay::new(Box::new(|wanted| say(&serde_json::to_string(&FromChild::Wanted(wanted.clone()))?)));
     let relay = Arc::new(relay);
     let store = Store::new(Some(Arc::clone(&relay)), StoreMetrics::default(), None);
     let (sender, trials) = channel();
@@ -111,7 +112,7 @@ pub(super) fn run() -> Result<(), Failure> {
     for trial in trials {
         limits::allow_computing(computing(&trial));
         trial.run(latest, &store);
-        say(&serde_json::to_string(&Said::Done)?)?;
+        say(&serde_json::to_string(&FromChild::Done)?)?;
     }
     Ok(())
 }
@@ -121,12 +122,12 @@ fn listen(relay: &Relay, trials: &Sender<Trial>) -> io::Result<()> {
     let (mut input, mut line) = (io::stdin().lock(), String::new());
     while input.read_line(&mut line)? > 0 {
         match serde_json::from_str(&line)? {
-            Told::Trial(trial) => {
+            ToChild::Trial(trial) => {
                 if trials.send(trial).is_err() {
                     break;
                 }
             }
-            Told::Bytes(answer) => {
+            ToChild::Bytes(answer) => {
                 let mut bytes = vec![0; answer.length()];
                 input.read_exact(&mut bytes)?;
                 relay.take(answer, bytes);
@@ -167,11 +168,11 @@ pub(super) fn refused(settings: &Settings, store: &Store) -> Vec<(Location, Stri
 }
 
 /// The same for a confined server, which refuses files that it cannot read, too.
-pub(super) fn within(reach: Reach, store: Store) -> service::Trial {
+pub(super) fn within(allowed: AllowedFolders, store: Store) -> service::Trial {
     Box::new(move |settings, told| {
         let trials = Trial::all(settings);
         for Trial { file, .. } in &trials {
-            if let Some(lack) = reach.lacks_file(file) {
+            if let Some(lack) = allowed.lacks_file(file) {
                 told(file.clone(), Some(lack.to_string()));
             }
         }
@@ -322,7 +323,7 @@ impl TrialChild {
             lines.next().as_deref().map(log_lacking);
             for line in lines {
                 match serde_json::from_str(&line) {
-                    Ok(Said::Wanted(wanted)) => {
+                    Ok(FromChild::Wanted(wanted)) => {
                         let expected = wanted.length().max(LEAST_ANSWER);
                         if !answers.expect(expected) {
                             // A receiver that is gone needs no reason.
@@ -333,12 +334,12 @@ impl TrialChild {
                         let address = allowed.and_then(|own| own.asked_on_trial(&wanted.address));
                         let answers = answers.clone();
                         store.answer(wanted, address, move |answer, bytes| {
-                            if let Err(error) = answers.send(&Told::Bytes(answer), bytes, expected) {
+                            if let Err(error) = answers.send(&ToChild::Bytes(answer), bytes, expected) {
                                 tracing::debug!("a trial child gets no answer: {error}");
                             }
                         });
                     }
-                    Ok(Said::Done) if sender.send(Ok(())).is_ok() => {}
+                    Ok(FromChild::Done) if sender.send(Ok(())).is_ok() => {}
                     _ => {
                         let _ = sender.send(Err(INVALID_MESSAGE));
                         break;
@@ -356,7 +357,7 @@ impl TrialChild {
             Location::Object(address) => Some(address.clone()),
             Location::Path(_) => None,
         };
-        self.input.send(&Told::Trial(trial.clone()), Bytes::new(), 0)
+        self.input.send(&ToChild::Trial(trial.clone()), Bytes::new(), 0)
     }
 
     /// Waits for the child to finish the trial that was sent.

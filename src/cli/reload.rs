@@ -12,7 +12,7 @@ use super::folders::Folders;
 use super::serve::status;
 use super::{log, search};
 use crate::config::{self, Layers, Settings};
-use crate::confine::Reach;
+use crate::confine::AllowedFolders;
 use crate::http::systemd;
 use crate::http::{Certificates, LiveSite};
 use crate::service::{Part, Reloaded, TileService};
@@ -25,7 +25,7 @@ const FOLDERS: Duration = Duration::from_secs(2);
 pub(super) struct Reloader {
     pub layers: Layers,
     pub folders: Folders,
-    pub reach: Reach,
+    pub allowed: AllowedFolders,
     pub service: Arc<TileService>,
     pub site: Arc<LiveSite>,
     /// If TLS is on.
@@ -123,7 +123,7 @@ impl Reloader {
         }
         self.remember(&settings);
         let kept = config::keep_fixed(&self.started, &mut settings);
-        if let Some(lack) = self.reach.lacks(&settings) {
+        if let Some(lack) = self.allowed.lacks(&settings) {
             return Err(vec![lack.to_string()]);
         }
         if occasion == Occasion::Signal {

@@ -66,7 +66,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     search(&mut folders, &mut layers)?;
     let mut read = config::load(&layers);
     read.faults.extend(read.shortage.take());
-    let reach =
+    let allowed =
         confinement::of_server(&read.settings, layers.config.iter().chain(folders.paths()), arguments.demo)?;
     log::start_writing();
     let signals = ServerSignals::listen()?;
@@ -95,7 +95,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let service = service
         .with_tiers(tiers)
         .with_boxes(settings.render.boxes)
-        .with_reopening(settings.clone(), probe::within(reach.clone(), store))?;
+        .with_reopening(settings.clone(), probe::within(allowed.clone(), store))?;
     let service = Arc::new(service);
     service.health().set(Part::Files, &folders.problems());
     let problem: Vec<String> = no_directory.iter().map(ToString::to_string).collect();
@@ -105,7 +105,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let reloader = Reloader {
         layers,
         folders,
-        reach,
+        allowed,
         service: Arc::clone(&service),
         site: Arc::clone(&site),
         certificates,

@@ -8,8 +8,8 @@ use landlock::{
 };
 use rustix::fs::{Mode, OFlags};
 
+use super::allowed::AllowedFolders;
 use super::program::{self, NULL, PROCESS};
-use super::reach::Reach;
 
 /// The version whose kinds of access a server gives up. Later ones restrict connections to Unix sockets, such as the
 /// one of the service manager.
@@ -18,24 +18,24 @@ const SERVER: ABI = ABI::V6;
 const CHILD: ABI = ABI::V10;
 
 /// Restricts this thread, and those that it starts, to what a server needs.
-pub(super) fn server(reach: Reach) -> Reach {
+pub(super) fn server(allowed: AllowedFolders) -> AllowedFolders {
     // Some container runtimes forbid Landlock, but not this.
     if let Err(error) = rustix::thread::set_no_new_privs(true) {
         tracing::warn!("privileges gained by executing files cannot be given up: {error}");
     }
     // Opened first: afterwards, it could not be.
     let process = rustix::fs::open(PROCESS, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    let reach = match process {
-        Ok(process) => reach.keeping(process),
-        Err(_) => reach,
+    let allowed = match process {
+        Ok(process) => allowed.keeping(process),
+        Err(_) => allowed,
     };
-    match restrict_server(&reach) {
+    match restrict_server(&allowed) {
         Ok(status) => match (status.ruleset, without(&status.landlock)) {
-            (RulesetStatus::FullyEnforced, _) => reach,
-            (RulesetStatus::PartiallyEnforced, _) => reach.partly_enforced(),
-            (RulesetStatus::NotEnforced, why) => reach.not_enforced(why),
+            (RulesetStatus::FullyEnforced, _) => allowed,
+            (RulesetStatus::PartiallyEnforced, _) => allowed.partly_enforced(),
+            (RulesetStatus::NotEnforced, why) => allowed.not_enforced(why),
         },
-        Err(error) => reach.not_enforced(&format!("Landlock failed: {error}")),
+        Err(error) => allowed.not_enforced(&format!("Landlock failed: {error}")),
     }
 }
 
@@ -70,18 +70,18 @@ fn without(status: &LandlockStatus) -> &'static str {
     }
 }
 
-fn restrict_server(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
+fn restrict_server(allowed: &AllowedFolders) -> Result<RestrictionStatus, RulesetError> {
     let all = AccessFs::from_all(SERVER);
-    let handled = if reach.read().is_some() { all } else { all & !reading() };
+    let handled = if allowed.read().is_some() { all } else { all & !reading() };
     let rules = Ruleset::default().handle_access(handled)?.scope(Scope::Signal)?.create()?;
     let mut rules = Rules { rules, handled };
-    for path in reach.read().into_iter().flatten() {
+    for path in allowed.read().into_iter().flatten() {
         rules.allow(path, reading())?;
     }
-    for path in reach.write() {
+    for path in allowed.write() {
         rules.allow(path, writing() | reading())?;
     }
-    for path in reach.sockets() {
+    for path in allowed.sockets() {
         rules.allow(path, AccessFs::MakeSock | AccessFs::RemoveFile)?;
     }
     for path in program::read().chain([PathBuf::from(PROCESS)]) {

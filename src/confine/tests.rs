@@ -13,7 +13,7 @@ use std::process::{Command, ExitStatus};
 use landlock::{AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Bounds, Lack, Needs, Reach};
+use super::{AllowedFolders, Bounds, Lack, Needs};
 use crate::base::name::Name;
 use crate::config::{DatasetSettings, Settings};
 
@@ -219,9 +219,9 @@ fn settings_that_need_another_folder_lack_it() {
     let place = place();
     let at = |name: &str| place.path().canonicalize().unwrap().join(name);
     let (file, cache) = (at("read/file"), at("write"));
-    let reach = Reach::new(&Needs::from_settings(&settings(&[&file], Some(&cache), false)));
+    let allowed = AllowedFolders::new(&Needs::from_settings(&settings(&[&file], Some(&cache), false)));
     let lacks =
-        |files: &[&Path], cache: Option<&Path>, anywhere| reach.lacks(&settings(files, cache, anywhere));
+        |files: &[&Path], cache: Option<&Path>, anywhere| allowed.lacks(&settings(files, cache, anywhere));
     assert_eq!(lacks(&[&file], Some(&cache), false), None);
     assert_eq!(
         lacks(&[&file, &at("read/later/new.h5")], None, false),
@@ -236,11 +236,11 @@ fn settings_that_need_another_folder_lack_it() {
     );
     assert_eq!(lacks(&[&file], Some(&at("read")), false), Some(Lack::Writing(at("read"))));
     assert_eq!(lacks(&[&file], None, true), Some(Lack::Anywhere("d0".to_owned())));
-    assert_eq!(reach.lacks_file(&at("read/link").into()), Some(Lack::Reading(at("read/link"))));
-    assert_eq!(reach.lacks_file(&at("read/file").into()), None);
-    let anywhere = Reach::new(&Needs::from_settings(&settings(&[&file], None, true)));
+    assert_eq!(allowed.lacks_file(&at("read/link").into()), Some(Lack::Reading(at("read/link"))));
+    assert_eq!(allowed.lacks_file(&at("read/file").into()), None);
+    let anywhere = AllowedFolders::new(&Needs::from_settings(&settings(&[&file], None, true)));
     assert_eq!(anywhere.lacks(&settings(&[&at("outside/file")], None, false)), None);
-    assert_eq!(Reach::unconfined().lacks(&settings(&[&file], Some(&cache), true)), None);
+    assert_eq!(AllowedFolders::unconfined().lacks(&settings(&[&file], Some(&cache), true)), None);
     let told = lacks(&[&at("outside/file")], None, false).unwrap().to_string();
     assert!(told.contains("outside") && told.contains("restart"), "{told}");
 }
@@ -254,7 +254,7 @@ fn the_log_names_the_folders() {
     let files: Vec<PathBuf> = many.iter().map(|folder| folder.join("a.h5")).collect();
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     let told = |files: &[&Path], cache, anywhere| {
-        Reach::new(&Needs::from_settings(&settings(files, cache, anywhere))).to_string()
+        AllowedFolders::new(&Needs::from_settings(&settings(files, cache, anywhere))).to_string()
     };
     let all = told(&files, None, false);
     assert!(all.contains("read/07, 4 more folders; writing is restricted to no folder"), "{all}");
@@ -271,12 +271,12 @@ fn the_log_names_the_folders() {
     );
     assert!(told(&files, None, true).starts_with("reading is not restricted, as datasets.d0.allow_external"));
     let needs = Needs::default().and_socket(&at("write/http.sock"));
-    let sockets = Reach::new(&needs).to_string();
+    let sockets = AllowedFolders::new(&needs).to_string();
     assert!(
         sockets.ends_with(&format!("no folder, and to sockets in {}", at("write").display())),
         "{sockets}"
     );
-    let missing = Reach::new(&Needs::from_settings(&settings(&[&at("none/a.h5")], None, false)));
+    let missing = AllowedFolders::new(&Needs::from_settings(&settings(&[&at("none/a.h5")], None, false)));
     assert_eq!(missing.missing(), [at("none")]);
-    assert!(Reach::unconfined().to_string().contains("files.confinement"));
+    assert!(AllowedFolders::unconfined().to_string().contains("files.confinement"));
 }

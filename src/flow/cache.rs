@@ -4,7 +4,7 @@
 //! the flight ends, the value is inserted and the waiters are removed in one step under one lock, so there is no gap
 //! in which a second flight could start. The flight is owned by the job that produces the value, not by a client,
 //! which may disconnect. A flight that is dropped (after a panic, or with an abandoned job) frees the key and wakes
-//! its waiters with [`Lost`]. Errors are passed to the waiters and never cached.
+//! its waiters with [`Abandoned`]. Errors are passed to the waiters and never cached.
 //!
 //! It is used for encoded tiles (waiters are async) and for decoded chunks (waiters block a render thread). The
 //! caller gives the weight of each value in bytes.
@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 /// The flight ended without a value: its job was abandoned or panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("the job was abandoned before it finished; a new request starts it again")]
-pub struct Lost;
+pub struct Abandoned;
 
 /// The cache; clones share it.
 pub struct Cache<K: Hash + Eq, V, E> {
@@ -106,15 +106,15 @@ pub struct Waiter<V, E> {
     _share: Share,
 }
 
-impl<V, E: From<Lost>> Waiter<V, E> {
+impl<V, E: From<Abandoned>> Waiter<V, E> {
     /// Waits asynchronously.
     pub async fn wait(self) -> Result<V, E> {
-        self.result.await.unwrap_or_else(|_| Err(Lost.into()))
+        self.result.await.unwrap_or_else(|_| Err(Abandoned.into()))
     }
 
     /// Blocks the calling thread, which must not be an async one.
     pub fn wait_blocking(self) -> Result<V, E> {
-        self.result.blocking_recv().unwrap_or_else(|_| Err(Lost.into()))
+        self.result.blocking_recv().unwrap_or_else(|_| Err(Abandoned.into()))
     }
 }
 
@@ -339,8 +339,8 @@ mod tests {
     #[derive(Debug, Clone, PartialEq)]
     struct Failed(&'static str);
 
-    impl From<Lost> for Failed {
-        fn from(_: Lost) -> Self {
+    impl From<Abandoned> for Failed {
+        fn from(_: Abandoned) -> Self {
             Failed("lost")
         }
     }

@@ -12,8 +12,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::contents::{About, Candidate, Contents};
-use super::lost::named;
 use super::marks::Marks;
+use super::unopened::named;
 use super::{
     FoundChannel, FoundLevel, Layout, MAX_NUMBERED, Part, Paths, group_of, guess, last_of, number_after,
 };
@@ -108,17 +108,18 @@ pub(super) fn joined<'a>(contents: &'a Contents<'_>, volumes: &[&'a Candidate]) 
 #[derive(Clone, Copy)]
 enum Numbered<'a> {
     Dataset(&'a Candidate),
-    Lost(&'a UnfollowedLink),
+    Missing(&'a UnfollowedLink),
 }
 
 /// Numbered datasets and links of one group, by the name before the number.
 type Runs<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<u64, Numbered<'a>>>;
 
-fn runs<'a>(volumes: &[&'a Candidate], lost: &'a [UnfollowedLink]) -> Runs<'a> {
+fn runs<'a>(volumes: &[&'a Candidate], missing: &'a [UnfollowedLink]) -> Runs<'a> {
     let mut runs = Runs::new();
     let datasets = volumes.iter().map(|volume| (volume.path.as_str(), Numbered::Dataset(volume)));
     // Where several names have the same number, the first dataset has it.
-    for (path, numbered) in datasets.chain(lost.iter().map(|link| (link.path.as_str(), Numbered::Lost(link))))
+    for (path, numbered) in
+        datasets.chain(missing.iter().map(|link| (link.path.as_str(), Numbered::Missing(link))))
     {
         if let Some((prefix, number)) = name_and_number(last_of(path)) {
             runs.entry((group_of(path), prefix)).or_default().entry(number).or_insert(numbered);
@@ -147,7 +148,7 @@ fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>
     let typical = typical(run.values())?;
     let belongs = |(_, numbered): &(&u64, &Numbered<'a>)| match numbered {
         Numbered::Dataset(volume) => frames(volume) == Some(typical),
-        Numbered::Lost(_) => true,
+        Numbered::Missing(_) => true,
     };
     let start = *run.iter().find(belongs)?.0;
     // A number far beyond the others is not that of a part.
@@ -158,8 +159,8 @@ fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>
     for (number, numbered) in run {
         let is_near = number.checked_sub(start).is_some_and(|distance| distance < furthest);
         match numbered {
-            Numbered::Lost(link) if is_near => joining.lose(*number, link),
-            Numbered::Lost(_) => {}
+            Numbered::Missing(link) if is_near => joining.add_missing(*number, link),
+            Numbered::Missing(_) => {}
             Numbered::Dataset(volume) if is_near && belongs(&(number, numbered)) => {
                 joining.add(*number, volume);
                 own.push(volume.path.as_str());
@@ -247,7 +248,7 @@ impl<'a> Joining<'a> {
 
     /// A part whose link cannot be followed. It is a gap only if its file is missing; if the file exists and cannot be
     /// opened, reading the part is an error. Its path is kept, so that the file is noticed when it appears.
-    fn lose(&mut self, number: u64, link: &UnfollowedLink) {
+    fn add_missing(&mut self, number: u64, link: &UnfollowedLink) {
         self.is_complete = false;
         self.skip_to(number);
         if link.is_refused() {
@@ -312,16 +313,16 @@ mod tests {
         Candidate::unmarked(&format!("/entry/data/{name}"), shape, VoxelType::U16)
     }
 
-    fn lost(name: &str) -> UnfollowedLink {
+    fn missing(name: &str) -> UnfollowedLink {
         let (file, object) = (Path::new("/m.h5").into(), format!("/entry/data/{name}"));
         let reason = OpenError::Missing { file, object: object.clone(), name: "gone.h5".to_owned() };
         UnfollowedLink { path: object, target: "gone.h5".to_owned(), reason }
     }
 
     /// The name and the depth of each part of the only run.
-    fn stacked(volumes: &[Candidate], lost: &[UnfollowedLink]) -> Option<Vec<(String, u64)>> {
+    fn stacked(volumes: &[Candidate], missing: &[UnfollowedLink]) -> Option<Vec<(String, u64)>> {
         let volumes: Vec<&Candidate> = volumes.iter().collect();
-        let ((group, prefix), run) = runs(&volumes, lost).pop_first()?;
+        let ((group, prefix), run) = runs(&volumes, missing).pop_first()?;
         let (stack, own) = stack(&format!("{group}/{prefix}"), &run)?;
         assert!(own.len() <= volumes.len());
         let name = |part: &Part| part.path.as_deref().map_or("-", last_of).to_owned();
@@ -347,7 +348,7 @@ mod tests {
         let volumes = [part("data_000002", &FRAMES), part("data_000005", &[3, 40, 50])];
         let expected =
             [("data_000001", 10), ("data_000002", 10), ("-", 20), ("data_000005", 3), ("data_000006", 10)];
-        let links = [lost("data_000001"), lost("data_000006")];
+        let links = [missing("data_000001"), missing("data_000006")];
         assert_eq!(stacked(&volumes, &links), parts(&expected));
         assert_eq!(stacked(&[], &links), None);
     }

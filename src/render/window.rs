@@ -51,7 +51,7 @@ pub(super) fn apply<'a>(
     // All old values are overwritten below.
     shades.resize(field.len(), 0);
     with_samples!(field, voxels => match gamma {
-        Some(gamma) => bent(voxels, window.limits(), gamma.get(), shades),
+        Some(gamma) => with_gamma(voxels, window.limits(), gamma.get(), shades),
         None => paint(voxels, window, shades),
     });
     match blank {
@@ -187,7 +187,7 @@ multiversion! {
 
 /// floor(255 · s^gamma + 0.5), where s is the value's position in the window (0 to 1); v ≤ lo → 0 for any
 /// exponent.
-fn bent<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: &mut [u8]) {
+fn with_gamma<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: &mut [u8]) {
     let share =
         |v: f64| if hi == lo { f64::from(u8::from(v > lo)) } else { ((v - lo) / (hi - lo)).clamp(0.0, 1.0) };
     let shade = |v: T| {
@@ -297,16 +297,19 @@ mod tests {
 
     #[test]
     fn an_exponent_bends_the_curve_and_leaves_its_ends() {
-        let bent = |values: &[f32], window: (f64, f64), gamma: f64| {
+        let with_gamma = |values: &[f32], window: (f64, f64), gamma: f64| {
             let mut shades = vec![77; values.len()];
-            super::bent(values, window, gamma, &mut shades);
+            super::with_gamma(values, window, gamma, &mut shades);
             shades
         };
-        assert_eq!(bent(&[-1.0, 0.0, 0.5, 1.0, 2.0, f32::NAN], (0.0, 1.0), 2.0), [0, 0, 64, 255, 255, 0]);
-        assert_eq!(bent(&[0.0, 0.25, 1.0], (0.0, 1.0), 0.5), [0, 128, 255]);
-        assert_eq!(bent(&[0.0, 0.001, 1.0], (0.0, 1.0), 0.0), [0, 255, 255]);
-        assert_eq!(bent(&[0.0, 0.25, 1.0], (1.0, 0.0), 1.0), [255, 191, 0]);
-        assert_eq!(bent(&[4.0, 5.0, 6.0], (5.0, 5.0), 3.0), [0, 0, 255]);
+        assert_eq!(
+            with_gamma(&[-1.0, 0.0, 0.5, 1.0, 2.0, f32::NAN], (0.0, 1.0), 2.0),
+            [0, 0, 64, 255, 255, 0]
+        );
+        assert_eq!(with_gamma(&[0.0, 0.25, 1.0], (0.0, 1.0), 0.5), [0, 128, 255]);
+        assert_eq!(with_gamma(&[0.0, 0.001, 1.0], (0.0, 1.0), 0.0), [0, 255, 255]);
+        assert_eq!(with_gamma(&[0.0, 0.25, 1.0], (1.0, 0.0), 1.0), [255, 191, 0]);
+        assert_eq!(with_gamma(&[4.0, 5.0, 6.0], (5.0, 5.0), 3.0), [0, 0, 255]);
     }
 
     #[test]
@@ -388,8 +391,8 @@ mod tests {
         fn both<T: Voxel>(values: &[T], limits: (f64, f64), gamma: f64) {
             let wide: Vec<f64> = values.iter().map(|v| v.to_f64()).collect();
             let (mut shades, mut want) = (vec![77; values.len()], vec![77; values.len()]);
-            bent(values, limits, gamma, &mut shades);
-            bent(&wide, limits, gamma, &mut want);
+            with_gamma(values, limits, gamma, &mut shades);
+            with_gamma(&wide, limits, gamma, &mut want);
             assert!(shades == want, "{limits:?} {gamma}");
         }
         for gamma in [0.0, 1e-9, 0.1, 0.45, 1.0, 2.2, 7.3, 300.0] {

@@ -4,7 +4,7 @@ use super::queue::Busy;
 use crate::base::name::Name;
 use crate::base::request::Malformed;
 use crate::catalog::{NoBox, NotFound};
-use crate::flow::cache::Lost;
+use crate::flow::cache::Abandoned;
 use crate::flow::stalls::Unresponsive;
 use crate::render::RenderError;
 use crate::tier::TierError;
@@ -27,7 +27,7 @@ pub enum TileError {
     Busy(#[from] Busy),
     /// The render was abandoned or panicked.
     #[error(transparent)]
-    Lost(#[from] Lost),
+    Abandoned(#[from] Abandoned),
     /// The tile could not be stored in the disk cache, when warming.
     #[error(transparent)]
     Tier(#[from] TierError),
@@ -73,7 +73,7 @@ impl TileError {
             )) => ErrorKind::Busy,
             TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,
             TileError::Render(_)
-            | TileError::Lost(_)
+            | TileError::Abandoned(_)
             | TileError::Tier(_)
             | TileError::Document(_)
             | TileError::Changed { .. } => ErrorKind::Failed,
@@ -83,7 +83,7 @@ impl TileError {
 
     /// Whether a render was stopped because nobody waited for it.
     pub(super) fn is_stopped(&self) -> bool {
-        matches!(self, TileError::Render(RenderError::Read(ReadError::Lost(_))))
+        matches!(self, TileError::Render(RenderError::Read(ReadError::Abandoned(_))))
     }
 
     /// The message for clients: without file paths.

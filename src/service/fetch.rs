@@ -8,11 +8,11 @@ use tokio::task::spawn_blocking;
 use super::client::{Client, Demand};
 use super::error::TileError;
 use super::identified::{Identified, What};
-use super::pool::Brings;
+use super::pool::JobValue;
 use super::tile_service::TileService;
 use super::work::Purpose;
 use crate::base::tile::Tile;
-use crate::flow::cache::{Cache, Lookup, Lost};
+use crate::flow::cache::{Abandoned, Cache, Lookup};
 use crate::flow::trace::{Outcome, Trace};
 use crate::render::RenderError;
 use crate::volume::{ReadError, ReadPolicy, Yields};
@@ -81,14 +81,15 @@ impl TileService {
             Lookup::Wait(waiter) => {
                 trace.set_outcome(Outcome::Wait);
                 self.metrics.tile_waits.inc();
-                let _ticket = self.pool.join(Brings::Tile(key), demand);
+                let _ticket = self.pool.join(JobValue::Tile(key), demand);
                 self.landed(identified.origin.files(), waiter).await
             }
             Lookup::Lead(flight) => {
                 trace.set_outcome(Outcome::Miss);
                 let (waiter, yields) = (flight.join(), Yields::Unwanted(flight.interest()));
                 let purpose = Purpose::Request(demand.urgency);
-                let work = self.work(identified, purpose, yields, Some(Arc::clone(trace))).ok_or(Lost)?;
+                let work =
+                    self.work(identified, purpose, yields, Some(Arc::clone(trace))).ok_or(Abandoned)?;
                 let _ticket = self.preparation.launch(work, flight, demand);
                 self.landed(identified.origin.files(), waiter).await
             }
@@ -113,13 +114,13 @@ impl TileService {
         };
         let (keeper, origin, key) = (Arc::clone(&self.keeper), work.origin.clone(), work.key);
         if !self.is_suspect(identified)
-            && spawn_blocking(move || keeper.has(&origin, key)).await.map_err(|_| Lost)??
+            && spawn_blocking(move || keeper.has(&origin, key)).await.map_err(|_| Abandoned)??
         {
             return Ok(Warmed::WasThere);
         }
         // In a cache of its own, which keeps nothing.
         let Lookup::Lead(flight) = Cache::new(0, Gauge::default()).lookup(&key) else {
-            return Err(Lost.into());
+            return Err(Abandoned.into());
         };
         let waiter = flight.join();
         let demand = Demand::prefetch(Client::InProcess);

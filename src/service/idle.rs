@@ -113,7 +113,7 @@ impl TileService {
     ///
     /// Only when a tile is fetched for the first time: on later fetches its neighbours have already been noted.
     pub fn look_ahead(self: &Arc<Self>, asked: &TileRequest, identified: &Identified, brought: &Tile) {
-        if self.neighbours.is_off() || !brought.is_asked_first() {
+        if self.neighbours.is_off() || !brought.is_first_request() {
             return;
         }
         let neighbours = self.neighbours.note(asked);

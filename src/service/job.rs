@@ -11,7 +11,7 @@ use crate::flow::cache::Flight;
 use crate::metrics::Metrics;
 
 /// Makes the value of a flight.
-pub(super) struct Bring<K: Hash + Eq + Clone, V: Clone, F> {
+pub(super) struct FlightJob<K: Hash + Eq + Clone, V: Clone, F> {
     pub flight: Flight<K, V, TileError>,
     pub work: F,
     /// Counts refused jobs.
@@ -22,7 +22,7 @@ pub(super) struct Bring<K: Hash + Eq + Clone, V: Clone, F> {
     pub stopped: Counter,
 }
 
-impl<K: Hash + Eq + Clone, V: Clone, F> Bring<K, V, F> {
+impl<K: Hash + Eq + Clone, V: Clone, F> FlightJob<K, V, F> {
     /// A job that counts in these metrics what becomes of it.
     pub fn new(flight: Flight<K, V, TileError>, work: F, metrics: &Metrics) -> Self {
         let Metrics { rejected, abandoned, stopped, .. } = metrics;
@@ -31,7 +31,7 @@ impl<K: Hash + Eq + Clone, V: Clone, F> Bring<K, V, F> {
     }
 }
 
-impl<K, V, F> Job for Bring<K, V, F>
+impl<K, V, F> Job for FlightJob<K, V, F>
 where
     K: Hash + Eq + Clone + Send + 'static,
     V: Clone + Send + 'static,
@@ -81,7 +81,7 @@ mod tests {
     use super::super::pool::RenderPool;
     use super::*;
     use crate::flow::activity::Activity;
-    use crate::flow::cache::{Cache, Lookup, Lost};
+    use crate::flow::cache::{Abandoned, Cache, Lookup};
     use crate::volume::ReadError;
 
     type Numbers = Cache<u8, u32, TileError>;
@@ -99,14 +99,14 @@ mod tests {
     ) -> Counter {
         let stopped = Counter::default();
         let (rejected, abandoned) = (Counter::default(), Counter::default());
-        let job = Bring { flight, work, rejected, abandoned, stopped: stopped.clone() };
+        let job = FlightJob { flight, work, rejected, abandoned, stopped: stopped.clone() };
         let pool = RenderPool::new(NonZeroUsize::MIN, 0, Activity::default()).unwrap();
         drop(pool.submit(None, Demand::wanted(Client::InProcess), Box::new(job)));
         stopped
     }
 
     fn stopped_render() -> TileError {
-        ReadError::from(Lost).into()
+        ReadError::from(Abandoned).into()
     }
 
     #[test]

@@ -18,7 +18,7 @@ use rayon::ThreadPoolBuilder;
 use tokio::runtime::Runtime;
 
 use super::client::Demand;
-use super::queue::rotation::Number;
+use super::queue::rotation::SequenceNumber;
 use super::queue::{Busy, Queue};
 use crate::base::tile::{Fingerprint, TileKey};
 use crate::flow::activity::{Activity, Place};
@@ -32,7 +32,7 @@ const KEPT: Duration = Duration::from_secs(60);
 
 /// What a job makes; later requests for the same join it while it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Brings {
+pub(super) enum JobValue {
     /// A tile.
     Tile(TileKey),
     /// A channel's statistics.
@@ -68,7 +68,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    waiting: Queue<Brings, Waiting>,
+    waiting: Queue<JobValue, Waiting>,
     running: usize,
     /// How many threads may run jobs: those that are stuck have been replaced.
     most: usize,
@@ -96,8 +96,8 @@ pub(super) struct Turn {
 #[must_use]
 pub(super) struct Ticket {
     pool: RenderPool,
-    brings: Option<Brings>,
-    job: Number,
+    value: Option<JobValue>,
+    job: SequenceNumber,
     demand: Demand,
 }
 
@@ -190,19 +190,29 @@ impl RenderPool {
 
     /// Runs a job when its turn comes, or refuses it if the queue is full. Hold the ticket while waiting for the
     /// result; there is none if the job starts at once or is refused.
-    pub(super) fn submit(&self, brings: Option<Brings>, demand: Demand, job: Box<dyn Job>) -> Option<Ticket> {
-        let job = self.start_or_queue(brings, demand, job)?;
-        Some(Ticket { pool: self.clone(), brings, job, demand })
+    pub(super) fn submit(
+        &self,
+        value: Option<JobValue>,
+        demand: Demand,
+        job: Box<dyn Job>,
+    ) -> Option<Ticket> {
+        let job = self.start_or_queue(value, demand, job)?;
+        Some(Ticket { pool: self.clone(), value, job, demand })
     }
 
     /// Adds a request to a queued job, so that it runs no later than this client's turn. `None` if no such job is
     /// queued; most likely it is already running.
-    pub(super) fn join(&self, brings: Brings, demand: Demand) -> Option<Ticket> {
-        let job = self.lock().waiting.join(&brings, demand, Instant::now())?;
-        Some(Ticket { pool: self.clone(), brings: Some(brings), job, demand })
+    pub(super) fn join(&self, value: JobValue, demand: Demand) -> Option<Ticket> {
+        let job = self.lock().waiting.join(&value, demand, Instant::now())?;
+        Some(Ticket { pool: self.clone(), value: Some(value), job, demand })
     }
 
-    fn start_or_queue(&self, brings: Option<Brings>, demand: Demand, job: Box<dyn Job>) -> Option<Number> {
+    fn start_or_queue(
+        &self,
+        value: Option<JobValue>,
+        demand: Demand,
+        job: Box<dyn Job>,
+    ) -> Option<SequenceNumber> {
         let waiting = Waiting { place: self.0.activity.enter(), job };
         let mut state = self.lock();
         if state.running < state.most {
@@ -212,7 +222,7 @@ impl RenderPool {
             self.start(waiting);
             return None;
         }
-        let entered = state.waiting.push(brings, demand, waiting, Instant::now());
+        let entered = state.waiting.push(value, demand, waiting, Instant::now());
         let busy = Busy { waiting: state.waiting.len() };
         drop(state);
         let (number, loser) = match entered {
@@ -257,7 +267,7 @@ impl RenderPool {
             && let Some(job) = job.if_wanted()
         {
             drop(place);
-            self.start_or_queue(ticket.brings, ticket.demand, job);
+            self.start_or_queue(ticket.value, ticket.demand, job);
         }
     }
 

@@ -14,13 +14,13 @@ use tokio::task::spawn_blocking;
 use super::client::Demand;
 use super::error::TileError;
 use super::footprint::Footprint;
-use super::job::Bring;
-use super::pool::{Brings, RenderPool, Ticket};
+use super::job::FlightJob;
+use super::pool::{JobValue, RenderPool, Ticket};
 use super::queue::Busy;
 use super::work::{TileWork, weighed};
 use crate::base::name::Name;
 use crate::base::tile::{Tile, TileKey};
-use crate::flow::cache::{Flight, Interest, Lost};
+use crate::flow::cache::{Abandoned, Flight, Interest};
 use crate::metrics::Metrics;
 use crate::volume::hdf5::unread;
 
@@ -80,8 +80,8 @@ impl Preparation {
     }
 
     fn queue(&self, work: Arc<TileWork>, flight: TileFlight, demand: Demand) -> Option<Ticket> {
-        let brings = Some(Brings::Tile(work.key));
-        self.pool.submit(brings, demand, Box::new(Bring::new(flight, work.into_job(), &self.metrics)))
+        let value = Some(JobValue::Tile(work.key));
+        self.pool.submit(value, demand, Box::new(FlightJob::new(flight, work.into_job(), &self.metrics)))
     }
 
     async fn prepare(
@@ -124,16 +124,16 @@ impl Preparation {
     /// from has arrived.
     async fn without_rendering(&self, work: &Arc<TileWork>) -> Result<Option<Tile>, TileError> {
         if work.is_looked_for() {
-            let _permit = self.lookups.acquire().await.map_err(|_| Lost)?;
+            let _permit = self.lookups.acquire().await.map_err(|_| Abandoned)?;
             let looking = Arc::clone(work);
-            if let Some(tile) = spawn_blocking(move || looking.find()).await.map_err(|_| Lost)? {
+            if let Some(tile) = spawn_blocking(move || looking.find()).await.map_err(|_| Abandoned)? {
                 return Ok(Some(tile));
             }
         }
         if !work.footprint.is_remote() {
             return Ok(None);
         }
-        let _permit = self.fetches.acquire().await.map_err(|_| Lost)?;
+        let _permit = self.fetches.acquire().await.map_err(|_| Abandoned)?;
         gathered(work.footprint.clone(), work.origin.token()).await?;
         Ok(work.drawing.stored_chunk(&self.metrics).map(|chunk| Tile::new(work.key, chunk)))
     }
@@ -141,7 +141,7 @@ impl Preparation {
 
 /// Fetches what a tile needs from stores.
 pub(super) async fn gathered(footprint: Footprint, token: &Name) -> Result<(), TileError> {
-    let gathering = spawn_blocking(move || footprint.gather()).await.map_err(|_| Lost)??;
+    let gathering = spawn_blocking(move || footprint.gather()).await.map_err(|_| Abandoned)??;
     // The error of a store does not say for which dataset it was.
     Ok(gathering.done().await.map_err(|error| unread(&format!("the dataset {token}"), error))?)
 }

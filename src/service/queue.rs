@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Instant;
 
-use rotation::{Number, Order, Rotation};
+use rotation::{Order, Rotation, SequenceNumber};
 
 use super::client::{Client, Demand, Urgency};
 
@@ -36,11 +36,11 @@ pub struct Busy {
 pub(super) struct Queue<K, J> {
     capacity: usize,
     threads: usize,
-    jobs: HashMap<Number, Waiting<K, J>>,
-    by_key: HashMap<K, Number>,
+    jobs: HashMap<SequenceNumber, Waiting<K, J>>,
+    by_key: HashMap<K, SequenceNumber>,
     wanted: Rotation,
     prefetch: Rotation,
-    next: Number,
+    next: SequenceNumber,
 }
 
 #[derive(Debug)]
@@ -54,14 +54,14 @@ struct Waiting<K, J> {
 #[derive(Debug)]
 struct Claim {
     demand: Demand,
-    number: Number,
+    number: SequenceNumber,
     requests: usize,
 }
 
 /// A job that was accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entered<J> {
-    pub job: Number,
+    pub job: SequenceNumber,
     /// The job that was dropped for it.
     pub displaced: Option<J>,
 }
@@ -99,14 +99,14 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     }
 
     /// Adds a request to a waiting job; `None` if there is none with this key.
-    pub fn join(&mut self, key: &K, demand: Demand, now: Instant) -> Option<Number> {
+    pub fn join(&mut self, key: &K, demand: Demand, now: Instant) -> Option<SequenceNumber> {
         let number = *self.by_key.get(key)?;
         self.claim(number, demand, now);
         Some(number)
     }
 
     /// Withdraws one request. Returns the job if that was the last request and the job still waits.
-    pub fn leave(&mut self, number: Number, demand: Demand) -> Option<J> {
+    pub fn leave(&mut self, number: SequenceNumber, demand: Demand) -> Option<J> {
         let waiting = self.jobs.get_mut(&number)?;
         let at = waiting.claims.iter().position(|claim| claim.demand == demand)?;
         let claim = waiting.claims.get_mut(at)?;
@@ -127,7 +127,7 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         self.remove(job)
     }
 
-    fn claim(&mut self, job: Number, demand: Demand, now: Instant) {
+    fn claim(&mut self, job: SequenceNumber, demand: Demand, now: Instant) {
         let Some(waiting) = self.jobs.get_mut(&job) else { return };
         if let Some(claim) = waiting.claims.iter_mut().find(|claim| claim.demand == demand) {
             claim.requests += 1;
@@ -139,7 +139,7 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         self.rotation(demand.urgency).add(demand.client, number, job, now);
     }
 
-    fn remove(&mut self, number: Number) -> Option<J> {
+    fn remove(&mut self, number: SequenceNumber) -> Option<J> {
         let Waiting { key, job, claims } = self.jobs.remove(&number)?;
         if let Some(key) = key
             && self.by_key.get(&key) == Some(&number)
@@ -160,7 +160,7 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     }
 
     /// The job to drop for a newcomer.
-    fn loser(&self, newcomer: Demand) -> Option<Number> {
+    fn loser(&self, newcomer: Demand) -> Option<SequenceNumber> {
         let prefetched = || self.oldest_of_most(&self.prefetch, newcomer.client);
         match newcomer.urgency {
             Urgency::Prefetch => prefetched(),
@@ -170,8 +170,9 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
 
     /// The oldest job of the client with the most waiting requests, counting the newcomer's. On a tie, other clients
     /// lose before the newcomer, and among them the one with the oldest job.
-    fn oldest_of_most(&self, rotation: &Rotation, newcomer: Client) -> Option<Number> {
-        let is_sole = |job: &Number| self.jobs.get(job).is_some_and(|waiting| waiting.claims.len() == 1);
+    fn oldest_of_most(&self, rotation: &Rotation, newcomer: Client) -> Option<SequenceNumber> {
+        let is_sole =
+            |job: &SequenceNumber| self.jobs.get(job).is_some_and(|waiting| waiting.claims.len() == 1);
         let candidates = rotation.lines().filter_map(|(client, line)| {
             let is_newcomer = client == newcomer;
             let (number, job) = line.claims().find(|(_, job)| is_sole(job))?;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::client::Demand;
 use super::error::TileError;
-use super::job::Bring;
-use super::pool::Brings;
+use super::job::FlightJob;
+use super::pool::JobValue;
 use super::queue::Busy;
 use super::tile_service::TileService;
 use crate::base::paint::Kind;
@@ -61,11 +61,11 @@ impl TileService {
     /// Takes a channel's sample on the pool, once for all requests that need it. The result is stored even if all of
     /// them have been dropped.
     pub(super) async fn measure(&self, channel: &Arc<Channel>, demand: Demand) -> Result<(), TileError> {
-        let brings = Brings::Survey(channel.fingerprint);
+        let value = JobValue::Survey(channel.fingerprint);
         let survey = match self.surveys.lookup(&channel.fingerprint) {
             Lookup::Ready(survey) => survey,
             Lookup::Wait(waiter) => {
-                let _ticket = self.pool.join(brings, demand);
+                let _ticket = self.pool.join(value, demand);
                 self.landed(channel.files(), waiter).await?
             }
             Lookup::Lead(flight) => {
@@ -73,8 +73,8 @@ impl TileService {
                 let sampled = Arc::clone(channel);
                 // It is heavier than the budget, which is 0: the channel keeps it.
                 let work = move || survey(&sampled).map(|survey| (survey, 1));
-                let job = Bring::new(flight, work, &self.metrics);
-                let _ticket = self.pool.submit(Some(brings), demand, Box::new(job));
+                let job = FlightJob::new(flight, work, &self.metrics);
+                let _ticket = self.pool.submit(Some(value), demand, Box::new(job));
                 self.landed(channel.files(), waiter).await?
             }
         };

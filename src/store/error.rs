@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::flow::cache::Lost;
+use crate::flow::cache::Abandoned;
 
 /// Why an object cannot be opened or read. The text names no address: the caller knows which.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -52,7 +52,7 @@ pub enum StoreError {
     },
     /// The read was abandoned.
     #[error(transparent)]
-    Lost(#[from] Lost),
+    Abandoned(#[from] Abandoned),
 }
 
 impl StoreError {

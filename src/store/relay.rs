@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::error::StoreError;
 use super::transport::{Part, Transport};
 use super::version::Version;
-use crate::flow::cache::Lost;
+use crate::flow::cache::Abandoned;
 use crate::store::address::Address;
 
 /// A request of the child.
@@ -87,7 +87,7 @@ impl Relay {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(number, sender);
         let wanted = Wanted { number, address, start: range.start, end: range.end };
         (self.send)(&wanted).map_err(|error| StoreError::invalid(error.to_string()))?;
-        receiver.await.unwrap_or(Err(Lost.into()))
+        receiver.await.unwrap_or(Err(Abandoned.into()))
     }
 }
 

@@ -72,7 +72,7 @@ impl Object {
             Lookup::Ready(bytes) => Ok(bytes),
             Lookup::Wait(waiter) => match waiter.wait_blocking() {
                 // Whoever asked for it before has given up.
-                Err(StoreError::Lost(_)) => self.fetch(range),
+                Err(StoreError::Abandoned(_)) => self.fetch(range),
                 arrived => arrived,
             },
             Lookup::Lead(flight) => {

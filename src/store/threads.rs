@@ -49,7 +49,7 @@ impl Threads {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         // The receiver waits below.
         let _running = self.spawn(async move { drop(sender.send(task.await)) })?;
-        receiver.blocking_recv().unwrap_or(Err(crate::flow::cache::Lost.into()))
+        receiver.blocking_recv().unwrap_or(Err(crate::flow::cache::Abandoned.into()))
     }
 }
 

@@ -135,14 +135,15 @@ impl Volume for Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::cache::Lost;
+    use crate::flow::cache::Abandoned;
     use crate::volume::{MemoryVolume, VoxelType};
 
     #[test]
     fn what_a_series_is_and_what_is_refused_is_known_before_a_time_point_is_opened() {
         let one = MemoryVolume::of(VoxelType::U8, Xyz::all(2), |_| 1u8);
         let shape = VolumeShape { is_remote: true, ..one.shape().clone() };
-        let series = Series::new(shape, vec![true, false], Box::new(|_| Err(ReadError::Lost(Lost))));
+        let series =
+            Series::new(shape, vec![true, false], Box::new(|_| Err(ReadError::Abandoned(Abandoned))));
         let (shape, region) = (series.shape(), Region::whole(Xyz::all(2)));
         assert!(shape.is_remote && shape.has(0) && !shape.has(1) && !shape.has(2));
         assert_eq!(series.unverified(0, &region), None);

@@ -220,7 +220,7 @@ mod tests {
             Series::new(
                 MemoryVolume::of(VoxelType::U8, Xyz::new(4, 3, 2), |_| 1u8).shape().clone(),
                 vec![true, false, true],
-                Box::new(|_| Err(ReadError::Lost(crate::flow::cache::Lost))),
+                Box::new(|_| Err(ReadError::Abandoned(crate::flow::cache::Abandoned))),
             ),
             vec![2, 1 << 40, 2],
         );

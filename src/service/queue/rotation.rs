@@ -14,7 +14,7 @@ use crate::service::client::Client;
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The number of a job or a claim, in increasing order.
-pub type Number = u64;
+pub type SequenceNumber = u64;
 
 /// How many new clients go first in a row while others are waiting for another turn.
 const FRESH_IN_A_ROW: u32 = 8;
@@ -45,11 +45,11 @@ pub(super) struct Rotation {
 
 /// A client's claims by number, which is in order of age.
 #[derive(Debug, Default)]
-pub(super) struct Line(BTreeMap<Number, Claimed>);
+pub(super) struct Line(BTreeMap<SequenceNumber, Claimed>);
 
 #[derive(Debug, Clone, Copy)]
 struct Claimed {
-    job: Number,
+    job: SequenceNumber,
     since: Instant,
 }
 
@@ -71,7 +71,7 @@ impl Rotation {
     }
 
     /// Adds a claim; its number must be higher than all before.
-    pub fn add(&mut self, client: Client, number: Number, job: Number, now: Instant) {
+    pub fn add(&mut self, client: Client, number: SequenceNumber, job: SequenceNumber, now: Instant) {
         let line = self.lines.entry(client).or_insert_with(|| {
             self.fresh.push_back(client);
             Line::default()
@@ -80,7 +80,7 @@ impl Rotation {
         self.claims += 1;
     }
 
-    pub fn remove(&mut self, client: Client, number: Number) {
+    pub fn remove(&mut self, client: Client, number: SequenceNumber) {
         let removed = self.lines.get_mut(&client).and_then(|line| line.0.remove(&number));
         self.claims -= usize::from(removed.is_some());
         self.forget();
@@ -99,7 +99,7 @@ impl Rotation {
     }
 
     /// The job to run next; the caller removes its claims.
-    pub fn next(&mut self, order: Order, now: Instant) -> Option<Number> {
+    pub fn next(&mut self, order: Order, now: Instant) -> Option<SequenceNumber> {
         if self.claims == 0 {
             return None;
         }
@@ -146,11 +146,11 @@ impl Line {
     }
 
     /// The claims, oldest first: claim number and job number.
-    pub fn claims(&self) -> impl Iterator<Item = (Number, Number)> {
+    pub fn claims(&self) -> impl Iterator<Item = (SequenceNumber, SequenceNumber)> {
         self.0.iter().map(|(number, claimed)| (*number, claimed.job))
     }
 
-    fn first(&self, order: Order, now: Instant) -> Option<Number> {
+    fn first(&self, order: Order, now: Instant) -> Option<SequenceNumber> {
         let (_, oldest) = self.0.first_key_value()?;
         match order {
             Order::NewestBeyond(few) if self.0.len() > few && !is_overdue(oldest.since, now) => {

@@ -4,9 +4,9 @@
 //! ([`FileBytes::borrow`]), and the HDF5 library reads through a file driver ([`super::library`]). The bytes are those of
 //! a local file, or of an object in a store ([`crate::store`]), which is read by range and cannot be mapped.
 
+mod borrowed;
 mod cached;
 mod fetched;
-mod loan;
 mod mapped;
 
 use std::fs::{File, OpenOptions};
@@ -19,8 +19,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
+pub(super) use self::borrowed::Borrowed;
 pub(super) use self::fetched::Fetched;
-pub(super) use self::loan::Loan;
 use self::mapped::Mapped;
 use super::beginning;
 use super::identity::{ContentId, FileIdentity};
@@ -329,7 +329,7 @@ pub(crate) fn unread(place: &str, error: StoreError) -> ReadError {
         error @ StoreError::Invalid { .. } => {
             ReadError::Unavailable { place, problem: error.to_string(), retry_after: Duration::from_secs(1) }
         }
-        StoreError::Lost(lost) => lost.into(),
+        StoreError::Abandoned(lost) => lost.into(),
         other => ReadError::System { place, problem: other.to_string() },
     }
 }

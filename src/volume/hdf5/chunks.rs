@@ -16,7 +16,7 @@ pub use self::finish::Standing;
 use self::refused::Refused;
 use super::dataset::StoredDataset;
 use super::grid::Position;
-use super::spare;
+use super::reused_buffer;
 use crate::base::tile::Fingerprint;
 use crate::config::Verify;
 use crate::flow::activity::Activity;
@@ -82,7 +82,7 @@ impl Drop for Chunk {
     fn drop(&mut self) {
         // Wider voxels were converted to another buffer than the one they were decoded to.
         if let (Samples::U8(buffer), true) = (&mut self.samples, self.whole) {
-            spare::give(std::mem::take(buffer));
+            reused_buffer::give(std::mem::take(buffer));
         }
     }
 }
@@ -97,7 +97,7 @@ fn is_constant(samples: &Samples) -> bool {
 fn first_of(samples: Samples) -> Samples {
     let first = with_samples!(&samples, voxels => crate::volume::Voxel::samples(voxels[..1].to_vec()));
     if let Samples::U8(buffer) = samples {
-        spare::give(buffer);
+        reused_buffer::give(buffer);
     }
     first
 }

@@ -3,7 +3,7 @@
 //! Only the pages that contain wanted voxels are touched. The voxels are not cached: the system caches the file's
 //! pages, and copying from them costs no more than copying from a cache. Contiguous data counts as one chunk.
 
-use super::bytes::Loan;
+use super::bytes::Borrowed;
 use super::dataset::{Storage, StoredDataset};
 use super::grid::Position;
 use crate::geometry::Xyz;
@@ -20,7 +20,7 @@ pub(super) struct UnfilteredChunk {
 /// The bytes of a dataset's file, borrowed while one box is read.
 pub(super) struct UnfilteredBytes<'a> {
     dataset: &'a StoredDataset,
-    bytes: Loan<'a>,
+    bytes: Borrowed<'a>,
 }
 
 impl StoredDataset {

@@ -24,7 +24,7 @@ use super::grid::{Part, Position, RANK, StoredBox, linear};
 use super::identity::FileIdentity;
 use super::stored_chunk::Located;
 use crate::base::axes::{Axes, AxisName};
-use crate::flow::cache::Lost;
+use crate::flow::cache::Abandoned;
 use crate::flow::trace::Trace;
 use crate::geometry::{Axis, Region, Xyz};
 use crate::metrics::Meter;
@@ -168,13 +168,13 @@ impl Hdf5Volume {
     }
 
     /// Ends a read that yields to others, or that nobody waits for any more.
-    fn end_early(&self, reading: &Reading<'_>) -> Result<(), Lost> {
+    fn end_early(&self, reading: &Reading<'_>) -> Result<(), Abandoned> {
         let ends = match &reading.request.policy.yields {
             Yields::Never => false,
             Yields::ToRequests => self.chunks.activity().has_jobs(),
             Yields::Unwanted(interest) => !interest.is_there(),
         };
-        if ends { Err(Lost) } else { Ok(()) }
+        if ends { Err(Abandoned) } else { Ok(()) }
     }
 
     /// Measures a read.

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 use libdeflater::{DecompressionError, Decompressor};
 
-use super::super::spare;
+use super::super::reused_buffer;
 use super::{Broken, Bytes, Decoder};
 
 /// Extra space after the needed bytes. libdeflate stops at the first symbol that does not fit, so at most one match of
@@ -28,7 +28,7 @@ pub(super) struct Deflate;
 
 impl Decoder for Deflate {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-        let mut out = spare::take(limit);
+        let mut out = reused_buffer::take(limit);
         let length = inflate(bytes, &mut out)?;
         out.truncate(length);
         Ok(out)

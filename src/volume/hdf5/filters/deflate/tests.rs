@@ -140,9 +140,9 @@ fn a_buffer_that_is_used_again_shows_nothing_of_what_it_held() {
     let bytes: Vec<u8> = (0..100_000u32).map(|i| (i / 3 % 251) as u8).collect();
     let stream = deflated(&bytes, 0, 6);
     let limit = bytes.len() + 1;
-    spare::give(vec![7; limit]);
+    reused_buffer::give(vec![7; limit]);
     assert_eq!(decode(&stream, limit, limit).unwrap(), bytes);
-    spare::give(vec![7; limit]);
+    reused_buffer::give(vec![7; limit]);
     assert!(decode(&stream[..stream.len() - 8], limit, limit).is_err());
 }
 

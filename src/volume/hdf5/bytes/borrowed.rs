@@ -9,9 +9,9 @@ use crate::volume::ReadError;
 use crate::volume::hdf5::mapping::{Gone, Mapping};
 
 /// The bytes of a file, from which ranges are copied.
-pub(in super::super) struct Loan<'a> {
+pub(in super::super) struct Borrowed<'a> {
     bytes: &'a FileBytes,
-    /// The file's length when the loan began.
+    /// The file's length when the borrow began.
     length: u64,
     /// The end of the furthest range lent so far.
     reached: Cell<u64>,
@@ -30,9 +30,9 @@ impl FileBytes {
     /// Borrows the file's bytes; `place` is for errors.
     ///
     /// The file is checked now and at the end, not for every range: a tile may need 64.
-    pub fn borrow(&self, place: String) -> Result<Loan<'_>, ReadError> {
+    pub fn borrow(&self, place: String) -> Result<Borrowed<'_>, ReadError> {
         let length = self.length(&place)?;
-        Ok(Loan { bytes: self, length, reached: Cell::new(0), place })
+        Ok(Borrowed { bytes: self, length, reached: Cell::new(0), place })
     }
 
     /// Drops the mapping; it is made again when needed.
@@ -51,7 +51,7 @@ impl FileBytes {
     }
 }
 
-impl Loan<'_> {
+impl Borrowed<'_> {
     /// Ranges longer than this are announced to the system, because its own read-ahead is shorter.
     const ANNOUNCED: usize = 64 << 10;
 
@@ -87,7 +87,7 @@ impl Loan<'_> {
     }
 
     /// Fails if the file has changed, or ends before the end of the ranges lent. Must be called last: the rest of the
-    /// last page of a file that was truncated during the loan reads as zeros, without a signal.
+    /// last page of a file that was truncated during the borrow reads as zeros, without a signal.
     pub fn ensure_still_there(&self) -> Result<(), ReadError> {
         self.bytes.ensure_reaches(self.reached.get(), &self.place)
     }

@@ -11,15 +11,15 @@ use std::ops::RangeInclusive;
 const KEPT: RangeInclusive<usize> = 32 << 10..=2 << 20;
 
 thread_local! {
-    static SPARE: Cell<Option<Vec<u8>>> = const { Cell::new(None) };
+    static BUFFER: Cell<Option<Vec<u8>>> = const { Cell::new(None) };
 }
 
 /// A buffer of `length` bytes with arbitrary contents.
 pub(super) fn take(length: usize) -> Vec<u8> {
-    match SPARE.take() {
-        Some(spare) if spare.len() == length => spare,
+    match BUFFER.take() {
+        Some(buffer) if buffer.len() == length => buffer,
         other => {
-            SPARE.set(other);
+            BUFFER.set(other);
             vec![0; length]
         }
     }
@@ -29,7 +29,7 @@ pub(super) fn take(length: usize) -> Vec<u8> {
 pub(super) fn give(buffer: Vec<u8>) {
     if KEPT.contains(&buffer.len()) {
         // Fails while the thread ends, when the buffer is no longer needed.
-        let _ = SPARE.try_with(|spare| spare.set(Some(buffer)));
+        let _ = BUFFER.try_with(|kept| kept.set(Some(buffer)));
     }
 }
 

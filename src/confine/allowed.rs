@@ -15,7 +15,7 @@ const MAX_NAMED: usize = 8;
 
 /// The folders that this process can read and write until it ends.
 #[derive(Debug, Clone)]
-pub struct Reach {
+pub struct AllowedFolders {
     /// Symbolic links are resolved, and no folder is below another one.
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,
@@ -70,7 +70,7 @@ impl fmt::Display for Lack {
     }
 }
 
-impl Reach {
+impl AllowedFolders {
     /// What is asked of the kernel. Creates the folders to be written.
     pub(super) fn new(needs: &Needs) -> Self {
         let missing = needs.made();
@@ -164,7 +164,7 @@ impl Reach {
     }
 }
 
-impl fmt::Display for Reach {
+impl fmt::Display for AllowedFolders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let extent = match &self.force {
             Force::Nothing(why) => return write!(f, "reading and writing are not restricted: {why}"),

@@ -1,0 +1,38 @@
+//! The memory mapping of a file.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::volume::hdf5::mapping::Mapping;
+
+/// The mapping of a file, made when it is first needed, and again when the file has grown.
+#[derive(Debug, Default)]
+pub(super) struct Mapped {
+    mapping: Mutex<Option<Arc<Mapping>>>,
+    possible: OnceLock<bool>,
+}
+
+impl Mapped {
+    /// The mapping, if it reaches at least to `end`; otherwise the one that `map` makes.
+    pub fn reaching(&self, end: u64, map: impl FnOnce() -> io::Result<Mapping>) -> io::Result<Arc<Mapping>> {
+        let mut mapping = self.lock();
+        if let Some(mapping) = mapping.as_ref().filter(|mapping| mapping.length() >= end) {
+            return Ok(Arc::clone(mapping));
+        }
+        Ok(Arc::clone(mapping.insert(Arc::new(map()?))))
+    }
+
+    /// Whether the file can be mapped: what `can_map` said the first time.
+    pub fn is_possible(&self, can_map: impl FnOnce() -> bool) -> bool {
+        *self.possible.get_or_init(can_map)
+    }
+
+    /// Drops the mapping; it is made again when needed.
+    pub fn drop_mapping(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Mapping>>> {
+        self.mapping.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
