@@ -142,7 +142,7 @@ fn first_channel(channels: &BTreeMap<Name, Arc<Channel>>) -> Option<&Arc<Channel
 }
 
 impl Dataset {
-    /// The same dataset, with the same channels, within other limits.
+    /// This dataset with other limits.
     fn within(&self, limits: Limits) -> Self {
         Self { limits, derived: Derived::default(), ..self.clone() }
     }
@@ -188,7 +188,7 @@ impl Dataset {
         channel.offset.or_else(measured).or(is_first.then(|| Xyz::all(0)))
     }
 
-    /// The same; channels without a known position begin where the first does.
+    /// The position of a channel's first voxel, as [`Dataset::placed`] returns it, or that of the first channel if it is unknown.
     pub fn grid_offset(&self, channel: &Channel) -> Xyz<i64> {
         self.placed(channel).unwrap_or_default()
     }

@@ -149,7 +149,7 @@ impl Sources {
         Ok(layers)
     }
 
-    /// The same, without the files in folders.
+    /// The layers of settings, before folders are searched.
     fn with_folders(&self) -> Result<(Layers, Folders), Failure> {
         let (config, set) = (self.config.clone(), self.set.clone());
         let files = self.files.iter().cloned().map(file).collect::<Result<_, _>>()?;

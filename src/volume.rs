@@ -95,7 +95,7 @@ impl Access {
         }
     }
 
-    /// The one of that name.
+    /// The access of that name.
     pub fn named(name: &str) -> Option<Self> {
         [Access::Direct, Access::Cached, Access::Uncached].into_iter().find(|access| access.name() == name)
     }
@@ -176,13 +176,13 @@ impl ReadRequest {
         Self { time, region, step: Xyz::all(1), policy: ReadPolicy::default() }
     }
 
-    /// The same box, every `step`-th voxel along each axis.
+    /// This request for every `step`-th voxel along each axis.
     #[must_use]
     pub fn every(self, step: Xyz<u64>) -> Self {
         Self { step, ..self }
     }
 
-    /// The same request under another policy.
+    /// This request with another policy.
     #[must_use]
     pub fn with(self, policy: &ReadPolicy) -> Self {
         Self { policy: policy.clone(), ..self }

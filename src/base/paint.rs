@@ -138,7 +138,7 @@ impl Window {
         }
     }
 
-    /// The same window with one or both limits replaced.
+    /// This window with one or both limits replaced.
     pub fn with_limits(self, lo: Option<Finite>, hi: Option<Finite>) -> Self {
         if lo.is_none() && hi.is_none() {
             return self;

@@ -179,7 +179,7 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
 struct Referred {
     /// All of them, and their own files.
     files: BTreeSet<FileIdentity>,
-    /// Those that do not exist.
+    /// Files of the levels that do not exist.
     missing: MissingFiles,
 }
 

@@ -80,7 +80,7 @@ impl Overview {
         &self.tiles
     }
 
-    /// The same overview, at most this wide and high, in pixels.
+    /// This overview, at most this wide and high, in pixels.
     #[must_use]
     pub fn within(self, most: (usize, usize)) -> Self {
         Self { most, ..self }

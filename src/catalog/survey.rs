@@ -21,13 +21,13 @@ const TIMES: u64 = 9;
 const NEAR_TIMES: u64 = 1 << 16;
 /// The number of boxes along each axis of a larger level.
 const BOXES: u64 = 3;
-/// The same at each of several time points.
+/// The number of boxes along each axis at each of several time points.
 const BOXES_OF_A_SERIES: u64 = 2;
 /// The minimum edge of a box, for chunks that are thinner.
 const EDGE: u64 = 32;
 /// The maximum number of voxels in a box.
 const BOX_VOXELS: u64 = 1 << 16;
-/// The permille of the sample below the window, and above it.
+/// How many of a thousand sampled voxels lie below the automatic window; as many lie above it.
 const PERMILLE: usize = 1;
 /// The percentiles computed, in permille.
 const PERCENTILES: [usize; 5] = [PERMILLE, 10, 500, 990, 1000 - PERMILLE];

@@ -167,7 +167,7 @@ pub(super) fn refused(settings: &Settings, store: &Store) -> Vec<(Location, Stri
     refused_by(&own_program, store, settings.files, &Trial::all(settings))
 }
 
-/// The same for a confined server, which refuses files that it cannot read, too.
+/// The trials of a confined server, which also refuses files that it cannot read.
 pub(super) fn within(allowed: AllowedFolders, store: Store) -> service::Trial {
     Box::new(move |settings, told| {
         let trials = Trial::all(settings);
@@ -183,7 +183,7 @@ pub(super) fn within(allowed: AllowedFolders, store: Store) -> service::Trial {
     })
 }
 
-/// The same, with the program to run as the child; in the order of the trials.
+/// The refused files in the order of the trials; `program` is run as the child.
 fn refused_by(
     program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
     store: &Store,

@@ -103,7 +103,7 @@ impl Reloader {
                 let is_new = self.service.health().set(Part::Configuration, &problems);
                 if occasion == Occasion::Signal || is_new {
                     tracing::error!(
-                        "the configuration was not reloaded, and everything is as before, the secrets too: {}",
+                        "the configuration was not reloaded, and the settings, datasets and secrets in force stay: {}",
                         problems.join("; ")
                     );
                 }

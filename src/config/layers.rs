@@ -37,7 +37,7 @@ pub struct Layers {
     pub config: Option<PathBuf>,
     /// Data files to serve without a configuration, each under its file stem (`serve FILE ...`).
     pub files: Vec<Location>,
-    /// The same, for files found in folders: they may be left out if they cannot be opened.
+    /// Data files found in folders. A file that cannot be opened is left out.
     pub found: Vec<PathBuf>,
     /// The folders that were searched: files in those below are told apart by the names of these.
     pub folders: Vec<PathBuf>,

@@ -105,7 +105,7 @@ pub(super) fn path_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> + us
     }
 }
 
-/// The same, or the address of an object in a store.
+/// A path as [`path_below`] reads it, or the address of an object in a store.
 pub(super) fn file_below(base: &Path) -> impl Fn(&Value) -> Parsed<Location> + use<> {
     let below = path_below(base);
     move |value| match Address::parsed(&path(value)?) {

@@ -27,7 +27,7 @@ impl Needs {
         Self::with_datasets(settings, |_| true)
     }
 
-    /// The same, without the files that were found in a folder: those that cannot be read are left out.
+    /// What the settings need, without files found in folders: a found file that cannot be read is left out.
     pub(super) fn of_named(settings: &Settings) -> Self {
         Self::with_datasets(settings, |dataset| !dataset.is_optional)
     }

@@ -60,7 +60,7 @@ pub enum Lookup<K: Hash + Eq + Clone, V: Clone, E: Clone> {
     Lead(Flight<K, V, E>),
 }
 
-/// Those who wait for a flight to land.
+/// The threads and requests that wait for a flight to land.
 struct Waiters<V, E> {
     senders: Vec<oneshot::Sender<Result<V, E>>>,
     interest: Interest,

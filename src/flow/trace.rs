@@ -116,7 +116,7 @@ impl Trace {
         self.id.as_ref().map_or("", RequestId::as_str)
     }
 
-    /// The same, to outlive the request.
+    /// The request's id, to be kept longer than the request.
     pub fn request_id(&self) -> Option<&RequestId> {
         self.id.as_ref()
     }

@@ -55,7 +55,7 @@ pub(super) struct Connections {
     metrics: metrics::Connections,
     log: RefusalLog,
     bandwidth: Bandwidth,
-    /// Those that have not been evicted.
+    /// The connections that have not been evicted.
     open: Mutex<Vec<Arc<Connection>>>,
 }
 

@@ -137,7 +137,7 @@ impl Shared {
         fn_service(admitted).and_then(self.http(self.certificates.is_some()))
     }
 
-    /// The same for a Unix socket.
+    /// The service for connections of a Unix socket on one worker thread.
     fn over_unix(
         &self,
     ) -> impl ServiceFactory<UnixStream, Config = (), Response = (), Error = DispatchError, InitError = ()> + use<>

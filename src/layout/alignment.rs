@@ -29,7 +29,7 @@ pub(crate) fn align(image: &FoundChannel, channels: &mut [FoundChannel]) {
 struct Ratio {
     /// The size of a voxel of the labels, in voxels of the image.
     exact: Xyz<f64>,
-    /// The same as whole numbers, if it is close to such.
+    /// `exact` in whole numbers, if it is close to whole numbers.
     times: Option<Xyz<u64>>,
     /// The unit of the labels, in units of the image.
     unit: f64,

@@ -88,7 +88,7 @@ fn free_name(channels: &[FoundChannel]) -> Name {
     names.find(is_free).unwrap_or_else(|| Name::nearest("superpixels"))
 }
 
-/// The same stack with its stored ids.
+/// The stack of `bodies` with its stored ids.
 fn superpixels(bodies: &FoundChannel, name: Name) -> FoundChannel {
     let mut stored = FoundChannel { name, ..bodies.clone() };
     stored.labels_because = Some("/stack holds ids of superpixels".to_owned());

@@ -41,7 +41,7 @@ impl Spacing {
         (even && step != 0.0).then(|| Self::new(step, Some(first), unit))
     }
 
-    /// The same in nanometres; `None` if the unit is not a known length.
+    /// This spacing in nanometres; `None` if the unit is not a known length.
     fn in_nanometres(&self) -> Option<Self> {
         let size = units::in_nanometres(self.unit.as_deref()?)?;
         Some(Self::new(self.step * size, self.first.map(|first| first * size), Some("nm")))

@@ -7,7 +7,7 @@ use crate::volume::hdf5::{OpenError, UnfollowedLink};
 /// A message names at most this many links.
 const MAX_NAMED: usize = 8;
 
-/// A remark for each link; for many links, for the first ones, and one for the others.
+/// A remark for each of the first links, and one remark with the number of further links.
 pub(super) fn remarks(links: &[UnfollowedLink]) -> Vec<String> {
     let remark = |link: &UnfollowedLink| format!("the link {} was not followed: {}", link.path, link.reason);
     let mut remarks: Vec<String> = links.iter().take(MAX_NAMED).map(remark).collect();
@@ -41,7 +41,7 @@ pub(super) fn explanation(unopened: &[OpenError], links: &[UnfollowedLink]) -> O
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// The first of these texts, each once, and the number of the others; empty if there are none.
+/// The first of these texts, without repetitions, and the number of further texts; empty if there are none.
 pub(crate) fn named(texts: impl IntoIterator<Item = String>) -> String {
     let mut known = HashSet::new();
     let mut all: Vec<String> = texts.into_iter().filter(|text| known.insert(text.clone())).collect();

@@ -48,7 +48,7 @@ pub enum BoxEncoding {
     File(BoxFormat),
     /// A chunk of a chunked format: components first.
     Chunk(ChunkFormat),
-    /// The same, but no bytes at all if none of its voxels was ever written.
+    /// A chunk of a chunked format, but no bytes at all if none of its voxels was ever written.
     WrittenChunk(ChunkFormat),
     /// Labels in Neuroglancer's `compressed_segmentation`.
     Segmentation(SegmentationFormat),
@@ -209,7 +209,7 @@ impl BoxEncoding {
 }
 
 impl Plan {
-    /// The same plan under another read policy.
+    /// This plan with another read policy.
     #[must_use]
     pub fn with(self, policy: ReadPolicy) -> Self {
         Self { policy, ..self }

@@ -52,7 +52,7 @@ impl Identified {
         &self.origin.dataset.counters
     }
 
-    /// The same; the memory is held at least until it is made or given up, even if the request ends before.
+    /// Holds the memory at least until the value is made or given up, even if the request ends before.
     #[must_use]
     pub fn holding(mut self, memory: Arc<Held>) -> Self {
         if let What::Box(.., held) = &mut self.what {

@@ -26,7 +26,7 @@ pub struct Reloaded {
 }
 
 impl Reloaded {
-    /// Whether everything is as before.
+    /// Whether nothing has changed.
     pub fn is_nothing(&self) -> bool {
         self.opened.is_empty() && self.removed.is_empty() && !self.access && !self.settings
     }

@@ -12,7 +12,7 @@ use crate::base::paint::Number;
 pub struct Missing {
     /// Sorted, without duplicates, each a value that voxels can have.
     whole: Arc<[i128]>,
-    /// The same of floats, without NaN.
+    /// Missing floats, sorted, without duplicates and without NaN.
     real: Arc<[f64]>,
     nan: bool,
 }

@@ -118,7 +118,7 @@ pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
     fn add(voxels: &[Self], sum: &mut Self::Sum);
     /// The mean of `count` voxels: rounded half up for integers, not rounded for floats.
     fn mean(sum: Self::Sum, count: u64) -> Self::Mean;
-    /// The same mean for 2^`power` voxels (at most 2^62), without a division.
+    /// The mean of 2^`power` voxels (at most 2^62), without a division.
     fn mean_of_power(sum: Self::Sum, power: u32) -> Self::Mean;
     /// The value as a float, rounded if it needs more than 53 bits.
     fn to_f64(self) -> f64;

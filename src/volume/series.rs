@@ -38,7 +38,7 @@ impl Series {
         Self { shape, depths: None, open, kept: Mutex::new(LruCache::new(KEPT_OPEN)) }
     }
 
-    /// The same, of volumes that have these extents along z.
+    /// This series, if its volumes have these extents along z.
     pub(super) fn with_depths(self, depths: Vec<u64>) -> Self {
         Self { depths: Some(depths), ..self }
     }

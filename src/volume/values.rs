@@ -43,7 +43,7 @@ pub struct Scaling {
     pub lines: Vec<[f64; 2]>,
     /// The distance in `lines` between adjacent time points; 0 if they share their lines.
     pub time: usize,
-    /// The same along x, y and z.
+    /// The distances in `lines` between adjacent voxels along x, y and z; 0 along an axis whose voxels share a line.
     pub space: Xyz<usize>,
 }
 

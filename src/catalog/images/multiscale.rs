@@ -59,7 +59,7 @@ impl<'a> Multiscale<'a> {
         Self { dataset, channels, levels, axes }
     }
 
-    /// The same with the axes of another image; of extent 1 if these arrays do not have them.
+    /// These arrays with the axes of another image. An axis that the arrays lack has extent 1.
     pub(super) fn along(self, axes: ImageAxes) -> Self {
         let times = axes.times.map(|_| self.axes.times.unwrap_or(1));
         let channels = axes.channels.map(|_| self.axes.channels.unwrap_or(1));

@@ -56,7 +56,7 @@ impl Attributes {
         numbers(&*self.attribute(name)?)
     }
 
-    /// The same numbers; integers are exact.
+    /// The attribute's numbers, integers without rounding.
     pub fn exact_numbers(&self, name: &str) -> Option<Vec<Number>> {
         let held = self.attribute(name)?;
         if held.size() > MAX_VALUES {
@@ -110,7 +110,7 @@ pub(super) fn numbers(held: &Container) -> Option<Vec<f64>> {
     at_most(MAX_VALUES, held)
 }
 
-/// The same for a dataset that may be long.
+/// The numbers of a dataset that may be long.
 pub(super) fn many_numbers(held: &Container) -> Option<Vec<f64>> {
     at_most(MAX_IN_TABLES, held)
 }

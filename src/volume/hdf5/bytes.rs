@@ -32,7 +32,7 @@ use crate::volume::ReadError;
 /// Two writes within one tick of the kernel's clock leave the same modification time, so a file is opened only when
 /// its last change is older than a tick; the longest tick of Linux is 10 ms.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
-/// The same for file systems that store whole seconds, or every other second (FAT).
+/// The tick of file systems that store whole seconds, or every other second (FAT).
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
 /// The most bytes that one system call reads.
@@ -114,7 +114,7 @@ impl FileBytes {
         bytes.unchanged_length()?.map(|_| bytes).ok_or_else(changed_error)
     }
 
-    /// The same, with its contents identified.
+    /// This file with a digest of its contents in its identity.
     pub fn containing(self, content: ContentId) -> Self {
         Self { identity: self.identity.containing(content), ..self }
     }

@@ -79,7 +79,7 @@ pub struct StoredDataset {
     pub storage: Storage,
     /// All files that reading it opens: its own, and those that it refers to.
     pub files: Vec<FileIdentity>,
-    /// Those of them, and the sources within them, that do not exist.
+    /// The files, and the sources within files, that do not exist.
     pub missing: MissingFiles,
     /// The filters of its chunks, in the order in which they were applied.
     pub filters: Vec<FilterSpec>,

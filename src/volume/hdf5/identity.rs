@@ -125,7 +125,7 @@ impl FileIdentity {
         Self { location, state, content: None }
     }
 
-    /// The same, with its contents identified: keys are made from these.
+    /// This identity with a digest of the contents, from which keys are then made.
     pub(super) fn containing(self, content: ContentId) -> Self {
         Self { content: Some(content), ..self }
     }

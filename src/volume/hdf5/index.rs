@@ -67,7 +67,7 @@ impl ChunkIndex {
         self.entries_by(None)
     }
 
-    /// The same, or an error if the index is not complete by `until`.
+    /// All stored chunks, sorted by number; an error if the index is not complete by `until`.
     pub fn entries_by(&self, until: Option<Instant>) -> Result<&[Entry], IndexError> {
         if let Some(entries) = self.entries.get() {
             return Ok(entries);

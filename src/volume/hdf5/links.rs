@@ -63,9 +63,9 @@ pub(super) struct End {
 
 /// Which files an external link may lead to, and what else is done with them.
 enum Leave<'a> {
-    /// Those that the policy allows.
+    /// To files that the policy allows.
     Allowed,
-    /// The same; they are audited, because the library will follow the link by itself.
+    /// To files that the policy allows and that pass an audit, because the library will follow the link by itself.
     Audited(&'a mut Audit),
 }
 

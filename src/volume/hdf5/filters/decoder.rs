@@ -39,7 +39,7 @@ pub(super) trait Decoder: fmt::Debug + Send + Sync {
     /// Decodes to at most `limit` bytes.
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken>;
 
-    /// The same, if only the first `needed` bytes are wanted; more may be returned. For filters that can save work.
+    /// Decodes at least the first `needed` bytes, for filters that then save work.
     fn decode_first<'a>(&self, bytes: Bytes<'a>, limit: usize, _needed: usize) -> Result<Bytes<'a>, Broken> {
         self.decode(&bytes, limit).map(Cow::Owned)
     }

@@ -38,7 +38,7 @@ impl Metadata<'_> {
         self.blocks_of(&wanted)
     }
 
-    /// The same, with a number of bytes for each position.
+    /// Reads the given number of bytes from each position, all in one call; less at the end of the file.
     pub fn blocks_of(&self, wanted: &[(u64, u64)]) -> Result<Vec<Block>, IndexError> {
         let range = |(position, most): &(u64, u64)| match position.saturating_add(*most).min(self.length) {
             end if *position < end => Ok(*position..end),
